@@ -48,7 +48,7 @@ package final class PushProxy: Sendable {
   let configuration: Configuration
   let logger: Logger
   private let devices: NextcloudDevices
-  private let recorder: OutcomeRecorder
+  private let recorder: RegistrationStore
   private let deliverer: Deliverer
   private let lossDetector: StoreLossDetector
   private let unknownApps: UnknownApps
@@ -58,7 +58,7 @@ package final class PushProxy: Sendable {
   private let paces: [CellRate<Int64>]
 
   package init(
-    _ configuration: Configuration = .init(), devices: NextcloudDevices, recorder: OutcomeRecorder,
+    _ configuration: Configuration = .init(), devices: NextcloudDevices, recorder: RegistrationStore,
     deliverer: Deliverer, lossDetector: StoreLossDetector, logger: Logger
   ) {
     self.configuration = configuration

@@ -79,7 +79,7 @@ package struct BouncerService {
       OperatorRoutes(
         readiness: readiness, metrics: metrics, token: configuration.admin.token,
         heldAddress: sockets.public.map(PassedSockets.address),
-        dashboard: Dashboard(.init(core, apps: nextcloud.map { $0.apps }), readiness: readiness)))
+        dashboard: Dashboard(core, apps: nextcloud.map { $0.apps }, readiness)))
     let adminPort = Port()
     let listeners: [any ServiceLifecycle.Service] = [
       adminListener(
@@ -167,13 +167,12 @@ package struct BouncerService {
   }
 }
 
-extension Dashboard.Sources {
-  fileprivate init(_ core: Core, apps: (@Sendable () async throws -> [Dashboard.App])?) {
+extension Dashboard {
+  fileprivate init(_ core: Core, apps: (@Sendable () async throws -> [App])?, _ readiness: Readiness) {
     self.init(
       database: core.store.database, storageKey: core.store.storageKey, keyFolder: core.keyFolder,
-      registrations: core.store.registrations, outbox: core.outbox,
-      routeStates: { [deliverer = core.deliverer] in deliverer.routeStates() },
-      pushServices: core.pushServices, apps: apps, now: core.now)
+      registrations: core.store.registrations, outbox: core.outbox, apps: apps, readiness: readiness,
+      now: core.now)
   }
 }
 

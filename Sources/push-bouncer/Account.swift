@@ -82,27 +82,19 @@ extension Account {
     @OptionGroup var options: GlobalOptions
 
     func run() async throws {
-      let configuration = try options.load()
-      let users = try await Store.with(options, configuration) { try await $0.accounts.all() }
-      let accounts = users.map { user in
-        JSON.object([
-          "realm_uuid": .string(user.realm.uuid.uuidString.lowercased()), "realm": .string(user.realm.name),
-          "user_id": .integer(user.userID), "email": .string(user.email), "username": .string(user.username),
-        ])
-      }
-      options.show(["accounts": .array(accounts)]) { page in
-        guard !users.isEmpty else {
-          page.add("no accounts: add one with push-bouncer account add --email EMAIL")
-          return page.add(aside: configuration.whereabouts)
-        }
-        var table = Table("EMAIL", "USERNAME", .number("USER"), "REALM", "REALM UUID")
-        for user in users {
-          table.add(
-            .init(user.email), .init(user.username), .init("\(user.userID)"), .init(user.realm.name),
-            .init(user.realm.uuid.uuidString.lowercased()))
-        }
-        page.add(table)
-      }
+      let users = try await Store.with(options) { try await $0.accounts.all() }
+      try options.show(
+        "accounts", users,
+        [
+          .text("email", "EMAIL") { $0.email }, .text("username", "USERNAME") { $0.username },
+          .init(key: "user_id", heading: "USER", isNumber: true) {
+            .integer($0.userID)
+          } cell: {
+            .init("\($0.userID)")
+          },
+          .text("realm", "REALM") { $0.realm.name },
+          .text("realm_uuid", "REALM UUID") { $0.realm.uuid.uuidString.lowercased() },
+        ], none: "no accounts: add one with push-bouncer account add --email EMAIL")
     }
   }
 

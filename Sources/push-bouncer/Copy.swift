@@ -41,26 +41,18 @@ struct Copy: AsyncParsableCommand {
         return reports
       }
     }
-    let tables = reports.map { report -> JSON in
-      [
-        "table": .string(report.table), "copied": .integer(Int64(report.copied)),
-        "rows": .integer(Int64(report.rows)),
-      ]
-    }
-    options.show(["tables": .array(tables)]) { page in
-      var table = Table("TABLE", .number("ROWS"), .number("COPIED NOW"))
-      for report in reports where report.rows > 0 {
-        table.add(
-          .init(report.table), .init(Phrase.number(report.rows)), .init(Phrase.number(report.copied)))
-      }
+    let columns: [ReportColumn<DatabaseCopy.Report>] = [
+      .text("table", "TABLE") { $0.table }, .number("rows", "ROWS") { Int64($0.rows) },
+      .number("copied", "COPIED NOW") { Int64($0.copied) },
+    ]
+    options.show(["tables": reports.json(columns)]) { page in
       let rows = reports.map(\.rows).reduce(0, +)
       page.add(
         "\(Phrase.count(rows, "row")): both databases are the same. Set database.url to the new one and start the service."
       )
-      if rows > 0 {
-        page.add()
-        page.add(table)
-      }
+      guard rows > 0 else { return }
+      page.add()
+      page.add(reports.filter { $0.rows > 0 }.table(columns))
     }
   }
 
@@ -103,27 +95,32 @@ struct Copy: AsyncParsableCommand {
       throw CommandError("\(option): there is no \(URL(fileURLWithPath: path).path)")
     }
     let database: any Database
-    do {
-      database = try await openDatabase(url: url)
+    do { database = try await openDatabase(url: url) } catch let error as DatabaseError {
+      throw Fault(error, of: url, key: option)
+    }
+    return try await database.use {
       do {
         if option == "--from", try await Migrator.version(of: database) == 0 {
           throw CommandError("\(option): \(url) holds no database of push-bouncer")
         }
         try await Schema.migrate(database)
-      } catch {
-        await database.close()
-        throw error
+      } catch let error as DatabaseError {
+        throw Fault(error, of: url, key: option)
       }
-    } catch let error as DatabaseError {
-      throw Fault(error, of: url, key: option)
+      return try await body(database)
     }
-    do {
-      let result = try await body(database)
-      await database.close()
-      return result
-    } catch {
-      await database.close()
+  }
+}
+
+extension Database {
+  /// Closes it after something was done with it.
+  func use<Result>(_ body: () async throws -> Result) async throws -> Result {
+    let result: Result
+    do { result = try await body() } catch {
+      await close()
       throw error
     }
+    await close()
+    return result
   }
 }

@@ -23,7 +23,7 @@ extension Device {
     }
 
     func run() async throws {
-      try await search(.server(server, realm: realm), limit: limit, options) { $0.list() }
+      try await search(.server(server, realm: realm), limit: limit, options, list)
     }
   }
 
@@ -57,7 +57,7 @@ extension Device {
     }
 
     func run() async throws {
-      try await search(try query(), limit: 100, options) { $0.whole() }
+      try await search(try query(), limit: 100, options, describe)
     }
 
     private func query() throws -> DeviceQuery {
@@ -112,82 +112,53 @@ extension Device {
       guard let query = DeviceQuery.row(name) else {
         throw ValidationError("\(name) is no name like e2ee:12")
       }
-      try await search(query, limit: 1, options) { $0.whole() }
+      try await search(query, limit: 1, options, describe)
     }
   }
 }
 
 /// Prints what was found; who finds nothing is told what that means.
 private func search(
-  _ query: DeviceQuery, limit: Int, _ options: GlobalOptions, _ page: (DeviceSearch.Answer) -> Page
+  _ query: DeviceQuery, limit: Int, _ options: GlobalOptions,
+  _ fill: (inout Page, DeviceSearch.Answer) -> Void
 ) async throws {
   let answer = try await Store.with(options) { store in
     try await DeviceSearch(database: store.database, storageKey: store.storageKey).find(query, limit: limit)
   }
-  if options.json { options.show(answer.json, "") } else { page(answer).print() }
+  options.show([
+    "devices": answer.devices.json(FoundDevice.columns), "more": .bool(answer.isCut),
+    "servers": .array(answer.servers.map { ["org_id": .string($0.uuid), "hostname": .string($0.hostname)] }),
+    "advice": .optional(answer.advice),
+  ]) { page in
+    guard answer.devices.isEmpty else { return fill(&page, answer) }
+    page.add(answer.advice ?? "")
+    guard !answer.servers.isEmpty else { return }
+    page.add("Chat servers: \(answer.servers.map(\.hostname).joined(separator: ", "))")
+  }
   if answer.devices.isEmpty { throw ExitCode.failure }
 }
 
-extension DeviceSearch.Answer {
-  fileprivate var json: JSON {
-    [
-      "devices": .array(devices.map(\.json)), "more": .bool(isCut),
-      "servers": .array(servers.map { ["org_id": .string($0.uuid), "hostname": .string($0.hostname)] }),
-      "advice": .optional(advice),
-    ]
-  }
-
-  /// A line each.
-  fileprivate func list() -> Page {
-    var page = Page()
-    guard !devices.isEmpty else { return nothing() }
-    page.add(Phrase.count(devices.count, "device") + (isCut ? ", and more (--limit)" : ""), .heading)
-    page.add()
-    var table = Table(
-      "DEVICE", "STATE", "REALM", "USER", "APP", "TOKEN", "REGISTERED", "LAST SUCCESS", "LAST FAILURE",
-      .number("WAITING"))
-    for device in devices {
-      table.add(
-        .init(device.name), .init(device.state.rawValue, device.state.tone), .optional(device.realm?.host),
-        .optional(device.user),
-        .init([device.app, device.provider, device.pushService].compactMap(\.self).joined(separator: " ")),
-        .optional(device.fingerprint),
-        .init(Phrase.age(device.registeredAt)), .init(Phrase.age(device.deliveredAt)),
-        .optional(device.failure.map { "\($0.reason) \(Phrase.age($0.at))" }),
-        .init(Phrase.number(device.waiting)))
-    }
-    page.add(table)
-    return page
-  }
-
-  /// A block each.
-  fileprivate func whole() -> Page {
-    guard !devices.isEmpty else { return nothing() }
-    var page = Page()
-    if isCut { page.add("The first \(devices.count):", .heading) }
-    for device in devices {
-      page.add(
-        "\(device.name): \(device.state.rawValue)", device.state.tone == .plain ? .heading : device.state.tone
-      )
-      page.add(device.advice)
-      var table = Table("", "")
-      for (name, value) in device.rows { table.add(.init(name, .faint), .init(value)) }
-      page.add(table)
-      page.add()
-    }
-    return page
-  }
-
-  private func nothing() -> Page {
-    var page = Page()
-    page.add(advice ?? "")
-    if !servers.isEmpty { page.add("Chat servers: \(servers.map(\.hostname).joined(separator: ", "))") }
-    return page
-  }
+/// A line for each.
+private func list(_ page: inout Page, _ answer: DeviceSearch.Answer) {
+  page.add(
+    Phrase.count(answer.devices.count, "device") + (answer.isCut ? ", and more (--limit)" : ""), .heading)
+  page.add()
+  page.add(answer.devices.table(FoundDevice.columns))
 }
 
-extension Table.Cell {
-  fileprivate static func optional(_ text: String?) -> Self { text.map { .init($0) } ?? .none }
+/// A block for each.
+private func describe(_ page: inout Page, _ answer: DeviceSearch.Answer) {
+  if answer.isCut { page.add("The first \(answer.devices.count):", .heading) }
+  for device in answer.devices {
+    page.add("\(device.name): \(device.state.rawValue)", device.state.tone)
+    page.add(device.advice)
+    var table = Table("", "")
+    for (name, fact) in device.facts {
+      if let text = fact.text { table.add(.init(name, .faint), .init(text)) }
+    }
+    page.add(table)
+    page.add()
+  }
 }
 
 extension FoundDevice.State {
@@ -200,56 +171,71 @@ extension FoundDevice.State {
   }
 }
 
-extension FoundDevice {
-  /// The host of its push service, if it has one.
-  fileprivate var pushService: String? { provider == "webpush" ? target : nil }
-
-  fileprivate var rows: [(String, String)] {
+extension FoundDevice.Fact {
+  /// nil where it need not be said.
+  fileprivate var text: String? {
     func time(_ date: Date) -> String { "\(date.formatted(.iso8601)), \(Phrase.age(date))" }
-    func failure(_ failure: Failure) -> String { "\(failure.reason), \(time(failure.at))" }
-    let rows: [(String, String?)] = [
-      ("server", server?.host), ("realm", realm.map { "\($0.host) \($0.uuid)" }), ("user", user),
-      ("app", "\(app ?? "not told") (\(provider)\(target.map { " to \($0)" } ?? ""))"),
-      ("token id", tokenID?.base64),
-      ("token in the log", fingerprint), ("device identifier", identifier), ("bouncer key", bouncerKey),
-      ("registered", time(registeredAt)), ("ended", endedAt.map(time)),
-      ("last success", deliveredAt.map { "\(time($0)) (the first of that day)" } ?? "none known"),
-      ("last failure", self.failure.map(failure)), ("called dead, not believed yet", held.map(failure)),
-      (
-        "waiting",
-        waiting == 0
-          ? nil : Phrase.count(waiting, "notification") + (waitingSince.map { ", since \(time($0))" } ?? "")
-      ),
+    return switch self {
+    case .server(let place): place.host
+    case .text(let text, let code): [text, code].filter { !$0.isEmpty }.joined(separator: " ")
+    case .time(let date, let note): date.map { time($0) + note } ?? "none known"
+    case .failure(let failure): "\(failure.reason), \(time(failure.at))"
+    case .waiting(0, _): nil
+    case .waiting(let count, let since):
+      Phrase.count(count, "notification") + (since.map { ", since \(time($0))" } ?? "")
+    }
+  }
+}
+
+extension FoundDevice {
+  fileprivate static var columns: [ReportColumn<FoundDevice>] {
+    [
+      .text("name", "DEVICE") { $0.name },
+      .init(key: "state", heading: "STATE") {
+        .string($0.state.rawValue)
+      } cell: {
+        .init($0.state.rawValue, $0.state.tone)
+      },
+      .text("advice", nil) { $0.advice }, .text("provider", nil) { $0.provider },
+      .init(key: "realm", heading: "REALM") {
+        place($0.realm)
+      } cell: {
+        .optional($0.realm?.host)
+      },
+      .text("user", "USER") { $0.user },
+      .init(key: "app", heading: "APP") {
+        .optional($0.app)
+      } cell: { device in
+        let pushService = device.provider == "webpush" ? device.target : nil
+        return .init([device.app, device.provider, pushService].compactMap(\.self).joined(separator: " "))
+      },
+      .text("target", nil) { $0.target }, .text("token_id", nil) { $0.tokenID?.base64 },
+      .text("token_fingerprint", "TOKEN") { $0.fingerprint }, .text("bouncer_key", nil) { $0.bouncerKey },
+      .member("server") { place($0.server) }, .text("device_identifier", nil) { $0.identifier },
+      .age("registered_at", "REGISTERED") { $0.registeredAt }, .member("ended_at") { timestamp($0.endedAt) },
+      .age("last_success_at", "LAST SUCCESS") { $0.deliveredAt },
+      .init(key: "last_failure", heading: "LAST FAILURE") {
+        json($0.failure)
+      } cell: {
+        .optional($0.failure.map { "\($0.reason) \(Phrase.age($0.at))" })
+      },
+      .member("held_death") { json($0.held) }, .number("waiting", "WAITING") { $0.waiting },
+      .member("waiting_since") { timestamp($0.waitingSince) },
     ]
-    return rows.compactMap { name, value in value.map { (name, $0) } }
   }
 
-  fileprivate var json: JSON {
-    func failure(_ failure: Failure?) -> JSON {
-      failure.map {
-        let explanation = Explanation.of($0.reason)
-        return [
-          "reason": .string($0.reason), "at": timestamp($0.at), "meaning": .string(explanation.meaning),
-          "advice": .string(explanation.advice),
-        ]
-      } ?? .null
-    }
-    func place(_ place: Place?) -> JSON {
-      place.map {
-        ["uuid": .string($0.uuid), "host": .string($0.host), "deactivated": .bool($0.isDeactivated)]
-      } ?? .null
-    }
+  private static func json(_ failure: Failure?) -> JSON {
+    guard let failure else { return .null }
+    let explanation = Explanation.of(failure.reason)
     return [
-      "name": .string(name), "state": .string(state.rawValue), "advice": .string(advice),
-      "provider": .string(provider),
-      "app": .optional(app), "target": .optional(target), "token_id": .optional(tokenID?.base64),
-      "token_fingerprint": .optional(fingerprint), "bouncer_key": .optional(bouncerKey),
-      "server": place(server),
-      "realm": place(realm), "user": .optional(user), "device_identifier": .optional(identifier),
-      "registered_at": timestamp(registeredAt), "ended_at": timestamp(endedAt),
-      "last_success_at": timestamp(deliveredAt),
-      "last_failure": failure(self.failure), "held_death": failure(held), "waiting": .integer(waiting),
-      "waiting_since": timestamp(waitingSince),
+      "reason": .string(failure.reason), "at": timestamp(failure.at), "meaning": .string(explanation.meaning),
+      "advice": .string(explanation.advice),
     ]
+  }
+
+  private static func place(_ place: Place?) -> JSON {
+    place.map {
+      ["uuid": .string($0.uuid), "host": .string($0.host), "deactivated": .bool($0.isDeactivated)]
+    } ?? .null
   }
 }

@@ -28,20 +28,16 @@ extension Phone {
     try await phone.register()
     note("registered: \(phone.identity?.identifier ?? "")")
     let tokens = [phone.token.lowercased(), phone.voipToken.lowercased()]
-    var arrived = 0
-    while count.map({ arrived < $0 }) ?? true {
-      for delivery in try await home.deliveries(after: &seen) {
-        guard let token = delivery["token"]?.string, tokens.contains(token) else { continue }
-        arrived += 1
-        let text = delivery["payload"].flatMap(phone.open)?.text ?? "could not be decrypted"
-        options.show(["plaintext": .string(text), "call": .bool(token == tokens[1])], text)
+    try await show {
+      try await home.deliveries(after: &seen).compactMap { delivery in
+        guard let token = delivery["token"]?.string, tokens.contains(token) else { return nil }
+        return (delivery["payload"].flatMap(phone.open)?.text, token == tokens[1])
       }
     }
-    if app.forget {
-      try await phone.unregister()
-      try await account.signOut()
-      note("signed out")
-    }
+    guard app.forget else { return }
+    try await phone.unregister()
+    try await account.signOut()
+    note("signed out")
   }
 
   /// As an app on a phone without Google: adds an account, subscribes, and listens.
@@ -51,18 +47,22 @@ extension Phone {
       account, at: PushService(url: try pushServiceAddress(), client: client))
     try await phone.subscribe()
     note("registered: the subscription is active")
+    try await show { try await phone.messages().map { ($0?.text, $0?["type"] == "call") } }
+    guard app.forget else { return }
+    try await phone.unsubscribe()
+    try await account.signOut()
+    note("signed out")
+  }
+
+  /// Prints what arrives, until there are `count`; a text that is nil could not be decrypted.
+  private func show(_ arrivals: () async throws -> [(text: String?, isCall: Bool)]) async throws {
     var arrived = 0
     while count.map({ arrived < $0 }) ?? true {
-      for message in try await phone.messages() {
+      for (text, isCall) in try await arrivals() {
         arrived += 1
-        let text = message?.text ?? "could not be decrypted"
-        options.show(["plaintext": .string(text), "call": .bool(message?["type"] == "call")], text)
+        let text = text ?? "could not be decrypted"
+        options.show(["plaintext": .string(text), "call": .bool(isCall)], text)
       }
-    }
-    if app.forget {
-      try await phone.unsubscribe()
-      try await account.signOut()
-      note("signed out")
     }
   }
 

@@ -38,16 +38,11 @@ struct Doctor: AsyncParsableCommand {
     } catch let fault as Fault {
       findings = Finding.unreadable(fault)
     }
-    if options.json {
-      tell(JSON.object(["findings": .array(findings.map(\.json))]).text)
-    } else {
-      Self.page(findings).print()
-    }
+    options.show(["findings": .array(findings.map(\.json))]) { Self.fill(&$0, findings) }
     if !findings.allSatisfy(\.isGood) { throw ExitCode.failure }
   }
 
-  private static func page(_ findings: [Finding]) -> Page {
-    var page = Page()
+  private static func fill(_ page: inout Page, _ findings: [Finding]) {
     let width = findings.map(\.check.displayedWidth).max() ?? 0
     for finding in findings {
       let (word, tone) = finding.standing.word
@@ -55,13 +50,11 @@ struct Doctor: AsyncParsableCommand {
       page.add("\(word)\(check)  \(finding.detail)", tone)
       if let advice = finding.advice { page.add(String(repeating: " ", count: width + 11) + advice) }
     }
-    let faults = findings.count { !$0.isGood }
+    let (faults, warnings) = (findings.count { !$0.isGood }, findings.count { $0.standing == .warning })
     page.add()
-    let warnings = findings.count { $0.standing == .warning }
     page.add(
       (faults == 0 ? "No fault was found" : "\(Phrase.count(faults, "fault")) found")
         + (warnings == 0 ? "." : ", and \(Phrase.count(warnings, "warning")) given."))
-    return page
   }
 }
 

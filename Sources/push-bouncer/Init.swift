@@ -48,7 +48,10 @@ struct Init: AsyncParsableCommand {
       [
         "config": .string(file), "keys": .string(directory),
         "database": .string("\(configuration.database.url)"), "public_key": .string(key.publicKey),
-        "lines": .array(instructions.all.map(\.json)),
+        "lines": .array(
+          instructions.all.map {
+            ["for": .string($0.title), "file": .string($0.file), "lines": .array($0.lines.map(JSON.string))]
+          }),
       ]
     ) { page in
       page.add(isNew ? "Wrote \(file)." : "\(file) was there already.")
@@ -94,8 +97,8 @@ struct AppInstructions {
     let file: String
     let lines: [String]
 
-    var json: JSON {
-      ["for": .string(title), "file": .string(file), "lines": .array(lines.map(JSON.string))]
+    init(_ title: String, _ file: String, _ lines: String...) {
+      (self.title, self.file, self.lines) = (title, file, lines)
     }
   }
 
@@ -106,39 +109,34 @@ struct AppInstructions {
   /// - Parameter url: nil if it is not known yet.
   init(publicKey: String, url: String?, isForNextcloud: Bool) {
     let url = url ?? Self.exampleURL
-    var all = [
+    let zulip = [
       Instruction(
-        title: "Zulip's app (zulip-flutter)", file: "lib/model/push_device.dart",
-        lines: ["static final bouncerPublicKey = base64Decode('\(publicKey)');"]),
+        "Zulip's app (zulip-flutter)", "lib/model/push_device.dart",
+        "static final bouncerPublicKey = base64Decode('\(publicKey)');"),
       Instruction(
-        title: "The same", file: "lib/firebase_options.dart",
-        lines: [
-          "const kFirebaseOptionsAndroid = FirebaseOptions(",
-          "  appId: '...',              // google-services.json: client[].client_info.mobilesdk_app_id",
-          "  messagingSenderId: '...',  // project_info.project_number",
-          "  projectId: '...',          // project_info.project_id",
-          "  apiKey: '...',             // client[].api_key[].current_key", ");",
-        ]),
+        "The same", "lib/firebase_options.dart", "const kFirebaseOptionsAndroid = FirebaseOptions(",
+        "  appId: '...',              // google-services.json: client[].client_info.mobilesdk_app_id",
+        "  messagingSenderId: '...',  // project_info.project_number",
+        "  projectId: '...',          // project_info.project_id",
+        "  apiKey: '...',             // client[].api_key[].current_key", ");"),
       Instruction(
-        title: "Zulip's server", file: "/etc/zulip/settings.py (then: manage.py register_server)",
-        lines: ["ZULIP_SERVICE_PUSH_NOTIFICATIONS = True", "ZULIP_SERVICES_URL = \"\(url)\""]),
+        "Zulip's server", "/etc/zulip/settings.py (then: manage.py register_server)",
+        "ZULIP_SERVICE_PUSH_NOTIFICATIONS = True", "ZULIP_SERVICES_URL = \"\(url)\""),
     ]
-    if isForNextcloud {
-      all += [
-        Instruction(
-          title: "Nextcloud Files for iOS", file: "Brand/NCBrand.swift",
-          lines: ["var pushNotificationServerProxy: String = \"\(url)\""]),
-        Instruction(
-          title: "Nextcloud Talk for iOS", file: "NextcloudTalk/Settings/NCAppBranding.m",
-          lines: ["NSString * const pushNotificationServer = @\"\(url)\";"]),
-        Instruction(
-          title: "Nextcloud Files for Android", file: "app/src/gplay/res/values/setup.xml",
-          lines: ["<string name=\"push_server_url\" translatable=\"false\">\(url)</string>"]),
-        Instruction(
-          title: "Nextcloud Talk for Android", file: "app/src/main/res/values/setup.xml",
-          lines: ["<string name=\"nc_push_server_url\" translatable=\"false\">\(url)</string>"]),
-      ]
-    }
-    self.all = all
+    let nextcloud = [
+      Instruction(
+        "Nextcloud Files for iOS", "Brand/NCBrand.swift",
+        "var pushNotificationServerProxy: String = \"\(url)\""),
+      Instruction(
+        "Nextcloud Talk for iOS", "NextcloudTalk/Settings/NCAppBranding.m",
+        "NSString * const pushNotificationServer = @\"\(url)\";"),
+      Instruction(
+        "Nextcloud Files for Android", "app/src/gplay/res/values/setup.xml",
+        "<string name=\"push_server_url\" translatable=\"false\">\(url)</string>"),
+      Instruction(
+        "Nextcloud Talk for Android", "app/src/main/res/values/setup.xml",
+        "<string name=\"nc_push_server_url\" translatable=\"false\">\(url)</string>"),
+    ]
+    all = zulip + (isForNextcloud ? nextcloud : [])
   }
 }

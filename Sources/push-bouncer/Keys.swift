@@ -18,28 +18,22 @@ private struct KeyReport {
   let key: BouncerKeyFiles.Key
   let usage: RegistrationStore.KeyUsage?
 
-  var json: JSON {
+  static var columns: [ReportColumn<KeyReport>] {
     [
-      "public_key": .string(key.publicKey), "state": .string(key.state.rawValue),
-      "created_at": timestamp(key.createdAt), "registrations": .integer(usage?.registrations ?? 0),
-      "registrations_30d": .integer(usage?.recentRegistrations ?? 0),
-      "last_used_at": timestamp(usage?.lastUsedAt),
+      .text("public_key", "PUBLIC KEY") { $0.key.publicKey },
+      .init(key: "state", heading: "STATE") {
+        .string($0.key.state.rawValue)
+      } cell: {
+        .init($0.key.state.rawValue, $0.key.state == .active ? .good : .faint)
+      },
+      .age("created_at", "CREATED") { $0.key.createdAt },
+      .number("registrations", "REGISTRATIONS") { $0.usage?.registrations ?? 0 },
+      .number("registrations_30d", "IN 30 DAYS") { $0.usage?.recentRegistrations ?? 0 },
+      .age("last_used_at", "LAST USED") { $0.usage?.lastUsedAt },
     ]
   }
 
-  static func table(_ reports: [KeyReport]) -> Table {
-    var table = Table(
-      "PUBLIC KEY", "STATE", "CREATED", .number("REGISTRATIONS"), .number("IN 30 DAYS"), "LAST USED")
-    for report in reports {
-      let usage = report.usage
-      table.add(
-        .init(report.key.publicKey),
-        report.key.state == .active ? .init("active", .good) : .init("retired", .faint),
-        .init(Phrase.age(report.key.createdAt)), .init(Phrase.number(usage?.registrations ?? 0)),
-        .init(Phrase.number(usage?.recentRegistrations ?? 0)), .init(Phrase.age(usage?.lastUsedAt)))
-    }
-    return table
-  }
+  var json: JSON { Self.columns.json(self) }
 }
 
 extension Configuration {
@@ -50,8 +44,7 @@ extension Configuration {
 extension Store {
   /// How many registrations were made with each key.
   fileprivate func usage() async throws -> [String: RegistrationStore.KeyUsage] {
-    let usage = try await registrations.keyUsage()
-    return Dictionary(usage.map { ($0.publicKey, $0) }, uniquingKeysWith: { first, _ in first })
+    Dictionary(try await registrations.keyUsage().map { ($0.publicKey, $0) }) { first, _ in first }
   }
 }
 
@@ -97,13 +90,8 @@ extension Keys {
         let usage = try await store.usage()
         return try configuration.keyFiles.list().map { KeyReport(key: $0, usage: usage[$0.publicKey]) }
       }
-      options.show(["keys": .array(reports.map(\.json))]) { page in
-        guard !reports.isEmpty else {
-          page.add("no keys: make one with push-bouncer keys generate")
-          return page.add(aside: configuration.whereabouts)
-        }
-        page.add(KeyReport.table(reports))
-      }
+      try options.show(
+        "keys", reports, KeyReport.columns, none: "no keys: make one with push-bouncer keys generate")
     }
   }
 
@@ -120,7 +108,7 @@ extension Keys {
         let usage = try await store.usage()
         return KeyReport(key: try configuration.keyFiles.retire(publicKey), usage: usage[publicKey])
       }
-      options.show(report.json) { $0.add(KeyReport.table([report])) }
+      options.show(report.json) { $0.add([report].table(KeyReport.columns)) }
     }
   }
 
@@ -198,7 +186,7 @@ extension Keys {
           lease: MaintenanceLease("rotate-storage", database: store.database, now: store.now),
           waits: waits
         ) { sentence in
-          FileHandle.standardError.write(Data("\(sentence)\n".utf8))
+          note(sentence)
         }.run()
       }
       let rest =

@@ -19,130 +19,85 @@ extension Migrate {
     var server: String?
 
     func run() async throws {
-      let configuration = try options.load()
-      var (report, chosen) = try await Store.with(options, configuration) { store in
-        let uuid = try await server.asyncMap { try await store.find($0).uuid.uuidString.lowercased() }
-        return (try await MigrationStatus(database: store.database, now: store.now).report(), uuid)
+      let report = try await Store.with(options) { store in
+        let report = try await MigrationStatus(database: store.database, now: store.now).report()
+        guard let server else { return report }
+        return report.only(try await store.find(server).uuid.uuidString.lowercased())
       }
-      if let chosen { report = report.only(chosen) }
-      options.show(report.json) { report.fill(&$0, isOne: chosen != nil, days: Self.shownDays) }
-      if report.servers.isEmpty, !options.json { note(configuration.whereabouts) }
+      let (servers, cleanup) = (report.servers, report.cleanup)
+      let total = servers.reduce(into: MigrationStatus.Devices()) { $0 += $1.devices }
+      options.show([
+        "total": MigrationStatus.Devices.columns.json(total), "servers": servers.json(Self.servers),
+        "history": report.history.json(Self.days),
+        "cleanup": [
+          "outstanding": .integer(cleanup.outstanding), "oldest_at": timestamp(cleanup.oldestAt),
+          "last_failure": .optional(cleanup.lastFailure),
+        ],
+      ]) { page in
+        guard !servers.isEmpty else {
+          page.add("no devices")
+          return page.add(cleanup.text)
+        }
+        let place = server == nil ? Phrase.count(servers.count, "server") : servers[0].hostname
+        let devices = Phrase.count(total.e2ee + total.legacy, "device")
+        page.add(
+          """
+          \(devices): \(Phrase.number(total.e2ee)) end-to-end encrypted \
+          (\(Phrase.share(total.e2ee, of: total.e2ee + total.legacy))), \(Phrase.number(total.legacy)) legacy, on \(place)
+          """, .heading)
+        page.add(cleanup.text)
+        page.add()
+        page.add(server == nil ? servers.table(Self.servers) : servers[0].realms.table(Self.realms))
+        page.add()
+        page.add(report.history.suffix(Self.shownDays).map(\.self).table(Self.days))
+      }
+      if servers.isEmpty, !options.json { note(try options.read().0.whereabouts) }
+    }
+
+    private static var servers: [ReportColumn<MigrationStatus.ServerDevices>] {
+      [.text("org_id", nil) { $0.uuid }, .text("hostname", "SERVER") { $0.hostname }]
+        + MigrationStatus.Devices.columns.map { $0.of(\.devices) } + [
+          .init(key: "realms", heading: "REALMS", isNumber: true) {
+            $0.realms.json(realms)
+          } cell: {
+            .init(Phrase.number($0.realms.count { $0.uuid != nil }))
+          },
+          .member("history") { $0.history.json(days) },
+        ]
+    }
+
+    private static var realms: [ReportColumn<MigrationStatus.RealmDevices>] {
+      [
+        .text("realm_uuid", nil) { $0.uuid },
+        .init(key: "host", heading: "REALM") {
+          .optional($0.host)
+        } cell: {
+          $0.host.map { .init($0) } ?? .init("(not known yet)", .faint)
+        },
+        .init(key: "name", heading: "NAME") {
+          .optional($0.name)
+        } cell: {
+          .init($0.name ?? "")
+        },
+      ] + MigrationStatus.Devices.columns.map { $0.of(\.devices) } + [
+        .member("history") { $0.history.json(days) }
+      ]
+    }
+
+    private static var days: [ReportColumn<MigrationStatus.Day>] {
+      [.text("day", "DAY") { $0.text }] + MigrationStatus.Devices.columns.map { $0.of(\.devices) }
     }
   }
-}
-
-extension Optional {
-  fileprivate func asyncMap<Result>(_ body: (Wrapped) async throws -> Result) async rethrows -> Result? {
-    if let self { try await body(self) } else { nil }
-  }
-}
-
-extension MigrationStatus.Report {
-  /// What concerns one server.
-  fileprivate func only(_ uuid: String) -> Self {
-    let servers = servers.filter { $0.uuid == uuid }
-    return Self(servers: servers, history: servers.first?.history ?? [], cleanup: cleanup)
-  }
-
-  fileprivate var json: JSON {
-    let total = servers.reduce(into: MigrationStatus.Devices()) { $0 += $1.devices }
-    return [
-      "total": .object(JSON.Object(total.members)), "servers": .array(servers.map(\.json)),
-      "history": .array(history.map(\.json)),
-      "cleanup": [
-        "outstanding": .integer(cleanup.outstanding), "oldest_at": timestamp(cleanup.oldestAt),
-        "last_failure": .optional(cleanup.lastFailure),
-      ],
-    ]
-  }
-
-  fileprivate func fill(_ page: inout Page, isOne: Bool, days: Int) {
-    guard !servers.isEmpty else {
-      page.add("no devices")
-      page.add(cleanup.text)
-      return
-    }
-    let total = servers.reduce(into: MigrationStatus.Devices()) { $0 += $1.devices }
-    let place = isOne ? servers[0].hostname : Phrase.count(servers.count, "server")
-    page.add("\(total.text), on \(place)", .heading)
-    page.add(cleanup.text)
-    page.add()
-    page.add(isOne ? servers[0].table : table)
-    page.add()
-    var table = Table("DAY", .number("ENCRYPTED"), .number("LEGACY"), .number("DONE"))
-    for day in history.suffix(days) { table.add(cells: [.init(day.text)] + day.devices.cells) }
-    page.add(table)
-  }
-
-  private var table: Table {
-    var table = Table(
-      "SERVER", .number("ENCRYPTED"), .number("LEGACY"), .number("DONE"), .number("REALMS"))
-    for server in servers {
-      let realms = server.realms.count { $0.uuid != nil }
-      table.add(
-        cells: [.init(server.hostname)] + server.devices.cells + [.init(Phrase.number(realms))])
-    }
-    return table
-  }
-}
-
-extension MigrationStatus.ServerDevices {
-  fileprivate var json: JSON {
-    .object(
-      JSON.Object(
-        [.init("org_id", .string(uuid)), .init("hostname", .string(hostname))] + devices.members
-          + [.init("realms", .array(realms.map(\.json))), .init("history", .array(history.map(\.json)))]))
-  }
-
-  fileprivate var table: Table {
-    var table = Table(
-      "REALM", "NAME", .number("ENCRYPTED"), .number("LEGACY"), .number("DONE"))
-    for realm in realms {
-      table.add(
-        cells: [realm.host.map { .init($0) } ?? .init("(not known yet)", .faint), .init(realm.name ?? "")]
-          + realm.devices.cells)
-    }
-    return table
-  }
-}
-
-extension MigrationStatus.RealmDevices {
-  fileprivate var json: JSON {
-    .object(
-      JSON.Object(
-        [
-          .init("realm_uuid", .optional(uuid)), .init("host", .optional(host)),
-          .init("name", .optional(name)),
-        ] + devices.members + [.init("history", .array(history.map(\.json)))]))
-  }
-}
-
-extension MigrationStatus.Day {
-  fileprivate var json: JSON {
-    .object(JSON.Object([.init("day", .string(text))] + devices.members))
-  }
-
-  fileprivate var text: String { date.formatted(.iso8601.year().month().day()) }
 }
 
 extension MigrationStatus.Devices {
-  fileprivate var members: [JSON.Object.Member] {
-    [.init("legacy", .integer(legacy)), .init("e2ee", .integer(e2ee))]
-  }
-
-  /// Encrypted, legacy, and how far that is.
-  fileprivate var cells: [Table.Cell] {
+  fileprivate static var columns: [ReportColumn<Self>] {
     [
-      .init(Phrase.number(e2ee)), .init(Phrase.number(legacy)),
-      .init(Phrase.share(e2ee, of: e2ee + legacy), legacy == 0 ? .good : .plain),
+      .number("e2ee", "ENCRYPTED") { $0.e2ee }, .number("legacy", "LEGACY") { $0.legacy },
+      .cell("DONE", isNumber: true) {
+        .init(Phrase.share($0.e2ee, of: $0.e2ee + $0.legacy), $0.legacy == 0 ? .good : .plain)
+      },
     ]
-  }
-
-  fileprivate var text: String {
-    """
-    \(Phrase.count(e2ee + legacy, "device")): \(Phrase.number(e2ee)) end-to-end encrypted \
-    (\(Phrase.share(e2ee, of: e2ee + legacy))), \(Phrase.number(legacy)) legacy
-    """
   }
 }
 

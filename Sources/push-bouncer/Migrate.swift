@@ -125,14 +125,9 @@ extension Migrate {
         return try await ImportRun.rehearse(target: nil, storageKey: .generate(), body)
       }
       let database = try await openDatabase(url: url)
-      do {
-        let result = try await ImportRun.rehearse(
+      return try await database.use {
+        try await ImportRun.rehearse(
           target: try await Self.isCurrent(database, key) ? database : nil, storageKey: key, body)
-        await database.close()
-        return result
-      } catch {
-        await database.close()
-        throw error
       }
     }
   }

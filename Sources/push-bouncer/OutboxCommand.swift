@@ -24,13 +24,13 @@ extension OutboxCommand {
     func run() async throws {
       let listing = try await Store.with(options) { try await $0.outbox.listing() }
       options.show([
-        "waiting": .integer(Int64(listing.count)), "groups": .array(listing.groups.map(\.json)),
+        "waiting": .integer(Int64(listing.count)),
+        "groups": listing.groups.json(OutboxContents.Group.columns),
         "more_services": .integer(Int64(listing.servicesLeft)),
       ]) { page in
         guard let oldest = listing.oldestAt else { return page.add("nothing waits") }
-        page.add(
-          "\(Phrase.count(listing.count, "notification waits", "notifications wait")), the oldest for \(Phrase.duration(Date().timeIntervalSince(oldest)))"
-        )
+        let count = Phrase.count(listing.count, "notification waits", "notifications wait")
+        page.add("\(count), the oldest for \(Phrase.duration(Date().timeIntervalSince(oldest)))")
         page.add()
         page.add(listing.table)
         if let rest = listing.rest { page.add(rest) }
@@ -86,8 +86,7 @@ extension OutboxCommand {
       let age = olderThan.flatMap(Configuration.duration)
       let count = try await Store.with(options) { store in
         var filter = OutboxContents.Filter()
-        filter.route = route
-        filter.kind = kind?.kind
+        (filter.route, filter.kind) = (route, kind?.kind)
         filter.before = age.map { store.now() - $0 / .seconds(1) }
         let listing = try await store.outbox.listing(filter)
         let count = listing.count
@@ -121,21 +120,29 @@ extension OutboxCommand {
 }
 
 extension OutboxContents.Group {
-  fileprivate var kindName: String {
-    switch kind {
-    case .e2ee: "encrypted"
-    case .legacy: "legacy"
-    case .nextcloud: "nextcloud"
-    case .nextcloudWebPush: "nextcloud_webpush"
-    case nil: "unknown"
-    }
-  }
-
-  fileprivate var json: JSON {
+  fileprivate static var columns: [ReportColumn<Self>] {
     [
-      "route": .string("\(provider):\(credential)"), "target": .string(target), "kind": .string(kindName),
-      "waiting": .integer(Int64(count)), "oldest_at": timestamp(oldestAt),
-      "attempts": .integer(Int64(attempts)), "due_at": timestamp(dueAt), "expires_at": timestamp(expiresAt),
+      .text("route", "ROUTE") { "\($0.provider):\($0.credential)" },
+      .init(key: "target", heading: "TARGET") {
+        .string($0.target)
+      } cell: {
+        $0.target.isEmpty ? .none : .init($0.target)
+      },
+      .text("kind", "KIND") { group in
+        OutboxCommand.Drop.Kind.allCases.first { $0.kind == group.kind }?.rawValue ?? "unknown"
+      },
+      .number("waiting", "WAITING") { Int64($0.count) }, .age("oldest_at", "OLDEST") { $0.oldestAt },
+      .number("attempts", "ATTEMPTS") { Int64($0.attempts) },
+      .init(key: "due_at", heading: "NEXT TRY") {
+        timestamp($0.dueAt)
+      } cell: {
+        .init(Phrase.until($0.dueAt))
+      },
+      .init(key: "expires_at", heading: "FIRST GIVEN UP") {
+        timestamp($0.expiresAt)
+      } cell: {
+        .init(Phrase.until($0.expiresAt))
+      },
     ]
   }
 }
@@ -147,18 +154,5 @@ extension OutboxContents.Listing {
     return "and \(Phrase.number(entriesLeft)) more for \(Phrase.count(servicesLeft, "other push service"))"
   }
 
-  fileprivate var table: Table {
-    var table = Table(
-      "ROUTE", "TARGET", "KIND", .number("WAITING"), "OLDEST", .number("ATTEMPTS"), "NEXT TRY",
-      "FIRST GIVEN UP")
-    for group in groups {
-      table.add(
-        .init("\(group.provider):\(group.credential)"), .init(group.target.isEmpty ? "-" : group.target),
-        .init(group.kindName),
-        .init(Phrase.number(group.count)), .init(Phrase.age(group.oldestAt)),
-        .init(Phrase.number(group.attempts)), .init(Phrase.until(group.dueAt)),
-        .init(Phrase.until(group.expiresAt)))
-    }
-    return table
-  }
+  fileprivate var table: Table { groups.table(OutboxContents.Group.columns) }
 }

@@ -3,11 +3,7 @@ import AsyncHTTPClient
 import Demo
 import Foundation
 import HTTP
-import NIOCore
-import NIOPosix
-import NIOSSL
 import Operations
-import Providers
 import Sealing
 import Server
 
@@ -123,44 +119,5 @@ extension Phone {
   /// How messages come to it.
   enum Kind: String, ExpressibleByArgument, CaseIterable {
     case apns, fcm, webpush
-  }
-}
-
-/// Calls a push service of the operator's, under the same trust as messages to it.
-enum OwnPushService {
-  static func ask(_ host: String, _ configuration: Configuration, port: Int = 443) async
-    -> Operations.Doctor.PushServiceAnswer
-  {
-    guard let addresses = try? await HostAddresses.resolve(host), !addresses.isEmpty else {
-      return .unknownName
-    }
-    var settings = HTTPClient.Configuration.outgoing(configuration.providers)
-    settings.redirectConfiguration = .disallow
-    settings.connectionPool.retryConnectionEstablishment = false
-    let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
-    let answer: Operations.Doctor.PushServiceAnswer
-    do {
-      let name = host.contains(":") ? "[\(host)]" : host
-      _ = try await client.execute(
-        HTTPClientRequest(url: "https://\(name):\(port)/"), timeout: .seconds(10))
-      answer = .answered
-    } catch {
-      answer = .init(error)
-    }
-    try? await client.shutdown()
-    return answer
-  }
-}
-
-extension Operations.Doctor.PushServiceAnswer {
-  fileprivate init(_ error: any Error) {
-    switch error {
-    case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: self = .untrusted
-    case let error as IOError where error.errnoCode == ECONNREFUSED: self = .closed
-    case let error as NIOConnectionError
-    where error.connectionErrors.allSatisfy({ ($0.error as? IOError)?.errnoCode == ECONNREFUSED }):
-      self = .closed
-    default: self = .silent
-    }
   }
 }

@@ -1,11 +1,8 @@
 import ArgumentParser
-import AsyncHTTPClient
 import Delivery
 import Foundation
 import HTTP
 import Logging
-import NIOCore
-import NIOHTTP1
 import Operations
 import Providers
 import Registrations
@@ -35,11 +32,7 @@ extension Routes {
       let (held, listing) = try await Store.with(options, configuration) { store in
         (HeldByRoute(try await store.registrations.held()), try await store.outbox.listing())
       }
-      let keys = KeyFolder(
-        directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
-        logger: Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }
-      ).load().credentials
-      let checks = await Self.checks(configuration.admin)
+      let checks = await RunningService.get("/readyz", configuration.admin)?["checks"]
       if checks == nil {
         note(
           """
@@ -47,48 +40,69 @@ extension Routes {
           are not known
           """)
       }
-      let names = keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
-      let depths = Dictionary(
-        listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
-      let others = Set(held.names).union(depths.keys).subtracting(names).filter { !$0.isPushService }.sorted()
-      var routes = (names + others).map { name in
-        RouteReport(
-          name: name, check: checks?[name], waiting: depths[name] ?? 0, held: held[name],
-          isThere: names.contains(name))
-      }
-      let services = PushServiceReports(
-        checks?["webpush"],
-        waiting: listing.servicesLeft + depths.keys.count { $0.isPushService }, depths, held)
-      if configuration.webPush.isEnabled || !services.reports.isEmpty {
-        routes.append(
-          RouteReport(
-            name: "webpush", check: checks?["webpush"], waiting: listing.waiting(of: "webpush"), held: [],
-            isThere: true, note: configuration.webPush.isEnabled ? nil : "switched off"))
-      }
-      routes += services.reports
-      options.show(["routes": .array(routes.map(\.json)), "more_services": .integer(Int64(services.left))]) {
+      let (routes, left) = Self.routes(configuration, checks, listing, held)
+      options.show(["routes": routes.json(RouteReport.columns), "more_services": .integer(Int64(left))]) {
         page in
         guard !routes.isEmpty else {
-          page.add("no credentials: \(configuration.keys.directory)/README.md says which files to put there")
-          return page.add(aside: configuration.whereabouts)
+          return page.add(
+            "no credentials: \(configuration.keys.directory)/README.md says which files to put there")
         }
-        page.add(RouteReport.table(routes))
-        if services.left > 0 { page.add("and \(Phrase.count(services.left, "more push service"))") }
-        for route in routes { page.add(route) }
+        page.add(routes.table(RouteReport.columns))
+        if left > 0 { page.add("and \(Phrase.count(left, "more push service"))") }
+        for route in routes where !route.sentences.isEmpty {
+          page.add()
+          page.add(route.name, .heading)
+          for sentence in route.sentences { page.add("  \(sentence)") }
+        }
       }
+      if routes.isEmpty, !options.json { note(configuration.whereabouts) }
     }
 
-    /// What the service that runs here says of the credentials; nil if none answers.
-    private static func checks(_ admin: Configuration.Admin) async -> JSON? {
-      let host = ["0.0.0.0": "127.0.0.1", "::": "[::1]"][admin.host] ?? admin.host
-      let url =
-        "http://\(host.contains(":") && !host.hasPrefix("[") ? "[\(host)]" : host):\(admin.port)/readyz"
-      var request = HTTPClientRequest(url: url)
-      if let token = admin.token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
-      guard let answer = try? await HTTPClient.shared.execute(request, timeout: .seconds(5)),
-        let body = try? await answer.body.collect(upTo: 1 << 20)
-      else { return nil }
-      return (try? JSON.parse(String(buffer: body)))?["checks"]
+    /// Every credential, all of Web Push, and the push services that an operator should see: those for which most waits.
+    ///
+    /// - Returns: them, and of how many more push services something is known.
+    private static func routes(
+      _ configuration: Configuration, _ checks: JSON?, _ listing: OutboxContents.Listing, _ held: HeldByRoute
+    ) -> ([RouteReport], left: Int) {
+      let keys = KeyFolder(
+        directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
+        logger: Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }
+      ).load().credentials
+      let names = keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
+      let waiting = Dictionary(
+        listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
+      let webPush = checks?["webpush"]
+      // Of a push service that the running service does not call failing it says nothing.
+      var failing: [String: JSON] = [:]
+      if case .array(let services)? = webPush?["failing_services"] {
+        for service in services { failing["webpush:\(service["host"]?.string ?? "")"] = service }
+      }
+      let known = Set(held.names).union(waiting.keys).union(failing.keys)
+      let services = known.filter(\.isPushService).sorted {
+        (waiting[$1] ?? 0, held.count($1), $0) < (waiting[$0] ?? 0, held.count($0), $1)
+      }
+      let shown = services.prefix(OutboxContents.mostServices)
+      func report(_ name: String, _ check: JSON?, isThere: Bool = true) -> RouteReport {
+        RouteReport(
+          name: name, check: check, waiting: waiting[name] ?? 0, held: held[name], isThere: isThere)
+      }
+      var routes =
+        names.map { report($0, checks?[$0]) }
+        + known.subtracting(names).filter { !$0.isPushService }.sorted().map {
+          report($0, checks?[$0], isThere: false)
+        }
+      if configuration.webPush.isEnabled || !shown.isEmpty {
+        let count = services.compactMap { waiting[$0] }.reduce(listing.entriesLeft, +)
+        routes.append(
+          RouteReport(
+            name: "webpush", check: webPush, waiting: count, held: [], isThere: true,
+            note: configuration.webPush.isEnabled ? nil : "switched off"))
+      }
+      routes += shown.map { report($0, failing[$0]) }
+      let most = max(
+        services.count, Int(webPush?["failing"]?.integer ?? 0),
+        listing.servicesLeft + waiting.keys.count { $0.isPushService })
+      return (routes, most - shown.count)
     }
   }
 
@@ -118,7 +132,8 @@ extension Routes {
       }
       options.show(
         [
-          "route": .string(route), "held": .array(held.map(\.json)), "ended": .integer(Int64(ended)),
+          "route": .string(route), "held": held.json(RegistrationStore.Held.columns),
+          "ended": .integer(Int64(ended)),
         ],
         """
         \(held.map { "\(route) \($0.line)" }.joined(separator: "\n"))
@@ -166,45 +181,6 @@ private struct HeldByRoute {
   }
 }
 
-/// The push services that an operator should see: those for which most waits.
-private struct PushServiceReports {
-  let reports: [RouteReport]
-  /// How many more there are of which something is known.
-  let left: Int
-
-  /// - Parameters:
-  ///   - check: what `/readyz` says of Web Push.
-  ///   - waiting: for how many of them anything waits.
-  ///   - depths: what waits, by route.
-  init(_ check: JSON?, waiting: Int, _ depths: [String: Int], _ held: HeldByRoute) {
-    var failing: [String: JSON] = [:]
-    if case .array(let services)? = check?["failing_services"] {
-      for service in services {
-        if let host = service["host"]?.string { failing["webpush:\(host)"] = service }
-      }
-    }
-    let names = Set(failing.keys).union(depths.keys).union(held.names).filter(\.isPushService)
-    let shown = names.sorted {
-      (depths[$1] ?? 0, held.count($1), $0) < (depths[$0] ?? 0, held.count($0), $1)
-    }.prefix(OutboxContents.mostServices)
-    reports = shown.map { name in
-      // Of one that the service does not call failing it says nothing.
-      RouteReport(
-        name: name, check: failing[name], waiting: depths[name] ?? 0, held: held[name], isThere: true)
-    }
-    let most = max(names.count, Int(check?["failing"]?.integer ?? 0), waiting)
-    left = most - shown.count
-  }
-}
-
-extension OutboxContents.Listing {
-  /// How many wait for a provider, those in no group too.
-  fileprivate func waiting(of provider: String) -> Int {
-    groups.filter { $0.provider == provider }.map(\.count).reduce(0, +)
-      + (provider == "webpush" ? entriesLeft : 0)
-  }
-}
-
 extension String {
   /// Whether it is a route of Web Push: `webpush:push.example.org`.
   fileprivate var isPushService: Bool { utf8.starts(with: "webpush:".utf8) }
@@ -223,18 +199,11 @@ private struct RouteReport {
   /// Instead of a state.
   var note: String?
 
-  private var provider: String { String(name.prefix { $0 != ":" }) }
-  private var count: Int { held.map(\.count).reduce(0, +) }
   private var since: Date? { check?["since"]?.string.flatMap { try? Date($0, strategy: .iso8601) } }
 
-  var json: JSON {
-    [
-      "name": .string(name), "provider": .string(provider), "state": check?["status"] ?? .null,
-      "reason": check?["reason"] ?? .null, "since": check?["since"] ?? .null,
-      "meaning": check?["meaning"] ?? .null, "advice": check?["advice"] ?? .null,
-      "waiting": .integer(Int64(waiting)), "held": .integer(Int64(count)),
-      "held_deaths": .array(held.map(\.json)),
-    ]
+  /// What is wrong with it, and what to do.
+  var sentences: [String] {
+    ["meaning", "advice"].compactMap { check?[$0]?.string } + held.map(\.line)
   }
 
   private var state: Table.Cell {
@@ -248,34 +217,35 @@ private struct RouteReport {
     }
   }
 
-  static func table(_ reports: [RouteReport]) -> Table {
-    var table = Table("ROUTE", "STATE", "SINCE", "REASON", .number("WAITING"), .number("HELD BACK"))
-    for report in reports {
-      table.add(
-        .init(report.name), report.state, report.since.map { .init(Phrase.age($0)) } ?? .none,
-        report.check?["reason"]?.string.map { .init($0) } ?? .none, .init(Phrase.number(report.waiting)),
-        .init(Phrase.number(report.count)))
-    }
-    return table
-  }
-}
-
-extension Page {
-  /// What is wrong with a credential, and what to do.
-  fileprivate mutating func add(_ route: RouteReport) {
-    let sentences = ["meaning", "advice"].compactMap { route.check?[$0]?.string } + route.held.map(\.line)
-    guard !sentences.isEmpty else { return }
-    add()
-    add(route.name, .heading)
-    for sentence in sentences { add("  \(sentence)") }
+  static var columns: [ReportColumn<RouteReport>] {
+    func member(_ key: String) -> ReportColumn<RouteReport> { .member(key) { $0.check?[key] ?? .null } }
+    return [
+      .text("name", "ROUTE") { $0.name },
+      .member("provider") { .string(String($0.name.prefix { $0 != ":" })) },
+      .init(key: "state", heading: "STATE") {
+        $0.check?["status"] ?? .null
+      } cell: {
+        $0.state
+      },
+      .init(key: "since", heading: "SINCE") {
+        $0.check?["since"] ?? .null
+      } cell: {
+        .optional($0.since.map { Phrase.age($0) })
+      },
+      .text("reason", "REASON") { $0.check?["reason"]?.string }, member("meaning"), member("advice"),
+      .number("waiting", "WAITING") { Int64($0.waiting) },
+      .number("held", "HELD BACK") { Int64($0.held.map(\.count).reduce(0, +)) },
+      .member("held_deaths") { $0.held.json(RegistrationStore.Held.columns) },
+    ]
   }
 }
 
 extension RegistrationStore.Held {
-  fileprivate var json: JSON {
+  fileprivate static var columns: [ReportColumn<Self>] {
     [
-      "target": .string(target), "kind": .string("\(kind)"), "reason": .string(reason),
-      "since": timestamp(since), "count": .integer(Int64(count)),
+      .text("target", nil) { $0.target }, .text("kind", nil) { "\($0.kind)" },
+      .text("reason", nil) { $0.reason },
+      .member("since") { timestamp($0.since) }, .number("count", nil) { Int64($0.count) },
     ]
   }
 

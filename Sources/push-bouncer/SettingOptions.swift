@@ -145,11 +145,6 @@ struct GlobalOptions: ParsableArguments {
   }
 }
 
-/// RFC 3339 in UTC, to the second.
-func timestamp(_ date: Date?) -> JSON {
-  date.map { .string($0.formatted(.iso8601)) } ?? .null
-}
-
 /// What a command was asked about is not there; told together with where it was looked for.
 struct NotFound: Error {
   let sentence: String

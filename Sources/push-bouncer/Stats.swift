@@ -35,82 +35,68 @@ struct Stats: AsyncParsableCommand {
     try await Store.with(options) { store in
       if let server {
         let found = try await store.find(server)
-        let hours = try await store.hourlyCounts.report(ofServer: found.id, hours: length)
-        if options.json { return options.show(hours.json(of: found.hostname), "") }
-        hours.page(of: found.hostname).print()
+        try await show(store.hourlyCounts.report(ofServer: found.id, hours: length), of: found.hostname)
       } else {
-        let report = try await store.hourlyCounts.report(hours: length)
-        if options.json { return options.show(report.json, "") }
-        report.page.print()
+        try await show(store.hourlyCounts.report(hours: length))
       }
     }
   }
-}
 
-extension HourlyCounts.Report {
-  fileprivate var json: JSON {
-    [
-      "total": .object(JSON.Object(total.members)),
-      "hours": .array(
-        hours.map { .object(JSON.Object([.init("hour", timestamp($0.start))] + $0.members)) }),
-      "routes": .array(
-        routes.map { route in
-          .object(
-            JSON.Object(
-              [.init("route", .string(route.route))] + route.total.members
-                + [
-                  .init("refused_by_reason", .array(route.refused.map(\.json))),
-                  .init("postponed_by_reason", .array(route.postponed.map(\.json))),
-                ]))
-        }),
+  private func show(_ report: HourlyCounts.Report) {
+    let (total, hours) = (report.total, report.hours)
+    let routes: [ReportColumn<HourlyCounts.RouteCounts>] =
+      [.text("route", "ROUTE") { $0.route }] + HourlyCounts.Hour.columns.map { $0.of(\.total) } + [
+        .member("p50_ms") { .milliseconds($0.total.latency.percentile(0.5)) },
+        .member("p99_ms") { .milliseconds($0.total.latency.percentile(0.99)) },
+        .member("refused_by_reason") { .reasons($0.refused) },
+        .member("postponed_by_reason") { .reasons($0.postponed) },
+        .cell("WHY") { route in
+          let why = (route.refused + route.postponed).prefix(3)
+          return .init(why.map { "\($0.reason) \(Phrase.number($0.count))" }.joined(separator: ", "))
+        },
+      ]
+    let numbers = HourlyCounts.Hour.columns + [.percentile(50), .percentile(99)]
+    let columns = [.hour(\.start)] + numbers
+    options.show([
+      "total": numbers.json(total), "hours": hours.json(columns), "routes": report.routes.json(routes),
+    ]) { page in
+      let span =
+        hours.count.isMultiple(of: 24) && hours.count > 24 ? "\(hours.count / 24) days" : "\(hours.count) h"
+      page.add("Last \(span): \(total.sentence)", .heading)
+      for table in [report.routes.table(routes), hours.filter(\.isBusy).table(columns)] where !table.isEmpty {
+        page.add()
+        page.add(table)
+      }
+    }
+  }
+
+  private func show(_ hours: [HourlyCounts.ServerHour], of server: String) {
+    let (sent, failed) = (hours.map(\.sent).reduce(0, +), hours.map(\.failed).reduce(0, +))
+    let numbers: [ReportColumn<HourlyCounts.ServerHour>] = [
+      .number("sent", "HANDED IN", .plain) { $0.sent }, .number("failed", "REFUSED", .bad) { $0.failed },
     ]
-  }
-
-  fileprivate var page: Page {
-    var page = Page()
-    let span =
-      hours.count.isMultiple(of: 24) && hours.count > 24 ? "\(hours.count / 24) days" : "\(hours.count) h"
-    page.add("Last \(span): \(total.sentence)", .heading)
-    if !routes.isEmpty {
-      var table = Table(
-        "ROUTE", .number("ACCEPTED"), .number("REFUSED"), .number("POSTPONED"), .number("GIVEN UP"), "WHY")
-      for route in routes {
-        let why = (route.refused + route.postponed).prefix(3).map {
-          "\($0.reason) \(Phrase.number($0.count))"
-        }
-        table.add(
-          .init(route.route), .count(route.total.accepted), .count(route.total.refused, .bad),
-          .count(route.total.postponed, .doubtful), .count(route.total.givenUp, .bad),
-          .init(why.joined(separator: ", ")))
-      }
+    let columns = [.hour(\.start)] + numbers
+    options.show([
+      "server": .string(server), "total": ["sent": .integer(sent), "failed": .integer(failed)],
+      "hours": hours.json(columns),
+    ]) { page in
+      page.add(
+        "\(server), last \(hours.count) h: \(Phrase.count(sent, "notification")) handed in, \(Phrase.number(failed)) refused at once.",
+        .heading)
+      guard sent > 0 else { return }
       page.add()
-      page.add(table)
+      page.add(hours.filter { $0.sent > 0 }.table(columns))
     }
-    var table = Table(
-      "HOUR (UTC)", .number("ACCEPTED"), .number("REFUSED"), .number("POSTPONED"), .number("GIVEN UP"),
-      .number("P50"),
-      .number("P99"))
-    for hour in hours where hour.isBusy {
-      table.add(
-        .init(hour.start.hourText), .count(hour.accepted), .count(hour.refused, .bad),
-        .count(hour.postponed, .doubtful), .count(hour.givenUp, .bad), .time(hour.latency.percentile(0.5)),
-        .time(hour.latency.percentile(0.99)))
-    }
-    if !table.isEmpty {
-      page.add()
-      page.add(table)
-    }
-    return page
   }
 }
 
 extension HourlyCounts.Hour {
-  fileprivate var members: [JSON.Object.Member] {
+  fileprivate static var columns: [ReportColumn<Self>] {
     [
-      .init("accepted", .integer(accepted)), .init("refused", .integer(refused)),
-      .init("postponed", .integer(postponed)), .init("given_up", .integer(givenUp)),
-      .init("p50_ms", .milliseconds(latency.percentile(0.5))),
-      .init("p99_ms", .milliseconds(latency.percentile(0.99))),
+      .number("accepted", "ACCEPTED", .plain) { $0.accepted },
+      .number("refused", "REFUSED", .bad) { $0.refused },
+      .number("postponed", "POSTPONED", .doubtful) { $0.postponed },
+      .number("given_up", "GIVEN UP", .bad) { $0.givenUp },
     ]
   }
 
@@ -129,60 +115,34 @@ extension HourlyCounts.Hour {
   }
 }
 
-extension HourlyCounts.Count {
-  fileprivate var json: JSON { ["reason": .string(reason), "count": .integer(count)] }
-}
-
-extension [HourlyCounts.ServerHour] {
-  private var sent: Int64 { reduce(0) { $0 + $1.sent } }
-  private var failed: Int64 { reduce(0) { $0 + $1.failed } }
-
-  fileprivate func json(of server: String) -> JSON {
-    [
-      "server": .string(server), "total": ["sent": .integer(sent), "failed": .integer(failed)],
-      "hours": .array(
-        map { ["hour": timestamp($0.start), "sent": .integer($0.sent), "failed": .integer($0.failed)] }),
-    ]
-  }
-
-  fileprivate func page(of server: String) -> Page {
-    var page = Page()
-    page.add(
-      "\(server), last \(count) h: \(Phrase.count(sent, "notification")) handed in, \(Phrase.number(failed)) refused at once.",
-      .heading)
-    var table = Table("HOUR (UTC)", .number("HANDED IN"), .number("REFUSED"))
-    for hour in self where hour.sent > 0 {
-      table.add(.init(hour.start.hourText), .count(hour.sent), .count(hour.failed, .bad))
-    }
-    if !table.isEmpty {
-      page.add()
-      page.add(table)
-    }
-    return page
-  }
-}
-
-extension Table.Cell {
-  /// A number; none is nothing to look at.
-  fileprivate static func count(_ count: Int64, _ tone: Terminal.Tone = .plain) -> Self {
-    count == 0 ? .init("0", .faint) : .init(Phrase.number(count), tone)
-  }
-
-  fileprivate static func time(_ seconds: TimeInterval?) -> Self {
-    seconds.map { .init(Phrase.latency($0)) } ?? .none
-  }
-}
-
-extension Date {
+extension ReportColumn {
   /// `2026-11-22 17:00`
-  fileprivate var hourText: String {
-    formatted(.iso8601.year().month().day().dateTimeSeparator(.space).time(includingFractionalSeconds: false))
-      .prefix(16).description
+  fileprivate static func hour(_ start: @escaping (Row) -> Date) -> Self {
+    .init(key: "hour", heading: "HOUR (UTC)") {
+      timestamp(start($0))
+    } cell: {
+      let style = Date.ISO8601FormatStyle.iso8601.year().month().day().dateTimeSeparator(.space)
+      return .init(start($0).formatted(style.time(includingFractionalSeconds: false)).prefix(16).description)
+    }
+  }
+}
+
+extension ReportColumn<HourlyCounts.Hour> {
+  fileprivate static func percentile(_ percent: Int) -> Self {
+    .init(key: "p\(percent)_ms", heading: "P\(percent)", isNumber: true) {
+      .milliseconds($0.latency.percentile(Double(percent) / 100))
+    } cell: {
+      .optional($0.latency.percentile(Double(percent) / 100).map(Phrase.latency))
+    }
   }
 }
 
 extension JSON {
   fileprivate static func milliseconds(_ seconds: TimeInterval?) -> JSON {
-    seconds.map { .integer(Int64(($0 * 1000).rounded())) } ?? .null
+    .optional(seconds.map { Int64(($0 * 1000).rounded()) })
+  }
+
+  fileprivate static func reasons(_ counts: [HourlyCounts.Count]) -> JSON {
+    .array(counts.map { ["reason": .string($0.reason), "count": .integer($0.count)] })
   }
 }

@@ -54,11 +54,9 @@ import Testing
       let device = try await bench.devices(.fcm)[0]
       for number in 0..<30 {
         let route = Route(provider: .webPush, credential: "push.\(number).example", target: "")
-        bench.history.tried(.delivered, of: device.registration, on: route, since: bench.clock.now)
-        bench.history.tried(
-          .rejected(.payloadTooLarge), of: device.registration, on: route, since: bench.clock.now)
-        bench.history.tried(
-          .misconfigured(.vapidRefused), of: device.registration, on: route, since: bench.clock.now)
+        for outcome in [.delivered, .rejected(.payloadTooLarge), .misconfigured(.vapidRefused)] as [Outcome] {
+          bench.tried(outcome, device, route)
+        }
         bench.history.count(.givenUp(route))
       }
       try await bench.history.flush()
@@ -74,7 +72,7 @@ import Testing
       let device = try await bench.devices(.fcm)[0]
       let other = History(database: bench.database, now: { bench.clock.now })
       for history in [bench.history, other, History(database: bench.database, now: { bench.clock.now })] {
-        history.tried(.delivered, of: device.registration, on: bench.fcmRoute, since: bench.clock.now)
+        bench.tried(.delivered, device, by: history)
         history.took([.delivered, .queued, .refused(.timeout)], of: 7)
         history.registered(key: "key")
         try await history.flush()
@@ -93,12 +91,11 @@ import Testing
   @Test func `What cannot be written is kept, with its hour, and written once`() async throws {
     try await DeliveryBench.test { bench in
       let device = try await bench.devices(.fcm)[0]
-      bench.history.tried(.delivered, of: device.registration, on: bench.fcmRoute, since: bench.clock.now)
+      bench.tried(.delivered, device)
       try await bench.run("ALTER TABLE hourly_counts RENAME TO away")
       await #expect(throws: DatabaseError.self) { try await bench.history.flush() }
       bench.advance(3600)
-      bench.history.tried(
-        .rejected(.timeout), of: device.registration, on: bench.fcmRoute, since: bench.clock.now)
+      bench.tried(.rejected(.timeout), device)
       await #expect(throws: DatabaseError.self) { try await bench.history.flush() }
       try await bench.run("ALTER TABLE away RENAME TO hourly_counts")
       try await bench.history.flush()
@@ -162,7 +159,7 @@ import Testing
       #expect(try await deliver() == first)
       // Another node, or this one after a restart, knows nothing of that, and writes nothing either.
       let other = History(database: bench.database, now: { bench.clock.now })
-      other.tried(.delivered, of: device.registration, on: bench.apnsRoute, since: bench.clock.now)
+      bench.tried(.delivered, device, bench.apnsRoute, by: other)
       try await other.flush()
       #expect(try await bench.deliveredAt(device) == first)
       bench.simulator.setToken(
@@ -209,9 +206,7 @@ import Testing
       let history = History(
         database: bench.database, limits: .init(counts: 3, successes: 2, known: 2), now: { bench.clock.now })
       let devices = try await bench.devices(.fcm, 4)
-      for device in devices {
-        history.tried(.delivered, of: device.registration, on: bench.fcmRoute, since: bench.clock.now)
-      }
+      for device in devices { bench.tried(.delivered, device, by: history) }
       for server in 1...9 { history.took([.delivered], of: Int64(server)) }
       try await history.flush()
       #expect(try await bench.number("SELECT COUNT(*) FROM hourly_counts") == 3)
@@ -236,6 +231,13 @@ import Testing
 
 extension DeliveryBench {
   fileprivate var counts: HourlyCounts { HourlyCounts(database: database, now: { [clock] in clock.now }) }
+
+  fileprivate func tried(
+    _ outcome: Outcome, _ device: Device, _ route: Route? = nil, by other: History? = nil
+  ) {
+    (other ?? history).tried(
+      outcome, of: device.registration, on: route ?? fcmRoute, since: clock.now)
+  }
 
   fileprivate func run(_ sql: String) async throws {
     try await database.write { try $0.runScript(sql) }

@@ -17,32 +17,20 @@ import TestSupport
 
 /// The operator's listener over a database and a key folder of its own.
 struct Operator: Sendable {
-  /// How the routes to the providers fare, as the test sets it.
-  final class Routes: Sendable {
-    private let states = Mutex<[Route: PushProviders.RouteState]>([:])
-    var all: [Route: PushProviders.RouteState] { states.withLock { $0 } }
-    func set(
-      _ provider: Route.Provider, _ credential: String, _ target: String, _ state: PushProviders.RouteState
-    ) {
-      states.withLock { $0[Route(provider: provider, credential: credential, target: target)] = state }
+  /// What the test sets.
+  final class Stage: Sendable {
+    struct State {
+      var routes: [Route: PushProviders.RouteState] = [:]
+      /// nil: Web Push is switched off.
+      var services: PushServices?
+      var clockDoubt: ClockDoubt?
     }
-  }
 
-  /// How push services fare, as the test sets it; nil: Web Push is switched off.
-  final class Services: Sendable {
-    private let services = Mutex<PushServices?>(nil)
-    var now: PushServices? {
-      get { services.withLock { $0 } }
-      set { services.withLock { $0 = newValue } }
-    }
-  }
+    private let state = Mutex(State())
 
-  /// Why the clock is doubted, as the test sets it.
-  final class Doubt: Sendable {
-    private let doubt = Mutex<ClockDoubt?>(nil)
-    var now: ClockDoubt? {
-      get { doubt.withLock { $0 } }
-      set { doubt.withLock { $0 = newValue } }
+    var now: State {
+      get { state.withLock { $0 } }
+      set { state.withLock { $0 = newValue } }
     }
   }
 
@@ -51,11 +39,9 @@ struct Operator: Sendable {
   let database: any Database
   let readiness: Readiness
   let metrics: PrometheusRegistry
-  let routes: Routes
-  let services: Services
+  let stage: Stage
   let outbox: Outbox
   let clock: TestClock
-  let doubt: Doubt
   let client: any TestClientProtocol
 
   static func test(
@@ -69,13 +55,14 @@ struct Operator: Sendable {
       let testDatabase = try await TestDatabase()
       defer { withExtendedLifetime(testDatabase) {} }
       let database = testDatabase.database
-      let (routes, services, doubt, clock) = (Routes(), Services(), Doubt(), TestClock())
+      let (stage, clock) = (Stage(), TestClock())
       let outbox = Outbox(
         database: database, storageKey: StorageKey(bytes: [UInt8](repeating: 7, count: 32)), maxAge: 86_400,
         now: { clock.now })
       let readiness = Readiness(
-        database: database, keyFolder: keys, outbox: outbox, now: { clock.now }, routeStates: { routes.all },
-        pushServices: { services.now }, clockDoubt: { doubt.now })
+        database: database, keyFolder: keys, outbox: outbox, now: { clock.now },
+        routeStates: { stage.now.routes }, pushServices: { stage.now.services },
+        clockDoubt: { stage.now.clockDoubt })
       let metrics = PrometheusRegistry()
       let router = Router(context: WireContext.self)
       router.add(middleware: EnvelopeMiddleware())
@@ -86,7 +73,7 @@ struct Operator: Sendable {
         try await test(
           Operator(
             folder: folder, keys: keys, database: database, readiness: readiness, metrics: metrics,
-            routes: routes, services: services, outbox: outbox, clock: clock, doubt: doubt, client: client))
+            stage: stage, outbox: outbox, clock: clock, client: client))
       }
       await database.close()
     }
@@ -133,4 +120,7 @@ struct Operator: Sendable {
     let answer = try await get("/readyz")
     return (answer.status, try JSON.parse(answer.text))
   }
+
+  /// What `/readyz` says of one part.
+  func check(_ name: String) async throws -> JSON? { try await ready().document["checks"]?[name] }
 }

@@ -5,21 +5,45 @@ import HTTP
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
-import Logging
 import Providers
+import Registrations
 import SQL
 import Synchronization
-import TestDatabase
 import TestSupport
 import Testing
 
+@testable import Delivery
 @testable import Operations
 
+/// `/healthz`, `/readyz` and `/metrics`.
 @Suite struct OperatorRoutesTests {
+  private static let withAppleKey: @Sendable (TestFolder) throws -> Void = { folder in
+    try folder.writeBouncerKey()
+    try folder.writeAPNs("main")
+    try folder.writeFCM("work", project: "demo")
+  }
+
+  // MARK: /readyz
+
+  @Test func `A service that works is ready, and one that shuts down is not`() async throws {
+    try await Operator.test { service in
+      var (status, document) = try await service.ready()
+      #expect(status == 200 && document["status"] == "ready")
+      for check in ["database", "keys", "outbox", "clock"] {
+        #expect(document["checks"]?[check]?["status"] == "ok", "\(check)")
+      }
+      #expect(document["checks"]?["service"] == nil)
+      service.readiness.drain()
+      (status, document) = try await service.ready()
+      #expect(status == 503 && document["status"] == "unavailable")
+      #expect(document["checks"]?["service"]?["status"] == "draining")
+      #expect(try await service.get("/healthz").status == 200)
+    }
+  }
+
   @Test func `A clock that is doubted is shown`() async throws {
     try await Operator.test { service in
-      #expect(try await service.ready().document["checks"]?["clock"] == ["status": "ok"])
-      service.doubt.now = ClockDoubt(
+      service.stage.now.clockDoubt = ClockDoubt(
         reason: .jumped(by: -7260), since: Date(timeIntervalSince1970: 1_790_000_000))
       let (status, document) = try await service.ready()
       #expect(status == 200 && document["status"] == "degraded")
@@ -29,48 +53,28 @@ import Testing
     }
   }
 
-  @Test func `A service that works is ready`() async throws {
-    try await Operator.test { service in
-      let (status, document) = try await service.ready()
-      #expect(status == 200)
-      #expect(document["status"]?.string == "ready")
-      for check in ["database", "keys", "outbox"] {
-        #expect(document["checks"]?[check]?["status"]?.string == "ok")
-      }
-      #expect(document["checks"]?["service"] == nil)
-    }
-  }
-
   @Test func `A route is unknown then ok then failing`() async throws {
-    try await Operator.test(
-      prepare: { folder in
-        try folder.writeBouncerKey()
-        try folder.writeAPNs("main")
-        try folder.writeFCM("work", project: "demo")
+    try await Operator.test(prepare: Self.withAppleKey) { service in
+      func set(_ target: String, _ state: PushProviders.RouteState) {
+        service.stage.now.routes[Route(provider: .apns, credential: "main", target: target)] = state
       }
-    ) { service in
-      var (status, document) = try await service.ready()
-      #expect(document["status"]?.string == "ready")
-      #expect(document["checks"]?["apns:main"]?["status"]?.string == "unknown")
-      #expect(document["checks"]?["fcm:work"]?["status"]?.string == "unknown")
+      #expect(try await service.ready().document["status"] == "ready")
+      for name in ["apns:main", "fcm:work"] {
+        #expect(try await service.check(name) == ["status": "unknown"])
+      }
+      set("org.example.chat", .ok)
+      #expect(try await service.check("apns:main") == ["status": "ok"])
 
-      service.routes.set(.apns, "main", "org.example.chat", .ok)
-      document = try await service.ready().document
-      #expect(document["checks"]?["apns:main"]?["status"]?.string == "ok")
-
-      let since = Date(timeIntervalSince1970: 1_790_000_000)
-      service.routes.set(.apns, "main", "org.example.chat.voip", .failing(.badTopic, since: since))
-      (status, document) = try await service.ready()
-      #expect(status == 200)
-      #expect(document["status"]?.string == "degraded")
-      let check = document["checks"]?["apns:main"]
-      #expect(check?["status"]?.string == "failing")
-      #expect(check?["reason"]?.string == "BadTopic")
-      #expect(check?["route"]?.string == "org.example.chat.voip")
-      #expect(check?["since"]?.string == since.formatted(.iso8601))
-      #expect(check?["meaning"]?.string == "Apple does not let this key push to this app.")
-      #expect(check?["advice"]?.string?.contains("bundle id") == true)
-      #expect(document["checks"]?["fcm:work"]?["status"]?.string == "unknown")
+      set("org.example.chat.voip", .failing(.badTopic, since: Date(timeIntervalSince1970: 1_790_000_000)))
+      let (status, document) = try await service.ready()
+      #expect(status == 200 && document["status"] == "degraded")
+      #expect(
+        document["checks"]?["apns:main"] == [
+          "status": "failing", "reason": "BadTopic", "route": "org.example.chat.voip",
+          "since": "2026-09-21T14:13:20Z", "meaning": "Apple does not let this key push to this app.",
+          "advice": .string(Reason.badTopic.explanation.advice),
+        ])
+      #expect(document["checks"]?["fcm:work"]?["status"] == "unknown")
     }
   }
 
@@ -79,19 +83,16 @@ import Testing
       try service.folder.write("apns/main.json", "hunter2")
       service.keys.reload()
       let (status, document) = try await service.ready()
-      #expect(status == 200)
-      #expect(document["status"]?.string == "degraded")
-      #expect(document["checks"]?["keys"]?["status"]?.string == "failing")
-      #expect(document.text.contains("apns/main.json"))
-      #expect(!document.text.contains("hunter2"))
+      #expect(status == 200 && document["status"] == "degraded")
+      #expect(document["checks"]?["keys"]?["status"] == "failing")
+      #expect(document.text.contains("apns/main.json") && !document.text.contains("hunter2"))
     }
   }
 
   @Test func `Without a bouncer key nothing can be taken`() async throws {
     try await Operator.test(prepare: { _ in }) { service in
       let (status, document) = try await service.ready()
-      #expect(status == 503)
-      #expect(document["status"]?.string == "unavailable")
+      #expect(status == 503 && document["status"] == "unavailable")
       let check = document["checks"]?["keys"]
       #expect(check?["reason"] == "there is no bouncer key: phones cannot register")
       #expect(check?["advice"]?.string?.contains("push-bouncer keys generate") == true)
@@ -109,9 +110,8 @@ import Testing
     try await Operator.test { service in
       await service.database.close()
       let (status, document) = try await service.ready()
-      #expect(status == 503)
-      #expect(document["status"]?.string == "unavailable")
-      #expect(document["checks"]?["database"]?["status"]?.string == "failing")
+      #expect(status == 503 && document["status"] == "unavailable")
+      #expect(document["checks"]?["database"]?["status"] == "failing")
       #expect(try await service.get("/healthz").text == #"{"status":"ok","held":null}"# + "\n")
     }
   }
@@ -132,19 +132,72 @@ import Testing
       // Who asks again while the first question hangs waits no longer.
       for _ in 0..<3 {
         let (status, document) = try await service.ready()
-        #expect(status == 503)
-        #expect(document["checks"]?["database"]?["reason"]?.string == "timeout")
+        #expect(status == 503 && document["checks"]?["database"]?["reason"] == "timeout")
       }
       #expect(ContinuousClock.now - start < .seconds(20))
       release.signal()
       try await holder.value
-      let end = ContinuousClock.now + .seconds(30)
-      while try await service.ready().status != 200, ContinuousClock.now < end {}
-      #expect(try await service.ready().status == 200)
+      try await eventually("the database answers") { try await service.ready().status == 200 }
     }
   }
 
-  @Test func `Metrics that cannot be read are left out`() async throws {
+  // MARK: The outbox
+
+  @Test func `What waits is shown with its age, and degrades where it has waited for long`() async throws {
+    try await Operator.test(prepare: Self.withAppleKey) { service in
+      #expect(try await service.check("outbox") == ["status": "ok", "depth": 0])
+      try await service.keep(2, since: 300)
+      #expect(try await service.check("outbox") == ["status": "ok", "depth": 2, "oldest_seconds": 300])
+      service.clock.advance(1)
+      let document = try await service.ready().document
+      #expect(document["status"] == "degraded")
+      let check = document["checks"]?["outbox"]
+      #expect(check?["status"] == "degraded" && check?["oldest_seconds"] == 301)
+      #expect(check?["reason"] == "a notification has waited for 5 min")
+      #expect(check?["advice"]?.string?.hasSuffix("delivery.max_age.") == true)
+      #expect(document["checks"]?["apns:main"]?["waiting"] == 2)
+    }
+  }
+
+  @Test func `What only keeps to a pace may wait, but not beyond its time, and hides nothing`() async throws {
+    try await Operator.test { service in
+      try await service.keep(20, since: 3000, due: 600, attempts: 1)
+      var check = try await service.check("outbox")
+      #expect(check?["status"] == "ok" && check?["oldest_seconds"] == 3000)
+      #expect(check?["meaning"]?.string?.contains("bouncer.notifications_per_server") == true)
+      service.clock.advance(659)
+      #expect(try await service.ready().document["status"] == "ready")
+      service.clock.advance(2)
+      #expect(try await service.ready().document["status"] == "degraded")
+      service.clock.advance(-661)
+      try await service.keep(since: 400, due: 100, attempts: 4)
+      check = try await service.check("outbox")
+      #expect(check?["status"] == "degraded" && check?["reason"] == "a notification has waited for 6 min")
+    }
+  }
+
+  @Test func `It degrades for a minute after notifications were refused for their device's backlog`()
+    async throws
+  {
+    try await Operator.test { service in
+      let delivery = RegisteredPush(
+        push: .fcm(FCMMessage(token: "token", data: ["name": "n"])),
+        registration: .init(.nextcloud, id: 1, registeredAt: service.clock.now), owner: .address(1))
+      let route = Route(provider: .fcm, credential: "main", target: "demo")
+      let dueAt = service.clock.now + 60
+      try await service.outbox.keep((0..<101).map { _ in (delivery, route, dueAt) })
+      let check = try await service.check("outbox")
+      #expect(check?["status"] == "degraded")
+      #expect(check?["reason"]?.string?.hasPrefix("notifications are refused: as many as may (100)") == true)
+      #expect(check?["advice"]?.string?.contains("route") == true)
+      service.clock.advance(60)
+      #expect(try await service.check("outbox")?["status"] == "ok")
+    }
+  }
+
+  // MARK: /metrics
+
+  @Test func `Metrics are text for prometheus, without those that cannot be read`() async throws {
     try await Operator.test { service in
       struct Unreadable: Error {}
       let gate = AsyncStream<Void>.makeStream()
@@ -156,74 +209,43 @@ import Testing
         return [.init(2)]
       }
       service.metrics.gauges("broken") { throw Unreadable() }
-      service.metrics.gauges("last") { [.init(3)] }
+      service.metrics.makeCounter(label: "count", dimensions: []).increment(by: 3)
       let others =
-        "# HELP first first\n# TYPE first gauge\nfirst 1\n# HELP last last\n# TYPE last gauge\nlast 3\n"
-      for _ in 0..<3 { #expect(try await service.get("/metrics").text == others) }
+        "# HELP count count\n# TYPE count counter\ncount 3\n# HELP first first\n# TYPE first gauge\nfirst 1\n"
+      for _ in 0..<3 {
+        let answer = try await service.get("/metrics")
+        #expect(answer.status == 200 && answer.text == others)
+        #expect(answer.headers[.contentType] == "text/plain; version=0.0.4; charset=utf-8")
+      }
       #expect(asked.withLock { $0 } == 1)
       gate.continuation.finish()
-      let end = ContinuousClock.now + .seconds(30)
-      while try await !service.get("/metrics").text.contains("\nslow 2\n"), ContinuousClock.now < end {}
-      #expect(try await service.get("/metrics").text.contains("\nslow 2\n"))
+      try await eventually("slow") { try await service.get("/metrics").text.contains("\nslow 2\n") }
     }
   }
 
-  @Test func `Who shuts down is not ready`() async throws {
-    try await Operator.test { service in
-      service.readiness.drain()
-      let (status, document) = try await service.ready()
-      #expect(status == 503)
-      #expect(document["status"]?.string == "unavailable")
-      #expect(document["checks"]?["service"]?["status"]?.string == "draining")
-      #expect(try await service.get("/healthz").status == 200)
-    }
-  }
-
-  @Test func `Metrics are text for prometheus`() async throws {
-    try await Operator.test { service in
-      service.metrics.makeCounter(label: "c", dimensions: []).increment(by: 1)
-      let answer = try await service.get("/metrics")
-      #expect(answer.status == 200)
-      #expect(answer.headers[.contentType] == "text/plain; version=0.0.4; charset=utf-8")
-      #expect(answer.text == "# HELP c c\n# TYPE c counter\nc 1\n")
-    }
-  }
+  // MARK: Who may see what
 
   @Test(arguments: [
-    nil, "", "hunter2", "Basic hunter2", "Bearer", "Bearer ", "Bearer hunter", "Bearer hunter22",
+    (nil, 401), ("", 401), ("hunter2", 401), ("Basic hunter2", 401), ("Bearer", 401), ("Bearer ", 401),
+    ("Bearer hunter", 401), ("Bearer hunter22", 401), ("Bearer hunter2", 200), ("bearer hunter2", 200),
   ])
-  func `With a token set metrics are for who shows it`(_ authorization: String?) async throws {
+  func `With a token set metrics are for who shows it, and health for everybody`(
+    _ authorization: String?, _ status: Int
+  ) async throws {
     try await Operator.test(token: "hunter2") { service in
+      service.metrics.gauges("first") { [.init(1)] }
       let answer = try await service.get("/metrics", authorization: authorization)
-      #expect(answer.status == 401)
-      #expect(answer.headers[.wwwAuthenticate] == "Bearer")
-      #expect(!answer.text.contains("TYPE"))
-      #expect(!answer.text.contains("hunter2"))
-    }
-  }
-
-  @Test(arguments: ["Bearer hunter2", "bearer hunter2"])
-  func `The token opens the metrics and health needs none`(_ authorization: String) async throws {
-    try await Operator.test(token: "hunter2") { service in
-      let metrics = try await service.get("/metrics", authorization: authorization)
-      #expect(metrics.status == 200)
-      for path in ["/healthz", "/readyz"] {
-        let answer = try await service.get(path)
-        #expect(answer.status == 200)
-      }
+      #expect(answer.status == status && !answer.text.contains("hunter2"))
+      #expect(answer.headers[.wwwAuthenticate] == (status == 401 ? "Bearer" : nil))
+      #expect(answer.text.contains("TYPE") == (status == 200))
+      for path in ["/healthz", "/readyz"] { #expect(try await service.get(path).status == 200) }
     }
   }
 
   @Test func `With a token set the state is for everybody and what it is made of for who shows it`()
     async throws
   {
-    try await Operator.test(
-      token: "hunter2",
-      prepare: { folder in
-        try folder.writeBouncerKey()
-        try folder.writeAPNs("main")
-      }
-    ) { service in
+    try await Operator.test(token: "hunter2", prepare: Self.withAppleKey) { service in
       #expect(try await service.ready().document == ["status": "ready"])
       let wrong = try await service.get("/readyz", authorization: "Bearer hunter")
       #expect(wrong.status == 401 && !wrong.text.contains("main"))

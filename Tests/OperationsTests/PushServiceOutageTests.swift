@@ -15,10 +15,8 @@ import Testing
   private struct Stage {
     let services: [SimulatedProviders]
     let providers: PushProviders
-    /// Those that are the operator's own.
-    var own: Set<String> = []
 
-    static func test(_ count: Int, _ test: (inout Stage) async throws -> Void) async throws {
+    static func test(_ count: Int, _ test: (Stage) async throws -> Void) async throws {
       try await withTemporaryFolder { folder in
         var services: [SimulatedProviders] = []
         for _ in 0..<count { services.append(try await SimulatedProviders.start()) }
@@ -29,9 +27,9 @@ import Testing
           configuration: .init(
             caFile: file.path,
             webPush: .init(key: VAPIDKey(), contact: "mailto:a@example.org", privateHosts: ["127.0.0.1"])))
-        var stage = Stage(services: services, providers: providers)
+        let stage = Stage(services: services, providers: providers)
         let result: Result<Void, any Error>
-        do { result = .success(try await test(&stage)) } catch { result = .failure(error) }
+        do { result = .success(try await test(stage)) } catch { result = .failure(error) }
         await providers.shutdown(within: .zero)
         for service in services { await service.stop() }
         try result.get()
@@ -72,7 +70,7 @@ import Testing
       PushServices(
         providers.webPushSenders.map {
           .init(route: $0.route, state: $0.state, triedAt: $0.triedAt, hasAnswered: $0.hasAnswered)
-        }, waiting: [:], own: own, now: Date())
+        }, waiting: [:], now: Date())
     }
   }
 
@@ -96,16 +94,6 @@ import Testing
         return stage.now.working == 4
       }
       #expect(stage.now.outage == nil && stage.now.listed.isEmpty)
-    }
-  }
-
-  @Test func `One that is the operator's own is an outage by itself`() async throws {
-    try await Stage.test(2) { stage in
-      for service in 0..<2 { try await stage.say(to: service) }
-      try await stage.set(failing: 0..<1)
-      #expect(stage.now.outage == nil)
-      stage.own = ["127.0.0.1"]
-      #expect(stage.now.outage?.reason == .serverError)
     }
   }
 }

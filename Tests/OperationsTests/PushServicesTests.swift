@@ -97,9 +97,9 @@ import Testing
     async throws
   {
     try await Operator.test { service in
-      #expect(try await service.ready().document["checks"]?["webpush"] == nil)
+      #expect(try await service.check("webpush") == nil)
       let hosts = (0..<25).map { "\($0).stranger.example" }
-      service.services.now = Self.services(
+      service.stage.now.services = Self.services(
         failing: hosts, working: ["push.example.org"],
         waiting: Dictionary(uniqueKeysWithValues: hosts.enumerated().map { (Self.route($1), $0) }))
       var (status, document) = try await service.ready()
@@ -118,20 +118,20 @@ import Testing
           "since": .string((Self.now - 60).formatted(.iso8601)), "waiting": 24,
         ])
 
-      service.services.now = Self.services(failing: ["a.example", "b.example", "c.example"])
+      service.stage.now.services = Self.services(failing: ["a.example", "b.example", "c.example"])
       (status, document) = try await service.ready()
       #expect(status == 200 && document["status"] == "degraded")
       #expect(document["checks"]?["webpush"]?["status"] == "failing")
       #expect(document["checks"]?["webpush"]?["reason"] == "connectFailed")
       #expect(document["checks"]?["webpush"]?["advice"]?.string?.contains("network") != nil)
 
-      service.services.now = Self.services(failing: [], working: ["a.example"])
+      service.stage.now.services = Self.services(failing: [], working: ["a.example"])
       #expect(
-        try await service.ready().document["checks"]?["webpush"] == [
+        try await service.check("webpush") == [
           "status": "ok", "working": 1, "failing": 0,
         ])
-      service.services.now = PushServices([], waiting: [:], now: Self.now)
-      #expect(try await service.ready().document["checks"]?["webpush"]?["status"] == "unknown")
+      service.stage.now.services = PushServices([], waiting: [:], now: Self.now)
+      #expect(try await service.check("webpush")?["status"] == "unknown")
     }
   }
 

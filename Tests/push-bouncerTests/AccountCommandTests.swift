@@ -34,7 +34,7 @@ import Testing
 
       let listed = try await accounts(place)
       #expect(listed.count == 1)
-      #expect(names(listed[0]) == ["realm_uuid", "realm", "user_id", "email", "username"])
+      #expect(Set(names(listed[0])) == ["realm_uuid", "realm", "user_id", "email", "username"])
       #expect(listed[0]["realm_uuid"] == (try added.json["realm_uuid"]))
       #expect(listed[0]["realm"] == "push-bouncer")
       let text = try await place.run("account", "list").output
@@ -95,37 +95,6 @@ import Testing
         "account", "add", "--email", "b@example.org", "--realm", realm.uppercased(), "--json")
       #expect(try named.json["realm_uuid"]?.string == realm)
       #expect(try named.json["user_id"] == 11)
-    }
-  }
-
-  @Test func `Whatever an email begins with is a login`() async throws {
-    try await Workplace.test(begun: true) { place in
-      var logins: [(username: String, key: String)] = []
-      for (email, username) in [
-        ("jane+zulip@example.org", "jane+zulip"), ("O'Hara@example.org", "O'Hara"),
-        ("jürgen@example.org", "jürgen"), ("a/b%2Fc@example.org", "a_b%2Fc"),
-        ("JANE+zulip@example.com", "JANE+zulip@example.com"),
-      ] {
-        let added = try await place.run("account", "add", "--email", email, "--json").json
-        #expect(added["username"]?.string == username)
-        logins.append((username, try #require(added["api_key"]?.string)))
-      }
-      try await place.serve("--nextcloud.enabled", "true") { running in
-        for (username, key) in logins {
-          func call(_ path: String, user: (String, String)? = nil) async throws -> Running.Answer {
-            try await running.call(
-              path: "/ocs/v2.php/\(path)?format=json", headers: [("OCS-APIRequest", "true")], user: user)
-          }
-          let segment = try #require(username.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
-          // Made for the user, then known to anybody.
-          #expect(try await call("identityproof/key/\(segment)", user: (username, key)).status == 200)
-          let proof = try await call("identityproof/key/\(segment)")
-          #expect(proof.status == 200, "\(username)")
-          #expect(proof.json["ocs"]?["data"]?["public"]?.string?.contains("PUBLIC KEY") == true)
-          #expect(try await call("cloud/capabilities", user: (username, key)).status == 200)
-          #expect(try await call("cloud/capabilities", user: (username, key + "x")).status == 401)
-        }
-      }
     }
   }
 

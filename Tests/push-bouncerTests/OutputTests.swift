@@ -37,12 +37,35 @@ import Testing
     #expect(Terminal(isTerminal: true, ["NO_COLOR": ""]).hasColour)
   }
 
-  @Test func `What a stranger named ends no row and commands no terminal`() {
+  @Test(arguments: [
+    ("a\r\nb", "a  b"), ("a\rb\nc\td", "a b c d"), ("\r\n", "  "),
+    ("a\nb\u{1b}[2J\u{202e}", #"a b\u001b[2J\u202e"#),
+  ])
+  func `What a stranger named ends no row and commands no terminal`(_ name: String, _ shown: String) {
     var table = Table("NAME", "STATE")
-    table.add("a\nb\u{1b}[2J\u{202e}", "active")
+    table.add(Table.Cell(name), "active")
     let lines = table.text(for: Terminal(isTerminal: true, [:])).split(separator: "\n")
-    #expect(lines.count == 2)
-    #expect(lines.last == #"a b\u001b[2J\u202e  active"#)
+    #expect(lines.count == 2 && lines.last?.hasPrefix(shown) == true)
+  }
+
+  @Test(arguments: [
+    ("a\u{1b}[2Jb\u{7f}\u{9b}", #"a\u001b[2Jb\u007f\u009b"#),
+    ("a\u{202e}b\u{2066}c\nd", "a\\u202eb\\u2066c\nd"), ("Grüße 한국어 👨‍👩‍👧", "Grüße 한국어 👨‍👩‍👧"),
+  ])
+  func `What would be obeyed is shown as an escape`(_ text: String, _ shown: String) {
+    #expect(text.printable == shown)
+  }
+
+  @Test func `A command shows no name as it was written that would be obeyed`() async throws {
+    try await Workplace.test { place in
+      _ = try await place.run("init")
+      for arguments in [
+        ["account", "add", "--email", "a\u{202e}b@example.org"], ["account", "list", "--json"],
+      ] {
+        let text = try await place.run(arguments).output
+        #expect(text.contains(#"a\u202eb@example.org"#) && !text.unicodeScalars.contains("\u{202e}"))
+      }
+    }
   }
 
   @Test func `Numbers, ages and sizes have units and plurals`() {

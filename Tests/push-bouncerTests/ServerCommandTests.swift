@@ -37,27 +37,20 @@ import Testing
     }
   }
 
-  @Test func `Own credentials are kept`() async throws {
+  @Test func `Own credentials are kept, and neither an id nor a hostname is taken twice`() async throws {
     try await Workplace.test(begun: true) { place in
       let id = UUID().uuidString.lowercased()
       let key = String(repeating: "k", count: 64)
       let added = try await place.run(
         "server", "add", "--hostname", "a.example.org", "--org-id", id, "--org-key", key, "--json")
-      #expect(try added.json["org_id"]?.string == id)
-      #expect(try added.json["org_key"]?.string == key)
-      let again = try await place.run("server", "add", "--hostname", "b.example.org", "--org-id", id)
-      #expect(again.status == 1)
-      #expect(again.errors.contains(id))
-    }
-  }
-
-  @Test func `A hostname is taken once`() async throws {
-    try await Workplace.test(begun: true) { place in
-      #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
-      let again = try await place.run("server", "add", "--hostname", "a.example.org", "--json")
-      #expect(again.status == 1)
-      #expect(again.output == "")
-      #expect(again.errors.contains("a.example.org already exists"))
+      #expect(try added.json["org_id"]?.string == id && added.json["org_key"]?.string == key)
+      for (arguments, told) in [
+        (["b.example.org", "--org-id", id], id),
+        (["a.example.org", "--json"], "a.example.org already exists"),
+      ] {
+        let again = try await place.run(["server", "add", "--hostname"] + arguments)
+        #expect(again.status == 1 && again.output == "" && again.errors.contains(told))
+      }
     }
   }
 

@@ -11,7 +11,8 @@ import Timing
 /// notification costs neither a write nor a wait. These are statistics: a process that is killed takes the last minute
 /// of them along.
 package final class History: Sendable {
-  /// What is counted. There are as many as there are routes, reasons, keys and active chat servers.
+  /// What is counted. There are as many as there are routes, reasons, keys and active chat servers. All push services
+  /// are one route (``Route/counted``).
   enum Event: Hashable {
     case accepted(Route, bucket: Int)
     case refused(Route, Reason)
@@ -22,17 +23,6 @@ package final class History: Sendable {
     case sent(server: Int64)
     case failed(server: Int64)
     case registered(key: String)
-
-    /// The same with all push services as one.
-    fileprivate var counted: Event {
-      switch self {
-      case .accepted(let route, let bucket): .accepted(route.counted, bucket: bucket)
-      case .refused(let route, let reason): .refused(route.counted, reason)
-      case .postponed(let route, let reason): .postponed(route.counted, reason)
-      case .givenUp(let route): .givenUp(route.counted)
-      case .unconfigured, .sent, .failed, .registered: self
-      }
-    }
   }
 
   /// How much is held in memory at most: what is beyond that is not counted.
@@ -45,7 +35,7 @@ package final class History: Sendable {
     var known = 250_000
   }
 
-  fileprivate struct State {
+  private struct State {
     var counts: [Event: Int64] = [:]
     /// Counts of hours in which they could not be written.
     var unwritten: [HourlyCounts.Key: Int64] = [:]
@@ -55,7 +45,7 @@ package final class History: Sendable {
     var day: Int64 = 0
   }
 
-  fileprivate struct Success {
+  private struct Success {
     let registration: RegistrationReference
     let at: Int64
   }
@@ -63,23 +53,17 @@ package final class History: Sendable {
   /// For so long an operator who looks at a device does not see that it was reached.
   private static let pause = Duration.seconds(2)
 
-  /// Rows that are written in one transaction: nobody waits long for it.
-  private static let page = 500
-
   private let database: any Database
   private let limits: Limits
   private let now: @Sendable () -> Date
   private let state = Mutex(State())
 
-  /// The history in `database`.
   package convenience init(database: any Database, now: @escaping @Sendable () -> Date) {
     self.init(database: database, limits: Limits(), now: now)
   }
 
   init(database: any Database, limits: Limits, now: @escaping @Sendable () -> Date) {
-    self.database = database
-    self.limits = limits
-    self.now = now
+    (self.database, self.limits, self.now) = (database, limits, now)
   }
 
   // MARK: Noting
@@ -88,24 +72,30 @@ package final class History: Sendable {
   ///
   /// - Parameter began: when its notification came.
   func tried(_ outcome: Outcome, of registration: RegistrationReference, on route: Route, since began: Date) {
+    let route = route.counted
     switch outcome {
     case .delivered:
       let now = now()
-      accepted(registration, on: route, after: now.timeIntervalSince(began), now: now)
+      count(.accepted(route, bucket: Latency.bucket(of: now.timeIntervalSince(began))))
+      note(Success(registration: registration, at: now.milliseconds))
     case .dead(let reason, _), .suspect(let reason), .rejected(let reason): count(.refused(route, reason))
     case .retry(_, _, .process): break
     case .retry(let reason, _, _), .misconfigured(let reason): count(.postponed(route, reason))
     }
   }
 
-  private func accepted(
-    _ registration: RegistrationReference, on route: Route, after time: TimeInterval, now: Date
-  ) {
-    let event = Event.accepted(route.counted, bucket: Latency.bucket(of: time))
-    let milliseconds = now.milliseconds
+  private func note(_ success: Success) {
+    let day = success.at / 86_400_000
     state.withLock { state in
-      state.counts[event, default: 0] += 1
-      state.note(Success(registration: registration, at: milliseconds), limits)
+      if day != state.day {
+        state.known.removeAll(keepingCapacity: true)
+        state.day = day
+      }
+      guard state.successes.count < limits.successes, state.known.insert(success.registration).inserted
+      else { return }
+      state.successes.append(success)
+      // Those that are forgotten here are looked at again by the database, which writes none twice.
+      if state.known.count >= limits.known { state.known.removeAll(keepingCapacity: true) }
     }
   }
 
@@ -114,9 +104,8 @@ package final class History: Sendable {
     state.withLock { _ = $0.known.remove(registration) }
   }
 
-  /// One more, or so many.
   func count(_ event: Event, _ count: Int = 1) {
-    state.withLock { $0.counts[event.counted, default: 0] += Int64(count) }
+    state.withLock { $0.counts[event, default: 0] += Int64(count) }
   }
 
   /// A chat server has handed in notifications, some of which were refused at once.
@@ -128,10 +117,8 @@ package final class History: Sendable {
       case .ended, .refused, .unconfigured: true
       }
     }
-    state.withLock { state in
-      state.counts[.sent(server: server), default: 0] += Int64(notifications.count)
-      if failures > 0 { state.counts[.failed(server: server), default: 0] += Int64(failures) }
-    }
+    count(.sent(server: server), notifications.count)
+    if failures > 0 { count(.failed(server: server), failures) }
   }
 
   /// A phone has registered with this bouncer key, one of ours.
@@ -157,20 +144,8 @@ package final class History: Sendable {
       return state.unwritten
     }
     // In one order on all nodes: none waits for a row of another that waits for one of its own.
-    let rows = counts.sorted { $0.key < $1.key }
-    var written = 0
-    do {
-      while written < rows.count {
-        let page = rows[written..<min(written + Self.page, rows.count)]
-        try await database.write { connection in
-          for (key, count) in page { try connection.run(key.addition(of: count)) }
-        }
-        written += page.count
-      }
-    } catch {
-      let rest = rows[written...]
-      state.withLock { state in for (key, count) in rest { state.unwritten[key, default: 0] += count } }
-      throw error
+    try await write(counts.sorted { $0.key < $1.key }, as: { $0.key.addition(of: $0.value) }) { state, rest in
+      for (key, count) in rest { state.unwritten[key, default: 0] += count }
     }
   }
 
@@ -179,23 +154,43 @@ package final class History: Sendable {
       defer { state.successes = [] }
       return state.successes
     }
-    var noted = 0
+    try await write(successes, as: Self.statement) { [limits] state, rest in
+      state.successes.insert(
+        contentsOf: rest.prefix(max(0, limits.successes - state.successes.count)), at: 0)
+    }
+  }
+
+  /// Writes in short transactions, for which nobody waits long.
+  ///
+  /// - Parameter keep: puts back what could not be written.
+  private func write<Item>(
+    _ items: [Item], as statement: (Item) -> Statement, orKeep keep: (inout State, ArraySlice<Item>) -> Void
+  ) async throws {
+    var rest = items[...]
     do {
-      while noted < successes.count {
-        let page = successes[noted..<min(noted + Self.page, successes.count)]
+      while !rest.isEmpty {
+        let statements = rest.prefix(500).map(statement)
         try await database.write { connection in
-          for success in page { try connection.run(success.statement) }
+          for statement in statements { try connection.run(statement) }
         }
-        noted += page.count
+        rest = rest.dropFirst(statements.count)
       }
     } catch {
-      let rest = successes[noted...]
-      state.withLock { state in
-        state.successes.insert(
-          contentsOf: rest.prefix(max(0, limits.successes - state.successes.count)), at: 0)
-      }
+      state.withLock { keep(&$0, rest) }
       throw error
     }
+  }
+
+  /// Writes nothing where there is a success of the same day that no failure came after.
+  private static func statement(for success: Success) -> Statement {
+    Statement(
+      """
+      UPDATE registrations SET delivered_at = $3
+      WHERE id = $1 AND registered_at = $2
+        AND (delivered_at IS NULL OR delivered_at < $4 OR delivered_at <= failed_at)
+      """,
+      .integer(success.registration.id), .integer(success.registration.registeredAt.milliseconds),
+      .integer(success.at), .integer(success.at - success.at % 86_400_000))
   }
 
   /// Flushes every `interval`, and successes sooner, until the task is cancelled, and once more then. A failure is only
@@ -206,45 +201,16 @@ package final class History: Sendable {
     func flushOrReport() async {
       do { try await flush() } catch { onFailure(error) }
     }
-    let pause = min(interval, Self.pause)
     var next = ContinuousClock.now
-    await every(pause) {
-      guard ContinuousClock.now >= next else {
+    await every(min(interval, Self.pause)) {
+      if ContinuousClock.now >= next {
+        next = .now + interval
+        await flushOrReport()
+      } else {
         // What cannot be written now is reported with the rest.
         try? await flushSuccesses()
-        return
       }
-      next = .now + interval
-      await flushOrReport()
     }
     await flushOrReport()
-  }
-}
-
-extension History.State {
-  fileprivate mutating func note(_ success: History.Success, _ limits: History.Limits) {
-    let day = success.at / 86_400_000
-    if day != self.day {
-      known.removeAll(keepingCapacity: true)
-      self.day = day
-    }
-    guard successes.count < limits.successes, known.insert(success.registration).inserted else { return }
-    successes.append(success)
-    // Those that are forgotten here are looked at again by the database, which writes none twice.
-    if known.count >= limits.known { known.removeAll(keepingCapacity: true) }
-  }
-}
-
-extension History.Success {
-  /// Writes nothing where there is a success of the same day that no failure came after.
-  fileprivate var statement: Statement {
-    Statement(
-      """
-      UPDATE registrations SET delivered_at = $3
-      WHERE id = $1 AND registered_at = $2
-        AND (delivered_at IS NULL OR delivered_at < $4 OR delivered_at <= failed_at)
-      """,
-      .integer(registration.id), .integer(registration.registeredAt.milliseconds), .integer(at),
-      .integer(at - at % 86_400_000))
   }
 }

@@ -7,10 +7,9 @@ package struct Latency: Sendable, Hashable {
   /// The last bucket: more than a day.
   private static let last = 54
 
-  /// Notifications by bucket.
+  /// By bucket.
   private var counts: [Int: Int64] = [:]
 
-  /// None.
   package init() {}
 
   /// The bucket of so many seconds.
@@ -19,17 +18,14 @@ package struct Latency: Sendable, Hashable {
     return Int(min(2 * log2(seconds * 1000), Double(last)))
   }
 
-  /// So many more in a bucket.
   mutating func add(_ count: Int64, bucket: Int) {
     counts[min(max(bucket, 0), Self.last), default: 0] += count
   }
 
-  /// Two together.
   package static func += (left: inout Latency, right: Latency) {
     left.counts.merge(right.counts, uniquingKeysWith: +)
   }
 
-  /// How many notifications.
   package var count: Int64 { counts.values.reduce(0, +) }
 
   /// The time that this share of the notifications did not take longer than, in seconds; nil without any.

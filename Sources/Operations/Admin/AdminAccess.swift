@@ -33,9 +33,6 @@ struct AdminAccess: Sendable {
     self.now = now
   }
 
-  /// Whether a token is wanted.
-  var isGuarded: Bool { secret != nil }
-
   /// Lets a request in; whether it has a session, which it may end.
   func admit(_ request: Request, _ context: WireContext) throws -> Bool {
     guard let secret else {
@@ -78,20 +75,18 @@ struct AdminAccess: Sendable {
   }
 
   private func hasSession(_ request: Request, _ token: String) -> Bool {
-    for field in request.headers[values: .cookie] {
-      for pair in field.utf8.split(separator: UInt8(ascii: ";")).prefix(50) {
-        let pair = String(Substring(pair)).trimmingCharacters(in: .whitespaces)
-        guard pair.hasPrefix("\(Self.cookie)=") else { continue }
-        let parts = pair.dropFirst(Self.cookie.count + 1).split(separator: ".", maxSplits: 1)
-        guard parts.count == 2, let end = Int64(parts[0]), let proof = Base64.decodeStrictly(String(parts[1]))
-        else { continue }
-        let isCurrent = Double(end) > now().timeIntervalSince1970
-        if storageKey.matches(Self.text(end, token), hash: proof, for: Self.purpose), isCurrent {
-          return true
-        }
-      }
+    let pairs = request.headers[values: .cookie].flatMap {
+      $0.utf8.split(separator: UInt8(ascii: ";")).prefix(50)
     }
-    return false
+    return pairs.contains { pair in
+      let pair = String(Substring(pair)).trimmingCharacters(in: .whitespaces)
+      guard pair.hasPrefix("\(Self.cookie)=") else { return false }
+      let parts = pair.dropFirst(Self.cookie.count + 1).split(separator: ".", maxSplits: 1)
+      guard parts.count == 2, let end = Int64(parts[0]), let proof = Base64.decodeStrictly(String(parts[1]))
+      else { return false }
+      return storageKey.matches(Self.text(end, token), hash: proof, for: Self.purpose)
+        && Double(end) > now().timeIntervalSince1970
+    }
   }
 
   private static func text(_ end: Int64, _ token: String) -> String { "\(end) \(token)" }

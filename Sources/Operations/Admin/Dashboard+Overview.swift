@@ -7,32 +7,25 @@ internal import Sealing
 extension Dashboard {
   /// Everything at a glance.
   func overview() async -> HTML {
-    async let health = readiness.report()
+    async let readiness = readiness.report()
     async let recent = latestRecent()
     async let census = latestCensus()
     async let progress = latestProgress()
-    let credentials = sources.keyFolder.current.credentials
-    let services = sources.pushServices()
-    let verdict = Verdict(
-      await health.status, await health.document, routes: failingRoutes(services),
-      waiting: sources.outbox.count,
-      canDeliver: !credentials.apns.isEmpty || !credentials.fcm.isEmpty || services != nil,
-      now: sources.now())
-    let (latest, counted, days) = (await recent, await census, await progress)
+    let (health, latest, counted, days) = (await readiness, await recent, await census, await progress)
     let found = latest?.value
     return """
-      \(light(verdict))
+      \(light(health))
       \(latest?.age.map(Self.old))
       <div class="two">
       \(found.map(traffic) ?? Self.unknown("Notifications, the last 24 hours"))
       \(found.map(latency) ?? Self.unknown("From the call to the provider's acceptance"))
       \(queue(found))
       </div>
-      \(routes(found?.report, services))
+      \(routes(health, found?.report))
       \(found.map { failures($0.report) } ?? Self.unknown("Failures by reason, the last 24 hours"))
       \(found.map { servers($0, counted) } ?? Self.unknown("Chat servers"))
       <div class="two">
-      \(migration(days, counted))
+      \(days.map { Self.migration($0, counted) } ?? Self.unknown("From legacy to encrypted"))
       \(counted?.apps.map(Self.apps) ?? .none)
       \(found.map(nodes) ?? Self.unknown("Nodes"))
       </div>
@@ -52,31 +45,19 @@ extension Dashboard {
   private static func old(_ age: Duration) -> HTML {
     """
     <p class="word doubtful">The figures of the last 24 hours, of chat servers and of nodes are as of \
-    \(Phrase.duration(TimeInterval(age.components.seconds))) ago: the database does not answer.</p>
+    \(Phrase.duration(age / .seconds(1))) ago: the database does not answer.</p>
     """
   }
 
-  private func failingRoutes(_ services: PushServices?) -> [Verdict.FailingRoute] {
-    let webPush = (services?.outage).map { outage in
-      Verdict.FailingRoute(
-        route: .webPush, reason: outage.reason, since: outage.since, waiting: services?.waiting ?? 0)
-    }
-    return [webPush].compactMap(\.self)
-      + sources.routeStates().compactMap { route, state in
-        switch state {
-        case .unknown, .ok: nil
-        case .failing(let reason, let since), .open(let reason, let since):
-          .init(route: route, reason: reason, since: since, waiting: sources.outbox.count(for: route))
-        }
+  private func light(_ health: Health) -> HTML {
+    let problems = health.problems
+    let (word, style) =
+      switch health.status {
+      case .ready: ("Ready", problems.isEmpty ? "" : "doubtful")
+      case .degraded: ("Degraded", "doubtful")
+      case .unavailable: ("Unavailable", "bad")
       }
-  }
-
-  // MARK: The light
-
-  private func light(_ verdict: Verdict) -> HTML {
-    let now = sources.now()
-    let (word, style) = verdict.word
-    let problems = verdict.problems.map { problem -> HTML in
+    let paragraphs = problems.map { problem -> HTML in
       let parts = problem.parts.enumerated().map { index, part -> HTML in
         "\(index == 0 ? "" : "<br>" as HTML)<strong>\(part)</strong>"
       }
@@ -87,10 +68,10 @@ extension Dashboard {
     }
     return """
       <section class="light \(style)">
-      <h1><span class="word">\(word)</span>: \(verdict.summary).</h1>
-      \(problems)
+      <h1><span class="word">\(word)</span>: \(health.summary).</h1>
+      \(paragraphs)
       <p class="faint">This process has served since \(startedAt.minute) \
-      (\(Phrase.duration(now.timeIntervalSince(startedAt)))), version \(Version.text).</p>
+      (\(Phrase.duration(health.at.timeIntervalSince(startedAt)))), version \(Version.text).</p>
       </section>
       """
   }
@@ -102,22 +83,18 @@ extension Dashboard {
     let total = report.total
     let bars = report.hours.map { hour -> Chart.Bar in
       let minutes = max(1, min(60, now.timeIntervalSince(hour.start) / 60))
-      let (accepted, failed) = (
-        Double(hour.accepted) / minutes, Double(hour.refused + hour.givenUp) / minutes
-      )
+      let (accepted, failed) = (Double(hour.accepted) / minutes, Double(hour.failed) / minutes)
       return .init(
         title: "\(hour.start.clock): \(Shown.rate(accepted)) accepted, \(Shown.rate(failed)) failed a minute",
         parts: [("a", accepted), ("b", failed)])
     }
-    let most = bars.map { $0.parts.reduce(0) { $0 + $1.value } }.max() ?? 0
+    let most = Shown.rate(bars.map(\.total).max() ?? 0)
     return """
       <section><h2>Notifications, the last 24 hours</h2>
-      <div class="figures">
-      <span><b>\(Shown.number(total.accepted))</b>accepted</span>
-      <span><b>\(Shown.bad(total.refused + total.givenUp))</b>failed</span>
-      <span><b>\(Shown.rate(most))</b>a minute in the busiest hour</span>
-      </div>
-      \(Chart.bars(bars, label: "Accepted and failed notifications a minute, by the hour: at most \(Shown.rate(most))", ends: Self.ends(report),
+      \(Shown.figures(
+        (Shown.number(total.accepted), "accepted"), (Shown.bad(total.failed), "failed"),
+        ("\(most)", "a minute in the busiest hour")))
+      \(Chart.bars(bars, label: "Accepted and failed notifications a minute, by the hour: at most \(most)", ends: Self.ends(report),
         legend: "<span class=\"key a\"></span>accepted <span class=\"key b\"></span>failed: refused or given up"))
       <p class="faint">Counts are up to a minute old.</p>
       </section>
@@ -125,23 +102,23 @@ extension Dashboard {
   }
 
   private static func ends(_ report: HourlyCounts.Report) -> (String, String) {
-    ("\(report.hours.first?.start.clock ?? "")", "now (UTC)")
+    (report.hours.first?.start.clock ?? "", "now (UTC)")
   }
 
   private func latency(_ recent: Recent) -> HTML {
-    let (report, total) = (recent.report, recent.report.total)
-    let (median, slow) = (total.latency.percentile(0.5), total.latency.percentile(0.99))
+    let report = recent.report
+    let (median, slow) = (report.total.latency.percentile(0.5), report.total.latency.percentile(0.99))
+    func text(_ time: TimeInterval?) -> String { time.map(Phrase.latency) ?? "no time known" }
     return """
       <section><h2>From the call to the provider's acceptance</h2>
-      <div class="figures">
-      <span><b>\(Shown.latency(median))</b>half are faster (p50)</span>
-      <span><b>\(Shown.latency(slow))</b>99 of 100 are faster (p99)</span>
-      </div>
+      \(Shown.figures(
+        (Shown.optional(median.map(Phrase.latency)), "half are faster (p50)"),
+        (Shown.optional(slow.map(Phrase.latency)), "99 of 100 are faster (p99)")))
       \(Chart.lines(
         [
           ("m", report.hours.map { $0.latency.percentile(0.99) }), ("l", report.hours.map { $0.latency.percentile(0.5) }),
         ],
-        label: "Half within \(median.map(Phrase.latency) ?? "no time known"), 99 of 100 within \(slow.map(Phrase.latency) ?? "no time known")",
+        label: "Half within \(text(median)), 99 of 100 within \(text(slow))",
         ends: Self.ends(report), legend: "<span class=\"key a\"></span>p50 <span class=\"key m\"></span>p99, by the hour"))
       </section>
       """
@@ -149,88 +126,74 @@ extension Dashboard {
 
   /// - Parameter recent: nil: only what is in memory is known.
   private func queue(_ recent: Recent?) -> HTML {
-    let depth = sources.outbox.count
-    let oldest: HTML =
-      depth == 0
-      ? "<span class=\"faint\">none</span>"
-      : recent?.waitingSince.map { since -> HTML in
-        "\(Phrase.duration(sources.now().timeIntervalSince(since)))"
-      } ?? "<span class=\"faint\">not known</span>"
-    let givenUp =
-      recent.map { Shown.bad($0.report.total.givenUp) } ?? "<span class=\"faint\">not known</span>"
+    let (depth, unknown) = (sources.outbox.count, "<span class=\"faint\">not known</span>" as HTML)
+    let oldest = recent?.waitingSince.map { since -> HTML in
+      "\(Phrase.duration(sources.now().timeIntervalSince(since)))"
+    }
     return """
       <section><h2>Queue</h2>
-      <div class="figures">
-      <span><b>\(Shown.bad(depth, "doubtful"))</b>wait for a provider</span>
-      <span><b>\(oldest)</b>the oldest has waited</span>
-      <span><b>\(givenUp)</b>given up in 24 hours</span>
-      </div>
+      \(Shown.figures(
+        (Shown.bad(Int64(depth), "doubtful"), "wait for a provider"),
+        (depth == 0 ? "<span class=\"faint\">none</span>" : oldest ?? unknown, "the oldest has waited"),
+        (recent.map { Shown.bad($0.report.total.givenUp) } ?? unknown, "given up in 24 hours")))
       </section>
       """
   }
 
   // MARK: The rest
 
-  private func migration(_ days: [MigrationStatus.Day]?, _ census: Census?) -> HTML {
-    guard let days else { return Self.unknown("From legacy to encrypted") }
-    let present = census.map { $0.byServer.values.reduce(into: MigrationStatus.Devices()) { $0 += $1 } }
+  private static func migration(_ days: [MigrationStatus.Day], _ census: Census?) -> HTML {
+    let present = census?.byServer.values.reduce(into: MigrationStatus.Devices()) { $0 += $1 }
     let last = present ?? days.last?.devices ?? .init()
+    let share = Phrase.share(last.e2ee, of: last.e2ee + last.legacy)
     let bars = days.map { day in
       Chart.Bar(
         title:
-          "\(day.date.day): \(Phrase.number(day.devices.e2ee)) encrypted, \(Phrase.number(day.devices.legacy)) legacy",
+          "\(day.text): \(Phrase.number(day.devices.e2ee)) encrypted, \(Phrase.number(day.devices.legacy)) legacy",
         parts: [("a", Double(day.devices.e2ee)), ("c", Double(day.devices.legacy))])
     }
     return """
       <section><h2>From legacy to encrypted, 90 days</h2>
-      <div class="figures">
-      <span><b>\(Shown.number(last.e2ee))</b>encrypted devices</span>
-      <span><b>\(Shown.number(last.legacy))</b>legacy devices</span>
-      <span><b>\(Phrase.share(last.e2ee, of: last.e2ee + last.legacy))</b>encrypted</span>
-      </div>
-      \(Chart.bars(bars, label: "\(Phrase.share(last.e2ee, of: last.e2ee + last.legacy)) of the devices are encrypted", ends: (days.first?.date.day ?? "", "today"),
+      \(Shown.figures(
+        (Shown.number(last.e2ee), "encrypted devices"), (Shown.number(last.legacy), "legacy devices"),
+        ("\(share)", "encrypted")))
+      \(Chart.bars(bars, label: "\(share) of the devices are encrypted", ends: (days.first?.text ?? "", "today"),
         legend: "<span class=\"key a\"></span>encrypted <span class=\"key c\"></span>legacy"))
       </section>
       """
   }
 
   private static func apps(_ apps: [App]) -> HTML {
-    var table = HTMLTable([.text("App"), .text("Tokens"), .number("Devices"), .number("Failing")])
+    var table = HTMLTable(.text("App"), .text("Tokens"), .number("Devices"), .number("Failing"))
     for app in apps {
-      table.add(["\(app.name)", "\(app.kind)", Shown.number(app.devices), Shown.bad(app.failing)])
+      table.add("\(app.name)", "\(app.kind)", Shown.number(app.devices), Shown.bad(app.failing))
     }
     return "<section><h2>Nextcloud devices by app</h2>\n\(table.html(otherwise: "No device yet."))</section>"
   }
 
   private func keys(_ recent: Recent?, _ census: Census?) -> HTML {
-    let now = sources.now()
     let snapshot = sources.keyFolder.current
-    var bouncer = HTMLTable([
-      .text("Bouncer key"), .text("State"), .number("Registrations"), .number("7 days"), .wide("Last used"),
-    ])
-    let usage = Dictionary(
-      (census?.keys ?? []).map { ($0.publicKey, $0) }, uniquingKeysWith: { first, _ in first })
+    let usage = Dictionary((census?.keys ?? []).map { ($0.publicKey, $0) }) { first, _ in first }
     let states = Dictionary(
-      snapshot.bouncer.all.map { (Base64.encode($0.pair.publicKey), $0.state.rawValue) },
-      uniquingKeysWith: { first, _ in first })
+      snapshot.bouncer.all.map { (Base64.encode($0.pair.publicKey), $0.state.rawValue) }
+    ) { first, _ in first }
+    var bouncer = HTMLTable(
+      .text("Bouncer key"), .text("State"), .number("Registrations"), .number("7 days"), .wide("Last used"))
     for key in Set(usage.keys).union(states.keys).sorted() {
-      bouncer.add([
-        "<span class=\"code\">\(key)</span>",
+      bouncer.add(
+        Shown.code(key),
         states[key].map { "<span class=\"t\">\($0)</span>" }
           ?? "<span class=\"word bad t\">not in the key folder</span>",
-        Shown.optional(census.map { _ in Phrase.number(usage[key]?.registrations ?? 0) }),
-        Shown.optional(recent.map { Phrase.number($0.registrationsByKey[key] ?? 0) }),
-        Shown.age(usage[key]?.lastUsedAt, at: now),
-      ])
+        Shown.number(census.map { _ in usage[key]?.registrations ?? 0 }),
+        Shown.number(recent.map { $0.registrationsByKey[key] ?? 0 }),
+        Shown.age(usage[key]?.lastUsedAt, at: sources.now()))
     }
-    var provider = HTMLTable([.text("Provider key"), .number("Accepted 24 h")])
-    let credentials =
-      snapshot.credentials.apns.map { "apns:\($0.name)" } + snapshot.credentials.fcm.map { "fcm:\($0.name)" }
-    for name in credentials {
-      let accepted = recent?.report.routes.filter { $0.route.hasPrefix("\(name) ") }.reduce(0) {
-        $0 + $1.total.accepted
-      }
-      provider.add(["\(name)", Shown.optional(accepted.map { Phrase.number($0) })])
+    var provider = HTMLTable(.text("Provider key"), .number("Accepted 24 h"))
+    for name in snapshot.credentials.apns.map({ "apns:\($0.name)" })
+      + snapshot.credentials.fcm.map({ "fcm:\($0.name)" })
+    {
+      let routes = recent?.report.routes.filter { $0.route.hasPrefix("\(name) ") }
+      provider.add("\(name)", Shown.number(routes.map { $0.map(\.total.accepted).reduce(0, +) }))
     }
     return """
       <section><h2>Keys</h2>
@@ -242,13 +205,13 @@ extension Dashboard {
 
   private func nodes(_ recent: Recent) -> HTML {
     let now = sources.now()
-    var table = HTMLTable([.text("Node"), .text("Version"), .text("Started"), .text("Seen")])
+    var table = HTMLTable(.text("Node"), .text("Version"), .text("Started"), .text("Seen"))
     for node in recent.nodes {
       let isSilent = now.timeIntervalSince(node.seenAt) > 60
-      table.add([
+      table.add(
         "\(node.hostname)", "\(node.version)", Shown.age(node.startedAt, at: now),
-        "\(Shown.age(node.seenAt, at: now))\(isSilent ? " <span class=\"word doubtful\">silent</span>" : HTML.none)",
-      ])
+        "\(Shown.age(node.seenAt, at: now))\(isSilent ? " <span class=\"word doubtful\">silent</span>" : HTML.none)"
+      )
     }
     return
       "<section><h2>Nodes</h2>\n\(table.html(otherwise: "None has written down that it serves."))</section>"
@@ -258,6 +221,4 @@ extension Dashboard {
 extension Date {
   /// `17:00`
   fileprivate var clock: String { String(formatted(.iso8601).dropFirst(11).prefix(5)) }
-  /// `2026-11-22`
-  var day: String { formatted(.iso8601.year().month().day()) }
 }

@@ -1,7 +1,6 @@
 package import Delivery
 package import Foundation
 internal import HTTP
-package import Providers
 package import Registrations
 package import SQL
 package import Sealing
@@ -10,56 +9,29 @@ package import Sealing
 /// most, however many look.
 package struct Dashboard: Sendable {
   /// Devices of an app at Nextcloud's proxy.
-  package struct App: Sendable, Hashable {
+  package struct App: Sendable {
     let name: String
     let kind: String
     let devices: Int64
     let failing: Int64
 
-    /// An app by its parts.
     package init(name: String, kind: String, devices: Int64, failing: Int64) {
-      self.name = name
-      self.kind = kind
-      self.devices = devices
-      self.failing = failing
+      (self.name, self.kind, self.devices, self.failing) = (name, kind, devices, failing)
     }
   }
 
-  /// Where it looks.
-  package struct Sources: Sendable {
+  struct Sources: Sendable {
     let database: any Database
     let storageKey: StorageKey
     let keyFolder: KeyFolder
     let registrations: RegistrationStore
     let outbox: Outbox
-    let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
-    let pushServices: @Sendable () -> PushServices?
     let apps: (@Sendable () async throws -> [App])?
     let now: @Sendable () -> Date
-
-    /// - Parameters:
-    ///   - pushServices: how Web Push fares; nil: it is switched off.
-    ///   - apps: devices of Nextcloud's proxy; nil without one.
-    package init(
-      database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: RegistrationStore,
-      outbox: Outbox, routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
-      pushServices: @escaping @Sendable () -> PushServices?,
-      apps: (@Sendable () async throws -> [App])?, now: @escaping @Sendable () -> Date
-    ) {
-      self.database = database
-      self.storageKey = storageKey
-      self.keyFolder = keyFolder
-      self.registrations = registrations
-      self.outbox = outbox
-      self.routeStates = routeStates
-      self.pushServices = pushServices
-      self.apps = apps
-      self.now = now
-    }
   }
 
   /// A chat server in the list.
-  struct Server: Sendable, Hashable {
+  struct Server: Sendable {
     let id: Int64
     let uuid: String
     let hostname: String
@@ -69,8 +41,7 @@ package struct Dashboard: Sendable {
     let realms: Int64
   }
 
-  /// A realm of a chat server.
-  struct Realm: Sendable, Hashable {
+  struct Realm: Sendable {
     let id: Int64
     let uuid: String
     let host: String
@@ -93,18 +64,9 @@ package struct Dashboard: Sendable {
     /// What each chat server has handed in during 7 days.
     let week: [Int64: HourlyCounts.ServerHour]
     let devices: [MigrationStatus.Place: MigrationStatus.Devices]
+    let byServer: [Int64: MigrationStatus.Devices]
     let keys: [RegistrationStore.KeyUsage]
     let apps: [App]?
-
-    /// Of a chat server.
-    func devices(of server: Int64) -> MigrationStatus.Devices {
-      devices.reduce(into: .init()) { if $1.key.server == server { $0 += $1.value } }
-    }
-
-    /// By chat server.
-    var byServer: [Int64: MigrationStatus.Devices] {
-      devices.reduce(into: [:]) { $0[$1.key.server, default: .init()] += $1.value }
-    }
   }
 
   /// Whoever looks does not wait longer for a part of the page.
@@ -118,20 +80,25 @@ package struct Dashboard: Sendable {
   private let census: Cached<Census>
   private let progress: Cached<[MigrationStatus.Day]>
 
-  /// Pages about the service that these are of.
-  package init(_ sources: Sources, readiness: Readiness) {
-    self.sources = sources
-    self.readiness = readiness
-    startedAt = sources.now()
-    let status = MigrationStatus(database: sources.database, now: sources.now)
+  /// - Parameter apps: devices of Nextcloud's proxy; nil without one.
+  package init(
+    database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: E2EERegistrations,
+    outbox: Outbox, apps: (@Sendable () async throws -> [App])?, readiness: Readiness,
+    now: @escaping @Sendable () -> Date
+  ) {
+    let sources = Sources(
+      database: database, storageKey: storageKey, keyFolder: keyFolder, registrations: registrations,
+      outbox: outbox, apps: apps, now: now)
+    let status = MigrationStatus(database: database, now: now)
+    (self.sources, self.readiness, startedAt) = (sources, readiness, now())
     recent = Cached(for: .seconds(5)) { try await sources.recent() }
     census = Cached(for: .seconds(60)) { try await sources.census(status) }
     progress = Cached(for: .seconds(600)) { try await status.progress(days: 90) }
   }
 
-  func latestRecent() async -> (value: Recent, age: Duration?)? { await recent.aged(within: Self.timeout) }
-  func latestCensus() async -> Census? { await census.value(within: Self.timeout) }
-  func latestProgress() async -> [MigrationStatus.Day]? { await progress.value(within: Self.timeout) }
+  func latestRecent() async -> (value: Recent, age: Duration?)? { await recent.value(within: Self.timeout) }
+  func latestCensus() async -> Census? { await census.value(within: Self.timeout)?.value }
+  func latestProgress() async -> [MigrationStatus.Day]? { await progress.value(within: Self.timeout)?.value }
 }
 
 extension Dashboard.Sources {
@@ -143,41 +110,33 @@ extension Dashboard.Sources {
     async let nodes = Nodes(database: database, now: now).all()
     async let waitingSince = outbox.oldest()
     return try await Dashboard.Recent(
-      report: report, registrationsByKey: keys, servers: servers, nodes: nodes,
-      waitingSince: waitingSince)
+      report: report, registrationsByKey: keys, servers: servers, nodes: nodes, waitingSince: waitingSince)
   }
 
   fileprivate func census(_ status: MigrationStatus) async throws -> Dashboard.Census {
-    Dashboard.Census(
-      week: try await HourlyCounts(database: database, now: now).servers(hours: 7 * 24),
-      devices: try await status.present(), keys: try await registrations.keyUsage(), apps: try await apps?())
+    let devices = try await status.present()
+    return Dashboard.Census(
+      week: try await HourlyCounts(database: database, now: now).servers(hours: 7 * 24), devices: devices,
+      byServer: devices.reduce(into: [:]) { $0[$1.key.server, default: .init()] += $1.value },
+      keys: try await registrations.keyUsage(), apps: try await apps?())
   }
 
-  fileprivate func servers() async throws -> [Dashboard.Server] {
-    try await servers("TRUE", [])
-  }
-
-  /// One chat server.
-  func server(_ id: Int64) async throws -> Dashboard.Server? {
-    try await servers("s.id = $1", [.integer(id)]).first
-  }
-
-  private func servers(_ condition: String, _ values: [Value]) async throws -> [Dashboard.Server] {
+  /// All chat servers, or one.
+  func servers(_ id: Int64? = nil) async throws -> [Dashboard.Server] {
     let statement = Statement(
       """
       SELECT s.id, s.uuid, s.hostname, s.last_version, s.deactivated_at, s.last_request_at, COALESCE(r.number, 0)
       FROM remote_servers s LEFT JOIN (
           SELECT server_id, COUNT(*) AS number FROM remote_realms WHERE is_locally_deleted = 0 GROUP BY server_id
         ) r ON r.server_id = s.id
-      WHERE \(condition) ORDER BY s.hostname_key
-      """, arguments: values)
+      WHERE \(id == nil ? "TRUE" : "s.id = $1") ORDER BY s.hostname_key
+      """, arguments: id.map { [.integer($0)] } ?? [])
     return try await database.read { connection in
       try connection.query(statement).map { row in
         Dashboard.Server(
           id: try row.int64(0), uuid: try row.text(1), hostname: try row.text(2),
-          version: try row.optionalText(3),
-          isDeactivated: try row.optionalInt64(4) != nil, lastRequestAt: try row.optionalDate(5),
-          realms: try row.int64(6))
+          version: try row.optionalText(3), isDeactivated: try row.optionalInt64(4) != nil,
+          lastRequestAt: try row.optionalDate(5), realms: try row.int64(6))
       }
     }
   }

@@ -16,9 +16,6 @@ struct HTML: Sendable, Hashable, ExpressibleByStringInterpolation {
   /// Nothing.
   static let none: HTML = ""
 
-  /// Some, one after the other.
-  static func + (left: HTML, right: HTML) -> HTML { HTML(text: left.text + right.text) }
-
   /// What is between the quotes of a literal, and what is put into it.
   struct StringInterpolation: StringInterpolationProtocol {
     fileprivate var text: String
@@ -49,27 +46,22 @@ struct HTML: Sendable, Hashable, ExpressibleByStringInterpolation {
 }
 
 extension String {
+  private static let entities: [Unicode.Scalar: String] = [
+    "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;", "'": "&#39;", "`": "&#96;",
+  ]
+
   /// As HTML shows it letter by letter. What would be obeyed (controls, marks that turn the direction of
   /// writing) is written as an escape, so that a name cannot pretend to be another.
   fileprivate var escaped: String {
-    var result = String.UnicodeScalarView()
-    for scalar in unicodeScalars {
-      switch scalar {
-      case "&": result.append(contentsOf: "&amp;".unicodeScalars)
-      case "<": result.append(contentsOf: "&lt;".unicodeScalars)
-      case ">": result.append(contentsOf: "&gt;".unicodeScalars)
-      case "\"": result.append(contentsOf: "&quot;".unicodeScalars)
-      case "'": result.append(contentsOf: "&#39;".unicodeScalars)
-      case "`": result.append(contentsOf: "&#96;".unicodeScalars)
-      default:
-        if scalar.isObeyed {
-          result.append(contentsOf: "\\u{\(String(scalar.value, radix: 16))}".unicodeScalars)
-        } else {
-          result.append(scalar)
-        }
+    unicodeScalars.reduce(into: "") { text, scalar in
+      if let entity = Self.entities[scalar] {
+        text += entity
+      } else if scalar.isObeyed {
+        text += "\\u{\(String(scalar.value, radix: 16))}"
+      } else {
+        text.unicodeScalars.append(scalar)
       }
     }
-    return String(result)
   }
 }
 

@@ -5,7 +5,6 @@ enum Page {
   /// - Parameters:
   ///   - refreshes: loads itself anew every half minute.
   ///   - hasSession: somebody has signed in, and may sign out.
-  ///   - canSearch: whoever sees it may search.
   static func document(
     _ title: String, refreshes: Bool = false, hasSession: Bool = false, canSearch: Bool = true,
     query: String = "",
@@ -58,46 +57,32 @@ enum Page {
 
 /// A table of a page.
 struct HTMLTable {
-  /// How a column looks.
-  enum Column {
-    case text(String)
-    case number(String)
+  struct Column {
+    let heading: String
+    let style: String
+
+    static func text(_ heading: String) -> Self { .init(heading: heading, style: "") }
+    static func number(_ heading: String) -> Self { .init(heading: heading, style: "n") }
     /// Of no use on a narrow screen.
-    case wide(String)
-    case wideNumber(String)
-
-    fileprivate var heading: String {
-      switch self {
-      case .text(let heading), .number(let heading), .wide(let heading), .wideNumber(let heading): heading
-      }
-    }
-
-    fileprivate var style: String {
-      switch self {
-      case .text: ""
-      case .number: "n"
-      case .wide: "wide"
-      case .wideNumber: "n wide"
-      }
-    }
+    static func wide(_ heading: String) -> Self { .init(heading: heading, style: "wide") }
+    static func wideNumber(_ heading: String) -> Self { .init(heading: heading, style: "n wide") }
   }
 
   private let columns: [Column]
   private var rows: [HTML] = []
 
-  init(_ columns: [Column]) { self.columns = columns }
+  init(_ columns: Column...) { self.columns = columns }
 
   var isEmpty: Bool { rows.isEmpty }
 
-  /// Adds a row.
-  mutating func add(_ cells: [HTML]) {
+  mutating func add(_ cells: HTML...) {
     rows.append(
       "<tr>\(zip(columns, cells).map { column, cell -> HTML in "<td class=\"\(column.style)\">\(cell)</td>" })</tr>\n"
     )
   }
 
   /// It, or what to say where it has no row.
-  func html(otherwise: String) -> HTML {
+  func html(otherwise: String = "") -> HTML {
     guard !rows.isEmpty else { return "<p class=\"faint\">\(otherwise)</p>" }
     let headings = columns.map { column -> HTML in
       "<th scope=\"col\" class=\"\(column.style)\">\(column.heading)</th>"
@@ -109,25 +94,32 @@ struct HTMLTable {
 
 /// What stands in cells.
 enum Shown {
+  /// Nothing is known.
+  static let none: HTML = "<span class=\"faint\">-</span>"
+
   static func number(_ number: some BinaryInteger) -> HTML { "\(Phrase.number(number))" }
+  static func number(_ number: Int64?) -> HTML { number.map { Self.number($0) } ?? none }
 
   /// A number that had better be none.
-  static func bad(_ number: some BinaryInteger, _ tone: String = "bad") -> HTML {
-    number == 0
+  static func bad(_ number: Int64?, _ tone: String = "bad") -> HTML {
+    guard let number else { return none }
+    return number == 0
       ? "<span class=\"faint\">0</span>" : "<span class=\"word \(tone)\">\(Phrase.number(number))</span>"
   }
 
   static func age(_ date: Date?, at now: Date) -> HTML {
     guard let date else { return "<span class=\"faint\">never</span>" }
-    return
-      "<time datetime=\"\(date.formatted(.iso8601))\" title=\"\(date.formatted(.iso8601))\">\(Phrase.age(date, at: now))</time>"
+    let time = date.formatted(.iso8601)
+    return "<time datetime=\"\(time)\" title=\"\(time)\">\(Phrase.age(date, at: now))</time>"
   }
 
-  static func optional(_ text: String?) -> HTML {
-    text.map { "\($0)" } ?? "<span class=\"faint\">-</span>"
-  }
+  static func optional(_ text: String?) -> HTML { text.map { "\($0)" } ?? none }
 
-  static func latency(_ seconds: TimeInterval?) -> HTML { optional(seconds.map(Phrase.latency)) }
+  static func code(_ text: String) -> HTML { "<span class=\"code\">\(text)</span>" }
+
+  static func deactivated(_ isDeactivated: Bool) -> HTML {
+    isDeactivated ? " <span class=\"word doubtful\">deactivated</span>" : .none
+  }
 
   /// So many a minute.
   static func rate(_ perMinute: Double) -> String {
@@ -137,5 +129,11 @@ enum Shown {
     case ..<10: String(format: "%.1f", perMinute)
     default: Phrase.number(Int(perMinute.rounded()))
     }
+  }
+
+  /// Large numbers, each with what it counts.
+  static func figures(_ figures: (value: HTML, caption: String)...) -> HTML {
+    let spans = figures.map { figure -> HTML in "<span><b>\(figure.value)</b>\(figure.caption)</span>\n" }
+    return "<div class=\"figures\">\n\(spans)</div>"
   }
 }

@@ -24,14 +24,12 @@ package struct DeviceSearch: Sendable {
     package let id: Int64
     /// Its `zulip_org_id`.
     package let uuid: String
-    /// Its hostname.
     package let hostname: String
   }
 
   private let database: any Database
   private let storageKey: StorageKey
 
-  /// A search in `database`.
   package init(database: any Database, storageKey: StorageKey) {
     self.database = database
     self.storageKey = storageKey
@@ -40,17 +38,15 @@ package struct DeviceSearch: Sendable {
   /// Looks for devices. By the text of a token it reads every device of Nextcloud's proxy; by a name that is no
   /// server's and no realm's every name of a server.
   package func find(_ query: DeviceQuery, limit: Int = 100) async throws -> Answer {
-    let storageKey = storageKey
-    let (devices, servers, hasServer) = try await database.read { connection in
-      let search = SnapshotSearch(connection: connection, storageKey: storageKey, limit: Int64(limit) + 1)
-      return try search.run(query)
+    let found = try await database.read { [storageKey] connection in
+      try SnapshotSearch(connection: connection, storageKey: storageKey, limit: Int64(limit) + 1).run(query)
     }
     return Answer(
-      devices: Array(devices.prefix(limit)), isCut: devices.count > limit, servers: servers,
-      advice: devices.isEmpty ? Self.advice(for: query, servers, hasServer: hasServer) : nil)
+      devices: Array(found.devices.prefix(limit)), isCut: found.devices.count > limit, servers: found.servers,
+      advice: found.devices.isEmpty ? Self.advice(for: query, found.servers, hasPlace: found.hasPlace) : nil)
   }
 
-  private static func advice(for query: DeviceQuery, _ servers: [Server], hasServer: Bool) -> String {
+  private static func advice(for query: DeviceQuery, _ servers: [Server], hasPlace: Bool) -> String {
     let register = """
       The app registers when it is opened and the user is logged in: open it on the phone while it is online. If \
       nothing comes here then, the chat server cannot reach this service (see its log, and its ZULIP_SERVICES_URL), \
@@ -75,7 +71,7 @@ package struct DeviceSearch: Sendable {
         """
     case .registration: return "There is no such registration (any more)."
     case .server(_, let realm):
-      guard hasServer else {
+      guard hasPlace else {
         return """
           No chat server\(realm == nil ? "" : " with such a realm") is known here. It registers with "manage.py \
           register_server"; "push-bouncer server list" shows those that have.
@@ -114,16 +110,12 @@ package enum DeviceQuery: Sendable, Hashable {
 
   /// Why a text is not searched for.
   package enum Refusal: Error, Sendable, Hashable, CustomStringConvertible {
-    /// There is nothing to search for.
     case empty
     /// No database keeps such a text.
     case notText
-    /// It is longer than anything that can be searched for.
     case tooLong
-    /// It looks like a token, which is a secret.
     case looksLikeToken
 
-    /// A sentence for the operator.
     package var description: String {
       switch self {
       case .empty: "Nothing to search for."
@@ -173,14 +165,10 @@ package enum DeviceQuery: Sendable, Hashable {
     if text.utf8.count == 88, let bytes = Base64.decodeStrictly(text), bytes.count == 64 { return bytes }
     let digits = Array(text.utf8)
     guard digits.count == 128 else { return nil }
-    var bytes: [UInt8] = []
-    for start in stride(from: 0, to: 128, by: 2) {
-      guard let byte = UInt8(String(decoding: digits[start..<start + 2], as: UTF8.self), radix: 16) else {
-        return nil
-      }
-      bytes.append(byte)
+    let bytes = stride(from: 0, to: 128, by: 2).compactMap {
+      UInt8(String(decoding: digits[$0..<$0 + 2], as: UTF8.self), radix: 16)
     }
-    return bytes
+    return bytes.count == 64 ? bytes : nil
   }
 
   /// `e2ee:12`

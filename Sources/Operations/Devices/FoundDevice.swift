@@ -6,23 +6,18 @@ package import Sealing
 package struct FoundDevice: Sendable, Hashable {
   /// A chat server or realm that it belongs to.
   package struct Place: Sendable, Hashable {
-    /// Its id everywhere.
     package let uuid: String
-    /// Its hostname.
     package let host: String
     /// It has been switched off, or has deactivated itself.
     package let isDeactivated: Bool
   }
 
-  /// What went wrong, and when.
   package struct Failure: Sendable, Hashable {
     /// The provider's name for it, or ours.
     package let reason: String
-    /// When.
     package let at: Date
   }
 
-  /// What kind of registration.
   package let kind: RegistrationReference.Kind
   /// Its row.
   package let id: Int64
@@ -38,9 +33,9 @@ package struct FoundDevice: Sendable, Hashable {
   package let fingerprint: String?
   /// The bouncer key that it was sealed to, in base64; nil: it is not encrypted, or was imported.
   package let bouncerKey: String?
-  /// The chat server; nil of Nextcloud's devices.
+  /// nil of Nextcloud's devices.
   package let server: Place?
-  /// Its realm; nil of Nextcloud's devices, and of old apps whose realm is not known yet.
+  /// nil of Nextcloud's devices, and of old apps whose realm is not known yet.
   package let realm: Place?
   /// The user of an old app: a number or a UUID.
   package let user: String?
@@ -48,7 +43,6 @@ package struct FoundDevice: Sendable, Hashable {
   package let identifier: String?
   /// When it was last registered.
   package let registeredAt: Date
-  /// When it ended, if it has.
   package let endedAt: Date?
   /// The last success, to the day.
   package let deliveredAt: Date?
@@ -80,7 +74,6 @@ package struct FoundDevice: Sendable, Hashable {
     case working
   }
 
-  /// How it fares.
   package var state: State {
     if endedAt != nil { return .ended }
     if server?.isDeactivated == true || realm?.isDeactivated == true { return .switchedOff }
@@ -89,6 +82,34 @@ package struct FoundDevice: Sendable, Hashable {
     if held != nil { return .failing }
     if waiting > 0 { return .waiting }
     return deliveredAt == nil ? .unused : .working
+  }
+
+  /// What is known of it, for people: a name for each fact, in small letters.
+  package var facts: [(name: String, fact: Fact)] {
+    let all: [(name: String, fact: Fact?)] = [
+      ("server", server.map(Fact.server)), ("realm", realm.map { .text($0.host, code: $0.uuid) }),
+      ("user", user.map { .text($0) }),
+      ("app", .text("\(app ?? "not told") (\(provider)\(target.map { " to \($0)" } ?? ""))")),
+      ("token id", tokenID.map { .text("", code: $0.base64) }),
+      ("token in the log", fingerprint.map { .text("", code: $0) }),
+      ("device identifier", identifier.map { .text("", code: $0) }),
+      ("bouncer key", bouncerKey.map { .text("", code: $0) }),
+      ("registered", .time(registeredAt)), ("ended", endedAt.map { .time($0) }),
+      ("last success", .time(deliveredAt, note: " (the first of that day)")),
+      ("last failure", failure.map(Fact.failure)), ("called dead, not believed yet", held.map(Fact.failure)),
+      ("waiting", .waiting(waiting, since: waitingSince)),
+    ]
+    return all.compactMap { name, fact in fact.map { (name, $0) } }
+  }
+
+  package enum Fact {
+    case server(Place)
+    /// A text, and what is copied rather than read.
+    case text(String, code: String = "")
+    /// nil: never.
+    case time(Date?, note: String = "")
+    case failure(Failure)
+    case waiting(Int64, since: Date?)
   }
 
   /// What that means and what to do about it, in plain sentences.

@@ -11,35 +11,45 @@ struct SnapshotSearch {
   let storageKey: StorageKey
   let limit: Int64
 
-  func run(_ query: DeviceQuery) throws -> ([FoundDevice], [DeviceSearch.Server], hasServer: Bool) {
+  struct Found {
+    var devices: [FoundDevice] = []
+    var servers: [DeviceSearch.Server] = []
+    /// Whether the server, and the realm if one was named, is known.
+    var hasPlace = true
+  }
+
+  private static let ofAnyRealm = "g.realm_id IN (SELECT id FROM remote_realms)"
+
+  func run(_ query: DeviceQuery) throws -> Found {
     switch query {
     case .tokenID(let id):
-      return (
-        try devices("g.realm_id IN (SELECT id FROM remote_realms) AND g.token_id = $2", .integer(id.storage)),
-        [], true
-      )
+      return Found(devices: try devices("\(Self.ofAnyRealm) AND g.token_id = $2", .integer(id.storage)))
     case .fingerprint(let digits):
       let first = Int64(bitPattern: UInt64(digits) << 32)
-      return (
-        try devices(
-          "g.realm_id IN (SELECT id FROM remote_realms) AND g.token_id BETWEEN $2 AND $3", .integer(first),
-          .integer(first | 0xFFFF_FFFF)), [], true
-      )
-    case .token(let text): return (try token(text), [], true)
-    case .user(let user, let server):
-      guard let server else { return (try self.user(user), [], true) }
+      return Found(
+        devices: try devices(
+          "\(Self.ofAnyRealm) AND g.token_id BETWEEN $2 AND $3", .integer(first),
+          .integer(first | 0xFFFF_FFFF)))
+    case .token(let text): return Found(devices: try token(text))
+    case .user(let user, nil): return Found(devices: try self.user(user))
+    case .user(let user, let server?):
       let servers = try self.servers(named: server)
-      return (try servers.flatMap { try self.user(user, at: $0.id) }, [], !servers.isEmpty)
-    case .identifier(let bytes): return (try devices("g.device_identifier = $2", .bytes(bytes)), [], true)
+      return Found(
+        devices: try servers.flatMap { try self.user(user, at: $0.id) }, hasPlace: !servers.isEmpty)
+    case .identifier(let bytes): return Found(devices: try devices("g.device_identifier = $2", .bytes(bytes)))
     case .registration(let kind, let id):
-      return (try devices("g.id = $2 AND g.wire = $3", .integer(id), .integer(kind)), [], true)
-    case .server(let name, let realm):
+      return Found(devices: try devices("g.id = $2 AND g.wire = $3", .integer(id), .integer(kind)))
+    case .server(let name, nil):
       let servers = try self.servers(named: name)
-      guard let realm else {
-        return (try servers.flatMap { try devices(ofServer: $0.id) }, servers, !servers.isEmpty)
-      }
+      return Found(
+        devices: try servers.flatMap { try devices(ofServer: $0.id) }, servers: servers,
+        hasPlace: !servers.isEmpty)
+    case .server(let name, let realm?):
+      let servers = try self.servers(named: name)
       let realms = try servers.flatMap { try self.realms(named: realm, of: $0.id) }
-      return (try realms.flatMap { try devices(ofRealm: $0.id) }, servers, !realms.isEmpty)
+      return Found(
+        devices: try realms.flatMap { try devices(ofRealm: $0.id) }, servers: servers,
+        hasPlace: !realms.isEmpty)
     case .name(let name): return try named(name)
     }
   }
@@ -62,34 +72,33 @@ struct SnapshotSearch {
 
   private func user(_ user: String, at server: Int64? = nil) throws -> [FoundDevice] {
     let place = server == nil ? "g.server_id IN (SELECT id FROM remote_servers)" : "g.server_id = $3"
-    let more: [Value] = server.map { [.integer($0)] } ?? []
-    if let id = Int64(user) {
-      return try devices("\(place) AND g.user_id = $2", arguments: [.integer(id)] + more)
-    }
-    guard let uuid = UUID(uuidString: user) else { return [] }
-    return try devices("\(place) AND g.user_uuid = $2", arguments: [.text(uuid.canonical)] + more)
+    let column = Int64(user) == nil ? "user_uuid" : "user_id"
+    guard let value = Int64(user).map(Value.integer) ?? UUID(uuidString: user).map({ .text($0.canonical) })
+    else { return [] }
+    return try devices(
+      "\(place) AND g.\(column) = $2", arguments: [value] + (server.map { [.integer($0)] } ?? []))
   }
 
   /// A hostname, or the UUID of a server, a realm or a user; else what is a part of hostnames.
-  private func named(_ name: String) throws -> ([FoundDevice], [DeviceSearch.Server], hasServer: Bool) {
-    let servers = try servers(named: name)
-    if !servers.isEmpty { return (try servers.flatMap { try devices(ofServer: $0.id) }, servers, true) }
-    let realms = try realms(named: name)
+  private func named(_ name: String) throws -> Found {
+    let servers = try self.servers(named: name)
+    if !servers.isEmpty {
+      return Found(devices: try servers.flatMap { try devices(ofServer: $0.id) }, servers: servers)
+    }
+    let realms = try self.realms(named: name)
     if !realms.isEmpty {
-      let servers = try Set(realms.map(\.server)).sorted().flatMap {
-        try self.servers("id = $1", .integer($0))
-      }
-      return (try realms.flatMap { try devices(ofRealm: $0.id) }, servers, true)
+      return Found(
+        devices: try realms.flatMap { try devices(ofRealm: $0.id) },
+        servers: try Set(realms.map(\.server)).sorted().flatMap { try self.servers("id = $1", .integer($0)) })
     }
     let users =
       try user(name)
       + devices(
         "g.account_id IN (SELECT id FROM users WHERE username_key = $2 OR email_key = $2)",
         .text(name.lowercased()))
-    if !users.isEmpty { return (users, [], true) }
-    let pattern =
-      "%\(Hostname.key(of: name).replacing("\\", with: "\\\\").replacing("%", with: "\\%").replacing("_", with: "\\_"))%"
-    return ([], try self.servers("hostname_key LIKE $1 ESCAPE '\\'", .text(pattern)), false)
+    if !users.isEmpty { return Found(devices: users) }
+    let key = ["\\", "%", "_"].reduce(Hostname.key(of: name)) { $0.replacing($1, with: "\\\($1)") }
+    return Found(servers: try self.servers("hostname_key LIKE $1 ESCAPE '\\'", .text("%\(key)%")))
   }
 
   private func servers(named name: String) throws -> [DeviceSearch.Server] {

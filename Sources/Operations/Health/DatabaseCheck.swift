@@ -6,15 +6,12 @@ internal import Timing
 
 /// Whether the database answers and takes what is written.
 final class DatabaseCheck: Sendable {
-  /// What is wrong with it.
   enum Failure: Sendable, Hashable {
     /// It says nothing.
     case timeout
     case error(DatabaseError.Code)
 
-    init(_ error: any Error) {
-      self = .error((error as? DatabaseError)?.code ?? .other)
-    }
+    init(_ error: any Error) { self = .error((error as? DatabaseError)?.code ?? .other) }
 
     /// A word.
     var reason: String {
@@ -25,26 +22,28 @@ final class DatabaseCheck: Sendable {
     }
 
     /// Whether it may be read and only not be written.
-    var isOfWriting: Bool {
-      switch self {
-      case .timeout: false
-      case .error(let code): [.full, .readOnly, .io, .busy].contains(code)
-      }
+    var isOfWriting: Bool { isOne(of: [.full, .readOnly, .io, .busy]) }
+
+    /// Whether nobody answers, unlike a database that answers and takes nothing.
+    var isSilence: Bool {
+      self == .timeout || isOne(of: [.closed, .connectionLost, .unreachable, .unknownHost, .busy])
+    }
+
+    private func isOne(of codes: [DatabaseError.Code]) -> Bool {
+      if case .error(let code) = self { codes.contains(code) } else { false }
     }
   }
 
   private let engine: DatabaseEngine
   private let now: @Sendable () -> Date
-  /// Whether it can be read.
   private let reading: Probe<Failure?>
-  /// Whether it can be read and written.
+  /// Reads as well.
   private let writing: Probe<Failure?>
   private let since = Mutex<Date?>(nil)
   /// A database that says nothing for so long is none: whoever asks wants an answer.
   private static let timeout = Duration.milliseconds(800)
-  /// Whoever asks often must not cost a commit each time.
-  private static let writeInterval = Duration.seconds(2)
-  private static let watchInterval = Duration.seconds(2)
+  /// Between two looks of the watch, and between two commits however often somebody asks.
+  private static let interval = Duration.seconds(2)
 
   init(_ database: any Database, now: @escaping @Sendable () -> Date) {
     engine = database.engine
@@ -54,7 +53,7 @@ final class DatabaseCheck: Sendable {
     writing = Probe {
       if let failure = await Self.readFailure(database) { return failure }
       let start = ContinuousClock.now
-      if let last = lastWrite.withLock({ $0 }), start - last.at < Self.writeInterval { return last.failure }
+      if let last = lastWrite.withLock({ $0 }), start - last.at < Self.interval { return last.failure }
       let failure = await Self.writeFailure(database)
       lastWrite.withLock { $0 = (start, failure) }
       return failure
@@ -77,7 +76,7 @@ final class DatabaseCheck: Sendable {
   func watch(logger: Logger) async {
     var reporter = DatabaseReporter()
     var looks = 0
-    await every(Self.watchInterval) {
+    await every(Self.interval) {
       // A write is a commit: now and then is enough while all is well.
       let isWriting = reporter.isFailing || looks.isMultiple(of: 15)
       looks += 1
@@ -129,29 +128,24 @@ final class DatabaseCheck: Sendable {
   }
 
   private static func readFailure(_ database: any Database) async -> Failure? {
-    do {
-      _ = try await database.query(Statement("SELECT 1"))
-      return nil
-    } catch {
-      return Failure(error)
-    }
+    await failure { _ = try await database.query(Statement("SELECT 1")) }
   }
 
   /// Why nothing can be written, as on a full disk: reads go on there, but nothing can be promised.
   private static func writeFailure(_ database: any Database) async -> Failure? {
-    do {
-      // A value that changes: SQLite writes nothing where the same stands already.
-      let time = withUnsafeBytes(of: Date().timeIntervalSince1970.bitPattern.bigEndian) { Array($0) }
-      _ = try await database.execute(
-        Statement(
-          """
-          INSERT INTO metadata (name, value) VALUES ('write_check', $1)
-          ON CONFLICT (name) DO UPDATE SET value = excluded.value
-          """, .bytes(time)))
-      return nil
-    } catch {
-      return Failure(error)
-    }
+    // A value that changes: SQLite writes nothing where the same stands already.
+    let time = withUnsafeBytes(of: Date().timeIntervalSince1970.bitPattern.bigEndian) { Array($0) }
+    let statement = Statement(
+      """
+      INSERT INTO metadata (name, value) VALUES ('write_check', $1)
+      ON CONFLICT (name) DO UPDATE SET value = excluded.value
+      """, .bytes(time))
+    return await failure { _ = try await database.execute(statement) }
+  }
+
+  private static func failure(_ body: () async throws -> Void) async -> Failure? {
+    do { try await body() } catch { return Failure(error) }
+    return nil
   }
 }
 
@@ -168,7 +162,6 @@ struct DatabaseReporter {
   private var wellSince: ContinuousClock.Instant?
   private var isTold = false
 
-  /// Whether it is away, or may be.
   var isFailing: Bool { failingSince != nil }
 
   /// Takes a look at what is wrong with it; nil: nothing.

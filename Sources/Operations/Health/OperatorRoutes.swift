@@ -2,8 +2,6 @@ package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 internal import NIOCore
-internal import Synchronization
-internal import Timing
 
 /// The operator's listener: is it alive, can it work, what has it done.
 package struct OperatorRoutes: Sendable {
@@ -38,10 +36,10 @@ package struct OperatorRoutes: Sendable {
       // A balancer asks without a token. Which providers and push services there are is not for everybody.
       let isBrief = token != nil && request.headers[.authorization] == nil
       if !isBrief { try admit(request, context) }
-      let (status, document) = await readiness.report()
+      let health = await readiness.report()
       return Self.json(
-        status == .unavailable ? .serviceUnavailable : .ok,
-        isBrief ? ["status": document["status"] ?? .null] : document)
+        health.status == .unavailable ? .serviceUnavailable : .ok,
+        isBrief ? ["status": .string("\(health.status)")] : health.json)
     }
     router.endpoint("/metrics", .get) { request, context in
       try admit(request, context)
@@ -61,34 +59,5 @@ package struct OperatorRoutes: Sendable {
     Response(
       status: status, headers: [.contentType: "application/json", .cacheControl: "no-store"],
       body: ResponseBody(byteBuffer: ByteBuffer(bytes: document.bytes + [UInt8(ascii: "\n")])))
-  }
-}
-
-/// A question whose answer may be long in coming: who asks does not wait for ever, and it is asked again only once
-/// it has been answered, so that those who ask while it hangs do not pile up behind it.
-final class Probe<Answer: Sendable>: Sendable {
-  private let ask: @Sendable () async -> Answer
-  private let underWay = Mutex<Task<Answer, Never>?>(nil)
-
-  init(_ ask: @escaping @Sendable () async -> Answer) {
-    self.ask = ask
-  }
-
-  /// The answer, or nil if there is none within `limit`.
-  func answer(within limit: Duration) async -> Answer? {
-    await question().value(within: limit)
-  }
-
-  private func question() -> Task<Answer, Never> {
-    underWay.withLock { underWay in
-      if let underWay { return underWay }
-      let question = Task { [ask] in
-        let answer = await ask()
-        self.underWay.withLock { $0 = nil }
-        return answer
-      }
-      underWay = question
-      return question
-    }
   }
 }

@@ -6,7 +6,7 @@ package import Providers
 /// chose it, and only what concerns everybody is the operator's.
 package struct PushServices: Sendable {
   /// A push service as its sender knows it.
-  package struct Service: Sendable {
+  struct Service: Sendable {
     let route: Route
     let state: PushProviders.RouteState
     /// When it was last asked; nil: not yet.
@@ -16,21 +16,15 @@ package struct PushServices: Sendable {
   }
 
   /// One that does not work.
-  package struct Failing: Sendable, Hashable {
+  struct Failing: Sendable, Hashable {
     let route: Route
     let reason: Reason
     let since: Date
     /// Whether only single tries are made.
     let isPaused: Bool
-    /// Whether it has ever answered.
     let hasAnswered: Bool
     /// Notifications that wait for it.
     let waiting: Int
-  }
-
-  /// All of it as one route; nil where nothing tells how it is.
-  var state: PushProviders.RouteState? {
-    outage.map { .failing($0.reason, since: $0.since) } ?? (working > 0 ? .ok : nil)
   }
 
   /// Since when it is everybody's matter, and why most of them fail.
@@ -39,7 +33,7 @@ package struct PushServices: Sendable {
     let since: Date
   }
 
-  /// Those that were asked so many seconds ago count: what was longer ago tells nothing of the present.
+  /// Those that were asked within so many seconds count: what was longer ago tells nothing of the present.
   static let memory: TimeInterval = 900
   /// As many failing ones are listed.
   static let mostListed = 10
@@ -49,45 +43,49 @@ package struct PushServices: Sendable {
   /// How many were used of late and do not.
   package let failing: Int
   /// Those of them for which most waits.
-  package let listed: [Failing]
+  let listed: [Failing]
   /// Notifications that wait for any.
   package let waiting: Int
   /// Registrations that push services call dead and that are kept.
-  package let held: Int
+  let held: Int
   /// Why it is everybody's matter; nil while it is not.
   package let outage: Outage?
   /// The state of each that was used of late.
   let states: [Route: PushProviders.RouteState]
 
+  /// All of it as one route; nil where nothing tells how it is.
+  var state: PushProviders.RouteState? {
+    outage.map { .failing($0.reason, since: $0.since) } ?? (working > 0 ? .ok : nil)
+  }
+
+  /// As they are now.
+  ///
   /// - Parameters:
-  ///   - waiting: notifications that wait, by push service.
-  ///   - held: registrations that push services call dead and that are kept.
+  ///   - held: registrations that are kept though called dead, as ``Deliverer/held`` tells.
   ///   - own: the operator's own (`webpush.allow_private_hosts`).
-  package init(
-    _ services: [Service], waiting: [Route: Int], held: Int = 0, own: Set<String> = [], now: Date
-  ) {
+  package init(_ providers: PushProviders, _ outbox: Outbox, held: [Doubt], own: Set<String>, now: Date) {
+    self.init(
+      providers.webPushSenders.map {
+        Service(route: $0.route, state: $0.state, triedAt: $0.triedAt, hasAnswered: $0.hasAnswered)
+      },
+      waiting: outbox.counts(of: .webPush),
+      held: held.filter { $0.route.provider == .webPush }.map(\.held).reduce(0, +), own: own, now: now)
+  }
+
+  /// - Parameter waiting: notifications that wait, by push service.
+  init(_ services: [Service], waiting: [Route: Int], held: Int = 0, own: Set<String> = [], now: Date) {
     // After now: the clock was put back.
     let used = services.filter { $0.triedAt.map { abs(now.timeIntervalSince($0)) < Self.memory } ?? false }
-    var working: [Service] = []
-    var failing: [Failing] = []
-    for service in used {
-      let (reason, since, isPaused): (Reason, Date, Bool)
-      switch service.state {
-      case .unknown: continue
-      case .ok:
-        working.append(service)
-        continue
-      case .failing(let why, let date): (reason, since, isPaused) = (why, date, false)
-      case .open(let why, let date): (reason, since, isPaused) = (why, date, true)
-      }
-      failing.append(
+    let working = used.filter { $0.state == .ok }
+    let failing = used.compactMap { service in
+      service.state.failure.map {
         Failing(
-          route: service.route, reason: reason, since: since, isPaused: isPaused,
-          hasAnswered: service.hasAnswered, waiting: waiting[service.route] ?? 0))
+          route: service.route, reason: $0.reason, since: $0.since, isPaused: service.state.isOpen,
+          hasAnswered: service.hasAnswered, waiting: waiting[service.route] ?? 0)
+      }
     }
     states = Dictionary(used.map { ($0.route, $0.state) }) { $1 }
-    self.working = working.count
-    self.failing = failing.count
+    (self.working, self.failing) = (working.count, failing.count)
     self.waiting = waiting.values.reduce(0, +)
     self.held = held
     listed = Array(
@@ -115,24 +113,6 @@ package struct PushServices: Sendable {
     let reasons = Dictionary(failing.map { ($0.reason, 1) }, uniquingKeysWith: +)
     let reason = reasons.max { ($0.value, $1.key.rawValue) < ($1.value, $0.key.rawValue) }?.key
     return Outage(reason: reason ?? .unknown, since: since)
-  }
-}
-
-extension PushServices {
-  /// As they are now.
-  ///
-  /// - Parameters:
-  ///   - held: registrations that are kept though called dead, as ``Deliverer/held`` tells.
-  ///   - own: the operator's own (`webpush.allow_private_hosts`).
-  package init(
-    _ providers: PushProviders, _ outbox: Outbox, held: [Doubt], own: Set<String>, now: Date
-  ) {
-    self.init(
-      providers.webPushSenders.map {
-        Service(route: $0.route, state: $0.state, triedAt: $0.triedAt, hasAnswered: $0.hasAnswered)
-      },
-      waiting: outbox.counts(of: .webPush),
-      held: held.reduce(0) { $0 + ($1.route.provider == .webPush ? $1.held : 0) }, own: own, now: now)
   }
 }
 

@@ -1,6 +1,6 @@
 package import Delivery
 package import Foundation
-package import HTTP
+internal import HTTP
 package import Logging
 package import Providers
 internal import Registrations
@@ -8,8 +8,11 @@ package import SQL
 internal import Sealing
 internal import Synchronization
 
-/// Whether the service can do its work.
+/// Finds out whether the service can do its work.
 package final class Readiness: Sendable {
+  /// A notification that has waited for longer, other than by its server's pace, is worth a look. In seconds.
+  static let longestWait: TimeInterval = 300
+
   private let database: DatabaseCheck
   private let keyFolder: KeyFolder
   private let outbox: Outbox
@@ -20,11 +23,9 @@ package final class Readiness: Sendable {
   private let pushServices: @Sendable () -> PushServices?
   private let clockDoubt: @Sendable () -> ClockDoubt?
   private let certificate: ServerCertificate?
-  private let isDraining = Mutex(false)
+  private let isDraining = Atomic(false)
 
   /// - Parameters:
-  ///   - outbox: where notifications wait for a provider.
-  ///   - routeStates: how each route to the providers fares.
   ///   - doubts: which kinds of registrations are not believed to be dead, on which routes.
   ///   - pushServices: how Web Push fares; nil: it is switched off.
   ///   - clockDoubt: why the clock is doubted; nil if it is not.
@@ -37,216 +38,154 @@ package final class Readiness: Sendable {
     clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }, certificate: ServerCertificate? = nil
   ) {
     self.database = DatabaseCheck(database, now: now)
-    self.keyFolder = keyFolder
-    self.outbox = outbox
-    self.now = now
-    oldest = Probe {
-      do { return (try await outbox.oldest(), try await outbox.oldestLate()) } catch { return nil }
-    }
-    self.routeStates = routeStates
-    self.doubts = doubts
-    self.pushServices = pushServices
-    self.clockDoubt = clockDoubt
-    self.certificate = certificate
+    oldest = Probe { try? await (outbox.oldest(), outbox.oldestLate()) }
+    (self.keyFolder, self.outbox, self.now) = (keyFolder, outbox, now)
+    (self.routeStates, self.doubts, self.pushServices) = (routeStates, doubts, pushServices)
+    (self.clockDoubt, self.certificate) = (clockDoubt, certificate)
   }
 
   /// The shutdown has begun: not ready any more.
-  package func drain() {
-    isDraining.withLock { $0 = true }
-  }
+  package func drain() { isDraining.store(true, ordering: .relaxed) }
 
   /// Tells the log when the database goes away and when it is back, until the task is cancelled.
-  package func watchDatabase(logger: Logger) async {
-    await database.watch(logger: logger)
-  }
+  package func watchDatabase(logger: Logger) async { await database.watch(logger: logger) }
 
-  /// How the whole fares.
-  package enum Status: String, Sendable, Comparable {
-    /// Everything works.
-    case ready
-    /// Something does not, but requests can be taken.
-    case degraded
-    /// Requests cannot be taken: no database, no bouncer key, or shutting down.
-    case unavailable
-
-    /// By how bad it is.
-    package static func < (left: Status, right: Status) -> Bool { left.rank < right.rank }
-
-    private var rank: Int {
-      switch self {
-      case .ready: 0
-      case .degraded: 1
-      case .unavailable: 2
-      }
+  package func report() async -> Health {
+    async let outboxCheck = outboxCheck()
+    let (now, credentials, services) = (now(), keyFolder.current.credentials, pushServices())
+    let routes = routeStates().sorted { "\($0.key)" < "\($1.key)" }.map {
+      Health.RouteHealth(route: $0.key, state: $0.value, waiting: outbox.count(for: $0.key))
     }
+    var checks = [await databaseCheck(), keysCheck(), await outboxCheck, clockCheck()]
+    if let certificate { checks.append(Self.check(certificate)) }
+    if isDraining.load(ordering: .relaxed) {
+      checks.append(
+        .init(
+          name: "service", status: .unavailable, state: "draining", summary: "it is shutting down"))
+    }
+    checks += credentials.apns.map { check(.apns, $0.name, routes) }
+    checks += credentials.fcm.map { check(.fcm, $0.name, routes) }
+    if let services { checks.append(Self.check(services)) }
+    return Health(
+      at: now, checks: checks, routes: routes, pushServices: services,
+      canDeliver: !credentials.apns.isEmpty || !credentials.fcm.isEmpty || services != nil,
+      waiting: outbox.count)
   }
 
-  /// The whole and its parts: `{"status", "checks": {...}}`.
-  package func report() async -> (status: Status, document: JSON) {
-    let draining: (Status, JSON) =
-      isDraining.withLock { $0 } ? (.unavailable, ["status": "draining"]) : (.ready, ["status": "ok"])
-    async let outbox = outboxCheck()
-    var checks: [(name: String, check: (Status, JSON))] = [
-      ("database", await databaseCheck()), ("keys", keysCheck()), ("outbox", await outbox),
-      ("clock", clockCheck()),
-    ]
-    if let certificate { checks.append(("certificate", Self.check(certificate))) }
-    if draining.0 != .ready { checks.append(("service", draining)) }
-    checks += credentialChecks()
-    if let services = pushServices() { checks.append(("webpush", Self.check(services))) }
-    let status = checks.map(\.check.0).max() ?? .ready
-    let members = checks.map { JSON.Object.Member($0.name, $0.check.1) }
-    return (status, ["status": .string(status.rawValue), "checks": .object(JSON.Object(members))])
-  }
-
-  private func databaseCheck() async -> (Status, JSON) {
-    guard let (failure, since) = await database.finding() else { return (.ready, ["status": "ok"]) }
+  private func databaseCheck() async -> Health.Check {
+    guard let (failure, since) = await database.finding() else { return .init(name: "database") }
     let explanation = database.explanation(of: failure)
-    return (
-      .unavailable,
-      [
-        "status": "failing", "reason": .string(failure.reason),
-        "since": .string(since.formatted(.iso8601)), "meaning": .string(explanation.meaning),
-        "advice": .string(explanation.advice),
-      ]
-    )
+    return .init(
+      name: "database", status: .unavailable, state: "failing",
+      summary: failure.isSilence
+        ? "the database does not answer" : "the database takes nothing (\(failure.reason))",
+      reason: failure.reason, since: since, meaning: explanation.meaning, advice: explanation.advice)
   }
-
-  /// A notification that has waited for so many seconds, other than by its server's pace, is worth a look.
-  static let longestWait: TimeInterval = 300
 
   /// What waits may wait for good reason, but not for long.
-  private func outboxCheck() async -> (Status, JSON) {
+  private func outboxCheck() async -> Health.Check {
     let depth = outbox.count
-    var check: JSON.Object = ["status": "ok", "depth": .integer(Int64(depth))]
+    var check = Health.Check(name: "outbox", details: ["depth": .integer(Int64(depth))])
     if let last = outbox.backloggedAt, (0..<60).contains(now().timeIntervalSince(last)) {
-      check["status"] = "degraded"
-      check["reason"] = .string(
-        "notifications are refused: as many as may (\(outbox.mostPerDevice)) wait for their device already, or for its push service"
+      (check.status, check.state, check.advice) = (
+        .degraded, "degraded", Reason.backlogged.explanation.advice
       )
-      check["advice"] = .string(Reason.backlogged.explanation.advice)
-      return (.degraded, .object(check))
+      check.reason =
+        "notifications are refused: as many as may (\(outbox.mostPerDevice)) wait for their device already, or for its push service"
+      return check
     }
     guard depth > 0, let answer = await oldest.answer(within: .milliseconds(800)) ?? nil,
       let oldest = answer.oldest
-    else { return (.ready, .object(check)) }
-    func age(_ date: Date) -> Int64 { Int64(max(0, now().timeIntervalSince(date)).rounded()) }
-    check["oldest_seconds"] = .integer(age(oldest))
-    guard let late = answer.late, age(late) > Int64(Self.longestWait) else {
-      if age(oldest) > Int64(Self.longestWait) {
-        check["meaning"] =
-          "Notifications keep to their chat server's pace (bouncer.notifications_per_server)."
-      }
-      return (.ready, .object(check))
+    else { return check }
+    func age(_ date: Date) -> TimeInterval { max(0, now().timeIntervalSince(date)).rounded() }
+    check.details["oldest_seconds"] = .integer(Int64(age(oldest)))
+    if let late = answer.late, age(late) > Self.longestWait {
+      (check.status, check.state) = (.degraded, "degraded")
+      check.reason = "a notification has waited for \(Phrase.duration(age(late)))"
+      check.advice = """
+        See which route does not work: what waits for it is sent as soon as it does, and given up after \
+        delivery.max_age.
+        """
+    } else if age(oldest) > Self.longestWait {
+      check.meaning = "Notifications keep to their chat server's pace (bouncer.notifications_per_server)."
     }
-    check["status"] = "degraded"
-    check["reason"] = .string("a notification has waited for \(Phrase.duration(TimeInterval(age(late))))")
-    check["advice"] = """
-      See which route does not work: what waits for it is sent as soon as it does, and given up after \
-      delivery.max_age.
-      """
-    return (.degraded, .object(check))
+    return check
   }
 
   /// Nothing expires while the clock is doubted; all else goes on.
-  private func clockCheck() -> (Status, JSON) {
-    guard let doubt = clockDoubt() else { return (.ready, ["status": "ok"]) }
-    return (
-      .degraded,
-      [
-        "status": "failing", "reason": .string("\(doubt)"), "since": .string(doubt.since.formatted(.iso8601)),
-      ]
-    )
+  private func clockCheck() -> Health.Check {
+    guard let doubt = clockDoubt() else { return .init(name: "clock") }
+    return .init(
+      name: "clock", status: .degraded, state: "failing", summary: "the clock is doubted",
+      reason: "\(doubt)", since: doubt.since)
   }
 
   /// One that cannot be taken up leaves the one before in use.
-  private static func check(_ certificate: ServerCertificate) -> (Status, JSON) {
-    guard let problem = certificate.problem else { return (.ready, ["status": "ok"]) }
-    return (.degraded, ["status": "failing", "reason": .string(problem)])
+  private static func check(_ certificate: ServerCertificate) -> Health.Check {
+    guard let problem = certificate.problem else { return .init(name: "certificate") }
+    return .init(
+      name: "certificate", status: .degraded, state: "failing",
+      summary: "the new certificate cannot be used", reason: problem)
   }
 
-  private func keysCheck() -> (Status, JSON) {
-    let snapshot = keyFolder.current
+  private func keysCheck() -> Health.Check {
+    let (snapshot, shortage) = (keyFolder.current, KeyFolder.Shortage.bouncerKey)
     if snapshot.bouncer.isEmpty {
-      return (
-        .unavailable,
-        [
-          "status": "failing", "reason": .string(KeyFolder.Shortage.bouncerKey.problem),
-          "advice": .string(KeyFolder.Shortage.bouncerKey.advice),
-        ]
-      )
+      return .init(
+        name: "keys", status: .unavailable, state: "failing", summary: "there is no bouncer key",
+        reason: shortage.problem, advice: shortage.advice)
     }
-    guard !snapshot.problems.isEmpty else { return (.ready, ["status": "ok"]) }
-    let problems = snapshot.problems.map { problem -> JSON in
-      ["file": .string(problem.file), "problem": .string(problem.message)]
-    }
-    return (
-      .degraded, ["status": "failing", "reason": "key files cannot be used", "problems": .array(problems)]
-    )
+    guard !snapshot.problems.isEmpty else { return .init(name: "keys") }
+    let reason = "key files cannot be used"
+    return .init(
+      name: "keys", status: .degraded, state: "failing", summary: reason, reason: reason,
+      files: snapshot.problems)
   }
 
-  /// A check per credential, which fails if one of its routes does.
-  private func credentialChecks() -> [(name: String, check: (Status, JSON))] {
-    let credentials = keyFolder.current.credentials
-    let names =
-      credentials.apns.map { (Route.Provider.apns, $0.name) } + credentials.fcm.map { (.fcm, $0.name) }
-    let states = Dictionary(grouping: routeStates()) { "\($0.key.provider):\($0.key.credential)" }
+  /// A credential fails if one of its routes does.
+  private func check(
+    _ provider: Route.Provider, _ credential: String, _ routes: [Health.RouteHealth]
+  ) -> Health.Check {
+    func isOwn(_ route: Route) -> Bool { route.provider == provider && route.credential == credential }
+    let own = routes.filter { isOwn($0.route) }
+    var check = Health.Check(name: "\(provider.rawValue):\(credential)")
+    check.summary = "\(check.name) does not work"
+    if let failing = own.first(where: { $0.state.failure != nil }), let failure = failing.state.failure {
+      check.fail(
+        failure.reason, failing.state.isOpen ? "open" : "failing", on: failing.route.target,
+        since: failure.since)
+    } else if !own.contains(where: { $0.state == .ok }) {
+      check.state = "unknown"
+    }
+    let waiting = outbox.count(of: provider, credential: credential)
+    if waiting > 0 { check.details["waiting"] = .integer(Int64(waiting)) }
+    let doubts = doubts().filter { isOwn($0.route) }
+    let held = doubts.map(\.held).reduce(0, +)
+    if held > 0 {
+      check.details["held_deaths"] = .integer(Int64(held))
+      check.advice = "push-bouncer routes trust \(check.name)"
+    }
     // Anybody may register a device with Nextcloud's proxy: what is wrong with those is shown, and is no fault of the
     // service.
-    let doubts = Dictionary(grouping: doubts()) { "\($0.route.provider):\($0.route.credential)" }
-    return names.map { provider, name in
-      let states = (states["\(provider):\(name)"] ?? []).map { (target: $0.key.target, state: $0.value) }
-      var (status, check) = Self.check(states.sorted { $0.target < $1.target })
-      let waiting = outbox.count(of: provider, credential: name)
-      if waiting > 0 { check["waiting"] = .integer(Int64(waiting)) }
-      let doubted = doubts["\(provider):\(name)"] ?? []
-      let held = doubted.map(\.held).reduce(0, +)
-      if held > 0 {
-        check["held_deaths"] = .integer(Int64(held))
-        check["advice"] = .string("push-bouncer routes trust \(provider):\(name)")
-      }
-      if let doubt = doubted.filter({ $0.kind == .nextcloud }).min(by: { $0.since < $1.since }) {
-        check["nextcloud"] = .object(
-          Self.failing("failing", doubt.reason, on: doubt.route.target, since: doubt.since))
-      }
-      return ("\(provider):\(name)", (status, .object(check)))
+    if let doubt = doubts.filter({ $0.kind == .nextcloud }).min(by: { $0.since < $1.since }) {
+      var devices = Health.Check(name: "nextcloud")
+      devices.fail(doubt.reason, on: doubt.route.target, since: doubt.since)
+      check.details["nextcloud"] = devices.json
     }
-  }
-
-  private static func check(_ routes: [(target: String, state: PushProviders.RouteState)]) -> (
-    Status, JSON.Object
-  ) {
-    for (target, state) in routes {
-      let status: JSON
-      let (reason, since): (Reason, Date)
-      switch state {
-      case .unknown, .ok: continue
-      case .failing(let failure, let time): (status, reason, since) = ("failing", failure, time)
-      case .open(let failure, let time): (status, reason, since) = ("open", failure, time)
-      }
-      return (.degraded, failing(status, reason, on: target, since: since))
-    }
-    let isUsed = routes.contains { $0.state == .ok }
-    return (.ready, ["status": isUsed ? "ok" : "unknown"])
+    return check
   }
 
   /// Strangers choose their push services: they are listed, and only what concerns everybody degrades.
-  private static func check(_ services: PushServices) -> (Status, JSON) {
-    var check: JSON.Object = ["status": services.working > 0 ? "ok" : "unknown"]
-    if let outage = services.outage {
-      let explanation = outage.reason.explanation
-      check = [
-        "status": "failing", "reason": .string("\(outage.reason)"),
-        "since": .string(outage.since.formatted(.iso8601)), "meaning": .string(explanation.meaning),
-        "advice": .string(explanation.advice),
-      ]
-    }
-    check["working"] = .integer(Int64(services.working))
-    check["failing"] = .integer(Int64(services.failing))
-    if services.waiting > 0 { check["waiting"] = .integer(Int64(services.waiting)) }
-    if services.held > 0 { check["held_deaths"] = .integer(Int64(services.held)) }
+  private static func check(_ services: PushServices) -> Health.Check {
+    var check = Health.Check(name: "webpush", state: services.working > 0 ? "ok" : "unknown")
+    if let outage = services.outage { check.fail(outage.reason, since: outage.since) }
+    check.details = [
+      "working": .integer(Int64(services.working)), "failing": .integer(Int64(services.failing)),
+    ]
+    if services.waiting > 0 { check.details["waiting"] = .integer(Int64(services.waiting)) }
+    if services.held > 0 { check.details["held_deaths"] = .integer(Int64(services.held)) }
     if !services.listed.isEmpty {
-      check["failing_services"] = .array(
+      check.details["failing_services"] = .array(
         services.listed.map {
           [
             "host": .string($0.route.credential), "status": $0.isPaused ? "open" : "failing",
@@ -255,16 +194,6 @@ package final class Readiness: Sendable {
           ]
         })
     }
-    return (services.outage == nil ? .ready : .degraded, .object(check))
-  }
-
-  private static func failing(_ status: JSON, _ reason: Reason, on target: String, since: Date) -> JSON.Object
-  {
-    let explanation = reason.explanation
-    return [
-      "status": status, "reason": .string("\(reason)"), "route": .string(target),
-      "since": .string(since.formatted(.iso8601)), "meaning": .string(explanation.meaning),
-      "advice": .string(explanation.advice),
-    ]
+    return check
   }
 }

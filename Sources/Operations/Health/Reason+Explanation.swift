@@ -4,12 +4,8 @@ package import Providers
 extension Reason {
   /// What it means, and what to do.
   package var explanation: Explanation {
-    appleExplanation ?? googleExplanation ?? pushServiceExplanation ?? ownExplanation
-  }
-
-  /// Of what Apple says; nil if it is not Apple's.
-  private var appleExplanation: Explanation? {
     switch self {
+    // What Apple says.
     case .badDeviceToken:
       .init(
         "Apple does not know this device token in the environment of the key.",
@@ -61,13 +57,7 @@ extension Reason {
       )
     case .tooManyRequests:
       .init("The provider wants fewer notifications for now.", Explanation.passes)
-    default: nil
-    }
-  }
-
-  /// Of what Google says; nil if it is not Google's.
-  private var googleExplanation: Explanation? {
-    switch self {
+    // What Google says.
     case .fcmInternal, .fcmUnavailable, .fcmUnspecifiedError:
       .init(
         "Google's push service is out of order.",
@@ -114,13 +104,7 @@ extension Reason {
         "\(Explanation.setClock) \(Explanation.replaceServiceAccount)")
     case .invalidRequest, .invalidScope:
       .init("Google does not understand how we ask for an access token.", Explanation.bug)
-    default: nil
-    }
-  }
-
-  /// Of what only a push service of Web Push brings about; nil if it is another's.
-  private var pushServiceExplanation: Explanation? {
-    switch self {
+    // What only a push service of Web Push brings about.
     case .forbiddenAddress:
       .init(
         "The push service's name stands for a private address, so nothing is sent there.",
@@ -148,13 +132,7 @@ extension Reason {
         \(Explanation.setClock) See too that webpush.contact is an address that exists, and that the database is the one \
         that the phones subscribed with: its key pair is never replaced.
         """)
-    default: nil
-    }
-  }
-
-  /// Of what no provider said.
-  private var ownExplanation: Explanation {
-    switch self {
+    // What no provider said.
     case .abandoned, .cancelled, .shuttingDown:
       .init(
         "The service was stopped, or its credential replaced, before the answer came.", Explanation.passes)
@@ -215,7 +193,7 @@ extension Reason {
         Push see webpush.enabled.
         """
       )
-    default:
+    case .unknown:
       .init(
         "The provider gave a reason that this version does not know.",
         "See what the provider says of it, and whether there is a newer version of push-bouncer.")

@@ -18,9 +18,6 @@ package struct RouteWatch: Sendable {
   private let now: @Sendable () -> Date
   private let logger: Logger
 
-  /// Watches the routes of `providers`, for which `outbox` keeps what waits.
-  ///
-  /// - Parameter pushServices: how Web Push fares; nil: it is switched off.
   package init(
     providers: PushProviders, outbox: Outbox, pushServices: @escaping @Sendable () -> PushServices?,
     now: @escaping @Sendable () -> Date, logger: Logger
@@ -53,19 +50,14 @@ package struct RouteWatch: Sendable {
   func look(_ reporter: inout RouteReporter) {
     let senders = Dictionary(providers.routeSenders.map { ($0.route, $0) }) { $1 }
     for event in reporter.look(at: senders.mapValues(\.state), now: now()) {
+      let waiting = outbox.count(for: event.route)
       switch event {
       case .began(let route, let reason):
-        let waiting = outbox.count(for: route)
-        logger.warning(
-          """
-          \(route) does not work (\(reason)): \
-          \(Phrase.count(waiting, "notification waits", "notifications wait"))
-          """,
-          metadata: metadata(reason, waiting).merging([
-            "route": "\(route)", "host": "\(senders[route]?.host(for: reason) ?? "")",
-          ]) { $1 })
+        began(
+          route, reason, waiting, level: .warning,
+          more: ["host": "\(senders[route]?.host(for: reason) ?? "")"])
       case .recovered(let route, let seconds):
-        recovered(route, after: seconds, waiting: outbox.count(for: route), level: .notice)
+        recovered("\(route)", route, after: seconds, waiting, level: .notice)
       }
     }
   }
@@ -76,29 +68,25 @@ package struct RouteWatch: Sendable {
     for event in told.webPush.look(at: services.state.map { [.webPush: $0] } ?? [:], now: now) {
       switch event {
       case .began(let route, let reason):
+        let used = Phrase.count(services.working + services.failing, "push service")
         logger.warning(
           """
-          Web Push does not work (\(reason)): of \(Phrase.count(services.working + services.failing, "push service")) \
-          used of late \(Phrase.number(services.failing)) \(services.failing == 1 ? "fails" : "fail"), \
+          Web Push does not work (\(reason)): of \(used) used of late \
+          \(Phrase.count(services.failing, "fails", "fail")), \
           \(Phrase.count(services.waiting, "notification waits", "notifications wait"))
-          """,
-          metadata: metadata(reason, services.waiting).merging(["route": "\(route)"]) { $1 })
+          """, metadata: Self.metadata(route, reason, services.waiting))
       case .recovered(let route, let seconds):
-        recovered(route, called: "Web Push", after: seconds, waiting: services.waiting, level: .notice)
+        recovered("Web Push", route, after: seconds, services.waiting, level: .notice)
       }
     }
     for event in told.services.look(at: services.states, now: now)
     where told.budget.spend(1, now: now) > 0 {
+      let waiting = outbox.count(for: event.route)
       switch event {
       case .began(let route, let reason):
-        let waiting = outbox.count(for: route)
-        logger.notice(
-          """
-          \(route) does not work (\(reason)): \
-          \(Phrase.count(waiting, "notification waits", "notifications wait")) of those who chose it
-          """, metadata: metadata(reason, waiting).merging(["route": "\(route)"]) { $1 })
+        began(route, reason, waiting, " of those who chose it", level: .notice)
       case .recovered(let route, let seconds):
-        recovered(route, after: seconds, waiting: outbox.count(for: route), level: .info)
+        recovered("\(route)", route, after: seconds, waiting, level: .info)
       }
     }
     let leftOut = told.budget.takeLeftOut(now: now)
@@ -107,19 +95,31 @@ package struct RouteWatch: Sendable {
       "more push services began to fail or work again", metadata: ["left_out": .stringConvertible(leftOut)])
   }
 
-  private func metadata(_ reason: Reason, _ waiting: Int) -> Logger.Metadata {
+  private func began(
+    _ route: Route, _ reason: Reason, _ waiting: Int, _ whose: String = "", level: Logger.Level,
+    more: Logger.Metadata = [:]
+  ) {
+    logger.log(
+      level: level,
+      """
+      \(route) does not work (\(reason)): \
+      \(Phrase.count(waiting, "notification waits", "notifications wait"))\(whose)
+      """, metadata: Self.metadata(route, reason, waiting).merging(more) { $1 })
+  }
+
+  private static func metadata(_ route: Route, _ reason: Reason, _ waiting: Int) -> Logger.Metadata {
     let explanation = reason.explanation
     return [
-      "reason": "\(reason)", "waiting": .stringConvertible(waiting), "meaning": "\(explanation.meaning)",
-      "advice": "\(explanation.advice)",
+      "route": "\(route)", "reason": "\(reason)", "waiting": .stringConvertible(waiting),
+      "meaning": "\(explanation.meaning)", "advice": "\(explanation.advice)",
     ]
   }
 
   private func recovered(
-    _ route: Route, called name: String? = nil, after seconds: TimeInterval, waiting: Int, level: Logger.Level
+    _ name: String, _ route: Route, after seconds: TimeInterval, _ waiting: Int, level: Logger.Level
   ) {
     logger.log(
-      level: level, "\(name ?? route.description) works again, after \(Phrase.span(seconds))",
+      level: level, "\(name) works again, after \(Phrase.span(seconds))",
       metadata: [
         "route": "\(route)", "seconds": .stringConvertible(Int(seconds.rounded())),
         "waiting": .stringConvertible(waiting),
@@ -130,11 +130,16 @@ package struct RouteWatch: Sendable {
 /// Decides when a person is told of a route: once when it begins to fail, once when it has recovered. Nothing is said
 /// of what happens between.
 struct RouteReporter {
-  /// Something to tell.
   enum Event: Hashable {
     case began(Route, Reason)
     /// It had failed for so many seconds.
     case recovered(Route, after: TimeInterval)
+
+    var route: Route {
+      switch self {
+      case .began(let route, _), .recovered(let route, _): route
+      }
+    }
   }
 
   /// A route that works now and then while it fails would be told of all the time: it has to work for so many seconds.
@@ -155,7 +160,7 @@ struct RouteReporter {
     // A route that is gone is no news: the operator has removed it.
     troubles = troubles.filter { states[$0.key] != nil }
     // Nearly always all is well: what need not be told of need not be sorted.
-    return states.filter { $0.value.isFailing || troubles[$0.key] != nil }
+    return states.filter { $0.value.failure != nil || troubles[$0.key] != nil }
       .sorted { $0.key.description < $1.key.description }.compactMap { look(at: $0, $1, now) }
   }
 
@@ -181,14 +186,5 @@ struct RouteReporter {
       return .recovered(route, after: max(0, wellSince.timeIntervalSince(trouble.since)))
     }
     return nil
-  }
-}
-
-extension PushProviders.RouteState {
-  fileprivate var isFailing: Bool {
-    switch self {
-    case .unknown, .ok: false
-    case .failing, .open: true
-    }
   }
 }

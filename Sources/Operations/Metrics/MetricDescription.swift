@@ -1,13 +1,10 @@
 /// A metric of this program: its HELP line in `/metrics`, and its row in `Documentation/Metrics.md`.
 package struct MetricDescription: Sendable {
-  /// How its values behave.
   package enum Kind: String, Sendable {
     case counter, gauge, histogram
   }
 
-  /// Its name.
   package let name: String
-  /// How its values behave.
   package let kind: Kind
   /// The names of its labels.
   package let labels: [String]
@@ -16,9 +13,13 @@ package struct MetricDescription: Sendable {
   /// A histogram's buckets, by their upper ends.
   let bounds: [Double]
 
+  /// From half a millisecond to a minute: what a phone's user would notice.
+  static let bounds = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+  ]
+
   init(
-    _ name: String, _ kind: Kind, labels: [String] = [], bounds: [Double] = PrometheusHistogram.bounds,
-    _ help: String
+    _ name: String, _ kind: Kind, labels: [String] = [], bounds: [Double] = Self.bounds, _ help: String
   ) {
     (self.name, self.kind, self.labels, self.help, self.bounds) = (name, kind, labels, help, bounds)
   }
@@ -43,10 +44,8 @@ extension MetricDescription {
   private static let route = ["provider", "credential", "target"]
 
   /// All metrics of this program.
-  package static let all: [MetricDescription] =
-    requests + deliveries + outbox + registrations + service + process
-
-  private static let requests: [MetricDescription] = [
+  package static let all: [MetricDescription] = [
+    // Requests.
     .init(
       "push_bouncer_http_requests_total", .counter, labels: ["method", "route", "status"],
       "HTTP requests answered, by the endpoint that served them."),
@@ -63,9 +62,8 @@ extension MetricDescription {
       "Bytes that request bodies take in memory now; http.max_bytes_in_flight is the limit."),
     .init(
       "push_bouncer_event_waiters", .gauge, "Apps of the built-in chat-server side that wait for events now."),
-  ]
 
-  private static let deliveries: [MetricDescription] = [
+    // Deliveries.
     .init(
       "push_bouncer_deliveries_total", .counter, labels: ["provider", "outcome", "reason"],
       "Tries to hand a notification to Apple, Google or a push service, by outcome and reason. One notification may take several."
@@ -112,9 +110,8 @@ extension MetricDescription {
       "push_bouncer_notifications_dropped_total", .counter, labels: ["reason"],
       "Notifications that were not sent because they cannot be: malformed, too large, or for a damaged registration."
     ),
-  ]
 
-  private static let outbox: [MetricDescription] = [
+    // Outbox.
     .init(
       "push_bouncer_outbox_entries", .gauge, "Notifications in the outbox, which wait for their provider."),
     .init("push_bouncer_outbox_age_seconds", .gauge, "Age of the oldest notification in the outbox."),
@@ -125,9 +122,8 @@ extension MetricDescription {
     .init(
       "push_bouncer_outbox_expired_total", .counter, labels: ["provider"],
       "Notifications given up because they waited too long (delivery.max_age, or their own expiration)."),
-  ]
 
-  private static let registrations: [MetricDescription] = [
+    // Registrations.
     .init(
       "push_bouncer_registrations", .gauge, labels: ["kind", "provider", "state"],
       "Registrations of phones, counted every minute."),
@@ -155,9 +151,8 @@ extension MetricDescription {
     .init(
       "push_bouncer_nextcloud_pushes_pending", .gauge,
       "Pushes of the Nextcloud server side that no push proxy has taken yet."),
-  ]
 
-  private static let service: [MetricDescription] = [
+    // Service.
     .init(
       "push_bouncer_build_info", .gauge, labels: ["version", "commit"],
       "1, with the version and the commit as labels."),
@@ -174,9 +169,8 @@ extension MetricDescription {
     .init(
       "push_bouncer_database_duration_seconds", .histogram, labels: ["operation"],
       "Time that a read, a write or a commit of the database took."),
-  ]
 
-  private static let process: [MetricDescription] = [
+    // Process.
     .init("process_cpu_seconds_total", .counter, "CPU time that the process has taken, of user and system."),
     .init("process_resident_memory_bytes", .gauge, "Memory of the process that is resident."),
     .init("process_open_fds", .gauge, "Open file descriptors of the process."),

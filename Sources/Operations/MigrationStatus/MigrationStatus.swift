@@ -1,4 +1,5 @@
 package import Foundation
+internal import Registrations
 package import SQL
 
 /// How far the devices have come on their way from legacy to E2EE registrations, now and over time, and
@@ -10,7 +11,6 @@ package struct MigrationStatus: Sendable {
   let database: any Database
   private let now: @Sendable () -> Date
 
-  /// The state of `database`.
   package init(database: any Database, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.now = now
@@ -23,44 +23,67 @@ package struct MigrationStatus: Sendable {
     /// Live E2EE registrations.
     package var e2ee: Int64 = 0
 
-    /// None.
-    package init() {}
+    package init(legacy: Int64 = 0, e2ee: Int64 = 0) { (self.legacy, self.e2ee) = (legacy, e2ee) }
 
-    /// So many.
-    package init(legacy: Int64, e2ee: Int64) {
-      self.legacy = legacy
-      self.e2ee = e2ee
+    /// The two columns from `index` on.
+    fileprivate init(_ row: Row, _ index: Int) throws {
+      self.init(legacy: try row.int64(index), e2ee: try row.int64(index + 1))
     }
 
-    /// Adds.
     package static func += (left: inout Devices, right: Devices) {
       left.legacy += right.legacy
       left.e2ee += right.e2ee
     }
   }
 
+  /// Devices at the end of a day.
+  package struct Day: Sendable, Hashable {
+    /// When it began, in UTC.
+    package let date: Date
+    package let devices: Devices
+
+    fileprivate init(_ day: Int64, _ devices: Devices) {
+      self.init(date: Date(timeIntervalSince1970: Double(day) * 86_400), devices: devices)
+    }
+
+    init(date: Date, devices: Devices) { (self.date, self.devices) = (date, devices) }
+
+    /// `2026-11-22`
+    package var text: String { date.day }
+  }
+
   /// A realm by its row and its server's. Legacy devices of no known realm are a realm 0 of their server.
   struct Place: Sendable, Hashable {
     let server: Int64
     let realm: Int64
+
+    init(server: Int64, realm: Int64) { (self.server, self.realm) = (server, realm) }
+
+    /// The first two columns.
+    fileprivate init(_ row: Row) throws { self.init(server: try row.int64(0), realm: try row.int64(1)) }
   }
 
-  /// Today, in days since 1970 UTC.
-  var today: Int64 { now().days }
+  /// In days since 1970 UTC.
+  private var today: Int64 { Int64((now().timeIntervalSince1970 / 86_400).rounded(.down)) }
+
+  // MARK: Writing
 
   /// Writes the present numbers down as today's, for realms whose numbers have changed since they were
   /// written down last. Called once an hour or so, on one node; reads every registration.
   package func record() async throws {
-    let today = today
-    let present = try await present()
-    let known = try await latest()
-    var changes = present.filter { known[$0.key] != $0.value }
-    for (place, devices) in known where present[place] == nil && devices != Devices() {
-      changes[place] = Devices()
-    }
-    for chunk in changes.map(\.self).chunks(of: 500) {
+    let (today, present) = (today, try await present())
+    let latest = try await devices(
+      """
+      SELECT h.server_id, h.realm_id, h.legacy, h.e2ee FROM migration_history h
+      WHERE h.day = (
+        SELECT MAX(day) FROM migration_history l WHERE l.server_id = h.server_id AND l.realm_id = h.realm_id)
+      """)
+    // A realm without devices is in neither, or goes to none.
+    let gone = latest.filter { present[$0.key] == nil }.mapValues { _ in Devices() }
+    let changes = Array(present.merging(gone) { $1 }.filter { latest[$0.key, default: .init()] != $0.value })
+    for start in stride(from: 0, to: changes.count, by: 500) {
       try await database.write { connection in
-        for (place, devices) in chunk {
+        for (place, devices) in changes[start...].prefix(500) {
           try connection.run(
             Statement(
               """
@@ -71,104 +94,190 @@ package struct MigrationStatus: Sendable {
         }
       }
     }
-    try await removeOld(before: today - Self.keptDays)
-  }
-
-  private func removeOld(before day: Int64) async throws {
-    let statement = Statement(
+    let old = Statement(
       """
       DELETE FROM migration_history WHERE day < $1 AND EXISTS (
         SELECT 1 FROM migration_history later
         WHERE later.server_id = migration_history.server_id AND later.realm_id = migration_history.realm_id
           AND later.day > migration_history.day AND later.day <= $1)
-      """, .integer(day))
-    try await database.write { _ = try $0.run(statement) }
+      """, .integer(today - Self.keptDays))
+    try await database.write { _ = try $0.run(old) }
   }
+
+  // MARK: Reading
 
   /// The numbers of this moment, of realms that have any device.
   func present() async throws -> [Place: Devices] {
-    let legacy = Statement(
+    try await devices(
       """
-      SELECT server_id, COALESCE(realm_id, 0), COUNT(DISTINCT token_hash) FROM registrations
+      SELECT server_id, COALESCE(realm_id, 0), COUNT(DISTINCT token_hash), 0 FROM registrations
       WHERE wire = 2 GROUP BY server_id, COALESCE(realm_id, 0)
-      """)
-    let e2ee = Statement(
-      """
-      SELECT r.server_id, e.realm_id, e.devices
+      UNION ALL
+      SELECT r.server_id, e.realm_id, 0, e.devices
       FROM (
         SELECT realm_id, COUNT(*) AS devices FROM registrations
         WHERE token_id IS NOT NULL AND ended_at IS NULL GROUP BY realm_id) e
       JOIN remote_realms r ON r.id = e.realm_id
       """)
-    return try await database.read { connection in
-      var devices: [Place: Devices] = [:]
-      for row in try connection.query(legacy) {
-        devices[try Place(row, 0), default: Devices()].legacy = try row.int64(2)
-      }
-      for row in try connection.query(e2ee) {
-        devices[try Place(row, 0), default: Devices()].e2ee = try row.int64(2)
-      }
-      return devices
+  }
+
+  private func devices(_ sql: String) async throws -> [Place: Devices] {
+    try await database.query(Statement(sql)).reduce(into: [:]) {
+      $0[try Place($1), default: Devices()] += try Devices($1, 2)
     }
   }
 
-  private func latest() async throws -> [Place: Devices] {
+  /// What was written down of each realm, in order: a day for each change.
+  private func history() async throws -> [Place: [Day]] {
     let statement = Statement(
-      """
-      SELECT h.server_id, h.realm_id, h.legacy, h.e2ee FROM migration_history h
-      WHERE h.day = (
-        SELECT MAX(day) FROM migration_history l WHERE l.server_id = h.server_id AND l.realm_id = h.realm_id)
-      """)
-    let rows = try await database.query(statement)
-    return try rows.reduce(into: [:]) {
-      $0[try Place($1, 0)] = Devices(legacy: try $1.int64(2), e2ee: try $1.int64(3))
+      "SELECT server_id, realm_id, day, legacy, e2ee FROM migration_history ORDER BY day")
+    return try await database.query(statement).reduce(into: [:]) {
+      $0[try Place($1), default: []].append(Day(try $1.int64(2), try Devices($1, 3)))
     }
   }
-}
 
-extension MigrationStatus.Place {
-  /// The two columns from `index` on.
-  init(_ row: Row, _ index: Int) throws {
-    self.init(server: try row.int64(index), realm: try row.int64(index + 1))
+  /// The sum on each day on which any of them changed: until then each has what it had.
+  private static func total(of histories: some Sequence<[Day]>) -> [Day] {
+    var changes: [Date: Devices] = [:]
+    for days in histories {
+      var last = Devices()
+      for day in days {
+        changes[day.date, default: Devices()] += Devices(
+          legacy: day.devices.legacy - last.legacy, e2ee: day.devices.e2ee - last.e2ee)
+        last = day.devices
+      }
+    }
+    var sum = Devices()
+    return changes.sorted { $0.key < $1.key }.map { date, change in
+      sum += change
+      return Day(date: date, devices: sum)
+    }
   }
-}
 
-extension Date {
-  /// Whole days since 1970 UTC.
-  fileprivate var days: Int64 { Int64((timeIntervalSince1970 / 86_400).rounded(.down)) }
-}
+  /// The devices of all servers together at the end of each of the last days, from what was written down; from the
+  /// first day on which there is anything. Reads no registration.
+  package func progress(days: Int64) async throws -> [Day] {
+    let total = Self.total(of: try await history().values)
+    guard let first = total.first else { return [] }
+    let (sums, begin) = (
+      Dictionary(total.map { ($0.date, $0.devices) }) { $1 }, Day(today - days, .init()).date
+    )
+    var devices = first.devices
+    return stride(from: first.date, through: Day(today, .init()).date, by: 86_400).compactMap { date in
+      devices = sums[date] ?? devices
+      return date > begin ? Day(date: date, devices: devices) : nil
+    }
+  }
 
-extension Array {
-  fileprivate func chunks(of size: Int) -> [ArraySlice<Element>] {
-    stride(from: 0, to: count, by: size).map { self[$0..<Swift.min($0 + size, count)] }
+  /// The present state and its history. Reads every registration.
+  package func report() async throws -> Report {
+    let present = try await present()
+    var history = try await history()
+    for place in Set(history.keys).union(present.keys) {
+      let now = Day(today, present[place] ?? .init())
+      if history[place]?.last?.date == now.date { history[place]?.removeLast() }
+      history[place, default: []].append(now)
+    }
+    return Report(
+      servers: try await servers(present, history), history: Self.total(of: history.values),
+      cleanup: try await cleanup())
+  }
+
+  private func servers(
+    _ present: [Place: Devices], _ history: [Place: [Day]]
+  ) async throws -> [ServerDevices] {
+    let (servers, realms) = try await database.read { connection in
+      (
+        try connection.query(
+          Statement("SELECT id, uuid, hostname FROM remote_servers ORDER BY hostname_key")),
+        try connection.query(
+          Statement("SELECT server_id, id, uuid, host, name FROM remote_realms ORDER BY host, id"))
+      )
+    }
+    let known = Dictionary(grouping: try realms.map { (place: try Place($0), row: $0) }) { $0.place.server }
+    return try servers.compactMap { server in
+      let id = try server.int64(0)
+      let places = known[id, default: []].map { ($0.place, Row?.some($0.row)) }
+      let realms = try (places + [(Place(server: id, realm: 0), nil)]).compactMap { place, row in
+        try history[place].map {
+          RealmDevices(
+            uuid: try row?.text(2), host: try row?.text(3), name: try row?.text(4),
+            devices: present[place] ?? .init(), history: $0)
+        }
+      }
+      guard !realms.isEmpty else { return nil }
+      return ServerDevices(
+        uuid: try server.text(1), hostname: try server.text(2),
+        devices: realms.reduce(into: .init()) { $0 += $1.devices }, realms: realms,
+        history: Self.total(of: realms.map(\.history)))
+    }
+  }
+
+  private func cleanup() async throws -> Cleanup {
+    let row = try await database.query(
+      Statement(
+        """
+        SELECT COUNT(*), MIN(requested_at), (
+            SELECT failure FROM legacy_unregistrations WHERE failure IS NOT NULL ORDER BY due_at DESC, id DESC LIMIT 1)
+        FROM legacy_unregistrations
+        """)
+    ).first
+    return Cleanup(
+      outstanding: try row?.int64(0) ?? 0, oldestAt: try row?.optionalDate(1),
+      lastFailure: try row?.optionalText(2))
   }
 }
 
 extension MigrationStatus {
-  /// The devices of all servers together at the end of each of the last days, from what was written down; from the
-  /// first day on which there is anything. Reads the history alone, no registration.
-  package func progress(days: Int64) async throws -> [Day] {
-    let statement = Statement(
-      """
-      SELECT day, CAST(SUM(legacy - legacy_before) AS BIGINT), CAST(SUM(e2ee - e2ee_before) AS BIGINT)
-      FROM (
-        SELECT day, legacy, e2ee, COALESCE(LAG(legacy) OVER place, 0) AS legacy_before,
-          COALESCE(LAG(e2ee) OVER place, 0) AS e2ee_before
-        FROM migration_history WINDOW place AS (PARTITION BY server_id, realm_id ORDER BY day)) AS changes
-      GROUP BY day ORDER BY day
-      """)
-    let changes = try await database.query(statement).map { row in
-      (day: try row.int64(0), devices: Devices(legacy: try row.int64(1), e2ee: try row.int64(2)))
-    }
-    guard let first = changes.first?.day else { return [] }
-    var (sum, rest) = (Devices(), changes[...])
-    return (first...max(first, today)).compactMap { day in
-      while let change = rest.first, change.day <= day {
-        sum += change.devices
-        rest = rest.dropFirst()
-      }
-      return day > today - days
-        ? Day(date: Date(timeIntervalSince1970: Double(day) * 86_400), devices: sum) : nil
+  /// All there is to tell.
+  package struct Report: Sendable, Hashable {
+    /// Servers that have or had devices, by hostname.
+    package let servers: [ServerDevices]
+    /// Of all servers together, by day; the last one is today.
+    package let history: [Day]
+    /// What is still to be told to the bouncer.
+    package let cleanup: Cleanup
+
+    /// What concerns one server.
+    package func only(_ uuid: String) -> Report {
+      let servers = servers.filter { $0.uuid == uuid }
+      return Report(servers: servers, history: servers.first?.history ?? [], cleanup: cleanup)
     }
   }
+
+  package struct ServerDevices: Sendable, Hashable {
+    /// Its `zulip_org_id`.
+    package let uuid: String
+    package let hostname: String
+    package let devices: Devices
+    /// Its realms, by host.
+    package let realms: [RealmDevices]
+    /// Of all of them together, by day; the last one is today.
+    package let history: [Day]
+  }
+
+  /// A realm's devices; without uuid, host and name: legacy devices of which no realm is known yet.
+  package struct RealmDevices: Sendable, Hashable {
+    package let uuid: String?
+    package let host: String?
+    package let name: String?
+    package let devices: Devices
+    /// On days on which they changed, and today.
+    package let history: [Day]
+  }
+
+  /// Legacy tokens that the built-in chat-server side has removed and the bouncer does not know of yet.
+  package struct Cleanup: Sendable, Hashable {
+    /// How many calls of the bouncer are outstanding.
+    package let outstanding: Int64
+    /// Since when the oldest has been.
+    package let oldestAt: Date?
+    /// Why the bouncer did not take one the last time.
+    package let lastFailure: String?
+  }
+}
+
+extension Date {
+  /// `2026-11-22`
+  var day: String { formatted(.iso8601.year().month().day()) }
 }

@@ -12,7 +12,6 @@ internal import Synchronization
 ///
 /// Of requests whose callers have not proved who they are it logs so many a minute, and how many more there were.
 package struct RequestObserver: RouterMiddleware {
-  /// The context it reads.
   package typealias Context = WireContext
 
   private let metrics: RequestMetrics
@@ -46,13 +45,12 @@ package struct RequestObserver: RouterMiddleware {
       metadata: context.notes.metadata.merging([
         "request_id": "\(response.headers[.xRequestID] ?? "")",
         "method": "\(RequestMetrics.name(request.method))", "route": "\(route)",
-        "status": .stringConvertible(response.status.code), "ms": .stringConvertible(duration.milliseconds),
+        "status": .stringConvertible(response.status.code),
+        "ms": .stringConvertible((duration / .microseconds(1)).rounded() / 1000),
       ]) { $1 })
     return response
   }
-}
 
-extension RequestObserver {
   /// Whether a line may tell of this answer to a stranger. Tells first how many were left out before.
   private func mayLog(_ status: HTTPResponse.Status, to logger: Logger) -> Bool {
     let (mayLog, leftOut) = lines.spend(isRefused: status.code >= 400, now: now())
@@ -123,12 +121,5 @@ private final class RequestMetrics: Sendable {
   static func name(_ method: HTTPRequest.Method) -> String {
     let known: [HTTPRequest.Method] = [.get, .head, .post, .put, .patch, .delete, .options, .trace, .connect]
     return known.contains(method) ? method.rawValue : "other"
-  }
-}
-
-extension Duration {
-  /// In milliseconds, to the microsecond.
-  fileprivate var milliseconds: Double {
-    Double(components.seconds) * 1000 + Double(components.attoseconds / 1_000_000_000_000) / 1000
   }
 }

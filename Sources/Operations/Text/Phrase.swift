@@ -37,15 +37,11 @@ package enum Phrase {
     return "\(seconds / major.0) \(major.1)" + (rest == 0 ? "" : " \(rest) \(minor.1)")
   }
 
-  /// `3 h ago`
-  package static func age(_ date: Date, at now: Date = Date()) -> String {
-    let seconds = now.timeIntervalSince(date)
-    return seconds < -1 ? "in \(duration(-seconds))" : "\(duration(seconds)) ago"
-  }
-
   /// `3 h ago`, or `never`
   package static func age(_ date: Date?, at now: Date = Date()) -> String {
-    date.map { age($0, at: now) } ?? "never"
+    guard let date else { return "never" }
+    let seconds = now.timeIntervalSince(date)
+    return seconds < -1 ? "in \(duration(-seconds))" : "\(duration(seconds)) ago"
   }
 
   /// `in 5 min`, or `now`

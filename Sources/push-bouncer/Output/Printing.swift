@@ -40,7 +40,6 @@ private func write(_ text: String, to file: FileHandle) {
 struct Page {
   let terminal: Terminal
   private var blocks: [String] = []
-  private var asides: [String] = []
 
   init(for terminal: Terminal = .output) { self.terminal = terminal }
 
@@ -52,16 +51,10 @@ struct Page {
   /// Adds a table.
   mutating func add(_ table: Table) { blocks.append(table.text(for: terminal)) }
 
-  /// Adds what is no part of the result, and is said after it on standard error.
-  mutating func add(aside text: String) { asides.append(text) }
-
   var text: String { blocks.joined(separator: "\n") }
 
   /// Prints it as a result.
-  func print() {
-    write(text, to: .standardOutput)
-    for aside in asides { note(aside) }
-  }
+  func print() { write(text, to: .standardOutput) }
 }
 
 extension String {
@@ -69,27 +62,21 @@ extension String {
   /// a terminal or turn the direction of writing, which strangers may have put into a name. Line breaks and tabs stay.
   var printable: String {
     guard unicodeScalars.contains(where: \.isObeyed) else { return self }
-    var text = String.UnicodeScalarView()
-    for scalar in unicodeScalars {
-      guard scalar.isObeyed else {
-        text.append(scalar)
-        continue
+    return unicodeScalars.reduce(into: "") { text, scalar in
+      if scalar.isObeyed {
+        text += String(format: "\\u%04x", scalar.value)
+      } else {
+        text.unicodeScalars.append(scalar)
       }
-      let digits = String(scalar.value, radix: 16)
-      text.append(
-        contentsOf: "\\u\(String(repeating: "0", count: max(0, 4 - digits.count)))\(digits)".unicodeScalars)
     }
-    return String(text)
   }
-}
 
-extension String {
   /// The text in one line, as a name within a sentence or a table has to be: with blanks for line breaks and tabs.
   var inOneLine: String {
-    var text = String.UnicodeScalarView()
     // By scalars: a carriage return with a line feed is one character, and is neither of both.
-    for scalar in unicodeScalars { text.append("\t\n\r".unicodeScalars.contains(scalar) ? " " : scalar) }
-    return String(text)
+    unicodeScalars.reduce(into: "") {
+      $0.unicodeScalars.append("\t\n\r".unicodeScalars.contains($1) ? " " : $1)
+    }
   }
 }
 

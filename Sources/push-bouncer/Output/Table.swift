@@ -39,11 +39,12 @@ struct Table {
   private var rows: [[Cell]] = []
 
   /// - Parameter columns: without any heading there is no row of them.
-  init(_ columns: Column...) { self.columns = columns }
+  init(columns: [Column]) { self.columns = columns }
+
+  init(_ columns: Column...) { self.init(columns: columns) }
 
   var isEmpty: Bool { rows.isEmpty }
 
-  /// Adds a row; columns that it does not have stay empty.
   mutating func add(_ cells: Cell...) { add(cells: cells) }
 
   /// Adds a row; columns that it does not have stay empty.
@@ -51,7 +52,6 @@ struct Table {
     rows.append(cells + Array(repeating: "", count: max(0, columns.count - cells.count)))
   }
 
-  /// Its lines.
   func text(for terminal: Terminal) -> String {
     let headings = columns.map { Cell($0.heading, .heading) }
     let all = (columns.allSatisfy(\.heading.isEmpty) ? [] : [headings]) + rows

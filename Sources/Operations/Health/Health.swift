@@ -1,0 +1,199 @@
+internal import Delivery
+internal import Foundation
+package import HTTP
+internal import Providers
+
+/// How the service and its parts are at one moment: `/readyz` tells it as JSON, `/admin` in sentences.
+package struct Health: Sendable {
+  /// From good to bad.
+  package enum Status: Sendable, Comparable {
+    case ready
+    /// Something does not work, but requests can be taken.
+    case degraded
+    /// Requests cannot be taken: no database, no bouncer key, or shutting down.
+    case unavailable
+  }
+
+  /// One part.
+  struct Check: Sendable {
+    let name: String
+    /// What it makes of the whole.
+    var status = Status.ready
+    /// As `/readyz` names it: `ok`, `failing`, `open`, `degraded`, `draining`, or `unknown` before the first use.
+    var state = "ok"
+    /// What is wrong, as part of the page's first sentence.
+    var summary = ""
+    var reason: String?
+    /// The topic or project whose route fails.
+    var target: String?
+    var since: Date?
+    var meaning: String?
+    var advice: String?
+    /// Key files that cannot be used.
+    var files: [KeyFolder.Problem] = []
+    /// What `/readyz` says beyond that.
+    var details = JSON.Object()
+
+    var isWell: Bool { state == "ok" || state == "unknown" }
+
+    /// Takes what a provider's reason says about it.
+    mutating func fail(_ reason: Reason, _ state: String = "failing", on target: String? = nil, since: Date) {
+      let explanation = reason.explanation
+      self.status = .degraded
+      self.state = state
+      self.reason = reason.rawValue
+      self.target = target
+      self.since = since
+      (meaning, advice) = (explanation.meaning, explanation.advice)
+    }
+
+    var json: JSON {
+      var json: JSON.Object = ["status": .string(state)]
+      json["reason"] = reason.map(JSON.string)
+      json["route"] = target.map(JSON.string)
+      json["since"] = since.map { .string($0.formatted(.iso8601)) }
+      json["meaning"] = meaning.map(JSON.string)
+      json["advice"] = advice.map(JSON.string)
+      if !files.isEmpty {
+        json["problems"] = .array(
+          files.map { ["file": .string($0.file), "problem": .string($0.message)] })
+      }
+      for member in details.members { json[member.name.text] = member.value }
+      return .object(json)
+    }
+  }
+
+  /// A route to Apple or Google, with what waits for it.
+  struct RouteHealth: Sendable {
+    let route: Route
+    let state: PushProviders.RouteState
+    let waiting: Int
+  }
+
+  let at: Date
+  let checks: [Check]
+  /// By name; push services are apart.
+  let routes: [RouteHealth]
+  /// nil: Web Push is switched off.
+  let pushServices: PushServices?
+  /// There is a credential, or Web Push.
+  let canDeliver: Bool
+  /// Notifications in the outbox.
+  let waiting: Int
+
+  package var status: Status { checks.map(\.status).max() ?? .ready }
+
+  package var json: JSON {
+    [
+      "status": .string("\(status)"),
+      "checks": .object(JSON.Object(checks.map { .init($0.name, $0.json) })),
+    ]
+  }
+}
+
+extension PushProviders.RouteState {
+  var failure: (reason: Reason, since: Date)? {
+    switch self {
+    case .unknown, .ok: nil
+    case .failing(let reason, let since), .open(let reason, let since): (reason, since)
+    }
+  }
+
+  /// Whether only single tries are made.
+  var isOpen: Bool { if case .open = self { true } else { false } }
+}
+
+// MARK: In sentences
+
+extension Health {
+  /// What is wrong with one or more parts.
+  struct Problem: Hashable {
+    /// The parts, each with since when it is so.
+    let parts: [String]
+    let sentence: String
+    let advice: String?
+  }
+
+  /// Every route that fails, all of Web Push as one.
+  private var failures: [(route: Route, reason: Reason, since: Date, waiting: Int)] {
+    let webPush = pushServices.flatMap { services in
+      services.outage.map { (Route.webPush, $0.reason, $0.since, services.waiting) }
+    }
+    return [webPush].compactMap(\.self)
+      + routes.compactMap { route in
+        route.state.failure.map { (route.route, $0.reason, $0.since, route.waiting) }
+      }
+  }
+
+  /// What is wrong beside the routes, whose credentials need no mention of their own.
+  private var causes: [Check] {
+    let told = Set(
+      failures.map { "\(Route(provider: $0.route.provider, credential: $0.route.credential, target: ""))" })
+    return checks.filter { !$0.isWell && $0.name != "outbox" && !told.contains($0.name) }
+  }
+
+  private var outbox: Check? { checks.first { $0.name == "outbox" && !$0.isWell } }
+
+  /// What is wrong, causes first.
+  var problems: [Problem] {
+    let unconfigured = Problem(
+      parts: ["Providers"],
+      sentence: "No credential in Keys/apns or Keys/fcm, and no Web Push: nothing can be delivered.",
+      advice: "put your Apple key or your Google service account there; Keys/README.md says how")
+    // What fails for the same reason is explained once.
+    let routes = Dictionary(grouping: failures, by: \.reason).sorted { $0.key.rawValue < $1.key.rawValue }
+    return causes.map(problem) + (canDeliver ? [] : [unconfigured])
+      + routes.map { reason, routes in
+        Problem(
+          parts: routes.sorted { "\($0.route)" < "\($1.route)" }.map {
+            lasting("\($0.route)", since: $0.since) + ($0.waiting == 0 ? "" : ", \(Self.wait($0.waiting))")
+          },
+          sentence: "\(reason.explanation.meaning) (\(reason))", advice: reason.explanation.advice)
+      } + [outbox].compactMap { $0.map(problem) }
+  }
+
+  /// What is the matter, in a few words.
+  var summary: String {
+    var phrases = causes.map(\.summary)
+    let failing = failures.count
+    if !canDeliver { phrases.append("nothing can be delivered, for want of a credential") }
+    if failing > 0 { phrases.append(Phrase.count(failing, "route does not work", "routes do not work")) }
+    if waiting > 0, failing > 0 || outbox != nil {
+      phrases.append(Phrase.count(waiting, "notification waits", "notifications wait"))
+    }
+    if phrases.isEmpty { return status == .ready ? "everything works" : "something does not work" }
+    return phrases.joined(separator: ", ")
+  }
+
+  private func problem(_ check: Check) -> Problem {
+    let text = check.meaning.map { meaning in meaning + (check.reason.map { " (\($0))" } ?? "") }
+    return Problem(
+      parts: [check.since.map { lasting(check.name, since: $0) } ?? check.name],
+      sentence: ([text ?? check.reason ?? ""] + check.files.map { "\($0.file): \($0.message)" })
+        .joined(separator: "; "),
+      advice: check.advice)
+  }
+
+  private func lasting(_ part: String, since: Date) -> String {
+    "\(part) for \(Phrase.duration(at.timeIntervalSince(since))) (since \(since.time(at: at)))"
+  }
+
+  private static func wait(_ count: Int) -> String {
+    "\(Phrase.number(count)) \(count == 1 ? "waits" : "wait")"
+  }
+}
+
+extension Date {
+  /// `18:42:02 UTC`, with the day unless it is today's.
+  func time(at now: Date) -> String {
+    let text = formatted(.iso8601)
+    let time = "\(text.dropFirst(11).prefix(8)) UTC"
+    return text.prefix(10) == now.formatted(.iso8601).prefix(10) ? time : "\(text.prefix(10)) \(time)"
+  }
+
+  /// `2026-11-22 18:43 UTC`
+  var minute: String {
+    let text = formatted(.iso8601)
+    return "\(text.prefix(10)) \(text.dropFirst(11).prefix(5)) UTC"
+  }
+}

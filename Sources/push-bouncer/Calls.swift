@@ -1,0 +1,125 @@
+import AsyncHTTPClient
+import Foundation
+import HTTP
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import Operations
+import Providers
+import Server
+
+/// Asks once: who is not there is not there a moment later either.
+///
+/// - Parameter bytes: the longest body that is read; 0: none is.
+private func callOnce(
+  _ request: HTTPClientRequest, _ settings: HTTPClient.Configuration, within limit: TimeAmount,
+  bytes: Int = 0
+) async throws -> (head: HTTPClientResponse, body: ByteBuffer) {
+  var settings = settings
+  settings.redirectConfiguration = .disallow
+  settings.connectionPool.retryConnectionEstablishment = false
+  let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
+  let result: Result<(HTTPClientResponse, ByteBuffer), any Error>
+  do {
+    let head = try await client.execute(request, timeout: limit)
+    result = .success((head, bytes == 0 ? ByteBuffer() : try await head.body.collect(upTo: bytes)))
+  } catch {
+    result = .failure(error)
+  }
+  try? await client.shutdown()
+  return try result.get()
+}
+
+/// The service that runs with a configuration, if one does.
+enum RunningService {
+  /// Asks it on the operator's listener. Where none answers, systemd is asked whether it holds the package's socket.
+  static func find(_ configuration: Configuration) async -> StartCheck.Service {
+    let health = await get("/healthz", configuration.admin)
+    if let health, health["status"]?.string == "ok" {
+      return .init(isServing: true, heldAddress: health["held"]?.string)
+    }
+    let isPackaged = configuration.file?.hasPrefix("\(Configuration.systemFolder)/") == true
+    return .init(isServing: false, heldAddress: isPackaged ? heldBySystemd() : nil)
+  }
+
+  /// What the operator's listener answers; nil if nobody does.
+  static func get(_ path: String, _ admin: Configuration.Admin) async -> JSON? {
+    let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][admin.host] ?? admin.host
+    var request = HTTPClientRequest(
+      url: "http://\(host.contains(":") ? "[\(host)]" : host):\(admin.port)\(path)")
+    if let token = admin.token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
+    var settings = HTTPClient.Configuration()
+    settings.guardConnections()
+    let answer = try? await callOnce(request, settings, within: .seconds(5), bytes: 1 << 20)
+    return answer.flatMap { try? JSON.parse(Array($0.body.readableBytesView)) }
+  }
+
+  private static func heldBySystemd() -> String? {
+    let (systemctl, output) = (Process(), Pipe())
+    systemctl.executableURL = URL(filePath: "/usr/bin/systemctl")
+    // Root's may be closed to the service's user, which this is by now.
+    systemctl.currentDirectoryURL = URL(filePath: "/")
+    systemctl.arguments = ["show", "push-bouncer.socket", "--property=ActiveState,Listen"]
+    (systemctl.standardOutput, systemctl.standardError) = (output, FileHandle.nullDevice)
+    guard (try? systemctl.run()) != nil, let shown = try? output.fileHandleForReading.readToEnd() else {
+      return nil
+    }
+    let lines = String(decoding: shown, as: UTF8.self).split(separator: "\n")
+    guard lines.contains("ActiveState=active") else { return nil }
+    // Listen=127.0.0.1:8080 (Stream)
+    return lines.first { $0.hasPrefix("Listen=") }?.dropFirst(7).split(separator: " ").first.map(String.init)
+  }
+}
+
+/// Asks FCM for the time, through the same proxy and with the same trust as pushes.
+enum ProviderTime {
+  /// The `Date` of the answer (RFC 9110 section 6.6.1), whatever its status; nil without one.
+  static func ask(_ configuration: Configuration) async -> Date? {
+    guard let url = configuration.fcm.endpoint else { return nil }
+    let answer = try? await callOnce(
+      HTTPClientRequest(url: url.absoluteString), .outgoing(configuration.providers), within: .seconds(10))
+    return answer?.head.headers.first(name: "date").flatMap(parse)
+  }
+
+  /// `Sun, 06 Nov 1994 08:49:37 GMT`
+  static func parse(_ text: String) -> Date? {
+    let formatter = DateFormatter()
+    formatter.locale = Locale(identifier: "en_US_POSIX")
+    formatter.timeZone = .gmt
+    formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+    return formatter.date(from: text)
+  }
+}
+
+/// Calls a push service of the operator's, under the same trust as messages to it.
+enum OwnPushService {
+  static func ask(_ host: String, _ configuration: Configuration, port: Int = 443) async
+    -> Doctor.PushServiceAnswer
+  {
+    guard let addresses = try? await HostAddresses.resolve(host), !addresses.isEmpty else {
+      return .unknownName
+    }
+    let url = "https://\(host.contains(":") ? "[\(host)]" : host):\(port)/"
+    do {
+      _ = try await callOnce(
+        HTTPClientRequest(url: url), .outgoing(configuration.providers), within: .seconds(10))
+      return .answered
+    } catch {
+      return .init(error)
+    }
+  }
+}
+
+extension Doctor.PushServiceAnswer {
+  fileprivate init(_ error: any Error) {
+    switch error {
+    case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: self = .untrusted
+    case let error as IOError where error.errnoCode == ECONNREFUSED: self = .closed
+    case let error as NIOConnectionError
+    where error.connectionErrors.allSatisfy({ ($0.error as? IOError)?.errnoCode == ECONNREFUSED }):
+      self = .closed
+    default: self = .silent
+    }
+  }
+}
