@@ -61,9 +61,20 @@ package struct NextcloudProxyRoutes: Sendable {
     guard TokenShape(token) != nil else {
       throw ProxyError("pushToken is malformed: it is no token of APNs or FCM.")
     }
-    try await proxy.register(
-      token: token, SignedIdentifier(parameters), userAgents: parameters.userAgents,
-      from: context.clientAddress, logger: context.logger)
+    do {
+      try await proxy.register(
+        token: token, SignedIdentifier(parameters), userAgents: parameters.userAgents,
+        from: context.clientAddress)
+    } catch let error as PushProxy.UnknownApp {
+      if let name = error.name {
+        context.logger.warning(
+          """
+          an app that nobody knows was refused: an entry of nextcloud.apps_file with a user_agent that \
+          matches lets it in, or nextcloud.default_app
+          """, metadata: ["user_agent": "\(name)"])
+      }
+      throw ProxyError("This app is not known here: the operator of this push proxy has to add it.")
+    }
     return Self.done
   }
 

@@ -33,6 +33,12 @@ package final class PushProxy: Sendable {
     package init() {}
   }
 
+  /// Nobody knows the app that wants to register.
+  struct UnknownApp: Error {
+    /// What it calls itself, if the operator has yet to be told.
+    let name: String?
+  }
+
   /// What became of a request's notifications.
   package struct Receipt: Sendable {
     /// The identifiers of devices that their server should forget, each once.
@@ -82,18 +88,10 @@ extension PushProxy {
   /// stands in the way of anybody: neither of a server that has made new keys for its users, nor of a device
   /// whose identifier somebody has guessed.
   func register(
-    token: String, _ signed: SignedIdentifier, userAgents: [String], from address: ClientAddress,
-    logger: Logger
+    token: String, _ signed: SignedIdentifier, userAgents: [String], from address: ClientAddress
   ) async throws {
     guard let app = configuration.apps.app(of: userAgents) else {
-      if let name = unknownApps.add(userAgents.first ?? "") {
-        logger.warning(
-          """
-          an app that nobody knows was refused: an entry of nextcloud.apps_file with a user_agent that \
-          matches lets it in, or nextcloud.default_app
-          """, metadata: ["user_agent": "\(name)"])
-      }
-      throw ProxyError("This app is not known here: the operator of this push proxy has to add it.")
+      throw UnknownApp(name: unknownApps.add(userAgents.first ?? ""))
     }
     guard let destination = TokenShape(token).flatMap({ app.destination(of: $0, userAgents: userAgents) })
     else { throw ProxyError("pushToken is malformed: it is no token that this app can have.") }
