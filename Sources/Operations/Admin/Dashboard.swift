@@ -82,7 +82,7 @@ package struct Dashboard: Sendable {
 
   /// - Parameter apps: devices of Nextcloud's proxy; nil without one.
   package init(
-    database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: E2EERegistrations,
+    database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: RegistrationStore,
     outbox: Outbox, apps: (@Sendable () async throws -> [App])?, readiness: Readiness,
     now: @escaping @Sendable () -> Date
   ) {

@@ -26,7 +26,7 @@ final class DatabaseCheck: Sendable {
 
     /// Whether nobody answers, unlike a database that answers and takes nothing.
     var isSilence: Bool {
-      self == .timeout || isOne(of: [.closed, .connectionLost, .unreachable, .unknownHost, .busy])
+      self == .timeout || isOne(of: [.closed, .connectionLost, .unreachable, .busy])
     }
 
     private func isOne(of codes: [DatabaseError.Code]) -> Bool {
