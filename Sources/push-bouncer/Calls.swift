@@ -95,7 +95,7 @@ enum ProviderTime {
 /// Calls a push service of the operator's, under the same trust as messages to it.
 enum OwnPushService {
   static func ask(_ host: String, _ configuration: Configuration, port: Int = 443) async
-    -> Doctor.PushServiceAnswer
+    -> Operations.Doctor.PushServiceAnswer
   {
     guard let addresses = try? await HostAddresses.resolve(host), !addresses.isEmpty else {
       return .unknownName
@@ -111,7 +111,7 @@ enum OwnPushService {
   }
 }
 
-extension Doctor.PushServiceAnswer {
+extension Operations.Doctor.PushServiceAnswer {
   fileprivate init(_ error: any Error) {
     switch error {
     case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: self = .untrusted
