@@ -25,7 +25,6 @@ package struct BouncerService {
   package let adminPort: Port
   /// What answers strangers, and on which paths.
   package let endpoints: Endpoints
-  /// What answers the operator.
   let operatorEndpoints: Endpoints
   /// The bouncer, as others call it.
   package let bouncer: ZulipBouncerRoutes

@@ -77,7 +77,6 @@ struct Core {
       providers, outbox, held: deliverer.held, own: Set(configuration.webPush.privateHosts), now: now())
   }
 
-  /// Says what is well and what is not.
   func readiness() -> Readiness {
     Readiness(
       database: store.database, keyFolder: keyFolder, outbox: outbox, now: now,

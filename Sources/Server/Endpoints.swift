@@ -17,7 +17,6 @@ package struct Endpoints: Sendable {
     routes = router.routes.map { ("\($0.path)", $0.method) }
   }
 
-  /// What strangers may call.
   package static func forStrangers(
     trustedProxies: [ClientAddress.Network], bodies: BodyBudget, addRoutes: (Router<WireContext>) -> Void
   ) -> Endpoints {
@@ -37,7 +36,6 @@ package struct Endpoints: Sendable {
     return Endpoints(router)
   }
 
-  /// What the operator may call.
   static func forOperator(_ operatorRoutes: OperatorRoutes) -> Endpoints {
     let router = Router(context: WireContext.self)
     // Monitoring asks all the time, which is not worth a line in the log each.

@@ -28,7 +28,6 @@ struct Feature {
   var work: [@Sendable () async -> Void] = []
   /// Told when the shutdown begins.
   var drain: @Sendable () -> Void = {}
-  /// What housekeeping removes.
   var removals: [Housekeeping.Removal] = []
   /// Queues in which a wrong clock may have put work off.
   var queues: [@Sendable (_ isTimeSetBack: Bool) async throws -> Void] = []
@@ -87,7 +86,6 @@ extension Feature {
       queues: [outbox.bringForward])
   }
 
-  /// The key folder and the certificate.
   static func keys(_ core: Core) -> Feature {
     let (folder, certificate) = (core.keyFolder, core.certificate)
     folder.tellChanges { [providers = core.providers] in providers.use($0.credentials) }

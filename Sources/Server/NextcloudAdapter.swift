@@ -26,7 +26,6 @@ struct NextcloudAdapter {
   let registrations: NextcloudRegistrations
   /// Pushes that no proxy has taken yet.
   let pushes: NextcloudPushes
-  /// The proxy's devices.
   let devices: NextcloudDevices
 
   static func build(_ core: Core) throws -> NextcloudAdapter {

@@ -56,7 +56,6 @@ package final class Port: Sendable {
 
   private let state = Mutex(State())
 
-  /// The port, if the listener listens.
   var number: Int? { state.withLock { $0.number } }
 
   /// The port, as soon as the listener listens.

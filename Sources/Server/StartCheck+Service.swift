@@ -28,25 +28,36 @@ extension StartCheck {
         let service = await service?()
         if let held = service?.heldAddress {
           try http.check(held: held)
-          return "systemd holds \(held), also while the service restarts"
+          return .good($0, "systemd holds \(held), also while the service restarts")
         }
-        if service?.isServing == true { throw Warning(notHeldBy: http) }
+        if service?.isServing == true {
+          return .warning(
+            $0,
+            """
+            push-bouncer serves already, and nothing holds port \(http.port) while it restarts: a chat server that is \
+            refused a connection then loses its notification
+            """,
+            advice: """
+              let systemd hold it: systemctl enable push-bouncer, then systemctl restart push-bouncer; \
+              Documentation/Installation.md says what does the same without the package
+              """)
+        }
         try http.check()
-        return "port \(http.port) of \(http.host) is free"
+        return .good($0, "port \(http.port) of \(http.host) is free")
       },
       StartCheck("admin") {
         do {
           try admin.check()
         } catch {
           guard await service?().isServing == true else { throw error }
-          throw Skipped("push-bouncer serves already, and listens on port \(admin.port)")
+          return .skipped($0, "push-bouncer serves already, and listens on port \(admin.port)")
         }
         guard !admin.collides(with: http) else {
           throw Fault(
             key: "admin.port", "names port \(admin.port), and so does http.port",
             advice: "choose another one for either")
         }
-        return "port \(admin.port) of \(admin.host) is free"
+        return .good($0, "port \(admin.port) of \(admin.host) is free")
       },
     ]
     return listeners + basics(configuration, descriptors: descriptors, visit: visit)
@@ -56,37 +67,19 @@ extension StartCheck {
   private static func nextcloud(_ configuration: Configuration) -> [StartCheck] {
     let settings = configuration.nextcloud
     guard settings.isEnabled else { return [] }
-    return [
-      file("nextcloud.proxies_ca_file", settings.proxiesCAFile),
-      StartCheck("nextcloud apps") {
-        _ = try NextcloudAdapter.apps(settings)
-        return "every app can be told by its name"
-      },
-    ].compactMap(\.self)
-  }
-}
-
-extension StartCheck.Warning {
-  fileprivate init(notHeldBy address: ListenerAddress) {
-    self.init(
-      """
-      push-bouncer serves already, and nothing holds port \(address.port) while it restarts: a chat server that is refused \
-      a connection then loses its notification
-      """,
-      advice: """
-        let systemd hold it: systemctl enable push-bouncer, then systemctl restart push-bouncer; \
-        Documentation/Installation.md says what does the same without the package
-        """)
+    let apps = StartCheck("nextcloud apps") {
+      _ = try NextcloudAdapter.apps(settings)
+      return .good($0, "every app can be told by its name")
+    }
+    return [file("nextcloud.proxies_ca_file", settings.proxiesCAFile), apps].compactMap(\.self)
   }
 }
 
 extension Configuration {
-  /// Where the public listener is to listen.
   func publicAddress(_ sockets: PassedSockets) -> ListenerAddress {
     .init(host: http.host, port: http.port, keys: ("http.host", "http.port"), passed: sockets.public)
   }
 
-  /// Where the operator's listener is to listen.
   func adminAddress(_ sockets: PassedSockets) -> ListenerAddress {
     .init(host: admin.host, port: admin.port, keys: ("admin.host", "admin.port"), passed: sockets.admin)
   }

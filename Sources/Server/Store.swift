@@ -32,8 +32,21 @@ package struct Store {
     if !making, let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
       throw Absence.database("there is no database \(url)")
     }
-    let database = try await open(url, making: making, sqlite: options, observer: observer)
+    let database: PatientDatabase
     do {
+      database = PatientDatabase(try await openDatabase(url: url, sqlite: options, observer: observer))
+    } catch let error as DatabaseError {
+      throw Fault(error, of: url)
+    }
+    return try await closing(database, onlyOnError: true) {
+      do {
+        if !making, try await Migrator.version(of: database) == 0 {
+          throw Absence.database("\(url) holds no database of push-bouncer")
+        }
+        try await Schema.migrate(database)
+      } catch let error as DatabaseError {
+        throw Fault(error, of: url)
+      }
       let storageKey = try await storageKey(configuration, of: database, making: making)
       try await StorageSeal.verify(storageKey, of: database)
       let follower = StorageKeyFollower(
@@ -43,30 +56,20 @@ package struct Store {
         database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, follower: follower)
       try await store.servers.canonicalizeHostnames()
       return store
-    } catch {
-      await database.close()
-      throw error
     }
   }
 
-  /// The database alone, with its tables.
-  private static func open(
-    _ url: DatabaseURL, making: Bool, sqlite options: SQLiteDatabase.Options, observer: DatabaseObserver?
-  ) async throws -> PatientDatabase {
+  /// Closes a database after `body`, however that ends.
+  private static func closing<Result>(
+    _ database: any Database, onlyOnError: Bool = false, _ body: () async throws -> Result
+  ) async throws -> Result {
     do {
-      let database = PatientDatabase(try await openDatabase(url: url, sqlite: options, observer: observer))
-      do {
-        if !making, try await Migrator.version(of: database) == 0 {
-          throw Absence.database("\(url) holds no database of push-bouncer")
-        }
-        try await Schema.migrate(database)
-        return database
-      } catch {
-        await database.close()
-        throw error
-      }
-    } catch let error as DatabaseError {
-      throw Fault(error, of: url)
+      let result = try await body()
+      if !onlyOnError { await database.close() }
+      return result
+    } catch {
+      await database.close()
+      throw error
     }
   }
 
@@ -113,22 +116,11 @@ package struct Store {
     _ body: (Store) async throws -> Result
   ) async throws -> Result {
     let store = try await open(configuration, making: making, sqlite: options)
-    do {
-      let result = try await following(store, body)
-      await store.database.close()
-      return result
-    } catch {
-      await store.database.close()
-      throw error
+    return try await closing(store.database) {
+      // Ends with the scope, which waits for it.
+      async let _ = store.follower.run()
+      return try await body(store)
     }
-  }
-
-  private static func following<Result>(
-    _ store: Store, _ body: (Store) async throws -> Result
-  ) async throws -> Result {
-    // Ends with the scope, which waits for it.
-    async let _ = store.follower.run()
-    return try await body(store)
   }
 
   package var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }

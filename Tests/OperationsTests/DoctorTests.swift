@@ -47,11 +47,6 @@ import Testing
     }
   }
 
-  /// What is found of the database.
-  private func databaseFinding(_ doctor: Doctor) async throws -> Finding {
-    try #require(await doctor.examine().first { $0.check == "database" })
-  }
-
   private func faults(_ findings: [Finding]) -> Set<String> {
     Set(findings.filter { !$0.isGood }.map(\.check))
   }
@@ -189,17 +184,6 @@ import Testing
     }
   }
 
-  @Test func `Weak tokens are faults`() async throws {
-    try await withKeyFolder { folder in
-      let findings = try await doctor(folder, ["backend.token": "hunter2", "admin.host": "0.0.0.0"]).examine()
-        .filter { $0.check == "strength" }
-      #expect(findings.count == 2 && findings.allSatisfy { !$0.isGood && $0.advice != nil })
-      #expect(findings.contains { $0.detail.hasPrefix("backend.token ") && !$0.detail.contains("hunter2") })
-      #expect(findings.contains { $0.detail.hasPrefix("admin.host ") })
-      #expect(try await doctor(folder).examine().contains { $0.check == "strength" && $0.isGood })
-    }
-  }
-
   @Test func `Exposed broken and retired keys are faults`() async throws {
     try await withKeyFolder { folder in
       _ = try folder.writeBouncerKey()
@@ -238,44 +222,6 @@ import Testing
     }
   }
 
-  @Test func `A storage key that is lost or another is found`() async throws {
-    try await withKeyFolder { folder in
-      let key = try KeyFolder.storageKey(in: folder.path)
-      let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
-      #expect(try await databaseFinding(try doctor(folder)).isGood)
-      try await Migrator.migrate(database, Schema.migrations(for: .sqlite))
-      try await StorageSeal.verify(key, of: database)
-      await database.close()
-      #expect(try await databaseFinding(try doctor(folder)).isGood)
-
-      try folder.remove("storage.key")
-      let lost = try await databaseFinding(try doctor(folder))
-      #expect(!lost.isGood && lost.detail.contains("storage.key is missing"))
-      #expect(!exists("storage.key", in: folder))
-
-      _ = try KeyFolder.storageKey(in: folder.path)
-      let other = try await databaseFinding(try doctor(folder))
-      #expect(!other.isGood && other.detail.contains("another storage.key"))
-    }
-  }
-
-  @Test func `A database that cannot be used is a fault`() async throws {
-    try await withKeyFolder { folder in
-      _ = try KeyFolder.storageKey(in: folder.path)
-      for name in ["no/such/x.sqlite", "bad.sqlite"] {
-        try folder.write("bad.sqlite", String(repeating: "this is no database. ", count: 100))
-        let finding = try await databaseFinding(
-          try doctor(folder, ["database.url": "sqlite:\(folder.path)/\(name)"]))
-        #expect(!finding.isGood && finding.advice != nil)
-      }
-      let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
-      try await Migrator.migrate(
-        database, Schema.migrations(for: .sqlite) + [Migration(9999, "future", sql: "SELECT 1")])
-      await database.close()
-      #expect(try await databaseFinding(try doctor(folder)).detail.contains("newer push-bouncer"))
-    }
-  }
-
   @Test func `A clock that is wrong is a fault and one that cannot be compared is none`() async throws {
     try await withKeyFolder { folder in
       #expect(try await doctor(folder).clockFinding().isGood)
@@ -284,17 +230,6 @@ import Testing
         try await doctor(folder, theirTime: Date() - 300).clockFinding().detail == "is 300 seconds ahead")
       let behind = try await doctor(folder, theirTime: Date() + 300).clockFinding()
       #expect(!behind.isGood && behind.detail == "is 300 seconds behind")
-    }
-  }
-
-  @Test func `A certificate that is none is a fault`() async throws {
-    try await withKeyFolder { folder in
-      try folder.write("tls.pem", "nothing")
-      let file = "\(folder.path)/tls.pem"
-      let findings = try await doctor(
-        folder, ["http.tls.certificate_file": file, "http.tls.key_file": file]
-      ).examine()
-      #expect(findings.first { $0.check == "tls" }?.detail.contains("http.tls.certificate_file") == true)
     }
   }
 

@@ -47,11 +47,6 @@ import Testing
       await following.value
       try await stage.expectChanged(from: old, 0..<count.value)
       #expect(try await StorageKeyHolders(stage.database).all().isEmpty)
-      // And once more.
-      let second = try stage.text()
-      stage.ahead.withLock { $0 += 60 }
-      _ = try await stage.rotation().run()
-      try await stage.expectChanged(from: second, 0..<count.value)
     }
   }
 
@@ -203,22 +198,6 @@ import Testing
       while key.ids.count > 1, state.looks < 10 { await follower.step(&state) }
       #expect(key.ids.count == 1)
       try await stage.expectChanged(from: old, 0..<7)
-    }
-  }
-
-  @Test
-  func `waits for nobody whose row was removed because it had said nothing for long`() async throws {
-    try await Stage.run { stage in
-      let holders = StorageKeyHolders(stage.database)
-      let (dead, living) = (UUID(), UUID())
-      let key = try await stage.key()
-      for process in [dead, living] { try await holders.announce(process, key) }
-      var sightings: StorageKeyHolders.Sightings = [:]
-      #expect(try await holders.living(within: .seconds(600), &sightings).count == 2)
-      try await holders.announce(living, key)
-      sightings = sightings.mapValues { $0 - .seconds(600) }
-      #expect(try await holders.living(within: .seconds(600), &sightings).count == 1)
-      #expect(try await holders.all().count == 1)
     }
   }
 }

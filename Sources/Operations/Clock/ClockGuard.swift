@@ -51,7 +51,6 @@ struct ClockGuard: Sendable {
     floor != nil || abs(wall.timeIntervalSince(lastWall)) > Self.tolerance / 10
   }
 
-  /// The wall clock at the last look.
   private var lastWall = Date.distantPast
 
   /// The time: the wall clock's, or the newest known time if the wall clock stands before it.

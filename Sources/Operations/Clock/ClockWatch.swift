@@ -40,11 +40,11 @@ package struct ClockWatch: Sendable {
         if round.isMultiple(of: Self.hearing) { try await hear() }
         tell(&told)
         // When whatever was leased by the former time has been settled.
-        let isSetBack = time.isSetBack(for: LeasedQueue.longestLease)
+        let isSetBack = time.update { $0.isSetBack(for: LeasedQueue.longestLease, $1) }
         if isSetBack || round.isMultiple(of: Self.mending) || told != before {
           for queue in queues { try await queue(isSetBack) }
         }
-        if isSetBack { time.forgetSetBack() }
+        if isSetBack { time.update { clock, _ in clock.forgetSetBack() } }
       } catch {
         tell(&told)
         logger.debug(
@@ -57,12 +57,13 @@ package struct ClockWatch: Sendable {
   /// Reads the newest time in the database, and writes this clock's if it is trusted.
   package func hear() async throws {
     let newest = try await record.newest()
-    time.hear(newest)
+    time.update { $0.hear(newest, $1) }
     let now = time.now()
     guard time.mayExpire(), newest.map({ abs(now.timeIntervalSince($0)) >= Self.heartbeat }) ?? true else {
       return
     }
-    time.wrote(try await record.write(now))
+    let written = try await record.write(now)
+    time.update { clock, _ in clock.wrote(written) }
   }
 
   private func tell(_ told: inout ClockDoubt?) {
@@ -145,38 +146,23 @@ package final class ServiceTime: Sendable {
 
   /// Whether anything may be taken as expired now: not while the clock is doubted.
   package func mayExpire() -> Bool {
-    state.withLock { state in
-      state.look(reading())
-      return state.mayExpire
+    update { clock, reading in
+      clock.look(reading)
+      return clock.mayExpire
     }
   }
 
   /// Why the clock is doubted; nil if it is not.
   package var doubt: ClockDoubt? {
-    state.withLock { state in
-      state.look(reading())
-      return state.doubt
+    update { clock, reading in
+      clock.look(reading)
+      return clock.doubt
     }
   }
 
-  /// Whether the time was set back, that long ago or longer: what was put off before may be due far too late.
-  func isSetBack(for duration: Duration) -> Bool {
-    state.withLock { $0.isSetBack(for: duration, reading()) }
-  }
-
-  /// That has been dealt with.
-  func forgetSetBack() {
-    state.withLock { $0.forgetSetBack() }
-  }
-
-  /// Takes the newest time in the database.
-  func hear(_ newest: Date?) {
-    state.withLock { $0.hear(newest, reading()) }
-  }
-
-  /// This node has written the newest time.
-  func wrote(_ newest: Date) {
-    state.withLock { $0.wrote(newest) }
+  /// Looks at, or changes, what is thought of the clocks as they are now.
+  func update<Result>(_ body: (inout ClockGuard, ClockGuard.Reading) -> Result) -> Result {
+    state.withLock { body(&$0, reading()) }
   }
 
   private func reading() -> ClockGuard.Reading { .init(wall: wall(), monotonic: monotonic()) }

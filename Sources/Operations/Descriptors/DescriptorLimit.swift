@@ -4,10 +4,8 @@ internal import Foundation
 /// callers' connections: the database, the providers and lookups must never find none left. A library that
 /// finds none may end the whole process, as Dispatch does.
 package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
-  /// The limit.
   package let descriptors: Int
 
-  /// A limit.
   package init(_ descriptors: Int) {
     self.descriptors = descriptors
   }
@@ -21,7 +19,7 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   /// More than any service of this kind needs, and than some libraries can look through quickly.
   private static let maximum = 65_536
 
-  /// More callers at a time take a word of the operator's: each costs memory.
+  /// Each connection costs memory: for more of them at a time the operator sets `http.max_connections`.
   private static let standardConnections = 4096
 
   /// The process's own, raised as far as it may raise it itself.
@@ -73,7 +71,6 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   /// Event loops that may run: each has three descriptors.
   package var eventLoops: Int { max(2, descriptors / 64) }
 
-  /// The limit, as a text.
   package var description: String { "\(descriptors)" }
 
   /// Refuses to start where nobody could call.

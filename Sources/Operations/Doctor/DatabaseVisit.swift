@@ -26,7 +26,6 @@ package actor DatabaseVisit {
     mayExist ? try? await database() : nil
   }
 
-  /// Closes it.
   package func end() async {
     let task = opening
     opening = nil

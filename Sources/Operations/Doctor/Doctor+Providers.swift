@@ -177,23 +177,15 @@ extension Doctor {
     guard let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
       let database = await visit.existing()
     else { return none }
-    var result: Result<VAPIDKey?, any Error> = .success(nil)
     do {
-      if try await Migrator.version(of: database) == Schema.version {
-        result = .success(
-          try await VAPIDKeys(database: database, storageKey: storageKey, now: now).find())
-      }
-    } catch {
-      result = .failure(error)
-    }
-    switch result {
-    case .success(let key?):
+      guard try await Migrator.version(of: database) == Schema.version,
+        let key = try await VAPIDKeys(database: database, storageKey: storageKey, now: now).find()
+      else { return none }
       let digest = SHA256.hash(data: Array(key.publicKey.utf8)).prefix(4)
       let fingerprint = digest.map { String(format: "%02x", $0) }.joined()
       return .good(
         "webpush", "it is on; the VAPID public key has the fingerprint \(fingerprint), and \(place)")
-    case .success(nil): return none
-    case .failure:
+    } catch {
       return .bad(
         "webpush", "the VAPID key pair in the database does not open with this storage.key",
         advice: """

@@ -100,7 +100,7 @@ extension Doctor {
       findings.append(
         .bad("keys", "every bouncer key is retired", advice: "make a new one: push-bouncer keys generate"))
     } else if findings.isEmpty {
-      findings.append(.good("keys", "\(keys.count) bouncer key\(keys.count == 1 ? "" : "s")"))
+      findings.append(.good("keys", Phrase.count(keys.count, "bouncer key")))
     }
     return findings
   }

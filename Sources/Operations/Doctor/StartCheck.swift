@@ -8,53 +8,24 @@ internal import Sealing
 /// Something that has to be in order before the service starts. `serve` stops at the first that is not; `doctor` looks
 /// at all of them, and so finds whatever `serve` would refuse, in the same words.
 package struct StartCheck: Sendable {
-  /// Thrown by a look that is not possible now.
-  package struct Skipped: Error {
-    let reason: String
-
-    package init(_ reason: String) { self.reason = reason }
-  }
-
-  /// Thrown by a look that has found something to be told that keeps nobody from starting.
-  package struct Warning: Error {
-    let detail: String
-    let advice: String
-
-    package init(_ detail: String, advice: String) { (self.detail, self.advice) = (detail, advice) }
-  }
-
   /// What is looked at, for `doctor`.
   package let name: String
-  private let look: @Sendable () async throws -> String
+  private let look: @Sendable () async throws -> Finding
 
-  /// - Parameter look: says what it has found, or throws a ``Fault``, ``Warning`` or ``Skipped``. It changes nothing.
-  package init(_ name: String, _ look: @escaping @Sendable () async throws -> String) {
+  /// - Parameter look: gets the name and says what it has found, or throws a ``Fault``. It changes nothing.
+  package init(_ name: String, _ look: @escaping @Sendable (_ name: String) async throws -> Finding) {
     self.name = name
-    self.look = look
+    self.look = { try await look(name) }
   }
 
   /// For `serve`.
   package func pass() async throws(Fault) {
-    do {
-      _ = try await look()
-    } catch is Skipped {
-    } catch is Warning {
-    } catch {
-      throw Fault(error)
-    }
+    do { _ = try await look() } catch { throw Fault(error) }
   }
 
   /// For `doctor`.
   func finding() async -> Finding {
-    do {
-      return .good(name, try await look())
-    } catch let skipped as Skipped {
-      return .skipped(name, skipped.reason)
-    } catch let warning as Warning {
-      return .warning(name, warning.detail, advice: warning.advice)
-    } catch {
-      return .bad(name, Fault(error))
-    }
+    do { return try await look() } catch { return .bad(name, Fault(error)) }
   }
 }
 
@@ -68,44 +39,43 @@ extension StartCheck {
         StartCheck("descriptors") {
           try descriptors.check()
           let wanted = configuration.http.maxConnections
-          return "\(descriptors) descriptors: room for \(descriptors.connections(wanted)) connections"
+          return .good(
+            $0, "\(descriptors) descriptors: room for \(descriptors.connections(wanted)) connections")
         },
         StartCheck("tls") {
           guard let tls = configuration.http.tls else {
-            throw Skipped("http.tls.certificate_file is not set: TLS is up to a proxy")
+            return .skipped($0, "http.tls.certificate_file is not set: TLS is up to a proxy")
           }
           _ = try tls.serverContext()
-          return "the certificate ends on \(try tls.end().formatted(.iso8601.year().month().day()))"
+          return .good(
+            $0, "the certificate ends on \(try tls.end().formatted(.iso8601.year().month().day()))")
         },
         file("providers.ca_file", configuration.providers.caFile),
         file("bouncer.verify_ca_file", configuration.bouncer.verifyCAFile),
         StartCheck("providers") {
           let providers = try PushProviders(configuration: .init(configuration))
           await providers.shutdown(within: .zero)
-          return "their settings can be used"
+          return .good($0, "their settings can be used")
         },
-        StartCheck("storage.key") { try storageKey(configuration) },
-        StartCheck("database") { try await database(configuration, visit) },
+        StartCheck("storage.key") { .good($0, try storageKey(configuration)) },
+        StartCheck("database") { .good($0, try await database(configuration, visit)) },
       ]
     return strength(configuration) + checks.compactMap(\.self)
   }
 
   private static func strength(_ configuration: Configuration) -> [StartCheck] {
-    let weaknesses = configuration.weaknesses
-    guard !weaknesses.isEmpty else {
-      return [StartCheck("strength") { "no token is weak, and none is missing" }]
+    let weaknesses = configuration.weaknesses.map { weakness in StartCheck("strength") { _ in throw weakness }
     }
-    return weaknesses.map { weakness in
-      StartCheck("strength") { throw weakness }
-    }
+    return weaknesses.isEmpty
+      ? [StartCheck("strength") { .good($0, "no token is weak, and none is missing") }] : weaknesses
   }
 
   /// One of PEM with trust roots, where a setting names one.
   package static func file(_ key: String, _ path: String?) -> StartCheck? {
     path.map { path in
-      StartCheck(key) {
+      StartCheck(key) { key in
         let count = try PEMFile(path, key: key).certificates().count
-        return "\(path) has \(count) certificate\(count == 1 ? "" : "s")"
+        return .good(key, "\(path) has \(Phrase.count(count, "certificate"))")
       }
     }
   }
@@ -174,12 +144,11 @@ extension StartCheck {
     return "\(url)\(version < Schema.version ? " is older; serve brings it up to date" : "")"
   }
 
-  private struct Undone: Error {}
-
   /// Runs `body` in a transaction that is rolled back.
   private static func rehearse(
     on database: any Database, _ body: @escaping @Sendable (any Connection) throws -> Void
   ) async throws {
+    struct Undone: Error {}
     do {
       try await database.write { connection in
         try body(connection)
@@ -204,9 +173,7 @@ extension StartCheck {
 
 /// One thing that `doctor` has looked at.
 package struct Finding: Sendable, Hashable {
-  /// How it is.
   package enum Standing: Sendable, Hashable {
-    /// As it should be.
     case good
     /// It works, and an operator had better know what it lacks.
     case warning
@@ -218,7 +185,6 @@ package struct Finding: Sendable, Hashable {
 
   /// What was looked at: `database`, `apns:production`.
   package let check: String
-  /// How it is.
   package let standing: Standing
   /// What was found, or why nothing was; never a secret.
   package let detail: String
@@ -228,11 +194,11 @@ package struct Finding: Sendable, Hashable {
   /// Whether there is nothing to mend, as far as is known.
   package var isGood: Bool { standing != .fault }
 
-  static func good(_ check: String, _ detail: String) -> Finding {
+  package static func good(_ check: String, _ detail: String) -> Finding {
     Finding(check: check, standing: .good, detail: detail, advice: nil)
   }
 
-  static func warning(_ check: String, _ detail: String, advice: String) -> Finding {
+  package static func warning(_ check: String, _ detail: String, advice: String) -> Finding {
     Finding(check: check, standing: .warning, detail: detail, advice: advice)
   }
 
@@ -247,7 +213,7 @@ package struct Finding: Sendable, Hashable {
   }
 
   /// - Parameter reason: why nobody could look.
-  static func skipped(_ check: String, _ reason: String) -> Finding {
+  package static func skipped(_ check: String, _ reason: String) -> Finding {
     Finding(check: check, standing: .skipped, detail: reason, advice: nil)
   }
 

@@ -41,7 +41,6 @@ package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
     return "\(String(scalars[..<first]))... (\(Phrase.size(left)) left out) ...\(String(scalars[last...]))"
   }
 
-  /// What is wrong and where.
   package var detail: String {
     switch (source, key) {
     case (let source?, let key?): "\(source): \(key) \(problem)"

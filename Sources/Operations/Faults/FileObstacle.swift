@@ -10,7 +10,6 @@ package struct FileObstacle: Sendable, Hashable {
   /// What stands in the way, in the system's words, to follow the file's path.
   package var problem: String { "cannot be used: \(String(cString: strerror(number)))" }
 
-  /// What to do about it.
   package var advice: String {
     switch number {
     case ENOENT: "put it there, or correct the path"
@@ -57,12 +56,10 @@ package struct FileObstacle: Sendable, Hashable {
     faccessat(AT_FDCWD, "\(folder.path)/.", W_OK | X_OK, AT_EACCESS) == 0 ? nil : FileObstacle(errno)
   }
 
-  /// The name of a user of this system.
   static func name(of id: uid_t) -> String {
     getpwuid(id).map { String(cString: $0.pointee.pw_name) } ?? "user \(id)"
   }
 
-  /// The user that this process runs as.
   package static var user: String { name(of: geteuid()) }
 }
 

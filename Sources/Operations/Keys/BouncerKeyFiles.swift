@@ -11,9 +11,7 @@ internal import Timing
 package struct BouncerKeyFiles: Sendable {
   /// A key pair with what its file says of it.
   package struct Key: Sendable {
-    /// The pair.
     package let pair: BouncerKeyPair
-    /// When it was made.
     package let createdAt: Date
     /// Whether apps should be shipped with it.
     package var state: BouncerKeyring.Entry.State
@@ -22,13 +20,11 @@ package struct BouncerKeyFiles: Sendable {
     package var publicKey: String { pair.publicKeyBase64 }
   }
 
-  /// What cannot be done with the key files.
   package struct Failure: Error, CustomStringConvertible {
     /// What to mend; never a key.
     package let description: String
   }
 
-  /// There is no such key.
   package struct NotFound: Error, CustomStringConvertible {
     let publicKey: String
     let directory: String
@@ -39,7 +35,6 @@ package struct BouncerKeyFiles: Sendable {
 
   private let directory: URL
 
-  /// The files in this key folder.
   package init(directory: String) {
     self.directory = URL(fileURLWithPath: directory).appending(path: "bouncer", directoryHint: .isDirectory)
   }
@@ -49,7 +44,6 @@ package struct BouncerKeyFiles: Sendable {
     try files().map(\.key).sorted { ($0.createdAt, $0.publicKey) < ($1.createdAt, $1.publicKey) }
   }
 
-  /// Makes a new pair.
   package func generate(now: Date = Date()) throws -> Key {
     let key = Key(pair: BouncerKeyPair(), createdAt: now, state: .active)
     try write(key, to: newFile(for: key))
@@ -175,14 +169,10 @@ extension BouncerKeyFiles.Key {
 /// Tells the other nodes which bouncer keys this one has, so that none refuses for good what another
 /// could open.
 package struct KeyAnnouncer: Sendable {
-  /// How often this node looks whether its keys have changed.
-  private static let interval = Duration.seconds(5)
-
   private let folder: KeyFolder
   private let keys: BouncerKeys
   private let logger: Logger
 
-  /// Tells of the keys in `folder`.
   package init(_ folder: KeyFolder, keys: BouncerKeys, logger: Logger) {
     self.folder = folder
     self.keys = keys
@@ -192,7 +182,7 @@ package struct KeyAnnouncer: Sendable {
   /// Tells of them until its task is cancelled: at once when they change, and now and then.
   package func run() async {
     var told = Told()
-    await every(Self.interval) {
+    await every(.seconds(5)) {
       try await tell(&told)
     } onError: { error in
       logger.warning(

@@ -3,7 +3,6 @@ internal import HTTP
 internal import Providers
 internal import Sealing
 
-/// A file of the key folder.
 struct KeyFile: Sendable, Equatable {
   enum Content: Sendable {
     case bouncer(BouncerKeyring.Entry)
@@ -21,7 +20,6 @@ struct KeyFile: Sendable, Equatable {
   private static let maximumBytes = 1 << 20
   static let folders = ["apns", "bouncer", "fcm"]
 
-  /// What a look into the folder finds.
   struct Listing: Sendable, Equatable {
     /// Every file that matters, by name: the JSON files of the three folders, and Apple's keys beside theirs.
     var files: [KeyFile] = []
@@ -29,7 +27,6 @@ struct KeyFile: Sendable, Equatable {
     var closed: [String: FileObstacle] = [:]
   }
 
-  /// Looks into the folder.
   static func list(_ directory: String) -> Listing {
     var listing = Listing()
     if FileManager.default.fileExists(atPath: directory), let obstacle = FileObstacle.lookingInto(directory) {

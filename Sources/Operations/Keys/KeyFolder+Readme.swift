@@ -89,7 +89,6 @@ extension KeyFolder {
   package struct Shortage: Sendable, Hashable {
     /// What is missing, and what comes of it.
     package let problem: String
-    /// What to do.
     package let advice: String
     /// Whether it keeps the service from its work; else it may be meant so.
     package var isFault = true

@@ -11,11 +11,8 @@ internal import Timing
 package final class KeyFolder: Sendable {
   /// What the folder holds at a moment.
   package struct Snapshot: Sendable {
-    /// The keys that open registrations.
     package var bouncer = BouncerKeyring([])
-    /// The credentials of the push providers.
     package var credentials = Credentials()
-    /// Files that cannot be read, and why.
     var problems: [Problem] = []
   }
 
@@ -51,7 +48,6 @@ package final class KeyFolder: Sendable {
     self.logger = logger
   }
 
-  /// What was last read.
   package var current: Snapshot { state.withLock { $0.snapshot } }
 
   /// Reads the folder for the first time.
@@ -188,7 +184,6 @@ extension KeyFolder {
     return isThere ? StorageKey(try storageKeyFile(in: directory)) : nil
   }
 
-  /// What `storage.key` says.
   static func storageKeyFile(in directory: String) throws -> StorageKeyFile {
     let path = storageKeyURL(in: directory).path
     let file = try PrivateFile.withContents(of: path, atMost: StorageKeyFile.maximumBytes) {

@@ -16,7 +16,6 @@ package struct StorageKeyRotation: Sendable {
     /// The file in the folder is not the one of this database.
     case foreignFile
 
-    /// A sentence for the operator.
     package var description: String {
       switch self {
       case .underWay: "another keys rotate-storage is under way"
@@ -25,14 +24,12 @@ package struct StorageKeyRotation: Sendable {
     }
   }
 
-  /// How long things take.
   package struct Waits: Sendable {
     /// After which a process that shows no sign of life is no more.
     package var silence = Duration.seconds(120)
     /// For which writes may be under way that were sealed before.
     package var writes = Duration.seconds(90)
 
-    /// The usual.
     package init() {}
   }
 

@@ -10,8 +10,6 @@ internal import Timing
 /// registrations of devices that have an encrypted one, and deletions held back of registrations that no longer exist. Counts
 /// registrations for the metrics and for `migrate status`, and seals anew what earlier versions have sealed.
 package struct Housekeeping: Sendable {
-  private static let interval = Duration.seconds(60)
-
   /// How many stretches of legacy registrations are swept at a time: a hundred thousand rows in all.
   private static let stretches = 50
   /// After this time without a sign of life a process counts as dead.
@@ -48,8 +46,6 @@ package struct Housekeeping: Sendable {
     }
   }
 
-  /// Prepares the work.
-  ///
   /// - Parameters:
   ///   - removals: what to remove besides registrations.
   ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
@@ -77,7 +73,7 @@ package struct Housekeeping: Sendable {
   /// Works once a minute until its task is cancelled.
   package func run() async {
     var round = Round()
-    await every(Self.interval) {
+    await every(.seconds(60)) {
       try await work(&round)
     } onError: { error in
       // The type names the fault; the text could hold a value.

@@ -10,9 +10,7 @@ package struct Nodes: Sendable {
   package struct Node: Sendable, Hashable {
     /// Its own, new with each start.
     package let id: UUID
-    /// Of its machine.
     package let hostname: String
-    /// Of the program.
     package let version: String
     package let startedAt: Date
     /// Its last sign of life, by its machine's clock.
@@ -27,7 +25,6 @@ package struct Nodes: Sendable {
   private let database: any Database
   private let now: @Sendable () -> Date
 
-  /// Those of `database`.
   package init(database: any Database, now: @escaping @Sendable () -> Date = { Date() }) {
     self.database = database
     self.now = now
@@ -62,7 +59,6 @@ package struct Nodes: Sendable {
     }
   }
 
-  /// The process stops.
   func remove(_ id: UUID) async throws {
     _ = try await database.execute(Statement("DELETE FROM nodes WHERE id = $1", .text(id.canonical)))
   }

@@ -134,7 +134,7 @@ package struct PassedSockets: Sendable, Hashable {
   /// same for each of its sockets: that is none.
   private static func names(_ text: String?, count: Int) throws(Fault) -> [String] {
     let names = (text ?? "").split(separator: ":", omittingEmptySubsequences: false).map(String.init)
-    let isNamed = !names.allSatisfy { $0.isEmpty || $0 == names[0] && $0.utf8.elementsEndWith(".socket") }
+    let isNamed = !names.allSatisfy { $0.isEmpty || $0 == names[0] && $0.hasSuffix(".socket") }
     guard isNamed else { return Array(listeners.prefix(count)) }
     guard names.count == count, Set(names).count == count, names.allSatisfy(listeners.contains) else {
       throw Fault(
@@ -152,23 +152,13 @@ package struct PassedSockets: Sendable, Hashable {
       return getsockopt(descriptor, SOL_SOCKET, name, &value, &size) == 0 ? value : nil
     }
     let problem: String? =
-      if let family = option(SO_DOMAIN) {
-        if ![AF_INET, AF_INET6].contains(family) || option(SO_TYPE) != CInt(SOCK_STREAM.rawValue) {
-          "is no TCP socket (ListenStream= with a port)"
-        } else if option(SO_ACCEPTCONN) != 1 {
-          "does not listen (Accept=no)"
-        } else {
-          nil
-        }
-      } else {
-        "is no socket"
+      switch (option(SO_DOMAIN), option(SO_TYPE), option(SO_ACCEPTCONN)) {
+      case (nil, _, _): "is no socket"
+      case (AF_INET, CInt(SOCK_STREAM.rawValue), 1), (AF_INET6, CInt(SOCK_STREAM.rawValue), 1): nil
+      case (AF_INET, CInt(SOCK_STREAM.rawValue), _), (AF_INET6, CInt(SOCK_STREAM.rawValue), _):
+        "does not listen (Accept=no)"
+      default: "is no TCP socket (ListenStream= with a port)"
       }
     if let problem { throw Fault(source: "LISTEN_FDS", key: "descriptor \(descriptor)", problem) }
-  }
-}
-
-extension Collection where Element == UInt8 {
-  fileprivate func elementsEndWith(_ text: String) -> Bool {
-    suffix(text.utf8.count).elementsEqual(text.utf8)
   }
 }

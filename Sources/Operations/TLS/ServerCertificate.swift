@@ -85,7 +85,6 @@ package struct PEMFile: Sendable {
     }
   }
 
-  /// At least one.
   package func certificates() throws(Fault) -> [NIOSSLCertificate] {
     guard text.utf8.contains("CERTIFICATE-----".utf8) else {
       throw Fault(
@@ -141,7 +140,6 @@ extension Configuration.TLS {
     return context
   }
 
-  /// When the certificate ends.
   func end() throws(Fault) -> Date {
     Date(timeIntervalSince1970: TimeInterval(try certificates()[0].notValidAfter))
   }
@@ -156,7 +154,6 @@ extension Configuration.TLS {
       advice: "renew it; the new one is taken up by itself")
   }
 
-  /// At least one.
   private func certificates() throws(Fault) -> [NIOSSLCertificate] {
     try PEMFile(certificateFile, key: "http.tls.certificate_file").certificates()
   }

@@ -112,25 +112,6 @@ import Testing
     }
   }
 
-  @Test func `Of two nodes the one that is wrong expires nothing, until the operator speaks`() async throws {
-    try await test { database, record in
-      let right = try await Node(database, at: start)
-      let wrong = try await Node(database, at: start - 25 * 3600)
-      for _ in 0..<30 {
-        try await right.pass(60)
-        try await wrong.pass(60)
-      }
-      #expect(right.time.mayExpire() && !wrong.time.mayExpire())
-      // It is set right, and the operator says so.
-      wrong.clocks.jump(25 * 3600)
-      try await wrong.pass(5)
-      #expect(!wrong.time.mayExpire())
-      try await record.write(wrong.clocks.wall)
-      try await wrong.pass(5)
-      #expect(right.time.mayExpire() && wrong.time.mayExpire())
-    }
-  }
-
   @Test func `What waits is looked through at the start, in doubt, and when the time was set back`()
     async throws
   {
@@ -147,7 +128,7 @@ import Testing
       try await eventually { rounds.withLock { $0 } == [false, false, false] }
       node.clocks.pass(120)
       try await eventually { rounds.withLock { $0 } == [false, false, false, true] }
-      try await eventually { !node.time.isSetBack(for: .zero) }
+      try await eventually { !node.time.update { $0.isSetBack(for: .zero, $1) } }
       running.cancel()
       await running.value
     }
