@@ -70,7 +70,7 @@ struct ProxyNotificationsTests {
       let old = try await registered(.talkAndroid, at: bench)
       var new = old
       new.token = ProxyPhone.App.talkAndroid.token
-      for pause in [1800.0, 1799, 1] {
+      for pause in [1800.0, 1799, 2] {
         let answer = try await bench.notify([new.entry()])
         #expect(answer.unknown == [] && answer.failed == 1)
         bench.clock.advance(pause)

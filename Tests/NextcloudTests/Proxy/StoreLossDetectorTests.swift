@@ -166,7 +166,7 @@ struct StoreMemoryTests {
         let restarted = StoreLossDetector(
           file: file, devices: new.devices, logger: old.logger)
         #expect(try await restarted.isDoubtful())
-        old.clock.advance(3601)
+        new.clock.advance(3601)
         #expect(!(try await restarted.isDoubtful()))
       }
     }
