@@ -39,7 +39,9 @@ extension World {
 
   /// "Nothing arrives twice, but after a crash or a lost answer."
   func checkOnce(_ arrival: Arrival, _ label: String, after formers: [Arrival]) {
-    guard ledger.lostCommitAt < ledger.messages[String(label.prefix { $0 != "." }), default: 0] else { return }
+    guard ledger.lostCommitAt < ledger.messages[String(label.prefix { $0 != "." }), default: 0] else {
+      return
+    }
     for former in formers where !former.mayComeAgain(at: time) && !arrival.isTakenOver(from: former) {
       // From then on only the answer to the one that took it over ends it.
       if formers.contains(where: { $0.isTakenOver(from: former) && $0.mayComeAgain(at: time) }) { continue }
