@@ -42,7 +42,8 @@ extension Bouncer {
     var missing: [PushToken.Kind: [String]] = [:]
     for (kind, tokens) in tokens {
       do {
-        missing[kind] = try await registrations.missing(tokens, kind: kind, of: user, server: server.id).sorted()
+        missing[kind] = try await registrations.missing(tokens, kind: kind, of: user, server: server.id)
+          .sorted()
       } catch {
         // What was sent was sent; the server asks with each notification.
         logger.warning(
@@ -60,7 +61,8 @@ extension Bouncer {
     since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws {
     _ = try await legacyRealm(realm, of: server, logger)
-    guard let token, let registration = try await registrations.find(token, of: user, server: server.id) else {
+    guard let token, let registration = try await registrations.find(token, of: user, server: server.id)
+    else {
       throw APIError(code: APIError.Code.unknownLegacyDevice, "Device not recognized by the push bouncer")
     }
     let now = now()

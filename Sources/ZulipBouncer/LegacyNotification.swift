@@ -89,7 +89,8 @@ package struct LegacyNotification: Sendable {
       let payload = apnsPayload
       for registration in apple {
         guard let push = apnsPush(for: registration, payload: payload, now: now) else {
-          logger.error("registration without app id", metadata: ["legacy_registration": "\(registration.reference.id)"])
+          logger.error(
+            "registration without app id", metadata: ["legacy_registration": "\(registration.reference.id)"])
           continue
         }
         pushes.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))

@@ -201,7 +201,8 @@ struct NotifyBatch {
       }
       do throws(ItemFault) {
         guard let push = try item.push(for: registration) else {
-          logger.error("registration without app id", metadata: ["registration": "\(registration.reference.id)"])
+          logger.error(
+            "registration without app id", metadata: ["registration": "\(registration.reference.id)"])
           continue
         }
         deliveries.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
