@@ -26,7 +26,8 @@ extension Database {
     }.sorted { $0.name < $1.name }
     var ordered: [TableDescription] = []
     while !waiting.isEmpty {
-      let held = Set(references.filter { from, to in from != to && waiting.contains { $0.name == to } }.map(\.from))
+      let held = Set(
+        references.filter { from, to in from != to && waiting.contains { $0.name == to } }.map(\.from))
       // Tables that refer to each other in a circle have no order.
       if waiting.allSatisfy({ held.contains($0.name) }) { return ordered + waiting }
       ordered += waiting.filter { !held.contains($0.name) }

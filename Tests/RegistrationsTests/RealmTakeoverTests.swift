@@ -63,7 +63,8 @@ struct RealmTakeoverTests {
         #expect(
           legacy.map(\.token.text).sorted() == (isKept && server.id == other.id ? ["one", "two"] : []))
         // The number is another user's there, unless all is the same.
-        let numbered = try await store.registrations.reach(numbered, server: server.id, realm: nil).registrations
+        let numbered = try await store.registrations.reach(numbered, server: server.id, realm: nil)
+          .registrations
         #expect(numbered.map(\.token.text) == (keepsNumbers && server.id == other.id ? ["three"] : []))
       }
     }

@@ -127,7 +127,8 @@ struct E2EERegistrationTests {
       try await stage.register(apns(text), app: "app")
       try await stage.register(fcm("fcm-" + text))
     }
-    let kinds = "SELECT kind, COUNT(*), COUNT(DISTINCT token_hash) FROM registrations GROUP BY kind ORDER BY kind"
+    let kinds =
+      "SELECT kind, COUNT(*), COUNT(DISTINCT token_hash) FROM registrations GROUP BY kind ORDER BY kind"
     #expect(try await stage.store.rows(kinds) == [[1, 2, 1], [2, 2, 2]])
   }
 
@@ -139,7 +140,8 @@ struct E2EERegistrationTests {
     let found = try await stage.found(tokens[0], tokens[1], tokens[2])
     let registrations = stage.registrations
     _ = try await registrations.end(found.map { .init($0.reference, reason: "UNREGISTERED") })
-    #expect(try await registrations.counts().map { [$0.live, $0.ended] } == [[0, 0], [2, 3], [0, 0], [0, 0]])
+    #expect(
+      try await registrations.counts().map { [$0.live, $0.ended] } == [[0, 0], [2, 3], [0, 0], [0, 0]])
     #expect(try await registrations.removeEnded(before: stage.store.clock.now) == 0)
     stage.store.clock.advance(1)
     #expect(try await registrations.removeEnded(before: stage.store.clock.now, limit: 2) == 2)

@@ -160,7 +160,9 @@ package struct Housekeeping: Sendable {
       Removal("expired registrations removed") { [registrations, now, retention] limit in
         try await registrations.removeEnded(before: now() - retention, limit: limit)
       },
-      Removal("deletions held back forgotten") { [registrations] in try await registrations.forgetHeld(limit: $0) },
+      Removal("deletions held back forgotten") { [registrations] in
+        try await registrations.forgetHeld(limit: $0)
+      },
     ]
     for removal in own + removals {
       var removed = 0

@@ -52,7 +52,8 @@ extension RegistrationStore {
 
   /// Removes a token of a user, in every spelling; nil: all tokens.
   package func unregister(_ token: PushToken?, of user: LegacyUser, server: Int64) async throws {
-    let these: [Value] = token.map { [.integer($0.kind.storage), .integer(storageKey.tokenHash(of: $0))] } ?? []
+    let these: [Value] =
+      token.map { [.integer($0.kind.storage), .integer(storageKey.tokenHash(of: $0))] } ?? []
     _ = try await database.execute(
       Statement(
         "DELETE FROM registrations WHERE \(Self.ofUser)\(token == nil ? "" : " AND kind = $4 AND token_hash = $5")",

@@ -36,7 +36,8 @@ import Testing
 
     func registerLegacy(_ index: Int) async throws {
       guard let user = LegacyUser(id: 10, uuid: nil) else { return }
-      try await store.registrations.register(token, iosAppID: app, for: user, server: servers[index], realm: nil)
+      try await store.registrations.register(
+        token, iosAppID: app, for: user, server: servers[index], realm: nil)
     }
 
     func registerNextcloud(_ identifier: UInt8, target: String?) async throws {

@@ -201,7 +201,8 @@ import Testing
     // A provider's word about what was there before ends nothing any more.
     #expect(try await store.registrations.end([.init(before.reference, reason: "Unregistered")]).isEmpty)
     #expect(
-      try await store.registrations.end([.init(after.reference, reason: "Unregistered")]) == [after.reference])
+      try await store.registrations.end([.init(after.reference, reason: "Unregistered")]) == [after.reference]
+    )
     #expect(try await devices.lookup([renewed.identifier]).isEmpty)
   }
 

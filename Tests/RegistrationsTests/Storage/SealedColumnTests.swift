@@ -62,7 +62,8 @@ import Testing
     let rows = try await SealedRows()
     let user = try #require(LegacyUser(id: nil, uuid: SealedRows.uuid(0)))
     let token = try PushToken("old token one", kind: .fcm)
-    let old = try #require(try await rows.store.registrations.find(token, of: user, server: rows.server.id)).reference
+    let old = try #require(try await rows.store.registrations.find(token, of: user, server: rows.server.id))
+      .reference
     let database = rows.store.database
     let push = rows.store.storageKey.seal("waiting", at: Outbox.place(of: old.id))
     _ = try await database.execute(

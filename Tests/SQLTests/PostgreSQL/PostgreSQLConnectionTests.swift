@@ -35,7 +35,9 @@ struct PostgreSQLConnectionTests {
 
   @Test(arguments: [
     ("postgres://u:hunter2@127.0.0.1:1/d", #"connection to server at "127.0.0.1", port 1 failed: "#),
-    ("postgres://u:hunter2@nosuch.invalid/d", #"could not translate host name "nosuch.invalid" to address: "#),
+    (
+      "postgres://u:hunter2@nosuch.invalid/d", #"could not translate host name "nosuch.invalid" to address: "#
+    ),
     ("postgres:///d?host=/nowhere", #"connection to server on socket "/nowhere/.s.PGSQL.5432" failed: "#),
   ])
   func `a server that cannot be used is told in libpq's words`(_ url: String, _ says: String) async throws {
@@ -44,7 +46,8 @@ struct PostgreSQLConnectionTests {
       { try await ForeignPostgreSQL.snapshot(of: DatabaseURL(url)) { _ in } },
     ] as [() async throws -> Void] {
       let error = try await databaseError(openDatabase)
-      #expect(error?.code == .unreachable && error?.message.hasPrefix(says) == true, "\(String(describing: error))")
+      #expect(
+        error?.code == .unreachable && error?.message.hasPrefix(says) == true, "\(String(describing: error))")
       #expect(error?.message.contains("hunter2") == false)
     }
   }
