@@ -170,7 +170,12 @@ extension Story {
     }
     try expect(
       sent.reduce(0, +) == phones.count && answer["delete_token_ids"] == [], "every phone is reached")
-    step("The chat server seals \"\(text)\" under each phone's push key and hands it to the bouncer.")
+    let isEncryptedAgain = phones.allSatisfy { !$0.subscriptions.isEmpty }
+    step(
+      """
+      The chat server seals "\(text)" under each phone's push key and hands it to the bouncer\
+      \(isEncryptedAgain ? ", which encrypts it once more for the endpoint" : "").
+      """)
     var deliveries: [JSON] = []
     for phone in phones + phones where deliveries.count < phones.count {
       deliveries += try await home.deliveries(to: phone, at: pushService, after: &seen)

@@ -43,6 +43,24 @@ import Testing
     }
   }
 
+  @Test func `a user's key is found by the name in the path, decoded and in either case`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let pem = try #require(try await app.register().data?["publicKey"]?.string)
+      #expect(try await instance.call(.get, "identityproof/key/ALICE").data?["public"]?.string == pem)
+      for name in ["alice%40example.org", "%00", "%"] {
+        let answer = try await instance.call(.get, "identityproof/key/\(name)")
+        #expect(answer.status == 404)
+        #expect(answer.data == ["Account not found"])
+      }
+      let (dotted, _, _) = try await instance.accounts.put(
+        .init(email: "x@example.org", username: "x@y.z"), userID: 20, realm: instance.realm.uuid)
+      #expect(
+        try await instance.call(.get, "identityproof/key/x%40y.z").data?["public"]?.string
+          == instance.keys.key(of: dotted.id).publicKey.pem)
+    }
+  }
+
   @Test func `values are written as PHP writes them`() {
     let value: JSON = ["a": [true, false, 7, "<&>\"\u{1}"], "b": [], "c": nil, "d": ""]
     #expect(

@@ -169,6 +169,20 @@ import Testing
     }
   }
 
+  @Test(arguments: [400, 404, 429]) func `a refusal of what has waited is final`(status: Int) async throws {
+    try await withPhone { instance, proxy, app in
+      proxy.reply(500, "")
+      _ = try await instance.sender.notify(app.user, .chat())
+      proxy.reply(status, "no")
+      instance.clock.advance(5)
+      try await running(instance.sender) {
+        try await eventually("it was dropped") { try await instance.pushes.count() == 0 }
+      }
+      #expect(try await app.registration() != nil)
+      #expect(proxy.seen.count == 2)
+    }
+  }
+
   @Test func `what no proxy takes for too long is given up`() async throws {
     try await withPhone { instance, proxy, app in
       proxy.reply(500, "")
