@@ -52,6 +52,8 @@ final class World: @unchecked Sendable {
   private(set) var log: [String] = []
   private let isTalking: Bool
   var ledger = Ledger()
+  /// Until when timers last fired late: how long a call took before then says nothing.
+  var coarseUntil = 0.0
   private var messages = 0
   /// The latest time that a node's clock has shown, in seconds since the world began.
   var latestTime = 0.0
@@ -139,6 +141,7 @@ final class World: @unchecked Sendable {
   ///
   /// - Parameter grain: how late timers may fire, in seconds: time that nobody looks at closely passes faster so.
   func pass(until end: Double, grain: Double? = nil) {
+    if grain != nil { coarseUntil = end }
     let executor = VirtualExecutor.shared
     let endTime = start + Int64(end * 1e9)
     let began = time

@@ -104,7 +104,7 @@ extension World {
     guard wasWell else { return }
     switch answer?.status {
     case nil:
-      if node.life.number > 0, time - began >= 15 {
+      if node.life.number > 0, began >= coarseUntil, time - began >= 15 {
         violate("every call is answered", "\(endpoint): no answer in 15 s")
       }
     case let status? where status >= 500:

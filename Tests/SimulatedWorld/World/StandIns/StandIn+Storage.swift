@@ -55,7 +55,7 @@ extension StandIn {
 
   /// An expired registration that is registered again stays expired, as at Zulip's own bouncer.
   private static let neverRevives = StandIn(
-    "never-revives", replacing: "ended_at = NULL,\n  ", by: "",
+    "never-revives", replacing: "ended_at = NULL, ", by: "",
     where: { $0.contains("INSERT INTO registrations\n  (wire, realm_id") })
 
   /// Does not remove what was answered.
