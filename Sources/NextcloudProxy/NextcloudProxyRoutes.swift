@@ -33,7 +33,7 @@ package struct NextcloudProxyRoutes: Sendable {
       "/notifications", [.post: answering(notificationsPerAddress, \.plainResponse, notify)], isPlain: true)
   }
 
-  /// Wraps a handler with what all endpoints share: the rate limit, the body limit and error answers.
+  /// Wraps a handler with what all endpoints share: the rate limit and error answers.
   private func answering(
     _ limiter: RateLimiter<ClientAddress>, _ refusal: @escaping @Sendable (ProxyError) -> Response,
     _ handler: @escaping Handler
