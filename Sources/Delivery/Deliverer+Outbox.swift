@@ -4,17 +4,18 @@ import Registrations
 import Synchronization
 import Timing
 
-/// Tries of what is in the outbox, and answers that come after whoever waited for them has gone on. There are no more of
-/// these than requests may be under way at the providers.
+/// Sends outbox entries, and handles answers that arrive after their caller has stopped waiting. The number
+/// of such answers is bounded by the requests that may be under way at the providers.
 extension Deliverer {
-  /// How long an entry belongs to its try, in seconds: longer than an answer is waited for, by what it takes to begin
-  /// and to write down the end.
+  /// Seconds for which a try holds the lease of its entry: the longest wait for an answer, plus the time to
+  /// start the try and to record its result.
   var lease: TimeInterval { providers.answerTimeout / .seconds(1) + 15 }
 
-  /// Tries each entry of the outbox's `route` once. One that no credential serves any more was promised all the
-  /// same: the key may come back.
+  /// Tries each of these entries of `route` once. An entry that no credential serves any more stays in the
+  /// outbox, because it was promised and the key may come back.
   ///
-  /// - Parameter late: is told of each that was under way, when its entry is settled, what is left.
+  /// - Parameter late: called for each entry whose answer came too late for this call, once the entry is
+  ///   settled; with what is left to do.
   func attempt(
     _ entries: [Outbox.Entry], on route: Route, within timeout: Duration,
     late: @escaping @Sendable (Outbox.Entry, Leftover?) -> Void
@@ -33,34 +34,35 @@ extension Deliverer {
     }
   }
 
-  /// The registrations among those of `deliveries` that have not ended.
+  /// Ids of the deliveries' registrations that have not ended.
   func living(_ deliveries: [RegisteredPush]) async throws -> Set<Int64> {
     try await registrations.living(deliveries.map(\.registration))
   }
 
-  /// When to try again what is left after so many tries.
+  /// When to try again after this number of tries.
   func dueAt(_ leftover: Leftover, after attempts: Int) -> Date {
     leftover.backoff.next(
       after: attempts, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
   }
 
-  /// When an entry that is left after so many tries is tried again. What its token waits for, others of it wait for, too.
+  /// When to try an entry again after this number of tries. If the reason is the token, all entries of its
+  /// registration are postponed.
   func retry(of leftover: Leftover, _ delivery: RegisteredPush, after attempts: Int) -> Outbox.Retry {
     Outbox.Retry(
       at: dueAt(leftover, after: attempts),
       registration: leftover.scope == .token ? delivery.registration.id : nil)
   }
 
-  /// Why the provider refuses the token of a delivery of late; nil: it does not.
+  /// Why the provider has lately refused this delivery's token; nil if it has not.
   func trouble(of delivery: RegisteredPush) -> Reason? {
     providers.routeSender(for: delivery.push)?.trouble(of: delivery.push)
   }
 
-  /// Does what the answer asks for when it has come, however long that takes; nobody can cancel it.
+  /// Waits for a late answer, however long it takes, and acts on it; this cannot be cancelled.
   ///
   /// - Parameters:
-  ///   - began: before it was sent.
-  ///   - lease: nil if there is no entry, because it could not be kept and nothing was promised.
+  ///   - began: when the try began.
+  ///   - lease: nil if there is no entry, because it could not be stored and nothing was promised.
   func settle(
     _ answer: LateAnswer, to delivery: RegisteredPush, since began: Date, under lease: Outbox.Lease?,
     then ended: (@Sendable (Leftover?) -> Void)? = nil
@@ -69,10 +71,10 @@ extension Deliverer {
     Task {
       let decision = judge(await answer.outcome(), of: delivery, over: answer.over, since: began)
       if decision.result != .queued { _ = await record([decision], on: [delivery]) }
-      // Where nobody knows what became of it, the lease outlives whatever may.
+      // With an unknown result the entry is left under its lease, which outlasts any late answer.
       if let lease, decision.result != .queued || decision.leftover != nil {
         let retry = decision.leftover.map { self.retry(of: $0, delivery, after: lease.attempts) }
-        // What cannot be written now is kept in mind by the outbox.
+        // If the database cannot be written now, the outbox keeps this in memory and writes it later.
         try? await outbox.settle([(lease, retry)])
       }
       ended?(decision.leftover)
@@ -80,14 +82,14 @@ extension Deliverer {
     }
   }
 
-  /// How many answers are still to come after whoever waited for them has gone on.
+  /// Number of answers still outstanding whose callers have stopped waiting.
   package var lateAnswerCount: Int { lateAnswers.count }
 
-  /// Returns when none of those is left.
+  /// Returns when no late answer is outstanding.
   package func settled() async { await lateAnswers.none() }
 }
 
-/// Counts answers that are still to come.
+/// Counts outstanding late answers.
 final class LateAnswers: Sendable {
   private let state = Mutex<(count: Int, waiting: [CheckedContinuation<Void, Never>])>((0, []))
 

@@ -6,9 +6,9 @@ import Registrations
 import SQL
 
 extension Deliverer {
-  /// Ends registrations whose tokens are dead, holds deletions back that are not believed yet, and writes down refusals.
-  /// A registration that was made again meanwhile stays. While the database cannot be written all of them stay: the
-  /// provider will say the same next time.
+  /// Ends registrations whose tokens are dead, holds back deletions that are not believed yet, and records
+  /// refusals. A registration that was renewed meanwhile stays. If the database cannot be written, all
+  /// registrations stay: the provider will give the same answer next time.
   func record(_ decisions: [Decision], on deliveries: [RegisteredPush]) async -> [DeliveryResult] {
     var results = decisions.map(\.result)
     var ending: [RegistrationStore.Failure] = []
@@ -32,7 +32,7 @@ extension Deliverer {
         refused.append(RegistrationStore.Failure(delivery.registration, reason: reason.description))
       }
     }
-    // Refusals for push services, which strangers choose, are only counted.
+    // Refusals because of a push service's backlog are only counted, since strangers choose push services.
     let backlogged = zip(results, deliveries).count {
       $0 == .refused(.backlogged) && $1.push.provider != .webPush
     }
@@ -61,7 +61,7 @@ extension Deliverer {
         if ended.contains(delivery.registration) {
           metrics.ended(delivery.registration.kind, reason)
         } else {
-          // It was made again meanwhile, or cannot be ended now: it is this notification that is lost.
+          // The registration was renewed meanwhile, or cannot be ended now: only this notification is lost.
           results[index] = .refused(reason)
         }
       }
@@ -75,7 +75,8 @@ extension Deliverer {
     return results
   }
 
-  /// What is lost for good and may be logged, by index. Refusals because of a backlog are logged together.
+  /// Losses that may be logged, by index of their delivery. Refusals because of a backlog are left out and
+  /// logged together.
   private func losses(
     _ deliveries: [RegisteredPush], _ results: [DeliveryResult]
   ) async -> [Int: LossLog.Loss] {
@@ -93,7 +94,7 @@ extension Deliverer {
   }
 }
 
-/// What is counted of notifications and registrations. Handles are held where there are many.
+/// Metrics of notifications and registrations. Frequently used handles are kept.
 struct DeliveryMetrics: Sendable {
   private let factory: any MetricsFactory
   private let waits: [Route.Provider: Timer]
@@ -109,15 +110,15 @@ struct DeliveryMetrics: Sendable {
             factory: factory)
         )
       })
-    // A series that appears with its first value shows no increase.
+    // Starts each series at 0: Prometheus sees no increase in a series that appears with its first value.
     for kind in RegistrationReference.Kind.allCases {
       for reason in Outcome.usuallyEnding { ended(kind, reason, by: 0) }
     }
   }
 
-  /// A provider has accepted a notification, so many seconds after it was asked for.
+  /// Records an accepted notification and the seconds since it was requested.
   func accepted(_ provider: Route.Provider, after seconds: TimeInterval) {
-    // No longer than a year: the clock may have been set meanwhile.
+    // Capped at a year, since the clock may have been set meanwhile.
     waits[provider]?.recordNanoseconds(Int64(max(0, min(seconds, 365 * 86_400)) * 1e9))
   }
 

@@ -5,38 +5,38 @@ import Registrations
 import Timing
 
 extension Deliverer {
-  /// What an outcome means for a notification and its registration.
+  /// What a provider's outcome means for a notification and its registration.
   struct Decision: Sendable {
     var result: DeliveryResult
-    /// The route that it went over, or waits for; nil where no credential serves it.
+    /// The route that it was sent over or waits for; nil if no credential serves it.
     var route: Route?
-    /// The provider calls the token dead.
+    /// Set if the provider calls the token dead.
     var death: Death?
-    /// What is queued and not at its provider.
+    /// Set if the notification is queued and not under way at its provider.
     var leftover: Leftover?
-    /// The answer that is still to come for what is queued and at its provider.
+    /// Set if the notification is under way and its answer outstanding.
     var answer: LateAnswer?
   }
 
-  /// The end of whatever was registered with a token by a time.
+  /// The death of a token: all registrations made with it by a given time end.
   struct Death: Sendable {
     let reason: Reason
     let by: Date
-    /// The provider is not believed yet.
+    /// True if the provider is not believed yet.
     let isHeldBack: Bool
   }
 
-  /// What is not done yet: nobody has taken it, and it may still be taken.
+  /// A notification that no provider has accepted and that may be tried again.
   struct Leftover: Sendable {
     let notBefore: Date?
     let scope: Outcome.Scope
     /// When to try again from the outbox.
     var backoff = Backoff.outbox
-    /// More tries than this within a request would only hold it up.
+    /// Limit of tries within a request; more would only delay its caller.
     var triesInRequest = 3
   }
 
-  /// An answer that is still to come.
+  /// An answer that is still outstanding.
   struct LateAnswer: Sendable {
     let over: RouteSender
     let outcome: @Sendable () async -> Outcome
@@ -44,7 +44,7 @@ extension Deliverer {
 
   /// - Parameters:
   ///   - began: when the caller began to wait.
-  ///   - backoff: between tries; nil for a single try where no caller waits.
+  ///   - backoff: the pauses between tries; nil for a single try where no caller waits.
   func send(
     _ deliveries: [RegisteredPush], since began: Date, within timeout: Duration, backoff: Backoff?
   ) async -> [Decision] {
@@ -61,14 +61,14 @@ extension Deliverer {
     }
   }
 
-  /// Tries until it is done, has been tried often enough, or the time is up.
+  /// Tries until there is a final outcome, the tries are used up, or the deadline passes.
   private func send(
     _ delivery: RegisteredPush, since began: Date, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
   ) async -> Decision {
     var latest: Decision?
     var tries = 0
     while true {
-      // For each try by itself: the credential may have been replaced meanwhile.
+      // Looked up for each try: the credential may have been replaced meanwhile.
       guard let routeSender = providers.routeSender(for: delivery.push) else {
         history?.count(.unconfigured(delivery.push.provider))
         return latest ?? Decision(result: .unconfigured)
@@ -94,14 +94,14 @@ extension Deliverer {
       let pause = Duration.seconds(backoff.pause(after: tries))
       guard ContinuousClock.now + pause < deadline else { return decision }
       latest = decision
-      // A cancelled caller is told by the next try, which ends at once.
+      // If the task is cancelled, the next try ends at once and reports that.
       try? await Task.sleep(for: pause)
     }
   }
 
-  /// What an outcome means for the notification and its registration.
+  /// Decides what an outcome means for the notification and its registration.
   ///
-  /// - Parameter began: when it was asked for, if it does not come from the outbox.
+  /// - Parameter began: when the notification was requested, unless it comes from the outbox.
   func judge(
     _ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender, since began: Date
   ) -> Decision {
@@ -129,7 +129,7 @@ extension Deliverer {
     case .dead(let reason, let since):
       decision.result = verdict == .end ? .ended(reason) : .refused(reason)
       guard verdict == .end || verdict == .hold else { break }
-      // FCM and push services speak of when they were asked, APNs of a time that it names.
+      // FCM and push services mean the time of the request; APNs names a time.
       let by = since.map { min(began, max($0, registrations.believedSince)) } ?? began
       decision.death = Death(reason: reason, by: by, isHeldBack: verdict == .hold)
     case .suspect(let reason):
@@ -138,7 +138,7 @@ extension Deliverer {
     case .rejected(let reason):
       decision.result = .refused(reason)
     case .retry(_, _, .process):
-      // It may have been taken, and nobody will know.
+      // The provider may have accepted it, and there is no way to find out.
       break
     case .retry(_, let notBefore, let scope):
       let isOutage = route.provider == .apns && scope == .provider
@@ -146,7 +146,7 @@ extension Deliverer {
         notBefore: notBefore, scope: scope, backoff: isOutage ? .outage : .outbox,
         triesInRequest: isOutage ? 2 : 3)
     case .misconfigured:
-      // Mended by the operator, not by trying at once.
+      // The operator has to fix this; an immediate retry would not help.
       decision.leftover = Leftover(notBefore: now() + 1, scope: .route)
     }
     return decision
@@ -154,20 +154,20 @@ extension Deliverer {
 }
 
 extension RegistrationReference.Kind {
-  /// The tokens of such registrations.
+  /// The group of tokens that such registrations have.
   var tokens: TokenGroup { TokenGroup(rawValue) }
 }
 
 extension Backoff {
-  /// Within a request, whose caller waits.
+  /// Pauses within a request, whose caller waits.
   static let inRequest = Backoff(first: 0.1, longest: 1)
-  /// From the outbox.
+  /// Pauses between tries from the outbox.
   static let outbox = Backoff(first: 2, longest: 300)
-  /// From the outbox, where APNs is out of order. Apple asks for a quarter of an hour, which a chat message is
-  /// not worth any more: it is what the pauses come to.
+  /// Pauses between tries from the outbox while APNs is out of order. Apple asks for 15 minutes at once, by
+  /// which time a chat message is of little use; so the pauses grow to 15 minutes.
   static let outage = Backoff(first: 15, longest: 900, shares: 1...1.2)
 
-  /// When to try again after so many tries: not before the provider allows it.
+  /// When to try again after this number of tries, and not before the provider allows it.
   ///
   /// - Parameter random: from 0 to 1.
   func next(after tries: Int, now: Date, notBefore: Date?, random: Double) -> Date {

@@ -6,8 +6,8 @@ package import Registrations
 import Sealing
 import Timing
 
-/// Sends deliveries through their providers and does what the outcomes ask for: ends registrations,
-/// tries again, and hands what is left to the outbox.
+/// Sends deliveries through their providers and acts on the outcomes: ends registrations, retries, and hands
+/// what remains to the outbox.
 package final class Deliverer: Sendable {
   package let providers: PushProviders
   let registrations: RegistrationStore
@@ -22,8 +22,8 @@ package final class Deliverer: Sendable {
   let metrics: DeliveryMetrics
 
   /// - Parameters:
-  ///   - deadline: how long a batch may take, where its caller does not say.
-  ///   - history: counts what becomes of notifications, for the operator.
+  ///   - deadline: time limit of a batch whose caller gives none.
+  ///   - history: counts the results of notifications, for the operator.
   package init(
     providers: PushProviders, registrations: RegistrationStore, outbox: Outbox, deadline: Duration,
     history: History? = nil, now: @escaping @Sendable () -> Date,
@@ -41,14 +41,15 @@ package final class Deliverer: Sendable {
     heldDeletions = HeldDeletions(registrations: registrations, outbox: outbox, logger: logger)
   }
 
-  /// Sends a batch and returns what became of each, in the same order, within `limit`. Every delivery has then
-  /// been accepted, is in the outbox, or has an end that trying again would not change.
+  /// Sends a batch and returns each delivery's result, in the same order, within `limit`. Each delivery has
+  /// then been accepted, is in the outbox, or has failed in a way that a retry would not change.
   ///
-  /// What is at its provider by then goes on: its entry is under a lease, which its answer settles.
+  /// A request still under way at its provider then continues: its entry is under a lease, which the answer
+  /// settles.
   ///
-  /// - Parameter delay: how long ago they were asked for.
-  /// - Throws: ``Outbox/Full`` or the database's error if leftovers could not be kept: nothing must be
-  ///   promised then, and the whole may be sent again.
+  /// - Parameter delay: how long ago the notifications were requested.
+  /// - Throws: ``Outbox/Full`` or the database's error if leftovers could not be stored: the caller must then
+  ///   promise nothing, and the whole batch may be sent again.
   package func deliver(
     _ deliveries: [RegisteredPush], after delay: Duration = .zero, within limit: Duration? = nil
   ) async throws -> [DeliveryResult] {
@@ -65,7 +66,7 @@ package final class Deliverer: Sendable {
       }
       var kept: [Outbox.Lease?]?
       defer {
-        // An answer counts whether or not there is an entry for it.
+        // A late answer is acted on even if its entry could not be stored.
         for (place, index) in queued.enumerated() {
           guard let answer = decisions[index].answer else { continue }
           settle(answer, to: deliveries[index], since: began, under: kept?[place])
@@ -81,14 +82,15 @@ package final class Deliverer: Sendable {
     return await record(decisions, on: deliveries)
   }
 
-  /// Drops what waits for registrations and has become worthless; what is at its provider may still arrive.
+  /// Removes outdated entries of registrations from the outbox; one that is already at its provider may still
+  /// arrive.
   ///
-  /// - Parameter collapseIDs: of what goes; nil: everything.
+  /// - Parameter collapseIDs: which entries to remove; nil: all.
   package func withdraw(_ collapseIDs: [String]?, from registrations: [RegistrationReference]) async throws {
     try await outbox.withdraw(collapseIDs, from: registrations)
   }
 
-  /// What the deletion guard doubts now, of the present credentials.
+  /// What the deletion guard doubts now, for the credentials in use.
   package func doubts() -> [Doubt] {
     let routeSenders = providers.routeSenders
     var doubts: [Doubt.Subject: Doubt] = [:]
@@ -110,15 +112,15 @@ package final class Deliverer: Sendable {
     return Array(doubts.values)
   }
 
-  /// Where deletions are held back, by route and kind, for credentials that are gone too.
+  /// Deletions held back, by route and kind, including those of credentials that were removed.
   package var held: [Doubt] { heldDeletions.doubts }
 
-  /// Counts again and again what is held back, whichever node holds it, until the task is cancelled.
+  /// Recounts periodically what all nodes hold back, until the task is cancelled.
   package func followHeldDeletions() async { await heldDeletions.run() }
 
-  /// The state of each route of APNs and FCM: what the provider's side reports, and whether the deletion guard doubts
-  /// it. Doubts about a kind whose devices anybody may register are not the route's: ``doubts()`` tells them, and those
-  /// about push services.
+  /// The state of each route of APNs and FCM: what the provider's side reports, and whether the deletion
+  /// guard doubts it. Doubts about a kind whose devices anybody may register do not count against the route;
+  /// ``doubts()`` lists those, and those about push services.
   package func routeStates() -> [Route: PushProviders.RouteState] {
     var states = providers.routeStates()
     for doubt in doubts() where doubt.kind != .nextcloud && doubt.route.provider != .webPush {

@@ -5,14 +5,14 @@ import Registrations
 import Sealing
 import Synchronization
 
-/// Logs registrations that ended and notifications that were refused or given up, with their chat server. The number of
-/// lines a minute is limited: a provider that refuses everything must not fill the disk.
+/// Logs ended registrations and notifications that were refused or given up, with their chat server. The
+/// number of lines a minute is limited, so that a provider that refuses everything does not fill the disk.
 final class LossLog: Sendable {
-  /// A notification that nobody will get, or a registration that has ended.
+  /// A notification that was lost, or a registration that has ended.
   struct Loss: Sendable {
     let delivery: RegisteredPush
     let route: Route?
-    /// The chat server's hostname, where it is known.
+    /// Hostname of the chat server, if known.
     let server: String?
   }
 
@@ -21,7 +21,7 @@ final class LossLog: Sendable {
   private let registrations: RegistrationStore
   private let logger: Logger
   private let budget = Mutex(LineBudget(perMinute: LossLog.linesPerMinute))
-  /// Refusals because of a backlog that were not logged yet, and when some were logged last.
+  /// Refusals because of a backlog that are not logged yet, and when some were last logged.
   private let backlog = Mutex((count: 0, toldAt: Date.distantPast))
 
   init(registrations: RegistrationStore, logger: Logger) {
@@ -29,12 +29,13 @@ final class LossLog: Sendable {
     self.logger = logger
   }
 
-  /// Those that may be logged, each with its chat server: to be called before a registration is removed.
+  /// Selects the deliveries that may be logged, each with its chat server. Must be called before their
+  /// registrations are removed.
   func losses(_ deliveries: [(delivery: RegisteredPush, route: Route?)], now: Date) async -> [Loss] {
     let count = budget.withLock { $0.spend(deliveries.count, now: now) }
     guard count > 0 else { return [] }
     let told = deliveries.prefix(count)
-    // A line without it is better than none.
+    // A failed lookup leaves the hostname out; a line without it is better than none.
     let servers = (try? await registrations.hostnames(of: told.map(\.delivery.registration))) ?? [:]
     return told.map { Loss(delivery: $0, route: $1, server: servers[$0.registration.id]) }
   }
@@ -49,12 +50,12 @@ final class LossLog: Sendable {
     logger.info(message, metadata: metadata)
   }
 
-  /// Logs that so many were refused because `most` wait for their device, or as many as may for its push service: at
-  /// once, and then once a minute while it goes on.
+  /// Logs refusals because of a backlog: `most` notifications wait for the device already, or the push
+  /// service has its maximum. The first is logged at once, further ones together once a minute.
   func tellBacklog(_ refused: Int, most: Int, now: Date) {
     let count = backlog.withLock { backlog in
       backlog.count += refused
-      // Before the last time: the clock was put back.
+      // A time before the last log means that the clock was put back.
       guard !(0..<60).contains(now.timeIntervalSince(backlog.toldAt)), backlog.count > 0 else { return 0 }
       defer { backlog = (0, now) }
       return backlog.count
@@ -87,9 +88,9 @@ package struct LineBudget: Sendable {
 
   package init(perMinute: Int) { self.perMinute = perMinute }
 
-  /// How many of `count` lines may be written now.
+  /// Returns how many of `count` lines may be written now.
   package mutating func spend(_ count: Int, now: Date) -> Int {
-    // Before the minute: the clock was put back.
+    // A time before the minute means that the clock was put back.
     if !(0..<60).contains(now.timeIntervalSince(minute)) { (minute, spent) = (now, 0) }
     let granted = min(count, perMinute - spent)
     spent += granted
@@ -97,7 +98,7 @@ package struct LineBudget: Sendable {
     return granted
   }
 
-  /// How many lines were not written, once their minute is over.
+  /// Returns the number of lines left out, once their minute is over.
   package mutating func takeLeftOut(now: Date) -> Int {
     guard leftOut > 0, !(0..<60).contains(now.timeIntervalSince(minute)) else { return 0 }
     defer { leftOut = 0 }

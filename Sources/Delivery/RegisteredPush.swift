@@ -6,14 +6,14 @@ package import Registrations
 package struct RegisteredPush: Sendable {
   /// What goes to the provider.
   package var push: Push
-  /// The registration that it is for, as it was read along with the token: one that was made again
-  /// meanwhile does not end.
+  /// The registration it is for, as read together with the token, so that a registration renewed meanwhile is
+  /// not ended.
   package var registration: RegistrationReference
-  /// Who answers for it.
+  /// Whose limits it counts against.
   package var owner: Owner
-  /// If this is yet to come, it goes from the outbox then.
+  /// If this time is in the future, the push is sent then, from the outbox.
   package var notBefore: Date?
-  /// When it was put into the outbox, if it comes from there.
+  /// When it was stored in the outbox, if it comes from there.
   var promisedAt: Date?
 
   package init(push: Push, registration: RegistrationReference, owner: Owner) {
@@ -23,15 +23,15 @@ package struct RegisteredPush: Sendable {
   }
 }
 
-/// What became of a delivery.
+/// Result of a delivery.
 package enum DeliveryResult: Sendable, Hashable {
-  /// The provider accepted it.
   case delivered
-  /// The provider says that the token is no longer valid; the registration has ended.
+  /// The provider calls the token invalid, and the registration has ended.
   case ended(Reason)
-  /// The provider refused this notification or, for now unconvincingly, the token; the registration stays.
+  /// The provider refused this notification, or refused the token without being believed yet; the
+  /// registration stays.
   case refused(Reason)
-  /// No provider could take it yet; it is in the outbox.
+  /// No provider could accept it yet; it is in the outbox.
   case queued
   /// No credential serves the topic or project.
   case unconfigured

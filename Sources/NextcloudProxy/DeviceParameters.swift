@@ -4,12 +4,12 @@ internal import Hummingbird
 internal import NIOCore
 internal import Sealing
 
-/// The parameters of `/devices`, wherever a client puts them: a form, a JSON object or the query string, on
-/// `DELETE` as well as on `POST`. Others are not looked at. Names and values are compared by their bytes:
-/// characters would cost whoever sends thousands of combining marks nothing, and this program much.
+/// The parameters of `/devices`, from a form, a JSON object or the query string, on `DELETE` as well as on
+/// `POST`. Other parameters are ignored. Names and values are compared by their bytes: comparing characters
+/// would let a caller with thousands of combining marks use up much CPU.
 struct DeviceParameters {
   private var values: [Name: String] = [:]
-  /// What the caller calls itself, the more telling first: Files on Android says it in a field.
+  /// Names of the caller, the most specific first: Files on Android sends it in a field too.
   let userAgents: [String]
 
   private static let names: Set<Name> = [
@@ -54,22 +54,23 @@ struct DeviceParameters {
     }
   }
 
-  /// A parameter that must be there and not be empty.
+  /// A parameter that must be present and not empty.
   func required(_ name: String) throws(ProxyError) -> String {
     guard let value = values[Name(name)], !value.isEmpty else { throw ProxyError("\(name) is missing.") }
     return value
   }
 }
 
-/// A device's identifier and who it belongs to, proven: what the parameters of both calls of `/devices` say.
+/// A device's identifier and its user's key, with the signature verified: what both calls of `/devices`
+/// carry.
 struct SignedIdentifier {
-  /// The raw 64 bytes: the SHA-512 of what only the server knows.
+  /// The raw 64 bytes: the SHA-512 of a text that only the server knows.
   let identifier: [UInt8]
-  /// The key of the user whose server has signed it.
+  /// Public key of the user whose server has signed the identifier.
   let userKey: RSAPublicKey
 
-  /// Reads and verifies. The signature is one of the text that the identifier is the hash of, so that the
-  /// identifier is its digest and is not hashed again.
+  /// Reads the parameters and verifies the signature. The server signs the text whose hash the identifier is,
+  /// so the identifier is used as the digest and not hashed again.
   init(_ parameters: DeviceParameters) throws(ProxyError) {
     guard let identifier = Base64.decodeStrictly(try parameters.required("deviceIdentifier")),
       identifier.count == 64
@@ -94,36 +95,36 @@ struct SignedIdentifier {
   }
 }
 
-/// Which row a registration takes among those with the same identifier, and which have to go for it.
+/// Decides which row a registration takes among those with the same identifier, and which rows are removed.
 ///
-/// Whoever has seen a device's identifier signed could register it with a key of his own: that makes a row
-/// beside the device's own and never takes it. They are few, so that nobody fills the table with them, and
-/// those that have proven nothing give way first.
+/// Anyone who has seen a device's signed identifier could register it with a key of their own. That makes a
+/// separate row and never replaces the device's own. The number of rows per identifier is limited, so that
+/// nobody can fill the table, and rows that have never been used are removed first.
 struct DevicePlacement: Hashable {
   /// How many rows an identifier may have.
   static let maximumRows = 4
 
-  /// What counts of a row.
+  /// The columns of a row that count for this.
   struct Row: Hashable {
     var id: Int64
     var userKey: [UInt8]
     var tokenHash: [UInt8]
-    /// Whether a notification signed by its key has ever come.
+    /// Whether a notification signed with its key has ever arrived.
     var isUsed: Bool
-    /// The last registration or such notification.
+    /// Time of the last registration or signed notification.
     var seenAt: Int64
     var registeredAt: Int64
   }
 
-  /// The row that is to hold the registration; nil is a new one.
+  /// Id of the row to update; nil for a new row.
   let row: Int64?
-  /// Rows that go.
+  /// Ids of rows to remove.
   let removed: [Int64]
 
-  /// - Parameter rows: all with the registration's identifier.
+  /// - Parameter rows: all rows with the registration's identifier.
   init(of registration: NextcloudDevice.Registration, among rows: [Row]) {
     let own = rows.first { $0.userKey == registration.userKey }
-    // A caller who knows the token has the phone, whose server has a new key.
+    // A caller who knows the token has the phone: the user's server has a new key.
     let replaced = rows.filter { $0.id != own?.id && $0.tokenHash == registration.tokenHash }
     if let taken = own ?? replaced.first {
       row = taken.id
@@ -134,7 +135,7 @@ struct DevicePlacement: Hashable {
     }
   }
 
-  /// Whether the first gives way before the second.
+  /// Whether the first is removed before the second.
   private static func givesWay(_ first: Row, _ second: Row) -> Bool {
     switch (first.isUsed, second.isUsed) {
     case (false, false): (first.registeredAt, first.id) < (second.registeredAt, second.id)

@@ -3,35 +3,34 @@ internal import HTTP
 internal import Providers
 internal import Synchronization
 
-/// An app as the proxy tells it from others: by the `User-Agent` that it registers with
-/// (`nextcloud.apps_file` names own ones).
+/// An app that the proxy knows, recognized by the `User-Agent` of its registrations (`nextcloud.apps_file`
+/// adds the operator's own).
 package struct NextcloudApp: Sendable {
-  /// What it is for, which decides what it gets (`Documentation/Protocols/Nextcloud.md` 6.3). The numbers are the
-  /// database's.
+  /// The kind of app, which decides what it is sent (`Documentation/Protocols/Nextcloud.md` 6.3). The raw
+  /// values are stored in the database.
   package enum Kind: Int64, Sendable, Hashable, CaseIterable {
     case talk = 1
     case files = 2
-    /// Any other, an unknown one too.
+    /// Any other app, including unknown ones.
     case other = 3
   }
 
-  /// Whose tokens it has.
+  /// Whose push tokens the app has.
   enum Platform: String, Sendable {
     case ios, android
   }
 
-  /// A text that describes no app.
+  /// Thrown for a text that describes no app.
   package struct Malformed: Error, Hashable, CustomStringConvertible {
     package let description: String
   }
 
-  /// For the operator.
+  /// Shown to the operator.
   let name: String
   let kind: Kind
   let platform: Platform
-  /// Its bundle id.
   let apnsTopic: String?
-  /// Its Firebase project; nil is the default one.
+  /// The app's Firebase project; nil for the default one.
   let fcmProject: String?
   private let userAgent: NSRegularExpression
 
@@ -58,10 +57,10 @@ package struct NextcloudApp: Sendable {
     userAgent.firstMatch(in: text, range: NSRange(text.startIndex..., in: text)) != nil
   }
 
-  /// Where a token of this app is good; nil for one that it cannot have.
+  /// How a token of this app is sent to; nil if the app cannot have such a token.
   ///
-  /// - Parameter userAgents: what the caller calls itself. Talk of 2018 to 2020 says with `(PushKit)` that its
-  ///   only token is one.
+  /// - Parameter userAgents: names of the caller. Talk of 2018 to 2020 marks its only token as a PushKit one
+  ///   with `(PushKit)`.
   func destination(of shape: TokenShape, userAgents: [String]) -> NextcloudDevice.Destination? {
     let kind: NextcloudDevice.Destination.Kind
     switch (platform, shape) {
@@ -77,7 +76,7 @@ package struct NextcloudApp: Sendable {
 extension NextcloudApp {
   private static let kinds: [String: Kind] = ["talk": .talk, "files": .files, "other": .other]
 
-  /// Reads `nextcloud.apps_file`.
+  /// Reads the contents of `nextcloud.apps_file`.
   package static func read(_ bytes: [UInt8]) throws(Malformed) -> [NextcloudApp] {
     guard let json = try? JSON.parse(bytes), case .array(let elements) = json else {
       throw Malformed(description: "must be a JSON array of objects")
@@ -110,22 +109,22 @@ extension NextcloudApp {
   }
 }
 
-/// The apps that the proxy knows, and how it finds out which app a token belongs to: no field of the protocol says
-/// so, and a wrong guess would send pushes to another app.
+/// The apps that the proxy knows, and how it recognizes the app of a token: no field of the protocol names
+/// it, and a wrong guess would send pushes to another app.
 package struct NextcloudApps: Sendable {
-  /// More bytes of a `User-Agent` are not looked at.
+  /// Longest part of a `User-Agent` that is looked at, in bytes.
   private static let maximumUserAgent = 512
 
   private let own: [NextcloudApp]
   private let apps: [NextcloudApp]
   private let standard: NextcloudApp?
 
-  /// The apps that Nextcloud ships, and no others.
+  /// Only the apps that Nextcloud ships.
   package init() { (own, apps, standard) = ([], Self.builtIn, nil) }
 
   /// - Parameters:
-  ///   - own: the operator's, which are tried before the built-in ones.
-  ///   - standard: the name of the app that an unknown one is taken for; nil: unknown apps are refused.
+  ///   - own: the operator's apps, which are tried before the built-in ones.
+  ///   - standard: name of the app that unknown ones are treated as; nil: unknown apps are refused.
   package init(own: [NextcloudApp], default standard: String? = nil) throws(NextcloudApp.Malformed) {
     let apps = own + Self.builtIn
     (self.own, self.apps) = (own, apps)
@@ -136,15 +135,15 @@ package struct NextcloudApps: Sendable {
     }
   }
 
-  /// What an app of the operator's is for that calls itself so; nil for any other.
+  /// The kind of the operator's own app with this `User-Agent`; nil if it is not one of those.
   package func ownKind(of userAgent: String) -> NextcloudApp.Kind? {
     let userAgent = Self.beginning(of: userAgent)
     return own.first { $0.matches(userAgent) }?.kind
   }
 
-  /// The app of a caller; nil if nobody knows it.
+  /// The app of a caller; nil if it is unknown.
   ///
-  /// - Parameter userAgents: what it calls itself, the more telling first.
+  /// - Parameter userAgents: names of the caller, the most specific first.
   func app(of userAgents: [String]) -> NextcloudApp? {
     let userAgents = userAgents.map(Self.beginning)
     return apps.first { userAgents.contains(where: $0.matches) } ?? standard
@@ -177,9 +176,9 @@ package struct NextcloudApps: Sendable {
   }
 }
 
-/// The `User-Agent`s of unknown apps: the operator is told of each once.
+/// Remembers the `User-Agent`s of unknown apps, so that each is logged once.
 final class UnknownApps: Sendable {
-  /// Names that are told in a day at most, however many strangers think up.
+  /// Most names that are logged in a day, since strangers can invent any number.
   static let maximum = 100
   private static let day: TimeInterval = 86_400
   private static let maximumBytes = 200
@@ -191,7 +190,7 @@ final class UnknownApps: Sendable {
     self.now = now
   }
 
-  /// The name as the log may show it, if it has not been told yet.
+  /// Returns the name in a form safe to log, or nil if it has been logged already.
   func add(_ userAgent: String) -> String? {
     let name = Self.printable(userAgent)
     let now = now()
@@ -205,19 +204,19 @@ final class UnknownApps: Sendable {
     }
   }
 
-  /// Printable ASCII, and not too much of it.
+  /// Replaces all but printable ASCII, and cuts the text.
   private static func printable(_ text: String) -> String {
     let bytes = text.utf8.prefix(maximumBytes).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
     return bytes.isEmpty ? "(none)" : String(decoding: bytes, as: UTF8.self)
   }
 }
 
-/// What a text that may be a push token looks like.
+/// The form of a text that may be a push token.
 enum TokenShape: Hashable {
-  /// 64 to 200 hexadecimal digits, an even number of them: APNs' or PushKit's, and FCM's alphabet has
-  /// them too.
+  /// An even number of 64 to 200 hexadecimal digits: an APNs or PushKit token, but FCM tokens may look like
+  /// that too.
   case apns
-  /// Two such with one space between, as Talk on iOS sends them.
+  /// Two of those separated by a space, as Talk on iOS sends them.
   case apnsAndPushKit
   /// 32 to 4096 letters, digits, `_`, `-` and `:`, or a Firebase installation id.
   case fcm

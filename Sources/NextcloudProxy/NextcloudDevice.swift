@@ -3,10 +3,11 @@ package import Foundation
 package import Providers
 package import Registrations
 
-/// A device that Nextcloud's push proxy sends to: one account in one app on one phone, known by an identifier
-/// that the account's server has made, together with the key that the server signs with for its user.
+/// A device that Nextcloud's push proxy sends to: one account in one app on one phone. Its key is an
+/// identifier made by the account's server, together with the public key that the server signs with for the
+/// user.
 package struct NextcloudDevice: Sendable {
-  /// What a device is registered as, as it was told.
+  /// The contents of a registration, as received.
   package struct Registration: Sendable, Hashable {
     /// The raw 64 bytes.
     package var identifier: [UInt8]
@@ -14,7 +15,7 @@ package struct NextcloudDevice: Sendable {
     package var userKey: [UInt8]
     /// The push token exactly as it was sent.
     package var token: String
-    /// As servers know the token, see ``NextcloudDevice/hash(ofToken:)``.
+    /// How servers identify the token, see ``NextcloudDevice/hash(ofToken:)``.
     package var tokenHash: [UInt8]
     package var destination: Destination
 
@@ -29,21 +30,21 @@ package struct NextcloudDevice: Sendable {
     }
   }
 
-  /// Whose app a token is of, and who takes notifications for it.
+  /// The app that a token belongs to, and the provider that delivers to it.
   package struct Destination: Sendable, Hashable {
-    /// As the database keeps it.
+    /// The raw values are stored in the database.
     package enum Kind: Int64, Sendable, Hashable, CaseIterable {
-      /// A token of APNs, or one of APNs and one of PushKit with a space between.
+      /// An APNs token, or an APNs and a PushKit token separated by a space.
       case apns = 1
       case fcm = 2
-      /// A token of PushKit alone, as Talk of 2018 to 2020 sends it.
+      /// A PushKit token alone, as Talk of 2018 to 2020 sends it.
       case pushKit = 3
     }
 
     package var kind: Kind
-    /// The name of the app, for the operator.
+    /// Name of the app, for the operator.
     package var app: String
-    /// The app's bundle id, or its Firebase project; nil is the default project.
+    /// The app's bundle id, or its Firebase project; nil for the default project.
     package var target: String?
 
     package init(_ kind: Kind, app: String, target: String?) {
@@ -56,22 +57,22 @@ package struct NextcloudDevice: Sendable {
   package let id: Int64
   package let identifier: [UInt8]
   package let userKey: [UInt8]
-  /// Nil if what is kept is damaged.
+  /// nil if the stored token does not open.
   package let token: String?
   package let tokenHash: [UInt8]
   package let destination: Destination
-  /// When it was last registered, in whole milliseconds.
+  /// Time of the last registration, in whole milliseconds.
   package let registeredAt: Date
-  /// Whether a notification signed by its key has ever come.
+  /// Whether a notification signed with its key has ever arrived.
   package let isUsed: Bool
-  /// When it was last registered, or such a notification came: to the day.
+  /// Time of the last registration or signed notification, to the day.
   package let seenAt: Date
-  /// Since when its server names another token than the one that is kept; nil if it does not.
+  /// Since when its server has named another token than the stored one; nil if it does not.
   package let tokenDiffersSince: Date?
-  /// The address that has registered it last.
+  /// The address that last registered it.
   package let owner: Owner
 
-  /// What a delivery for it refers to.
+  /// Refers to this registration in a delivery.
   package var reference: RegistrationReference { .init(.nextcloud, id: id, registeredAt: registeredAt) }
 
   /// The SHA-512 of a token's UTF-8.

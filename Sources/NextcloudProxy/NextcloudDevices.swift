@@ -4,10 +4,10 @@ internal import Registrations
 package import SQL
 package import Sealing
 
-/// The devices of Nextcloud's push proxy, each an identifier together with a user's key. Tokens are sealed
-/// under the storage key.
+/// The registrations of Nextcloud's push proxy, each identified by a device identifier and a user's key.
+/// Tokens are sealed under the storage key.
 package final class NextcloudDevices: Sendable {
-  /// A power of two, as lists are padded, below what a statement can have.
+  /// Most identifiers in a statement. A power of two, because lists are padded to one.
   private static let maximumList = 16_384
 
   let database: any Database
@@ -20,12 +20,12 @@ package final class NextcloudDevices: Sendable {
     self.now = now
   }
 
-  /// Registers a device, or renews its registration; everything about it is then as told now. Others with
-  /// the same identifier stay beside it, as `DevicePlacement` has it.
+  /// Registers a device, or renews its registration and overwrites everything about it. Other registrations
+  /// with the same identifier stay, as `DevicePlacement` decides.
   ///
   /// - Parameters:
-  ///   - address: who registers it; an IPv6 /64 is one.
-  ///   - admit: stands before a row that was not there; what it throws keeps that out.
+  ///   - address: the caller's address; an IPv6 /64 counts as one.
+  ///   - admit: called before a new row is inserted; if it throws, there is no new row.
   package func register(
     _ registration: NextcloudDevice.Registration, from address: String = "",
     admit: @escaping @Sendable () throws -> Void = {}
@@ -39,7 +39,7 @@ package final class NextcloudDevices: Sendable {
       .text(registration.destination.target), .integer(now().milliseconds),
       .integer(owner(at: address).id), .integer(pushHash(of: registration)),
     ]
-    // Nearly always it is a phone that comes back with what it had, which concerns no other row.
+    // Usually a phone renews what it registered before, which concerns no other row.
     guard try await database.execute(Statement(renewal, arguments: told)).isEmpty else { return }
     try await database.write { connection in
       let rows = try connection.query(Statement(sameIdentifier, told[0])).map(DevicePlacement.Row.init)
@@ -55,7 +55,7 @@ package final class NextcloudDevices: Sendable {
     }
   }
 
-  /// Forgets a device.
+  /// Removes a device.
   ///
   /// - Returns: whether there was one with this identifier and key.
   package func remove(identifier: [UInt8], userKey: [UInt8]) async throws -> Bool {
@@ -69,7 +69,7 @@ package final class NextcloudDevices: Sendable {
     }
   }
 
-  /// The devices with these identifiers, in no order: one query, unless there are more identifiers than a
+  /// The devices with these identifiers, in no order. One query, unless there are more identifiers than a
   /// statement can have.
   package func lookup(_ identifiers: [[UInt8]]) async throws -> [NextcloudDevice] {
     var devices: [NextcloudDevice] = []
@@ -100,7 +100,7 @@ package final class NextcloudDevices: Sendable {
       tokenDiffersSince: try row.optionalDate(11), owner: Owner(id: try row.int64(12)))
   }
 
-  /// Who answers for what is registered from an address, which is kept nowhere.
+  /// The owner that stands for an address: a keyed hash, so that the address itself is not stored.
   private func owner(at address: String) -> Owner {
     guard !address.isEmpty else { return .nobody }
     let hash = storageKey.hash(address, for: Self.ownerPurpose).prefix(8).reduce(UInt64(0)) {
@@ -109,7 +109,8 @@ package final class NextcloudDevices: Sendable {
     return .address(Int64(truncatingIfNeeded: hash))
   }
 
-  /// What a token is found by among those of other registrations.
+  /// A keyed hash of the token, by which registrations of all kinds with the same token are found; 0 if it is
+  /// none.
   private func pushHash(of registration: NextcloudDevice.Registration) -> Int64 {
     let kind: PushToken.Kind = registration.destination.kind == .fcm ? .fcm : .apns
     return (try? PushToken(registration.token, kind: kind)).map(storageKey.tokenHash) ?? 0
@@ -131,7 +132,7 @@ private let sameIdentifier = """
   WHERE device_identifier = $1
   """
 
-/// What every registration says anew.
+/// The columns that every registration overwrites.
 private let told = """
   token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8, owner = $9, token_hash = $10,
   token_differs_since = NULL, \(RegistrationReference.cleanSheet)
@@ -143,7 +144,7 @@ private let renewal = """
   RETURNING id
   """
 
-/// A key that comes in the place of another one has signed nothing yet.
+/// If the row gets another key, that key has not been used yet.
 private let replacement = """
   UPDATE registrations SET
     is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
@@ -160,10 +161,10 @@ private let insertion = """
   """
 
 extension NextcloudDevices {
-  /// A notification that a device's key has signed.
+  /// A device whose key has signed a notification.
   package struct Signed: Sendable {
     package let device: NextcloudDevice
-    /// Whether the notification names the token that the device has.
+    /// Whether the notification names the stored token.
     package let namesToken: Bool
 
     package init(_ device: NextcloudDevice, namesToken: Bool) {
@@ -171,7 +172,7 @@ extension NextcloudDevices {
       self.namesToken = namesToken
     }
 
-    /// What the row does not say yet. That a device is in use is written once a day.
+    /// Whether the row has to be updated. That a device is in use is written once a day.
     fileprivate func tellsNew(at now: Date) -> Bool {
       !device.isUsed || now.timeIntervalSince(device.seenAt) >= 86_400
         || (device.tokenDiffersSince != nil) == namesToken
@@ -188,8 +189,8 @@ extension NextcloudDevices {
     }
   }
 
-  /// Writes down that devices are in use, and since when servers name other tokens than theirs. What was
-  /// registered again meanwhile begins anew.
+  /// Records that devices are in use, and since when servers name other tokens than theirs. Devices that were
+  /// registered again meanwhile are left out.
   package func note(_ signed: [Signed]) async throws {
     let now = now()
     let statements = signed.filter { $0.tellsNew(at: now) }.map { $0.statement(at: now) }
@@ -199,9 +200,9 @@ extension NextcloudDevices {
     }
   }
 
-  /// Removes devices that have neither been registered nor sent a signed notification since then.
+  /// Removes devices that since `date` have neither been registered nor received a signed notification.
   ///
-  /// - Returns: how many there were, `limit` at most.
+  /// - Returns: how many were removed, at most `limit`.
   package func removeUnused(since date: Date, limit: Int) async throws -> Int {
     let statement = Statement(
       """
@@ -217,17 +218,17 @@ extension NextcloudDevices {
 }
 
 extension NextcloudDevices {
-  /// Devices of one app.
+  /// Number of devices of an app.
   package struct Count: Sendable, Hashable {
     package let app: String
     package let kind: NextcloudDevice.Destination.Kind
     package fileprivate(set) var devices: Int64 = 0
-    /// How many of them the latest notification has not reached, by the reason.
+    /// How many of them the latest notification did not reach, by the reason.
     package fileprivate(set) var failures: [String: Int64] = [:]
   }
 
-  /// How many devices there are of each app, and how many of them fail. Reads every registration: for
-  /// people and for once a minute.
+  /// Counts the devices of each app and the failing ones among them. Reads every registration: for people, or
+  /// once a minute.
   package func counts() async throws -> [Count] {
     let statement = Statement(
       """
@@ -246,17 +247,17 @@ extension NextcloudDevices {
     return counts
   }
 
-  /// A database that keeps devices, as it looks from outside.
+  /// The observable state of a database with devices.
   struct StoreState: Sendable, Hashable {
-    /// What no other database has; 16 bytes.
+    /// Random id of the database; 16 bytes.
     let id: [UInt8]
     let devices: Int64
-    /// How many have been removed from it, ever, by this program.
+    /// How many devices this program has ever removed from it.
     var removed: Int64 = 0
   }
 
-  /// The state of the database, with so many of its devices counted at most; one that is asked for the first time is
-  /// given its id.
+  /// Reads the state of the database, counting at most `limit` devices. The first call gives the database its
+  /// id.
   func storeState(countingTo limit: Int64 = .max) async throws -> StoreState {
     let statement = Statement(
       """

@@ -8,7 +8,7 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import SQL
 
-/// The push proxy as Nextcloud's servers and apps call it: `/devices` and `/notifications`.
+/// The endpoints of the push proxy for Nextcloud's servers and apps: `/devices` and `/notifications`.
 package struct NextcloudProxyRoutes: Sendable {
   private typealias Handler = @Sendable (Request, WireContext) async throws -> Response
 
@@ -33,7 +33,7 @@ package struct NextcloudProxyRoutes: Sendable {
       "/notifications", [.post: answering(notificationsPerAddress, \.plainResponse, notify)], isPlain: true)
   }
 
-  /// What every endpoint does before and after its own work.
+  /// Wraps a handler with what all endpoints share: the rate limit and error answers.
   private func answering(
     _ limiter: RateLimiter<ClientAddress>, _ refusal: @escaping @Sendable (ProxyError) -> Response,
     _ handler: @escaping Handler
@@ -51,10 +51,10 @@ package struct NextcloudProxyRoutes: Sendable {
     }
   }
 
-  /// Success: exactly 200 with a body, or apps take it for a failure.
+  /// The success answer: apps accept only 200 with a body.
   private static var done: Response { Envelope.response(.ok, []) }
 
-  /// `POST /devices`. `cloudId`, which the documents know, is not needed.
+  /// `POST /devices`. The documented `cloudId` is not needed.
   private func register(_ request: Request, _ context: WireContext) async throws -> Response {
     let parameters = try await DeviceParameters(request, limit: proxy.configuration.maximumBodyBytes)
     let token = try parameters.required("pushToken")
@@ -103,13 +103,13 @@ package struct NextcloudProxyRoutes: Sendable {
   }
 }
 
-/// A refusal of the proxy. It never has the keys `unknown` and `failed`: servers take any answer that has both
-/// for one about their devices.
+/// A refusal of the proxy. Its body never has the keys `unknown` and `failed`: servers read any answer that
+/// has both as one about their devices.
 package struct ProxyError: Error {
   package let status: HTTPResponse.Status
-  /// What is wrong and what would mend it.
+  /// What is wrong and how to fix it.
   let message: String
-  /// Seconds after which it may work.
+  /// Seconds after which to try again.
   let retryAfter: Double?
 
   init(_ status: HTTPResponse.Status, _ message: String, retryAfter: Double? = nil) {
@@ -118,18 +118,18 @@ package struct ProxyError: Error {
     self.retryAfter = retryAfter
   }
 
-  /// 400: what the caller sent is wrong.
+  /// A 400 for a wrong request.
   init(_ message: String) {
     self.init(.badRequest, message)
   }
 
-  /// For apps: `{"message": ...}`.
+  /// The answer for apps: `{"message": ...}`.
   var response: Response {
     Envelope.response(status, [.init("message", .string(message))], headers: headers)
   }
 
-  /// For servers: plain text, as they show their admin a body only if it is no JSON; and 503 where others say
-  /// 429, which has a server tell its admin that somebody else's limit was reached.
+  /// The answer for servers: plain text, because they show their admin a body only if it is not JSON; and 503
+  /// in place of 429, which servers report to their admin as somebody else's rate limit.
   var plainResponse: Response {
     var headers = headers
     headers[.contentType] = "text/plain; charset=utf-8"
@@ -142,11 +142,11 @@ package struct ProxyError: Error {
     retryAfter.map { [.retryAfter: String(Int($0.rounded(.up)))] } ?? [:]
   }
 
-  /// What passes by itself changes nothing about the devices.
+  /// For temporary faults, which change nothing about the devices.
   private static let tryAgainLater = ProxyError(
     .serviceUnavailable, "The service cannot take this now. Try again in a moment.", retryAfter: 5)
 
-  /// Puts anything that a handler may throw into the proxy's own words.
+  /// Converts any error of a handler, and logs those that the caller must not see.
   init(_ error: any Error, logger: Logger) {
     switch error {
     case let error as ProxyError: self = error
@@ -155,13 +155,13 @@ package struct ProxyError: Error {
     case is HTTPParserError:
       self.init("The request is malformed.")
     case let error as DatabaseError:
-      // Its text names tables and constraints, never values.
+      // The message names tables and constraints, never values.
       logger.error("database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
       self = .tryAgainLater
     case is Outbox.Full, is BodyBudget.Exceeded, is CancellationError:
       self = .tryAgainLater
     default:
-      // The type names the fault; the text could hold a value.
+      // Only the error's type is logged; its text could hold a value.
       logger.error("request failed", metadata: ["error": "\(DatabaseError.name(of: error))"])
       self.init(.internalServerError, "Internal server error")
     }

@@ -2,44 +2,45 @@ internal import Foundation
 internal import Sealing
 internal import Synchronization
 
-/// The entries of a request matched with the devices that they are for. Each stands alone: what is wrong with
-/// one changes nothing about another. One that is malformed, or that no key has signed which its identifier is
-/// registered with, is nowhere here: such a key may yet come, so that it says nothing about what is there.
+/// The entries of a request, matched with their devices. Each entry is checked on its own; a faulty one does
+/// not affect the others. An entry that is malformed, or not signed with any key that its identifier is
+/// registered with, is in none of the lists: that key may be registered later, so its device must not be
+/// reported as unknown.
 struct NotificationBatch {
-  /// An entry that its device should get.
+  /// An entry to be sent to its device.
   struct Accepted {
     let entry: NotificationEntry
     let device: NextcloudDevice
     let token: String
   }
 
-  /// An entry that its device's server has signed, and that names another token than the device's.
+  /// An entry signed with its device's key that names another token than the stored one.
   struct Differing {
     let entry: NotificationEntry
     let device: NextcloudDevice
   }
 
-  /// What passed every check, in the order of the request.
+  /// Entries that passed every check, in the order of the request.
   private(set) var accepted: [Accepted] = []
-  /// What is for a device's former or next token.
+  /// Entries for a device's former or next token.
   private(set) var differing: [Differing] = []
-  /// Entries whose identifier nobody has registered.
+  /// Entries whose identifier is not registered.
   private(set) var missing: [NotificationEntry] = []
-  /// An entry with the devices that have its identifier, that with its token first.
+  /// An entry and the devices that have its identifier, the one with its token first.
   private struct Candidate {
     let entry: NotificationEntry
     let devices: [(device: NextcloudDevice, key: RSAPublicKey)]
 
-    /// The one whose key has signed it.
+    /// The device whose key has signed the entry.
     var signer: NextcloudDevice? {
       devices.first { $0.key.verifies(entry.signature, of: entry.ciphertext) }?.device
     }
   }
 
-  /// Checks entries against the devices that were found for them. Whose device is missing is not asked for
-  /// a signature: nobody could check it.
+  /// Checks entries against the devices found for them. The signature of an entry without a device is not
+  /// checked: its key is unknown.
   init(_ entries: [NotificationEntry?], devices: [NextcloudDevice]) async {
-    // One user has many devices, and a group chat few users: a key is parsed once.
+    // Each key is parsed once: a user has many devices, and a group chat few users.
     var keys: [Bytes: RSAPublicKey?] = [:]
     func key(_ der: [UInt8]) -> RSAPublicKey? {
       if let known = keys[Bytes(der)] { return known }
@@ -71,16 +72,16 @@ struct NotificationBatch {
     }
   }
 
-  /// What the keys of devices have signed, as the devices' rows have to know it.
+  /// The devices whose keys have signed an entry, to be recorded in their rows.
   var signed: [NextcloudDevices.Signed] {
     differing.map { .init($0.device, namesToken: false) }
       + accepted.map { .init($0.device, namesToken: true) }
   }
 
-  /// Fewer entries than this are not worth a task.
+  /// Fewer entries than this are not split into another task.
   private static let entriesPerTask = 32
 
-  /// Who has signed each: on as many tasks as there are processors.
+  /// The signer of each entry, verified on as many tasks as there are processors.
   private static func verify(_ candidates: [Candidate]) async -> [NextcloudDevice?] {
     let processors = ProcessInfo.processInfo.activeProcessorCount
     let perTask = max(entriesPerTask, (candidates.count + processors - 1) / processors)
@@ -99,8 +100,8 @@ struct NotificationBatch {
   }
 }
 
-/// Bytes as a key: hashed in one piece, where an array hashes each by itself, which takes as long as
-/// everything else about finding an entry's device.
+/// Bytes as a dictionary key, hashed in one piece. An array hashes each element by itself, which would take
+/// as long as everything else about finding an entry's device.
 struct Bytes: Hashable {
   let bytes: [UInt8]
 
@@ -113,23 +114,23 @@ struct Bytes: Hashable {
   }
 }
 
-/// The notifications of the last minutes, so that a request that was sent again does not make phones
-/// ring twice: encryption is randomized, and an equal signature for an equal device is the same notification.
+/// Remembers the notifications of the last minutes, so that a repeated request does not make phones ring
+/// twice. Encryption is randomized, so an equal signature for an equal device means the same notification.
 final class SentNotifications: Sendable {
-  /// A notification for a device: the row, and 16 bytes of a signature that was verified.
+  /// A notification for a device: the device's row, and 16 bytes of the verified signature.
   struct Key: Hashable {
     let device: Int64
     let signature: SIMD2<UInt64>
   }
 
-  /// How long a notification is remembered, in seconds.
+  /// Seconds for which a notification is remembered.
   private static let memory: TimeInterval = 300
-  /// Notifications remembered at a time; beyond it the older half of them is forgotten.
+  /// Most notifications remembered; beyond it the older half is forgotten.
   private static let maximum = 100_000
 
-  /// Until when each is remembered.
+  /// When each notification is forgotten.
   private struct Ends {
-    /// Those that came last, at most half of all.
+    /// The newest ones, at most half of all.
     var young: [Key: Date] = [:]
     var old: [Key: Date] = [:]
   }
@@ -141,7 +142,7 @@ final class SentNotifications: Sendable {
     self.now = now
   }
 
-  /// Whether each is remembered, or stands in front of itself in the list.
+  /// Whether each notification is remembered, or comes earlier in the same list.
   func areRepeated(_ keys: [Key]) -> [Bool] {
     let now = now()
     var seen: Set<Key> = []
@@ -152,7 +153,7 @@ final class SentNotifications: Sendable {
     }
   }
 
-  /// Remembers what has been sent or durably queued.
+  /// Remembers notifications that were sent or durably queued.
   func add(_ keys: [Key]) {
     let end = now() + Self.memory
     ends.withLock { ends in

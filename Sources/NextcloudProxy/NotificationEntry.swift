@@ -5,8 +5,8 @@ internal import NIOCore
 internal import Providers
 internal import Sealing
 
-/// One notification for one device, as a server puts it. A class, as it is handed
-/// on several times and has many parts to be counted.
+/// One notification for one device, as a server sends it. It is a class because it has many fields and is
+/// passed on several times, which would cost a retain for each.
 final class NotificationEntry: Sendable {
   enum Priority: String {
     case high, normal
@@ -16,40 +16,39 @@ final class NotificationEntry: Sendable {
     case alert
     /// A call.
     case voip
-    /// Takes others back, and is not shown itself.
+    /// Removes other notifications and is not shown itself.
     case background
   }
 
-  /// Bytes of a ciphertext: phones have keys of 2048 bits.
+  /// Bytes of a ciphertext: phones have 2048-bit keys.
   private static let ciphertextBytes = 256
-  /// Bytes of a signature: those of the keys that we take.
+  /// Bytes of a signature, by the sizes of accepted keys.
   private static let signatureBytes = 256...512
 
-  /// The raw 64 bytes.
+  /// The raw 64 bytes, SHA-512.
   let identifier: [UInt8]
-  /// The same as it was sent.
+  /// The identifier as it was sent.
   let identifierText: String
-  /// The raw 64 bytes.
+  /// The raw 64 bytes, SHA-512.
   let tokenHash: [UInt8]
-  /// What the phone decrypts, as it was sent: base64.
+  /// The ciphertext as it was sent, in base64.
   let subject: String
-  /// The same as bytes.
+  /// The decoded `subject`.
   let ciphertext: [UInt8]
-  /// The signature of the ciphertext, as it was sent: base64.
+  /// The signature of the ciphertext as it was sent, in base64.
   let signatureText: String
-  /// The same as bytes.
+  /// The decoded signature.
   let signature: [UInt8]
   let priority: Priority
   let kind: Kind
 
-  /// Reads an entry that is a text; nil if it is not an entry.
+  /// Reads an entry from its JSON text; nil if it is malformed.
   convenience init?(text: String) {
     guard let json = try? JSON.parse(text) else { return nil }
     self.init(json)
   }
 
-  /// Reads an entry; nil for anything else. Names of priorities and kinds that we do not know
-  /// stand for the usual ones.
+  /// Reads an entry; nil if it is malformed. Unknown priorities and kinds count as the usual ones.
   init?(_ json: JSON) {
     guard let identifierText = json["deviceIdentifier"]?.string,
       let identifier = Base64.decodeStrictly(identifierText), identifier.count == 64,
@@ -68,7 +67,7 @@ final class NotificationEntry: Sendable {
     self.kind = Kind(rawValue: kind) ?? .alert
   }
 
-  /// An optional text; empty if it is not there, nil if something else is.
+  /// An optional text: empty if absent, nil if it is of another type.
   private static func text(_ json: JSON?) -> String? {
     switch json ?? .null {
     case .string: json?.string
@@ -81,14 +80,14 @@ final class NotificationEntry: Sendable {
 /// The body of `POST /notifications`: a form whose values are JSON texts, as PHP builds it from an array, or
 /// a JSON object.
 enum NotificationsBody {
-  /// The entries as they were sent; nil stands for one that cannot be read. Each is read by itself.
+  /// Reads the entries; nil for one that is malformed. Each is parsed on its own.
   static func entries(_ body: ByteBuffer, type: String, maximum: Int) throws(ProxyError)
     -> [NotificationEntry?]
   {
     if type.contains(ascii: "json") || body.readableBytesView.first == UInt8(ascii: "{") {
       return try entries(json: body, maximum: maximum)
     }
-    // A form may have other fields too, which count for nothing but must end somewhere.
+    // A form may have other fields too, which are ignored but limited in number.
     guard let fields = Form.parse(body.readableBytesView, maximumFields: maximum + Form.maximumFields) else {
       throw tooMany(maximum)
     }
@@ -108,7 +107,7 @@ enum NotificationsBody {
     }
   }
 
-  /// `notifications`, `notifications[]`, `notifications[7]`.
+  /// Matches `notifications`, `notifications[]` and `notifications[7]`.
   private static func isNotification(_ name: Name) -> Bool {
     let name = name.text
     return name.utf8.starts(with: "notifications".utf8)
@@ -124,9 +123,9 @@ enum NotificationsBody {
   }
 }
 
-/// Bytes as pairs of hexadecimal digits.
+/// Decodes pairs of hexadecimal digits.
 enum Hexadecimal {
-  /// The bytes of a text in either case; nil for anything else.
+  /// The bytes of a text in either case; nil if it is malformed.
   static func decode(_ text: String) -> [UInt8]? {
     let digits = text.utf8.compactMap(\.hexadecimalValue)
     guard digits.count == text.utf8.count, digits.count.isMultiple(of: 2) else { return nil }
@@ -135,8 +134,8 @@ enum Hexadecimal {
 }
 
 extension Push {
-  /// A notification as its app expects it: both strings as they came, to be verified
-  /// and decrypted on the phone.
+  /// A push in the form that the app expects. The phone verifies and decrypts both strings, which are passed
+  /// on unchanged.
   init(_ notification: NotificationBatch.Accepted, at now: Date) {
     let entry = notification.entry
     let destination = notification.device.destination
@@ -155,7 +154,7 @@ extension Push {
 
   /// Seconds after which a call need not ring any more.
   fileprivate static let ringing: TimeInterval = 60
-  /// Seconds after which the phone will have found out by itself what has been read elsewhere.
+  /// Seconds after which the phone will have found out by itself what was read elsewhere.
   fileprivate static let takingBack: TimeInterval = 86_400
 }
 
@@ -163,7 +162,7 @@ extension APNsNotification {
   fileprivate init(_ notification: NotificationBatch.Accepted, isPushKit: Bool, at now: Date) {
     let entry = notification.entry
     let topic = notification.device.destination.target ?? ""
-    // APNs knows tokens in lower case; Talk sends two, the second for calls.
+    // APNs takes tokens in lower case. Talk sends two, the second for calls.
     let tokens = notification.token.lowercased().split(separator: " ").map(String.init)
     let token = tokens.first ?? ""
     func make(_ aps: String, _ token: String, _ topic: String, _ type: PushType, _ priority: Int)
@@ -196,7 +195,7 @@ extension APNsNotification {
     }
   }
 
-  /// Of a signature: it tells one notification from another, so that the same one sent twice shows once and
-  /// no other one is lost. What they say, the proxy cannot see.
+  /// Characters of the signature used as the collapse id: enough to tell notifications apart, so that one
+  /// sent twice shows once and no other is replaced. The proxy cannot read the contents.
   private static let collapseCharacters = 43
 }

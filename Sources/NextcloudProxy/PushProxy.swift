@@ -8,7 +8,7 @@ package import Registrations
 internal import SQL
 internal import Sealing
 
-/// Nextcloud's push proxy: registers the devices of apps, and sends them what their servers have for them.
+/// Nextcloud's push proxy: registers the devices of apps, and forwards notifications from their servers.
 package final class PushProxy: Sendable {
   package struct Configuration: Sendable {
     /// `nextcloud.apps_file`
@@ -17,7 +17,8 @@ package final class PushProxy: Sendable {
     package var rateLimitPerAddress: RateLimit? = RateLimit(calls: 6000, seconds: 60)
     /// `nextcloud.new_devices_per_address`
     package var newDevicesPerAddress: RateLimit? = RateLimit(calls: 1000, seconds: 3600)
-    /// Notifications of a device that are sent at once, the rest at that pace. What FCM takes for one in a minute.
+    /// Pace of each device; notifications beyond it are delayed. FCM accepts this many for one device in a
+    /// minute.
     var notificationsPerDevice = [
       RateLimit(calls: 240, seconds: 60), RateLimit(calls: 5000, seconds: 3600),
     ]
@@ -25,30 +26,30 @@ package final class PushProxy: Sendable {
     package var deadline = Duration.seconds(3)
     /// `http.max_body_bytes`
     package var maximumBodyBytes = 1 << 20
-    /// The same for `/notifications`.
+    /// `http.max_body_bytes` for `/notifications`.
     package var maximumNotificationsBytes = 16 << 20
-    /// In one request.
+    /// Most notifications in one request.
     var maximumNotifications = 20_000
 
     package init() {}
   }
 
-  /// Nobody knows the app that wants to register.
+  /// Thrown if the app of a registration is unknown.
   struct UnknownApp: Error {
-    /// What it calls itself, if the operator has yet to be told.
+    /// What the app calls itself, if the operator is yet to be told.
     let name: String?
   }
 
-  /// What became of a request's notifications.
+  /// Results of a request's notifications.
   package struct Receipt: Sendable {
-    /// The identifiers of devices that their server should forget, each once.
+    /// Identifiers of devices that the server should delete, each once.
     package let unknown: [String]
-    /// How many notifications are neither with a provider nor in the outbox.
+    /// Number of notifications that are neither accepted by a provider nor in the outbox.
     package let failed: Int
   }
 
-  /// How long a phone whose server names a new token has to bring it here, in seconds: servers delete what they
-  /// are told to be unknown, and their phones learn nothing of it.
+  /// Seconds that a phone has to register the new token that its server names. Servers delete the devices
+  /// reported as unknown, and their phones do not learn of it.
   private static let renewalTime: TimeInterval = 3600
 
   let configuration: Configuration
@@ -60,7 +61,7 @@ package final class PushProxy: Sendable {
   private let unknownApps: UnknownApps
   private let sent: SentNotifications
   private let newDevices: RateLimiter<ClientAddress>
-  /// Of each device: all of them are kept to.
+  /// Paces by device; all of them apply.
   private let paces: [CellRate<Int64>]
 
   package init(
@@ -84,9 +85,9 @@ package final class PushProxy: Sendable {
 }
 
 extension PushProxy {
-  /// Registers a device. A device is an identifier together with the key that has signed it, so that nobody
-  /// stands in the way of anybody: neither of a server that has made new keys for its users, nor of a device
-  /// whose identifier somebody has guessed.
+  /// Registers a device. A device is an identifier together with the key that signed it, so that nobody
+  /// blocks anybody: neither a server that has made new keys for its users, nor a device whose identifier
+  /// somebody has guessed.
   func register(
     token: String, _ signed: SignedIdentifier, userAgents: [String], from address: ClientAddress
   ) async throws {
@@ -114,9 +115,9 @@ extension PushProxy {
     }
   }
 
-  /// Sends notifications of a server that is part of this program, which calls without a wire.
+  /// Sends notifications of the server in this process, without HTTP.
   ///
-  /// - Parameter entries: as they would stand in a request.
+  /// - Parameter entries: as in a request.
   package func notify(_ entries: [String]) async throws(ProxyError) -> Receipt {
     let deadline = ContinuousClock.now + configuration.deadline
     do {
@@ -126,9 +127,9 @@ extension PushProxy {
     }
   }
 
-  /// Sends what can be sent.
+  /// Sends the notifications of a request.
   ///
-  /// - Parameter entries: those of a request; nil stands for one that is malformed.
+  /// - Parameter entries: nil for a malformed one.
   func notify(
     _ entries: [NotificationEntry?], by deadline: ContinuousClock.Instant
   ) async throws -> Receipt {
@@ -150,22 +151,22 @@ extension PushProxy {
     return entries.filter { seen.insert(Bytes($0.identifier)).inserted }.map(\.identifierText)
   }
 
-  /// Whether a phone has had the time to bring the token that its server names.
+  /// Whether the time is over in which the phone could register the token that its server names.
   private func isOver(_ differing: NotificationBatch.Differing) -> Bool {
     guard let since = differing.device.tokenDiffersSince else { return false }
     return now().timeIntervalSince(since) >= Self.renewalTime && lossDetector.mayExpire()
   }
 
-  /// Whether the store may have lost what it does not know: then no server is told to delete anything.
+  /// Whether the database may have lost these devices; then no server is told to delete any.
   private func isDoubtful(_ gone: [NotificationEntry]) async -> Bool {
     guard !gone.isEmpty else { return false }
     return await orReport { try await lossDetector.isDoubtful() } ?? true
   }
 
-  /// Sends what has not been sent already.
+  /// Sends what was not sent before.
   ///
-  /// - Returns: those whose device a provider has declared dead, and how many notifications are with a
-  ///   provider or in the outbox.
+  /// - Returns: the entries whose device a provider has declared dead, and the number of notifications
+  ///   accepted by a provider or in the outbox.
   private func send(
     _ accepted: [NotificationBatch.Accepted], by deadline: ContinuousClock.Instant
   ) async throws -> (ended: [NotificationEntry], sent: Int) {
@@ -191,7 +192,7 @@ extension PushProxy {
       }
     }
     sent.add(done)
-    // No provider was asked, so that nobody else tells the operator that a key is missing.
+    // No provider was asked, so the missing key is not reported anywhere else.
     await orReport { [unconfigured] in
       guard !unconfigured.isEmpty else { return }
       try await recorder.note(unconfigured.map { .init($0, reason: "\(Reason.unconfigured)") })
@@ -199,9 +200,9 @@ extension PushProxy {
     return (ended, accepted.count - fresh.count + done.count)
   }
 
-  /// Gives what is beyond a device's paces its time. Anybody may register a device, and sends it pushes under the
-  /// operator's credential then; where as much waits as a device may have in the outbox, the rest is refused there.
-  /// What has not been tried either counts for no pace.
+  /// Sends with each device's pace: notifications beyond it get a later time. Anyone may register a device
+  /// and push to it under the operator's credential. Notifications beyond what a device may have in the
+  /// outbox are refused there; if they were also delayed, they do not count against the pace.
   private func deliver(
     _ deliveries: [RegisteredPush], within limit: Duration
   ) async throws -> [DeliveryResult] {
@@ -219,7 +220,7 @@ extension PushProxy {
     return results
   }
 
-  /// What concerns the store alone keeps no notification from being answered: a fault of it is told to the operator.
+  /// Logs a database error of work that must not fail the request.
   @discardableResult
   private func orReport<Result: Sendable>(_ work: () async throws -> Result) async -> Result? {
     do {

@@ -6,27 +6,27 @@ internal import Sealing
 internal import Synchronization
 internal import Timing
 
-/// Remembers in a file, beside the keys and not in the database, which store was last served: a database
-/// that was lost must not make servers delete the registrations of their users.
+/// Detects that the database was lost or replaced, by a record in a file beside the keys: servers must not be
+/// told that devices are unknown, and so delete their registrations, because our database was lost.
 package final class StoreLossDetector: Sendable {
   private static let interval = Duration.seconds(60)
-  /// More devices than this are not counted for a request's sake, but once a minute.
+  /// A request counts at most this many devices; all are counted once a minute.
   private static let mostCounted: Int64 = 1000
 
   private struct State {
     var record: StoreRecord?
-    /// Whether the operator has been told that the file cannot be written.
+    /// Whether the operator was warned that the file cannot be written.
     var hasWarned = false
   }
 
   private let file: URL
   private let devices: NextcloudDevices
-  /// Whether anything may be taken as expired now: not while the clock is doubted.
+  /// Whether time-outs may be applied; false while the clock is in doubt.
   let mayExpire: @Sendable () -> Bool
   private let logger: Logger
   private let state: Mutex<State>
 
-  /// - Parameter file: `nextcloud-store.json` in the `Keys` folder; need not be there yet.
+  /// - Parameter file: `nextcloud-store.json` in the `Keys` folder; it may not exist yet.
   package init(
     file: URL, devices: NextcloudDevices, mayExpire: @escaping @Sendable () -> Bool = { true },
     logger: Logger
@@ -38,8 +38,8 @@ package final class StoreLossDetector: Sendable {
     state = Mutex(State(record: (try? Data(contentsOf: file)).flatMap { StoreRecord(bytes: [UInt8]($0)) }))
   }
 
-  /// Looks at the store from time to time until its task is cancelled, and once more then, so that a restart forgets
-  /// nothing.
+  /// Checks the store periodically until the task is cancelled, and once more then, so that the record is up
+  /// to date after a restart.
   package func run() async {
     await every(Self.interval) {
       try await look()
@@ -51,14 +51,14 @@ package final class StoreLossDetector: Sendable {
     _ = try? await look()
   }
 
-  /// A device was registered: the first ones are remembered at once, as whoever loses them would know of none.
+  /// Records the first registered devices at once: until then a loss could not be detected.
   func registered() async {
     guard state.withLock({ $0.record?.devices ?? 0 }) == 0 else { return }
     _ = try? await look()
   }
 
-  /// Whether a device that the store does not know may be one that it has lost. Looks at the store first, at
-  /// no more of it than it takes.
+  /// Whether an unknown device may be one that the store has lost. Checks the store first, counting as few
+  /// devices as possible.
   func isDoubtful() async throws -> Bool {
     if let record = state.withLock({ $0.record }) {
       if isDoubtful(record) { return true }
@@ -75,7 +75,7 @@ package final class StoreLossDetector: Sendable {
     record.isDoubtful(at: devices.now()) || record.lostAt != nil && !mayExpire()
   }
 
-  /// Compares the store with what is remembered of it.
+  /// Compares the store with the record, and updates the record.
   @discardableResult
   func look() async throws -> StoreRecord {
     let found = try await devices.storeState()
@@ -93,14 +93,14 @@ package final class StoreLossDetector: Sendable {
         "the database has lost Nextcloud devices: for an hour servers are not told that devices are unknown",
         metadata: ["devices": "\(after.devices)", "before": "\(before?.devices ?? 0)"])
     }
-    // What is in memory will do until the next start.
+    // Without the file, the record in memory lasts until the next start.
     if !write(after), state.withLock({ !exchange(&$0.hasWarned, with: true) }) {
       logger.warning("\(file.lastPathComponent) cannot be written into the folder of the keys")
     }
     return after
   }
 
-  /// Puts the file there whole, readable for nobody else; false if that cannot be done.
+  /// Replaces the file atomically, readable only by its owner; returns false on failure.
   private func write(_ record: StoreRecord) -> Bool {
     let new = file.appendingPathExtension("new")
     guard
@@ -113,48 +113,50 @@ package final class StoreLossDetector: Sendable {
   }
 }
 
-/// What is remembered of the store that was last served, and whether devices have been lost since then.
+/// The record of the store, and when devices were last lost from it.
 struct StoreRecord: Sendable, Hashable {
-  /// How long a loss makes what is unknown doubtful.
+  /// Seconds after a loss for which unknown devices are in doubt.
   static let doubt: TimeInterval = 3600
 
-  /// No other store has it.
+  /// Random id of the store.
   private(set) var id: [UInt8]
   private(set) var devices: Int64
-  /// How many devices had ever been removed from the store by then.
+  /// How many devices had ever been removed from the store.
   private(set) var removed: Int64
   /// When it was last found emptied or replaced.
   private(set) var lostAt: Date?
 
-  /// The first look at a store of which nothing is remembered: there is nothing that it could have lost.
+  /// The first record of a store: there is nothing yet that it could have lost.
   init(_ state: NextcloudDevices.StoreState) {
     id = state.id
     devices = state.devices
     removed = state.removed
   }
 
-  /// Looks again. A store with another id has replaced the one before; one with less than half of the
-  /// devices that were not removed has been emptied, and perhaps some phones have come back since. Where there
-  /// were no devices, none are lost.
+  /// Compares the record with a new state. Another id means that the store was replaced. Fewer than half of
+  /// the devices that were not removed means that it was emptied, and that some phones may have registered
+  /// again since. If there were no devices, none are lost.
   mutating func look(_ state: NextcloudDevices.StoreState, at now: Date) {
     if devices > 0, state.id != id || state.devices < leastExpected(removed: state.removed) { lostAt = now }
-    // By a clock that was wrong; the hour begins now.
+    // Set by a wrong clock; the hour begins now.
     if let time = lostAt, time > now { lostAt = now }
     id = state.id
     devices = state.devices
     removed = state.removed
   }
 
-  /// With fewer devices than that the store has been emptied, of which so many have been removed ever.
+  /// With fewer devices than this the store has been emptied.
+  ///
+  /// - Parameter removed: how many devices have ever been removed from it.
   func leastExpected(removed: Int64) -> Int64 {
-    // A store that was put back to an earlier day has removed fewer.
+    // A store restored from a backup has a lower number of removals.
     (max(0, devices - max(0, removed - self.removed)) + 1) / 2
   }
 
-  /// Whether a device that the store does not know may be one that it has lost.
+  /// Whether an unknown device may be one that the store has lost.
   func isDoubtful(at now: Date) -> Bool { lostAt.map { now.timeIntervalSince($0) < Self.doubt } ?? false }
 
-  /// Reads what ``bytes`` has written; nil for anything else.
+  /// Reads what ``bytes`` has written; nil if it is malformed.
   init?(bytes: [UInt8]) {
     guard let json = try? JSON.parse(bytes), let id = json["store"]?.string.flatMap(Base64.decodeStrictly),
       let devices = json["devices"]?.integer, devices >= 0, let removed = json["removed"]?.integer,
@@ -164,7 +166,7 @@ struct StoreRecord: Sendable, Hashable {
     lostAt = json["lost_at"]?.integer.map { Date(timeIntervalSince1970: TimeInterval($0)) }
   }
 
-  /// As it is kept: JSON, its time in seconds since 1970.
+  /// The file's contents: JSON, its time in seconds since 1970.
   var bytes: [UInt8] {
     JSON.object([
       "store": .string(Base64.encode(id)), "devices": .integer(devices), "removed": .integer(removed),

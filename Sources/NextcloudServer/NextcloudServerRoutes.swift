@@ -6,14 +6,14 @@ package import NextcloudProxy
 internal import Providers
 package import Registrations
 
-/// The server endpoints that Nextcloud's apps register with for push notifications.
+/// The server-side endpoints at which Nextcloud's apps register for push notifications.
 package struct NextcloudServerRoutes: Sendable {
-  /// The version of Nextcloud whose behaviour this is.
+  /// The version of Nextcloud whose behaviour is implemented.
   static let version = "35.0.0"
 
-  /// What people know the service by.
+  /// Name of the service, for people.
   let name: String
-  /// The instance's address, which cloud ids are made of.
+  /// The instance's URL, as part of cloud ids.
   let url: String
   let address: @Sendable () -> String
   let maximumBodyBytes: Int
@@ -23,17 +23,17 @@ package struct NextcloudServerRoutes: Sendable {
   let sender: NextcloudSender
   let perUser: RateLimiter<Int64>
   let perAddress: RateLimiter<ClientAddress>
-  /// Of apps that ask whether they were let in, as each does every second.
+  /// Limits apps that poll their login flow, which they do every second.
   let polls: RateLimiter<ClientAddress>
   let signIns: SignInGuard
 
   /// - Parameters:
   ///   - url: `nextcloud.url`
-  ///   - address: where apps and browsers find the instance, without a slash at its end. Asked for at each call, as it
-  ///     may be known only when this service listens.
+  ///   - address: where apps and browsers reach the instance, without a final slash. Evaluated at each call,
+  ///     because it may be known only when this service listens.
   ///   - limitPerUser: `server.rate_limit.per_user`
-  ///   - limitPerAddress: `http.rate_limit.per_address`: calls of who is not signed in.
-  ///   - apps: which of the operator's own an app is.
+  ///   - limitPerAddress: `http.rate_limit.per_address`, for calls without a login.
+  ///   - apps: recognizes the operator's own apps.
   package init(
     name: String, url: String, address: @escaping @Sendable () -> String, limitPerUser: RateLimit?,
     limitPerAddress: RateLimit?, maximumBodyBytes: Int, accounts: AccountStore,
@@ -83,8 +83,8 @@ package struct NextcloudServerRoutes: Sendable {
   }
 }
 
-/// The rules for the proxy that a phone names: an `https` URL of a public host
-/// (`Documentation/Protocols/Nextcloud.md` 5.4).
+/// Checks the proxy URL that a phone names: `https` and a public host (`Documentation/Protocols/Nextcloud.md`
+/// 5.4).
 enum ProxyAddress {
   static let maximumBytes = 256
 
@@ -94,9 +94,10 @@ enum ProxyAddress {
 
   /// Whether a phone may name this proxy.
   ///
-  /// - Parameter allowsLocal: whether any `http` and `https` URL will do.
+  /// - Parameter allowsLocal: whether any `http` or `https` URL is allowed.
   static func isValid(_ text: String, allowsLocal: Bool) -> Bool {
-    // Case counts, as in Nextcloud; what is not ASCII, spaces and control characters have no place in a URL.
+    // Case matters, as in Nextcloud. Spaces, control characters and non-ASCII characters are not allowed in a
+    // URL.
     guard text.utf8.count <= maximumBytes, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }),
       let url = URL(string: text, encodingInvalidCharacters: false),
       let host = url.host(percentEncoded: true).map(unbracketed), isHost(host),
@@ -110,7 +111,7 @@ enum ProxyAddress {
     host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
   }
 
-  /// An address, or labels of letters, digits and hyphens.
+  /// Whether it is an IP address, or labels of letters, digits and hyphens.
   private static func isHost(_ host: String) -> Bool {
     if IPAddress(host) != nil { return true }
     let labels = host.split(separator: ".", omittingEmptySubsequences: false)
@@ -126,7 +127,7 @@ enum ProxyAddress {
     if let address = IPAddress(host) { return address.isPublic }
     let labels = host.lowercased().split(separator: ".")
     guard labels.count > 1, let last = labels.last else { return false }
-    // A name that ends in a number is an address in some other spelling.
+    // A name with a numeric last label is an IP address in another spelling.
     return !localDomains.contains(last) && !last.utf8.allSatisfy(\.isASCIIDigit)
       && !last.hasPrefix("0x")
   }

@@ -6,23 +6,24 @@ import SQL
 import Synchronization
 import Timing
 
-/// What providers said of tokens while they called too many dead to be believed: kept in the database, for all nodes
-/// together, and counted here now and then.
+/// Deletions held back: tokens that a provider called dead while it called too many dead to be believed. The
+/// database holds them for all nodes; this class caches their counts.
 final class HeldDeletions: Sendable {
-  /// What a provider said of a registration, and over which route.
+  /// A provider's statement that a registration's token is dead, and the route it came over.
   typealias Deletion = (failure: RegistrationStore.Failure, reason: Reason, route: Route)
 
   private struct State {
     var doubts: [Doubt.Subject: Doubt] = [:]
-    /// Whether the database has been asked.
+    /// False until the first count has been read from the database.
     var isCounted = false
-    /// How often something was held here.
+    /// Number of calls of ``hold(_:now:)`` on this node, so that a count can tell that it is outdated.
     var holds = 0
   }
 
-  /// How often the database is asked what other nodes hold, has been released, or the operator has believed.
+  /// How often the counts are read again: other nodes hold and release deletions too, and the operator may
+  /// end them.
   private static let interval = Duration.seconds(5)
-  /// More are not kept, of each kind: what is said of the rest counts for nothing.
+  /// Most deletions held back of each kind of registration; any further ones are ignored.
   private static let limit = 1_000_000
 
   private let registrations: RegistrationStore
@@ -36,18 +37,18 @@ final class HeldDeletions: Sendable {
     self.logger = logger
   }
 
-  /// What is held back, by route and kind, as of the last count; what has come since is added.
+  /// What is held back, by route and kind: the last count plus what this node has held since.
   var doubts: [Doubt] { state.withLock { Array($0.doubts.values) } }
 
-  /// Whether anything might be held back: nearly always there is nothing, and nothing to be asked.
+  /// Whether anything might be held back. Nearly always nothing is, which saves a query per delivery.
   var mayHold: Bool { state.withLock { !$0.isCounted || !$0.doubts.isEmpty } }
 
-  /// Counts again and again until the task is cancelled.
+  /// Recounts periodically until the task is cancelled.
   func run() async {
     await every(Self.interval) {
       let start = ContinuousClock.now
       try await recount()
-      // However many there are, counting them takes little of the time.
+      // Counting takes at most a fiftieth of the time, however many are held.
       try? await Task.sleep(for: (ContinuousClock.now - start) * 50)
     } onError: { error in
       logger.warning(
@@ -67,15 +68,15 @@ final class HeldDeletions: Sendable {
           since: held.since, held: held.count))
     }
     update { state in
-      // The count may have missed what was held meanwhile: the next one does not.
+      // The count may have missed a deletion held meanwhile; the next count includes it.
       guard state.holds == holds else { return }
       (state.doubts, state.isCounted) = (counted, true)
     }
   }
 
-  /// Keeps deletions that are not believed.
+  /// Holds deletions back.
   ///
-  /// - Returns: the registrations that have ended by that, because the provider has said so for long enough.
+  /// - Returns: the registrations that this ended, because the provider has called them dead for long enough.
   func hold(_ deletions: [Deletion], now: Date) async throws -> Set<RegistrationReference> {
     let queues = Set(deletions.map { OutboxQueue(route: $0.route) })
     let ids = try await outbox.database.write { try $0.queueRows(of: queues) }
@@ -95,8 +96,8 @@ final class HeldDeletions: Sendable {
     return ended
   }
 
-  /// Changes the state, and logs what the operator can do where deletions begin or cease to be held back. All push
-  /// services count as one, because strangers choose them.
+  /// Applies a change and logs when deletions begin or cease to be held back, with what the operator can do.
+  /// All push services count as one route, because strangers choose them.
   private func update(_ change: (inout State) -> Void) {
     let (before, after) = state.withLock { state in
       let before = state.doubts
@@ -129,7 +130,7 @@ final class HeldDeletions: Sendable {
 }
 
 extension [Doubt.Subject: Doubt] {
-  /// The reason is that of the greater number.
+  /// Adds the counts and keeps the reason of the larger one.
   fileprivate mutating func add(_ doubt: Doubt) {
     guard let other = self[doubt.subject] else { return self[doubt.subject] = doubt }
     self[doubt.subject] = Doubt(
@@ -138,19 +139,19 @@ extension [Doubt.Subject: Doubt] {
   }
 }
 
-/// Registrations of one kind on a route whose tokens the provider calls dead without being believed: the route may be
-/// wrong for them, or the provider.
+/// Registrations of one kind on one route whose tokens the provider calls dead without being believed: either
+/// the route does not fit them or the provider is wrong.
 package struct Doubt: Sendable, Hashable {
   package struct Subject: Sendable, Hashable {
     let route: Route
     let kind: RegistrationReference.Kind
 
-    /// The same, with all push services as one route.
+    /// The subject with all push services merged into one route.
     var counted: Self { Self(route: route.counted, kind: kind) }
   }
 
   let subject: Subject
-  /// What the provider says of their tokens.
+  /// The reason that the provider gives.
   package let reason: Reason
   package let since: Date
   /// How many deletions are held back.

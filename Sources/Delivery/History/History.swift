@@ -5,42 +5,43 @@ package import SQL
 import Synchronization
 import Timing
 
-/// What has become of notifications, counted by the hour, and when each registration last got one.
+/// Statistics: results of notifications counted by the hour, and the time of each registration's last
+/// success.
 ///
-/// All of it is noted in memory and written down together, successes within seconds and counts about once a minute: a
-/// notification costs neither a write nor a wait. These are statistics: a process that is killed takes the last minute
-/// of them along.
+/// Both are collected in memory and written in batches, successes within seconds and counts about once a
+/// minute, so that a notification costs neither a write nor a wait. A killed process loses its last minute of
+/// statistics.
 package final class History: Sendable {
-  /// What is counted. There are as many as there are routes, reasons, keys and active chat servers. All push services
-  /// are one route (``Route/counted``).
+  /// What is counted. The number of distinct events is bounded by the routes, reasons, keys and active chat
+  /// servers. All push services are one route (``Route/counted``).
   enum Event: Hashable {
     case accepted(Route, bucket: Int)
     case refused(Route, Reason)
     case postponed(Route, Reason)
     case givenUp(Route)
-    /// No credential serves it.
+    /// No credential serves the topic or project.
     case unconfigured(Route.Provider)
     case sent(server: Int64)
     case failed(server: Int64)
     case registered(key: String)
   }
 
-  /// How much is held in memory at most: what is beyond that is not counted.
+  /// Limits of what is held in memory; anything beyond is not counted.
   struct Limits {
     /// Counts that could not be written yet.
     var counts = 100_000
-    /// Registrations whose success is to be written the next time.
+    /// Registrations whose success is to be written next.
     var successes = 100_000
-    /// Registrations whose success of today is known to be written.
+    /// Registrations whose success of today is known to be in the database.
     var known = 250_000
   }
 
   private struct State {
     var counts: [Event: Int64] = [:]
-    /// Counts of hours in which they could not be written.
+    /// Counts whose hour ended before they could be written.
     var unwritten: [HourlyCounts.Key: Int64] = [:]
     var successes: [Success] = []
-    /// Those of `day` that need not be written again.
+    /// Registrations whose success of `day` is already written.
     var known: Set<RegistrationReference> = []
     var day: Int64 = 0
   }
@@ -50,7 +51,7 @@ package final class History: Sendable {
     let at: Int64
   }
 
-  /// For so long an operator who looks at a device does not see that it was reached.
+  /// Pause between writes of successes: how late an operator sees that a device was reached.
   private static let pause = Duration.seconds(2)
 
   private let database: any Database
@@ -68,9 +69,9 @@ package final class History: Sendable {
 
   // MARK: Noting
 
-  /// A try has ended.
+  /// Counts the outcome of a try.
   ///
-  /// - Parameter began: when its notification came.
+  /// - Parameter began: when the notification came in.
   func tried(_ outcome: Outcome, of registration: RegistrationReference, on route: Route, since began: Date) {
     let route = route.counted
     switch outcome {
@@ -94,12 +95,12 @@ package final class History: Sendable {
       guard state.successes.count < limits.successes, state.known.insert(success.registration).inserted
       else { return }
       state.successes.append(success)
-      // Those that are forgotten here are looked at again by the database, which writes none twice.
+      // After this, the database checks them again and writes none twice.
       if state.known.count >= limits.known { state.known.removeAll(keepingCapacity: true) }
     }
   }
 
-  /// A failure of this registration is written down: its next success is worth a write.
+  /// Notes that this registration has a failure recorded, so that its next success is written.
   func failed(_ registration: RegistrationReference) {
     state.withLock { _ = $0.known.remove(registration) }
   }
@@ -108,7 +109,7 @@ package final class History: Sendable {
     state.withLock { $0.counts[event, default: 0] += Int64(count) }
   }
 
-  /// A chat server has handed in notifications, some of which were refused at once.
+  /// Counts notifications that a chat server has sent, and those refused at once.
   package func took(_ notifications: [DeliveryResult], of server: Int64) {
     guard !notifications.isEmpty else { return }
     let failures = notifications.count { result in
@@ -121,12 +122,12 @@ package final class History: Sendable {
     if failures > 0 { count(.failed(server: server), failures) }
   }
 
-  /// A phone has registered with this bouncer key, one of ours.
+  /// Counts a phone's registration with this bouncer key, which must be one of ours.
   package func registered(key: String) { count(.registered(key: key)) }
 
   // MARK: Writing
 
-  /// Writes down what has been noted. What could not be written is kept for the next time.
+  /// Writes what has been collected. What could not be written is kept for the next time.
   package func flush() async throws {
     try await flushCounts()
     try await flushSuccesses()
@@ -143,7 +144,7 @@ package final class History: Sendable {
       defer { (state.counts, state.unwritten) = ([:], [:]) }
       return state.unwritten
     }
-    // In one order on all nodes: none waits for a row of another that waits for one of its own.
+    // All nodes write in the same order, so that no two deadlock on each other's rows.
     try await write(counts.sorted { $0.key < $1.key }, as: { $0.key.addition(of: $0.value) }) { state, rest in
       for (key, count) in rest { state.unwritten[key, default: 0] += count }
     }
@@ -160,7 +161,7 @@ package final class History: Sendable {
     }
   }
 
-  /// Writes in short transactions, for which nobody waits long.
+  /// Writes in short transactions, so that no other writer waits long.
   ///
   /// - Parameter keep: puts back what could not be written.
   private func write<Item>(
@@ -181,7 +182,7 @@ package final class History: Sendable {
     }
   }
 
-  /// Writes nothing where there is a success of the same day that no failure came after.
+  /// The statement writes nothing if the row has a success of the same day and no failure since.
   private static func statement(for success: Success) -> Statement {
     Statement(
       """
@@ -193,8 +194,8 @@ package final class History: Sendable {
       .integer(success.at), .integer(success.at - success.at % 86_400_000))
   }
 
-  /// Flushes every `interval`, and successes sooner, until the task is cancelled, and once more then. A failure is only
-  /// reported: all is noted on.
+  /// Flushes every `interval`, successes more often, until the task is cancelled, and once more then.
+  /// Failures are reported and do not stop the collecting.
   package func run(
     every interval: Duration = .seconds(60), onFailure: @Sendable (any Error) -> Void = { _ in }
   ) async {
@@ -207,7 +208,7 @@ package final class History: Sendable {
         next = .now + interval
         await flushOrReport()
       } else {
-        // What cannot be written now is reported with the rest.
+        // A failure to write successes is reported by the next full flush.
         try? await flushSuccesses()
       }
     }

@@ -2,9 +2,9 @@ package import Foundation
 import Providers
 package import SQL
 
-/// The history as it was written down (`hourly_counts`), for people to read.
+/// The written history (`hourly_counts`), as reports for people.
 package struct HourlyCounts: Sendable {
-  /// A row.
+  /// Primary key of a row.
   struct Key: Hashable, Comparable {
     let event: String
     let hour: Int64
@@ -17,9 +17,9 @@ package struct HourlyCounts: Sendable {
     }
   }
 
-  /// Hours that are kept.
+  /// Hours for which counts are kept.
   private static let keptHours: Int64 = 90 * 24
-  /// Hours that are kept of chat servers, of which there may be thousands.
+  /// Hours for which counts of chat servers are kept; there may be thousands of servers.
   private static let keptServerHours: Int64 = 14 * 24
 
   private let database: any Database
@@ -29,27 +29,27 @@ package struct HourlyCounts: Sendable {
     (self.database, self.now) = (database, now)
   }
 
-  /// Hours since 1970.
+  /// Hours since 1970 UTC.
   static func hour(of date: Date) -> Int64 { Int64((date.timeIntervalSince1970 / 3600).rounded(.down)) }
 
   private static func start(of hour: Int64) -> Date { Date(timeIntervalSince1970: Double(hour) * 3600) }
 
-  /// The first of the last hours, this one included.
+  /// The first of the last `hours` hours, the present one included.
   private func first(of hours: Int) -> Int64 { Self.hour(of: now()) - Int64(hours) + 1 }
 
-  /// What became of notifications in an hour, or in several.
+  /// Results of notifications in an hour, or in several.
   package struct Hour: Sendable, Hashable {
-    /// When it began; hours are UTC's.
+    /// When the hour began (UTC).
     package let start: Date
-    /// A provider took them.
+    /// Accepted by a provider.
     package var accepted: Int64 = 0
-    /// A provider refused them for good.
+    /// Refused by a provider for good.
     package var refused: Int64 = 0
-    /// Tries in vain, after which another was put off.
+    /// Failed tries after which another was scheduled.
     package var postponed: Int64 = 0
-    /// They had waited in the outbox for too long.
+    /// Given up after waiting in the outbox for too long.
     package var givenUp: Int64 = 0
-    /// How long the accepted took.
+    /// Latency of the accepted ones.
     package var latency = Latency()
 
     fileprivate mutating func add(_ key: Key, _ count: Int64) {
@@ -64,35 +64,35 @@ package struct HourlyCounts: Sendable {
     }
   }
 
-  /// What one route does.
+  /// Counts of one route.
   package struct RouteCounts: Sendable, Hashable {
-    /// The route, as in logs; `webpush` is all of Web Push.
+    /// The route as in logs; `webpush` stands for all of Web Push.
     package let route: String
     package var total: Hour
-    /// What it has accepted in the present hour and the one before.
+    /// Accepted in the present hour and the one before.
     package var latestAccepted: Int64 = 0
-    /// The reasons of refusals, most frequent first.
+    /// Reasons of refusals, most frequent first.
     package let refused: [Count]
-    /// The reasons of tries in vain, most frequent first.
+    /// Reasons of failed tries, most frequent first.
     package let postponed: [Count]
   }
 
   package struct Count: Sendable, Hashable {
-    /// The provider's name for it, or ours.
+    /// The provider's name of the reason, or ours.
     package let reason: String
     package let count: Int64
   }
 
-  /// All notifications of the last hours, this one included.
+  /// Notifications of the last hours, the present one included.
   package struct Report: Sendable, Hashable {
-    /// Each hour, in order; those without notifications too.
+    /// Every hour in order, including those without notifications.
     package let hours: [Hour]
     package let total: Hour
-    /// By route, in the order of their names.
+    /// Sorted by the routes' names.
     package let routes: [RouteCounts]
   }
 
-  /// The notifications of the last hours, this one included.
+  /// Reports the last hours, the present one included.
   package func report(hours: Int) async throws -> Report {
     let first = first(of: hours)
     let statement = Statement(
@@ -112,7 +112,7 @@ package struct HourlyCounts: Sendable {
     for (key, count) in rows {
       total.add(key, count)
       let index = Int(key.hour - first)
-      // Another node's clock may be ahead.
+      // Skips hours in the future, which another node's clock may produce.
       if all.indices.contains(index) { all[index].add(key, count) }
     }
     let routes = Dictionary(grouping: rows, by: \.key.subject).sorted { $0.key < $1.key }.map { route, rows in
@@ -133,13 +133,13 @@ package struct HourlyCounts: Sendable {
     return Report(hours: all, total: total, routes: routes)
   }
 
-  /// What a chat server has handed in during an hour, or several.
+  /// Notifications that a chat server has sent in an hour, or in several.
   package struct ServerHour: Sendable, Hashable {
-    /// When it began.
+    /// When the hour began (UTC).
     package let start: Date
-    /// Notifications, one for each device.
+    /// Number of notifications, one for each device.
     package var sent: Int64 = 0
-    /// Those of them that were refused at once.
+    /// Number of those that were refused at once.
     package var failed: Int64 = 0
 
     fileprivate mutating func add(_ event: String, _ count: Int64) {
@@ -147,7 +147,7 @@ package struct HourlyCounts: Sendable {
     }
   }
 
-  /// What a chat server has handed in during the last hours, hour by hour.
+  /// What a chat server has sent in the last hours, hour by hour.
   package func report(ofServer server: Int64, hours: Int) async throws -> [ServerHour] {
     let first = first(of: hours)
     let statement = Statement(
@@ -162,7 +162,7 @@ package struct HourlyCounts: Sendable {
     return all
   }
 
-  /// What each chat server has handed in during the last hours, by its row.
+  /// What each chat server has sent in the last hours, by the id of its row.
   package func servers(hours: Int) async throws -> [Int64: ServerHour] {
     let start = Self.start(of: first(of: hours))
     return try await totals(of: ["sent", "failed"], hours: hours).reduce(into: [:]) { servers, total in
@@ -171,7 +171,7 @@ package struct HourlyCounts: Sendable {
     }
   }
 
-  /// How often phones have registered with each bouncer key in the last hours.
+  /// Number of registrations with each bouncer key in the last hours.
   package func registrationsByKey(hours: Int) async throws -> [String: Int64] {
     try await totals(of: ["registered"], hours: hours).reduce(into: [:]) { $0[$1.subject] = $1.count }
   }
@@ -187,7 +187,7 @@ package struct HourlyCounts: Sendable {
     return try await database.query(statement).map { (try $0.text(0), try $0.text(1), try $0.int64(2)) }
   }
 
-  /// Removes what is older than 90 days, and 14 days of chat servers: a bounded number of rows.
+  /// Removes a bounded number of counts that are older than 90 days, or 14 days for chat servers.
   package func removeOld(limit: Int) async throws -> Int {
     let hour = Self.hour(of: now())
     let statement = Statement(
@@ -218,7 +218,7 @@ extension HourlyCounts.Key {
     self.init(event: name, hour: hour, subject: subject, detail: detail)
   }
 
-  /// Two nodes count the same things: each adds what it has.
+  /// The statement adds to the stored count, because other nodes count the same events.
   func addition(of count: Int64) -> Statement {
     Statement(
       """

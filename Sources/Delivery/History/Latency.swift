@@ -1,18 +1,18 @@
 package import Foundation
 package import Providers
 
-/// How long notifications took, from the call that brought them to the provider that took them, in buckets that grow by
-/// the square root of two: a percentile is right to a fifth or so.
+/// Histogram of latencies, from the call that brought a notification to its acceptance by the provider.
+/// Buckets grow by the square root of two, so a percentile is accurate to about a fifth.
 package struct Latency: Sendable, Hashable {
   /// The last bucket: more than a day.
   private static let last = 54
 
-  /// By bucket.
+  /// Number of notifications by bucket.
   private var counts: [Int: Int64] = [:]
 
   package init() {}
 
-  /// The bucket of so many seconds.
+  /// The bucket of a latency in seconds.
   static func bucket(of seconds: TimeInterval) -> Int {
     guard seconds > 0.001 else { return 0 }
     return Int(min(2 * log2(seconds * 1000), Double(last)))
@@ -28,7 +28,7 @@ package struct Latency: Sendable, Hashable {
 
   package var count: Int64 { counts.values.reduce(0, +) }
 
-  /// The time that this share of the notifications did not take longer than, in seconds; nil without any.
+  /// The latency in seconds that this share of the notifications did not exceed; nil if there are none.
   package func percentile(_ share: Double) -> TimeInterval? {
     let total = count
     guard total > 0 else { return nil }
@@ -46,9 +46,9 @@ package struct Latency: Sendable, Hashable {
 }
 
 extension Route {
-  /// All of Web Push.
+  /// Stands for all of Web Push.
   package static let webPush = Route(provider: .webPush, credential: "", target: "")
 
-  /// The route that it is counted as: push services come from strangers, so that all of Web Push is one.
+  /// The route under which it is counted. Strangers choose push services, so all of Web Push is one route.
   package var counted: Route { provider == .webPush ? .webPush : self }
 }

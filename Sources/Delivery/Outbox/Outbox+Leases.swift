@@ -6,14 +6,14 @@ import Sealing
 import Synchronization
 
 extension Outbox {
-  /// The right to say what becomes of an entry.
+  /// The right to settle an entry.
   struct Lease: Sendable {
     let row: LeasedQueue.Lease
-    /// Where it counts; nil if this program does not know the kind of its registration.
+    /// The share it counts against; nil if this program does not know the kind of its registration.
     let share: OutboxDepth.Share?
 
     var id: Int64 { row.id }
-    /// This try included.
+    /// Number of tries, the present one included.
     var attempts: Int { row.attempts }
   }
 
@@ -24,29 +24,29 @@ extension Outbox {
     let expiresAt: Date
   }
 
-  /// When an entry is tried again.
+  /// When to try an entry again.
   struct Retry: Sendable {
     let at: Date
-    /// Whatever else is due for this registration is put off as well.
+    /// If set, everything else due for this registration is postponed as well.
     var registration: Int64?
   }
 
-  /// Seconds until an entry that does not open is looked at again.
+  /// Seconds until another look at an entry that does not open.
   private static let unreadablePause: TimeInterval = 60
 
-  /// Whether an entry's time is over.
+  /// Whether the entry has expired.
   func isOver(_ entry: Entry) -> Bool { isOver(entry.expiresAt) }
 
   private func isOver(_ end: Date) -> Bool { end <= now() && mayExpire() }
 
-  /// Makes due what is due further ahead than anything is ever put off: a clock that was wrong has done that.
+  /// Makes entries due whose due time is further ahead than any postponement: a wrong clock has set it.
   ///
-  /// - Parameter isTimeSetBack: as ``LeasedQueue`` has it.
+  /// - Parameter isTimeSetBack: see ``LeasedQueue/bringForward(isTimeSetBack:)``.
   package func bringForward(isTimeSetBack: Bool = false) async throws {
     try await queue.bringForward(isTimeSetBack: isTimeSetBack)
   }
 
-  /// The queues that have something due, in no order. Looks at one entry of each.
+  /// The queues with due entries, in no order. Reads one entry of each.
   func dueQueues() async throws -> [OutboxQueue] {
     guard depth.total > 0 else { return [] }
     let statement = Statement(
@@ -57,12 +57,13 @@ extension Outbox {
     return try await database.query(statement).compactMap { try OutboxQueue($0, from: 0) }.shuffled()
   }
 
-  /// Takes due entries of a queue, of one registration after the other the longest due. Those that do not open stay, for
-  /// a node that can open them, until they have expired.
+  /// Leases due entries of a queue: one registration after the other, and for each the one due longest.
+  /// Entries that do not open are left, for a node that can open them, until they expire.
   func lease(_ queue: OutboxQueue, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
     try await settle()
     let now = now()
-    // An entry that was kept while the clock was wrong lives no longer than it would have by the right one.
+    // An entry that was stored while the clock was wrong expires no later than it would have by the right
+    // clock.
     let latestEnd = mayExpire() ? now + maxAge : .distantFuture
     let (route, owner) = (queue.route, queue.owner)
     let taken = try await self.queue.take(
@@ -87,11 +88,11 @@ extension Outbox {
     return entries
   }
 
-  /// Puts leased entries off, and removes those without a retry. Nothing changes for one that another node has taken
-  /// over meanwhile.
+  /// Postpones leased entries, and removes those without a retry. Entries that another node has taken over
+  /// meanwhile are not changed.
   ///
-  /// What cannot be written now is written before anything else is leased: the answer was heard, and a database
-  /// that is away for a while is no reason to send again.
+  /// What cannot be written now is written before anything else is leased: the provider has answered, so the
+  /// entry must not be sent again because the database was away for a while.
   func settle(_ entries: [(lease: Lease, retry: Retry?)] = []) async throws {
     let waiting = unsettled.withLock { unsettled in
       unsettled += entries
@@ -121,9 +122,9 @@ extension Outbox {
     }
   }
 
-  /// Drops what waits for registrations and has become worthless. One that is at its provider may still arrive.
+  /// Removes outdated entries of registrations. One that is already at its provider may still arrive.
   ///
-  /// - Parameter collapseIDs: of what goes; nil: everything.
+  /// - Parameter collapseIDs: which entries to remove; nil: all.
   package func withdraw(_ collapseIDs: [String]?, from registrations: [RegistrationReference]) async throws {
     let (column, values): (String, [Value]) =
       if let collapseIDs {

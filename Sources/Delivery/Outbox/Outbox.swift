@@ -5,20 +5,22 @@ package import SQL
 package import Sealing
 import Synchronization
 
-/// What was promised and no provider has taken yet, durable and sealed (`Documentation/Decisions` 0001, 0002).
+/// Promised notifications that no provider has accepted yet, durable and sealed (`Documentation/Decisions`
+/// 0001, 0002).
 ///
-/// An entry is sent under a lease: taking it moves its due time behind the end of the lease, so that
-/// whoever finds it due again may take it over. The lease outlives the longest wait for an answer. The entry is
+/// An entry is sent under a lease. Leasing it moves its due time to the end of the lease, so that another
+/// sender takes it over only after that. The lease outlasts the longest wait for an answer. The entry is
 /// removed after the answer; a crash in between sends it a second time, with the same `apns-id`.
 package final class Outbox: Sendable {
-  /// How many entries are kept. Each kind of registrations has its own share: what comes of one takes no room from
-  /// another. In each, an owner has at most three times as much as is free (``FairShare``).
+  /// Limits on the number of entries. Each kind of registration has limits of its own, so that one kind takes
+  /// no room from another. Within each limit an owner has at most three times as much as is free
+  /// (``FairShare``).
   package struct Limits: Sendable {
     /// For one route of APNs or FCM, of each kind.
     var perRoute = 1_500_000
     /// For all routes of APNs and FCM, of each kind.
     var perKind = 2_000_000
-    /// For one push service, of each kind. There may be thousands of them, named by strangers.
+    /// For one push service, of each kind. There may be thousands of push services, named by strangers.
     var perHost = 10_000
     /// For all push services, of each kind.
     var perKindOfHosts = 300_000
@@ -27,10 +29,10 @@ package final class Outbox: Sendable {
     package init() {}
   }
 
-  /// The outbox takes no more: what cannot be kept must not be promised.
+  /// Thrown when the outbox is full: the caller must not promise what it cannot store.
   package struct Full: Error, Hashable {}
 
-  /// A delivery to be kept.
+  /// A delivery to be stored.
   typealias Addition = (delivery: RegisteredPush, route: Route, dueAt: Date)
 
   let database: any Database
@@ -44,13 +46,13 @@ package final class Outbox: Sendable {
   private let backlog = Mutex<Date?>(nil)
   let unsettled = Mutex<[(lease: Lease, retry: Retry?)]>([])
 
-  /// How long a provider may ask us to wait, and a try may take then, in seconds; rounded up.
+  /// Upper bound of the wait that a provider may ask for plus the try after it, in seconds.
   package static let longestPause: TimeInterval = 2 * 3600
 
   /// - Parameters:
-  ///   - maxAge: how long an entry is kept at most, in seconds.
-  ///   - longestPause: no entry is due further ahead than this, in seconds.
-  ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
+  ///   - maxAge: longest time that an entry is kept, in seconds.
+  ///   - longestPause: furthest due time ahead of now, in seconds.
+  ///   - mayExpire: whether entries may be treated as expired; false while the clock is in doubt.
   package init(
     database: any Database, storageKey: StorageKey, maxAge: TimeInterval, limits: Limits = Limits(),
     longestPause: TimeInterval = longestPause, now: @escaping @Sendable () -> Date,
@@ -74,17 +76,17 @@ package final class Outbox: Sendable {
     self.mayExpire = mayExpire
   }
 
-  /// As many as may wait for one device; more are refused.
+  /// Most entries that may wait for one device; further notifications are refused.
   package var mostPerDevice: Int { limits.perRegistration }
 
-  /// When a notification was last refused because as many waited for its device.
+  /// When a notification was last refused because its device had too many waiting.
   package var backloggedAt: Date? { backlog.withLock { $0 } }
 
-  /// Keeps deliveries, all or none; they are durable when this returns. Left out are those whose registration, push
-  /// service, or address that registered with the push proxy has as many entries as it may. One that is at its provider
-  /// is due when its lease ends.
+  /// Stores deliveries, all or none; they are durable when this returns. Deliveries are left out if their
+  /// registration, push service, or the address that registered with the push proxy has its maximum of
+  /// entries. A delivery that is at its provider is due when its lease ends.
   ///
-  /// - Returns: for each, what settles it if it is under lease; nil for one that is not kept.
+  /// - Returns: the lease of each stored delivery; nil for one that was left out.
   /// - Throws: ``Full``, or the database's own error.
   @discardableResult
   func keep(_ additions: [Addition]) async throws -> [Lease?] {
@@ -99,7 +101,8 @@ package final class Outbox: Sendable {
     defer { depth.arrived(reserved) }
     do {
       let kept = try await insert(taken.map { (try row(of: additions[$0], now), shares[$0].queue) })
-      // More than one attempt: the place of an older entry with the same collapse id was taken.
+      // More than one attempt means that it replaced an older entry with the same collapse id, which was
+      // counted already.
       depth.release(zip(reserved, kept).filter { ($1?.attempts ?? 2) > 1 }.map(\.0))
       var leases = [Lease?](repeating: nil, count: additions.count)
       for (index, kept) in zip(taken, kept) {
@@ -108,7 +111,7 @@ package final class Outbox: Sendable {
             row: .init(id: $0.id, attempts: $0.attempts, end: additions[index].dueAt), share: shares[index])
         }
       }
-      // A push service is of those who chose it: one that is gone is nobody else's matter.
+      // A push service that is gone concerns only its users, so its backlog is not reported.
       if zip(additions, leases).contains(where: { $1 == nil && $0.route.provider != .webPush }) {
         backlog.withLock { $0 = now }
       }
@@ -119,7 +122,7 @@ package final class Outbox: Sendable {
     }
   }
 
-  /// A row of the table, but for its route.
+  /// A row of the table, without its route.
   private struct NewRow: Sendable {
     let registration: Int64
     let values: [Value]
@@ -151,7 +154,7 @@ package final class Outbox: Sendable {
     RETURNING id, attempts
     """
 
-  /// Inserts all, then removes the last ones of registrations that have too many; nil for those.
+  /// Inserts all rows, then removes the last ones of registrations that have too many; returns nil for those.
   private func insert(_ rows: [(row: NewRow, queue: OutboxQueue)]) async throws -> [(
     id: Int64, attempts: Int
   )?] {
@@ -171,7 +174,7 @@ package final class Outbox: Sendable {
       var tooMany: [Int64: Int] = [:]
       for row in counts { tooMany[try row.int64(0)] = Int(try row.int64(1)) - limits.perRegistration }
       guard tooMany.values.contains(where: { $0 > 0 }) else { return kept }
-      // An entry that took the place of another one added none.
+      // An entry that replaced another one did not raise the count.
       let replaced = Set(kept.compactMap { $0 }.filter { $0.attempts > 1 }.map(\.id))
       for index in rows.indices.reversed() {
         guard let entry = kept[index], !replaced.contains(entry.id),
@@ -185,9 +188,9 @@ package final class Outbox: Sendable {
     }
   }
 
-  /// Removes rows of `outbox_routes` that nothing refers to any more, a bounded number.
+  /// Removes a bounded number of unused rows of `outbox_routes`.
   ///
-  /// - Returns: how many.
+  /// - Returns: how many were removed.
   package func removeUnusedRoutes(limit: Int) async throws -> Int {
     do {
       return try await database.execute(
@@ -201,26 +204,26 @@ package final class Outbox: Sendable {
           """, .integer(Int64(limit)))
       ).count
     } catch let error as DatabaseError where error.code == .foreignKeyViolation {
-      // Another node has kept something just now: the next time.
+      // Another node has just stored an entry for one of them: left for the next time.
       return 0
     }
   }
 }
 
 extension Outbox {
-  /// Seals token, payload and all as one value. It is JSON, because a later program reads it, too.
+  /// Seals the whole push, token included, as one value. It is JSON so that later versions can read it too.
   private func seal(_ push: Push, for registration: Int64) throws -> [UInt8] {
     storageKey.seal([UInt8](try JSONEncoder().encode(push)), at: Self.place(of: registration))
   }
 
-  /// nil if it was sealed under another key or for another registration, or is of a kind that this program does not
-  /// know.
+  /// Returns nil if the value was sealed under another key or for another registration, or is of an unknown
+  /// kind.
   func open(_ sealed: [UInt8], for registration: Int64) -> Push? {
     storageKey.open(sealed, at: Self.place(of: registration))
       .flatMap { try? JSONDecoder().decode(Push.self, from: Data($0)) }
   }
 
-  /// Where the pushes to a registration stand in the outbox.
+  /// The sealed place of the pushes to a registration.
   package static func place(of registration: Int64) -> SealedPlace {
     SealedColumn.outboxPush.place(.integer(registration))
   }
@@ -243,7 +246,7 @@ extension Push {
     }
   }
 
-  /// When it becomes worthless, by its own word; what it says in seconds counts from `start`.
+  /// The notification's own expiration; one given in seconds counts from `start`.
   fileprivate func expiration(from start: Date) -> Date? {
     switch self {
     case .apns(let notification): notification.expiration

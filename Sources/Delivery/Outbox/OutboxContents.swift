@@ -2,51 +2,52 @@ package import Foundation
 package import Registrations
 package import SQL
 
-/// The outbox as an operator sees it: how much waits where, never what. Works beside a service that runs.
+/// Summary of the outbox for an operator: how many entries wait where, without their contents. Works beside a
+/// running service.
 package struct OutboxContents: Sendable {
   /// Entries of a route for registrations of one kind.
   package struct Group: Sendable, Hashable {
     /// `apns`, `fcm` or `webpush`.
     package let provider: String
-    /// The credential's name; of Web Push the push service.
+    /// Name of the credential; for Web Push the push service.
     package let credential: String
     /// APNs topic or FCM project; empty for Web Push.
     package let target: String
-    /// nil if this program does not know it.
+    /// nil if this program does not know the kind.
     package let kind: RegistrationReference.Kind?
     package let count: Int
-    /// Since when the oldest waits.
+    /// When the oldest entry was stored.
     package let oldestAt: Date
-    /// The most tries of any of them.
+    /// Most tries of any entry.
     package let attempts: Int
-    /// When the next is tried.
+    /// When the next entry is due.
     package let dueAt: Date
-    /// When the first is given up.
+    /// When the first entry expires.
     package let expiresAt: Date
   }
 
   package struct Listing: Sendable, Hashable {
-    /// Of APNs and FCM all, then of Web Push those in which most waits.
+    /// All groups of APNs and FCM, then those of Web Push with the most entries.
     package let groups: [Group]
-    /// How many entries there are, in all.
+    /// Number of all entries.
     package let count: Int
-    /// Since when the oldest waits; nil: nothing waits.
+    /// When the oldest entry was stored; nil if there are none.
     package let oldestAt: Date?
-    /// How many push services are in no group.
+    /// Number of push services left out of `groups`.
     package let servicesLeft: Int
-    /// How many entries wait for those.
+    /// Number of entries for those.
     package let entriesLeft: Int
   }
 
-  /// How many groups of Web Push are listed: strangers choose their push services.
+  /// Most groups of Web Push in a listing, since strangers choose their push services.
   package static let mostServices = 10
 
-  /// Which entries: those that meet everything that is not nil.
+  /// Selects entries that meet every condition that is not nil.
   package struct Filter: Sendable, Hashable {
     /// A credential as `provider:name`, or a provider.
     package var route: String?
     package var kind: RegistrationReference.Kind?
-    /// They have waited since before then.
+    /// Only entries stored before then.
     package var before: Date?
 
     package init() {}
@@ -56,7 +57,7 @@ package struct OutboxContents: Sendable {
     }
   }
 
-  /// How many are removed at a time.
+  /// Entries removed per transaction.
   private static let page = 500
 
   private let database: any Database
@@ -65,7 +66,7 @@ package struct OutboxContents: Sendable {
     self.database = database
   }
 
-  /// What waits, by route and kind. Reads every entry.
+  /// Lists the entries by route and kind. Reads the whole outbox.
   package func listing(_ filter: Filter = Filter()) async throws -> Listing {
     let others = try await groups(
       filter, "r.provider <> 'webpush'", "r.provider, r.credential, r.target, o.wire")
@@ -105,10 +106,10 @@ package struct OutboxContents: Sendable {
     }
   }
 
-  /// Removes entries, also those under a sender's lease: it ends its try, and finds the entry gone when it writes down
-  /// the result. What arrives meanwhile stays.
+  /// Removes entries, including leased ones: a sender finishes its try and finds the entry gone when it
+  /// records the result. Entries stored meanwhile stay.
   ///
-  /// - Returns: how many.
+  /// - Returns: how many were removed.
   package func drop(_ filter: Filter, progress: (_ count: Int) -> Void = { _ in }) async throws -> Int {
     let last = try await database.query(Statement("SELECT COALESCE(MAX(id), 0) FROM outbox")).first?.int64(0)
     var dropped = 0
@@ -126,7 +127,7 @@ package struct OutboxContents: Sendable {
     }
   }
 
-  /// An argument that is NULL excludes nothing. The casts tell PostgreSQL of which type such a one is.
+  /// A NULL argument excludes nothing. The casts tell PostgreSQL the type of such an argument.
   private static let condition = """
     (CAST($1 AS TEXT) IS NULL OR r.provider || ':' || r.credential = $1 OR r.provider = $1)
     AND (CAST($2 AS BIGINT) IS NULL OR o.wire = $2)

@@ -4,19 +4,20 @@ import Registrations
 import SQL
 import Synchronization
 
-/// How many entries the outbox has, and how many more it may take. Counted in the database now and then, and kept along
-/// in between.
+/// Counts the outbox's entries and reserves room for new ones. The counts are read from the database
+/// periodically and updated in memory in between.
 final class OutboxDepth: Sendable {
-  /// Where an entry counts.
+  /// The limits that an entry counts against.
   struct Share: Hashable {
     let queue: OutboxQueue
     let kind: RegistrationReference.Kind
 
-    /// A push service, which a stranger has named: it has less room than APNs and FCM, and takes none from them.
+    /// Whether it is for a push service, which a stranger has named: these have less room than APNs and FCM,
+    /// and take none from them.
     var isOfHost: Bool { queue.route.provider == .webPush }
   }
 
-  /// What entries are counted by.
+  /// Key of a count.
   private enum Sum: Hashable {
     case share(Share)
     case route(Route, RegistrationReference.Kind)
@@ -35,10 +36,10 @@ final class OutboxDepth: Sendable {
     private var sums: [Sum: Int] = [:]
     private(set) var routes: [Route: Int] = [:]
     private(set) var total = 0
-    /// Reserved by insertions under way.
+    /// Insertions under way, with room reserved.
     var arriving: [Share: Int] = [:]
-    /// What a count that is under way may have missed. One too many is put right by the next count; one
-    /// too few would leave an entry waiting for it.
+    /// Changes that a count under way may have missed. One too many is corrected by the next count; one too
+    /// few would leave an entry waiting for that.
     var sinceCount: [Share: Int] = [:]
 
     subscript(sum: Sum) -> Int { sums[sum] ?? 0 }
@@ -75,7 +76,7 @@ final class OutboxDepth: Sendable {
 
   var total: Int { counts.withLock { $0.total } }
 
-  /// How many entries each route has, where it has any.
+  /// Number of entries of each route that has any.
   var routes: [Route: Int] { counts.withLock { $0.routes } }
 
   func beginCount() { counts.withLock { $0.sinceCount = $0.arriving } }
@@ -91,9 +92,9 @@ final class OutboxDepth: Sendable {
     }
   }
 
-  /// Makes room for what is to be inserted, for all or none. Only those are left out that are over the share of a push
-  /// service or of an address that registered with the push proxy: a host that a stranger has named must not make others
-  /// be refused.
+  /// Reserves room for insertions, all or none. Only entries over the limit of a push service, or of an
+  /// address that registered with the push proxy, are left out individually: a host that a stranger has named
+  /// must not cause others to be refused.
   ///
   /// - Returns: for each, whether it has room.
   func reserve(_ shares: [Share]) throws(Outbox.Full) -> [Bool] {
@@ -118,14 +119,14 @@ final class OutboxDepth: Sendable {
     return granted
   }
 
-  /// What was to be inserted is there, or not.
+  /// Ends insertions, whether they succeeded or not.
   func arrived(_ shares: [Share]) {
     counts.withLock { counts in
       for share in shares { Counts.change(&counts.arriving, share, by: -1) }
     }
   }
 
-  /// These are gone, or did not come.
+  /// Frees the room of entries that are gone or were not inserted.
   func release(_ shares: some Sequence<Share>) {
     counts.withLock { counts in
       for share in shares { counts.add(-1, to: share) }
@@ -133,9 +134,10 @@ final class OutboxDepth: Sendable {
   }
 }
 
-/// What waits, and for how long.
+/// How much waits, and since when.
 extension Outbox {
-  /// Counts what is there, of a run before this one or of another node. Reads the index.
+  /// Counts the entries in the database, including those of an earlier run and of other nodes. Reads only an
+  /// index.
   package func recount() async throws {
     depth.beginCount()
     let kinds: [RegistrationReference.Kind] = [.e2ee, .legacy, .nextcloud, .nextcloudWebPush]
@@ -158,30 +160,30 @@ extension Outbox {
 
   package var count: Int { depth.total }
 
-  /// How many wait for the routes of a credential.
+  /// Number of entries for the routes of a credential.
   package func count(of provider: Route.Provider, credential: String) -> Int {
     counts(of: provider).reduce(0) { $1.key.credential == credential ? $0 + $1.value : $0 }
   }
 
-  /// How many wait for each route of a provider, where any does.
+  /// Number of entries of each route of a provider that has any.
   package func counts(of provider: Route.Provider) -> [Route: Int] {
     depth.routes.filter { $0.key.provider == provider }
   }
 
   package func count(for route: Route) -> Int { depth.routes[route] ?? 0 }
 
-  /// Since when the entry that came first has been there; nil where there is none. One that a newer
-  /// notification has replaced counts from then.
+  /// When the oldest entry was stored; nil if there is none. An entry that a newer notification has replaced
+  /// counts from its original time.
   package func oldest() async throws -> Date? {
     let statement = Statement("SELECT created_at FROM outbox ORDER BY id LIMIT 1")
     return try await database.query(statement).first?.date(0)
   }
 
-  /// The same as ``oldest()`` of those that were tried again or are overdue: not of one whose time was set ahead when
-  /// it came, by its chat server's pace or by the provider. Nor of Web Push: whose push service is gone for good waits
-  /// in vain, and that is nobody else's matter.
+  /// Like ``oldest()``, but only for entries that were tried again or are overdue: not for those postponed on
+  /// arrival by their chat server's pace or by the provider. Web Push is left out: a push service that is
+  /// gone for good keeps entries waiting in vain, which concerns only its users.
   ///
-  /// Only so many are looked at, in the order in which they came.
+  /// Only a bounded number is read, in order of arrival.
   package func oldestLate() async throws -> Date? {
     let strangers = counts(of: .webPush).values.reduce(0, +)
     guard count > strangers else { return nil }
@@ -197,6 +199,6 @@ extension Outbox {
     return try await database.query(statement).first?.date(0)
   }
 
-  /// Milliseconds; more than from any first try to the second, where nobody has set the time.
+  /// Milliseconds; more than the longest pause between a first and a second try.
   private static let longestFirstPause: Int64 = 120_000
 }

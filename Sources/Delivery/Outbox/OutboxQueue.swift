@@ -2,20 +2,21 @@ import Providers
 import Registrations
 import SQL
 
-/// What waits for a route, of one owner: a row of `outbox_routes`, which entries and deletions held back refer to. It is
-/// removed when nothing refers to it any more.
+/// The entries of one owner on one route: a row of `outbox_routes`, which entries and deletions held back
+/// refer to. The row is removed when nothing refers to it any more.
 struct OutboxQueue: Sendable, Hashable {
   let route: Route
   var owner = Owner.nobody
 }
 
 extension OutboxQueue {
-  /// As `outbox_routes` keeps it.
+  /// The values of its columns in `outbox_routes`.
   var columns: [Value] {
     [.text(route.provider.rawValue), .text(route.credential), .text(route.target), .integer(owner.id)]
   }
 
-  /// From the columns `provider`, `credential`, `target` and `owner`; nil if this program does not know the provider.
+  /// Reads the columns `provider`, `credential`, `target` and `owner`; nil if this program does not know the
+  /// provider.
   init?(_ row: Row, from column: Int) throws {
     guard let provider = Route.Provider(rawValue: try row.text(column)) else { return nil }
     self.init(
@@ -26,10 +27,10 @@ extension OutboxQueue {
 }
 
 extension Connection {
-  /// The rows of queues, made where there are none. One may be removed by another node before this transaction ends: it
-  /// then fails with `foreignKeyViolation`.
+  /// Returns the rows of queues, creating those that are missing. If another node removes one before this
+  /// transaction ends, the transaction fails with `foreignKeyViolation`.
   func queueRows(of queues: Set<OutboxQueue>) throws -> [OutboxQueue: Int64] {
-    // In one order on all nodes: none waits for a row of another that waits for one of its own.
+    // All nodes write in the same order, so that no two deadlock on each other's rows.
     let sorted = queues.sorted { ($0.route.description, $0.owner.id) < ($1.route.description, $1.owner.id) }
     var ids: [OutboxQueue: Int64] = [:]
     for queue in sorted {
@@ -38,7 +39,7 @@ extension Connection {
           "SELECT id FROM outbox_routes WHERE provider = $1 AND credential = $2 AND target = $3 AND owner = $4",
           arguments: queue.columns)
       ).first
-      // The update changes nothing: it is there so that a row which another node has just made comes back.
+      // The update changes nothing; it makes `RETURNING` yield a row that another node has just created.
       let row =
         try found
         ?? query(
@@ -56,7 +57,8 @@ extension Connection {
 }
 
 extension Database {
-  /// Runs a transaction that uses the rows of queues, once more if another node has removed one of them meanwhile.
+  /// Runs a transaction that uses the rows of queues; repeats it once if another node has removed one of them
+  /// meanwhile.
   func write<Result: Sendable>(
     for queues: Set<OutboxQueue>,
     _ body: @escaping @Sendable (any Connection, [OutboxQueue: Int64]) throws -> Result

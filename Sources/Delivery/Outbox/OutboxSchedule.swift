@@ -1,24 +1,24 @@
 import Foundation
 import Providers
 
-/// Which routes are worked on now, how many of their entries go at a time, and whose.
+/// Decides which routes are sent now, how many of their entries at a time, and whose.
 ///
-/// Each route of APNs and FCM is worked on whenever its window allows it. Push services are named by strangers, and there
-/// may be thousands of them: only so many are at work at a time, and fewer of those that are not known to work. So there
-/// is always room for those that do, and for those of every owner.
+/// Each route of APNs and FCM is sent whenever its window allows it. Push services are named by strangers,
+/// and there may be thousands: only a limited number is active at a time, and fewer of those not known to
+/// work. This leaves room for those that do work, and for every owner.
 struct OutboxSchedule: Sendable {
   struct Limits: Sendable {
-    /// Push services at work.
+    /// Active push services.
     var hosts = 64
-    /// Of these, push services that are not known to work.
+    /// Active push services that are not known to work.
     var unprovenHosts = 32
-    /// Rounds of a push service until others have their turn.
+    /// Rounds of a push service before others get their turn.
     var rounds = 10
-    /// Entries of a route whose answers are still to come after their round, at a time.
+    /// Entries of a route whose answers are still outstanding after their round.
     var late = 500
   }
 
-  /// Entries of an owner that go in a round.
+  /// How many entries of an owner are sent in a round.
   struct Turn: Hashable, Sendable {
     let owner: Owner
     let limit: Int
@@ -26,18 +26,18 @@ struct OutboxSchedule: Sendable {
 
   private struct State {
     var window = SendWindow()
-    /// Entries whose answers are still to come, of each owner.
+    /// Number of entries whose answers are outstanding, by owner.
     var late: [Owner: Int] = [:]
-    /// The owners with something due, whose turn is next first.
+    /// The owners with something due, in the order of their turns.
     var due: [Owner] = []
 
     var lateInAll: Int { late.values.reduce(0, +) }
   }
 
-  /// A push service at work.
+  /// An active push service.
   private struct Work {
     let isProven: Bool
-    /// For whom it was admitted.
+    /// The owner against whose places it counts.
     let owner: Owner
     var rounds = 0
   }
@@ -48,9 +48,9 @@ struct OutboxSchedule: Sendable {
 
   init(limits: Limits = Limits()) { self.limits = limits }
 
-  /// The routes, of those with something due, that are to be worked on now.
+  /// Selects the routes with something due that are to be sent now.
   ///
-  /// - Parameter proven: the push services that have taken what they were sent last.
+  /// - Parameter proven: the push services that accepted the last message they were sent.
   mutating func admit(_ due: [OutboxQueue], proven: () -> Set<Route>, now: Date) -> [Route] {
     var admitted: [Route] = []
     var hosts: [(route: Route, owners: [Owner])] = []
@@ -79,7 +79,8 @@ struct OutboxSchedule: Sendable {
     return admitted
   }
 
-  /// Puts a push service to work for one of these owners, if there is a place for it: no owner has more than a quarter.
+  /// Activates a push service for one of these owners if there is a place for it; an owner has at most a
+  /// quarter of the places.
   private mutating func start(_ host: Route, for owners: [Owner], isProven: Bool) -> Bool {
     guard hostsAtWork.count < limits.hosts else { return false }
     let alike = hostsAtWork.values.filter { $0.isProven == isProven }
@@ -92,7 +93,8 @@ struct OutboxSchedule: Sendable {
     return true
   }
 
-  /// Whose entries of a route go now, and how many: its owners in turn. Those are no longer due for then.
+  /// Chooses whose entries of a route are sent now, and how many; owners take turns. The chosen owners are
+  /// removed from `due`.
   mutating func turns(of route: Route) -> [Turn] {
     guard var state = routes[route] else { return [] }
     let late = state.lateInAll
@@ -111,23 +113,23 @@ struct OutboxSchedule: Sendable {
     }
   }
 
-  /// What a round of a route has come to.
+  /// Results of a round of a route.
   struct Round: Sendable {
-    /// Entries of which it is known what becomes of them.
+    /// Entries whose result is known.
     var ended = 0
-    /// Of these, those that failed for a reason that others meet, too.
+    /// Number of those that failed for a reason that affects others too.
     var failures = 0
-    /// When the provider wants to hear of those again.
+    /// When the provider allows those to be tried again.
     var notBefore: Date?
-    /// Entries whose answers are still to come, of each owner.
+    /// Number of entries whose answers are outstanding, by owner.
     var late: [Owner: Int] = [:]
     /// Owners that may have more due.
     var more: [Owner] = []
   }
 
-  /// A round of a route has ended.
+  /// Takes the results of a round.
   ///
-  /// - Returns: whether to go on at once.
+  /// - Returns: whether to start another round at once.
   mutating func ended(_ round: Round, of route: Route, now: Date) -> Bool {
     guard var state = routes[route] else { return false }
     defer { routes[route] = state }
@@ -142,11 +144,12 @@ struct OutboxSchedule: Sendable {
     return !state.due.isEmpty && !state.window.isPaused(at: now)
   }
 
-  /// An entry whose answer was still to come has ended.
+  /// Takes the result of an entry whose answer came after its round.
   ///
   /// - Parameters:
-  ///   - hasFailed: whether for a reason that others meet, too; nil if it is its device's alone.
-  ///   - notBefore: when the provider wants to hear of it again.
+  ///   - hasFailed: whether it failed for a reason that affects others too; nil if the reason is its device's
+  ///     alone.
+  ///   - notBefore: when the provider allows another try.
   mutating func answeredLate(of queue: OutboxQueue, hasFailed: Bool?, notBefore: Date?, now: Date) {
     guard let late = routes[queue.route]?.late[queue.owner] else { return }
     routes[queue.route]?.late[queue.owner] = late > 1 ? late - 1 : nil
@@ -155,38 +158,38 @@ struct OutboxSchedule: Sendable {
       tries: 1, failures: hasFailed ? 1 : 0, notBefore: notBefore, now: now)
   }
 
-  /// Whether a route is at work that failed in its last round.
+  /// Whether the route's last round failed and its pause is not over.
   func isFailing(_ route: Route, now: Date) -> Bool { routes[route]?.window.isPaused(at: now) ?? false }
 
-  /// A push service is no longer at work.
+  /// Deactivates a push service.
   mutating func leave(_ route: Route) { hostsAtWork[route] = nil }
 
-  /// Forgets what is known of all but these.
+  /// Forgets all other routes, except those still active or with outstanding answers.
   mutating func forget(except kept: Set<Route>) {
     routes = routes.filter { kept.contains($0.key) || !$0.value.late.isEmpty || hostsAtWork[$0.key] != nil }
   }
 }
 
-/// How many entries of one route are sent at a time: one after a round of failures, then twice as
-/// many after each round that went well. A provider that has just come back is not met with all that
-/// has gathered, and fresh notifications always find room beside it.
+/// How many entries of one route are sent at a time: one after a round of failures, then twice as many after
+/// each successful round. This protects a provider that has just come back from the accumulated backlog, and
+/// leaves room for fresh notifications.
 struct SendWindow: Sendable {
   static let largest = 64
 
-  /// How many may go now.
+  /// Number of entries that may be sent now.
   private(set) var window = 1
-  /// Nothing goes between.
+  /// Nothing is sent in this interval.
   private var pause = Date.distantPast..<Date.distantPast
 
-  /// Whether nothing goes now. A clock that was put back to before the pause has ended it.
+  /// Whether nothing may be sent now. If the clock is put back to before the pause, the pause is over.
   func isPaused(at now: Date) -> Bool { pause.contains(now) }
 
-  /// A round ended. Failures that are the exception hold up only their own entries: a provider refuses
-  /// for going too fast on account of one device, too.
+  /// Takes the results of a round. A minority of failures postpones only its own entries, since a provider
+  /// may refuse for going too fast on account of one device.
   ///
   /// - Parameters:
   ///   - failures: how many of `tries` ended without an answer about their notification.
-  ///   - notBefore: when the provider wants to hear of the failed ones again.
+  ///   - notBefore: when the provider allows another try of the failed ones.
   mutating func ended(tries: Int, failures: Int, notBefore: Date?, now: Date) {
     if failures == 0 {
       window = min(Self.largest, window * 2)

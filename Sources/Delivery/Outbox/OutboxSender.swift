@@ -7,19 +7,19 @@ import SQL
 import Synchronization
 import Timing
 
-/// Sends what is in the outbox: each route by itself, at its own pace, its owners in turn, of each of them one
-/// registration after the other, and of a registration what has been due for longest.
+/// Sends the outbox's entries: each route independently and at its own pace, its owners in turn, for each
+/// owner one registration after the other, and for each registration the entry due longest.
 package final class OutboxSender: Sendable {
-  /// How often it looks for routes with something due.
+  /// How often it looks for routes with due entries.
   private static let interval = Duration.milliseconds(200)
-  /// How often the entries are counted: other nodes add and remove some, too.
+  /// How often the entries are counted, since other nodes add and remove some too.
   private static let countInterval = Duration.seconds(60)
-  /// How long a round waits for its answers. Answers that take longer settle their entries when they come.
+  /// How long a round waits for its answers. Later answers settle their entries when they arrive.
   private static let timeout = Duration.seconds(3)
-  /// Looking for what is due takes at most a tenth of the time, however many routes there are; the pause for that has
-  /// a limit.
+  /// Looking for due entries takes at most a tenth of the time, however many routes there are, up to this
+  /// limit of the pause.
   private static let (spacing, longestRest) = (10, Duration.seconds(2))
-  /// How long a push service that fails keeps the place of others like it: there may be thousands.
+  /// How long a failing push service keeps its place; there may be thousands of them.
   private static let failurePause = Duration.milliseconds(500)
 
   private let outbox: Outbox
@@ -32,7 +32,6 @@ package final class OutboxSender: Sendable {
       ($0, Counter(label: "push_bouncer_outbox_expired_total", dimensions: [("provider", $0.rawValue)]))
     })
 
-  /// Sends through `deliverer`, whose leftovers the outbox holds.
   package init(outbox: Outbox, deliverer: Deliverer, now: @escaping @Sendable () -> Date, logger: Logger) {
     self.outbox = outbox
     self.deliverer = deliverer
@@ -40,7 +39,7 @@ package final class OutboxSender: Sendable {
     self.logger = logger
   }
 
-  /// Sends until the task is cancelled; what is under way then ends first.
+  /// Sends until the task is cancelled; rounds under way are then completed.
   package func run() async {
     var nextCount = ContinuousClock.now
     var rest = Duration.zero
@@ -67,7 +66,8 @@ package final class OutboxSender: Sendable {
     } round: { [self] route in
       var goesOn = false
       do {
-        // Not cancelled with this one: its tries are ended and written down.
+        // In an unstructured task, so that cancellation does not interrupt it: its tries are completed and
+        // recorded.
         goesOn = try await Task { try await round(on: route) }.value
       } catch {
         report(error)
@@ -83,12 +83,12 @@ package final class OutboxSender: Sendable {
     }
   }
 
-  /// The push services that have taken what they were sent last.
+  /// The push services that accepted the last message they were sent.
   private func provenHosts() -> Set<Route> {
     Set(deliverer.providers.webPushSenders.lazy.filter { $0.state == .ok }.map(\.route))
   }
 
-  /// Sends as many as the pace allows; whether to go on at once.
+  /// Sends as many entries as the pace allows; returns whether to go on at once.
   private func round(on route: Route) async throws -> Bool {
     let turns = schedule.withLock { $0.turns(of: route) }
     guard !turns.isEmpty else { return false }
@@ -127,7 +127,7 @@ package final class OutboxSender: Sendable {
     let dropped = entries.filter { !kept.contains($0.lease.id) }
     for entry in dropped { settled.append((entry.lease, nil)) }
     await giveUp(dropped.filter(outbox.isOver), on: route)
-    // Nothing was sent: that says nothing about the route.
+    // A round that sent nothing says nothing about the route.
     let goesOn =
       current.isEmpty && entries.isEmpty && round.more.isEmpty
       ? false : schedule.withLock { [round] in $0.ended(round, of: route, now: self.now()) }
@@ -135,11 +135,11 @@ package final class OutboxSender: Sendable {
     return goesOn
   }
 
-  /// Takes due entries of several owners, and notes who may have more.
+  /// Leases due entries of several owners, and notes who may have more.
   private func lease(
     _ turns: [OutboxSchedule.Turn], of route: Route, _ round: inout OutboxSchedule.Round
   ) async throws -> [Outbox.Entry] {
-    // Together, as writes that come together share a commit.
+    // Concurrently, because writes made at the same time share a commit.
     let taken = try await withThrowingTaskGroup(of: (OutboxSchedule.Turn, [Outbox.Entry]).self) { group in
       for turn in turns {
         group.addTask { [outbox, lease = deliverer.lease] in
@@ -153,7 +153,7 @@ package final class OutboxSender: Sendable {
     return taken.flatMap(\.1)
   }
 
-  /// Counts and logs entries whose time is over.
+  /// Counts and logs expired entries.
   private func giveUp(_ entries: [Outbox.Entry], on route: Route) async {
     guard !entries.isEmpty else { return }
     expired[route.provider]?.increment(by: entries.count)
@@ -172,7 +172,7 @@ package final class OutboxSender: Sendable {
     }
   }
 
-  /// An entry that was under way for longer than a round is settled.
+  /// Handles an entry that was settled after its round.
   private func answeredLate(_ entry: Outbox.Entry, _ leftover: Deliverer.Leftover?, on route: Route) {
     let hasFailed: Bool? =
       switch leftover?.scope {

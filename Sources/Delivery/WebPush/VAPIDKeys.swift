@@ -4,10 +4,10 @@ import Registrations
 package import SQL
 package import Sealing
 
-/// The key pair that push services know us by (`vapid_keys`): one for all nodes, made when it is first needed and then
-/// for good. The private half is kept sealed.
+/// The key pair that identifies this service to push services (`vapid_keys`): one for all nodes, created when
+/// first needed and never replaced. The private half is stored sealed.
 ///
-/// One that does not open is an error and is never replaced: every subscription that was made with the old one would be
+/// A key that does not open is an error and is not replaced, because every subscription bound to it would be
 /// dead.
 package struct VAPIDKeys: Sendable {
   private static let place = SealedColumn.vapidKey.place(.integer(1))
@@ -16,20 +16,19 @@ package struct VAPIDKeys: Sendable {
   private let storageKey: StorageKey
   private let now: @Sendable () -> Date
 
-  /// The key pair in `database`, sealed under `storageKey`.
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
   }
 
-  /// The key pair, which is made if there is none.
+  /// Returns the key pair; creates it if there is none.
   ///
-  /// - Throws: the database's error; `corrupt` if it does not open.
+  /// - Throws: the database's error; `corrupt` if the key does not open.
   package func key() async throws -> VAPIDKey {
     if let key = try await find() { return key }
     let sealed = storageKey.seal([UInt8](VAPIDKey().rawRepresentation), at: Self.place)
-    // The update changes nothing: it is there so that the row which won comes back, whichever node's it is.
+    // The update changes nothing; it makes `RETURNING` yield the row, whichever node created it.
     let rows = try await database.execute(
       Statement(
         """
@@ -40,7 +39,7 @@ package struct VAPIDKeys: Sendable {
     return try open(row)
   }
 
-  /// The key pair; nil if none has been made.
+  /// Returns the key pair; nil if none has been created.
   package func find() async throws -> VAPIDKey? {
     try await database.query(Statement("SELECT private_key FROM vapid_keys WHERE id = 1")).first.map(open)
   }

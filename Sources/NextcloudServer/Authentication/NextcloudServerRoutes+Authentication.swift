@@ -7,7 +7,8 @@ extension NextcloudServerRoutes {
   typealias UserHandler = @Sendable (NextcloudLogin, OCSRequest) async throws -> OCSAnswer
   typealias OpenHandler = @Sendable (NextcloudLogin?, OCSRequest) async throws -> OCSAnswer
 
-  /// For calls of a signed-in user, limited per user. A caller who is not signed in is told so before anything else.
+  /// For calls of a signed-in user, limited per user. A caller who is not signed in gets that answer before
+  /// any other check.
   func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
     answering(admitsStrangers: false) { login, call in
       guard let login else { throw OCSAnswer.notLoggedIn }
@@ -15,13 +16,13 @@ extension NextcloudServerRoutes {
     }
   }
 
-  /// For calls of anybody. Credentials that are wrong, or not valid any more, are never taken for none: an app
-  /// has to hear that it was signed out.
+  /// For calls that need no login. Wrong or expired credentials are refused and not ignored, so that an app
+  /// learns that it was signed out.
   func unauthenticated(_ handler: @escaping OpenHandler) -> Router<WireContext>.Handler {
     answering(admitsStrangers: true, handler)
   }
 
-  /// Answers a request that is let in, of which nothing else is looked at before.
+  /// Authenticates and rate-limits a request before its body is read.
   private func answering(
     admitsStrangers: Bool, _ handler: @escaping OpenHandler
   ) -> Router<WireContext>.Handler {
@@ -49,8 +50,8 @@ extension NextcloudServerRoutes {
     }
   }
 
-  /// Who has signed in: with `username:app-password` (or an email, or an API key) as Basic credentials, or
-  /// with an app password as a bearer token, as Nextcloud has it. Calls without either are limited per address.
+  /// Authenticates a request: `username:app-password` (or an email, or an API key) as Basic credentials, or
+  /// an app password as a bearer token, as in Nextcloud. Calls without credentials are limited per address.
   private func signIn(_ request: Request, from address: ClientAddress) async throws -> NextcloudLogin? {
     let (account, secret): (String?, String)
     if let token = Self.bearer(request) {
@@ -84,7 +85,7 @@ extension NextcloudServerRoutes {
     request.headers[.authorization]?.dropping(prefix: "bearer ").map { String($0).strippingWhitespace() }
   }
 
-  /// A browser that was lured here would not send the header; nor would it have a bearer token.
+  /// CSRF protection: a browser lured here would send neither the header nor a bearer token.
   private static func checkForgery(_ request: Request) throws {
     guard request.headers[.ocsAPIRequest]?.isEmpty == false || bearer(request) != nil else {
       throw ForgedRequest()
@@ -92,7 +93,7 @@ extension NextcloudServerRoutes {
   }
 }
 
-/// A call that another site may have made a browser send. Its answer has no envelope.
+/// A call that another site may have made a browser send. The answer has no envelope.
 private struct ForgedRequest: Error {
   static var response: Response {
     Response(
@@ -106,9 +107,9 @@ extension HTTPField.Name {
   static let ocsAPIRequest = HTTPField.Name("OCS-APIRequest")!  // a valid token
 }
 
-/// Who calls an OCS endpoint.
+/// The caller of an OCS endpoint.
 struct NextcloudLogin: Sendable {
   let user: User
-  /// The app password that it has signed in with; nil if it was its API key, which stands for no phone.
+  /// Id of the app password used; nil for the account's API key, which stands for no phone.
   let appPassword: Int64?
 }

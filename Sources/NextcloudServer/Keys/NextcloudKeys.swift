@@ -4,16 +4,16 @@ package import SQL
 package import Sealing
 internal import Synchronization
 
-/// The key pairs that sign for users at push proxies (`Documentation/Protocols/Nextcloud.md` 2): RSA-2048, one per user,
-/// made when it is first needed and then for good. The private half is kept sealed.
+/// The users' key pairs for signing at push proxies (`Documentation/Protocols/Nextcloud.md` 2): RSA-2048, one
+/// per user, created when first needed and never replaced. The private half is stored sealed.
 ///
-/// One that does not open is an error and is never replaced: every proxy that knows the old one would take
-/// all of the user's phones for somebody else's.
+/// A key that does not open is an error and is not replaced: proxies that know the old key would treat all of
+/// the user's phones as somebody else's.
 package final class NextcloudKeys: Sendable {
   private let database: any Database
   private let storageKey: StorageKey
   private let now: @Sendable () -> Date
-  /// Making a pair takes a tenth of a second: those who ask for the same one meanwhile wait for it.
+  /// Key pairs being created. That takes 0.1 s; concurrent callers for the same user wait for one task.
   private let making = Mutex<[Int64: Task<RSAPrivateKey, any Error>]>([:])
 
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
@@ -22,7 +22,7 @@ package final class NextcloudKeys: Sendable {
     self.now = now
   }
 
-  /// The key pair of the user whose row this is.
+  /// The key pair of a user, by the id of the user's row.
   ///
   /// - Throws: the database's error; `foreignKeyViolation` if there is no such user.
   package func key(of user: Int64) async throws -> RSAPrivateKey {
@@ -39,9 +39,9 @@ package final class NextcloudKeys: Sendable {
     return try await task.value
   }
 
-  /// The public half, in PEM with a newline at its end, as apps and proxies are told it.
+  /// The public half in PEM with a final newline, as apps and proxies get it.
   ///
-  /// - Parameter making: whether the pair is made if there is none; else there is nil then.
+  /// - Parameter making: whether to create a missing pair; otherwise nil is returned.
   package func publicKey(of user: Int64, making: Bool) async throws -> String? {
     let statement = Statement("SELECT public_key FROM nextcloud_keys WHERE user_id = $1", .integer(user))
     if let row = try await database.query(statement).first { return try row.text(0) }
@@ -50,7 +50,7 @@ package final class NextcloudKeys: Sendable {
 
   private func make(for user: Int64) async throws -> RSAPrivateKey {
     let key = RSAPrivateKey.generate()
-    // The update changes nothing: it is there so that the row which won comes back, whichever node's it is.
+    // The update changes nothing; it makes `RETURNING` yield the row, whichever node created it.
     let rows = try await database.execute(
       Statement(
         """

@@ -5,31 +5,31 @@ internal import Hummingbird
 internal import NIOCore
 internal import Sealing
 
-/// A page of the login flow: plain HTML, with no script and nothing from elsewhere, for a phone's browser.
+/// A page of the login flow: plain HTML for a phone's browser, without scripts or external resources.
 enum LoginPage: Sendable {
-  /// Asks who the user is.
+  /// Asks for the user's name and key.
   case signIn(client: String, login: String, fault: Fault?)
   /// Asks whether the app may sign in.
   case grant(client: String, account: String, proof: String)
-  /// It may.
+  /// The app has been granted access.
   case done(client: String)
-  /// There is no such flow, or none any more.
+  /// The flow does not exist or is over.
   case gone
-  /// The user has as many app passwords as there may be.
+  /// The user has the maximum number of app passwords.
   case tooManyApps
-  /// Too many have come from this address.
+  /// Too many requests from this address.
   case busy
 
-  /// Why the user is asked again.
+  /// Why the sign-in is asked for again.
   enum Fault: String, Sendable {
     case wrongKey = "There is no such account, or this is not its key."
     case tooManyTries = "There were too many tries. Wait for some minutes, then try again."
     case tooLate = "That took too long. Sign in again."
   }
 
-  /// The page as an answer.
+  /// Renders the page.
   ///
-  /// - Parameter name: what the service is called.
+  /// - Parameter name: name of the service.
   func response(name: String) -> Response {
     let html = """
       <!DOCTYPE html>
@@ -132,7 +132,8 @@ enum LoginPage: Sendable {
     input:focus-visible,button:focus-visible{outline:3px solid var(--main);outline-offset:2px}
     """
 
-  /// No script runs, nothing is loaded, nobody frames the page or learns its address, which is a secret.
+  /// Forbids scripts, external resources and framing, and keeps the page's address, which is a secret, out of
+  /// `Referer`.
   private static let headers: HTTPFields = {
     let hash = Base64.encode(Array(SHA256.hash(data: Data(style.utf8))))
     var headers: HTTPFields = [

@@ -5,10 +5,10 @@ internal import Hummingbird
 internal import NIOCore
 internal import Registrations
 
-/// Version 2 of Nextcloud's login flow, by which apps add an account: the app asks for a page, opens it in a
-/// browser, where the user lets the app sign in, and meanwhile asks again and again for the app password.
+/// Version 2 of Nextcloud's login flow, by which apps add an account: the app asks for a page and opens it in
+/// a browser, where the user grants access; meanwhile the app polls for its app password.
 extension NextcloudServerRoutes {
-  /// Bytes in the bodies of these calls: names and secrets.
+  /// Most bytes in the bodies of these calls, which hold names and secrets.
   private static let maximumLoginBytes = 1 << 14
 
   func addLoginRoutes(to router: Router<WireContext>) {
@@ -41,7 +41,7 @@ extension NextcloudServerRoutes {
     }
   }
 
-  /// `POST login/v2/poll`: 404 until the user has let the app sign in, and after it was told so.
+  /// `POST login/v2/poll`: 404 until the user has granted access, and again after the answer was given.
   private func pollLoginFlow(_ request: Request, _ context: WireContext) async throws -> Response {
     try polls.check(context.clientAddress.source)
     let token = try await Self.fields(of: request)("token")
@@ -63,8 +63,8 @@ extension NextcloudServerRoutes {
     try await page(context) { flow in .signIn(client: flow.client, login: "", fault: nil) }
   }
 
-  /// `POST login/v2/flow/{token}`: with name and key the user signs in, and is asked; with the proof of
-  /// having done so the user has said yes.
+  /// `POST login/v2/flow/{token}`: with name and key, the user signs in and is asked for consent; with the
+  /// proof of that sign-in, the user has consented.
   private func answerLoginFlow(_ request: Request, _ context: WireContext) async throws -> Response {
     let field = try await Self.fields(of: request)
     return try await page(context) { flow in
@@ -102,7 +102,7 @@ extension NextcloudServerRoutes {
     }
   }
 
-  /// The page that comes of a flow, or the one that says that there is none.
+  /// Renders a page for an open flow, or the page that says there is none.
   private func page(
     _ context: WireContext, _ make: (NextcloudLoginFlows.Flow) async throws -> LoginPage
   ) async throws -> Response {
@@ -116,7 +116,7 @@ extension NextcloudServerRoutes {
 
   private static func token(_ context: WireContext) -> String { context.parameters.get("token") ?? "" }
 
-  /// The fields of a form or of a JSON object; empty for one that is not there or is no text that can be kept.
+  /// The fields of a form or JSON object; empty for one that is absent or cannot be stored as text.
   private static func fields(of request: Request) async throws -> (String) -> String {
     let body = try await request.wholeBody(upTo: maximumLoginBytes)
     let object = body.readableBytesView.first == UInt8(ascii: "{") ? try? JSON.parse(body) : nil

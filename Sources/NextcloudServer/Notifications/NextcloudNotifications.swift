@@ -3,15 +3,15 @@ internal import Registrations
 package import SQL
 package import Sealing
 
-/// What users of Nextcloud's apps have been told, until it is taken back: apps fetch it by its number, since
-/// a push holds little, and it can be taken back by its number alone. What people read is kept sealed.
+/// Notifications of the Nextcloud side's users, stored until they are deleted. Apps fetch them by number,
+/// because a push holds little, and deletions name only the number. Subject and message are sealed.
 package struct NextcloudNotifications: Sendable {
-  /// How many are kept of a user, the newest.
+  /// How many notifications are kept of each user, the newest.
   private static let maximumPerUser = 1000
 
   struct Entry {
     let notification: NextcloudNotification
-    /// When it was sent, the last time.
+    /// When it was last sent.
     let sentAt: Date
   }
 
@@ -25,7 +25,7 @@ package struct NextcloudNotifications: Sendable {
     self.now = now
   }
 
-  /// Keeps a user's notification, in the place of one with its number.
+  /// Stores a user's notification and replaces one with the same number.
   package func keep(_ notification: NextcloudNotification, user: Int64) async throws {
     func sealed(_ text: String, _ column: SealedColumn) -> Value {
       .bytes(storageKey.seal(text, at: column.place(.integer(user), .integer(notification.nid))))
@@ -54,7 +54,7 @@ package struct NextcloudNotifications: Sendable {
     }
   }
 
-  /// The newest of a user's, the newest first.
+  /// A user's newest notifications, the newest first.
   func newest(_ limit: Int, user: Int64) async throws -> [Entry] {
     try await entries(
       Statement(
@@ -62,14 +62,13 @@ package struct NextcloudNotifications: Sendable {
         .integer(Int64(limit))), user: user)
   }
 
-  /// A user's notification with this number.
   func find(_ nid: Int64, user: Int64) async throws -> Entry? {
     try await entries(
       Statement("\(Self.select) WHERE user_id = $1 AND nid = $2", .integer(user), .integer(nid)), user: user
     ).first
   }
 
-  /// The apps of those of these notifications that are kept.
+  /// The app of each of these notifications that is stored.
   func apps(of nids: [Int64], user: Int64) async throws -> [Int64: String] {
     let statement = Statement(
       "SELECT nid, app FROM nextcloud_notifications WHERE user_id = $1 AND nid IN ($list)", .integer(user),
@@ -78,14 +77,13 @@ package struct NextcloudNotifications: Sendable {
     return try rows.reduce(into: [:]) { try $0[try $1.int64(0)] = $1.text(1) }
   }
 
-  /// Whether a user has any.
   package func hasAny(user: Int64) async throws -> Bool {
     let statement = Statement(
       "SELECT 1 FROM nextcloud_notifications WHERE user_id = $1 LIMIT 1", .integer(user))
     return try await database.query(statement).first != nil
   }
 
-  /// Forgets notifications that were taken back; nil stands for all of the user's.
+  /// Deletes notifications of a user; nil stands for all.
   func forget(_ nids: [Int64]?, user: Int64) async throws {
     let statement =
       nids.map { nids in
@@ -96,7 +94,7 @@ package struct NextcloudNotifications: Sendable {
     _ = try await database.execute(statement)
   }
 
-  /// Forgets some of those that were sent before a time; returns how many.
+  /// Removes at most `limit` notifications sent before a time; returns how many.
   package func removeOld(before date: Date, limit: Int) async throws -> Int {
     let statement = Statement(
       """
@@ -110,7 +108,7 @@ package struct NextcloudNotifications: Sendable {
     SELECT nid, app, created_at, subject, message, object_type, object_id FROM nextcloud_notifications
     """
 
-  /// Those that open.
+  /// The entries that open.
   private func entries(_ statement: Statement, user: Int64) async throws -> [Entry] {
     let rows = try await database.query(statement)
     return try rows.compactMap { row in
@@ -129,17 +127,17 @@ package struct NextcloudNotifications: Sendable {
   }
 }
 
-/// What a user of Nextcloud's apps is to know.
+/// A notification for a user of Nextcloud's apps.
 package struct NextcloudNotification: Sendable, Hashable {
-  /// Its number, by which apps fetch it and it is taken back.
+  /// Its number, which apps fetch it by and deletions name.
   package var nid: Int64
-  /// Whose it is: letters, digits, `_`, `-` and `.`, at most 64.
+  /// The Nextcloud app it is from: at most 64 letters, digits, `_`, `-` and `.`.
   package var app: String
-  /// What people read; cut in a push, where it does not fit.
+  /// Title for people; cut in a push if it does not fit.
   package var subject: String
-  /// What they read besides, where there is room: never in a push.
+  /// Further text for people; never in a push.
   package var message: String
-  /// What kind of thing it is about, and which.
+  /// Type and id of the object it is about.
   package var type: String
   package var id: String
 

@@ -7,12 +7,12 @@ internal import NextcloudProxy
 internal import Registrations
 
 extension NextcloudServerRoutes {
-  /// How many a list has, the newest.
+  /// Most notifications in a list, the newest.
   static let maximumListed = 100
-  /// How many an app may ask about at a time.
+  /// Most ids in one request.
   static let maximumAsked = 200
 
-  /// `POST v3/test/self`: a notification to the user's own phones, and what became of it.
+  /// `POST v3/test/self`: sends a notification to the user's own phones and returns the results.
   func testSelf(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let time = Int64(sender.now().timeIntervalSince1970)
     let isTalk = kind(of: call) == .talk
@@ -25,8 +25,8 @@ extension NextcloudServerRoutes {
     return OCSAnswer(.ok, data: ["message": .string(result.text), "nid": .integer(time)])
   }
 
-  /// `GET v2/notifications`: what the user has been told, the newest first; 304 if that is what the caller
-  /// has already.
+  /// `GET v2/notifications`: the user's notifications, the newest first; 304 if the caller has the same list
+  /// already.
   func listNotifications(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let entries = try await sender.notifications.newest(Self.maximumListed, user: login.user.id)
     let tag = Self.tag(of: entries)
@@ -37,7 +37,7 @@ extension NextcloudServerRoutes {
     return answer
   }
 
-  /// `GET v2/notifications/{nid}`: what a push has told too little of.
+  /// `GET v2/notifications/{nid}`: the whole of a notification whose push was too small for it.
   func getNotification(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard let nid = Self.nid(call),
       let entry = try await sender.notifications.find(nid, user: login.user.id)
@@ -45,7 +45,7 @@ extension NextcloudServerRoutes {
     return OCSAnswer(.ok, data: Self.json(entry, of: login.user))
   }
 
-  /// `POST v2/notifications/exists`: which of these `ids` are still there.
+  /// `POST v2/notifications/exists`: which of these `ids` still exist.
   func existingNotifications(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let ids = try call.list("ids")
     guard ids.count <= Self.maximumAsked else { throw OCSAnswer(.badRequest) }
@@ -55,7 +55,8 @@ extension NextcloudServerRoutes {
     return OCSAnswer(.ok, data: .array(nids.filter { apps[$0] != nil }.map(JSON.integer)))
   }
 
-  /// `DELETE v2/notifications/{nid}`: the user has seen it, and the other phones take it away.
+  /// `DELETE v2/notifications/{nid}`: deletes a notification that the user has seen, also from the other
+  /// phones.
   func deleteNotification(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard let nid = Self.nid(call), nid > 0 else { throw OCSAnswer(.notFound, data: nil) }
     if let app = try await sender.notifications.apps(of: [nid], user: login.user.id)[nid] {
@@ -65,7 +66,7 @@ extension NextcloudServerRoutes {
     return OCSAnswer(.ok)
   }
 
-  /// `DELETE v2/notifications`: all of them.
+  /// `DELETE v2/notifications`: deletes all of the user's notifications.
   func deleteNotifications(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     if try await sender.notifications.hasAny(user: login.user.id) {
       _ = try await sender.notify(login.user, .deletionOfAll, except: login.appPassword)
@@ -77,8 +78,8 @@ extension NextcloudServerRoutes {
     call.context.parameters.get("nid").flatMap { Int64($0) }
   }
 
-  /// As Nextcloud's notifications app describes one; there is nothing in it but text, so what stands for
-  /// links and pictures is empty.
+  /// A notification as Nextcloud's notifications app represents it. Notifications here are only text, so the
+  /// fields for links and pictures are empty.
   private static func json(_ entry: NextcloudNotifications.Entry, of user: User) -> JSON {
     let notification = entry.notification
     return [
@@ -92,7 +93,7 @@ extension NextcloudServerRoutes {
     ]
   }
 
-  /// What changes when any of these does.
+  /// An entity tag, which changes when any of these entries changes.
   private static func tag(of entries: [NextcloudNotifications.Entry]) -> String {
     let text = entries.map { "\($0.notification.nid) \($0.sentAt.milliseconds)" }.joined(separator: ",")
     let hash = SHA256.hash(data: Data(text.utf8)).prefix(16).map { byte in
@@ -101,7 +102,8 @@ extension NextcloudServerRoutes {
     return "\"\(hash.joined())\""
   }
 
-  /// The tags of an `If-None-Match` header; a proxy that compresses makes weak ones of them.
+  /// The tags of an `If-None-Match` header; weak ones match too, because a proxy that compresses makes tags
+  /// weak.
   private static func tags(_ header: String) -> [Substring.UTF8View.SubSequence] {
     header.utf8.split(separator: UInt8(ascii: ",")).map { tag in
       let tag = tag.drop { $0 == UInt8(ascii: " ") }
@@ -111,6 +113,6 @@ extension NextcloudServerRoutes {
 }
 
 extension HTTPField.Name {
-  /// `X-Nextcloud-User-Status`: whether the user wants to be disturbed, which nobody here can tell.
+  /// `X-Nextcloud-User-Status`: whether the user wants to be disturbed, which is unknown here.
   static let userStatus = HTTPField.Name("X-Nextcloud-User-Status")!  // a valid token
 }

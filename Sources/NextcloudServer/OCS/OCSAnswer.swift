@@ -6,17 +6,17 @@ internal import NIOCore
 /// An answer in the envelope of the Open Collaboration Services:
 /// `{"ocs":{"meta":{"status","statuscode","message"},"data":...}}`, in JSON or XML.
 struct OCSAnswer: Error, Sendable {
-  /// HTTP's status, as `v2.php` tells it.
+  /// HTTP status, as with `v2.php`.
   let status: HTTPResponse.Status
-  /// The envelope's.
+  /// Status code in the envelope.
   let statusCode: Int
-  /// What `meta` says to people of a failure.
+  /// Error text in `meta`, for people.
   let message: String
-  /// What was asked for, or why it is not there.
+  /// The result, or details of an error.
   let data: JSON
   var headers: HTTPFields
 
-  /// - Parameter statusCode: nil: the envelope says what HTTP says.
+  /// - Parameter statusCode: nil: the same as the HTTP status.
   init(
     _ status: HTTPResponse.Status, _ statusCode: Int? = nil, data: JSON = [], message: String = "",
     headers: HTTPFields = [:]
@@ -28,23 +28,22 @@ struct OCSAnswer: Error, Sendable {
     self.headers = headers
   }
 
-  /// A refusal in this envelope.
+  /// Converts an error into this envelope.
   init(_ error: APIError) {
     self.init(
       error.status, data: ["message": .string(error.message)], message: error.message,
       headers: error.headers)
   }
 
-  /// 400, with the name that programs go by.
+  /// A 400 with a machine-readable name of the error.
   static func bad(_ name: String) -> OCSAnswer { OCSAnswer(.badRequest, data: ["message": .string(name)]) }
 
   static let notLoggedIn = OCSAnswer(.unauthorized, 997, message: "Current user is not logged in")
 
-  /// There is no such endpoint.
   static let unknownPath = OCSAnswer(.notFound, 998, message: "Invalid query, please check the syntax.")
 
-  /// The answer in a format, as a version of the protocol puts it: in `v1.php` only 200 is a success, which is told
-  /// as 100, and HTTP's status is 200 but for those who are not logged in and for what is no fault of theirs.
+  /// Renders the answer for a version of the protocol. With `v1.php` only 200 is a success and has the code
+  /// 100, and the HTTP status is 200 except for 401 and server errors.
   func response(_ format: OCSFormat, _ version: OCSVersion) -> Response {
     guard status != .notModified else { return Response(status: status, headers: headers) }
     let isSuccess = version == .v1 ? status == .ok : status.kind == .successful
@@ -74,8 +73,8 @@ struct OCSAnswer: Error, Sendable {
   }
 }
 
-/// How an OCS answer is written: as the parameter `format` says, else the first known type of the `Accept`
-/// header, else XML.
+/// Format of an OCS answer: the parameter `format`, else the first known type of the `Accept` header, else
+/// XML.
 enum OCSFormat: String, Sendable, CaseIterable {
   case json, xml
 
@@ -88,14 +87,14 @@ enum OCSFormat: String, Sendable, CaseIterable {
     }
   }
 
-  /// The format of an answer to who is not let in, whose body is not looked at.
+  /// The format for a refused caller, whose body is not read.
   init(ofRefused request: Request) {
     self.init(
       parameter: OCSRequest.parameter("format", ofQuery: request.uri.query),
       accept: request.headers[.accept])
   }
 
-  /// The format of a media type; nil for any other.
+  /// The format of a media type; nil if it is unknown.
   private init?(type: Substring.UTF8View) {
     let name = type.prefix { $0 != UInt8(ascii: ";") }.filter { $0 > 0x20 }.map { $0 | 0x20 }
     guard let format = Self.allCases.first(where: { name.elementsEqual("application/\($0)".utf8) }) else {
@@ -107,13 +106,13 @@ enum OCSFormat: String, Sendable, CaseIterable {
   var contentType: String { "application/\(rawValue); charset=utf-8" }
 }
 
-/// Under which name an OCS endpoint was called. What it does is the same; what differs is how it answers:
-/// `v2.php` says with HTTP's status what became of a call, `v1.php` nearly always 200.
+/// The version under which an OCS endpoint is called. Both do the same but answer differently: `v2.php` uses
+/// the HTTP status, `v1.php` nearly always answers 200.
 enum OCSVersion: String, Sendable, CaseIterable {
   case v1 = "v1.php"
   case v2 = "v2.php"
 
-  /// By the path of a call; nil for one that is not of OCS. Doubled slashes do not count.
+  /// Reads the version from a path; nil if it is no OCS path. Repeated slashes count as one.
   init?(path: some StringProtocol) {
     let words = path.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 2)
     guard words.count > 1, words[0].elementsEqual("ocs".utf8),
@@ -123,10 +122,10 @@ enum OCSVersion: String, Sendable, CaseIterable {
   }
 }
 
-/// The XML that Nextcloud makes of an answer: elements named after the keys, those of a list `element`,
-/// one space of indentation a level; `true` is 1, `false` empty, an empty list or object an empty element.
+/// Encodes an answer as XML like Nextcloud: elements named after the keys, those of a list `element`, one
+/// space of indentation a level; `true` is 1, `false` empty, an empty list or object an empty element.
 enum OCSXML {
-  /// The document whose root, `ocs`, holds these members.
+  /// The document with the root `ocs` and these members.
   static func document(_ envelope: JSON) -> [UInt8] {
     var output = Array("<?xml version=\"1.0\"?>\n".utf8)
     write("ocs", envelope, depth: 0, to: &output)
@@ -170,9 +169,9 @@ enum OCSXML {
 }
 
 extension String {
-  /// The text as HTML and XML have it between tags and in attributes.
+  /// Escapes the text for HTML or XML, for use between tags and in attributes.
   ///
-  /// - Parameter replacement: what only one of them writes in another way; nil for what stays.
+  /// - Parameter replacement: escapes that are particular to one of them; nil leaves the character.
   func escapedForMarkup(_ replacement: (Unicode.Scalar) -> String?) -> String {
     unicodeScalars.reduce(into: "") { result, scalar in
       switch scalar {
@@ -186,8 +185,8 @@ extension String {
   }
 }
 
-/// Tells who calls an endpoint that is not there so in the envelope that its kind of client reads. That it is not there
-/// by that method is told without a body.
+/// Answers calls of unknown OCS endpoints in the OCS envelope. A known path with a wrong method gets 405
+/// without a body.
 struct UnknownOCSPaths: RouterMiddleware {
   func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response

@@ -3,12 +3,12 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
 
-/// A call of an OCS endpoint: its parameters, of the query and of the body, whose fields go before those of
-/// the query. A body is a form or JSON.
+/// A call of an OCS endpoint, with its parameters from the body (a form or JSON) and the query. Fields of the
+/// body take precedence.
 struct OCSRequest: Sendable {
   private let fields: [Form.Field]
   let version: OCSVersion
-  /// How its answer is written.
+  /// The format requested for the answer.
   let format: OCSFormat
   let headers: HTTPFields
   let context: WireContext
@@ -25,16 +25,16 @@ struct OCSRequest: Sendable {
 
   var userAgent: String { headers[.userAgent] ?? "" }
 
-  /// A text parameter; empty if it was not sent or is no text that can be kept, which no check lets pass.
+  /// A text parameter; empty if it is absent or cannot be stored, which every check of a parameter refuses.
   subscript(name: Name) -> String { text(name) ?? "" }
 
-  /// A text parameter that may be empty, as it is if it was not sent; nil if it is no text that can be kept.
+  /// A text parameter that may be empty or absent (then empty); nil if it cannot be stored.
   func text(_ name: Name) -> String? {
     let text = Self.last(name, of: fields) ?? ""
     return text.isStorable ? text : nil
   }
 
-  /// A parameter that is a list: in forms and queries `name[]` or `name[0]` for each element.
+  /// A list parameter: in forms and queries `name[]` or `name[0]` for each element.
   ///
   /// - Throws: 400 if it is a single value.
   func list(_ name: Name) throws(OCSAnswer) -> [String] {
@@ -45,7 +45,6 @@ struct OCSRequest: Sendable {
     }.map(\.value)
   }
 
-  /// A parameter of a query alone.
   static func parameter(_ name: Name, ofQuery query: String?) -> String? {
     last(name, of: fields(ofQuery: query))
   }
@@ -86,11 +85,11 @@ struct OCSRequest: Sendable {
 }
 
 extension JSON {
-  /// The compact document as PHP's `json_encode` writes it, byte for byte: `/` escaped, and everything that
-  /// is not ASCII as `\uXXXX`. What is signed and counted in bytes is written like this
+  /// Encodes like PHP's `json_encode`, byte for byte and without white space: `/` is escaped, and non-ASCII
+  /// characters as `\uXXXX`. Needed where JSON is signed or its bytes counted
   /// (`Documentation/Protocols/Nextcloud.md` 2.2, 6.4).
   ///
-  /// - Parameter hexTags: also `<` and `>` as escapes (`JSON_HEX_TAG`), as in OCS answers.
+  /// - Parameter hexTags: escapes `<` and `>` too (`JSON_HEX_TAG`), as in OCS answers.
   func php(hexTags: Bool = false) -> [UInt8] {
     var output: [UInt8] = []
     writePHP(to: &output, hexTags: hexTags)

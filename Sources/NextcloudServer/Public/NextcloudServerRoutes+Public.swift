@@ -6,8 +6,8 @@ internal import Registrations
 internal import SQL
 
 extension NextcloudServerRoutes {
-  /// `GET cloud/capabilities`. Without a login it does not mention notifications.
-  /// `push` among the endpoints is for clients of the draft of 2017.
+  /// `GET cloud/capabilities`. Without a login, notifications are left out. `push` among the endpoints is for
+  /// clients of the 2017 draft.
   func capabilities(_ login: NextcloudLogin?, _ call: OCSRequest) async throws -> OCSAnswer {
     var capabilities: JSON.Object = ["core": ["pollinterval": 60]]
     if login != nil {
@@ -35,9 +35,9 @@ extension NextcloudServerRoutes {
 }
 
 extension NextcloudServerRoutes {
-  /// `GET identityproof/key/{userId}`: the key that signs for a user, which anybody may know
-  /// by their user id. Making one takes a tenth of a second, which is spent at the user's own word alone: where
-  /// nobody has needed it yet, others are told what they are told of no user.
+  /// `GET identityproof/key/{userId}`: a user's public key for signatures, for anyone who knows the user id.
+  /// Creating it takes 0.1 s, so only the user's own call does that; before, others get the same answer as
+  /// for an unknown user.
   func identityProof(_ login: NextcloudLogin?, _ call: OCSRequest) async throws -> OCSAnswer {
     guard let user = try await findUser(call) else { throw Self.noUser }
     do {
@@ -47,7 +47,7 @@ extension NextcloudServerRoutes {
       }
       return OCSAnswer(.ok, data: ["public": .string(key)])
     } catch let error as DatabaseError where error.code == .foreignKeyViolation {
-      // Removed this very moment.
+      // The user was removed meanwhile.
       throw Self.noUser
     }
   }
@@ -56,7 +56,7 @@ extension NextcloudServerRoutes {
 }
 
 extension NextcloudServerRoutes {
-  /// `GET /status.php`: by which apps know a Nextcloud server, before they ask who the user is.
+  /// `GET /status.php`: identifies a Nextcloud server to apps before any login.
   func status(_ request: Request, _ context: WireContext) async throws -> Response {
     var response = Self.json([
       "installed": true, "maintenance": false, "needsDbUpgrade": false,
@@ -68,7 +68,7 @@ extension NextcloudServerRoutes {
     return response
   }
 
-  /// `GET cloud/user`: who has signed in. There are no files here, so nothing of any quota is used.
+  /// `GET cloud/user`: the signed-in user. There are no files here, so no quota is used.
   func user(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let name = JSON.string(login.user.username)
     return OCSAnswer(
@@ -85,19 +85,20 @@ extension NextcloudServerRoutes {
       ])
   }
 
-  /// `GET cloud/users/{userId}`: the same by one's own id. Whether there is anybody else, nobody is told.
+  /// `GET cloud/users/{userId}`: the same for the caller's own id; any other id gets the answer for an
+  /// unknown one.
   func namedUser(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard try await findUser(call)?.id == login.user.id else { throw OCSAnswer.unknownPath }
     return try await user(login, call)
   }
 
-  /// The user whose id is in the path.
+  /// The user whose id is in the path; nil if there is none.
   func findUser(_ call: OCSRequest) async throws -> User? {
     let name = call.context.parameters.get("user_id").flatMap(\.removingPercentEncoding) ?? ""
     return name.isStorable ? try await accounts.find(username: name) : nil
   }
 
-  /// `GET core/getapppassword`: an app password for who has signed in with the account's own key.
+  /// `GET core/getapppassword`: creates an app password for a caller signed in with the account's API key.
   func makeAppPassword(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard login.appPassword == nil else {
       throw OCSAnswer(.forbidden, message: "An app password does not make another")
@@ -116,7 +117,7 @@ extension NextcloudServerRoutes {
     }
   }
 
-  /// `DELETE core/apppassword`: signs the app out, whose pushes end too.
+  /// `DELETE core/apppassword`: signs the app out and ends its pushes.
   func removeAppPassword(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard let appPassword = login.appPassword else {
       throw OCSAnswer(.forbidden, message: "No app password was used")

@@ -3,10 +3,10 @@ internal import NextcloudProxy
 internal import Registrations
 internal import SQL
 
-/// The phones that get pushes of the Nextcloud side's users, one per app password. They go with their app
-/// password and with their user.
+/// The phones that get pushes of the Nextcloud side's users, one per app password. A registration is deleted
+/// with its app password and its user.
 package struct NextcloudRegistrations: Sendable {
-  /// The app password is gone.
+  /// Thrown if the app password is gone.
   struct UnknownAppPassword: Error, Hashable {}
 
   private let database: any Database
@@ -17,12 +17,12 @@ package struct NextcloudRegistrations: Sendable {
     self.now = now
   }
 
-  /// Registers a phone, or renews it; another registration of the user with the same push token is the same
-  /// phone's from before, and goes.
+  /// Registers a phone or renews its registration. Another registration of the user with the same push token
+  /// is an older one of the same phone, and is removed.
   ///
-  /// What waits for a phone that changes its key, its token or its proxy can no longer reach it, and goes.
+  /// If the phone's key, token or proxy changes, the queued pushes can no longer reach it and are removed.
   ///
-  /// - Returns: whether anything is not as it was.
+  /// - Returns: whether anything has changed.
   /// - Throws: ``UnknownAppPassword``, or the database's own error.
   func put(_ registration: NextcloudRegistration.Description) async throws -> Bool {
     let now = now()
@@ -54,36 +54,36 @@ package struct NextcloudRegistrations: Sendable {
     }
   }
 
-  /// Every phone of a user, the oldest registration first.
+  /// All phones of a user, the oldest registration first.
   func all(of user: Int64) async throws -> [NextcloudRegistration] {
     let statement = Statement(
       "SELECT \(columns) FROM nextcloud_registrations WHERE user_id = $1 ORDER BY id", .integer(user))
     return try await database.query(statement).map(NextcloudRegistration.init)
   }
 
-  /// How many phones there are, of all users.
+  /// Number of phones of all users.
   package func count() async throws -> Int64 {
     let statement = Statement("SELECT COUNT(*) FROM nextcloud_registrations")
     return try await database.query(statement).first?.int64(0) ?? 0
   }
 
-  /// The phone that has registered with an app password.
+  /// The phone registered with an app password.
   func find(appPassword: Int64) async throws -> NextcloudRegistration? {
     let statement = Statement(
       "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
     return try await database.query(statement).first.map(NextcloudRegistration.init)
   }
 
-  /// Forgets the phone that has registered with an app password; false if none has.
+  /// Removes the phone registered with an app password; false if there is none.
   func remove(appPassword: Int64) async throws -> Bool {
     let statement = Statement(
       "DELETE FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
     return try await database.write { try $0.run(statement) > 0 }
   }
 
-  /// Forgets registrations as they were when a push was made for them: one that was renewed since stays.
+  /// Removes registrations that a push was made for, unless they were renewed since.
   ///
-  /// - Returns: how many were there.
+  /// - Returns: how many were removed.
   func forget(_ registrations: [(id: Int64, registeredAt: Date)]) async throws -> Int {
     guard !registrations.isEmpty else { return 0 }
     let statements = registrations.map { id, registeredAt in

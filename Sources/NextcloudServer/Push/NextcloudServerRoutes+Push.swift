@@ -6,7 +6,7 @@ internal import Registrations
 internal import Sealing
 
 extension NextcloudServerRoutes {
-  /// `POST v2/push`: a phone that is to get the user's pushes by way of the proxy it names
+  /// `POST v2/push`: registers a phone for the user's pushes, by way of the proxy it names
   /// (`Documentation/Protocols/Nextcloud.md` 5.3).
   func register(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let hash = try PushParameters.pushTokenHash(call["pushTokenHash"])
@@ -16,20 +16,20 @@ extension NextcloudServerRoutes {
     return try await register(login, call, hash: hash, key: key, proxy: proxy)
   }
 
-  /// `DELETE v2/push`: the phone that has signed in with this app password gets no more.
+  /// `DELETE v2/push`: removes the registration of the phone signed in with this app password.
   func unregister(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let wasThere = try await sender.registrations.remove(appPassword: try login.token())
     return OCSAnswer(wasThere ? .accepted : .ok)
   }
 
-  /// `POST v3/push`, the draft of 2017, which knew but one proxy.
+  /// `POST v3/push`, of the 2017 draft, which had only one proxy.
   func registerAsDrafted(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let hash = try PushParameters.pushTokenHash(call["pushTokenHash"])
     let key = try PushParameters.deviceKey(call["devicePublicKey"])
     return try await register(login, call, hash: hash, key: key, proxy: sender.proxies.standardAddress())
   }
 
-  /// `DELETE v3/push`, which names the phone's key.
+  /// `DELETE v3/push`, which identifies the phone by its key.
   func unregisterAsDrafted(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let key = try PushParameters.deviceKey(call["devicePublicKey"])
     let token = try login.token()
@@ -66,14 +66,14 @@ extension NextcloudServerRoutes {
 }
 
 extension NextcloudServerRoutes {
-  /// What an app is for: the operator's own go before the stock ones.
+  /// The kind of the calling app: the operator's own apps first, then the official ones.
   func kind(of call: OCSRequest) -> NextcloudApp.Kind {
     apps.ownKind(of: call.userAgent) ?? NextcloudApp.Kind(userAgent: call.userAgent)
   }
 }
 
 extension NextcloudApp.Kind {
-  /// By the `User-Agent` of the official apps; rebranded ones are unknown.
+  /// Recognizes the official apps by their `User-Agent`; rebranded ones are unknown.
   init(userAgent: String) {
     func begins(with agents: String...) -> Bool {
       agents.contains { userAgent.utf8.starts(with: "Mozilla/5.0 (\($0)".utf8) }
@@ -91,10 +91,10 @@ extension NextcloudApp.Kind {
   }
 }
 
-/// What a phone sends to register, in the order in which it is checked
+/// The parameters of a phone's registration, in the order in which they are checked
 /// (`Documentation/Protocols/Nextcloud.md` 5.3).
 enum PushParameters {
-  /// SHA-512 in lower-case hex; nothing around it.
+  /// Checks for SHA-512 in lower-case hex, without white space.
   static func pushTokenHash(_ text: String) throws(OCSAnswer) -> String {
     let isHash =
       text.utf8.count == 128
@@ -103,8 +103,8 @@ enum PushParameters {
     return text
   }
 
-  /// A public key of RSA-2048 in PEM, with or without a newline at its end. Only its outward form is looked
-  /// at, as Nextcloud does: one that is no key goes when the first push cannot be encrypted.
+  /// Checks for an RSA-2048 public key in PEM, with or without a final newline. Like Nextcloud, it checks
+  /// only the form; the registration of an invalid key is removed when the first push cannot be encrypted.
   static func deviceKey(_ text: String) throws(OCSAnswer) -> String {
     let bytes = text.utf8
     let body = bytes.dropFirst(begin.utf8.count).prefix(425 - begin.utf8.count)
@@ -115,7 +115,7 @@ enum PushParameters {
     return text
   }
 
-  /// The proxy, as it was named.
+  /// Checks the proxy's URL and returns it unchanged.
   static func proxyServer(_ text: String, allowsLocal: Bool) throws(OCSAnswer) -> String {
     guard ProxyAddress.isValid(text, allowsLocal: allowsLocal) else { throw .bad("INVALID_PROXY_SERVER") }
     return text
@@ -126,7 +126,7 @@ enum PushParameters {
 }
 
 extension NextcloudLogin {
-  /// The app password, without which there is no phone to register.
+  /// The app password's id; only a phone that has one can register.
   func token() throws(OCSAnswer) -> Int64 {
     guard let appPassword else { throw .bad("INVALID_SESSION_TOKEN") }
     return appPassword

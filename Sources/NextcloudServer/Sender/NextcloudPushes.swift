@@ -2,9 +2,10 @@ internal import Foundation
 internal import Registrations
 internal import SQL
 
-/// Pushes that no proxy has taken yet, durable until one has or their time is over.
+/// Queue of pushes that no proxy has accepted yet, durable until one has or they expire.
 package struct NextcloudPushes: Sendable {
-  /// How many wait for one phone; with the number of a user's app passwords this bounds them all.
+  /// Most pushes queued for one phone; with the limit of app passwords per user this bounds the whole queue
+  /// of a user.
   package static let maximumPerRegistration = 200
 
   private let database: any Database
@@ -12,7 +13,7 @@ package struct NextcloudPushes: Sendable {
   private let now: @Sendable () -> Date
   private let mayExpire: @Sendable () -> Bool
 
-  /// - Parameter mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
+  /// - Parameter mayExpire: whether pushes may be treated as expired; false while the clock is in doubt.
   init(
     database: any Database, now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool
   ) {
@@ -25,10 +26,10 @@ package struct NextcloudPushes: Sendable {
     self.mayExpire = mayExpire
   }
 
-  /// Keeps pushes, which are durable when this returns, until they are due.
+  /// Queues pushes until they are due; they are durable when this returns.
   ///
-  /// - Returns: those that are kept. One of a phone that is gone is not, nor one of a phone for which
-  ///   ``maximumPerRegistration`` wait.
+  /// - Returns: the queued pushes. Left out are those of a phone that is gone, or that has
+  ///   ``maximumPerRegistration`` already.
   func keep(_ pushes: [NextcloudPush], dueAt: Date, expiresAt: Date) async throws -> [NextcloudPush] {
     guard !pushes.isEmpty else { return [] }
     let now = now()
@@ -37,13 +38,13 @@ package struct NextcloudPushes: Sendable {
     }
   }
 
-  /// Drops the pushes of a user that deletions make idle, and keeps the deletions in their place: what was
-  /// promised is at no moment gone without what follows it.
+  /// Removes the queued pushes of a user that deletions make obsolete, and queues the deletions in the same
+  /// transaction, so that a promised push is never gone without its deletion.
   ///
   /// - Parameters:
-  ///   - nids: whose notifications go; nil if all do, which makes other deletions idle too.
-  ///   - deletions: what is about to be sent, kept only if anything was dropped.
-  /// - Returns: the deletions, with their leases if they have any.
+  ///   - nids: the deleted notifications; nil if all are, which makes queued deletions obsolete too.
+  ///   - deletions: pushes about to be sent; queued only if anything was removed.
+  /// - Returns: the deletions, with their leases if they were queued.
   func supersede(
     _ nids: [Int64]?, of user: Int64, by deletions: [NextcloudPush], dueAt: Date, expiresAt: Date
   ) async throws -> [NextcloudPush] {
@@ -63,7 +64,7 @@ package struct NextcloudPushes: Sendable {
     }
   }
 
-  /// The proxies that pushes are due for.
+  /// The proxies with due pushes.
   func dueProxies() async throws -> [String] {
     let statement = Statement(
       "SELECT DISTINCT proxy_url FROM nextcloud_pushes WHERE due_at <= $1 AND expires_at > $2",
@@ -71,41 +72,41 @@ package struct NextcloudPushes: Sendable {
     return try await database.query(statement).map { try $0.text(0) }
   }
 
-  /// Takes pushes for a proxy that are due, in the order in which they were made.
+  /// Leases due pushes for a proxy, in the order in which they were made.
   func lease(proxy: String, limit: Int, for seconds: TimeInterval) async throws -> [NextcloudPush] {
     try await queue.take(limit: limit, for: seconds, .text(proxy), .integer(over.milliseconds)).sorted {
       $0.lease.id < $1.lease.id
     }.map { try NextcloudPush(lease: $0.lease, row: $0.row) }
   }
 
-  /// A proxy has answered about these: they are done with, whoever has them.
+  /// Removes pushes that a proxy has answered, whoever holds their lease.
   func finish(_ pushes: [NextcloudPush]) async throws {
     try await queue.finish(pushes.compactMap(\.lease))
   }
 
-  /// Tries again at this time.
+  /// Postpones pushes to this time.
   func postpone(_ pushes: [NextcloudPush], until date: Date) async throws {
     try await queue.postpone(pushes.compactMap(\.lease), until: date)
   }
 
-  /// Gives up what no proxy has taken in time; returns how many.
+  /// Removes expired pushes; returns how many.
   func removeExpired() async throws -> Int {
     let statement = Statement(
       "DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(over.milliseconds))
     return try await database.write { try $0.run(statement) }
   }
 
-  /// Makes due what a wrong clock has put off.
+  /// Makes pushes due that a wrong clock has postponed too far.
   ///
-  /// - Parameter isTimeSetBack: as ``LeasedQueue`` has it.
+  /// - Parameter isTimeSetBack: see ``LeasedQueue/bringForward(isTimeSetBack:)``.
   package func bringForward(isTimeSetBack: Bool = false) async throws {
     try await queue.bringForward(isTimeSetBack: isTimeSetBack)
   }
 
-  /// What ends then or before is over.
+  /// Pushes that expire at or before this time are expired.
   private var over: Date { mayExpire() ? now() : .distantPast }
 
-  /// How many wait.
+  /// Number of queued pushes.
   package func count() async throws -> Int64 { try await queue.count() }
 }
 
@@ -156,23 +157,23 @@ extension Connection {
   }
 }
 
-/// A push to one phone, made and signed, on its way to the phone's proxy.
+/// A push to one phone, encrypted and signed, on its way to the phone's proxy.
 struct NextcloudPush: Sendable, Hashable {
-  /// The row of the phone's registration, and when that had last been registered.
+  /// Row id of the phone's registration, and the time of its last renewal.
   let registration: Int64
   let registeredAt: Date
-  /// As proxies know the phone.
+  /// SHA-512 that identifies the phone to proxies, in base64.
   let deviceIdentifier: String
-  /// The proxy, without slashes at its end.
+  /// URL of the proxy, without final slashes.
   let proxy: String
-  /// The number of the notification that it tells of; nil if it takes some back.
+  /// Number of the notification it announces; nil for a deletion.
   let nid: Int64?
-  /// JSON as it goes over the wire (`Documentation/Protocols/Nextcloud.md` 3.4).
+  /// JSON as it is sent (`Documentation/Protocols/Nextcloud.md` 3.4).
   let entry: String
-  /// Under which it waits in the database, if it does.
+  /// Its lease in the queue, if it is queued.
   fileprivate(set) var lease: LeasedQueue.Lease?
 
-  /// A push that is kept nowhere yet.
+  /// A push that is not queued yet.
   init(for registration: NextcloudRegistration, nid: Int64?, entry: String) {
     self.registration = registration.id
     registeredAt = registration.registeredAt

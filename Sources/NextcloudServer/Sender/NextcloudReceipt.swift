@@ -1,30 +1,31 @@
 internal import Delivery
 package import HTTP
 
-/// What became of a message to a user's phones.
+/// Result of sending a message to a user's phones.
 package struct NextcloudReceipt: Sendable, Hashable {
-  /// What became of a proxy's part of it, or a push service's: each push is one of `sent`, `failed` and `queued`.
+  /// Results at one proxy or push service. Each push is counted as one of `sent`, `failed` and `queued`.
   package struct Proxy: Sendable, Hashable {
-    /// The proxy; of a push service the origin.
+    /// URL of the proxy, or origin of the push service.
     package var url: String
-    /// HTTP's status of its answer; nil if there was none yet, and of push services, which answer each push by itself.
+    /// HTTP status of the proxy's answer; nil without an answer, and for push services, which answer each
+    /// push by itself.
     package var status: Int?
-    /// Pushes that it has taken.
+    /// Pushes that were accepted.
     package var sent = 0
-    /// Pushes that it will not take.
+    /// Pushes that were refused.
     package var failed = 0
-    /// Phones that it does not know; their registrations are gone.
+    /// Phones that it does not know, whose registrations were removed.
     package var unknown = 0
-    /// Pushes that it gets later, until it has taken them or their time is over.
+    /// Pushes queued until they are accepted or expire.
     package var queued = 0
   }
 
-  /// Phones that the message is for.
+  /// Number of phones that the message is for.
   package var devices = 0
-  /// Their proxies and push services, by URL.
+  /// Results by proxy and push service, sorted by URL.
   package var proxies: [Proxy] = []
 
-  /// Adds what became of another part of the message.
+  /// Adds the results of another part of the message.
   mutating func add(_ other: NextcloudReceipt) {
     devices += other.devices
     for proxy in other.proxies { add(proxy) }
@@ -32,14 +33,14 @@ package struct NextcloudReceipt: Sendable, Hashable {
 
   mutating func add(_ part: Proxy) { update(part.url) { $0.add(part) } }
 
-  /// Changes what became of a proxy's part; they are in the order of their URLs.
+  /// Changes the results of a proxy; creates them if there are none.
   mutating func update(_ url: String, _ change: (inout Proxy) -> Void) {
     let index = proxies.firstIndex { $0.url >= url } ?? proxies.count
     if index == proxies.count || proxies[index].url != url { proxies.insert(Proxy(url: url), at: index) }
     change(&proxies[index])
   }
 
-  /// As the backend API tells it.
+  /// The result as the backend API reports it.
   package var json: JSON {
     [
       "devices": .integer(Int64(devices)),
@@ -54,7 +55,7 @@ package struct NextcloudReceipt: Sendable, Hashable {
     ]
   }
 
-  /// For people who test their phones.
+  /// The result as text, for people who test their phones.
   var text: String {
     guard devices > 0 else { return "No devices found for user" }
     return proxies.map { proxy in
@@ -76,9 +77,10 @@ extension NextcloudReceipt.Proxy {
     queued += other.queued
   }
 
-  /// What became of a push to a push service.
+  /// Adds the result of a push to a push service.
   ///
-  /// - Parameter isFirst: whether it is the first of its subscription, which ends but once.
+  /// - Parameter isFirst: whether it is the first push of its subscription, so that an ended subscription is
+  ///   counted once.
   mutating func count(_ result: DeliveryResult, isFirst: Bool) {
     switch result {
     case .delivered: sent += 1

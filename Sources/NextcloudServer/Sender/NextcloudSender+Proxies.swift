@@ -8,11 +8,11 @@ internal import NextcloudProxy
 internal import Providers
 
 extension NextcloudSender {
-  /// Larger answers are not read.
+  /// Largest answer that is read, in bytes.
   private static let maximumBytes = 1 << 20
 
-  /// Posts entries in one request as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1), or hands them
-  /// to the proxy that is part of this program.
+  /// Posts entries in one request as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1), or
+  /// passes them to the proxy in this process.
   func post(_ entries: [String], to proxy: String) async -> ProxyAnswer {
     if proxy == NextcloudRegistration.trimmed(proxies.ownAddress()) {
       return await ProxyAnswer(of: proxies.own, to: entries)
@@ -38,30 +38,30 @@ extension NextcloudSender {
     } catch OutgoingClient.Refusal.forbiddenAddress, OutgoingClient.Refusal.noHost {
       return .refused(status: nil)
     } catch is NIOTooManyBytesError {
-      // It has the entries, whatever else it wants to say.
+      // The proxy has received the entries, so they are not sent again even though its answer cannot be read.
       return .refused(status: nil)
     } catch {
       return .unavailable(status: nil)
     }
   }
 
-  /// `notifications[0]=...&notifications[1]=...`, as PHP's `http_build_query` writes it: what that leaves as
-  /// it is and this does not (`-`, `_`, `.`) is in no entry.
+  /// Encodes `notifications[0]=...&notifications[1]=...` like PHP's `http_build_query`. The characters that
+  /// PHP leaves unescaped and this does not (`-`, `_`, `.`) occur in no entry.
   static func form(_ entries: [String]) -> [UInt8] {
     Form.encode(entries.enumerated().map { ("notifications[\($0)]", $1) })
   }
 }
 
-/// What a proxy says to a request, and what it means (`Documentation/Protocols/Nextcloud.md` 6.5).
+/// A proxy's answer to a request, and what it means (`Documentation/Protocols/Nextcloud.md` 6.5).
 enum ProxyAnswer: Sendable, Hashable {
-  /// It has taken the entries, but for `failed` of them, and does not know some phones. HTTP's status does
-  /// not matter then. `failed` is nil where it is no number.
+  /// It has accepted the entries, except for `failed` of them, and does not know some phones; the HTTP status
+  /// does not matter then. `failed` is nil if it is not a number.
   case taken(status: Int, unknown: Set<String>, failed: Int?)
-  /// It has taken them and tells no more.
+  /// It has accepted the entries but reports nothing about them.
   case silent(status: Int)
-  /// It will not take them; nil where it was not even asked.
+  /// It will not accept them; nil if it was not even asked.
   case refused(status: Int?)
-  /// It has not taken them, but may later; nil where it gave no answer.
+  /// It has not accepted them but may later; nil if it gave no answer.
   case unavailable(status: Int?)
 
   init(status: Int, body: ByteBuffer) {
@@ -76,7 +76,7 @@ enum ProxyAnswer: Sendable, Hashable {
     }
   }
 
-  /// What a proxy says that is called without a wire, which means the same.
+  /// The same for the proxy in this process, called without HTTP.
   init(of proxy: PushProxy, to entries: [String]) async {
     do throws(ProxyError) {
       let receipt = try await proxy.notify(entries)
@@ -90,7 +90,7 @@ enum ProxyAnswer: Sendable, Hashable {
     self = status < 500 ? .refused(status: status) : .unavailable(status: status)
   }
 
-  /// HTTP's status, if there was an answer.
+  /// HTTP status, if there was an answer.
   var status: Int? {
     switch self {
     case .taken(let status, _, _), .silent(let status): status

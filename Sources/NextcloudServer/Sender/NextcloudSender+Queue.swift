@@ -6,17 +6,17 @@ internal import SQL
 internal import Timing
 
 extension NextcloudSender {
-  /// From the queue in one request.
+  /// Queued pushes in one request.
   private static let atOnce = 200
   private static let interval = Duration.milliseconds(500)
   private static let sweep: TimeInterval = 60
   private static let backoff = Backoff(first: 2, longest: 300)
 
-  /// Brings what is queued to its proxies until the task is cancelled; what is under way is then given back.
-  /// Proxies do not wait for each other.
+  /// Sends queued pushes until the task is cancelled; leases of requests under way then run out. Each proxy
+  /// is served independently.
   package func run() async {
     var sweptAt = Date.distantPast
-    // Nothing is due at once, so there is nobody to be woken by.
+    // Pushes are queued with a delay, so no wake-up is needed.
     await Lanes(every: Self.interval).run {
       do {
         if now().timeIntervalSince(sweptAt) >= Self.sweep {
@@ -41,7 +41,7 @@ extension NextcloudSender {
     }
   }
 
-  /// Sends what is due for a proxy; whether there may be more, and the proxy would take it.
+  /// Sends the due pushes of a proxy; returns whether there may be more and the proxy accepts them.
   private func round(for proxy: String) async -> Bool {
     do {
       let seconds = leaseEnd.timeIntervalSince(now())
@@ -56,19 +56,19 @@ extension NextcloudSender {
       if case .unavailable = answer { return false }
       return true
     } catch {
-      // The lease runs out, and somebody tries again.
+      // When the lease runs out, the pushes are tried again.
       logger.error("queued pushes could not be sent", metadata: ["error": "\(DatabaseError.name(of: error))"])
       return false
     }
   }
 
-  /// Does what an answer asks for (`Documentation/Protocols/Nextcloud.md` 6.5).
+  /// Acts on an answer (`Documentation/Protocols/Nextcloud.md` 6.5).
   func settle(_ batch: [NextcloudPush], _ answer: ProxyAnswer) async throws -> NextcloudReceipt.Proxy {
     var part = NextcloudReceipt.Proxy(url: batch.first?.proxy ?? "", status: answer.status)
     switch answer {
     case .taken(_, let unknown, let failed):
       let lost = batch.filter { unknown.contains($0.deviceIdentifier) }
-      // A phone is forgotten once, however many pushes it was to get.
+      // Each phone is removed once, however many pushes it was to get.
       let phones = Dictionary(lost.map { ($0.registration, $0.registeredAt) }, uniquingKeysWith: max)
       part.unknown = phones.count
       part.failed = max(lost.count, min(batch.count, max(0, failed ?? batch.count)))
@@ -96,7 +96,7 @@ extension NextcloudSender {
     return part
   }
 
-  /// Those of these pushes that are kept from now on.
+  /// Queues the pushes that are not queued yet; returns those that are in the queue now.
   func keep(_ batch: [NextcloudPush], dueAt: Date) async throws -> [NextcloudPush] {
     batch.filter { $0.lease != nil }
       + (try await pushes.keep(
@@ -105,7 +105,7 @@ extension NextcloudSender {
   }
 
   private func log(_ text: String, _ part: NextcloudReceipt.Proxy, count: Int) {
-    // The host alone: what else a phone has put into the URL may be a secret.
+    // Only the host is logged, because the rest of the URL may contain a secret.
     logger.warning(
       "\(text)",
       metadata: [

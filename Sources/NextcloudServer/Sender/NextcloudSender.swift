@@ -8,24 +8,24 @@ package import SQL
 package import Sealing
 internal import Timing
 
-/// Sends a Nextcloud user's notifications to the proxies of the user's phones, and again to those that were away:
-/// durably, until they are too old (`Documentation/Protocols/Nextcloud.md` 6, `Documentation/Decisions` 0022). Those with
-/// a subscription to Web Push get them from its push service instead.
+/// Sends a Nextcloud user's notifications to the proxies of the user's phones, and retries those that were
+/// unavailable: durably, until the notifications are too old (`Documentation/Protocols/Nextcloud.md` 6,
+/// `Documentation/Decisions` 0022). Phones with a Web Push subscription get them from their push service
+/// instead.
 package final class NextcloudSender: Sendable {
-  /// The proxies that pushes go to.
+  /// The proxies that pushes are sent to.
   package struct Proxies: Sendable {
-    /// The proxy that is part of this program, and what phones call it; asked for at each call, as the address may be
-    /// known only when this service listens.
+    /// The proxy in this process, and its URL as phones name it. The URL is evaluated at each call, because
+    /// it may be known only when this service listens.
     let own: PushProxy
     let ownAddress: @Sendable () -> String
-    /// `nextcloud.default_proxy`, else this program's own.
+    /// `nextcloud.default_proxy`; nil for this program's own.
     let standard: String?
-    /// `nextcloud.allow_local_proxies`: phones may name any `http` or `https` URL.
+    /// `nextcloud.allow_local_proxies`: whether phones may name any `http` or `https` URL.
     let allowsLocal: Bool
-    /// `nextcloud.subscription_server` and `nextcloud.subscription_key`, which goes to that server alone.
+    /// `nextcloud.subscription_server` and `nextcloud.subscription_key`; the key is sent only to that server.
     let subscriptionServer: String
     let subscriptionKey: String?
-    /// The way to them.
     let client: OutgoingClient
 
     package init(
@@ -41,20 +41,20 @@ package final class NextcloudSender: Sendable {
       self.client = client
     }
 
-    /// The proxy of phones that name none; it may have any address.
+    /// URL of the proxy for phones that name none; any address is allowed.
     func standardAddress() -> String { standard ?? ownAddress() }
   }
 
-  /// Pushes in one request; more than any user's phones want at a time.
+  /// Most pushes in one request; more than a user's phones normally need.
   private static let maximumPerRequest = 1000
-  /// How many seconds a proxy may take to answer, as long as Nextcloud waits.
+  /// Seconds to wait for a proxy's answer, the same as Nextcloud.
   static let timeout = 30.0
 
   let padding: RSAPadding
   let proxies: Proxies
-  /// `delivery.deadline`: what a proxy has not answered by then is queued.
+  /// `delivery.deadline`: a push not answered by then is queued.
   let deadline: Duration
-  /// `delivery.max_age` in seconds: what no proxy has taken by then is given up.
+  /// `delivery.max_age` in seconds, after which queued pushes are given up.
   let maximumAge: TimeInterval
 
   let keys: NextcloudKeys
@@ -67,7 +67,7 @@ package final class NextcloudSender: Sendable {
 
   /// - Parameters:
   ///   - padding: `nextcloud.padding`
-  ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
+  ///   - mayExpire: whether pushes may be treated as expired; false while the clock is in doubt.
   package init(
     padding: RSAPadding, proxies: Proxies, webPush: NextcloudWebPush, deadline: Duration,
     maximumAge: TimeInterval, database: any Database, storageKey: StorageKey,
@@ -86,19 +86,19 @@ package final class NextcloudSender: Sendable {
     pushes = NextcloudPushes(database: database, now: now, mayExpire: mayExpire)
   }
 
-  /// Keeps a notification for a user, or takes some back, and tells the user's phones that it is for; each
-  /// proxy gets one request, all at once.
+  /// Stores or deletes a user's notifications, and sends that to the user's phones; each proxy gets one
+  /// request, all of them concurrently.
   ///
-  /// No phone is left out for its age: when an app password was last used is not kept, and phones that are
-  /// gone are found out by their proxies.
+  /// Phones are not left out for their age: the last use of an app password is not stored, and the proxies
+  /// report phones that are gone.
   ///
-  /// - Parameter appPassword: of the phone that has asked for it, and is not told.
-  /// - Throws: the database's error if something could be neither sent nor queued: nothing is promised then.
+  /// - Parameter appPassword: of the phone that caused this, which gets no push.
+  /// - Throws: the database's error if something could be neither sent nor queued; nothing is promised then.
   package func notify(
     _ user: User, _ message: NextcloudMessage, except appPassword: Int64? = nil
   ) async throws -> NextcloudReceipt {
-    // Kept before anybody is told of it, and forgotten after everybody was: whatever ends this in between,
-    // to do it again does it.
+    // Stored before anything is sent, and deleted after everything was, so that repeating an interrupted call
+    // completes it.
     switch message {
     case .notification(let notification):
       try await notifications.keep(notification, user: user.id)
@@ -122,7 +122,7 @@ package final class NextcloudSender: Sendable {
         try await notifications.apps(of: nids, user: user.id)
       } else { [:] }
     async let sent = webPush.send(message, apps: apps, to: direct, except: appPassword)
-    // Whoever is told without a proxy is not told again by one.
+    // A phone with a subscription gets nothing by way of a proxy.
     let told = Set(direct.compactMap(\.holder.appPassword) + [appPassword].compactMap(\.self))
     var receipt = try await pushToProxies(message, apps, to: user, phones, except: told)
     receipt.add(try await sent)
@@ -144,7 +144,7 @@ package final class NextcloudSender: Sendable {
     var pushes = made.pushes
     if case .notification = message {
     } else {
-      // What a deletion makes idle is dropped before the deletion is sent.
+      // Pushes that a deletion makes obsolete are removed before the deletion is sent.
       pushes = try await self.pushes.supersede(
         message.deleted, of: user.id, by: pushes, dueAt: leaseEnd, expiresAt: now() + maximumAge)
     }
@@ -166,13 +166,14 @@ package final class NextcloudSender: Sendable {
     if let answer = await exchange.value(within: deadline) {
       return try await settle(batch, answer)
     }
-    // The proxy may still answer. Until then what was sent is under lease, and nobody sends it twice.
+    // The proxy may still answer. Until then the pushes are queued under a lease, so that nothing is sent
+    // twice.
     let kept = try await keep(batch, dueAt: leaseEnd)
     Task {
       do {
         _ = try await settle(kept, await exchange.value)
       } catch {
-        // The lease runs out, and somebody tries again.
+        // When the lease runs out, the pushes are tried again.
         logger.error(
           "a proxy's answer could not be acted on", metadata: ["error": "\(DatabaseError.name(of: error))"])
       }
@@ -180,6 +181,6 @@ package final class NextcloudSender: Sendable {
     return .init(url: proxy, failed: batch.count - kept.count, queued: kept.count)
   }
 
-  /// When pushes that are under way may be taken over: after every request has ended.
+  /// End of the lease for pushes under way: later than any request can end.
   var leaseEnd: Date { now() + Self.timeout + 10 }
 }

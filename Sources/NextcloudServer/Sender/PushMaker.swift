@@ -2,26 +2,26 @@ internal import HTTP
 internal import NextcloudProxy
 internal import Sealing
 
-/// Makes the pushes of a message: for whom, what each says, encrypted for the phone and signed for the user
+/// Makes the pushes of a message: selects the phones, encrypts for each phone and signs for the user
 /// (`Documentation/Protocols/Nextcloud.md` 6.2 to 6.4).
 struct PushMaker: Sendable {
   let padding: RSAPadding
   let userKey: RSAPrivateKey
 
-  /// What a message comes to.
+  /// The pushes of a message.
   struct Result: Sendable {
     var pushes: [NextcloudPush] = []
-    /// Phones that get any.
+    /// Number of phones that get any.
     var devices = 0
-    /// Phones whose key is no key: nothing can ever be sent to them.
+    /// Phones whose key is invalid, to which nothing can ever be sent.
     var broken: [NextcloudRegistration] = []
   }
 
-  /// The pushes of a message to these phones of a user.
+  /// Makes the pushes of a message to these phones of a user.
   ///
   /// - Parameters:
-  ///   - apps: of the notifications that are taken back, as far as they are known.
-  ///   - appPasswords: of the phones that are not told.
+  ///   - apps: the apps of deleted notifications, as far as they are known.
+  ///   - appPasswords: of the phones that get none.
   func pushes(
     of message: NextcloudMessage, apps: [Int64: String], to phones: [NextcloudRegistration],
     except appPasswords: Set<Int64> = []
@@ -39,21 +39,21 @@ struct PushMaker: Sendable {
       }
       result.devices += 1
       result.pushes += pushes
-      // Each costs a signature, about a millisecond: others want to get on too.
+      // Each signature takes about a millisecond, so other tasks get a turn in between.
       await Task.yield()
     }
     return result
   }
 
-  /// What one push says.
+  /// The content of one push.
   enum Content: Sendable, Hashable {
     case notification(NextcloudNotification)
-    /// The plaintext of one that takes some back.
+    /// The plaintext of a deletion.
     case deletion([UInt8])
   }
 
-  /// What a phone is told: the Talk app of Talk's notifications, other apps of the others' and, where the
-  /// user has no Talk app, of Talk's. That all are gone concerns everyone.
+  /// The contents for one phone. The Talk app gets Talk's notifications; other apps get all others and, if
+  /// the user has no Talk app, Talk's too. A deletion of all goes to every app.
   static func contents(
     of message: NextcloudMessage, apps: [Int64: String], for kind: NextcloudApp.Kind,
     hasTalk: Bool
@@ -67,7 +67,7 @@ struct PushMaker: Sendable {
       var together: [Int64] = []
       var alone: [Int64] = []
       for nid in nids {
-        // Of an app that nobody remembers: as though of the phone's own.
+        // If its app is unknown, a notification counts as one of the phone's own app.
         guard let app = app ?? apps[nid] else {
           if isTalk { together.append(nid) } else { alone.append(nid) }
           continue
@@ -101,7 +101,7 @@ struct PushMaker: Sendable {
     return NextcloudPush(for: phone, nid: nid, entry: entry)
   }
 
-  /// An entry as it goes over the wire (`Documentation/Protocols/Nextcloud.md` 3.4).
+  /// Builds an entry as it is sent (`Documentation/Protocols/Nextcloud.md` 3.4).
   static func entry(
     for phone: NextcloudRegistration.Description, ciphertext: [UInt8], signature: [UInt8],
     urgency: PushUrgency

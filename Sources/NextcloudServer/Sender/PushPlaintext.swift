@@ -1,42 +1,43 @@
 internal import Foundation
 package import HTTP
 
-/// What a phone finds in a push (`Documentation/Protocols/Nextcloud.md` 6.4), as PHP writes it: by way of a proxy within
-/// what RSA can encrypt.
+/// The plaintext of a push (`Documentation/Protocols/Nextcloud.md` 6.4), encoded as PHP does. With a proxy it
+/// is limited by what RSA can encrypt.
 enum PushPlaintext {
-  /// Bytes of the JSON that a subject is cut to fit into, before the two that stand for the mark of the cut.
+  /// Bytes of JSON that a subject is cut to, before the two of the ellipsis are added.
   private static let budget = 200
-  /// The same without a proxy: push services take 4096 bytes, and some of them are the encryption's.
+  /// The same for Web Push: push services accept 4096 bytes, some of which the encryption takes.
   private static let budgetOfWebPush = 3000
-  /// How many notifications one push takes back at most.
+  /// Most notifications that one push deletes.
   private static let perDeletion = 10
 
-  /// A notification. Its subject is cut where the JSON would be longer than 204 bytes; type and id, which
-  /// apps can do without, go where they alone make it longer than `limit`.
+  /// A notification. The subject is cut if the JSON would be longer than 204 bytes. Type and id, which apps
+  /// can do without, are left out if they alone make it longer than `limit`.
   static func notification(_ notification: NextcloudNotification, limit: Int) -> [UInt8] {
     let whole = cut(notification, to: budget, withObject: true)
     return whole.count <= limit ? whole : cut(notification, to: budget, withObject: false)
   }
 
-  /// A notification without a proxy, at most some 3,300 bytes: type and id have room even where all of them is escaped.
+  /// A notification for Web Push, at most about 3,300 bytes: type and id fit even if all of their characters
+  /// are escaped.
   static func webPush(_ notification: NextcloudNotification) -> [UInt8] {
     cut(notification, to: budgetOfWebPush, withObject: true)
   }
 
-  /// One push for each ten, the last of one alone in the form for one.
+  /// Deletions, ten in each push; a single one uses the form for one.
   ///
-  /// - Parameter together: false for apps that know only that form.
+  /// - Parameter together: false for apps that know only the form for one.
   static func deletions(_ nids: [Int64], together: Bool) -> [[UInt8]] {
     chunks(of: nids, together: together).map(deletion)
   }
 
-  /// What each of those takes back.
+  /// Splits the numbers into those of each push.
   static func chunks(of nids: [Int64], together: Bool) -> [ArraySlice<Int64>] {
     let step = together ? perDeletion : 1
     return stride(from: 0, to: nids.count, by: step).map { nids[$0..<min($0 + step, nids.count)] }
   }
 
-  /// These are gone, up to ten.
+  /// The deletion of up to ten notifications.
   static func deletion(_ nids: ArraySlice<Int64>) -> [UInt8] {
     if let nid = nids.first, nids.count == 1 {
       return JSON.object(["nid": .integer(nid), "delete": true]).php()
@@ -59,16 +60,17 @@ enum PushPlaintext {
       }
       return JSON.object(object).php()
     }
-    // If the rest alone is too long, nothing is left for the subject. (Nextcloud's own code would loop for ever.)
+    // If the rest alone is too long, no room is left for the subject. (Nextcloud's own code would loop
+    // forever.)
     let room = max(0, budget - encode("").count - 2)
     return encode(shortened(notification.subject, to: room))
   }
 
-  /// As Nextcloud's `shortenMultibyteString` with its mark: so many characters at first, then five fewer
-  /// until their JSON fits into so many bytes.
+  /// Like Nextcloud's `shortenMultibyteString` with an ellipsis: starts with `room` characters and removes
+  /// five at a time until their JSON fits into `room` bytes.
   private static func shortened(_ text: String, to room: Int) -> String {
     let first = text.unicodeScalars.prefix(room)
-    // How long so many of them are in JSON, which is as long as each by itself.
+    // The JSON length of each prefix; characters are encoded independently, so lengths add up.
     var lengths = [0]
     for scalar in first {
       lengths.append(lengths[lengths.count - 1] + JSON.string(String(scalar)).php().count - 2)
@@ -80,19 +82,19 @@ enum PushPlaintext {
   }
 }
 
-/// What the host application wants a user's phones to know.
+/// A message from the host application for a user's phones.
 package enum NextcloudMessage: Sendable, Hashable {
   case notification(NextcloudNotification)
-  /// These are gone, which are all of this app; nil where it is not told.
+  /// Deletes these notifications, all of which are of this app; nil if the app is not given.
   case deletion(nids: [Int64], app: String?)
   case deletionOfAll
 
-  /// Those that are gone; nil stands for all.
+  /// The deleted numbers; nil stands for all.
   var deleted: [Int64]? { if case .deletion(let nids, _) = self { nids } else { nil } }
 
-  /// How many notifications are taken back at a time.
+  /// Most notifications deleted by one message.
   package static let maximumDeletions = 1000
-  /// The largest number of a notification: what every reader of JSON has exactly (2^53 - 1).
+  /// Largest number of a notification: the largest integer that every JSON reader has exactly (2^53 - 1).
   static let maximumNumber: Int64 = 9_007_199_254_740_991
 
   /// Reads the part `nextcloud` of a call of the backend API.
@@ -144,23 +146,23 @@ extension Field {
   }
 }
 
-/// How a push is to be treated on its way (`Documentation/Protocols/Nextcloud.md` 6.2).
+/// Urgency and type of a push, for proxies (`Documentation/Protocols/Nextcloud.md` 6.2).
 struct PushUrgency: Sendable, Hashable {
   /// `high` or `normal`.
   let priority: String
   /// `alert`, `voip` or `background`.
   let type: String
 
-  /// Of a push that takes something back.
+  /// For a deletion.
   static let deletion = PushUrgency(priority: "normal", type: "background")
 
-  /// Of a notification of an app about some type of thing.
+  /// For a notification, by its app and type.
   static func notification(app: String, type: String) -> PushUrgency {
     if isTalk(app) { return PushUrgency(priority: "high", type: type == "call" ? "voip" : "alert") }
     return PushUrgency(priority: urgentApps.contains(app) ? "high" : "normal", type: "alert")
   }
 
-  /// Whether an app is one of those that the Talk app shows.
+  /// Whether the Talk app shows notifications of this app.
   static func isTalk(_ app: String) -> Bool { talkApps.contains(app) }
 
   private static let talkApps: Set = ["spreed", "talk", "admin_notification_talk"]

@@ -20,8 +20,8 @@ extension NextcloudServerRoutes {
     return OCSAnswer(.ok, data: ["vapid": .string(key)])
   }
 
-  /// `POST v2/webpush`: an app that is to get the user's notifications from a push service. It gets a token there, which
-  /// it has to send back before it gets anything else.
+  /// `POST v2/webpush`: subscribes an app to the user's notifications by way of a push service. The app is
+  /// pushed a token, which it must send back before it gets anything else.
   private func subscribe(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard webPush.isEnabled else { throw OCSAnswer.webPushDisabled }
     let target = try SubscriptionParameters.target(
@@ -41,7 +41,7 @@ extension NextcloudServerRoutes {
     }
   }
 
-  /// `POST v2/webpush/activate`: the token has come.
+  /// `POST v2/webpush/activate`: the app returns the token.
   private func activate(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard webPush.isEnabled else { throw OCSAnswer.webPushDisabled }
     switch try await webPush.subscriptions.activate(call["activationToken"], of: try holder(login)) {
@@ -52,14 +52,14 @@ extension NextcloudServerRoutes {
     }
   }
 
-  /// `DELETE v2/webpush`: the app gets no more. It may always say so.
+  /// `DELETE v2/webpush`: ends the app's subscription, even where Web Push is switched off.
   private func unsubscribe(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let wasThere = try await webPush.subscriptions.remove(
       .init(user: login.user.id, appPassword: login.appPassword))
     return OCSAnswer(wasThere ? .accepted : .ok)
   }
 
-  /// Whose subscription is meant. An API key stands for a browser.
+  /// The holder of the caller's subscription. An API key stands for a browser.
   private func holder(_ login: NextcloudLogin) throws(OCSAnswer) -> NextcloudSubscription.Holder {
     guard login.appPassword != nil || webPush.allowsBrowsers else { throw .webPushDisabled }
     return NextcloudSubscription.Holder(user: login.user.id, appPassword: login.appPassword)
@@ -67,19 +67,20 @@ extension NextcloudServerRoutes {
 }
 
 extension OCSAnswer {
-  /// Web Push is switched off, or it is for such a caller.
+  /// Web Push is switched off, or not allowed for this caller.
   fileprivate static var webPushDisabled: OCSAnswer {
     OCSAnswer(.forbidden, data: ["message": "WEBPUSH_DISABLED"])
   }
 }
 
-/// What an app sends to subscribe, in the order in which it is checked
+/// The parameters of a subscription, in the order in which they are checked
 /// (`Documentation/Protocols/Nextcloud.md` 5.6).
 enum SubscriptionParameters {
-  /// A subscription as `endpoint`, `uaPublicKey` and `auth` tell it. That its host may be called is not looked at.
+  /// Reads a subscription from `endpoint`, `uaPublicKey` and `auth`. Whether its host may be called is
+  /// checked elsewhere.
   static func target(endpoint: String, key: String, secret: String) throws(OCSAnswer) -> WebPushSubscription {
     do throws(WebPushSubscription.Malformed) {
-      // The endpoint comes last, whatever else is wrong.
+      // The endpoint is checked last, whatever else is wrong.
       _ = try WebPushSubscription(endpoint: anyEndpoint, p256dh: key, auth: secret)
       return try WebPushSubscription(endpoint: endpoint, p256dh: key, auth: secret)
     } catch .publicKey {
@@ -91,7 +92,7 @@ enum SubscriptionParameters {
     }
   }
 
-  /// The apps that a subscription is for; nil is no text that can be kept.
+  /// The app types of a subscription; nil for a text that cannot be stored.
   static func appTypes(_ text: String?) throws(OCSAnswer) -> AppTypes {
     guard let text else { throw .bad("INVALID_APP_TYPES") }
     guard text.utf8.count <= AppTypes.maximumBytes else { throw .bad("TOO_MANY_APP_TYPES") }

@@ -4,13 +4,13 @@ internal import HTTP
 package import Providers
 internal import Registrations
 
-/// A Web Push subscription that gets a Nextcloud user's notifications without any proxy
+/// A Web Push subscription that gets a Nextcloud user's notifications without a proxy
 /// (`Documentation/Protocols/Nextcloud.md` 5.6).
 package struct NextcloudSubscription: Sendable, Hashable {
-  /// Who has it: there is one of each.
+  /// The login that a subscription belongs to; each has at most one.
   package struct Holder: Sendable, Hashable {
     let user: Int64
-    /// The app password that the app has signed in with; nil for the account's API key.
+    /// Id of the app password that the app has signed in with; nil for the account's API key.
     let appPassword: Int64?
 
     package init(user: Int64, appPassword: Int64?) {
@@ -21,34 +21,34 @@ package struct NextcloudSubscription: Sendable, Hashable {
 
   let id: Int64
   let holder: Holder
-  /// Where its messages go, and what encrypts them.
+  /// Its endpoint and keys.
   let target: WebPushSubscription
   let appTypes: AppTypes
-  /// When it was last registered, in whole milliseconds: one that was renewed since does not end.
+  /// Time of the last registration, in whole milliseconds: an answer about an older one does not end it.
   let registeredAt: Date
-  /// Whether its push service has called a message too long since.
+  /// Whether its push service has since called a message too long.
   let wantsShort: Bool
 
-  /// What deliveries know it by.
+  /// Refers to this registration in a delivery.
   var reference: RegistrationReference {
     RegistrationReference(.nextcloudWebPush, id: id, registeredAt: registeredAt)
   }
 
-  /// Who answers for it: the user, who has chosen the push service.
+  /// The user, who has chosen the push service.
   var owner: Owner { .user(holder.user) }
 }
 
-/// The apps whose notifications a subscription is for, as it was told: names with commas between them.
+/// The apps whose notifications a subscription is for: names separated by commas, as they were sent.
 package struct AppTypes: Sendable, Hashable {
-  /// Longer ones are refused.
+  /// Longer texts are refused.
   static let maximumBytes = 256
 
   let text: String
 
   package init(_ text: String) { self.text = text }
 
-  /// Whether notifications of an app are meant: it is named, or `all` is and the app is not with a hyphen before it.
-  /// Those that the Talk app shows go by the name of `talk`.
+  /// Whether the subscription is for an app's notifications: the app is named, or `all` is and the app is not
+  /// excluded with a hyphen. Apps that Talk shows count as `talk`.
   func contain(_ app: String) -> Bool {
     let app = Array((PushUrgency.isTalk(app) ? "talk" : app).utf8)
     let names = text.utf8.split(separator: UInt8(ascii: ","))
@@ -57,22 +57,22 @@ package struct AppTypes: Sendable, Hashable {
   }
 }
 
-/// Web Push of the Nextcloud side: who may subscribe, and the way to those who have
+/// Web Push of the Nextcloud side: who may subscribe, and how messages are sent
 /// (`Documentation/Protocols/Nextcloud.md` 5.6).
 package struct NextcloudWebPush: Sendable {
   package let subscriptions: NextcloudSubscriptions
-  /// The public key that subscriptions are bound to; nil where Web Push is switched off as a provider.
+  /// The VAPID public key that subscriptions are bound to; nil if Web Push is switched off as a provider.
   let vapidKey: String?
-  /// Whether anybody may subscribe, and is sent anything.
+  /// Whether anyone may subscribe and is sent messages.
   let isEnabled: Bool
-  /// `nextcloud.webpush_browsers`: so may those who have signed in with the account's API key.
+  /// `nextcloud.webpush_browsers`: whether callers signed in with the account's API key may subscribe too.
   let allowsBrowsers: Bool
   /// Whether a subscription's host may be called.
   let accepts: @Sendable (WebPushSubscription) async -> Bool
-  /// What is sent goes like everything that providers get: with the outbox behind it.
+  /// Sends messages like those of all providers, with the outbox behind it.
   let deliverer: Deliverer
 
-  /// - Parameter isEnabled: `nextcloud.webpush`, which counts for nothing where there is no key.
+  /// - Parameter isEnabled: `nextcloud.webpush`, ignored without a key.
   package init(
     subscriptions: NextcloudSubscriptions, vapidKey: String?, isEnabled: Bool, allowsBrowsers: Bool,
     accepts: @escaping @Sendable (WebPushSubscription) async -> Bool, deliverer: Deliverer
@@ -85,12 +85,12 @@ package struct NextcloudWebPush: Sendable {
     self.deliverer = deliverer
   }
 
-  /// A user's active subscriptions, if any are sent anything.
+  /// A user's active subscriptions; none if Web Push is disabled.
   func subscriptions(of user: Int64) async throws -> [NextcloudSubscription] {
     isEnabled ? try await subscriptions.active(of: user) : []
   }
 
-  /// What it adds to the capability `push`.
+  /// Additions to the capability `push`.
   var capabilities: [JSON] {
     guard isEnabled else { return [] }
     return allowsBrowsers ? ["webpush", "webpush-browsers"] : ["webpush"]

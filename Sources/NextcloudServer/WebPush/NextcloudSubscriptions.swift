@@ -4,20 +4,20 @@ internal import Registrations
 package import SQL
 package import Sealing
 
-/// The Web Push subscriptions of the Nextcloud side's users. They go with their app password and
-/// with their user; one that was made with the account's API key counts for nothing under another key.
+/// The Web Push subscriptions of the Nextcloud side's users. A subscription is deleted with its app password
+/// and its user; one made with the account's API key is invalid under another key.
 package struct NextcloudSubscriptions: Sendable {
-  /// The app password is gone, or its user.
+  /// Thrown if the app password or the user is gone.
   package struct UnknownHolder: Error, Hashable {}
 
   package enum Registered: Sendable {
-    /// It is as it was, but for what it is for.
+    /// It is unchanged, except perhaps for its app types.
     case renewed
-    /// It is new, and waits for its app to send this token back.
+    /// It is new, and its app must return this token to activate it.
     case new(NextcloudSubscription, activationToken: String)
   }
 
-  /// What has become of a token that came back.
+  /// Result of a returned token.
   enum Activation {
     case nothing, wasActive, isActive, wrongToken
   }
@@ -34,15 +34,15 @@ package struct NextcloudSubscriptions: Sendable {
     self.now = now
   }
 
-  /// Registers a subscription. The active one that the holder has with the same endpoint and keys stays, and only what
-  /// it is for changes. Any other takes the place of what the holder had, and of the user's other ones with that
-  /// endpoint, which are the same app's from before.
+  /// Registers a subscription. If the holder's active one has the same endpoint and keys, it stays and gets
+  /// the new app types. Otherwise the new one replaces the holder's subscription and the user's others with
+  /// that endpoint, which are older ones of the same app.
   ///
   /// - Throws: ``UnknownHolder``, or the database's own error.
   package func put(
     _ target: WebPushSubscription, _ appTypes: AppTypes, of holder: NextcloudSubscription.Holder
   ) async throws -> Registered {
-    // By the milliseconds, as it is kept.
+    // In whole milliseconds, as it is stored.
     let now = Date(milliseconds: now().milliseconds)
     let token = UUID().canonical
     let (text, hash) = (target.token, storageKey.hash(endpoint: target.endpoint.url))
@@ -90,12 +90,12 @@ package struct NextcloudSubscriptions: Sendable {
         return .new(new, activationToken: token)
       }
     } catch let error as DatabaseError where error.code == .foreignKeyViolation {
-      // Removed this very moment.
+      // The user or app password was removed meanwhile.
       throw UnknownHolder()
     }
   }
 
-  /// Makes a holder's subscription active, if this is the token that was sent to it.
+  /// Activates a holder's subscription if this is the token that was sent to it.
   func activate(
     _ token: String, of holder: NextcloudSubscription.Holder
   ) async throws -> Activation {
@@ -117,14 +117,14 @@ package struct NextcloudSubscriptions: Sendable {
     }
   }
 
-  /// Forgets a holder's subscription; false if there was none.
+  /// Removes a holder's subscription; false if there was none.
   package func remove(_ holder: NextcloudSubscription.Holder) async throws -> Bool {
     let statement = Statement(
       "DELETE FROM registrations WHERE \(isHolders)", .integer(holder.user), .integer(holder.appPassword))
     return try await database.write { try $0.run(statement) > 0 }
   }
 
-  /// The active ones of a user that open, the oldest first.
+  /// A user's active subscriptions that open, the oldest first.
   package func active(of user: Int64) async throws -> [NextcloudSubscription] {
     let statement = Statement(
       """
@@ -147,7 +147,7 @@ package struct NextcloudSubscriptions: Sendable {
     }
   }
 
-  /// How many there are of all users, and how many of them are active.
+  /// Number of subscriptions of all users, and of the active ones among them.
   package func count() async throws -> (all: Int64, active: Int64) {
     let statement = Statement(
       "SELECT COUNT(*), COUNT(activated_at) FROM registrations WHERE account_id IS NOT NULL")
@@ -156,18 +156,18 @@ package struct NextcloudSubscriptions: Sendable {
   }
 }
 
-/// Which row is a holder's, whose parts are the arguments `$1` and `$2`.
+/// Condition for a holder's row; the holder's parts are the arguments `$1` and `$2`.
 private let isHolders = "account_id = $1 AND app_password_id IS NOT DISTINCT FROM $2"
 
 extension NextcloudSubscription.Holder {
-  /// What `api_key_hash` is, of the user who is the argument `$1`.
+  /// The value of `api_key_hash` for the user in the argument `$1`.
   fileprivate var apiKeyHash: String {
     appPassword == nil ? "(SELECT api_key_hash FROM users WHERE id = $1)" : "NULL"
   }
 }
 
 extension Connection {
-  /// Lets nobody else change what a user has until this transaction ends; whether the holder is still there.
+  /// Locks the user until this transaction ends; returns whether the holder still exists.
   fileprivate func lock(_ holder: NextcloudSubscription.Holder) throws -> Bool {
     let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(holder.user))
     guard try run(lock) > 0 else { return false }

@@ -5,21 +5,22 @@ internal import Providers
 internal import Registrations
 
 extension NextcloudWebPush {
-  /// Sends a subscription the token that makes it active.
+  /// Sends a subscription its activation token.
   ///
-  /// - Throws: what ``Delivery/Deliverer`` throws if it could be neither sent nor kept.
+  /// - Throws: what ``Delivery/Deliverer`` throws if it could be neither sent nor stored.
   func send(activationToken token: String, to subscription: NextcloudSubscription) async throws {
     _ = try await deliverer.deliver([
       subscription.delivery(of: JSON.object(["activationToken": .string(token)]).php())
     ])
   }
 
-  /// Sends a message to subscriptions of a user that it is for, and takes back what waits for them and has become idle.
+  /// Sends a message to those subscriptions of a user that it is for, and withdraws waiting messages that it
+  /// makes obsolete.
   ///
   /// - Parameters:
-  ///   - apps: of the notifications that are taken back, as far as they are known.
-  ///   - appPassword: of the app that is not told.
-  /// - Throws: what ``Delivery/Deliverer`` throws if something could be neither sent nor kept.
+  ///   - apps: the apps of deleted notifications, as far as they are known.
+  ///   - appPassword: of the app that gets no message.
+  /// - Throws: what ``Delivery/Deliverer`` throws if something could be neither sent nor stored.
   func send(
     _ message: NextcloudMessage, apps: [Int64: String], to subscriptions: [NextcloudSubscription],
     except appPassword: Int64?
@@ -35,7 +36,7 @@ extension NextcloudWebPush {
     }
     guard !pushes.isEmpty else { return receipt }
     var results = try await deliverer.deliver(pushes.map(\.delivery))
-    // Some push services take less than they have to.
+    // Some push services accept less than the standard requires.
     let long = pushes.indices.filter {
       results[$0] == .refused(.payloadTooLarge) && pushes[$0].shorter != nil
     }
@@ -51,7 +52,8 @@ extension NextcloudWebPush {
     return receipt
   }
 
-  /// Drops what a deletion makes idle before it is sent: nothing of it arrives after the deletion.
+  /// Withdraws what a deletion makes obsolete before the deletion is sent, so that it does not arrive
+  /// afterwards.
   private func withdraw(
     _ message: NextcloudMessage, from subscriptions: [NextcloudSubscription]
   ) async throws {
@@ -61,15 +63,15 @@ extension NextcloudWebPush {
   }
 }
 
-/// A push to one subscription, made.
+/// A push to one subscription, ready to be sent.
 struct SubscriptionPush: Sendable {
   let subscription: NextcloudSubscription
   let delivery: RegisteredPush
-  /// What goes in its place where it is too long for the push service: as much as proxies get.
+  /// Sent instead if the push service finds it too long; as short as for proxies.
   var shorter: RegisteredPush?
 
-  /// The pushes that a message comes to for a subscription: of apps that it is for, or that nobody remembers. That all
-  /// are gone concerns everyone.
+  /// The pushes of a message for a subscription: of apps that it is for, or that are unknown. A deletion of
+  /// all goes to every subscription.
   static func pushes(
     of message: NextcloudMessage, apps: [Int64: String], to subscription: NextcloudSubscription
   ) -> [SubscriptionPush] {
@@ -94,7 +96,7 @@ struct SubscriptionPush: Sendable {
         (app ?? apps[nid]).map(subscription.appTypes.contain) ?? true
       }
       return PushPlaintext.chunks(of: concerned, together: true).map { chunk in
-        // One takes the place of what it takes back, where that still waits at the push service.
+        // A single deletion replaces its notification if that still waits at the push service.
         let id = chunk.count == 1 ? chunk.first.map(collapseID) : nil
         return SubscriptionPush(
           subscription: subscription,
@@ -108,7 +110,7 @@ struct SubscriptionPush: Sendable {
     }
   }
 
-  /// What a notification is known by on its way.
+  /// The collapse id of a notification.
   static func collapseID(of nid: Int64) -> String { "nid \(nid)" }
 }
 

@@ -4,22 +4,23 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Sealing
 
-/// Who may see the operator's pages: whoever reaches the listener, or, where `admin.token` is set, who shows it as a
-/// bearer token or has signed in with it.
+/// Decides who may see the operator's pages: everybody who can reach the listener or, if `admin.token` is
+/// set, everybody who sends that token as a bearer token or has signed in with it.
 ///
-/// A session is a cookie that any node on the same `storage.key` can check by itself, after a restart too; it ends after
-/// twelve hours, when the browser is told to forget it, and when `admin.token` changes.
+/// A session is a cookie that any node with the same `storage.key` can verify without shared state, also
+/// after a restart. It ends after 12 hours, when the user signs out, or when `admin.token` changes.
 struct AdminAccess: Sendable {
-  /// Seconds for which a session lasts.
+  /// In seconds.
   static let lifetime: TimeInterval = 12 * 3600
   private static let cookie = "push-bouncer-admin"
   private static let purpose = StorageKey.Purpose("admin.session")
 
   /// Why a request may not see a page.
   enum Refusal: Error {
-    /// It has to sign in.
+    /// No valid session or token: the user has to sign in.
     case signIn
-    /// It comes under a name that anybody's site may have, which without a token could read along.
+    /// The request came under a host name that is neither an address nor `localhost`. Without a token, any
+    /// website could point its name at this listener and read the pages (DNS rebinding).
     case foreignName
   }
 
@@ -33,7 +34,8 @@ struct AdminAccess: Sendable {
     self.now = now
   }
 
-  /// Lets a request in; whether it has a session, which it may end.
+  /// Throws ``Refusal`` for a request that may not see the page. Returns whether the request came with a
+  /// session, which can be signed out of.
   func admit(_ request: Request, _ context: WireContext) throws -> Bool {
     guard let secret else {
       guard Self.isLocalName(request.head.authority ?? "") else { throw Refusal.foreignName }
@@ -47,7 +49,7 @@ struct AdminAccess: Sendable {
     return true
   }
 
-  /// The cookie for who has shown the right token.
+  /// Returns the session cookie if the token is right.
   ///
   /// - Throws: 401, or 429 after many wrong ones.
   func signIn(_ token: String, _ request: Request, _ context: WireContext) throws -> String {
@@ -58,10 +60,10 @@ struct AdminAccess: Sendable {
     return Self.cookie("\(end).\(Base64.encode(proof))", age: Int(Self.lifetime), request)
   }
 
-  /// The cookie that ends a session.
+  /// Returns the cookie that ends a session.
   static func signOut(_ request: Request) -> String { cookie("", age: 0, request) }
 
-  /// Whether a form was sent from one of these pages: browsers say so, and no other site can.
+  /// Whether a form was sent from one of these pages. Browsers set `Origin`, and no other site can forge it.
   static func isOwnForm(_ request: Request) -> Bool {
     guard let origin = request.headers[.origin]?.lowercased(), let authority = request.head.authority,
       !authority.isEmpty
@@ -91,15 +93,16 @@ struct AdminAccess: Sendable {
 
   private static func text(_ end: Int64, _ token: String) -> String { "\(end) \(token)" }
 
-  /// The browser itself says whether it came by HTTPS, whatever stands in between.
+  /// Sets `Secure` if the browser's `Origin` is an HTTPS one: a reverse proxy may hide the scheme from this
+  /// listener.
   private static func cookie(_ value: String, age: Int, _ request: Request) -> String {
     let isSecure = request.headers[.origin]?.lowercased().hasPrefix("https:") == true
     return
       "\(cookie)=\(value); Path=/admin; Max-Age=\(age); HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"
   }
 
-  /// Lets a request in that came under an address or `localhost`. Where nothing is secret that is enough: no other site
-  /// can read along.
+  /// Admits a request whose host is an address or `localhost`. Without a token this is enough to keep other
+  /// sites from reading the answer.
   static func admitLocal(_ request: Request) throws {
     guard isLocalName(request.head.authority ?? "") else {
       throw APIError(
@@ -107,7 +110,8 @@ struct AdminAccess: Sendable {
     }
   }
 
-  /// An address or `localhost`: not a name that a stranger's site could have given this address to (DNS rebinding).
+  /// Whether the host is an address or `localhost`, and not a name that a stranger could point at this
+  /// listener (DNS rebinding).
   static func isLocalName(_ authority: String) -> Bool {
     let host =
       authority.hasPrefix("[")

@@ -6,7 +6,7 @@ internal import NIOCore
 internal import SQL
 internal import Sealing
 
-/// The operator's pages: `/admin`.
+/// The operator's pages under `/admin`.
 struct AdminRoutes: Sendable {
   private let dashboard: Dashboard
   private let access: AdminAccess
@@ -17,7 +17,6 @@ struct AdminRoutes: Sendable {
       token: token, bearer: bearer, storageKey: dashboard.sources.storageKey, now: dashboard.sources.now)
   }
 
-  /// Adds the routes.
   func add(to router: Router<WireContext>) {
     page("/admin", to: router) { _, _, hasSession in
       Page.document("push-bouncer", refreshes: true, hasSession: hasSession, await dashboard.overview())
@@ -42,7 +41,7 @@ struct AdminRoutes: Sendable {
     router.endpoint("/admin/sign-out", .post, use: signOut)
   }
 
-  /// What is searched for: a browser sends a blank of its form as `+`.
+  /// The search text. Browsers encode a space in a form as `+`, so the query is parsed as a form.
   private static func query(_ request: Request) -> String {
     let fields = Form.parse((request.uri.query ?? "").utf8, maximumFields: 16) ?? []
     let text = fields.first { "\($0.name)" == "q" }?.value ?? ""
@@ -58,7 +57,8 @@ struct AdminRoutes: Sendable {
     router.endpoint(path, .get) { request, context in
       do {
         let hasSession = try access.admit(request, context)
-        // A database that hangs must not hold the page: a part of it says that it is not known.
+        // With a hanging database the page is still answered: the parts that need it say that they are
+        // unknown.
         return try await DatabaseWait.limit(eachCallTo: .seconds(3)) {
           Self.answer(.ok, try await content(request, context, hasSession))
         }
@@ -99,7 +99,7 @@ struct AdminRoutes: Sendable {
     answer(.forbidden, Page.message("Not from here", "This form was not sent from a page of this service."))
   }
 
-  /// What cannot be shown, as a page.
+  /// The page for an error.
   private static func refusal(_ error: any Error) -> Response {
     switch error {
     case AdminAccess.Refusal.signIn: return answer(.unauthorized, signInPage(nil))
@@ -157,7 +157,7 @@ struct AdminRoutes: Sendable {
   }
 }
 
-// Valid names, all of them.
+// All of these names are valid, so the force unwraps cannot fail.
 extension HTTPField.Name {
   fileprivate static let referrerPolicy = HTTPField.Name("Referrer-Policy")!
   fileprivate static let xFrameOptions = HTTPField.Name("X-Frame-Options")!

@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// Bars and lines as inline SVG, with what they show in words beside them.
+/// Bar and line charts as inline SVG, with a text for what they show.
 enum Chart {
-  /// One bar of a chart, from the bottom up.
+  /// One bar, whose parts are stacked from the bottom up.
   struct Bar {
     let title: String
     let parts: [(style: String, value: Double)]
@@ -11,9 +11,9 @@ enum Chart {
   }
 
   /// - Parameters:
-  ///   - label: what it shows, for who does not see it.
-  ///   - ends: what stands below its left and right end.
-  ///   - legend: what its colours mean; not shown where there is nothing to be seen.
+  ///   - label: describes the chart for screen readers.
+  ///   - ends: the labels below the left and the right end.
+  ///   - legend: what the colours mean; left out if the chart is empty.
   static func bars(_ bars: [Bar], label: String, ends: (String, String), legend: HTML) -> HTML {
     let most = bars.map(\.total).max() ?? 0
     guard most > 0 else { return "<p class=\"faint\">Nothing yet.</p>" }
@@ -22,7 +22,7 @@ enum Chart {
     let shapes = bars.enumerated().map { index, bar -> HTML in
       var top = 100.0
       let parts = bar.parts.filter { $0.value > 0 }.map { part -> HTML in
-        // Something is never drawn as nothing.
+        // A value above zero is always visible.
         let height = max(part.value / most * 100, 1)
         top -= height
         return
@@ -33,7 +33,7 @@ enum Chart {
     return svg("\(shapes)", label: label, ends: ends, legend: legend)
   }
 
-  /// Lines of values in order; where there is none a line stops.
+  /// Draws lines of values in order; a nil leaves a gap.
   static func lines(
     _ lines: [(style: String, values: [Double?])], label: String, ends: (String, String), legend: HTML
   ) -> HTML {
@@ -47,7 +47,7 @@ enum Chart {
       }
       let parts = runs.compactMap { run -> HTML? in
         guard let last = run.last else { return nil }
-        // A point by itself is a short line.
+        // A single point is drawn as a short line.
         let points = (run.count > 1 ? run : [(max(last.x - 8, 0), last.y), (max(last.x, 8), last.y)])
           .map { "\(rounded($0.x)),\(rounded($0.y))" }.joined(separator: " ")
         return "<polyline class=\"\(line.style)\" points=\"\(points)\"/>"

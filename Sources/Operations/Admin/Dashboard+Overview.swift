@@ -5,7 +5,7 @@ internal import Registrations
 internal import Sealing
 
 extension Dashboard {
-  /// Everything at a glance.
+  /// The start page.
   func overview() async -> HTML {
     async let readiness = readiness.report()
     async let recent = latestRecent()
@@ -33,7 +33,7 @@ extension Dashboard {
       """
   }
 
-  /// Instead of a part for which the database was asked in vain.
+  /// Replaces a part whose data could not be read from the database in time.
   static func unknown(_ title: String) -> HTML {
     """
     <section><h2>\(title)</h2><p class="faint">Not known: the database does not answer, or is still counting. This \
@@ -41,7 +41,7 @@ extension Dashboard {
     """
   }
 
-  /// What was found out before the database fell silent.
+  /// A note that the data is from before the database stopped answering.
   private static func old(_ age: Duration) -> HTML {
     """
     <p class="word doubtful">The figures of the last 24 hours, of chat servers and of nodes are as of \
@@ -124,7 +124,7 @@ extension Dashboard {
       """
   }
 
-  /// - Parameter recent: nil: only what is in memory is known.
+  /// - Parameter recent: nil if the database could not be read; only what is in memory is shown then.
   private func queue(_ recent: Recent?) -> HTML {
     let (depth, unknown) = (sources.outbox.count, "<span class=\"faint\">not known</span>" as HTML)
     let oldest = recent?.waitingSince.map { since -> HTML in

@@ -24,7 +24,7 @@ extension Dashboard {
     for route in health.routes { add(route.route, Self.words(route.state), route.state.failure) }
     if let services = health.pushServices {
       add(.webPush, Self.words(services), services.outage.map { ($0.reason, $0.since) })
-      // What each did is counted with all of them.
+      // There are counts for Web Push as a whole only, not for each push service.
       for service in services.listed {
         let waits =
           service.waiting == 0
@@ -97,12 +97,12 @@ extension HourlyCounts.Hour {
 }
 
 extension HourlyCounts.RouteCounts {
-  /// What was tried in vain: without what a paused route kept from being tried.
+  /// Failed attempts, without those that were not made because the route is paused.
   fileprivate var tried: [HourlyCounts.Count] { postponed.filter { $0.reason != "\(Reason.breakerOpen)" } }
 }
 
 extension HourlyCounts.Report {
-  /// Notifications a minute that a route has accepted in this hour and the one before.
+  /// Notifications a minute that a route has accepted during the current hour and the one before.
   fileprivate func rate(of counts: HourlyCounts.RouteCounts?, at now: Date) -> Double {
     guard let counts, hours.count > 1 else { return 0 }
     let minutes = 60 + max(0, min(60, now.timeIntervalSince(hours[hours.count - 1].start) / 60))

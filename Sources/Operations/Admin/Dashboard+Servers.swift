@@ -4,7 +4,7 @@ internal import Registrations
 internal import Sealing
 
 extension Dashboard {
-  /// Servers that the first page lists: the busiest.
+  /// The start page lists only the busiest servers, this many.
   private static let shownServers = 50
 
   func servers(_ recent: Recent, _ census: Census?) -> HTML {
@@ -20,7 +20,7 @@ extension Dashboard {
       """
   }
 
-  /// A page of all chat servers, by hostname.
+  /// One page of the list of all chat servers, by hostname.
   func serverList(page: Int) async -> HTML {
     let size = 200
     guard let recent = await latestRecent()?.value else { return Self.unknown("Chat servers") }
@@ -61,7 +61,7 @@ extension Dashboard {
 extension Dashboard {
   private static let shownRealms = 200
 
-  /// A chat server's page; nil without one.
+  /// A chat server's page; nil if there is no such server.
   func serverPage(_ id: Int64) async throws -> (title: String, content: HTML)? {
     guard let server = try await sources.servers(id).first else { return nil }
     let now = sources.now()
@@ -115,7 +115,7 @@ extension Dashboard {
 }
 
 extension Dashboard {
-  /// What a search has found.
+  /// The results of a search for devices.
   func find(_ text: String) async throws -> HTML {
     let query: DeviceQuery
     do { query = try DeviceQuery(text) } catch {
@@ -143,7 +143,7 @@ extension Dashboard {
       """
   }
 
-  /// - Parameter pages: the rows of chat servers, which have a page, by UUID.
+  /// - Parameter pages: the row ids of the chat servers that have a page, by UUID.
   private func device(_ device: FoundDevice, _ pages: [String: Int64]) -> HTML {
     let (style, state) = (device.state.style, device.state.rawValue)
     let facts = device.facts.map { name, fact -> HTML in

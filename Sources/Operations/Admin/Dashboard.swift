@@ -5,10 +5,10 @@ package import Registrations
 package import SQL
 package import Sealing
 
-/// What the operator's pages show, gathered without holding up anything: what takes long is counted once a minute at
-/// most, however many look.
+/// Gathers what the operator's pages show. Expensive counts are cached and repeated at most once a minute,
+/// however many people look.
 package struct Dashboard: Sendable {
-  /// Devices of an app at Nextcloud's proxy.
+  /// The devices of one app at the Nextcloud push proxy.
   package struct App: Sendable {
     let name: String
     let kind: String
@@ -30,7 +30,7 @@ package struct Dashboard: Sendable {
     let now: @Sendable () -> Date
   }
 
-  /// A chat server in the list.
+  /// A chat server in the list of servers.
   struct Server: Sendable {
     let id: Int64
     let uuid: String
@@ -50,7 +50,7 @@ package struct Dashboard: Sendable {
     let lastRequestAt: Date?
   }
 
-  /// What changes all the time and is soon found out.
+  /// Data that changes constantly and is cheap to read.
   struct Recent: Sendable {
     let report: HourlyCounts.Report
     let registrationsByKey: [String: Int64]
@@ -59,9 +59,9 @@ package struct Dashboard: Sendable {
     let waitingSince: Date?
   }
 
-  /// What every registration, or every hour of every server, is read for.
+  /// Data that costs a read of every registration, or of every server's hourly counts.
   struct Census: Sendable {
-    /// What each chat server has handed in during 7 days.
+    /// What each chat server has sent during the last 7 days, by its row.
     let week: [Int64: HourlyCounts.ServerHour]
     let devices: [MigrationStatus.Place: MigrationStatus.Devices]
     let byServer: [Int64: MigrationStatus.Devices]
@@ -69,18 +69,18 @@ package struct Dashboard: Sendable {
     let apps: [App]?
   }
 
-  /// Whoever looks does not wait longer for a part of the page.
+  /// How long a page waits for each of its parts.
   private static let timeout = Duration.seconds(3)
 
   let sources: Sources
   let readiness: Readiness
-  /// When this process began to serve.
+  /// When this process started to serve.
   let startedAt: Date
   private let recent: Cached<Recent>
   private let census: Cached<Census>
   private let progress: Cached<[MigrationStatus.Day]>
 
-  /// - Parameter apps: devices of Nextcloud's proxy; nil without one.
+  /// - Parameter apps: counts the devices of the Nextcloud push proxy; nil if the proxy is off.
   package init(
     database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: RegistrationStore,
     outbox: Outbox, apps: (@Sendable () async throws -> [App])?, readiness: Readiness,
@@ -121,7 +121,7 @@ extension Dashboard.Sources {
       keys: try await registrations.keyUsage(), apps: try await apps?())
   }
 
-  /// All chat servers, or one.
+  /// All chat servers, or the one with this row id.
   func servers(_ id: Int64? = nil) async throws -> [Dashboard.Server] {
     let statement = Statement(
       """

@@ -1,10 +1,9 @@
 internal import Crypto
 internal import Foundation
 
-/// HTML that was written here, with values that were escaped: a value becomes part of it only by being interpolated, and
-/// that escapes whatever is not HTML itself. There is no way to make it of a text that is not a literal.
+/// HTML that is safe to send: markup comes only from string literals, and interpolated values are escaped
+/// unless they are HTML themselves. A string that is not a literal cannot become markup.
 struct HTML: Sendable, Hashable, ExpressibleByStringInterpolation {
-  /// The markup.
   let text: String
 
   private init(text: String) { self.text = text }
@@ -13,10 +12,8 @@ struct HTML: Sendable, Hashable, ExpressibleByStringInterpolation {
 
   init(stringInterpolation: StringInterpolation) { text = stringInterpolation.text }
 
-  /// Nothing.
   static let none: HTML = ""
 
-  /// What is between the quotes of a literal, and what is put into it.
   struct StringInterpolation: StringInterpolationProtocol {
     fileprivate var text: String
 
@@ -27,12 +24,12 @@ struct HTML: Sendable, Hashable, ExpressibleByStringInterpolation {
 
     mutating func appendLiteral(_ literal: StaticString) { text += "\(literal)" }
 
-    /// A text, as content or between the quotes of an attribute.
+    /// Escaped text, for an element's content or a quoted attribute.
     mutating func appendInterpolation(_ value: String) { text += value.escaped }
 
     mutating func appendInterpolation(_ number: some BinaryInteger) { text += String(number) }
 
-    /// A number with a decimal.
+    /// A number with one decimal.
     mutating func appendInterpolation(_ number: Double) {
       text += number.isFinite ? String((number * 10).rounded() / 10) : "0"
     }
@@ -50,8 +47,8 @@ extension String {
     "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;", "'": "&#39;", "`": "&#96;",
   ]
 
-  /// As HTML shows it letter by letter. What would be obeyed (controls, marks that turn the direction of
-  /// writing) is written as an escape, so that a name cannot pretend to be another.
+  /// The text with HTML's special characters escaped. Control characters and marks that change the direction
+  /// of writing are shown as escapes, so that a name cannot pose as another.
   fileprivate var escaped: String {
     unicodeScalars.reduce(into: "") { text, scalar in
       if let entity = Self.entities[scalar] {
@@ -77,15 +74,16 @@ extension Unicode.Scalar {
   }
 }
 
-/// How the pages look: one sheet, sent along with each, which the browser knows by its hash and takes no other.
+/// The style sheet of the pages. Each page embeds it, and the content security policy allows it by its hash
+/// and no other.
 enum AdminStyle {
-  /// What a browser may do with a page: show it with this sheet, and send its forms back.
+  /// The content security policy: this style sheet and forms to this origin only.
   static let contentSecurityPolicy = """
     default-src 'none'; style-src 'sha256-\(Data(SHA256.hash(data: Data(text.utf8))).base64EncodedString())'; \
     form-action 'self'; frame-ancestors 'none'; base-uri 'none'
     """
 
-  /// The sheet, as an element. A browser hashes exactly what is between the tags.
+  /// The `<style>` element. Browsers hash exactly the text between its tags.
   static let element: HTML =
     """
     <style>
@@ -151,7 +149,7 @@ enum AdminStyle {
     </style>
     """
 
-  /// What is between the tags.
+  /// The text between the tags.
   private static var text: String {
     String(element.text.dropFirst("<style>".count).dropLast("</style>".count))
   }

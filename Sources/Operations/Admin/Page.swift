@@ -1,10 +1,10 @@
 internal import Foundation
 
-/// The frame of every page.
+/// The document around the content of every page.
 enum Page {
   /// - Parameters:
-  ///   - refreshes: loads itself anew every half minute.
-  ///   - hasSession: somebody has signed in, and may sign out.
+  ///   - refreshes: reloads the page every 30 seconds.
+  ///   - hasSession: shows the button to sign out.
   static func document(
     _ title: String, refreshes: Bool = false, hasSession: Bool = false, canSearch: Bool = true,
     query: String = "",
@@ -49,13 +49,13 @@ enum Page {
   private static let signOut: HTML =
     "<form action=\"/admin/sign-out\" method=\"post\"><button>Sign out</button></form>"
 
-  /// A page that says one thing.
+  /// A page with a title and one message.
   static func message(_ title: String, _ text: String) -> HTML {
     document(title, "<section><h1>\(title)</h1><p>\(text)</p></section>")
   }
 }
 
-/// A table of a page.
+/// A table on a page.
 struct HTMLTable {
   struct Column {
     let heading: String
@@ -63,7 +63,7 @@ struct HTMLTable {
 
     static func text(_ heading: String) -> Self { .init(heading: heading, style: "") }
     static func number(_ heading: String) -> Self { .init(heading: heading, style: "n") }
-    /// Of no use on a narrow screen.
+    /// A column that narrow screens hide.
     static func wide(_ heading: String) -> Self { .init(heading: heading, style: "wide") }
     static func wideNumber(_ heading: String) -> Self { .init(heading: heading, style: "n wide") }
   }
@@ -81,7 +81,7 @@ struct HTMLTable {
     )
   }
 
-  /// It, or what to say where it has no row.
+  /// The table, or the text `otherwise` if it has no rows.
   func html(otherwise: String = "") -> HTML {
     guard !rows.isEmpty else { return "<p class=\"faint\">\(otherwise)</p>" }
     let headings = columns.map { column -> HTML in
@@ -92,15 +92,15 @@ struct HTMLTable {
   }
 }
 
-/// What stands in cells.
+/// The contents of table cells and figures.
 enum Shown {
-  /// Nothing is known.
+  /// Stands for an unknown value.
   static let none: HTML = "<span class=\"faint\">-</span>"
 
   static func number(_ number: some BinaryInteger) -> HTML { "\(Phrase.number(number))" }
   static func number(_ number: Int64?) -> HTML { number.map { Self.number($0) } ?? none }
 
-  /// A number that had better be none.
+  /// A number that is highlighted unless it is zero.
   static func bad(_ number: Int64?, _ tone: String = "bad") -> HTML {
     guard let number else { return none }
     return number == 0
@@ -121,7 +121,7 @@ enum Shown {
     isDeactivated ? " <span class=\"word doubtful\">deactivated</span>" : .none
   }
 
-  /// So many a minute.
+  /// A rate per minute.
   static func rate(_ perMinute: Double) -> String {
     switch perMinute {
     case 0: "0"
@@ -131,7 +131,7 @@ enum Shown {
     }
   }
 
-  /// Large numbers, each with what it counts.
+  /// Large numbers, each with a caption.
   static func figures(_ figures: (value: HTML, caption: String)...) -> HTML {
     let spans = figures.map { figure -> HTML in "<span><b>\(figure.value)</b>\(figure.caption)</span>\n" }
     return "<div class=\"figures\">\n\(spans)</div>"

@@ -1,41 +1,42 @@
 package import Foundation
 
-/// Whether the time of day can be believed. A pure state machine: its input is what the clocks show and the newest time
-/// in the database.
+/// Decides whether the system clock can be trusted. A pure state machine: its inputs are clock readings and
+/// the newest time in the database.
 ///
-/// A clock that is wrong for a moment must not make anything expire. So the clock is doubted when it departs from the
-/// monotonic clock, or stands before the newest time in the database or long after it. While it is doubted, nothing
-/// expires. Doubt ends after ten minutes without a new reason for it, or when a time that was just written to the
-/// database, by another node or by the operator, agrees with the clock.
+/// A clock that is wrong for a moment must not make anything expire. The clock is therefore doubted when it
+/// departs from the monotonic clock, when it is behind the newest time in the database, or when it is long
+/// after it. Nothing expires while the clock is doubted. The doubt ends after ten minutes without a new
+/// reason for it, or when another node or the operator writes a time to the database that agrees with the
+/// clock.
 struct ClockGuard: Sendable {
-  /// What both clocks show at one moment.
+  /// The wall clock and the monotonic clock, read together.
   struct Reading: Sendable, Hashable {
-    /// The time of day.
     var wall: Date
-    /// What has passed since some moment; it never jumps.
+    /// Time since an arbitrary moment; never jumps.
     var monotonic: Duration
   }
 
-  /// How much clocks may differ, in seconds.
+  /// The largest difference between two clocks that counts as agreement, in seconds.
   static let tolerance: TimeInterval = 60
-  /// A clock this much later than the newest time in the database is doubted: the service was off for so long, or
-  /// the clock is wrong.
+  /// In seconds. A clock that is further than this after the newest time in the database is doubted: either
+  /// all nodes were down for that long, or the clock is wrong.
   static let longestSilence: TimeInterval = 12 * 3600
-  /// How long a doubted clock must go well until it is trusted again.
+  /// How long a doubted clock has to run without a new reason for doubt before it is trusted again.
   static let probation = Duration.seconds(600)
 
   /// Why the clock is doubted; nil if it is not.
   private(set) var doubt: ClockDoubt?
-  /// The reading that the wall clock is compared with.
+  /// The reading from which the expected wall clock time is computed.
   private var reference: Reading
-  /// Since when a doubted clock has gone well.
+  /// The monotonic time since which there was no new reason for doubt.
   private var steadySince: Duration
-  /// The newest time that is known to have been. The service's time goes on from it while the wall clock stands behind it.
+  /// A time that has certainly passed. While the wall clock is behind it, the service's time continues from
+  /// it.
   private var floor: Reading?
-  /// The newest time in the database, as it was read last.
+  /// The newest time in the database, as last read.
   private var heard: Date?
   private var hasHeard = false
-  /// When the service's time was last set back, while nobody has dealt with that.
+  /// The monotonic time at which the service's time last went back; nil once the queues have been corrected.
   private var setBackAt: Duration?
 
   init(_ reading: Reading) {
@@ -43,23 +44,24 @@ struct ClockGuard: Sendable {
     steadySince = reading.monotonic
   }
 
-  /// Whether anything may be taken as expired. Not before the newest time in the database was read.
+  /// Whether anything may expire now. False until the newest time in the database has been read.
   var mayExpire: Bool { hasHeard && doubt == nil }
 
-  /// Whether a wall clock that shows this time has to be examined.
+  /// Whether the wall clock has moved enough since the last look that `look` must be called before its time
+  /// is used.
   func isSuspicious(_ wall: Date) -> Bool {
     floor != nil || abs(wall.timeIntervalSince(lastWall)) > Self.tolerance / 10
   }
 
   private var lastWall = Date.distantPast
 
-  /// The time: the wall clock's, or the newest known time if the wall clock stands before it.
+  /// The service's time: the wall clock, or the newest known time while the wall clock is behind it.
   func now(_ reading: Reading) -> Date {
     guard let floor else { return reading.wall }
     return max(reading.wall, floor.wall + (reading.monotonic - floor.monotonic) / .seconds(1))
   }
 
-  /// Looks at both clocks.
+  /// Compares the wall clock with the monotonic clock.
   mutating func look(_ reading: Reading) {
     defer { lastWall = reading.wall }
     let expected = reference.wall + (reading.monotonic - reference.monotonic) / .seconds(1)
@@ -72,12 +74,12 @@ struct ClockGuard: Sendable {
     } else if doubt != nil, reading.monotonic - steadySince >= Self.probation {
       end(reading)
     } else if reading.monotonic - reference.monotonic > Self.probation {
-      // Small corrections of clocks are normal.
+      // Absorbs the small corrections that are normal for a clock.
       reference = reading
     }
   }
 
-  /// Takes the newest time in the database; nil if there is none yet.
+  /// Compares the wall clock with the newest time in the database; nil if there is none yet.
   mutating func hear(_ newest: Date?, _ reading: Reading) {
     look(reading)
     let isFirst = !hasHeard
@@ -86,7 +88,7 @@ struct ClockGuard: Sendable {
     guard let newest else { return }
     let age = reading.wall.timeIntervalSince(newest)
     if doubt != nil, !isFirst {
-      // It was written just now, by another node or by the operator.
+      // The time was written just now, by another node or by the operator.
       if abs(age) <= Self.tolerance {
         end(reading)
       } else {
@@ -101,23 +103,23 @@ struct ClockGuard: Sendable {
     }
   }
 
-  /// Whether the service's time was set back, for at least that long: what it had put off until then may be due far too
-  /// late.
+  /// Whether the service's time went back at least `duration` ago. Work that was postponed before that may be
+  /// due far too late.
   func isSetBack(for duration: Duration, _ reading: Reading) -> Bool {
     setBackAt.map { reading.monotonic - $0 >= duration } ?? false
   }
 
-  /// That has been dealt with.
+  /// Called after the queues have been corrected.
   mutating func forgetSetBack() {
     setBackAt = nil
   }
 
-  /// This node has written the newest time itself.
+  /// Remembers a time that this node wrote, so that it is not taken for another node's.
   mutating func wrote(_ newest: Date) {
     heard = newest
   }
 
-  /// - Parameter time: the earliest that it can be now.
+  /// - Parameter time: the earliest time that it can be now.
   private mutating func begin(_ reason: ClockDoubt.Reason, from time: Date, _ reading: Reading) {
     steadySince = reading.monotonic
     guard doubt == nil else {
@@ -139,7 +141,7 @@ struct ClockGuard: Sendable {
     noteFall(from: before, reading)
   }
 
-  /// - Parameter time: what the service's time would be by now.
+  /// - Parameter time: what the service's time would be now without the change.
   private mutating func noteFall(from time: Date, _ reading: Reading) {
     if time.timeIntervalSince(now(reading)) > Self.tolerance { setBackAt = reading.monotonic }
   }
@@ -147,19 +149,19 @@ struct ClockGuard: Sendable {
 
 /// Why the clock is doubted, and since when.
 package struct ClockDoubt: Sendable, Hashable, CustomStringConvertible {
-  /// What speaks against the clock; times are in seconds.
+  /// What the clock disagrees with; times are in seconds.
   package enum Reason: Sendable, Hashable {
-    /// It has gone this much further than the monotonic clock since the last look; negative: back.
+    /// The wall clock has moved by this much against the monotonic clock since the last look; negative if it
+    /// went back.
     case jumped(by: TimeInterval)
-    /// It stands this long before the newest time in the database.
+    /// The clock is this far behind the newest time in the database.
     case behind(by: TimeInterval)
-    /// It stands this long after the newest time in the database.
+    /// The clock is this far ahead of the newest time in the database.
     case ahead(by: TimeInterval)
   }
 
-  /// What speaks against the clock.
   package internal(set) var reason: Reason
-  /// Since when, by the service's time.
+  /// When the doubt began, in the service's time.
   package let since: Date
 
   /// For people: `it was put ahead by 25 h`.

@@ -5,13 +5,13 @@ package import SQL
 internal import Synchronization
 internal import Timing
 
-/// Watches the clock: compares it with the newest time in the database, writes the time there, warns the operator of a
-/// clock that is doubted, and makes due what a wrong clock has put off too far.
+/// Watches the system clock: compares it with the newest time in the database, writes the time there, warns
+/// the operator when the clock is doubted, and brings forward work that a wrong clock has postponed too far.
 package struct ClockWatch: Sendable {
   private static let interval = Duration.seconds(1)
-  /// Rounds between two questions to the database, and between two looks at what waits.
+  /// How many rounds are between two reads from the database, and between two corrections of the queues.
   private static let (hearing, mending) = (5, 60)
-  /// Seconds between two times in the database.
+  /// Seconds between two writes of the time to the database.
   private static let heartbeat: TimeInterval = 60
 
   private let time: ServiceTime
@@ -19,8 +19,8 @@ package struct ClockWatch: Sendable {
   private let queues: [@Sendable (_ isTimeSetBack: Bool) async throws -> Void]
   private let logger: Logger
 
-  /// - Parameter queues: each makes due, in its own queue, what is further ahead than the longest pause; or, where the
-  ///   time was set back, than a lease.
+  /// - Parameter queues: each makes work in its own queue due that is postponed beyond the longest pause or,
+  ///   if the service's time went back, beyond the longest lease.
   package init(
     _ time: ServiceTime, record: ClockRecord,
     queues: [@Sendable (_ isTimeSetBack: Bool) async throws -> Void], logger: Logger
@@ -31,7 +31,7 @@ package struct ClockWatch: Sendable {
     self.logger = logger
   }
 
-  /// Watches until its task is cancelled.
+  /// Runs until its task is cancelled.
   package func run() async {
     var (round, told) = (0, nil as ClockDoubt?)
     await every(Self.interval) {
@@ -39,7 +39,7 @@ package struct ClockWatch: Sendable {
       do {
         if round.isMultiple(of: Self.hearing) { try await hear() }
         tell(&told)
-        // When whatever was leased by the former time has been settled.
+        // Waits for the longest lease, so that all work leased before the clock was set back is settled.
         let isSetBack = time.update { $0.isSetBack(for: LeasedQueue.longestLease, $1) }
         if isSetBack || round.isMultiple(of: Self.mending) || told != before {
           for queue in queues { try await queue(isSetBack) }
@@ -54,7 +54,7 @@ package struct ClockWatch: Sendable {
     }
   }
 
-  /// Reads the newest time in the database, and writes this clock's if it is trusted.
+  /// Reads the newest time from the database, and writes this node's time if its clock is trusted.
   package func hear() async throws {
     let newest = try await record.newest()
     time.update { $0.hear(newest, $1) }
@@ -81,26 +81,25 @@ package struct ClockWatch: Sendable {
   }
 }
 
-/// The newest time in the database. Nodes whose clock is trusted write it once a minute, so that one that starts with
-/// a wrong clock can tell. `clock trust` writes it as well.
+/// The newest time in the database. Nodes with a trusted clock write it once a minute, so that a node that
+/// starts with a wrong clock notices. `clock trust` writes it too.
 package struct ClockRecord: Sendable {
   private let database: any Database
 
-  /// The record in `database`.
   package init(database: any Database) {
     self.database = database
   }
 
-  /// The newest time; nil if none was written yet.
+  /// The newest time; nil if none has been written yet.
   package func newest() async throws -> Date? {
     let statement = Statement("SELECT value FROM metadata WHERE name = 'clock'")
     let bytes = try await database.query(statement).first?.bytes(0)
     return bytes.map { Date(milliseconds: $0.reduce(Int64(0)) { $0 << 8 | Int64($1) }) }
   }
 
-  /// Writes it, even if it is earlier than the stored one, which a wrong clock has written then.
+  /// Writes the time even if it is earlier than the stored one, which a wrong clock must have written.
   ///
-  /// - Returns: the time as it is kept, in whole milliseconds.
+  /// - Returns: the stored time, rounded to milliseconds.
   @discardableResult
   package func write(_ time: Date) async throws -> Date {
     let bytes = withUnsafeBytes(of: time.milliseconds.bigEndian) { Array($0) }
@@ -114,8 +113,8 @@ package struct ClockRecord: Sendable {
   }
 }
 
-/// The service's time, and whether anything may be taken as expired by it. Everything that has to do with time asks
-/// here, so that a jump of the clock is noticed before anything uses the wrong time.
+/// The service's time, and whether anything may expire now. All code that depends on the time asks here, so
+/// that a jump of the clock is noticed before its time is used.
 package final class ServiceTime: Sendable {
   private let wall: @Sendable () -> Date
   private let monotonic: @Sendable () -> Duration
@@ -123,7 +122,7 @@ package final class ServiceTime: Sendable {
 
   /// - Parameters:
   ///   - wall: the time of day.
-  ///   - monotonic: what has passed since some moment, also while the machine slept.
+  ///   - monotonic: time since an arbitrary moment; it has to advance while the machine sleeps.
   package init(
     wall: @escaping @Sendable () -> Date = { Date() },
     monotonic: @escaping @Sendable () -> Duration = { [start = ContinuousClock.now] in .now - start }
@@ -133,7 +132,7 @@ package final class ServiceTime: Sendable {
     state = Mutex(ClockGuard(.init(wall: wall(), monotonic: monotonic())))
   }
 
-  /// The time. While the clock is doubted it does not stand before the newest time that is known.
+  /// The current time. While the clock is doubted, it is not behind the newest known time.
   package func now() -> Date {
     let wall = wall()
     return state.withLock { state in
@@ -144,7 +143,7 @@ package final class ServiceTime: Sendable {
     }
   }
 
-  /// Whether anything may be taken as expired now: not while the clock is doubted.
+  /// Whether anything may expire now: false while the clock is doubted.
   package func mayExpire() -> Bool {
     update { clock, reading in
       clock.look(reading)
@@ -160,7 +159,7 @@ package final class ServiceTime: Sendable {
     }
   }
 
-  /// Looks at, or changes, what is thought of the clocks as they are now.
+  /// Runs `body` with the state and the current readings of both clocks.
   func update<Result>(_ body: (inout ClockGuard, ClockGuard.Reading) -> Result) -> Result {
     state.withLock { body(&$0, reading()) }
   }

@@ -3,14 +3,15 @@ internal import HTTP
 internal import Registrations
 
 extension Configuration {
-  /// Reads the configuration; later wins: defaults, file, environment, command line.
+  /// Reads the configuration. Later sources win: defaults, file, environment, command line.
   ///
   /// - Parameters:
-  ///   - file: the file that was named; without one, `push-bouncer.yaml` of the working folder, else of the system.
-  ///   - environment: of it, the variables that begin with `PUSH_BOUNCER_`.
+  ///   - file: the file to read; if nil, `push-bouncer.yaml` in the working folder or else in
+  ///     ``systemFolder``.
+  ///   - environment: only the variables that begin with `PUSH_BOUNCER_` are read.
   ///   - overrides: values from the command line, by key.
-  /// - Returns: the configuration, and what deserves a warning.
-  /// - Throws: ``Fault``, which names the key and where it stands.
+  /// - Returns: the configuration, and warnings about it.
+  /// - Throws: ``Fault`` with the key and its place.
   package static func load(
     file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String,
     systemFolder: String = Configuration.systemFolder
@@ -27,7 +28,7 @@ extension Configuration {
     return (configuration, source.warnings)
   }
 
-  /// Settings that want each other.
+  /// Checks settings that require each other.
   private func check() throws(Fault) {
     var wanting = [
       ("http.tls.certificate_file", http.certificateFile, "http.tls.key_file is", http.keyFile != nil),
@@ -44,21 +45,21 @@ extension Configuration {
     }
   }
 
-  /// Where a package puts the file.
+  /// Where the packages install the configuration file.
   package static let systemFolder = "/etc/push-bouncer"
 
-  /// The file that is read, and that `init` writes, if none is named.
+  /// The file that is read, and that `init` writes, if no other is named.
   package static func usualFile(workingDirectory: String) -> String {
     ConfigurationSource.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder)
       ?? ConfigurationSource.file
   }
 
-  /// Every key with its value in force, secrets redacted: for the log.
+  /// Every key with its effective value, for the log. Secrets are redacted.
   package var effective: [(key: String, value: String)] {
     Self.settings.map { ($0.key, $0.shown(written[$0.key]?.text ?? $0.standard)) }
   }
 
-  /// Those of them that are not as they would be without anybody's word.
+  /// The keys of ``effective`` whose values differ from the defaults.
   package var changed: [(key: String, value: String)] {
     Self.settings.compactMap { setting in
       guard let text = written[setting.key]?.text, text != setting.standard else { return nil }
@@ -70,16 +71,16 @@ extension Configuration {
 // MARK: Values that follow from several settings
 
 extension Configuration {
-  /// The address of the built-in Nextcloud server, without a slash at its end.
+  /// The built-in Nextcloud server's address, without a trailing slash.
   package var nextcloudURL: String { nextcloud.url ?? server.url }
 
-  /// The same, where somebody has set one; nil: this service's own address.
+  /// The same address if the operator has set one; nil if this service's own address is used.
   package var nextcloudAddress: String? {
     nextcloud.url ?? (written["server.url"]?.text.isEmpty == false ? server.url : nil)
   }
 
-  /// Whom push services may write to: `mailto:` and an address, or an `https:` URL; nil where the operator has given no
-  /// address that push services would take.
+  /// The contact that is sent to push services: `mailto:` and an address, or an `https:` URL; nil if the
+  /// operator has set none that push services accept.
   package var webPushContact: String? {
     webPush.contact ?? self.operator.email.flatMap { WebPush.contact("mailto:\($0)") }
       ?? WebPush.contact(publicURL: http.publicURL)
@@ -87,11 +88,12 @@ extension Configuration {
 }
 
 extension Configuration.WebPush {
-  /// Stands in the place of a contact: push services refuse what has not the form of one.
+  /// The contact if there is no other: push services refuse a request without a well-formed one.
   package static let nobody = "mailto:nobody@push-bouncer.invalid"
   private static let maximumContactBytes = 255
 
-  /// A contact as it is sent: printable ASCII that is `mailto:` and an address, or an `https:` URL with a host.
+  /// The text if it can be sent as a contact: printable ASCII that is `mailto:` and an address, or an
+  /// `https:` URL with a host.
   static func contact(_ text: String) -> String? {
     guard text.utf8.count <= maximumContactBytes,
       text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && !"\"<>\\".utf8.contains($0) })
@@ -104,7 +106,7 @@ extension Configuration.WebPush {
     return text
   }
 
-  /// The address of this service as a contact; one that means nothing elsewhere is none.
+  /// This service's address as a contact; nil if its host is an IP address or `localhost`.
   fileprivate static func contact(publicURL: String?) -> String? {
     guard let publicURL, let host = URL(string: publicURL)?.host(), host != "localhost",
       let hostname = try? Hostname(host), !hostname.isAddress
@@ -112,7 +114,8 @@ extension Configuration.WebPush {
     return contact(publicURL)
   }
 
-  /// The one spelling of a host without a port: that of ``Hostname``, or a name without a dot, as containers have.
+  /// The normalised spelling of a host without a port, as ``Hostname`` has it. A name without a dot, as
+  /// containers have, is allowed.
   static func host(_ text: String) -> String? {
     if let hostname = Hostname(international: text) ?? (try? Hostname("[\(text)]")) {
       return hostname.port == nil ? hostname.host : nil

@@ -17,10 +17,10 @@ extension Configuration {
     return text
   }
 
-  /// The command that renews `Documentation/Configuration.md`.
+  /// The command that regenerates `Documentation/Configuration.md`.
   package static let referenceCommand = "swift run push-bouncer settings > Documentation/Configuration.md"
 
-  /// `Documentation/Configuration.md` without the end of its last line: every key as it stands in the table of settings.
+  /// `Documentation/Configuration.md` without its final line break, generated from all settings.
   package static func reference() -> String {
     var text = """
       # Configuration
@@ -68,7 +68,7 @@ extension Configuration {
     return String(text.dropLast())
   }
 
-  /// What the keys of a section are about.
+  /// The titles of the sections.
   private static let titles = [
     "http": "Public listener", "operator": "Operator", "admin": "Operator's listener", "database": "Database",
     "keys": "Keys", "bouncer": "Bouncer for chat servers", "apns": "Apple", "fcm": "Google",
@@ -92,6 +92,6 @@ extension SettingDeclaration {
     text.replacing("|", with: "\\|").replacing("*.", with: "\\*.").replacing("_", with: "\\_")
   }
 
-  /// An example that is a sentence has its own marks.
+  /// The text as inline code, unless it is a sentence with its own code marks.
   private static func code(_ text: String) -> String { text.contains("`") ? text : "`\(text)`" }
 }

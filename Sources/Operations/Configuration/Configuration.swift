@@ -5,8 +5,9 @@ package import Registrations
 package import SQL
 package import Sealing
 
-/// The configuration. Each ``Setting`` is declared here and nowhere else: its key, default, values and help. They stand in
-/// the order of the sample file and of `Documentation/Configuration.md`, which are made from them.
+/// The configuration. Each ``Setting`` is declared once, here: its key, default, values and help. The
+/// declarations are in the order of the sample file and of `Documentation/Configuration.md`, which are
+/// generated from them.
 package struct Configuration: Sendable {
   /// The public listener.
   package struct HTTP: Sendable {
@@ -64,14 +65,14 @@ package struct Configuration: Sendable {
       "calls without credentials, per client address; 0 switches the limit off")
     package var rateLimitPerAddress: RateLimit?
 
-    /// Its certificate, if it speaks TLS.
+    /// The certificate and key files; nil if the listener does not speak TLS.
     package var tls: TLS? {
       guard let certificateFile, let keyFile else { return nil }
       return TLS(certificateFile: certificateFile, keyFile: keyFile)
     }
   }
 
-  /// Files in PEM: a certificate chain, and the key of its first certificate.
+  /// PEM files: a certificate chain, and the private key of its first certificate.
   package struct TLS: Sendable {
     let certificateFile: String
     package let keyFile: String
@@ -99,7 +100,6 @@ package struct Configuration: Sendable {
     package var token: String?
   }
 
-  /// The database.
   package struct Database: Sendable {
     @Setting(
       "database.url", "sqlite:push-bouncer.sqlite", .database,
@@ -107,14 +107,13 @@ package struct Configuration: Sendable {
     package var url: DatabaseURL
   }
 
-  /// The key folder.
   package struct Keys: Sendable {
     @Setting(
       "keys.directory", "Keys", .folder("/var/lib/push-bouncer/Keys"), "the folder of keys and credentials")
     package var directory: String
   }
 
-  /// Who may use the bouncer, and how often.
+  /// Access to the bouncer and its rate limits.
   package struct Bouncer: Sendable {
     @Setting(
       "bouncer.registration", "closed", .choice([("closed", false), ("open", true)], "open"),
@@ -154,7 +153,6 @@ package struct Configuration: Sendable {
     package var notificationsPerServer: RateLimit?
   }
 
-  /// Apple's service.
   package struct APNs: Sendable {
     @Setting(
       "apns.endpoint", .url("https://127.0.0.1:2197"),
@@ -162,7 +160,6 @@ package struct Configuration: Sendable {
     package var endpoint: URL?
   }
 
-  /// Google's service.
   package struct FCM: Sendable {
     @Setting(
       "fcm.endpoint", "https://fcm.googleapis.com", .url("https://127.0.0.1:2198"),
@@ -175,7 +172,7 @@ package struct Configuration: Sendable {
     package var defaultProject: String?
   }
 
-  /// All push services.
+  /// Settings for all push providers.
   package struct Providers: Sendable {
     @Setting(
       "providers.ca_file", .file("Keys/ca.pem"),
@@ -188,7 +185,6 @@ package struct Configuration: Sendable {
     package var proxy: URL?
   }
 
-  /// Web Push.
   package struct WebPush: Sendable {
     @Setting(
       "webpush.enabled", "true", .flag, "Web Push, for phones without Google's services and for browsers")
@@ -206,7 +202,6 @@ package struct Configuration: Sendable {
     package var privateHosts: [String]
   }
 
-  /// How notifications are delivered.
   package struct Delivery: Sendable {
     @Setting("delivery.deadline", "3s", .duration, "how long a notify request waits for the providers")
     package var deadline: Duration
@@ -217,14 +212,14 @@ package struct Configuration: Sendable {
     package var maxAge: Duration
   }
 
-  /// How long things are kept: settings in days, values in seconds.
+  /// How long data is kept. The settings are in days, the values in seconds.
   package struct Retention: Sendable {
     @Setting(
       "retention.expired_days", "30", .days(example: 30),
       "days after which expired registrations are removed")
     package var expired: TimeInterval
 
-    // The last use of a device is written once a day, so less than two days cannot be told apart.
+    // A device's last use is written once a day, so a shorter period than two days would be inexact.
     @Setting(
       "retention.nextcloud_days", "400", .days(atLeast: 2, example: 400),
       "days after which the push proxy forgets a device that nobody renews or sends to; 2 at least")
@@ -247,13 +242,13 @@ package struct Configuration: Sendable {
 
   /// The built-in chat-server side.
   package struct Server: Sendable {
-    /// The bouncer that it registers devices with.
+    /// The bouncer at which the built-in chat server registers devices.
     package enum Bouncer: Sendable, Hashable {
-      /// This process.
+      /// The bouncer of this process.
       case local
-      /// None: there are no push notifications then.
+      /// No bouncer, and therefore no push notifications.
       case off
-      /// Another bouncer at this address, where it is known by `orgID` and `orgKey`.
+      /// Another bouncer at this address; `orgID` and `orgKey` authenticate this server there.
       case remote(URL)
     }
 
@@ -369,7 +364,6 @@ package struct Configuration: Sendable {
     package var subscriptionKey: String?
   }
 
-  /// The log.
   package struct Log: Sendable {
     @Setting(
       "log.level", "info", .choice(Logger.Level.allCases.map { ($0.rawValue, $0) }, "debug"),
@@ -399,12 +393,12 @@ package struct Configuration: Sendable {
   package let nextcloud = Nextcloud()
   package let log = Log()
 
-  /// The values as somebody has written them, by key.
+  /// The values as written in the file, the environment or the command line, by key.
   let written: [String: WrittenValue]
   /// The file that was read; nil if there was none.
   package let file: String?
 
-  /// The declarations of all settings, in their order.
+  /// The declarations of all settings, in order.
   package static let settings: [SettingDeclaration] = {
     let reader = SettingsReader([:])
     _ = SettingsReader.$current.withValue(reader) { Configuration(written: [:], file: nil) }

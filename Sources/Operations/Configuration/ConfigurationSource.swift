@@ -2,10 +2,10 @@ internal import Foundation
 internal import HTTP
 internal import Yams
 
-/// The raw values that win, each with where it comes from.
+/// The raw values after merging all sources, each with its source.
 ///
-/// The layers are merged here and not with swift-configuration, which finds no unknown keys and cannot tell a value of
-/// the wrong type from a missing one. Both must stop the start.
+/// The sources are merged here and not with swift-configuration, which reports no unknown keys and cannot
+/// tell a value of the wrong type from a missing one. Both must prevent the start.
 struct ConfigurationSource {
   private(set) var values: [String: WrittenValue] = [:]
   private(set) var warnings: [String] = []
@@ -16,7 +16,8 @@ struct ConfigurationSource {
 
   static let file = "push-bouncer.yaml"
 
-  /// The file that is read if none is named: the working folder's, else the system's; nil if there is none.
+  /// The file that is read if none is named: in the working folder, or else in the system folder; nil if
+  /// neither exists.
   static func usualFile(workingDirectory: String, systemFolder: String) -> String? {
     [workingDirectory, systemFolder].map {
       URL(fileURLWithPath: file, relativeTo: URL(fileURLWithPath: $0, isDirectory: true)).path
@@ -69,7 +70,7 @@ struct ConfigurationSource {
 
   private static func text(of file: String) throws -> String {
     let bytes = try FileOwner.acting(onWayTo: file) { try PrivateFile.contents(of: file, atMost: 2 << 20) }
-    // Names are compared by characters there.
+    // The parsed names are compared by `Character`, which takes very long on endless combining marks.
     guard let text = String(validating: bytes, as: UTF8.self), text.isStorable else {
       throw Fault(
         source: file, "is no text: it has bytes that are no UTF-8, NUL, or combining marks without end",
@@ -78,7 +79,7 @@ struct ConfigurationSource {
     return text
   }
 
-  /// - Parameter key: as somebody has written it.
+  /// - Parameter key: the key as written.
   private static func unknown(_ key: String, source: String) -> Fault {
     Fault(
       source: source, key: key.isEmpty ? nil : key, "is no setting",
@@ -111,7 +112,7 @@ struct ConfigurationSource {
     }
   }
 
-  /// A section whose every line is commented out is an empty one.
+  /// Whether the path names a section. A section with only commented-out lines has no value.
   private func isSection(_ path: String) -> Bool {
     path.isEmpty || settings.keys.contains { $0.hasPrefix("\(path).") }
   }
@@ -132,7 +133,8 @@ struct ConfigurationSource {
 }
 
 extension Fault {
-  /// A file that is no YAML, in the parser's words. The line itself is never shown, since it may hold a secret.
+  /// A fault for a file that is not valid YAML, in the parser's words. The line itself is left out, since it
+  /// may hold a secret.
   fileprivate init(_ error: YamlError, in file: String) {
     let (line, problem): (Int?, String) =
       switch error {

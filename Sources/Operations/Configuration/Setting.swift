@@ -5,17 +5,18 @@ internal import Registrations
 internal import SQL
 internal import Synchronization
 
-/// A value of the configuration with everything that is said about it anywhere.
+/// A setting: its value, and its declaration for parsing, help texts and the reference page.
 ///
-/// It is read where it is declared: the reader that ``Configuration/load(file:environment:overrides:workingDirectory:systemFolder:)``
-/// has made current parses it, and collects the declarations and the first fault.
+/// The initialiser registers the declaration with the current ``SettingsReader``, which parses the value and
+/// collects all declarations and the first fault.
+/// ``Configuration/load(file:environment:overrides:workingDirectory:systemFolder:)`` sets that reader.
 @propertyWrapper
 package struct Setting<Value: Sendable>: Sendable {
   package let wrappedValue: Value
 
   /// - Parameters:
-  ///   - standard: the default, as it would be written in a file.
-  ///   - help: for the person who writes the file: a sentence without its full stop.
+  ///   - standard: the default, as written in a file.
+  ///   - help: a sentence for the operator, without its full stop.
   init(
     _ key: String, _ standard: String, _ shape: SettingShape<Value>, _ help: String,
     secrecy: SettingDeclaration.Secrecy = .none
@@ -29,7 +30,7 @@ package struct Setting<Value: Sendable>: Sendable {
     wrappedValue = value
   }
 
-  /// A value that may be unset.
+  /// A setting that may be unset.
   init<Wrapped>(
     _ key: String, _ standard: String, _ shape: SettingShape<Wrapped>, _ help: String,
     secrecy: SettingDeclaration.Secrecy = .none
@@ -41,7 +42,7 @@ package struct Setting<Value: Sendable>: Sendable {
     self.init(key, standard, optional, help, secrecy: secrecy)
   }
 
-  /// The same, without a default.
+  /// A setting that may be unset and has no default.
   init<Wrapped>(
     _ key: String, _ shape: SettingShape<Wrapped>, _ help: String,
     secrecy: SettingDeclaration.Secrecy = .none
@@ -50,28 +51,28 @@ package struct Setting<Value: Sendable>: Sendable {
   }
 }
 
-/// What is said about a setting, without the type of its value.
+/// The declaration of a setting, without the type of its value.
 package struct SettingDeclaration: Sendable {
-  /// What of the value nobody may see.
+  /// Which part of the value must not be shown.
   enum Secrecy {
     case none
-    /// The password of a URL.
+    /// The password in a URL.
     case password
     case whole
   }
 
   /// `http.port`
   package let key: String
-  /// The default, as it would be written in a file; empty if there is none.
+  /// The default, as written in a file; empty if there is none.
   package let standard: String
   package let help: String
   let secrecy: Secrecy
-  /// What is said when a value is none: `a port, 0 to 65535`.
+  /// What a valid value is, for error messages: `a port, 0 to 65535`.
   let wants: String
   let example: String
-  /// Whether it is a list: in a file also written as one, elsewhere with commas.
+  /// Whether the value is a list: a YAML list in a file, separated by commas elsewhere.
   let isList: Bool
-  /// The values that it takes, if they are few.
+  /// All allowed values, if there are only a few.
   package let choices: [String]
 
   static let prefix = "PUSH_BOUNCER_"
@@ -82,13 +83,13 @@ package struct SettingDeclaration: Sendable {
   /// `http`
   var section: Substring { key.prefix { $0 != "." } }
 
-  /// A value as the log may show it.
+  /// The value for the log, with secrets redacted.
   func shown(_ value: String) -> String {
     switch secrecy {
     case .none: return value
     case .whole: return value.isEmpty ? "" : Self.redacted
     case .password:
-      // What cannot be taken apart is shown only if it has no place for a password.
+      // A URL that cannot be parsed is shown only if it cannot contain a password.
       guard var url = URLComponents(string: value, encodingInvalidCharacters: false) else {
         return value.contains("@") || value.contains("?") ? Self.redacted : value
       }
@@ -103,13 +104,13 @@ package struct SettingDeclaration: Sendable {
   private static let redacted = "(redacted)"
 }
 
-/// A value as somebody has written it, and where: a line of a file, a variable, or the command line.
+/// A value as written, with its source: a line of a file, a variable, or the command line.
 struct WrittenValue: Sendable {
   let text: String
   let source: String
 }
 
-/// Parses settings as they are declared, while a ``Configuration`` is made.
+/// Parses settings while a ``Configuration`` is created, in the order of their declarations.
 final class SettingsReader: Sendable {
   @TaskLocal static var current = SettingsReader([:])
 
@@ -120,17 +121,17 @@ final class SettingsReader: Sendable {
 
   var declarations: [SettingDeclaration] { state.withLock { $0.declarations } }
 
-  /// The first value that is none.
+  /// The first invalid value.
   var fault: Fault? { state.withLock { $0.fault } }
 
-  /// The value that was written, or the default if none was or it is wrong.
+  /// The written value, or the default if there is none or it is invalid.
   func value<Value>(
     of declaration: SettingDeclaration, _ parse: (String) throws(DatabaseError) -> Value?
   ) -> Value? {
     state.withLock { $0.declarations.append(declaration) }
     guard let written = written[declaration.key] else { return try? parse(declaration.standard) }
     var problem = "wants \(declaration.wants)"
-    // A malformed value may have its password anywhere.
+    // An invalid value of a setting with a secret is never shown, since the secret could be anywhere in it.
     if declaration.secrecy == .none, !written.text.isEmpty { problem += ", not \"\(written.text)\"" }
     do throws(DatabaseError) {
       if let value = try parse(written.text.trimmingCharacters(in: .whitespaces)) { return value }
@@ -143,18 +144,18 @@ final class SettingsReader: Sendable {
   }
 }
 
-/// What values of a type look like, and how they are read.
+/// The format of a setting's values, and how they are parsed.
 struct SettingShape<Value>: Sendable {
   let wants: String
   let example: String
   var isList = false
   var choices: [String] = []
-  /// nil for a text that is no such value. Only the database's URL has more to say about what is wrong.
+  /// Returns nil for an invalid text. Only the database's URL throws, to say more precisely what is wrong.
   let parse: @Sendable (String) throws(DatabaseError) -> Value?
 }
 
 extension SettingShape {
-  /// One of a few, each by its name.
+  /// One of a few named values.
   static func choice(_ choices: [(name: String, value: Value)], _ example: String) -> SettingShape
   where Value: Sendable {
     let names = choices.map(\.name)
@@ -163,7 +164,7 @@ extension SettingShape {
     ) { text in choices.first { $0.name == text }?.value }
   }
 
-  /// A list of what `element` reads.
+  /// A list whose items `element` parses.
   static func list<Element>(
     _ wants: String, example: String, _ element: @escaping @Sendable (String) -> Element?
   ) -> SettingShape where Value == [Element] {
@@ -225,7 +226,8 @@ extension SettingShape<Duration> {
 }
 
 extension SettingShape<RateLimit?> {
-  /// nil is no limit, which nobody gets by leaving the value empty.
+  /// nil means no limit, which `0` sets. An empty value is invalid, so that nobody removes the limit by
+  /// accident.
   static var rate: SettingShape {
     SettingShape(
       wants: "a rate like 1000/60s, or 0 for no limit", example: "1000/60s",
@@ -250,7 +252,7 @@ extension SettingShape<String> {
     nonempty("a text that nobody guesses", "what `openssl rand -hex 32` prints")
   }
 
-  /// A URL without a slash at its end.
+  /// A URL without a trailing slash.
   static func address(_ example: String) -> SettingShape {
     SettingShape(wants: SettingShape<URL>.wants, example: example) { text in
       guard let url = SettingShape<URL>.parse(text)?.absoluteString else { return nil }
@@ -298,7 +300,7 @@ extension SettingShape<[HostnamePattern]> {
 }
 
 extension SettingShape<[String]> {
-  /// Hosts in their one spelling.
+  /// A list of hosts, in their normalised spelling.
   static var hosts: SettingShape {
     .list(
       "host names or addresses without a port, comma-separated", example: "ntfy.example.org, 10.0.0.7"
@@ -350,7 +352,7 @@ extension Configuration {
     return nil
   }
 
-  /// `1000/60s`; `0` is no limit; nil is neither.
+  /// Parses `1000/60s`. `0` gives `.some(nil)`, which is no limit; an invalid text gives nil.
   static func rate(_ text: String) -> RateLimit?? {
     if text == "0" { return .some(nil) }
     let parts = text.split(separator: "/", omittingEmptySubsequences: false)

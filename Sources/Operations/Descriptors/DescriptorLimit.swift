@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// How many files and connections the process may have open at a time (`ulimit -n`), and how many of them may be
-/// callers' connections: the database, the providers and lookups must never find none left. A library that
-/// finds none may end the whole process, as Dispatch does.
+/// The limit on the process's open file descriptors (`ulimit -n`), and how many of them callers' connections
+/// may take. Descriptors for the database, the providers and DNS lookups are reserved: a library that gets
+/// none may end the whole process, as Dispatch does.
 package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   package let descriptors: Int
 
@@ -10,19 +10,19 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
     self.descriptors = descriptors
   }
 
-  /// Below this there is no room for callers.
+  /// With fewer descriptors there is no room for callers, and the service does not start.
   static let minimum = 192
 
-  /// Below this a busy service turns callers away.
+  /// With fewer descriptors a busy service refuses connections.
   static let recommended = 1024
 
-  /// More than any service of this kind needs, and than some libraries can look through quickly.
+  /// No service of this kind needs more, and some libraries iterate over all possible descriptors.
   private static let maximum = 65_536
 
-  /// Each connection costs memory: for more of them at a time the operator sets `http.max_connections`.
+  /// The default for `http.max_connections`, because each connection costs memory.
   private static let standardConnections = 4096
 
-  /// The process's own, raised as far as it may raise it itself.
+  /// The process's limit, raised as far as the process may raise it.
   package static func raised() -> DescriptorLimit {
     var limit = rlimit()
     guard getrlimit(kind, &limit) == 0 else { return DescriptorLimit(minimum) }
@@ -36,17 +36,17 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
 
   private static let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
 
-  /// As many connections as callers may have at most.
+  /// The most connections that callers can have with this limit.
   package var possibleConnections: Int { descriptors - max(128, descriptors / 4) }
 
-  /// As many connections as callers may have.
+  /// How many connections callers may have.
   ///
-  /// - Parameter wanted: as many as the operator wants them to have, if he has said so.
+  /// - Parameter wanted: the value of `http.max_connections`; nil if it is not set.
   package func connections(_ wanted: Int?) -> Int {
     min(wanted ?? Self.standardConnections, possibleConnections)
   }
 
-  /// What is wrong with the limit for as many connections; nil if nothing is.
+  /// Describes why the limit is too low for `wanted` connections; nil if it is high enough.
   package func shortage(_ wanted: Int?) -> String? {
     if let wanted, wanted > possibleConnections {
       return """
@@ -58,22 +58,22 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
     return "only \(self) descriptors (ulimit -n), which are \(max(0, connections(wanted))) connections"
   }
 
-  /// The least limit that leaves room for as many connections, and for a busy service.
+  /// The lowest limit that allows this many connections and a busy service.
   package static func needed(for connections: Int?) -> Int {
     let wanted = connections ?? 0
     return max(recommended, wanted + 128, (4 * wanted + 2) / 3)
   }
 
-  /// Connections to push services of Web Push that there may be, which strangers name: they must leave the other half of
-  /// what callers do not get to the database and to Apple and Google.
+  /// The most connections to push services, which strangers choose. They get half of the descriptors that
+  /// callers do not get; the other half is left for the database, Apple and Google.
   package var pushServiceConnections: Int { min(1000, max(128, descriptors / 4) / 2) }
 
-  /// Event loops that may run: each has three descriptors.
+  /// The most event loops to run: each takes three descriptors.
   package var eventLoops: Int { max(2, descriptors / 64) }
 
   package var description: String { "\(descriptors)" }
 
-  /// Refuses to start where nobody could call.
+  /// Throws if the limit leaves no room for callers.
   package func check() throws(Fault) {
     guard descriptors < Self.minimum else { return }
     throw Fault(
@@ -81,7 +81,7 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
       advice: Self.advice(nil))
   }
 
-  /// What to do where there are too few for as many connections.
+  /// Says how to raise the limit for `wanted` connections.
   static func advice(_ wanted: Int?) -> String {
     "allow \(needed(for: wanted)): ulimit -n, or LimitNOFILE= where systemd starts the service"
   }

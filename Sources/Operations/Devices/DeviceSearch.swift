@@ -4,23 +4,22 @@ internal import Providers
 package import SQL
 package import Sealing
 
-/// Finds registrations, for whoever asks why a user gets nothing. It reads by indexes, but where it says so.
+/// Finds registrations, for an operator who asks why a user gets no notifications. Searches use indexes,
+/// except where noted.
 package struct DeviceSearch: Sendable {
-  /// What was found.
   package struct Answer: Sendable, Hashable {
-    /// The devices: of each kind in the order in which they first came.
+    /// The devices, ordered by kind and then by first registration.
     package let devices: [FoundDevice]
-    /// There are more than were asked for.
+    /// Whether more devices match than the limit allows.
     package let isCut: Bool
-    /// The chat servers whose name or id it is, or to which a realm of that name belongs.
+    /// The chat servers that match the text by name or id, or through one of their realms.
     package let servers: [Server]
-    /// What it means that there is no device, and what to look at; nil if there is one.
+    /// Why there may be no device, and what to check; nil if devices were found.
     package let advice: String?
   }
 
-  /// A chat server that a search leads to.
   package struct Server: Sendable, Hashable {
-    /// Its row.
+    /// Its row id.
     package let id: Int64
     /// Its `zulip_org_id`.
     package let uuid: String
@@ -35,8 +34,8 @@ package struct DeviceSearch: Sendable {
     self.storageKey = storageKey
   }
 
-  /// Looks for devices. By the text of a token it reads every device of Nextcloud's proxy; by a name that is no
-  /// server's and no realm's every name of a server.
+  /// Finds devices. A search by a token's text reads every device of the Nextcloud proxy. A search by a name
+  /// that matches no server and no realm reads all hostnames.
   package func find(_ query: DeviceQuery, limit: Int = 100) async throws -> Answer {
     let found = try await database.read { [storageKey] connection in
       try SnapshotSearch(connection: connection, storageKey: storageKey, limit: Int64(limit) + 1).run(query)
@@ -86,32 +85,33 @@ package struct DeviceSearch: Sendable {
   }
 }
 
-/// What devices are looked for by.
+/// What to search for.
 package enum DeviceQuery: Sendable, Hashable {
-  /// All of a chat server, by its hostname or id, or of one of its realms, by its host or UUID.
+  /// All devices of a chat server, by its hostname or id; or of one realm, by its host or UUID.
   case server(String, realm: String?)
-  /// The encrypted ones of a token, by the id that chat servers know it by.
+  /// Encrypted registrations of a token, by the id that chat servers have for it.
   case tokenID(TokenID)
-  /// The encrypted ones of a token, by the first 8 hex digits of its SHA-256, as the log shows them.
+  /// Encrypted registrations of a token, by the first 8 hex digits of the token's SHA-256, as shown in the
+  /// log.
   case fingerprint(UInt32)
-  /// Those of a token, whoever registered it.
+  /// All registrations of a token.
   case token(String)
-  /// Those of a user's old apps, by number or UUID; at one chat server, or at all.
+  /// Legacy registrations of a user, by number or UUID, at one chat server or at all of them.
   case user(String, server: String?)
-  /// Nextcloud's, by the 64 bytes that its servers call a device by.
+  /// Nextcloud devices, by the 64-byte device identifier that Nextcloud servers use.
   case identifier([UInt8])
-  /// One registration, by its row.
+  /// One registration, by its row id.
   case registration(kind: Int64, id: Int64)
-  /// Whatever it may be: a hostname, or the UUID of a server, a realm or a user.
+  /// A hostname, or the UUID of a server, a realm or a user.
   case name(String)
 
-  /// More is no search.
+  /// Longer texts are not searched for.
   package static let maximumBytes = 300
 
-  /// Why a text is not searched for.
+  /// Why a text cannot be searched for.
   package enum Refusal: Error, Sendable, Hashable, CustomStringConvertible {
     case empty
-    /// No database keeps such a text.
+    /// Not valid as text in a database.
     case notText
     case tooLong
     case looksLikeToken
@@ -132,7 +132,7 @@ package enum DeviceQuery: Sendable, Hashable {
     }
   }
 
-  /// What a person has typed into the one field for everything.
+  /// Guesses the kind of query from what a person typed into the search field.
   package init(_ text: String) throws(Refusal) {
     guard text.utf8.count <= 4 * Self.maximumBytes else { throw .tooLong }
     let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
@@ -160,7 +160,7 @@ package enum DeviceQuery: Sendable, Hashable {
     }
   }
 
-  /// 64 bytes, in base64 or hexadecimal.
+  /// A device identifier of 64 bytes, from base64 or hexadecimal.
   package static func identifier(_ text: String) -> [UInt8]? {
     if text.utf8.count == 88, let bytes = Base64.decodeStrictly(text), bytes.count == 64 { return bytes }
     let digits = Array(text.utf8)
@@ -187,7 +187,7 @@ package enum DeviceQuery: Sendable, Hashable {
     else {
       return nil
     }
-    // A UUID alone may be a server's or a realm's too.
+    // A UUID alone may also be a server's or a realm's.
     if parts.count == 1, Int64(first) == nil { return nil }
     return .user(first, server: parts.count == 2 ? parts[1] : nil)
   }
@@ -195,14 +195,14 @@ package enum DeviceQuery: Sendable, Hashable {
   private static func looksLikeToken(_ bytes: [UInt8]) -> Bool {
     let text = String(decoding: bytes, as: UTF8.self)
     if WebPushSubscription.isToken(text) || FCMMessage.isInstallationID(text) { return true }
-    // An endpoint of Web Push, which is as good as a token.
+    // A Web Push endpoint identifies a device as a token does.
     let scheme = Array("https://".utf8)
     if bytes.starts(with: scheme), bytes.dropFirst(scheme.count).dropLast().contains(UInt8(ascii: "/")) {
       return true
     }
     let isHexadecimal = bytes.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
     if isHexadecimal { return bytes.count >= 32 }
-    // FCM's registration tokens are long, and hold a colon.
+    // FCM registration tokens are long and contain a colon.
     return bytes.count > 100 && bytes.contains(UInt8(ascii: ":")) && !bytes.contains(UInt8(ascii: "."))
   }
 }

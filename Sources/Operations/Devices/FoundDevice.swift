@@ -2,89 +2,91 @@ package import Foundation
 package import Registrations
 package import Sealing
 
-/// A registration with all that tells whether its device gets notifications.
+/// A registration, with everything that shows whether its device gets notifications.
 package struct FoundDevice: Sendable, Hashable {
-  /// A chat server or realm that it belongs to.
+  /// The chat server or realm of a device.
   package struct Place: Sendable, Hashable {
     package let uuid: String
     package let host: String
-    /// It has been switched off, or has deactivated itself.
+    /// Whether the operator has switched it off or it has deactivated itself.
     package let isDeactivated: Bool
   }
 
   package struct Failure: Sendable, Hashable {
-    /// The provider's name for it, or ours.
+    /// The provider's name for the reason, or this program's own.
     package let reason: String
     package let at: Date
   }
 
   package let kind: RegistrationReference.Kind
-  /// Its row.
+  /// Its row id.
   package let id: Int64
-  /// Whose service it is reached by: `apns`, `fcm`, `pushkit`, `webpush`.
+  /// How the device is reached: `apns`, `fcm`, `pushkit`, `webpush`.
   package let provider: String
-  /// The app's bundle id (APNs), or Nextcloud's app; nil if it was not told.
+  /// The app's bundle id (APNs) or the Nextcloud app; nil if unknown.
   package let app: String?
-  /// The topic or project of a Nextcloud device, if it is not the default one; of Web Push the push service.
+  /// The APNs topic or FCM project of a Nextcloud device, if it is not the default; for Web Push, the push
+  /// service.
   package let target: String?
-  /// What stands for its token in chat servers' databases; nil of Nextcloud's devices, and if the token does not open.
+  /// The token's id in chat servers' databases; nil for Nextcloud devices, and if the token cannot be
+  /// decrypted.
   package let tokenID: TokenID?
-  /// What stands for its token in logs; nil if the token does not open.
+  /// The token's fingerprint in the log; nil if the token cannot be decrypted.
   package let fingerprint: String?
-  /// The bouncer key that it was sealed to, in base64; nil: it is not encrypted, or was imported.
+  /// The bouncer key that the registration was encrypted to, in base64; nil for a legacy or an imported one.
   package let bouncerKey: String?
-  /// nil of Nextcloud's devices.
+  /// nil for Nextcloud devices.
   package let server: Place?
-  /// nil of Nextcloud's devices, and of old apps whose realm is not known yet.
+  /// nil for Nextcloud devices, and for legacy registrations whose realm is not known yet.
   package let realm: Place?
-  /// The user of an old app: a number or a UUID.
+  /// The user of a legacy registration: a number or a UUID.
   package let user: String?
-  /// Of a Nextcloud device, in base64.
+  /// The device identifier of a Nextcloud device, in base64.
   package let identifier: String?
   /// When it was last registered.
   package let registeredAt: Date
   package let endedAt: Date?
-  /// The last success, to the day.
+  /// The first success on the last day that had one.
   package let deliveredAt: Date?
-  /// The last failure since it was last registered.
+  /// The last failure since the last registration.
   package let failure: Failure?
-  /// What the provider says of it and is not believed yet.
+  /// A death report from the provider that is held back: it is not believed yet.
   package let held: Failure?
-  /// Notifications that wait for it.
+  /// How many notifications wait for it.
   package let waiting: Int64
-  /// When the oldest of those came.
+  /// When the oldest waiting notification arrived.
   package let waitingSince: Date?
 
-  /// What the operator calls it: `e2ee:12`.
+  /// The operator's name for it: `e2ee:12`.
   package var name: String { "\(kind):\(id)" }
 
-  /// How it fares, from the worst to the best.
+  /// The device's state, from worst to best.
   package enum State: String, Sendable {
-    /// A provider has said that the token is dead.
+    /// The provider has reported the token as dead.
     case ended
-    /// Its server or realm may send nothing.
+    /// Its server or realm is deactivated.
     case switchedOff = "switched off"
-    /// Its last notification was refused.
+    /// The last notification was refused, or a death report is held back.
     case failing
-    /// Notifications wait for it.
+    /// Notifications wait for it, and nothing has failed.
     case waiting
     /// Nothing has been sent to it yet.
     case unused
-    /// It gets its notifications.
+    /// The last notification was delivered.
     case working
   }
 
   package var state: State {
     if endedAt != nil { return .ended }
     if server?.isDeactivated == true || realm?.isDeactivated == true { return .switchedOff }
-    // The last success is only known to the day, but one after a failure is written at once.
+    // Usually only a day's first success is written, but the first success after a failure always is.
     if let failure, deliveredAt.map({ $0 <= failure.at }) ?? true { return .failing }
     if held != nil { return .failing }
     if waiting > 0 { return .waiting }
     return deliveredAt == nil ? .unused : .working
   }
 
-  /// What is known of it, for people: a name for each fact, in small letters.
+  /// All that is known of the device, each fact with a label in lower case.
   package var facts: [(name: String, fact: Fact)] {
     let all: [(name: String, fact: Fact?)] = [
       ("server", server.map(Fact.server)), ("realm", realm.map { .text($0.host, code: $0.uuid) }),
@@ -104,15 +106,15 @@ package struct FoundDevice: Sendable, Hashable {
 
   package enum Fact {
     case server(Place)
-    /// A text, and what is copied rather than read.
+    /// A text, and a value that people copy rather than read.
     case text(String, code: String = "")
-    /// nil: never.
+    /// nil means never.
     case time(Date?, note: String = "")
     case failure(Failure)
     case waiting(Int64, since: Date?)
   }
 
-  /// What that means and what to do about it, in plain sentences.
+  /// What the state means and what to do about it, in sentences.
   package var advice: String {
     switch state {
     case .ended:

@@ -5,7 +5,7 @@ internal import Registrations
 internal import SQL
 internal import Sealing
 
-/// A search for devices within one snapshot.
+/// A search for devices, within one read transaction.
 struct SnapshotSearch {
   let connection: any Connection
   let storageKey: StorageKey
@@ -14,7 +14,7 @@ struct SnapshotSearch {
   struct Found {
     var devices: [FoundDevice] = []
     var servers: [DeviceSearch.Server] = []
-    /// Whether the server, and the realm if one was named, is known.
+    /// False if the server, or the realm named with it, is unknown.
     var hasPlace = true
   }
 
@@ -61,7 +61,8 @@ struct SnapshotSearch {
     var found = try hashes.flatMap { hash, kind in
       try devices("g.token_hash = $2 AND g.kind = $3", .integer(hash), .integer(kind))
     }
-    // Talk's pairs of tokens are known by the hash of both, subscriptions of the Nextcloud server side by their endpoint.
+    // Talk's token pairs are found by the hash of both tokens, the Nextcloud server side's Web Push
+    // subscriptions by their endpoint.
     let sha512 = Value.bytes(Array(SHA512.hash(data: Array(text.utf8))))
     found += try devices("g.seen_at IS NOT NULL AND g.token_hash = 0 AND g.token_sha512 = $2", sha512)
     let endpoint = (try? WebPushSubscription(token: text))?.endpoint.url ?? text
@@ -79,7 +80,8 @@ struct SnapshotSearch {
       "\(place) AND g.\(column) = $2", arguments: [value] + (server.map { [.integer($0)] } ?? []))
   }
 
-  /// A hostname, or the UUID of a server, a realm or a user; else what is a part of hostnames.
+  /// Searches by a hostname, or by the UUID of a server, a realm or a user; if nothing has that name, by a
+  /// part of hostnames.
   private func named(_ name: String) throws -> Found {
     let servers = try self.servers(named: name)
     if !servers.isEmpty {
@@ -166,12 +168,12 @@ struct SnapshotSearch {
   }
 }
 
-/// Whose service a device is reached by, and where there; nothing of an endpoint but its host.
+/// How a device is reached. Of a Web Push endpoint only the host is kept.
 private struct Way {
   var provider: String
   var target: String?
 
-  /// - Parameter kind: as it is kept.
+  /// - Parameter kind: the stored number of the token's kind.
   init(_ kind: Int64, _ token: String?) {
     provider = PushToken.Kind(storage: kind)?.rawValue ?? (kind == 3 ? "pushkit" : "unknown")
     guard kind == PushToken.Kind.fcm.storage, let token, WebPushSubscription.isToken(token) else { return }
@@ -181,7 +183,7 @@ private struct Way {
 }
 
 extension FoundDevice {
-  /// nil if it is of no known kind.
+  /// Returns nil for an unknown kind of registration.
   fileprivate init?(_ row: Row, _ storageKey: StorageKey) throws {
     guard let kind = RegistrationReference.Kind(rawValue: try row.int64(17)) else { return nil }
     func place(_ index: Int, _ isDeactivated: Bool) throws -> Place? {
@@ -201,7 +203,7 @@ extension FoundDevice {
       realm: kind == .e2ee ? values[20] : .null, tokenID: values[21], server: values[22], user: values[23],
       uuid: values[24], identifier: values[25], userKey: values[26], account: values[27], endpoint: values[28]
     )
-    // Of Talk's two tokens the first is the one for notifications.
+    // The first of Talk's two tokens is the one for notifications.
     let token = storageKey.openText(try row.bytes(19), at: tokenPlace).map { text in
       kind == .nextcloud ? String(text.prefix { $0 != " " }) : text
     }
@@ -223,7 +225,7 @@ extension FoundDevice {
 }
 
 extension TokenID {
-  /// The first half of the id is what logs show of the token.
+  /// The fingerprint in the log: the first half of the token's id.
   fileprivate var fingerprint: String {
     let digits = String(UInt64(bitPattern: storage) >> 32, radix: 16)
     return String(repeating: "0", count: 8 - digits.count) + digits

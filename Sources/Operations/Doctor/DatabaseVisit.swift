@@ -1,27 +1,26 @@
 import Foundation
 package import SQL
 
-/// The database as start checks and `doctor` look at it: opened when it is first asked for, and once.
+/// The database for start checks and `doctor`: opened once, at the first use.
 package actor DatabaseVisit {
   private let url: DatabaseURL
   private var opening: Task<any Database, any Error>?
 
-  /// A look at the database of this URL.
   package init(_ url: DatabaseURL) { self.url = url }
 
-  /// Whether there may be one: SQLite would make a file that is not there.
+  /// Whether the database may exist. Opening SQLite would create a missing file.
   nonisolated var mayExist: Bool { url.sqlitePath.map(FileManager.default.fileExists) ?? true }
 
-  /// The database, which stays open until ``end()``.
+  /// The open database; it stays open until ``end()``.
   ///
-  /// - Throws: why it cannot be opened.
+  /// - Throws: the error from opening it.
   func database() async throws -> any Database {
     let task = opening ?? Task { [url] in try await openDatabase(url: url) }
     opening = task
     return try await task.value
   }
 
-  /// The database, if it is there and can be opened.
+  /// The database; nil if it does not exist or cannot be opened.
   func existing() async -> (any Database)? {
     mayExist ? try? await database() : nil
   }

@@ -9,12 +9,14 @@ internal import Sealing
 
 extension Doctor {
   private static let timeout = Duration.seconds(10)
-  /// Of the right form, so that the key is looked at too, whichever Apple looks at first.
+  /// A well-formed token, so that Apple checks the signing key whether it looks at the key or at the token
+  /// first.
   private static let deviceToken = String(repeating: "0", count: 64)
 
-  /// A push to a token that cannot exist, by each way there is: it must be refused for the token.
+  /// Sends a push to a token that cannot exist, with every credential and topic. A provider that works
+  /// refuses the token and nothing else.
   ///
-  /// - Parameter faults: checks that have failed, without which nobody can be asked.
+  /// - Parameter faults: names of failed checks without which no provider can be called.
   func providerFindings(_ credentials: Credentials, unless faults: [String] = []) async -> [Finding] {
     guard faults.isEmpty else {
       return [
@@ -31,7 +33,7 @@ extension Doctor {
       ]
     }
     return await withTaskGroup { tasks in
-      // Each credential on its own: of two that serve a topic, only the first is ever used.
+      // Each credential is used on its own: if two serve the same topic, the service uses only the first.
       for credential in credentials.apns {
         for topic in credential.topics where !topic.hasSuffix(".voip") {
           let push = Push.apns(
@@ -77,7 +79,7 @@ extension Doctor {
     }
   }
 
-  /// What an answer to such a push says of the way it took.
+  /// What the outcome of such a push says about its credential and topic.
   static func finding(_ check: String, _ target: String, _ outcome: Outcome) -> Finding {
     switch outcome {
     case .delivered, .dead, .suspect:
@@ -89,8 +91,8 @@ extension Doctor {
     }
   }
 
-  /// Compares the clock with FCM's, since Apple and Google refuse tokens of a clock that is wrong, and with the newest
-  /// time in the database.
+  /// Compares the clock with FCM's, since Apple and Google refuse tokens from a wrong clock, and with the
+  /// newest time in the database.
   func clockFinding(asksDatabase: Bool = true) async -> Finding {
     let now = now()
     let theirs = await providerTime()
@@ -121,13 +123,13 @@ extension Doctor {
 
   private func newestTime() async -> Date? {
     guard let database = await visit.existing() else { return nil }
-    // There is none before the first start.
+    // There is no recorded time before the first start.
     return try? await ClockRecord(database: database).newest()
   }
 }
 
 extension PushProviders.Configuration {
-  /// Where the providers are, by the configuration.
+  /// The doctor's provider endpoints, from the configuration.
   package init(_ configuration: Configuration) {
     self.init(
       apnsEndpoint: configuration.apns.endpoint, fcmEndpoint: configuration.fcm.endpoint,
@@ -136,11 +138,11 @@ extension PushProviders.Configuration {
 }
 
 extension Doctor {
-  /// What came of a call to a push service of the operator's.
+  /// The result of a call to one of the operator's own push services.
   package enum PushServiceAnswer: Sendable, Hashable {
     /// Its certificate is trusted, and it answers.
     case answered
-    /// No address is known of that name.
+    /// The name does not resolve.
     case unknownName
     /// Nothing listens on port 443.
     case closed
@@ -149,9 +151,9 @@ extension Doctor {
     case silent
   }
 
-  /// Whether Web Push is on, with what key and contact, and how the operator's own push services are.
+  /// Checks whether Web Push is on, its key pair and contact, and the operator's own push services.
   ///
-  /// - Parameter asksDatabase: whether it can be used.
+  /// - Parameter asksDatabase: whether the database can be used.
   func webPushFindings(asksDatabase: Bool = true) async -> [Finding] {
     guard configuration.webPush.isEnabled else { return [.skipped("webpush", "webpush.enabled is false")] }
     let key =
@@ -168,7 +170,7 @@ extension Doctor {
     return [key, contactFinding()] + services
   }
 
-  /// The key pair is only looked at: serve makes it.
+  /// Checks the key pair without creating one, which `serve` does.
   private func vapidFinding() async -> Finding {
     let http = configuration.http
     let address = http.publicURL ?? "\(http.tls == nil ? "http" : "https")://\(http.host):\(http.port)"
@@ -195,7 +197,7 @@ extension Doctor {
     }
   }
 
-  /// Whom push services may write to. Without anybody they deliver all the same, as far as is known.
+  /// Checks the contact for push services. As far as is known, they also deliver without one.
   private func contactFinding() -> Finding {
     if let contact = configuration.webPushContact {
       return .good("webpush.contact", "push services may write to \(contact)")

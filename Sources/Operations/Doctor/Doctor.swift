@@ -6,7 +6,7 @@ internal import Registrations
 internal import SQL
 internal import Sealing
 
-/// Looks at everything that the service depends on, changes nothing, and says for each fault what to do.
+/// Checks everything that the service depends on, without changing anything, and says how to fix each fault.
 package struct Doctor: Sendable {
   let configuration: Configuration
   let now: @Sendable () -> Date
@@ -17,13 +17,12 @@ package struct Doctor: Sendable {
   let visit: DatabaseVisit
   private let checks: [StartCheck]
 
-  /// A doctor for the service with this configuration.
   ///
   /// - Parameters:
-  ///   - checks: what `serve` looks at before it starts, on the same visit to the database.
-  ///   - descriptors: this process's limit, which is the service's where both are started alike.
-  ///   - providerTime: asks FCM for the time; nil if it does not tell.
-  ///   - pushService: calls a push service of the operator's, by its name.
+  ///   - checks: the checks that `serve` makes before it starts, on the same database connection.
+  ///   - descriptors: this process's limit, which is also the service's if both are started the same way.
+  ///   - providerTime: asks FCM for its time; nil if it does not answer.
+  ///   - pushService: calls one of the operator's own push services, by its host name.
   package init(
     _ configuration: Configuration, checks: ((DatabaseVisit) -> [StartCheck])? = nil,
     now: @escaping @Sendable () -> Date = { Date() }, descriptors: DescriptorLimit = .raised(),
@@ -40,9 +39,9 @@ package struct Doctor: Sendable {
     self.pushService = pushService
   }
 
-  /// Looks at everything; takes as long as the providers take to answer, at most some seconds.
+  /// Makes all checks. Takes as long as the providers take to answer, a few seconds at most.
   ///
-  /// - Parameter progress: gets what is looked at next.
+  /// - Parameter progress: is called with the name of each check before it begins.
   package func examine(progress: @Sendable (String) -> Void = { _ in }) async -> [Finding] {
     var findings = [Finding.good("configuration", "can be read")]
     for check in checks {
@@ -114,19 +113,20 @@ extension Doctor {
       advice: "chmod 600 \(exposed.joined(separator: " "))")
   }
 
-  /// Too few descriptors for a busy service are enough for it to start.
+  /// Reports too few descriptors for a busy service, with which `serve` still starts.
   func shortageFinding() -> [Finding] {
     let wanted = configuration.http.maxConnections
     guard let shortage = descriptors.shortage(wanted) else { return [] }
     return [.bad("descriptors", shortage, advice: DescriptorLimit.advice(wanted))]
   }
 
-  /// A certificate that has ended keeps nobody from starting: it is taken up when it has been renewed.
+  /// Reports a certificate that has expired or soon will. `serve` starts with it, and reloads it when it is
+  /// renewed.
   func expiryFinding() -> [Finding] {
     configuration.http.tls?.expiry(now: now(), within: 14).map { [.bad("tls", $0)] } ?? []
   }
 
-  /// A change of the storage key that was stopped half-way.
+  /// Reports a rotation of the storage key that was interrupted.
   func rotationFinding() async -> [Finding] {
     guard let key = try? KeyFolder.existingStorageKey(in: configuration.keys.directory), key.ids.count > 1
     else {
@@ -141,9 +141,10 @@ extension Doctor {
 }
 
 extension Doctor {
-  /// What is held back because a provider has called too many tokens dead; a finding per credential.
+  /// Reports deaths that are held back because a provider reported too many tokens as dead; one finding per
+  /// credential.
   func heldFindings() async -> [Finding] {
-    // A database that cannot be read is a finding of its own.
+    // A database that cannot be opened has its own finding.
     guard let database = await visit.existing() else { return [] }
     var held: [RegistrationStore.Held] = []
     if (try? await Migrator.version(of: database)) == Schema.version {
@@ -168,7 +169,7 @@ extension Doctor {
     } + (services.isEmpty ? [] : [finding(ofHeldAt: services)])
   }
 
-  /// Strangers choose their push services: what those say is no fault.
+  /// Strangers choose their push services, so what these report is not a fault.
   private func finding(ofHeldAt services: [RegistrationStore.Held]) -> Finding {
     let hosts = Set(services.map(\.credential))
     return .good(

@@ -5,32 +5,33 @@ internal import Registrations
 internal import SQL
 internal import Sealing
 
-/// Something that has to be in order before the service starts. `serve` stops at the first that is not; `doctor` looks
-/// at all of them, and so finds whatever `serve` would refuse, in the same words.
+/// A condition for the start of the service. `serve` stops at the first that fails; `doctor` makes all
+/// checks, and so reports everything that `serve` would refuse, in the same words.
 package struct StartCheck: Sendable {
-  /// What is looked at, for `doctor`.
+  /// The check's name, for `doctor`.
   package let name: String
   private let look: @Sendable () async throws -> Finding
 
-  /// - Parameter look: gets the name and says what it has found, or throws a ``Fault``. It changes nothing.
+  /// - Parameter look: makes the check called `name`: returns a finding or throws a ``Fault``, and changes
+  ///   nothing.
   package init(_ name: String, _ look: @escaping @Sendable (_ name: String) async throws -> Finding) {
     self.name = name
     self.look = { try await look(name) }
   }
 
-  /// For `serve`.
+  /// Makes the check for `serve`; throws if it fails.
   package func pass() async throws(Fault) {
     do { _ = try await look() } catch { throw Fault(error) }
   }
 
-  /// For `doctor`.
+  /// Makes the check for `doctor`; a failure becomes a finding.
   func finding() async -> Finding {
     do { return try await look() } catch { return .bad(name, Fault(error)) }
   }
 }
 
 extension StartCheck {
-  /// What can be looked at without the parts that serve.
+  /// The checks that need none of the service's own parts.
   package static func basics(
     _ configuration: Configuration, descriptors: DescriptorLimit, visit: DatabaseVisit
   ) -> [StartCheck] {
@@ -70,7 +71,7 @@ extension StartCheck {
       ? [StartCheck("strength") { .good($0, "no token is weak, and none is missing") }] : weaknesses
   }
 
-  /// One of PEM with trust roots, where a setting names one.
+  /// Checks a PEM file with trust roots; nil if the setting names none.
   package static func file(_ key: String, _ path: String?) -> StartCheck? {
     path.map { path in
       StartCheck(key) { key in
@@ -93,7 +94,8 @@ extension StartCheck {
 }
 
 extension StartCheck {
-  /// The database is looked at only if it is there, and not migrated: a service of another version may run on it.
+  /// Opens the database only if it exists, and does not migrate it: another version's service may be using
+  /// it.
   static func database(_ configuration: Configuration, _ visit: DatabaseVisit) async throws -> String {
     let url = configuration.database.url
     if let path = url.sqlitePath {
@@ -117,7 +119,7 @@ extension StartCheck {
     let (url, directory) = (configuration.database.url, configuration.keys.directory)
     let version = try await Migrator.version(of: database)
     guard version > 0 else {
-      // Finds what stands in the way of the tables, and leaves nothing.
+      // Finds what would prevent the migrations, and leaves no tables.
       try await rehearse(on: database) { connection in
         for migration in Schema.migrations(for: database.engine) { try connection.runScript(migration.sql) }
       }
@@ -157,7 +159,7 @@ extension StartCheck {
     } catch is Undone {}
   }
 
-  /// Less is as good as nothing: SQLite's log alone grows by that.
+  /// The least free space on SQLite's disk, in bytes. Its write-ahead log alone needs that much.
   private static let leastSpace = 1 << 20
 
   private static func checkSpace(for path: String, _ url: DatabaseURL) throws(Fault) {
@@ -171,27 +173,27 @@ extension StartCheck {
   }
 }
 
-/// One thing that `doctor` has looked at.
+/// The result of one of `doctor`'s checks.
 package struct Finding: Sendable, Hashable {
   package enum Standing: Sendable, Hashable {
     case good
-    /// It works, and an operator had better know what it lacks.
+    /// It works, with a drawback that the operator should know.
     case warning
-    /// Not as it should be.
+    /// It does not work.
     case fault
-    /// Not known: there was no way to look.
+    /// It could not be checked.
     case skipped
   }
 
-  /// What was looked at: `database`, `apns:production`.
+  /// The name of the check: `database`, `apns:production`.
   package let check: String
   package let standing: Standing
-  /// What was found, or why nothing was; never a secret.
+  /// What was found, or why the check was skipped; never a secret.
   package let detail: String
-  /// What to do about it; nil if nothing.
+  /// How to fix it; nil if there is nothing to fix.
   package let advice: String?
 
-  /// Whether there is nothing to mend, as far as is known.
+  /// Whether there is no fault, as far as is known.
   package var isGood: Bool { standing != .fault }
 
   package static func good(_ check: String, _ detail: String) -> Finding {
@@ -212,12 +214,12 @@ package struct Finding: Sendable, Hashable {
       advice: fault.advice ?? "correct it; push-bouncer init writes a file that explains every setting")
   }
 
-  /// - Parameter reason: why nobody could look.
+  /// - Parameter reason: why the check could not be made.
   package static func skipped(_ check: String, _ reason: String) -> Finding {
     Finding(check: check, standing: .skipped, detail: reason, advice: nil)
   }
 
-  /// The configuration cannot be read, so that nothing else can be looked at.
+  /// The findings if the configuration cannot be read: no other check can be made then.
   package static func unreadable(_ fault: Fault) -> [Finding] {
     [.bad("configuration", fault), .skipped("everything else", "the configuration has to be right first")]
   }

@@ -4,22 +4,22 @@ package import Providers
 package import Registrations
 package import SQL
 
-/// Something that a person has to mend: where it is, what is wrong, and what to do.
+/// A problem for a person to fix: where it is, what is wrong, and what to do.
 ///
-/// Everything that a command, the start of the service or `doctor` has to complain about is one of these, or becomes one
-/// in this folder: no other library's words reach a person.
+/// Every error that a command, the start of the service or `doctor` reports is a ``Fault`` or is converted to
+/// one here, so that no other library's error message reaches a person.
 package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
-  /// Where it stands: a file, perhaps with a line, a variable or `the command line`; without a `key` it is itself what is
-  /// wrong. nil if `key` says it all.
+  /// A file, perhaps with a line, a variable, or `the command line`. Without a `key` it is the subject of
+  /// `problem`. nil if `key` is enough.
   package let source: String?
-  /// The setting, or what else is wrong there.
+  /// The setting, or whatever else is wrong there.
   package let key: String?
-  /// What is wrong; never a secret's value.
+  /// What is wrong; never contains a secret.
   package let problem: String
-  /// What to do; nil if `problem` says that already.
+  /// How to fix it; nil if `problem` already says so.
   package let advice: String?
 
-  /// A fault by its parts, of which what is too long to be read loses its middle: each may show what somebody has written.
+  /// Creates a fault. The middle of very long parts is left out, since they may contain text from outside.
   package init(source: String? = nil, key: String? = nil, _ problem: String, advice: String? = nil) {
     self.source = source.map(Self.readable)
     self.key = key.map(Self.readable)
@@ -27,12 +27,13 @@ package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
     self.advice = advice.map(Self.readable)
   }
 
-  /// The longest beginning and end of a part, in bytes. What is shown stands last in most problems.
+  /// How much of the beginning and the end of a long part is kept, in bytes. Most problems quote a value at
+  /// their end.
   private static let (beginning, end) = (500, 200)
 
   private static func readable(_ text: String) -> String {
     let left = text.utf8.count - beginning - end
-    // Otherwise the remark would be longer than what it stands for.
+    // A shorter remainder is kept, as the note about it would be almost as long.
     guard left > 100 else { return text }
     let bytes = text.utf8
     let first = bytes.index(bytes.startIndex, offsetBy: beginning)
@@ -49,12 +50,12 @@ package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// One sentence with everything.
+  /// The whole fault in one sentence.
   package var description: String { advice.map { "\(detail); \($0)" } ?? detail }
 }
 
 extension Fault {
-  /// What is wrong with the database at `url`, which the setting or option `key` names.
+  /// An error of the database at `url`, which the setting or option `key` names.
   package init(_ error: DatabaseError, of url: DatabaseURL, key: String = "database.url") {
     let obstacle = url.sqlitePath.flatMap { path in
       FileObstacle.writing(path)
@@ -68,14 +69,14 @@ extension Fault {
     self.init(key: key, "names \(url): \(problem)", advice: advice)
   }
 
-  /// A sealed database without its key. Another one is never made beside it.
+  /// A sealed database whose storage key is missing. No new key is created for such a database.
   package init(missingStorageKeyOf url: DatabaseURL, in directory: String) {
     self.init(
       source: "\(directory)/storage.key", "is missing, and \(url) was sealed with it",
       advice: "bring the file back, from a backup or another node: a new one would open nothing")
   }
 
-  /// What is wrong with the database of the configuration, for whoever does not know which that is.
+  /// An error of the configured database, where its URL is not at hand.
   init(_ error: DatabaseError) {
     let (problem, advice) = Self.words(error, isFile: true)
     self.init("the database: \(problem)", advice: advice)
@@ -116,7 +117,7 @@ extension Fault {
 }
 
 extension Fault {
-  /// Any error, in words for whoever has to mend it.
+  /// Converts any error to a fault in this program's words.
   package init(_ error: any Error) {
     switch error {
     case let fault as Fault: self = fault
@@ -140,8 +141,8 @@ extension Fault {
   }
 }
 
-/// An error of this program's own whose description is a sentence for whoever has to mend it. Of others nobody reads
-/// the description.
+/// An error of this program whose description is a sentence for people. Descriptions of all other errors are
+/// never shown.
 package protocol Readable: Error, CustomStringConvertible {}
 
 extension BouncerKeyFiles.Failure: Readable {}

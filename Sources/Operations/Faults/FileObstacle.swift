@@ -1,13 +1,13 @@
 internal import Foundation
 
-/// Why the system does not let this process use a file.
+/// Why the operating system denies this process the use of a file.
 package struct FileObstacle: Sendable, Hashable {
   private let number: CInt
 
-  /// - Parameter number: what the system has said, an `errno`.
+  /// - Parameter number: an `errno`.
   package init(_ number: CInt) { self.number = number }
 
-  /// What stands in the way, in the system's words, to follow the file's path.
+  /// The problem in the system's words, to follow the file's path.
   package var problem: String { "cannot be used: \(String(cString: strerror(number)))" }
 
   package var advice: String {
@@ -23,19 +23,19 @@ package struct FileObstacle: Sendable, Hashable {
     }
   }
 
-  /// Why the folder at `path` cannot be looked into; nil if it can.
+  /// Why the folder at `path` cannot be listed; nil if it can.
   package static func lookingInto(_ path: String) -> FileObstacle? { opening(path, O_RDONLY | O_DIRECTORY) }
 
-  /// Why the file at `path` cannot be changed, or made where it is not there; nil if it can.
+  /// Why the file at `path` cannot be written or created; nil if it can.
   package static func writing(_ path: String) -> FileObstacle? {
     FileManager.default.fileExists(atPath: path)
       ? opening(path, O_RDWR) : puttingInto(URL(fileURLWithPath: path).deletingLastPathComponent())
   }
 
-  /// Why nothing can be put into the folder at `path`, or it cannot be made; nil if it can.
+  /// Why no file can be created in the folder at `path`, or the folder cannot be created; nil if it can.
   package static func filling(_ path: String) -> FileObstacle? {
     var folder = URL(fileURLWithPath: path)
-    // It is made, with the folders that it lies in.
+    // Missing parent folders will be created, so the nearest existing one is checked.
     while !FileManager.default.fileExists(atPath: folder.path), folder.path != "/" {
       folder.deleteLastPathComponent()
     }
@@ -52,7 +52,7 @@ package struct FileObstacle: Sendable, Hashable {
   }
 
   private static func puttingInto(_ folder: URL) -> FileObstacle? {
-    // With the rights that the process acts with; the point refuses what is no folder.
+    // Checks the effective user's rights; `/.` makes it fail for anything but a folder.
     faccessat(AT_FDCWD, "\(folder.path)/.", W_OK | X_OK, AT_EACCESS) == 0 ? nil : FileObstacle(errno)
   }
 
@@ -64,7 +64,7 @@ package struct FileObstacle: Sendable, Hashable {
 }
 
 extension Fault {
-  /// What is in the way of a file, which a setting or option may name.
+  /// A fault about a file, which a setting or option may name.
   package init(_ obstacle: FileObstacle, of path: String, key: String? = nil) {
     if let key {
       self.init(key: key, "names \(path), which \(obstacle.problem)", advice: obstacle.advice)

@@ -1,26 +1,26 @@
 package import Foundation
 internal import Sealing
 
-/// The user as whom root acts on files: who may change a folder decides what stands in it, so root opens nothing there
-/// with rights that this user does not have.
+/// The user as whom root accesses files. Whoever can write to a folder decides what is in it, so root opens
+/// nothing there with more rights than that user has.
 ///
-/// Commands become this user for good as soon as they know which files they are about. Only what root has named on the
-/// command line is opened before that, each file as its own owner.
+/// Commands switch to this user for good as soon as they know their files. Only files that root has named on
+/// the command line are opened before that, each as its own owner.
 package struct FileOwner: Sendable, Hashable {
   let user: uid_t
   let group: gid_t
 
-  /// The first on the way to a path who is not root; nil if all of it is root's.
+  /// The first owner on the way from `/` to the path who is not root; nil if root owns all of it.
   init?(ofWayTo path: String) {
     guard let step = FileStep.way(to: path).first(where: { $0.user != 0 }) else { return nil }
     user = step.user
-    // The group of a folder may be root's.
+    // A folder of another user may have root's group.
     group = getpwuid(user).map(\.pointee.pw_gid) ?? (step.group == 0 ? user : step.group)
   }
 
   private var name: String { FileObstacle.name(of: user) }
 
-  /// Makes root the owner of these files, for good; nobody else changes by this.
+  /// If this process is root's, makes it the owner of these files for good; does nothing for another user.
   ///
   /// - Throws: ``Fault`` if they belong to several users.
   package static func become(ofWaysTo paths: [String]) throws(Fault) {
@@ -35,21 +35,22 @@ package struct FileOwner: Sendable, Hashable {
     guard owner.takeGroups(), setgid(owner.group) == 0, setuid(owner.user) == 0 else { throw owner.fault }
   }
 
-  /// Runs `body` as the owner of a file that root has named, and as root again afterwards.
+  /// If this process is root's, runs `body` as the owner of a file that root has named, and returns to root
+  /// afterwards.
   package static func acting<Result>(onWayTo path: String, _ body: () throws -> Result) throws -> Result {
     guard geteuid() == 0, let owner = FileOwner(ofWayTo: path) else { return try body() }
     var groups = [gid_t](repeating: 0, count: Int(max(0, getgroups(0, nil))))
     groups.removeLast(groups.count - Int(max(0, getgroups(CInt(groups.count), &groups))))
     let group = getegid()
     defer {
-      // Never on with rights that are neither's.
+      // Going on with a mixture of both users' rights would be unsafe.
       guard seteuid(0) == 0, setegid(group) == 0, setgroups(groups.count, groups) == 0 else { abort() }
     }
     guard owner.takeGroups(), setegid(owner.group) == 0, seteuid(owner.user) == 0 else { throw owner.fault }
     return try body()
   }
 
-  /// The user's own groups in the place of root's.
+  /// Replaces root's supplementary groups with the user's.
   private func takeGroups() -> Bool {
     if let entry = getpwuid(user) { return initgroups(entry.pointee.pw_name, group) == 0 }
     return setgroups(1, [group]) == 0
@@ -61,8 +62,8 @@ package struct FileOwner: Sendable, Hashable {
 }
 
 extension FileOwner {
-  /// Root follows a file that another may write only if root has named it: who works in another's folder need not have
-  /// seen that there is one.
+  /// Throws if root would use a file that others may write and that root has not named. Root may work in
+  /// another user's folder without knowing that there is such a file.
   static func checkTrust(in file: String) throws(Fault) {
     guard geteuid() == 0, let step = FileStep.way(to: file).first(where: \.isOpenToOthers) else { return }
     let others = step.user == 0 ? "others" : FileObstacle.name(of: step.user)
@@ -80,9 +81,9 @@ struct FileStep {
   private let kind: FileAttributeType?
   private let permissions: Int
 
-  /// nil if it is not there, or nobody may look.
+  /// Returns nil if there is nothing at the path, or it cannot be examined.
   private init?(_ path: String) {
-    // Of a link itself.
+    // Attributes of a link itself, not of its target.
     guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
       let user = attributes[.ownerAccountID] as? NSNumber,
       let group = attributes[.groupOwnerAccountID] as? NSNumber,
@@ -93,9 +94,9 @@ struct FileStep {
     self.permissions = permissions.intValue
   }
 
-  /// What lies on the way from `/` to a file as far as it is there, with the ways to which links lead.
+  /// All existing steps on the way from `/` to a file, including the way to the target of each link.
   static func way(to path: String) -> [FileStep] {
-    // As many as the kernel follows.
+    // The kernel follows as many links.
     var links = 40
     return way(to: path, &links)
   }
@@ -117,21 +118,21 @@ struct FileStep {
     return steps
   }
 
-  /// Whether another than root could put something else in its place, or into it.
+  /// Whether another user than root could replace it or change what is in it.
   var isOpenToOthers: Bool {
     if user != 0 { return true }
-    // In a folder like `/tmp` nobody touches what is not his own.
+    // In a sticky folder like `/tmp`, users can replace only their own files.
     let isSticky = kind == .typeDirectory && permissions & 0o1000 != 0
     return kind != .typeSymbolicLink && !isSticky && permissions & 0o022 != 0
   }
 }
 
-/// Files that nobody but the service's user may read.
+/// Files that only the service's user may read.
 package enum PrivateFile {
-  /// Puts `bytes` at `path`, mode 0600, whole or not at all, and on the disk before it returns.
+  /// Writes a file with mode 0600 atomically, and syncs it to disk before it returns.
   ///
-  /// - Parameter replacing: whether a file or a link that is there gives way; otherwise it stays as it is.
-  /// - Returns: whether the file is now the one given.
+  /// - Parameter replacing: whether an existing file or link is replaced; otherwise it is kept.
+  /// - Returns: whether the given bytes were written.
   @discardableResult
   package static func write(_ bytes: some Collection<UInt8>, to path: String, replacing: Bool) throws -> Bool
   {
@@ -158,7 +159,7 @@ package enum PrivateFile {
     return true
   }
 
-  /// An empty file at `path`, mode 0600, in the place of a file that is there, to be written to at once or later.
+  /// Creates an empty file with mode 0600, replacing an existing one, and returns it open for writing.
   package static func make(at path: String) throws -> FileHandle {
     let (folder, name) = try openFolder(of: path)
     defer { close(folder) }
@@ -182,7 +183,7 @@ package enum PrivateFile {
     return (folder, url.lastPathComponent)
   }
 
-  /// Gives what a file holds, which is wiped afterwards: `body` keeps no copy of it.
+  /// Calls `body` with a file's content, which is wiped from memory afterwards. `body` must not copy it.
   static func withContents<Result>(
     of path: String, atMost limit: Int, _ body: (UnsafeMutableRawBufferPointer) throws -> Result
   ) throws -> Result {
@@ -191,14 +192,14 @@ package enum PrivateFile {
     return try bytes.withUnsafeMutableBytes(body)
   }
 
-  /// What a file holds.
+  /// Reads a file's content.
   ///
-  /// - Parameter key: the setting that names it, for the fault.
+  /// - Parameter key: the setting that names the file, for the fault.
   package static func contents(of path: String, atMost limit: Int, key: String? = nil) throws(Fault)
     -> [UInt8]
   {
     func fault(_ number: CInt) -> Fault { Fault(FileObstacle(number), of: path, key: key) }
-    // Nobody waits for a pipe that stands there.
+    // `O_NONBLOCK` keeps the call from waiting if the path is a named pipe.
     let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard file >= 0 else { throw fault(errno) }
     defer { close(file) }
@@ -220,27 +221,27 @@ package enum PrivateFile {
     return bytes
   }
 
-  /// Makes the new name in the folder last, too.
+  /// Syncs the folder, so that the new name survives a crash.
   static func syncFolder(of path: String) {
     guard let (folder, _) = try? openFolder(of: path) else { return }
     fsync(folder)
     close(folder)
   }
 
-  /// Whether group or others may read it.
+  /// Whether its group or others may access it.
   static func isExposed(_ path: String) -> Bool {
     FileAttributes(of: path).map { $0.permissions & 0o077 != 0 } ?? false
   }
 }
 
-/// What a file's entry says of it, links followed: a secret that a container mounts is a link.
+/// A file's attributes. Links are followed, because containers mount secrets as links.
 struct FileAttributes: Sendable, Hashable {
   let number: Int
   let size: Int
   let modified: Date
   let permissions: Int
 
-  /// nil if there is no regular file.
+  /// Returns nil if the path is not a regular file.
   init?(of path: String) {
     let path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
     guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),

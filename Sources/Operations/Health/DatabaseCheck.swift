@@ -4,16 +4,15 @@ internal import SQL
 internal import Synchronization
 internal import Timing
 
-/// Whether the database answers and takes what is written.
+/// Checks whether the database answers and can be written.
 final class DatabaseCheck: Sendable {
   enum Failure: Sendable, Hashable {
-    /// It says nothing.
+    /// The database did not answer in time.
     case timeout
     case error(DatabaseError.Code)
 
     init(_ error: any Error) { self = .error((error as? DatabaseError)?.code ?? .other) }
 
-    /// A word.
     var reason: String {
       switch self {
       case .timeout: "timeout"
@@ -21,10 +20,10 @@ final class DatabaseCheck: Sendable {
       }
     }
 
-    /// Whether it may be read and only not be written.
+    /// Whether reading may still work and only writing fails.
     var isOfWriting: Bool { isOne(of: [.full, .readOnly, .io, .busy]) }
 
-    /// Whether nobody answers, unlike a database that answers and takes nothing.
+    /// Whether the database does not answer at all, rather than refuse a write.
     var isSilence: Bool {
       self == .timeout || isOne(of: [.closed, .connectionLost, .unreachable, .busy])
     }
@@ -37,12 +36,12 @@ final class DatabaseCheck: Sendable {
   private let engine: DatabaseEngine
   private let now: @Sendable () -> Date
   private let reading: Probe<Failure?>
-  /// Reads as well.
+  /// Reads and writes.
   private let writing: Probe<Failure?>
   private let since = Mutex<Date?>(nil)
-  /// A database that says nothing for so long is none: whoever asks wants an answer.
+  /// How long the database may take to answer before it counts as down.
   private static let timeout = Duration.milliseconds(800)
-  /// Between two looks of the watch, and between two commits however often somebody asks.
+  /// The pause between two checks of ``watch(logger:)``, and the shortest time between two test writes.
   private static let interval = Duration.seconds(2)
 
   init(_ database: any Database, now: @escaping @Sendable () -> Date) {
@@ -60,7 +59,7 @@ final class DatabaseCheck: Sendable {
     }
   }
 
-  /// What is wrong with the database, if anything, and since when that is known; told within a second.
+  /// What is wrong with the database and since when; nil if it works. Takes less than a second.
   func finding() async -> (failure: Failure, since: Date)? {
     let failure = await writing.answer(within: Self.timeout) ?? .timeout
     let now = now()
@@ -72,12 +71,12 @@ final class DatabaseCheck: Sendable {
     return failure.map { ($0, since) }
   }
 
-  /// Tells the log when the database goes away and when it is back, until the task is cancelled.
+  /// Logs when the database goes down and when it is back. Runs until its task is cancelled.
   func watch(logger: Logger) async {
     var reporter = DatabaseReporter()
     var looks = 0
     await every(Self.interval) {
-      // A write is a commit: now and then is enough while all is well.
+      // Every test write is a commit, so most checks are reads while the database works.
       let isWriting = reporter.isFailing || looks.isMultiple(of: 15)
       looks += 1
       let failure =
@@ -102,7 +101,7 @@ final class DatabaseCheck: Sendable {
     }
   }
 
-  /// What it means, and what to do.
+  /// What a failure means, and what to do.
   func explanation(of failure: Failure) -> Explanation {
     Explanation(
       Self.meaning(of: failure),
@@ -131,9 +130,9 @@ final class DatabaseCheck: Sendable {
     await failure { _ = try await database.query(Statement("SELECT 1")) }
   }
 
-  /// Why nothing can be written, as on a full disk: reads go on there, but nothing can be promised.
+  /// Tests a write. A full disk, for example, allows reads only, and then no notification can be accepted.
   private static func writeFailure(_ database: any Database) async -> Failure? {
-    // A value that changes: SQLite writes nothing where the same stands already.
+    // The value has to differ each time: SQLite does not write a value that is already stored.
     let time = withUnsafeBytes(of: Date().timeIntervalSince1970.bitPattern.bigEndian) { Array($0) }
     let statement = Statement(
       """
@@ -149,12 +148,12 @@ final class DatabaseCheck: Sendable {
   }
 }
 
-/// Decides when a person is told of the database: once when it goes away, once when it is back. A moment of either is
-/// nothing to tell: each has to be seen twice.
+/// Decides when to log the database's state: once when it goes down and once when it is back. A state counts
+/// only after it was seen twice in a row.
 struct DatabaseReporter {
   enum Event: Hashable {
     case began(DatabaseCheck.Failure)
-    /// It was away for so long.
+    /// The database was down for this long.
     case recovered(after: Duration)
   }
 
@@ -164,7 +163,7 @@ struct DatabaseReporter {
 
   var isFailing: Bool { failingSince != nil }
 
-  /// Takes a look at what is wrong with it; nil: nothing.
+  /// Takes the result of a check; nil if the database works.
   mutating func look(at failure: DatabaseCheck.Failure?, now: ContinuousClock.Instant) -> Event? {
     if let failure {
       wellSince = nil

@@ -3,40 +3,42 @@ internal import Foundation
 package import HTTP
 internal import Providers
 
-/// How the service and its parts are at one moment: `/readyz` tells it as JSON, `/admin` in sentences.
+/// The health of the service and its parts at one moment: `/readyz` reports it as JSON, `/admin` in
+/// sentences.
 package struct Health: Sendable {
-  /// From good to bad.
+  /// Ordered from good to bad.
   package enum Status: Sendable, Comparable {
     case ready
-    /// Something does not work, but requests can be taken.
+    /// Something does not work, but requests are accepted.
     case degraded
-    /// Requests cannot be taken: no database, no bouncer key, or shutting down.
+    /// Requests cannot be accepted: no database, no bouncer key, or shutting down.
     case unavailable
   }
 
-  /// One part.
+  /// The health of one part.
   struct Check: Sendable {
     let name: String
-    /// What it makes of the whole.
+    /// The effect of this part on the service's status.
     var status = Status.ready
-    /// As `/readyz` names it: `ok`, `failing`, `open`, `degraded`, `draining`, or `unknown` before the first use.
+    /// The state in `/readyz`: `ok`, `failing`, `open`, `degraded`, `draining`, or `unknown` before the first
+    /// use.
     var state = "ok"
-    /// What is wrong, as part of the page's first sentence.
+    /// What is wrong, to be joined with other summaries into the page's first sentence.
     var summary = ""
     var reason: String?
-    /// The topic or project whose route fails.
+    /// The topic or project of the failing route.
     var target: String?
     var since: Date?
     var meaning: String?
     var advice: String?
     /// Key files that cannot be used.
     var files: [KeyFolder.Problem] = []
-    /// What `/readyz` says beyond that.
+    /// More members for the part's object in `/readyz`.
     var details = JSON.Object()
 
     var isWell: Bool { state == "ok" || state == "unknown" }
 
-    /// Takes what a provider's reason says about it.
+    /// Marks the part as failing for a provider's reason, with the reason's explanation.
     mutating func fail(_ reason: Reason, _ state: String = "failing", on target: String? = nil, since: Date) {
       let explanation = reason.explanation
       self.status = .degraded
@@ -63,7 +65,7 @@ package struct Health: Sendable {
     }
   }
 
-  /// A route to Apple or Google, with what waits for it.
+  /// A route to Apple or Google, with the number of notifications that wait for it.
   struct RouteHealth: Sendable {
     let route: Route
     let state: PushProviders.RouteState
@@ -72,11 +74,11 @@ package struct Health: Sendable {
 
   let at: Date
   let checks: [Check]
-  /// By name; push services are apart.
+  /// Ordered by name, without the routes to push services.
   let routes: [RouteHealth]
-  /// nil: Web Push is switched off.
+  /// nil if Web Push is switched off.
   let pushServices: PushServices?
-  /// There is a credential, or Web Push.
+  /// Whether there is a credential or Web Push is on.
   let canDeliver: Bool
   /// Notifications in the outbox.
   let waiting: Int
@@ -99,22 +101,22 @@ extension PushProviders.RouteState {
     }
   }
 
-  /// Whether only single tries are made.
+  /// Whether the route is paused and only probed with single notifications.
   var isOpen: Bool { if case .open = self { true } else { false } }
 }
 
 // MARK: In sentences
 
 extension Health {
-  /// What is wrong with one or more parts.
+  /// A problem that one or more parts have in common.
   struct Problem: Hashable {
-    /// The parts, each with since when it is so.
+    /// The affected parts, each with the time since which it is affected.
     let parts: [String]
     let sentence: String
     let advice: String?
   }
 
-  /// Every route that fails, all of Web Push as one.
+  /// Every failing route, with all of Web Push as one route.
   private var failures: [(route: Route, reason: Reason, since: Date, waiting: Int)] {
     let webPush = pushServices.flatMap { services in
       services.outage.map { (Route.webPush, $0.reason, $0.since, services.waiting) }
@@ -125,7 +127,7 @@ extension Health {
       }
   }
 
-  /// What is wrong beside the routes, whose credentials need no mention of their own.
+  /// Failing checks that ``failures`` does not already cover.
   private var causes: [Check] {
     let told = Set(
       failures.map { "\(Route(provider: $0.route.provider, credential: $0.route.credential, target: ""))" })
@@ -134,13 +136,13 @@ extension Health {
 
   private var outbox: Check? { checks.first { $0.name == "outbox" && !$0.isWell } }
 
-  /// What is wrong, causes first.
+  /// All problems, causes before their consequences.
   var problems: [Problem] {
     let unconfigured = Problem(
       parts: ["Providers"],
       sentence: "No credential in Keys/apns or Keys/fcm, and no Web Push: nothing can be delivered.",
       advice: "put your Apple key or your Google service account there; Keys/README.md says how")
-    // What fails for the same reason is explained once.
+    // Routes that fail for the same reason share one explanation.
     let routes = Dictionary(grouping: failures, by: \.reason).sorted { $0.key.rawValue < $1.key.rawValue }
     return causes.map(problem) + (canDeliver ? [] : [unconfigured])
       + routes.map { reason, routes in
@@ -152,7 +154,7 @@ extension Health {
       } + [outbox].compactMap { $0.map(problem) }
   }
 
-  /// What is the matter, in a few words.
+  /// The state of the service in a few words.
   var summary: String {
     var phrases = causes.map(\.summary)
     let failing = failures.count
@@ -184,7 +186,7 @@ extension Health {
 }
 
 extension Date {
-  /// `18:42:02 UTC`, with the day unless it is today's.
+  /// `18:42:02 UTC`, with the date unless it is today.
   func time(at now: Date) -> String {
     let text = formatted(.iso8601)
     let time = "\(text.dropFirst(11).prefix(8)) UTC"

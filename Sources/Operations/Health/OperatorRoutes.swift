@@ -3,7 +3,7 @@ internal import HTTPTypes
 package import Hummingbird
 internal import NIOCore
 
-/// The operator's listener: is it alive, can it work, what has it done.
+/// The operator's listener: health, readiness, metrics and pages.
 package struct OperatorRoutes: Sendable {
   private let readiness: Readiness
   private let metrics: PrometheusRegistry
@@ -12,9 +12,10 @@ package struct OperatorRoutes: Sendable {
   private let pages: AdminRoutes?
 
   /// - Parameters:
-  ///   - token: where set, who wants more than to know whether the service is ready has to show it.
-  ///   - heldAddress: where the public listener's socket listens if systemd holds it, as `127.0.0.1:8080`.
-  ///   - dashboard: what the pages show; nil: there are none.
+  ///   - token: the bearer token for everything except `/healthz` and a brief `/readyz`; nil: none is needed.
+  ///   - heldAddress: the address of the public listener's socket if systemd holds it, such as
+  ///     `127.0.0.1:8080`.
+  ///   - dashboard: the data of the pages; nil: there are no pages.
   package init(
     readiness: Readiness, metrics: PrometheusRegistry, token: String?, heldAddress: String? = nil,
     dashboard: Dashboard? = nil
@@ -27,13 +28,13 @@ package struct OperatorRoutes: Sendable {
     pages = dashboard.map { AdminRoutes($0, token: token, bearer: bearer) }
   }
 
-  /// Adds the routes.
   package func add(to router: Router<WireContext>) {
     router.endpoint("/healthz", .get) { _, _ in
       Self.json(.ok, ["status": "ok", "held": heldAddress.map(JSON.string) ?? .null])
     }
     router.endpoint("/readyz", .get) { request, context in
-      // A balancer asks without a token. Which providers and push services there are is not for everybody.
+      // Load balancers call `/readyz` without a token. They get no details, since the names of providers and
+      // push services are not public.
       let isBrief = token != nil && request.headers[.authorization] == nil
       if !isBrief { try admit(request, context) }
       let health = await readiness.report()

@@ -1,19 +1,19 @@
 internal import Synchronization
 internal import Timing
 
-/// A question whose answer may be long in coming: who asks does not wait for ever, and it is asked again only once
-/// it has been answered, so that those who ask while it hangs do not pile up behind it.
+/// A query that may take long. A caller waits for a limited time. Callers that come while the query runs
+/// share its answer, so that no queries pile up while it hangs.
 final class Probe<Answer: Sendable>: Sendable {
   private let ask: @Sendable () async -> Answer
   private let underWay = Mutex<Task<Answer, Never>?>(nil)
 
   init(_ ask: @escaping @Sendable () async -> Answer) { self.ask = ask }
 
-  /// The answer, or nil if there is none within `limit`.
+  /// The answer, or nil if it does not arrive within `limit`.
   func answer(within limit: Duration) async -> Answer? {
     let question = underWay.withLock { underWay in
       if let underWay { return underWay }
-      // Without the limits of who asks first: others wait for the same answer.
+      // Detached, so that cancelling the first caller does not cancel the query for the others.
       let question = Task.detached { [ask] in
         let answer = await ask()
         self.underWay.withLock { $0 = nil }
@@ -26,7 +26,7 @@ final class Probe<Answer: Sendable>: Sendable {
   }
 }
 
-/// What takes a while to find out and may be a little old: an older answer stays while a newer one cannot be had.
+/// A cached value. When it has expired and cannot be loaded again, the old value is returned.
 final class Cached<Value: Sendable>: Sendable {
   private final class Latest: Sendable {
     let value = Mutex<(value: Value, at: ContinuousClock.Instant)?>(nil)
@@ -36,10 +36,10 @@ final class Cached<Value: Sendable>: Sendable {
   private let latest = Latest()
   private let load: Probe<Value?>
 
-  /// - Parameter lifetime: how old it may be.
+  /// - Parameter lifetime: how long a loaded value counts as fresh.
   init(for lifetime: Duration, _ load: @escaping @Sendable () async throws -> Value) {
     self.lifetime = lifetime
-    // Kept also where nobody waits for it any more.
+    // The value is stored even if no caller waits for it any more.
     self.load = Probe { [latest] in
       let value = try? await load()
       if let value { latest.value.withLock { $0 = (value, .now) } }
@@ -47,8 +47,8 @@ final class Cached<Value: Sendable>: Sendable {
     }
   }
 
-  /// The value, with its age if that is more than it should be because no newer one came within `limit`; nil if there
-  /// is none.
+  /// The value. The age is set if the value has expired and no newer one could be loaded within `limit`. nil
+  /// if no value was ever loaded.
   func value(within limit: Duration) async -> (value: Value, age: Duration?)? {
     if let known = latest.value.withLock({ $0 }), ContinuousClock.now - known.at < lifetime {
       return (known.value, nil)

@@ -2,67 +2,67 @@ package import Delivery
 package import Foundation
 package import Providers
 
-/// How Web Push fares. Its push services are many and chosen by strangers: one that fails is the matter of those who
-/// chose it, and only what concerns everybody is the operator's.
+/// The health of Web Push. There are many push services, and strangers choose them: the failure of one
+/// concerns only its users. The operator is told of failures that affect everybody.
 package struct PushServices: Sendable {
-  /// A push service as its sender knows it.
+  /// The state of one push service.
   struct Service: Sendable {
     let route: Route
     let state: PushProviders.RouteState
-    /// When it was last asked; nil: not yet.
+    /// When it was last called; nil if it has not been called yet.
     let triedAt: Date?
-    /// Whether it has ever answered.
+    /// Whether it has ever answered successfully.
     let hasAnswered: Bool
   }
 
-  /// One that does not work.
+  /// A push service that does not work.
   struct Failing: Sendable, Hashable {
     let route: Route
     let reason: Reason
     let since: Date
-    /// Whether only single tries are made.
+    /// Whether its route is paused and only probed with single notifications.
     let isPaused: Bool
     let hasAnswered: Bool
-    /// Notifications that wait for it.
+    /// How many notifications wait for it.
     let waiting: Int
   }
 
-  /// Since when it is everybody's matter, and why most of them fail.
+  /// When the failure of Web Push as a whole began, and its most common reason.
   package struct Outage: Sendable, Hashable {
     let reason: Reason
     let since: Date
   }
 
-  /// Those that were asked within so many seconds count: what was longer ago tells nothing of the present.
+  /// In seconds. Only push services that were called within this time count as recently used.
   static let memory: TimeInterval = 900
-  /// As many failing ones are listed.
+  /// How many failing push services are listed.
   static let mostListed = 10
 
-  /// How many were used of late and work.
+  /// How many of the recently used push services work.
   package let working: Int
-  /// How many were used of late and do not.
+  /// How many of the recently used push services fail.
   package let failing: Int
-  /// Those of them for which most waits.
+  /// The failing ones with the most waiting notifications.
   let listed: [Failing]
-  /// Notifications that wait for any.
+  /// Notifications that wait for any push service.
   package let waiting: Int
-  /// Registrations that push services call dead and that are kept.
+  /// Registrations that push services report as dead and whose deletion is held back.
   let held: Int
-  /// Why it is everybody's matter; nil while it is not.
+  /// The failure of Web Push as a whole; nil if there is none.
   package let outage: Outage?
-  /// The state of each that was used of late.
+  /// The state of each recently used push service.
   let states: [Route: PushProviders.RouteState]
 
-  /// All of it as one route; nil where nothing tells how it is.
+  /// The state of Web Push as one route; nil if no push service was used recently.
   var state: PushProviders.RouteState? {
     outage.map { .failing($0.reason, since: $0.since) } ?? (working > 0 ? .ok : nil)
   }
 
-  /// As they are now.
+  /// The current health.
   ///
   /// - Parameters:
-  ///   - held: registrations that are kept though called dead, as ``Deliverer/held`` tells.
-  ///   - own: the operator's own (`webpush.allow_private_hosts`).
+  ///   - held: deaths that are held back, from ``Deliverer/held``.
+  ///   - own: the operator's own push services (`webpush.allow_private_hosts`).
   package init(_ providers: PushProviders, _ outbox: Outbox, held: [Doubt], own: Set<String>, now: Date) {
     self.init(
       providers.webPushSenders.map {
@@ -72,9 +72,9 @@ package struct PushServices: Sendable {
       held: held.filter { $0.route.provider == .webPush }.map(\.held).reduce(0, +), own: own, now: now)
   }
 
-  /// - Parameter waiting: notifications that wait, by push service.
+  /// - Parameter waiting: the number of waiting notifications, by push service.
   init(_ services: [Service], waiting: [Route: Int], held: Int = 0, own: Set<String> = [], now: Date) {
-    // After now: the clock was put back.
+    // A time after `now` means that the clock was put back.
     let used = services.filter { $0.triedAt.map { abs(now.timeIntervalSince($0)) < Self.memory } ?? false }
     let working = used.filter { $0.state == .ok }
     let failing = used.compactMap { service in
@@ -94,10 +94,11 @@ package struct PushServices: Sendable {
     outage = Self.outage(working.map(\.route), failing, own)
   }
 
-  /// It is everybody's matter where one of the operator's own fails; where none works, and one of those that fail has
-  /// worked before; and where at least three fail, and four times as many as work. Those of one domain count once,
-  /// and work if one of them does: one person can have any number of them. Nor do names count that have never been a push
-  /// service's, while others work: anybody can think of such.
+  /// Web Push as a whole fails if one of the operator's own push services fails; if none works, and a failing
+  /// one has worked before; or if at least three fail, and at least four times as many as work. Push services
+  /// of one domain count once, and count as working if one of them works, because one person can own any
+  /// number of them. While others work, hosts that have never worked do not count, because anybody can make
+  /// up such hosts.
   private static func outage(_ working: [Route], _ failing: [Failing], _ own: Set<String>) -> Outage? {
     guard !failing.isEmpty else { return nil }
     let good = Set(working.map(\.domain))
@@ -105,7 +106,7 @@ package struct PushServices: Sendable {
     let bad = Dictionary(counted.map { ($0.route.domain, $0.since) }, uniquingKeysWith: min)
       .filter { !good.contains($0.key) }
     let needed = max(3, 4 * good.count)
-    // Each of the three says since when.
+    // Each condition that holds gives a time; the outage began at the earliest of them.
     let ours = failing.filter { own.contains($0.route.host) }.map(\.since).min()
     let only = working.isEmpty ? failing.filter(\.hasAnswered).map(\.since).min() : nil
     let most = bad.values.sorted().dropFirst(needed - 1).first
@@ -117,16 +118,15 @@ package struct PushServices: Sendable {
 }
 
 extension Route {
-  /// The push service's name or address, without a port.
+  /// The push service's host name or address, without its port.
   var host: String {
     let parts = credential.split(separator: ":")
     let name = parts.count == 2 ? parts[0] : Substring(credential)
-    // An IPv6 address stands in brackets.
+    // IPv6 addresses are in brackets.
     return String(name.prefix { $0 != "]" }.drop { $0 == "[" })
   }
 
-  /// What all push services of one owner are under, most likely: the last two labels of a name; else the push service
-  /// by itself.
+  /// Approximates the owner's domain: the last two labels of the host name, or an IP address itself.
   fileprivate var domain: String {
     let labels = host.split(separator: ".")
     guard labels.count > 1, labels.last?.first?.isNumber == false else { return credential }

@@ -8,9 +8,10 @@ package import SQL
 internal import Sealing
 internal import Synchronization
 
-/// Finds out whether the service can do its work.
+/// Checks whether the service can do its work.
 package final class Readiness: Sendable {
-  /// A notification that has waited for longer, other than by its server's pace, is worth a look. In seconds.
+  /// In seconds. A notification that waits longer degrades the service, unless it waits because of its
+  /// server's rate limit.
   static let longestWait: TimeInterval = 300
 
   private let database: DatabaseCheck
@@ -26,10 +27,10 @@ package final class Readiness: Sendable {
   private let isDraining = Atomic(false)
 
   /// - Parameters:
-  ///   - doubts: which kinds of registrations are not believed to be dead, on which routes.
-  ///   - pushServices: how Web Push fares; nil: it is switched off.
-  ///   - clockDoubt: why the clock is doubted; nil if it is not.
-  ///   - certificate: the public listener's, if it speaks TLS.
+  ///   - doubts: kinds of registrations, with their routes, whose death reports are held back.
+  ///   - pushServices: the health of Web Push; nil if it is switched off.
+  ///   - clockDoubt: why the clock is doubted; nil if it is trusted.
+  ///   - certificate: the public listener's certificate; nil if it does not speak TLS.
   package init(
     database: any Database, keyFolder: KeyFolder, outbox: Outbox, now: @escaping @Sendable () -> Date,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
@@ -44,10 +45,10 @@ package final class Readiness: Sendable {
     (self.clockDoubt, self.certificate) = (clockDoubt, certificate)
   }
 
-  /// The shutdown has begun: not ready any more.
+  /// Called when the shutdown begins; the service is not ready from then on.
   package func drain() { isDraining.store(true, ordering: .relaxed) }
 
-  /// Tells the log when the database goes away and when it is back, until the task is cancelled.
+  /// Logs when the database goes down and when it is back. Runs until its task is cancelled.
   package func watchDatabase(logger: Logger) async { await database.watch(logger: logger) }
 
   package func report() async -> Health {
@@ -82,7 +83,7 @@ package final class Readiness: Sendable {
       reason: failure.reason, since: since, meaning: explanation.meaning, advice: explanation.advice)
   }
 
-  /// What waits may wait for good reason, but not for long.
+  /// The outbox is unhealthy if a notification has waited too long.
   private func outboxCheck() async -> Health.Check {
     let depth = outbox.count
     var check = Health.Check(name: "outbox", details: ["depth": .integer(Int64(depth))])
@@ -112,7 +113,7 @@ package final class Readiness: Sendable {
     return check
   }
 
-  /// Nothing expires while the clock is doubted; all else goes on.
+  /// While the clock is doubted, nothing expires; everything else works.
   private func clockCheck() -> Health.Check {
     guard let doubt = clockDoubt() else { return .init(name: "clock") }
     return .init(
@@ -120,7 +121,7 @@ package final class Readiness: Sendable {
       reason: "\(doubt)", since: doubt.since)
   }
 
-  /// One that cannot be taken up leaves the one before in use.
+  /// A new certificate that cannot be used leaves the previous one in use.
   private static func check(_ certificate: ServerCertificate) -> Health.Check {
     guard let problem = certificate.problem else { return .init(name: "certificate") }
     return .init(
@@ -142,7 +143,7 @@ package final class Readiness: Sendable {
       files: snapshot.problems)
   }
 
-  /// A credential fails if one of its routes does.
+  /// A credential fails if any of its routes fails.
   private func check(
     _ provider: Route.Provider, _ credential: String, _ routes: [Health.RouteHealth]
   ) -> Health.Check {
@@ -165,8 +166,8 @@ package final class Readiness: Sendable {
       check.details["held_deaths"] = .integer(Int64(held))
       check.advice = "push-bouncer routes trust \(check.name)"
     }
-    // Anybody may register a device with Nextcloud's proxy: what is wrong with those is shown, and is no fault of the
-    // service.
+    // Anybody may register a device at the Nextcloud push proxy, so held-back deaths there are shown but do
+    // not degrade the service.
     if let doubt = doubts.filter({ $0.kind == .nextcloud }).min(by: { $0.since < $1.since }) {
       var devices = Health.Check(name: "nextcloud")
       devices.fail(doubt.reason, on: doubt.route.target, since: doubt.since)
@@ -175,7 +176,8 @@ package final class Readiness: Sendable {
     return check
   }
 
-  /// Strangers choose their push services: they are listed, and only what concerns everybody degrades.
+  /// Strangers choose their push services, so single failures are listed, and only a failure of Web Push as a
+  /// whole degrades the service.
   private static func check(_ services: PushServices) -> Health.Check {
     var check = Health.Check(name: "webpush", state: services.working > 0 ? "ok" : "unknown")
     if let outage = services.outage { check.fail(outage.reason, since: outage.since) }

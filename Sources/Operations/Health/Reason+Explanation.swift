@@ -5,7 +5,7 @@ extension Reason {
   /// What it means, and what to do.
   package var explanation: Explanation {
     switch self {
-    // What Apple says.
+    // Apple's reasons.
     case .badDeviceToken:
       .init(
         "Apple does not know this device token in the environment of the key.",
@@ -57,7 +57,7 @@ extension Reason {
       )
     case .tooManyRequests:
       .init("The provider wants fewer notifications for now.", Explanation.passes)
-    // What Google says.
+    // Google's reasons.
     case .fcmInternal, .fcmUnavailable, .fcmUnspecifiedError:
       .init(
         "Google's push service is out of order.",
@@ -104,7 +104,7 @@ extension Reason {
         "\(Explanation.setClock) \(Explanation.replaceServiceAccount)")
     case .invalidRequest, .invalidScope:
       .init("Google does not understand how we ask for an access token.", Explanation.bug)
-    // What only a push service of Web Push brings about.
+    // Reasons of Web Push alone.
     case .forbiddenAddress:
       .init(
         "The push service's name stands for a private address, so nothing is sent there.",
@@ -132,7 +132,7 @@ extension Reason {
         \(Explanation.setClock) See too that webpush.contact is an address that exists, and that the database is the one \
         that the phones subscribed with: its key pair is never replaced.
         """)
-    // What no provider said.
+    // Reasons that come from this program, not from a provider.
     case .abandoned, .cancelled, .shuttingDown:
       .init(
         "The service was stopped, or its credential replaced, before the answer came.", Explanation.passes)
@@ -201,8 +201,8 @@ extension Reason {
   }
 }
 
-/// What is behind a provider's reason, in plain sentences for the operator: `/readyz`, the log, `doctor`, the page
-/// and the commands all take them from here.
+/// Explains a reason to the operator in plain sentences, for `/readyz`, the log, `doctor`, the pages and the
+/// commands.
 package struct Explanation: Sendable, Hashable {
   /// What it means.
   package let meaning: String
@@ -214,7 +214,7 @@ package struct Explanation: Sendable, Hashable {
     self.advice = advice
   }
 
-  /// Of a reason as it was written down: a name that is not known (any more) has a sentence too.
+  /// The explanation of a stored reason. A name that is not known (any more) has a general one.
   package static func of(_ name: String) -> Explanation {
     (Reason(rawValue: name) ?? .unknown).explanation
   }
@@ -223,7 +223,7 @@ package struct Explanation: Sendable, Hashable {
 extension Explanation {
   private static let resent = "what waits is sent again until it is accepted or too old (delivery.max_age)."
   static let passes = "Nothing: \(resent)"
-  /// Goes before what to do if it lasts.
+  /// Introduces the advice for a problem that usually passes by itself.
   static let passesAtFirst = "Nothing at first: \(resent) If it lasts:"
   static let reach = """
     See that the provider can be reached from this machine: name resolution, route, firewall, providers.proxy. \

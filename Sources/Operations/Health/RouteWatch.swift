@@ -4,11 +4,11 @@ package import Logging
 package import Providers
 internal import Timing
 
-/// Tells the operator in the log of routes that begin to fail and of those that have recovered, in a line each. Of push
-/// services, which strangers choose, it tells so many a minute and no more, and of all of Web Push as of one route.
+/// Logs a line when a route begins to fail and when it has recovered. Lines about push services, which
+/// strangers choose, are limited per minute; Web Push as a whole is logged as one route.
 package struct RouteWatch: Sendable {
   private static let interval = Duration.seconds(1)
-  /// There may be thousands of push services: they are looked at every so many times.
+  /// There may be thousands of push services, so they are checked only in every fifth round.
   private static let pushServiceTurn = 5
   static let mostLines = 10
 
@@ -26,7 +26,7 @@ package struct RouteWatch: Sendable {
     self.pushServices = pushServices
   }
 
-  /// What has been told.
+  /// What has been logged so far.
   struct Told {
     var routes = RouteReporter()
     var webPush = RouteReporter()
@@ -34,7 +34,7 @@ package struct RouteWatch: Sendable {
     var budget = LineBudget(perMinute: mostLines)
   }
 
-  /// Watches until its task is cancelled.
+  /// Runs until its task is cancelled.
   package func run() async {
     var told = Told()
     var turn = 0
@@ -62,7 +62,7 @@ package struct RouteWatch: Sendable {
     }
   }
 
-  /// Takes a look at Web Push.
+  /// Logs what has changed for Web Push as a whole and for each push service.
   func look(at services: PushServices, _ told: inout Told) {
     let now = now()
     for event in told.webPush.look(at: services.state.map { [.webPush: $0] } ?? [:], now: now) {
@@ -127,12 +127,12 @@ package struct RouteWatch: Sendable {
   }
 }
 
-/// Decides when a person is told of a route: once when it begins to fail, once when it has recovered. Nothing is said
-/// of what happens between.
+/// Decides when to log a route: once when it begins to fail, and once when it has recovered. Changes between
+/// the two are not logged.
 struct RouteReporter {
   enum Event: Hashable {
     case began(Route, Reason)
-    /// It had failed for so many seconds.
+    /// The route had failed for this many seconds.
     case recovered(Route, after: TimeInterval)
 
     var route: Route {
@@ -142,24 +142,25 @@ struct RouteReporter {
     }
   }
 
-  /// A route that works now and then while it fails would be told of all the time: it has to work for so many seconds.
+  /// In seconds. A route has recovered only after it has worked for this long; otherwise one that works now
+  /// and then would be logged all the time.
   static let steadiness: TimeInterval = 5
 
   private struct Trouble {
     let since: Date
-    /// Since when it works again.
+    /// When the route began to work again.
     var wellSince: Date?
-    /// Its credential has been replaced, and has not been used yet.
+    /// Whether its credential has been replaced and not been used since.
     var isRenewed = false
   }
 
   private var troubles: [Route: Trouble] = [:]
 
-  /// Takes a look at all routes.
+  /// Compares the states of all routes with those logged so far.
   mutating func look(at states: [Route: PushProviders.RouteState], now: Date) -> [Event] {
-    // A route that is gone is no news: the operator has removed it.
+    // The operator has removed the credential of a route that is gone, which is not logged.
     troubles = troubles.filter { states[$0.key] != nil }
-    // Nearly always all is well: what need not be told of need not be sorted.
+    // Drops healthy routes before sorting, because nearly all routes are healthy nearly always.
     return states.filter { $0.value.failure != nil || troubles[$0.key] != nil }
       .sorted { $0.key.description < $1.key.description }.compactMap { look(at: $0, $1, now) }
   }
@@ -176,7 +177,7 @@ struct RouteReporter {
       troubles[route]?.isRenewed = true
     case .ok:
       guard let trouble = troubles[route] else { return nil }
-      // After now: the clock was put back.
+      // A time after `now` means that the clock was put back.
       guard let wellSince = trouble.wellSince, wellSince <= now else {
         troubles[route]?.wellSince = now
         return nil

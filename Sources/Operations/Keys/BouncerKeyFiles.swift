@@ -6,14 +6,14 @@ internal import SQL
 package import Sealing
 internal import Timing
 
-/// The bouncer's key pairs in their files, `Keys/bouncer/*.json`, as commands change them. A running
-/// service notices within seconds.
+/// Reads and changes the bouncer's key pairs in `Keys/bouncer/*.json`, for commands. A running service picks
+/// up changes within seconds.
 package struct BouncerKeyFiles: Sendable {
-  /// A key pair with what its file says of it.
+  /// A key pair with the other contents of its file.
   package struct Key: Sendable {
     package let pair: BouncerKeyPair
     package let createdAt: Date
-    /// Whether apps should be shipped with it.
+    /// Whether new apps should be shipped with this key.
     package var state: BouncerKeyring.Entry.State
 
     /// The public key in base64.
@@ -21,7 +21,7 @@ package struct BouncerKeyFiles: Sendable {
   }
 
   package struct Failure: Error, CustomStringConvertible {
-    /// What to mend; never a key.
+    /// What to fix; never contains a key.
     package let description: String
   }
 
@@ -29,7 +29,7 @@ package struct BouncerKeyFiles: Sendable {
     let publicKey: String
     let directory: String
 
-    /// Where it was looked for.
+    /// Includes the folder that was searched.
     package var description: String { "there is no key \(publicKey) in \(directory)" }
   }
 
@@ -39,7 +39,7 @@ package struct BouncerKeyFiles: Sendable {
     self.directory = URL(fileURLWithPath: directory).appending(path: "bouncer", directoryHint: .isDirectory)
   }
 
-  /// Every key, the oldest first.
+  /// All keys, ordered by creation.
   package func list() throws -> [Key] {
     try files().map(\.key).sorted { ($0.createdAt, $0.publicKey) < ($1.createdAt, $1.publicKey) }
   }
@@ -50,7 +50,7 @@ package struct BouncerKeyFiles: Sendable {
     return key
   }
 
-  /// Marks a key as retired; not the last active one.
+  /// Marks a key as retired. Throws if it is the last active one.
   package func retire(_ publicKey: String) throws -> Key {
     var (url, key) = try find(publicKey)
     try keepAnActiveKey(besides: key)
@@ -59,7 +59,7 @@ package struct BouncerKeyFiles: Sendable {
     return key
   }
 
-  /// Removes a key; not the last active one.
+  /// Deletes a key. Throws if it is the last active one.
   package func remove(_ publicKey: String) throws -> Key {
     let (url, key) = try find(publicKey)
     try keepAnActiveKey(besides: key)
@@ -68,11 +68,11 @@ package struct BouncerKeyFiles: Sendable {
     return key
   }
 
-  /// Takes over the pairs that a Zulip bouncer keeps in `zulip-secrets.conf`, under
-  /// `push_registration_encryption_keys` as a JSON object of private keys by public ones. Pairs that
-  /// are here already stay as they are.
+  /// Imports the key pairs of a Zulip bouncer from `zulip-secrets.conf`, where
+  /// `push_registration_encryption_keys` is a JSON object from public to private keys. Existing key pairs are
+  /// kept unchanged.
   ///
-  /// - Parameter path: where `text` stands.
+  /// - Parameter path: the path of the file with `text`, for errors.
   package func importZulipSecrets(_ text: String, of path: String, now: Date = Date()) throws -> [Key] {
     let lines = text.split(whereSeparator: \.isNewline).map { $0.split(separator: "=", maxSplits: 1) }
     guard
@@ -94,7 +94,7 @@ package struct BouncerKeyFiles: Sendable {
     return keys.map { known[$0.publicKey] ?? $0 }
   }
 
-  /// Without one nothing can be registered and no app can be shipped.
+  /// Without an active key no device can register, and no app can be shipped.
   private func keepAnActiveKey(besides key: Key) throws {
     guard key.state == .active else { return }
     guard try list().contains(where: { $0.state == .active && $0.publicKey != key.publicKey }) else {
@@ -142,7 +142,6 @@ package struct BouncerKeyFiles: Sendable {
 }
 
 extension BouncerKeyFiles.Key {
-  /// Reads a file's content.
   init(_ data: Data) throws(BouncerKeyFiles.Failure) {
     guard let json = try? JSON.parse(data) else { throw .init(description: "is no JSON") }
     guard let pair = json["private_key"]?.string.flatMap(BouncerKeyPair.init(privateKey:)) else {
@@ -166,8 +165,8 @@ extension BouncerKeyFiles.Key {
   }
 }
 
-/// Tells the other nodes which bouncer keys this one has, so that none refuses for good what another
-/// could open.
+/// Announces this node's bouncer keys to the other nodes, so that no node permanently refuses a registration
+/// that another one could decrypt.
 package struct KeyAnnouncer: Sendable {
   private let folder: KeyFolder
   private let keys: BouncerKeys
@@ -179,7 +178,7 @@ package struct KeyAnnouncer: Sendable {
     self.logger = logger
   }
 
-  /// Tells of them until its task is cancelled: at once when they change, and now and then.
+  /// Announces the keys whenever they change, and at regular intervals. Runs until its task is cancelled.
   package func run() async {
     var told = Told()
     await every(.seconds(5)) {
@@ -191,13 +190,13 @@ package struct KeyAnnouncer: Sendable {
     }
   }
 
-  /// What the others have been told, and when.
+  /// The keys that were announced last, and when.
   struct Told {
     var keys: Set<String> = []
     var time: ContinuousClock.Instant?
   }
 
-  /// Tells what has changed, or all of it if the last time was long ago.
+  /// Announces changes, or all keys if the last announcement is too old.
   func tell(_ told: inout Told) async throws {
     let current = Set(folder.current.bouncer.all.map(\.pair.publicKeyBase64))
     let isDue = told.time.map { .now - $0 > .seconds(BouncerKeys.interval) } ?? true

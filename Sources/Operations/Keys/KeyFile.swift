@@ -13,17 +13,17 @@ struct KeyFile: Sendable, Equatable {
   /// `apns/production.json`
   let name: String
   private let url: URL
-  /// Tells that the file has changed.
+  /// Detects changes of the file.
   private let attributes: FileAttributes
 
-  /// Larger files are none of ours.
+  /// Larger files are not read.
   private static let maximumBytes = 1 << 20
   static let folders = ["apns", "bouncer", "fcm"]
 
   struct Listing: Sendable, Equatable {
-    /// Every file that matters, by name: the JSON files of the three folders, and Apple's keys beside theirs.
+    /// All relevant files, by name: the JSON files of the three folders, and Apple's `.p8` keys.
     var files: [KeyFile] = []
-    /// Folders that are there but cannot be looked into. What they held is not known to be gone.
+    /// Folders that exist but cannot be listed. Their former contents stay in use.
     var closed: [String: FileObstacle] = [:]
   }
 
@@ -50,7 +50,7 @@ struct KeyFile: Sendable, Equatable {
     return listing
   }
 
-  /// What it holds; nil for one that only another file needs.
+  /// The file's content; nil for a file that is read only together with another one.
   func read() throws -> Content? {
     guard name.hasSuffix(".json") else { return nil }
     return try PrivateFile.withContents(of: url.path, atMost: Self.maximumBytes) { bytes in
@@ -78,7 +78,8 @@ struct KeyFile: Sendable, Equatable {
 }
 
 extension JSON {
-  /// Whether every name and every text in it can be kept: what reads a key's file further compares characters.
+  /// Whether all names and texts are storable. The code that parses key files compares them by `Character`,
+  /// which takes very long on endless combining marks.
   fileprivate var isStorable: Bool {
     switch self {
     case .string(let text): text.isStorable

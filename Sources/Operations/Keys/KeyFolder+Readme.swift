@@ -3,7 +3,7 @@ internal import Providers
 internal import Sealing
 
 extension KeyFolder {
-  /// Explains the folder to whoever opens it.
+  /// The text of `README.md` in the folder of keys.
   package static let readme = """
     # Keys
 
@@ -57,7 +57,7 @@ extension KeyFolder {
 
     """
 
-  /// Puts the explanation into the folder, unless there is one.
+  /// Writes `README.md` into the folder, unless it exists.
   ///
   /// - Returns: whether it was written.
   @discardableResult
@@ -66,7 +66,7 @@ extension KeyFolder {
     return try PrivateFile.write(Array(readme.utf8), to: "\(directory)/README.md", replacing: false)
   }
 
-  /// Why the folder cannot be looked into; nil if it can, or is not there.
+  /// Why the folder cannot be listed; nil if it can be or does not exist.
   static func closed(_ directory: String) -> Fault? {
     guard FileManager.default.fileExists(atPath: directory),
       let obstacle = FileObstacle.lookingInto(directory)
@@ -85,12 +85,12 @@ extension KeyFolder {
 }
 
 extension KeyFolder {
-  /// What is not there, and is needed.
+  /// Something required that is missing from the folder.
   package struct Shortage: Sendable, Hashable {
-    /// What is missing, and what comes of it.
+    /// What is missing, and the consequence.
     package let problem: String
     package let advice: String
-    /// Whether it keeps the service from its work; else it may be meant so.
+    /// Whether the service cannot work without it; false if it may be missing on purpose.
     package var isFault = true
 
     static let bouncerKey = Shortage(
@@ -110,9 +110,9 @@ extension KeyFolder {
 }
 
 extension KeyFolder.Snapshot {
-  /// What is missing for a service that delivers notifications itself, or has another one do it.
+  /// What is missing for a service that delivers notifications itself, or that uses another bouncer.
   ///
-  /// - Parameter hasWebPush: whether it may deliver to push services.
+  /// - Parameter hasWebPush: whether Web Push is on.
   package func shortages(isDelivering: Bool, hasWebPush: Bool) -> [KeyFolder.Shortage] {
     let store: [KeyFolder.Shortage] =
       isDelivering && credentials.apns.isEmpty && credentials.fcm.isEmpty

@@ -6,21 +6,21 @@ package import Sealing
 internal import Synchronization
 internal import Timing
 
-/// The folder of keys and credentials (`Keys/README.md`), read when the service starts and again
-/// whenever a file in it changes. A file that cannot be read leaves in force what it held before.
+/// The folder of keys and credentials (`Keys/README.md`), read at the start and whenever one of its files
+/// changes. If a changed file cannot be read, its former contents stay in use.
 package final class KeyFolder: Sendable {
-  /// What the folder holds at a moment.
+  /// The contents of the folder at one moment.
   package struct Snapshot: Sendable {
     package var bouncer = BouncerKeyring([])
     package var credentials = Credentials()
     var problems: [Problem] = []
   }
 
-  /// A file with what is wrong with it.
+  /// A file that cannot be used.
   struct Problem: Sendable, Hashable {
-    /// Its path inside the folder.
+    /// Its path relative to the folder.
     let file: String
-    /// What to mend; never what it holds.
+    /// What to fix; never contains the file's content.
     let message: String
   }
 
@@ -35,13 +35,13 @@ package final class KeyFolder: Sendable {
   private let defaultProject: String?
   private let logger: Logger
   private let state = Mutex(State())
-  /// One reload at a time, so that an older one never overwrites a newer.
+  /// Allows one reload at a time, so that an older one never overwrites a newer one.
   private let reloading = Mutex(())
   private let reloads = Counter(label: "push_bouncer_key_reloads_total", dimensions: [("result", "ok")])
   private let failures = Counter(label: "push_bouncer_key_reloads_total", dimensions: [("result", "failed")])
   private let broken = Gauge(label: "push_bouncer_key_problems")
 
-  /// - Parameter defaultProject: the stem of the FCM file that serves whoever names no project.
+  /// - Parameter defaultProject: the FCM file, without its extension, for requests that name no project.
   package init(directory: String, defaultProject: String? = nil, logger: Logger) {
     self.directory = directory
     self.defaultProject = defaultProject
@@ -50,14 +50,14 @@ package final class KeyFolder: Sendable {
 
   package var current: Snapshot { state.withLock { $0.snapshot } }
 
-  /// Reads the folder for the first time.
+  /// Reads the folder at the start.
   @discardableResult
   package func load() -> Snapshot {
     reload()
     return current
   }
 
-  /// Reads what has changed and tells whom it concerns.
+  /// Reads changed files, and calls the change handler if the contents changed.
   package func reload() {
     reloading.withLock { _ in
       let listing = KeyFile.list(directory)
@@ -88,7 +88,7 @@ package final class KeyFolder: Sendable {
     }
   }
 
-  /// Apple's keys where no file says whose they are: nothing could be sent, and nothing would say why.
+  /// Reports Apple keys without a JSON file that describes them. They would be ignored without any sign.
   private static func keysAlone(_ listing: KeyFile.Listing) -> [Problem] {
     let apple = listing.files.map(\.name).filter { $0.hasPrefix("apns/") }
     guard !apple.contains(where: { $0.hasSuffix(".json") }) else { return [] }
@@ -144,40 +144,40 @@ package final class KeyFolder: Sendable {
         }))
   }
 
-  /// Files that group or others may read, of those given and `storage.key`.
+  /// Those of the given files and `storage.key` that their group or others may access.
   private static func exposed(_ files: [KeyFile], in directory: String) -> [String] {
     (files.map(\.name) + ["storage.key"]).filter { PrivateFile.isExposed("\(directory)/\($0)") }
   }
 
-  /// Files of the folder that group or others may read, by their paths inside it.
+  /// Files in the folder that their group or others may access, by their relative paths.
   static func exposedFiles(in directory: String) -> [String] {
     exposed(KeyFile.list(directory).files, in: directory)
   }
 
-  /// From now on `onChange` gets what the folder holds when that has changed.
+  /// From now on, calls `onChange` with the new contents after each change.
   package func tellChanges(to onChange: @escaping @Sendable (Snapshot) -> Void) {
     state.withLock { $0.onChange = onChange }
   }
 
-  /// Looks at the folder every two seconds, until the task is cancelled.
+  /// Checks the folder every two seconds until the task is cancelled.
   package func watch() async {
     await every(.seconds(2)) { reload() }
   }
 }
 
 extension KeyFolder {
-  /// The key that secrets are sealed under in the database; made where there is none.
+  /// The key for sealing secrets in the database; created if it does not exist.
   package static func storageKey(in directory: String) throws -> StorageKey {
     try makeFolder(directory)
     let path = storageKeyURL(in: directory).path
     if !FileManager.default.fileExists(atPath: path) {
-      // Of two processes that come here at once, one makes it and both read it.
+      // If two processes get here at the same time, one creates the key and both read it.
       try write(StorageKeyFile.generate(), to: path, replacing: false)
     }
     return StorageKey(try storageKeyFile(in: directory))
   }
 
-  /// The key that secrets are sealed under in the database, if there is one already.
+  /// The key for sealing secrets in the database; nil if it does not exist.
   package static func existingStorageKey(in directory: String) throws -> StorageKey? {
     if let fault = closed(directory) { throw fault }
     let isThere = FileManager.default.fileExists(atPath: storageKeyURL(in: directory).path)
@@ -196,7 +196,7 @@ extension KeyFolder {
     return file
   }
 
-  /// Puts it in the place of what `storage.key` says.
+  /// Replaces the content of `storage.key`.
   static func write(_ file: StorageKeyFile, in directory: String) throws {
     try write(file, to: storageKeyURL(in: directory).resolvingSymlinksInPath().path, replacing: true)
   }

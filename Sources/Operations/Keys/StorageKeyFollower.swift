@@ -5,10 +5,10 @@ package import SQL
 package import Sealing
 internal import Timing
 
-/// Keeps a process's storage key as the folder and the database have it, while `keys rotate-storage` changes it, and
-/// says in the database which keys the process has.
+/// Keeps a process's storage key in step with the folder and the database while `keys rotate-storage`
+/// replaces it, and records in the database which keys the process has.
 package struct StorageKeyFollower: Sendable {
-  /// How many looks at the file and the database are between two signs of life.
+  /// How many checks are between two heartbeats in the database.
   private static let beat = 5
 
   private let directory: String
@@ -19,8 +19,8 @@ package struct StorageKeyFollower: Sendable {
   private let process = UUID()
 
   /// - Parameters:
-  ///   - writes: for how long writes may be under way that were sealed before.
-  ///   - logger: nil in a command, which is over before anybody would read it.
+  ///   - writes: the longest time that a write may take whose values were sealed before a change of keys.
+  ///   - logger: nil in a command, which ends before anybody would read its log.
   package init(
     directory: String, database: any Database, storageKey: StorageKey,
     writes: Duration = StorageKeyRotation.Waits().writes, logger: Logger? = nil
@@ -32,7 +32,7 @@ package struct StorageKeyFollower: Sendable {
     self.logger = logger
   }
 
-  /// Says which keys this process has, before it seals anything.
+  /// Records this process's keys, before it seals anything.
   ///
   /// - Throws: `StorageSeal.WrongKey`, or the database's own error.
   package func begin() async throws {
@@ -44,23 +44,23 @@ package struct StorageKeyFollower: Sendable {
     else { throw StorageSeal.WrongKey() }
   }
 
-  /// Follows until its task is cancelled.
+  /// Runs until its task is cancelled.
   package func run() async {
     var state = State()
     await every(.seconds(2)) { await step(&state) }
     try? await StorageKeyHolders(database).withdraw(process)
   }
 
-  /// What one look leaves to the next.
+  /// State kept between checks.
   struct State {
     var file: FileAttributes?
     var told: [[UInt8]] = []
     var looks = 0
-    /// What is wrong, which is told once.
+    /// The current problem, which is logged once.
     var problem: String?
-    /// When it was found that the key had changed without this process.
+    /// When this process noticed that the rotation had finished without it.
     var leftBehind: ContinuousClock.Instant?
-    /// Whether what it had sealed has been sealed anew since.
+    /// Whether everything that this process had sealed with the old key has been resealed since then.
     var isMadeUp = false
   }
 
@@ -75,7 +75,7 @@ package struct StorageKeyFollower: Sendable {
       }
       try await makeUp(&state)
     } catch let error as DatabaseError {
-      // It is back before long, or others say so.
+      // The outage of the database usually ends soon, and other parts report it.
       logger?.debug("storage key not compared with the database", metadata: ["error": "\(error.code)"])
     } catch {
       problem = "the file cannot be read: what it held before stays in force"
@@ -87,7 +87,7 @@ package struct StorageKeyFollower: Sendable {
     state.problem = problem
   }
 
-  /// - Returns: what is wrong.
+  /// - Returns: a problem for the log.
   private func look(_ state: inout State) async throws -> String? {
     var problem: String?
     let file = FileAttributes(of: KeyFolder.storageKeyURL(in: directory).path)
@@ -109,7 +109,8 @@ package struct StorageKeyFollower: Sendable {
     return nil
   }
 
-  /// Seals anew what only this process can open: at once, and when nothing can come after that was sealed before.
+  /// Reseals what only this process can open: once at once, and once more after all writes with the old key
+  /// must have ended.
   private func makeUp(_ state: inout State) async throws {
     guard let start = state.leftBehind else { return }
     let isLast = ContinuousClock.now - start >= writes

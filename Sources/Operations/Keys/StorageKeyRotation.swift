@@ -2,18 +2,18 @@ package import Registrations
 package import SQL
 package import Sealing
 
-/// Puts a new key in the place of the one in `storage.key`, while services run.
+/// Replaces the key in `storage.key` while services are running.
 ///
-/// The new key stands beside the old one in the file until everything is sealed under it. First every process that uses
-/// the database must have it, then the database says that it seals, then what is there is sealed anew, and only when
-/// nothing is left does the old one go. Killed at any moment it goes on where it was: the file and the database say where.
-/// The key of the hashes stays.
+/// The new key is added to the file beside the old one. Then every process that uses the database has to load
+/// it, the database switches to sealing with it, all existing values are resealed, and the old key is removed
+/// last. An interrupted rotation can be resumed at any step, because the file and the database record the
+/// progress. The key for hashes does not change.
 package struct StorageKeyRotation: Sendable {
-  /// What the operator may have to do something about.
+  /// Errors that the operator may have to act on.
   package enum Failure: Error, CustomStringConvertible {
-    /// Another rotation goes on.
+    /// Another rotation is running.
     case underWay
-    /// The file in the folder is not the one of this database.
+    /// The file in the folder does not belong to this database.
     case foreignFile
 
     package var description: String {
@@ -25,9 +25,9 @@ package struct StorageKeyRotation: Sendable {
   }
 
   package struct Waits: Sendable {
-    /// After which a process that shows no sign of life is no more.
+    /// A process without a heartbeat for this long counts as dead.
     package var silence = Duration.seconds(120)
-    /// For which writes may be under way that were sealed before.
+    /// The longest time that a write may take whose values were sealed with the former key.
     package var writes = Duration.seconds(90)
 
     package init() {}
@@ -43,8 +43,8 @@ package struct StorageKeyRotation: Sendable {
   private let report: @Sendable (String) -> Void
 
   /// - Parameters:
-  ///   - lease: lets one rotation at a time.
-  ///   - report: gets what is done, in sentences.
+  ///   - lease: ensures that only one rotation runs at a time.
+  ///   - report: is called with each step, in sentences.
   package init(
     directory: String, database: any Database, storageKey: StorageKey, lease: MaintenanceLease,
     waits: Waits = Waits(), report: @escaping @Sendable (String) -> Void
@@ -57,9 +57,9 @@ package struct StorageKeyRotation: Sendable {
     self.report = report
   }
 
-  /// Does what is left to do.
+  /// Runs or resumes the rotation.
   ///
-  /// - Returns: what was sealed anew.
+  /// - Returns: how many values were resealed.
   package func run() async throws -> Resealing.Count {
     try await begin()
     var file = try KeyFolder.storageKeyFile(in: directory)
@@ -74,7 +74,7 @@ package struct StorageKeyRotation: Sendable {
     else { throw Failure.foreignFile }
     while storageKey.presentID != new {
       try await everybody("has the new key") { $0.ids.contains(new) }
-      // Not if somebody has come meanwhile who does not have it.
+      // Does nothing if a process without the new key has appeared in the meantime.
       if try await StorageKeyHolders(database).change(from: storageKey.presentID, to: new) {
         report("the new key seals from now on")
       }
@@ -91,7 +91,7 @@ package struct StorageKeyRotation: Sendable {
     return total
   }
 
-  /// One that was killed has its lease for a while.
+  /// Claims the lease. A rotation that was killed holds it for up to 30 seconds more.
   private func begin() async throws {
     let start = ContinuousClock.now
     var isFirst = true
@@ -107,7 +107,7 @@ package struct StorageKeyRotation: Sendable {
     guard try await lease.claim(for: 30) else { throw Failure.underWay }
   }
 
-  /// Until nothing is left, and nothing comes after that was sealed before.
+  /// Reseals until no value is left and no write with the old key can still arrive.
   private func reseal() async throws -> Resealing.Count {
     let resealing = Resealing(database: database, storageKey: storageKey)
     var total = Resealing.Count()
@@ -140,8 +140,8 @@ package struct StorageKeyRotation: Sendable {
     } while .now < end
   }
 
-  /// Waits until a condition holds for every process that uses the database. One is no more when it has shown no sign
-  /// of life for long enough; should it come back nevertheless, it makes up for that itself.
+  /// Waits until a condition holds for every process that uses the database. A process without a heartbeat
+  /// for too long is ignored; if it returns, ``StorageKeyFollower`` reseals its values.
   private func everybody(_ what: String, _ condition: (StorageKeyHolders.Holder) -> Bool) async throws {
     let holders = StorageKeyHolders(database)
     var sightings: StorageKeyHolders.Sightings = [:]

@@ -3,7 +3,7 @@ internal import HTTP
 package import Logging
 internal import Synchronization
 
-/// How log lines look.
+/// The format of log lines.
 package enum LogFormat: String, Sendable, CaseIterable {
   /// For people: time, level, message, `name=value`.
   case text
@@ -11,13 +11,12 @@ package enum LogFormat: String, Sendable, CaseIterable {
   case json
 }
 
-/// Sends every logger's lines to standard error. Once per process.
+/// Sends all loggers' lines to standard error. May be called once per process.
 package func bootstrapLogging(level: Logger.Level, format: LogFormat) {
   LoggingSystem.bootstrap { _ in ServiceLogHandler(level: level, format: format) }
 }
 
-/// Writes log lines. Of what a caller must not log (tokens, keys, payloads) it knows nothing: none of
-/// it is ever handed to a logger.
+/// Writes log lines. It redacts nothing: callers never pass secrets (tokens, keys, payloads) to a logger.
 struct ServiceLogHandler: LogHandler {
   var logLevel: Logger.Level
   var metadata: Logger.Metadata = [:]
@@ -42,7 +41,7 @@ struct ServiceLogHandler: LogHandler {
   func log(event: LogEvent) {
     var all = metadata
     if let more = event.metadata { all.merge(more) { $1 } }
-    // Hummingbird's own id says nothing that ours does not.
+    // Hummingbird's own id duplicates ours.
     all["hb.request.id"] = nil
     let fields = all.sorted {
       ($0.key == "request_id" ? "" : $0.key) < ($1.key == "request_id" ? "" : $1.key)
@@ -66,7 +65,7 @@ struct ServiceLogHandler: LogHandler {
     return line
   }
 
-  /// Nothing in a text ends its line or steers a terminal.
+  /// Escapes line breaks and control characters, so that no text can end its line or control a terminal.
   private static func oneLine(_ text: String) -> String {
     guard !text.unicodeScalars.allSatisfy({ (0x20..<0x7F).contains($0.value) }) else { return text }
     return text.unicodeScalars.reduce(into: "") { line, scalar in
@@ -87,7 +86,7 @@ struct ServiceLogHandler: LogHandler {
     return JSON.object(object).text
   }
 
-  /// A number where the caller gave one.
+  /// A JSON number if the caller passed a number, else a string.
   private static func json(_ value: Logger.Metadata.Value) -> JSON {
     guard case .stringConvertible(let value) = value else { return .string("\(value)") }
     return switch value {
@@ -98,7 +97,7 @@ struct ServiceLogHandler: LogHandler {
     }
   }
 
-  /// One write per line, so that lines of several threads do not mix.
+  /// Writes each line in one call, so that lines of several threads do not mix.
   private static let standardError: @Sendable (String) -> Void = { line in
     let bytes = Array("\(line)\n".utf8)
     _ = bytes.withUnsafeBytes { Foundation.write(STDERR_FILENO, $0.baseAddress, $0.count) }

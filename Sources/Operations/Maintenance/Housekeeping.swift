@@ -6,15 +6,16 @@ internal import SQL
 internal import Sealing
 internal import Timing
 
-/// Regular work: removes expired registrations (`retention.expired_days`) and other rows whose time is over, legacy
-/// registrations of devices that have an encrypted one, and deletions held back of registrations that no longer exist. Counts
-/// registrations for the metrics and for `migrate status`, and seals anew what earlier versions have sealed.
+/// Periodic cleanup: removes expired registrations (`retention.expired_days`), other expired rows, legacy
+/// registrations of devices that also have an encrypted one, and held-back deletions of registrations that no
+/// longer exist. Also counts registrations for the metrics and for `migrate status`, and reseals values that
+/// earlier versions have sealed.
 package struct Housekeeping: Sendable {
-  /// How many stretches of legacy registrations are swept at a time: a hundred thousand rows in all.
+  /// How many batches of legacy registrations are checked in one round: a hundred thousand rows in all.
   private static let stretches = 50
-  /// After this time without a sign of life a process counts as dead.
+  /// A process without a heartbeat for this long counts as dead.
   private static let silence = Duration.seconds(600)
-  /// Seconds between two entries in the history of the migration, each of which reads every registration.
+  /// Seconds between two entries in the history of the transition, each of which reads every registration.
   private static let historyInterval: TimeInterval = 3600
 
   private let registrations: RegistrationStore
@@ -29,14 +30,14 @@ package struct Housekeeping: Sendable {
   private let logger: Logger
   private let metrics: any MetricsFactory
 
-  /// Rows of one table that are no longer needed.
+  /// Removes the rows of one table that are no longer needed.
   package struct Removal: Sendable {
     let message: String?
     let remove: @Sendable (_ limit: Int) async throws -> Int
 
     /// - Parameters:
-    ///   - message: what the log says if any were removed.
-    ///   - remove: removes a bounded number; returns how many, fewer than `limit` if none are left.
+    ///   - message: the log message if any rows were removed.
+    ///   - remove: removes at most `limit` rows and returns how many; fewer than `limit` if none are left.
     package init(
       _ message: String? = nil, remove: @escaping @Sendable (_ limit: Int) async throws -> Int
     ) {
@@ -46,8 +47,8 @@ package struct Housekeeping: Sendable {
   }
 
   /// - Parameters:
-  ///   - removals: what to remove besides registrations.
-  ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
+  ///   - removals: what to remove in addition to registrations.
+  ///   - mayExpire: whether anything may expire now: false while the clock is doubted.
   package init(
     registrations: RegistrationStore, removals: [Removal], status: MigrationStatus,
     resealing: Resealing, holders: StorageKeyHolders, lease: MaintenanceLease,
@@ -68,18 +69,18 @@ package struct Housekeeping: Sendable {
     self.metrics = metrics
   }
 
-  /// Works once a minute until its task is cancelled.
+  /// Runs once a minute until its task is cancelled.
   package func run() async {
     var round = Round()
     await every(.seconds(60)) {
       try await work(&round)
     } onError: { error in
-      // The type names the fault; the text could hold a value.
+      // Only the error's type is logged, because its text could contain a value.
       logger.warning("housekeeping failed", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 
-  /// Does all of it once. What changes the database is done on one node at a time.
+  /// Runs one round. Only one node at a time changes the database.
   func work(_ round: inout Round) async throws {
     if try await lease.claim(for: 150) {
       if mayExpire() { try await removeWhatIsOver() }
@@ -98,19 +99,19 @@ package struct Housekeeping: Sendable {
     }
   }
 
-  /// What one round leaves to the next.
+  /// State kept between rounds.
   struct Round {
-    /// How far the legacy registrations have been looked through. After the last one it begins anew.
+    /// The last legacy registration that was checked. After the final one, the checks start again.
     var last: Int64 = 0
-    /// How many of them were removed on the way there.
+    /// How many legacy registrations were removed since the checks started.
     var removed = 0
-    /// When the history of the migration was written last.
+    /// When the history of the transition was last written.
     var recordedAt = Date.distantPast
-    /// How far the sealed values have been looked through.
+    /// How far resealing has come.
     var resealing: Resealing.Pass?
     /// The processes that use the database.
     var holders: StorageKeyHolders.Sightings = [:]
-    /// Columns with values that do not open, which the log has named already.
+    /// Columns with values that cannot be opened and that the log has already named.
     var unopened: Set<String> = []
   }
 
@@ -119,7 +120,7 @@ package struct Housekeeping: Sendable {
     var pass = round.resealing ?? resealing.pass()
     for _ in 0..<Self.stretches where !pass.isAtEnd && !Task.isCancelled { try await resealing.step(&pass) }
     round.resealing = pass.isAtEnd ? nil : pass
-    // Else something changed meanwhile, and it begins anew the next time.
+    // Otherwise something has changed in the meantime, and the next round starts again.
     guard pass.isAtEnd, try await resealing.finish(pass) else { return }
     if pass.count.resealed > 0 {
       logger.info(

@@ -1,4 +1,5 @@
-/// A metric of this program: its HELP line in `/metrics`, and its row in `Documentation/Metrics.md`.
+/// A metric of this program, as described by its HELP line in `/metrics` and its row in
+/// `Documentation/Metrics.md`.
 package struct MetricDescription: Sendable {
   package enum Kind: String, Sendable {
     case counter, gauge, histogram
@@ -6,14 +7,13 @@ package struct MetricDescription: Sendable {
 
   package let name: String
   package let kind: Kind
-  /// The names of its labels.
   package let labels: [String]
-  /// What it says, in a sentence.
+  /// A sentence that describes it.
   package let help: String
-  /// A histogram's buckets, by their upper ends.
+  /// The upper bounds of a histogram's buckets.
   let bounds: [Double]
 
-  /// From half a millisecond to a minute: what a phone's user would notice.
+  /// In seconds, from half a millisecond to a minute, the range that a phone's user could notice.
   static let bounds = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
   ]
@@ -24,12 +24,12 @@ package struct MetricDescription: Sendable {
     (self.name, self.kind, self.labels, self.help, self.bounds) = (name, kind, labels, help, bounds)
   }
 
-  /// That of a name; nil for one that is not in ``all``.
+  /// The description of a metric; nil if it is not in ``all``.
   static func of(_ name: String) -> MetricDescription? { named[name] }
 
   private static let named = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 
-  /// All of them as a table in Markdown.
+  /// All metrics as a Markdown table.
   package static var table: String {
     all.sorted { $0.name < $1.name }.reduce(
       into: "| metric | kind | labels | what it says |\n|---|---|---|---|\n"
@@ -43,7 +43,6 @@ package struct MetricDescription: Sendable {
 extension MetricDescription {
   private static let route = ["provider", "credential", "target"]
 
-  /// All metrics of this program.
   package static let all: [MetricDescription] = [
     // Requests.
     .init(
@@ -178,7 +177,7 @@ extension MetricDescription {
     .init("process_start_time_seconds", .gauge, "When the process started, in seconds since 1970."),
   ]
 
-  /// From a push that goes at once to one that waits a day for its provider.
+  /// In seconds, from a push that is sent at once to one that waits a day for its provider.
   private static let waits: [Double] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21_600, 86_400,
   ]

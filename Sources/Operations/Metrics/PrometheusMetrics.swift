@@ -1,7 +1,7 @@
 internal import CoreMetrics
 internal import Synchronization
 
-/// A series: it can write itself down.
+/// A time series that can write itself in Prometheus' text format.
 protocol PrometheusMetric: Sendable {
   func write(_ name: String, _ labels: [(String, String)], to output: inout String)
 }
@@ -28,10 +28,10 @@ final class PrometheusGauge: PrometheusMetric, RecorderHandler {
   }
 }
 
-/// A distribution.
+/// A histogram.
 final class PrometheusHistogram: PrometheusMetric, TimerHandler, RecorderHandler {
   private struct State {
-    /// One more than there are bounds: the last is for what exceeds them all.
+    /// One element more than `bounds`: the last counts values above all bounds.
     var counts: [Int]
     var sum = 0.0
   }
@@ -39,7 +39,7 @@ final class PrometheusHistogram: PrometheusMetric, TimerHandler, RecorderHandler
   private let bounds: [Double]
   private let state: Mutex<State>
 
-  /// - Parameter bounds: the upper ends of the buckets, rising.
+  /// - Parameter bounds: the upper bounds of the buckets, ascending.
   init(_ bounds: [Double]) {
     self.bounds = bounds
     state = Mutex(State(counts: [Int](repeating: 0, count: bounds.count + 1)))
@@ -72,7 +72,7 @@ final class PrometheusHistogram: PrometheusMetric, TimerHandler, RecorderHandler
 /// Prometheus' text format, version 0.0.4.
 enum PrometheusText {
   static func head(_ name: String, _ kind: MetricDescription.Kind, to output: inout String) {
-    // A metric that is not in the table is a library's, which gave it no more than its name.
+    // A metric that is not in the table belongs to a library and has no description.
     let help = MetricDescription.of(name)?.help ?? name
     output += "# HELP \(name) \(help.replacing("\\", with: "\\\\").replacing("\n", with: "\\n"))\n"
     output += "# TYPE \(name) \(kind.rawValue)\n"
@@ -82,13 +82,13 @@ enum PrometheusText {
     output += "\(name)\(self.labels(labels)) \(number(value))\n"
   }
 
-  /// `{name="value",...}`, or nothing.
+  /// `{name="value",...}`, or an empty string.
   static func labels(_ labels: [(String, String)]) -> String {
     labels.isEmpty
       ? "" : "{" + labels.map { "\(name($0))=\"\(escape($1))\"" }.joined(separator: ",") + "}"
   }
 
-  /// A name of letters, digits and underscores that does not begin with a digit.
+  /// Turns a label into a valid name: letters, digits and underscores, not beginning with a digit.
   static func name(_ label: String) -> String {
     let cleaned = String(
       label.unicodeScalars.map { scalar in
@@ -100,7 +100,7 @@ enum PrometheusText {
     return cleaned.first.map { $0.isNumber ? "_\(cleaned)" : cleaned } ?? "_"
   }
 
-  /// Whole numbers without a fraction.
+  /// Formats whole numbers without a fraction.
   static func number(_ value: Double) -> String {
     if let whole = Int64(exactly: value) { return String(whole) }
     return value.isFinite ? "\(value)" : value.isNaN ? "NaN" : value < 0 ? "-Inf" : "+Inf"

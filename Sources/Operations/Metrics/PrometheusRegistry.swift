@@ -4,15 +4,15 @@ internal import Metrics
 package import SQL
 internal import Synchronization
 
-/// Keeps the program's metrics and writes them as Prometheus reads them.
+/// Keeps the program's metrics and writes them in Prometheus' text format.
 ///
-/// There is no backend of swift-metrics for Prometheus among the packages we may use; this is the
-/// part of one that we need. Labels come from closed lists, so the number of series is bounded; a
-/// series, once made, stays: one that came back at zero would look like a restart.
+/// None of the packages that we may use is a Prometheus backend for swift-metrics; this implements the part
+/// that we need. Labels come from closed lists, so the number of series is bounded. Series are never removed,
+/// because one that came back at zero would look like a restart.
 package final class PrometheusRegistry: MetricsFactory {
   private struct Family {
     let kind: MetricDescription.Kind
-    /// By their labels as they are written: a series more or less costs a lookup nothing.
+    /// The series by their labels as written, so that finding one takes constant time.
     var series: [String: (labels: [(String, String)], metric: any PrometheusMetric)] = [:]
   }
 
@@ -21,13 +21,13 @@ package final class PrometheusRegistry: MetricsFactory {
 
   package init() {}
 
-  /// The registry of this process, which everything reports to after ``bootstrap()``.
+  /// The registry of this process, to which all metrics report after ``bootstrap()``.
   package static let shared = PrometheusRegistry()
 
-  /// Makes ``shared`` the backend of swift-metrics. Once per process, before any metric is made.
+  /// Makes ``shared`` the backend of swift-metrics. Call once per process, before any metric is created.
   package static func bootstrap() { MetricsSystem.bootstrap(shared) }
 
-  /// A value read when somebody looks, with its labels.
+  /// A value that is read at each scrape, with its labels.
   package struct Sample: Sendable {
     let labels: [(String, String)]
     let value: Double
@@ -37,16 +37,16 @@ package final class PrometheusRegistry: MetricsFactory {
     }
   }
 
-  /// How long whoever looks waits for values that have to be read first.
+  /// How long a scrape waits for values that have to be read first.
   private static let timeout = Duration.milliseconds(800)
 
-  /// Adds values that are read when somebody looks: gauges, unless ``MetricDescription`` says otherwise. Those that
-  /// cannot be read, or not soon, are left out: an old or an invented value would hide that something is wrong.
+  /// Adds values that are read at each scrape: gauges, unless ``MetricDescription`` says otherwise. Values
+  /// that cannot be read in time are left out, because an old or invented value would hide a problem.
   package func gauges(_ name: String, _ collect: @escaping @Sendable () async throws -> [Sample]) {
     collectors.withLock { $0.append((name, Probe { try? await collect() })) }
   }
 
-  /// Everything, as Prometheus reads it.
+  /// All metrics in Prometheus' text format.
   package func text() async -> String {
     var output = ""
     for (name, family) in families.withLock({ $0 }).sorted(by: { $0.key < $1.key }) {
@@ -107,7 +107,7 @@ package final class PrometheusRegistry: MetricsFactory {
       let known = families[name]?.series[key]?.metric
       if let metric = known as? Metric { return metric }
       let metric = make()
-      // A name that is already something else keeps being that; this one is not shown.
+      // A name that already belongs to a metric of another kind keeps that kind; the new metric is not shown.
       guard known == nil, families[name, default: Family(kind: kind)].kind == kind else { return metric }
       families[name, default: Family(kind: kind)].series[key] = (labels, metric)
       return metric
@@ -115,7 +115,7 @@ package final class PrometheusRegistry: MetricsFactory {
   }
 }
 
-/// Durations of the database's operations, as `DatabaseObserver` sees them.
+/// Durations of database operations, reported by `DatabaseObserver`.
 package struct DatabaseMetrics: Sendable {
   private let read = timer("read")
   private let write = timer("write")
@@ -137,17 +137,17 @@ package struct DatabaseMetrics: Sendable {
 }
 
 extension PrometheusRegistry {
-  /// Shows the build and the process, under the names that Prometheus' own clients use.
+  /// Adds metrics of the build and the process, with the names that Prometheus' own client libraries use.
   package func watchProcess(start: Date = Date()) {
     gauges("push_bouncer_build_info") {
       [.init(1, labels: [("version", Version.number), ("commit", Version.commit ?? "")])]
     }
     gauges("process_cpu_seconds_total") {
-      // POSIX counts in millionths of a second.
+      // POSIX requires `CLOCKS_PER_SEC` to be one million.
       [.init(Double(clock()) / 1_000_000)]
     }
     gauges("process_resident_memory_bytes") {
-      // The second number: pages that are resident.
+      // The second number is the number of resident pages.
       let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")
       guard pages.count > 1, let resident = Double(pages[1]) else { return [] }
       return [.init(resident * Double(sysconf(Int32(_SC_PAGESIZE))))]

@@ -3,25 +3,25 @@ internal import SQL
 internal import Sealing
 
 extension AccountStore {
-  /// How many app passwords a user may have.
+  /// Most app passwords of a user.
   package static let maximumAppPasswords = 100
 
-  /// Letters and digits in an app password, as many as Nextcloud's have.
+  /// Letters and digits in an app password, the same as in Nextcloud.
   package static let appPasswordLength = 72
 
   static let appPasswordPurpose = StorageKey.Purpose("app_passwords.password")
 
-  /// Why a user gets no app password.
+  /// Why no app password can be created.
   package enum AppPasswordRefusal: Error, Hashable {
     /// The user has ``maximumAppPasswords``.
     case tooMany
-    /// The user is gone.
+    /// The user no longer exists.
     case unknownUser
   }
 
-  /// Makes an app password for a user. Only its hash is kept: nobody can be told it again.
+  /// Creates an app password. Only its hash is stored, so it cannot be shown again.
   ///
-  /// - Parameter user: the user's row.
+  /// - Parameter user: row id of the user.
   /// - Throws: ``AppPasswordRefusal``, or the database's own error.
   package func addAppPassword(name: String, user: Int64) async throws -> (id: Int64, password: String) {
     let new = newAppPassword()
@@ -29,7 +29,7 @@ extension AccountStore {
     return (id, new.password)
   }
 
-  /// An app password that nobody has yet.
+  /// Generates an app password without storing it.
   func newAppPassword() -> NewAppPassword {
     let password = RandomText.alphanumeric(Self.appPasswordLength)
     return NewAppPassword(
@@ -49,16 +49,15 @@ extension AccountStore {
     return try await database.write { try $0.run(statement) > 0 }
   }
 
-  /// Who has signed in with an app password.
+  /// The login of a caller with an app password.
   package struct AppPasswordLogin: Sendable {
     package let user: User
-    /// The password's id.
     package let appPassword: Int64
   }
 
-  /// Whose app password this is.
+  /// The login with this app password; nil if it is unknown.
   package func login(appPassword: String) async throws -> AppPasswordLogin? {
-    // By the password, which is unique: one user's username may be spelled like another's email.
+    // Found by the password, which is unique: one user's username may be spelled like another's email.
     let statement = Statement(
       "\(Self.select), p.id \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
       .bytes(storageKey.hash(appPassword, for: Self.appPasswordPurpose)))
@@ -67,7 +66,7 @@ extension AccountStore {
     }
   }
 
-  /// The user whose app password this is, if `login` is its username or email, without regard to case.
+  /// The user of this app password, if `login` is the user's username or email, ignoring case.
   package func authenticate(login: String, appPassword: String) async throws -> User? {
     guard let found = try await self.login(appPassword: appPassword), found.user.answers(to: login) else {
       return nil
@@ -77,7 +76,7 @@ extension AccountStore {
 }
 
 extension User {
-  /// Whether this is its username or email, without regard to case.
+  /// Whether `login` is this user's username or email, ignoring case.
   package func answers(to login: String) -> Bool {
     let login = login.lowercased()
     return [username, email].contains { $0.lowercased() == login }
@@ -85,7 +84,7 @@ extension User {
 }
 
 extension Connection {
-  /// Gives an app password to a user; its id.
+  /// Stores an app password for a user and returns its id.
   ///
   /// - Throws: ``AccountStore/AppPasswordRefusal``, or the database's own error.
   func insert(_ new: AccountStore.NewAppPassword, name: String, user: Int64) throws -> Int64 {
@@ -99,9 +98,9 @@ extension Connection {
     ).returned.int64(0)
   }
 
-  /// Throws ``AccountStore/AppPasswordRefusal`` where a user may have no more app passwords.
+  /// Throws ``AccountStore/AppPasswordRefusal`` if a user may have no more app passwords.
   func checkRoomForAppPassword(of user: Int64) throws {
-    // Locks the user's row, so that two calls at a time are counted one after the other.
+    // Locks the user's row, so that concurrent calls are counted one after the other.
     let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))
     guard try run(lock) > 0 else { throw AccountStore.AppPasswordRefusal.unknownUser }
     let count = Statement("SELECT COUNT(*) FROM app_passwords WHERE user_id = $1", .integer(user))

@@ -3,15 +3,15 @@ package import SQL
 internal import Sealing
 
 extension AccountStore {
-  /// A user as it is to be.
+  /// The properties of a user to be created or updated.
   package struct UserDescription: Sendable {
-    /// What it signs in with.
     package let email: String
-    /// nil keeps it, or makes one.
+    /// nil keeps the present one, or creates one.
     package let uuid: UUID?
-    /// 32 letters and digits; nil keeps it, or makes one.
+    /// 32 letters and digits; nil keeps the present one, or creates one.
     package let apiKey: String?
-    /// nil keeps it, or takes the email's local part, or the whole email where another user has that.
+    /// nil keeps the present one, or uses the email's local part, or the whole email if another user has
+    /// that.
     package let username: String?
 
     package init(email: String, uuid: UUID? = nil, apiKey: String? = nil, username: String? = nil) {
@@ -22,22 +22,22 @@ extension AccountStore {
     }
   }
 
-  /// Why a user cannot be as told.
+  /// Why a user cannot be created or updated.
   package enum Refusal: Error, Hashable {
     case unknownRealm
     case emailTaken
     case usernameTaken
-    /// The realm has a user with this number (``AccountStore/add(_:userID:realm:)``).
+    /// The realm has a user with this number already (``AccountStore/add(_:userID:realm:)``).
     case userIDTaken
-    /// The realm has no number left for a user that is given none.
+    /// The realm has no free number for a user without a given one.
     case noUserIDLeft
   }
 
-  /// Adds a user, or makes the one that is there as told.
+  /// Creates a user, or updates an existing one.
   ///
-  /// - Parameter newKey: what is to be done in the same transaction if a user that is there gets another
-  ///   API key; given the user's row. May be run more than once.
-  /// - Returns: the user; its API key if it was given or made now; and whether the user is new.
+  /// - Parameter newKey: runs in the same transaction if an existing user gets another API key; gets the id
+  ///   of the user's row. May run more than once.
+  /// - Returns: the user; the API key if it was given or created now; and whether the user is new.
   /// - Throws: ``Refusal``, or the database's own error.
   package func put(
     _ description: UserDescription, userID: Int64, realm: UUID,
@@ -57,10 +57,10 @@ extension AccountStore {
     }
   }
 
-  /// Adds a user; never changes one that is there.
+  /// Creates a user; never changes an existing one.
   ///
-  /// - Parameter userID: nil takes a number that no user of the realm has.
-  /// - Returns: the user with its API key.
+  /// - Parameter userID: nil chooses a number that is free in the realm.
+  /// - Returns: the user and the API key.
   /// - Throws: ``Refusal``, or the database's own error.
   package func add(_ description: UserDescription, userID: Int64?, realm: UUID) async throws -> (
     user: User, apiKey: String
@@ -75,8 +75,8 @@ extension AccountStore {
     }
   }
 
-  /// Two nodes may both find a name or a number free; the database's constraint decides. A user for whom no name was asked
-  /// then gets the next free one.
+  /// Retries when another node has taken the same name or number meanwhile, which the database's constraint
+  /// detects: a user without a given name then gets the next free one.
   private func write<Result: Sendable>(
     _ description: UserDescription, _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
@@ -117,7 +117,7 @@ extension AccountStore {
         .integer(now().milliseconds)))
   }
 
-  /// - Returns: whether its API key is another one now.
+  /// - Returns: whether the API key has changed.
   private func update(
     _ user: User, to description: UserDescription, on connection: any Connection
   ) throws -> Bool {
@@ -157,7 +157,7 @@ extension Connection {
     ).first.map(User.init)
   }
 
-  /// One that has just been written.
+  /// Reads a user that was just written.
   fileprivate func present(_ userID: Int64, realm: Int64) throws -> User {
     guard let user = try user(userID, realm: realm) else {
       throw DatabaseError(.other, "an insertion left no row")
@@ -176,7 +176,7 @@ extension Connection {
     if try hasUser("username_key", username, otherThan: id) { throw AccountStore.Refusal.usernameTaken }
   }
 
-  /// Whether a user has this email or username, without regard to case.
+  /// Whether a user other than `id` has this email or username, ignoring case.
   fileprivate func hasUser(_ column: String, _ text: String, otherThan id: Int64? = nil) throws -> Bool {
     try query(Statement("SELECT id FROM users WHERE \(column) = $1", .text(text.lowercased())))
       .contains { try $0.int64(0) != id }

@@ -4,39 +4,37 @@ package import Sealing
 
 /// A user of the built-in chat-server side.
 package struct User: Sendable, Hashable {
-  /// Its row.
   package let id: Int64
   package let realm: ChatRealm
-  /// Its number in the chat, which notifications tell.
+  /// Number within the realm, which notifications carry.
   package let userID: Int64
-  /// Its UUID, which bouncers know it by.
+  /// UUID by which bouncers know the user.
   package let uuid: UUID
-  /// What it signs in with; unique in the service, whatever the case.
+  /// Login at the Zulip endpoints; unique in the service, ignoring case.
   package let email: String
-  /// Its login at the Nextcloud endpoints; unique in the service, whatever the case.
+  /// Login at the Nextcloud endpoints; unique in the service, ignoring case.
   package let username: String
 }
 
 /// An organization whose users sign in to the built-in chat-server side.
 package struct ChatRealm: Sendable, Hashable {
-  /// Its row.
   package let id: Int64
-  /// Under which the host application and the bouncer know it.
+  /// UUID by which the host application and the bouncer know the realm.
   package let uuid: UUID
-  /// What notifications call it.
+  /// Name shown in notifications.
   package let name: String
-  /// Its address in notifications.
+  /// URL sent in notifications.
   package let url: String
-  /// Whether legacy notifications, which are not encrypted, must go without content.
+  /// Whether old apps, whose notifications are not encrypted, get none.
   package let requiresE2EE: Bool
   package let createdAt: Date
 
-  /// The host of its address; empty if it has none.
+  /// The host of its URL; empty if there is none.
   package var host: String { URL(string: url)?.host() ?? "" }
 }
 
-/// The realms and users of the built-in chat-server side. Keys and passwords are kept as keyed hashes
-/// only (`Documentation/Decisions` 0015).
+/// The realms and users of the built-in chat-server side. Keys and passwords are stored only as keyed hashes
+/// (`Documentation/Decisions` 0015).
 package struct AccountStore: Sendable {
   /// Letters and digits in an API key.
   package static let apiKeyLength = 32
@@ -53,45 +51,45 @@ package struct AccountStore: Sendable {
     self.now = now
   }
 
-  /// The user whose API key this is, by email without regard to case.
+  /// The user with this email (ignoring case) and API key.
   package func authenticate(email: String, apiKey: String) async throws -> User? {
     try await authenticate("u.email_key = $1", email, apiKey)
   }
 
-  /// The user whose API key this is, by username or email without regard to case. One user's username may be spelled
-  /// like another's email: the key decides.
+  /// The user with this username or email (ignoring case) and API key. One user's username may be spelled
+  /// like another's email; the key decides.
   package func authenticate(login: String, apiKey: String) async throws -> User? {
     try await authenticate("u.email_key = $1 OR u.username_key = $1", login, apiKey)
   }
 
   private func authenticate(_ condition: String, _ name: String, _ apiKey: String) async throws -> User? {
-    // No name has U+0000, and a database would not even compare it.
+    // No name contains U+0000, which a database cannot even compare.
     guard !name.utf8.contains(0) else { return nil }
     let rows = try await database.lookUp(
       Statement("\(Self.select), u.api_key_hash \(Self.from) WHERE \(condition)", .text(name.lowercased())))
     func opens(_ hash: [UInt8]) -> Bool { storageKey.matches(apiKey, hash: hash, for: Self.apiKeyPurpose) }
-    // Whether there is such a user does not show in the time.
+    // Compares a key even without a user, so that the response time does not reveal whether the user exists.
     if rows.isEmpty { _ = opens([UInt8](repeating: 0, count: 32)) }
     return try rows.first { opens(try $0.bytes(Self.columnCount)) }.map(User.init)
   }
 
-  /// The user with this username, without regard to case.
+  /// The user with this username, ignoring case.
   package func find(username: String) async throws -> User? {
     guard !username.utf8.contains(0) else { return nil }
     return try await find("u.username_key = $1", .text(username.lowercased()))
   }
 
-  /// The user of a realm with this number.
+  /// The user with this number in a realm.
   package func find(realm: UUID, userID: Int64) async throws -> User? {
     try await find("r.uuid = $1 AND u.user_id = $2", .text(realm.canonical), .integer(userID))
   }
 
-  /// The user whose row this is.
+  /// The user with this row id.
   package func find(_ id: Int64) async throws -> User? {
     try await find("u.id = $1", .integer(id))
   }
 
-  /// The user with this email, without regard to case.
+  /// The user with this email, ignoring case.
   package func find(email: String) async throws -> User? {
     try await find("u.email_key = $1", .text(email.lowercased()))
   }
@@ -101,7 +99,7 @@ package struct AccountStore: Sendable {
     return try await database.lookUp(statement).first.map(User.init)
   }
 
-  /// Every user, by realm and email.
+  /// All users, by realm and email.
   package func all() async throws -> [User] {
     let statement = Statement("\(Self.select) \(Self.from) ORDER BY r.name, r.id, u.email_key")
     return try await database.query(statement).map(User.init)
@@ -115,7 +113,7 @@ package struct AccountStore: Sendable {
 }
 
 extension User {
-  /// From the columns of ``AccountStore/select``.
+  /// Reads the columns of ``AccountStore/select``.
   init(row: Row) throws {
     self.init(
       id: try row.int64(0), realm: try ChatRealm(row: row, from: 5), userID: try row.int64(1),
@@ -135,10 +133,10 @@ extension ChatRealm {
 }
 
 extension AccountStore {
-  /// Adds a realm, or makes the one that is there as told.
+  /// Creates a realm, or updates an existing one.
   ///
-  /// - Parameter requiresE2EE: nil leaves it as it is, which is false for a new one.
-  /// - Returns: the realm, and what it was before; nil if it is new.
+  /// - Parameter requiresE2EE: nil leaves it unchanged; false for a new realm.
+  /// - Returns: the realm, and its previous state; nil if it is new.
   package func put(realm uuid: UUID, name: String, url: String, requiresE2EE: Bool?) async throws -> (
     realm: ChatRealm, before: ChatRealm?
   ) {
@@ -171,13 +169,13 @@ extension AccountStore {
     Statement("SELECT \(ChatRealm.columns) FROM realms WHERE uuid = $1", .text(uuid.canonical))
   }
 
-  /// Every realm, the oldest first.
+  /// All realms, the oldest first.
   package func realms() async throws -> [ChatRealm] {
     let statement = Statement("SELECT \(ChatRealm.columns) FROM realms ORDER BY id")
     return try await database.query(statement).map { try ChatRealm(row: $0) }
   }
 
-  /// What proves to a bouncer that the realm is ours.
+  /// The secret that proves to a bouncer that the realm belongs to this server.
   package func ownerSecret(of realm: ChatRealm) async throws -> String {
     let statement = Statement("SELECT owner_secret FROM realms WHERE id = $1", .integer(realm.id))
     guard let sealed = try await database.lookUp(statement).first?.bytes(0),
@@ -189,7 +187,7 @@ extension AccountStore {
 }
 
 extension AccountStore {
-  /// Whether a text can be a realm's address: an `http` or `https` URL of at most 1024 bytes.
+  /// Whether a text is valid as a realm's URL: `http` or `https`, at most 1024 bytes.
   package static func isURL(_ text: String) -> Bool {
     guard text.utf8.count <= 1024, let url = URL(string: text, encodingInvalidCharacters: false),
       let scheme = url.scheme?.lowercased(), let host = url.host()
@@ -197,8 +195,8 @@ extension AccountStore {
     return ["http", "https"].contains(scheme) && !host.isEmpty
   }
 
-  /// Whether a text can be a user's email: 3 to 254 characters around one `@`, without white space,
-  /// control characters, and the colon that would end it in an `Authorization` header.
+  /// Whether a text is valid as a user's email: 3 to 254 characters around one `@`, without white space,
+  /// control characters, or a colon, which would end it in an `Authorization` header.
   package static func isEmail(_ text: String) -> Bool {
     let scalars = text.unicodeScalars
     return (3...254).contains(scalars.count) && scalars.first != "@" && scalars.last != "@"
@@ -206,16 +204,16 @@ extension AccountStore {
       && !scalars.contains { $0 == ":" || $0.properties.isWhitespace || isControl($0) }
   }
 
-  /// Whether a text can be a username: 1 to 254 characters of those that an email may have, but for `/`, which
-  /// would end it in an address, and the names `.` and `..`, which would lead elsewhere there.
+  /// Whether a text is valid as a username: 1 to 254 of the characters of an email except `/`, which would
+  /// end it in a URL path, and not `.` or `..`, which have another meaning there.
   package static func isUsername(_ text: String) -> Bool {
     let scalars = text.unicodeScalars
     return (1...254).contains(scalars.count) && scalars.allSatisfy(canBeInUsername)
       && !scalars.elementsEqual(".".unicodeScalars) && !scalars.elementsEqual("..".unicodeScalars)
   }
 
-  /// The usernames of a user who is given none, the most welcome first: what the email begins with, all of it,
-  /// and one that nobody else has.
+  /// Usernames for a user without a given one, in order of preference: the email's local part, the whole
+  /// email, and a unique one.
   static func usernames(for email: String, _ uuid: UUID) -> [String] {
     [String(email.unicodeScalars.prefix { $0 != "@" }), email].map { text in
       var name = String.UnicodeScalarView()
@@ -228,18 +226,17 @@ extension AccountStore {
     scalar != ":" && scalar != "/" && !scalar.properties.isWhitespace && !isControl(scalar)
   }
 
-  /// Whether a text can be an API key: 32 ASCII letters and digits.
+  /// Whether a text has the form of an API key: 32 ASCII letters and digits.
   package static func isAPIKey(_ text: String) -> Bool {
     text.utf8.count == apiKeyLength && text.utf8.allSatisfy(RandomText.alphanumerics.contains)
   }
 
-  /// Whether a number can be a user's in the chat.
+  /// Whether a number is valid as a user's number in the chat.
   package static func isUserID(_ number: Int64) -> Bool {
     (0...Int64(Int32.max)).contains(number)
   }
 
-  /// Whether a text can stand where people read it: it has no control characters, of which U+0000
-  /// cannot even be stored.
+  /// Whether a text can be shown to people: it has no control characters. (U+0000 cannot even be stored.)
   package static func isReadable(_ text: String) -> Bool {
     !text.unicodeScalars.contains(where: isControl)
   }

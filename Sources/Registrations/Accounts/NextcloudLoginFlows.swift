@@ -2,20 +2,20 @@ package import Foundation
 internal import SQL
 internal import Sealing
 
-/// Apps that want to sign in and wait for the user to let them: version 2 of Nextcloud's login flow.
+/// Apps waiting for their user to grant them access: version 2 of Nextcloud's login flow.
 ///
-/// A flow has two secrets, of which hashes are kept: with one the app asks what has become of it, with the
-/// other the user, or the host application in the user's name, grants it. Only when the app then asks is its
-/// app password made, so that none is ever kept.
+/// A flow has two secrets, stored as hashes: the app polls with one; with the other the user, or the host
+/// application on the user's behalf, grants access. The app password is created only when the app polls after
+/// that, so it is never stored.
 package struct NextcloudLoginFlows: Sendable {
-  /// How long a flow is open, in seconds, as long as Nextcloud's.
+  /// Seconds for which a flow is open, the same as in Nextcloud.
   package static let lifetime: TimeInterval = 20 * 60
-  /// How long who has signed in may take to say yes, in seconds.
+  /// Seconds between sign-in and consent at most.
   static let proofLifetime: TimeInterval = 10 * 60
-  /// How many are open at a time, of all apps. For one more, the oldest that nobody has granted gives way, of the
-  /// address that has most of them.
+  /// Most open flows of all apps. For one more, the oldest flow that is not granted is removed, from the
+  /// address with the most flows.
   package static let maximumOpen = 10_000
-  /// How many are open at a time, of apps with one address.
+  /// Most open flows of one address.
   package static let maximumOpenPerAddress = 200
   /// Letters and digits in each secret.
   static let secretLength = 128
@@ -25,27 +25,26 @@ package struct NextcloudLoginFlows: Sendable {
   private static let proofPurpose = StorageKey.Purpose("nextcloud_login_flows.proof")
   private static let addressPurpose = StorageKey.Purpose("nextcloud_login_flows.address")
 
-  /// The secrets of a flow, which nobody can be told again.
+  /// The secrets of a flow, which cannot be shown again.
   package struct Secrets: Sendable {
-    /// With which the app asks.
+    /// For the app's polling.
     package let poll: String
-    /// With which it is granted.
+    /// For granting access.
     package let login: String
   }
 
-  /// Why there is no flow.
+  /// Why no flow can be opened.
   package enum Refusal: Error, Hashable {
-    /// So many are open of this address.
+    /// The address has ``maximumOpenPerAddress`` open flows.
     case tooManyOfAddress
-    /// So many are open, and all of them are granted.
+    /// There are ``maximumOpen`` open flows, all of them granted.
     case tooMany
   }
 
-  /// A flow that waits to be granted.
+  /// An open flow that is not granted yet.
   package struct Flow: Sendable, Hashable {
-    /// Its row.
     package let id: Int64
-    /// What the app calls itself.
+    /// Name of the app.
     package let client: String
   }
 
@@ -53,7 +52,6 @@ package struct NextcloudLoginFlows: Sendable {
   private var database: any Database { accounts.database }
   private var storageKey: StorageKey { accounts.storageKey }
 
-  /// Flows by which apps sign in to these accounts.
   package init(accounts: AccountStore) {
     self.accounts = accounts
   }
@@ -61,8 +59,8 @@ package struct NextcloudLoginFlows: Sendable {
   /// Opens a flow.
   ///
   /// - Parameters:
-  ///   - client: what the app calls itself, as ``clientName(_:)`` has it.
-  ///   - address: from where it calls.
+  ///   - client: name of the app, as made by ``clientName(_:)``.
+  ///   - address: the caller's address.
   /// - Throws: ``Refusal``, or the database's own error.
   package func open(client: String, address: String) async throws -> Secrets {
     let secrets = Secrets(
@@ -88,7 +86,7 @@ package struct NextcloudLoginFlows: Sendable {
     return secrets
   }
 
-  /// The flow that this secret grants, if it is open and not granted.
+  /// The open flow, not granted yet, with this secret.
   package func find(login: String) async throws -> Flow? {
     let statement = Statement(
       """
@@ -100,15 +98,15 @@ package struct NextcloudLoginFlows: Sendable {
     }
   }
 
-  /// What proves for some minutes that a user has signed in to grant this flow, and no other. Another site
-  /// can make a browser send a form, but has none of these to put into it.
+  /// A token that proves for some minutes that a user has signed in to grant this flow and no other. It
+  /// protects against CSRF: another site can make a browser send a form, but has no such token.
   package func proof(of user: Int64, for flow: Flow) -> String {
     let time = (accounts.now() + Self.proofLifetime).milliseconds
     let hash = storageKey.hash(Self.claim(user, flow, time), for: Self.proofPurpose)
     return "\(user).\(time).\(Base64.encode(hash))"
   }
 
-  /// The user whose proof this is; nil if it is not a proof, is for another flow, or is too old.
+  /// The user named by such a token; nil if it is invalid, too old, or for another flow.
   package func user(provenBy proof: String, for flow: Flow) -> Int64? {
     let parts = proof.utf8.split(separator: UInt8(ascii: "."), maxSplits: 2, omittingEmptySubsequences: false)
     guard parts.count == 3, let user = Int64(Substring(parts[0])), let time = Int64(Substring(parts[1])),
@@ -122,7 +120,7 @@ package struct NextcloudLoginFlows: Sendable {
     "\(flow.id).\(user).\(time)"
   }
 
-  /// Lets the app sign in as a user; false if the secret is unknown, too old, or used already.
+  /// Grants the app access as a user; false if the secret is unknown, too old, or already used.
   ///
   /// - Throws: ``AccountStore/AppPasswordRefusal``, or the database's own error.
   package func grant(login: String, user: Int64) async throws -> Bool {
@@ -133,15 +131,15 @@ package struct NextcloudLoginFlows: Sendable {
       """, .integer(user), .bytes(hash(login: login)),
       .integer((accounts.now() - Self.lifetime).milliseconds))
     return try await database.write { connection in
-      // Told now, where a person hears of it, and not when the app asks.
+      // Checked now, while the user can be told, and not only when the app polls.
       try connection.checkRoomForAppPassword(of: user)
       return try connection.run(statement) > 0
     }
   }
 
-  /// Ends a flow that was granted: from now on the app signs in with the app password, which is shown once.
+  /// Ends a granted flow and creates the app password, which is shown once.
   ///
-  /// - Returns: nil if nobody has granted it, or it is no flow, or none any more.
+  /// - Returns: nil if the flow is not granted, or there is none.
   package func finish(poll: String) async throws -> (user: User, password: String)? {
     let removal = Statement(
       """
@@ -159,7 +157,7 @@ package struct NextcloudLoginFlows: Sendable {
     return (found, new.password)
   }
 
-  /// Removes some of those that nobody has granted or asked about in time; returns how many.
+  /// Removes at most `limit` flows that have expired; returns how many.
   package func removeOld(limit: Int) async throws -> Int {
     let statement = Statement(
       """
@@ -173,8 +171,8 @@ package struct NextcloudLoginFlows: Sendable {
 
   private func hash(login: String) -> [UInt8] { storageKey.hash(login, for: Self.loginPurpose) }
 
-  /// What an app calls itself, as people may be shown it and its password may be named: at most 100
-  /// characters, none of which is invisible or turns the others around.
+  /// Makes a name of an app that can be shown to people and name its password: at most 100 characters,
+  /// without invisible ones and without any that reverse the text's direction.
   package static func clientName(_ userAgent: String) -> String {
     let shown = userAgent.unicodeScalars.prefix(1000).filter { scalar in
       switch scalar.properties.generalCategory {
@@ -194,7 +192,7 @@ private let countOpen = "SELECT COUNT(*) FROM nextcloud_login_flows WHERE create
 private let countOfAddress =
   "SELECT COUNT(*) FROM nextcloud_login_flows WHERE address_hash = $1 AND created_at > $2"
 
-/// Of addresses that have as many, the one whose oldest is older.
+/// Chooses the address with the most flows; among equals, the one with the older flow.
 private let displace = """
   DELETE FROM nextcloud_login_flows WHERE id = (
     SELECT id FROM nextcloud_login_flows

@@ -3,25 +3,24 @@ package import SQL
 
 /// Which bouncer keys the nodes of the service have in their folders.
 ///
-/// While a new key is being rolled out some nodes have it before others. A chat server takes the word
-/// of a node that does not know a key for final, so that node must be able to tell a key that another
-/// one has from a key that nobody has.
+/// During the rollout of a new key, some nodes have it before others. A chat server treats a node's answer
+/// that a key is unknown as final, so the node must be able to tell a key that another node has from one that
+/// no node has.
 package struct BouncerKeys: Sendable {
-  /// How often a node tells of its keys, in seconds.
+  /// Seconds between announcements of a node's keys.
   package static let interval: TimeInterval = 60
-  /// After so long a node has gone, or no longer has the key.
+  /// Seconds after which an announcement is void: the node is gone, or no longer has the key.
   private static let validity = 3 * interval
 
   private let database: any Database
   private let now: @Sendable () -> Date
 
-  /// The keys of the nodes on `database`.
   package init(database: any Database, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.now = now
   }
 
-  /// Tells that this node has these keys, in base64.
+  /// Announces that this node has these public keys, in base64.
   package func announce(_ publicKeys: some Sequence<String> & Sendable) async throws {
     let now = Value.integer(now().milliseconds)
     try await database.write { connection in
@@ -36,7 +35,7 @@ package struct BouncerKeys: Sendable {
     }
   }
 
-  /// Tells that this node no longer has them. Another one that has will say so again.
+  /// Withdraws keys that this node no longer has. Another node that has them announces them again.
   package func withdraw(_ publicKeys: some Sequence<String> & Sendable) async throws {
     try await database.write { connection in
       for key in publicKeys {
@@ -46,7 +45,7 @@ package struct BouncerKeys: Sendable {
     }
   }
 
-  /// Whether some node has the key.
+  /// Whether some node has announced the public key.
   package func isAnnounced(_ publicKey: String) async throws -> Bool {
     let statement = Statement(
       "SELECT 1 FROM bouncer_keys WHERE public_key = $1 AND announced_at > $2", .text(publicKey),

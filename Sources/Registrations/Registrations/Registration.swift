@@ -2,14 +2,15 @@ package import Foundation
 package import SQL
 package import Sealing
 
-/// A token that a Zulip app has registered with the bouncer (`Documentation/Protocols/Zulip.md` 1.3): one for each
-/// realm, shared by all accounts of the realm on that device, or, from old apps, one for each user.
+/// A token that a Zulip app has registered with the bouncer (`Documentation/Protocols/Zulip.md` 1.3). There
+/// is one registration for each realm, shared by all accounts of the realm on that device; old apps have one
+/// for each user.
 package struct Registration: Sendable, Hashable {
-  /// What a delivery for it refers to.
+  /// Refers to this registration in a delivery.
   package let reference: RegistrationReference
-  /// The token, as it was first spelled.
+  /// The token, as first spelled.
   package let token: PushToken
-  /// The app's bundle id. There is always one for APNs, but in some rows of old.
+  /// The app's bundle id, for APNs; missing in some old rows.
   package let iosAppID: String?
 
   package init(_ reference: RegistrationReference, token: PushToken, iosAppID: String?) {
@@ -19,24 +20,23 @@ package struct Registration: Sendable, Hashable {
   }
 }
 
-/// A registration, as it was when a notification was made for it.
+/// Refers to a registration in the state in which a notification was made for it.
 package struct RegistrationReference: Sendable, Hashable {
-  /// The wire that it was registered over; also as the database keeps it.
+  /// How it was registered. The raw values are stored in the database (`wire`).
   package enum Kind: Int64, Sendable, Hashable, CaseIterable {
-    /// Of an app that gets end-to-end encrypted notifications.
+    /// By an app that gets end-to-end encrypted notifications.
     case e2ee = 1
-    /// Of an old app, which gets them in clear.
+    /// By an old app, which gets unencrypted notifications.
     case legacy = 2
-    /// Of a device at the Nextcloud proxy.
+    /// By a device of the Nextcloud proxy.
     case nextcloud = 3
     /// A Web Push subscription of a user of the Nextcloud server side.
     case nextcloudWebPush = 4
   }
 
   package let kind: Kind
-  /// Its row.
   package let id: Int64
-  /// When it had last been registered, in whole milliseconds: one that was renewed since does not end.
+  /// Time of the last registration, in whole milliseconds: an outcome for an older one does not end it.
   package let registeredAt: Date
 
   package init(_ kind: Kind, id: Int64, registeredAt: Date) {
@@ -45,24 +45,24 @@ package struct RegistrationReference: Sendable, Hashable {
     self.registeredAt = registeredAt
   }
 
-  /// From the columns `id` and `registered_at`, one after the other.
+  /// Reads the adjacent columns `id` and `registered_at`.
   init(_ kind: Kind, _ row: Row, _ column: Int = 0) throws {
     self.init(kind, id: try row.int64(column), registeredAt: try row.date(column + 1))
   }
 
-  /// The arguments of `WHERE id = $1 AND registered_at = $2`.
+  /// The arguments for `WHERE id = $1 AND registered_at = $2`.
   var arguments: [Value] { [.integer(id), .integer(registeredAt.milliseconds)] }
 
-  /// What becomes of a row, in SQL, that is no longer called dead.
+  /// SQL that clears a deletion held back.
   static let notDead = "dead_since = NULL, dead_reason = NULL, dead_before = NULL, dead_route_id = NULL"
-  /// What becomes of a row, in SQL, that is registered again: nothing is held against it any more.
+  /// SQL for a row that is registered again: clears its failure and a deletion held back.
   package static let cleanSheet = "failure = NULL, failed_at = NULL, \(notDead)"
 }
 
-/// A user as its chat server names it in legacy calls: old servers by a number, newer ones by a UUID,
-/// those in between by both (`Documentation/Protocols/Zulip.md` 7.1).
+/// A user as its chat server names it in legacy calls: old servers by number, newer ones by UUID, those in
+/// between by both (`Documentation/Protocols/Zulip.md` 7.1).
 package struct LegacyUser: Sendable, Hashable {
-  /// Its number at its server.
+  /// The user's number at its server.
   package let id: Int64?
   package let uuid: UUID?
 
@@ -71,14 +71,14 @@ package struct LegacyUser: Sendable, Hashable {
     self.uuid = uuid
   }
 
-  /// nil if there is neither.
+  /// nil if both are nil.
   package init?(id: Int64?, uuid: UUID?) {
     if id == nil && uuid == nil { return nil }
     self.id = id
     self.uuid = uuid
   }
 
-  /// The arguments of ``RegistrationStore/ofUser``.
+  /// The arguments for ``RegistrationStore/ofUser``.
   func arguments(at server: Int64) -> [Value] {
     [.integer(server), .integer(id), .text(uuid?.canonical)]
   }

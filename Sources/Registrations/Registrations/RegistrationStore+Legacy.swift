@@ -2,16 +2,16 @@ internal import Foundation
 package import SQL
 package import Sealing
 
-// Registrations of old apps, which get notifications in clear: one for each token and user, in every spelling of the
-// token.
+// Registrations of old apps, which get unencrypted notifications: one for each token and user, whatever the
+// spelling of the token.
 extension RegistrationStore {
-  /// Registers a token for a user, or renews the registration it has: when it was last registered is all
-  /// that changes then, and what it did not have yet. Where both names of the user are given it is kept
-  /// under the UUID alone, and what was under the number goes on under that.
+  /// Registers a token for a user, or renews an existing registration: then only its time changes, and its
+  /// realm and app are added if missing. If both names of the user are given, it is stored under the UUID
+  /// alone, and an existing registration under the number is merged into it.
   package func register(
     _ token: PushToken, iosAppID: String?, for user: LegacyUser, server: Int64, realm: RemoteRealm?
   ) async throws {
-    // As the row names its user: that is what its token is bound to.
+    // The user as the row names it, which the sealed token is bound to.
     let number = Value.integer(user.uuid == nil ? user.id : nil)
     let uuid = Value.text(user.uuid?.canonical)
     let sealed = storageKey.seal(token.text, at: Self.place(server: server, user: number, uuid: uuid))
@@ -47,10 +47,10 @@ extension RegistrationStore {
     }
   }
 
-  /// Which rows are a user's, whose arguments begin with the server and both names.
+  /// Condition for a user's rows; the arguments begin with the server and both names.
   static let ofUser = "server_id = $1 AND (user_id = $2 OR user_uuid = $3)"
 
-  /// Removes a token of a user, in every spelling; nil: all tokens.
+  /// Removes a user's token in any spelling; nil: all of the user's tokens.
   package func unregister(_ token: PushToken?, of user: LegacyUser, server: Int64) async throws {
     let these: [Value] =
       token.map { [.integer($0.kind.storage), .integer(storageKey.tokenHash(of: $0))] } ?? []
@@ -72,8 +72,8 @@ extension RegistrationStore {
     return try await database.lookUp(statement).first.flatMap { try legacy($0, server: server) }
   }
 
-  /// Which of these tokens the user does not have, each as it was spelled, in order. Of spellings of one
-  /// token all but the first are among them; so is what is no token.
+  /// Which of these tokens the user does not have, as spelled and in order. Repeated spellings of one token
+  /// are included except for the first; so are malformed tokens.
   package func missing(
     _ texts: [String], kind: PushToken.Kind, of user: LegacyUser, server: Int64
   ) async throws -> [String] {
@@ -88,22 +88,23 @@ extension RegistrationStore {
     }
   }
 
-  /// The registrations that a notification goes to, and what was put right on the way there.
+  /// The registrations that a notification goes to, and the corrections made while finding them.
   package struct Reach: Sendable {
-    /// Where it goes, in the order of the rows, each device once.
+    /// The recipients in the order of the rows, each device once.
     package var registrations: [Registration] = []
-    /// Registrations that have gone because the device has one that is end-to-end encrypted.
+    /// Number of registrations removed because the device has an end-to-end encrypted one.
     package var superseded: [PushToken.Kind: Int] = [:]
-    /// Registrations under the user's number that have gone because there is one under its UUID.
+    /// Number of registrations under the user's number merged into one under its UUID.
     package var folded = 0
-    /// Registrations whose token does not open: they are left as they are.
+    /// Number of registrations whose token does not open; they are left unchanged.
     package var unreadable = 0
   }
 
-  /// The user's registrations as a notification should find them: those without a realm get this one,
-  /// those under both names of the user are folded, and those of devices that have an end-to-end encrypted
-  /// registration in the realm are removed (`Documentation/Decisions` 0009, `Documentation/Protocols/Zulip.md` 8.1).
-  /// One query, and a transaction only where something is to be put right.
+  /// Finds the user's registrations for a notification and corrects them: those without a realm get this one,
+  /// those under both names of the user are merged, and those of devices with an end-to-end encrypted
+  /// registration in the realm are removed (`Documentation/Decisions` 0009,
+  /// `Documentation/Protocols/Zulip.md` 8.1). One query, and a transaction only if there is something to
+  /// correct.
   package func reach(_ user: LegacyUser, server: Int64, realm: RemoteRealm?) async throws -> Reach {
     let statement = Statement(
       Self.reaching, arguments: user.arguments(at: server) + [.integer(realm?.id)])
@@ -143,8 +144,8 @@ extension RegistrationStore {
     return reach
   }
 
-  /// Rows of a user, each with the encrypted one of its device, and with the one under the user's UUID where it is under
-  /// the number. The plus keeps SQLite from reading all of a realm.
+  /// A user's rows, each joined with its device's encrypted registration and, for one under the number, with
+  /// the one under the user's UUID. The plus keeps SQLite from reading all rows of a realm.
   static let reaching = """
     SELECT l.id, l.registered_at, l.kind, l.token, l.target, l.user_id, l.user_uuid, l.realm_id,
       e.id, e.registered_at, u.id, u.registered_at
@@ -157,7 +158,7 @@ extension RegistrationStore {
     ORDER BY l.kind DESC, l.id
     """
 
-  /// Legacy registrations out of a stretch of rows that have an encrypted one beside.
+  /// Legacy registrations in a range of rows that have an encrypted one of the same device and realm.
   static let doubles = """
     SELECT l.id, l.registered_at, e.id, e.registered_at
     FROM registrations l JOIN registrations e
@@ -166,13 +167,14 @@ extension RegistrationStore {
     WHERE l.wire = 2 AND l.id > $1 AND l.id <= $2
     """
 
-  /// Removes legacy registrations of devices that have an end-to-end encrypted one in the same realm, as
-  /// earlier versions and imports may have left them, out of a bounded stretch of rows.
+  /// Removes legacy registrations of devices with an end-to-end encrypted one in the same realm, which
+  /// earlier versions and imports may have left. Checks a limited range of rows.
   ///
-  /// - Parameter row: the last row that has been looked at.
-  /// - Returns: how many were removed, and the last row looked at; nil at the end.
+  /// - Parameter row: the last row that was checked.
+  /// - Returns: how many were removed, and the last row checked; nil at the end.
   package func sweep(after row: Int64, limit: Int64 = 2000) async throws -> (removed: Int, last: Int64?) {
-    // The end of the stretch is found by its own: a join would have to go on until it had found enough.
+    // The end of the range is found by a query of its own: a join would read on until it had found enough
+    // matches.
     let end = Statement(
       "SELECT MAX(id) FROM (SELECT id FROM registrations WHERE id > $1 ORDER BY id LIMIT $2) AS stretch",
       .integer(row), .integer(limit))
@@ -189,26 +191,26 @@ extension RegistrationStore {
     return (Set(found.map(\.old)).count, last)
   }
 
-  /// From ``columns`` and both names of the user; nil if the token does not open.
+  /// Reads ``columns`` and both names of the user; nil if the token does not open.
   private func legacy(_ row: Row, server: Int64) throws -> Registration? {
     let place = Self.place(
       server: server, user: .integer(try row.optionalInt64(5)), uuid: .text(try row.optionalText(6)))
     return try registration(row, .legacy, at: place)
   }
 
-  /// Where the token of such a registration is sealed.
+  /// The sealed place of a legacy registration's token.
   package static func place(server: Int64, user: Value, uuid: Value) -> SealedPlace {
     .token(server: .integer(server), user: user, uuid: uuid)
   }
 
-  /// Removes a registration whose place another one takes. What waits for it in the outbox reaches the device as
-  /// that one's: it was promised, and is not sent twice.
+  /// Removes a registration that another one replaces. Its entries in the outbox are moved to the new one:
+  /// they were promised, and are not sent twice.
   private func replace(
     _ old: RegistrationReference, by new: RegistrationReference, on connection: any Connection
   ) throws {
     let removed = try connection.run(
       Statement("DELETE FROM registrations WHERE id = $1 AND registered_at = $2", arguments: old.arguments))
-    // One that was registered again meanwhile stays for the next time.
+    // If it was registered again meanwhile, it is left for the next time.
     guard removed > 0 else { return }
     let waiting = Statement("SELECT id, push FROM outbox WHERE registration_id = $1", .integer(old.id))
     for row in try connection.query(waiting) {

@@ -1,15 +1,15 @@
 package import Foundation
 package import SQL
 
-// What deliveries find out about registrations, of every kind: which have ended, and what went wrong.
+// What deliveries report about registrations of every kind: which have ended, and what failed.
 extension RegistrationStore {
-  /// A registration as a delivery met it, and what the provider said.
+  /// A failed delivery: the registration as it was, and the provider's reason.
   package struct Failure: Sendable, Hashable {
     package let registration: RegistrationReference
-    /// The reason's name, out of a small set.
+    /// Name of the reason, one of a small set.
     package let reason: String
-    /// What the provider says of the token it says of whatever was registered with it before this; nil if it does
-    /// not follow.
+    /// The provider's statement holds for registrations with this token made before this time; nil if that
+    /// does not follow.
     package let holdsBefore: Date?
 
     package init(_ registration: RegistrationReference, reason: String, holdsBefore: Date? = nil) {
@@ -19,27 +19,28 @@ extension RegistrationStore {
     }
   }
 
-  /// A provider is believed so many seconds after the registration, or after it first said the same.
+  /// Seconds after which a provider is believed: counted from the registration, or from its first statement.
   static let heldInterval: TimeInterval = 3600
-  /// So many seconds later what it said counts for nothing any more.
+  /// Seconds after which a statement that was held back is forgotten.
   static let heldRetention: TimeInterval = 7 * 86_400
 
-  /// What a provider says of a registration is believed if it was made, or held back, by then: an hour ago, and never
-  /// while the clock is doubted.
+  /// A provider's statement is believed if the registration was made, or the statement first held back, by
+  /// this time: an hour ago, or never while the clock is in doubt.
   package var believedSince: Date { mayExpire() ? now() - Self.heldInterval : .distantPast }
 
-  /// Ends registrations that a provider has declared dead. One that has been registered again
-  /// meanwhile stays, and so does one whose death is held back: until the provider has said so long enough.
+  /// Ends registrations that a provider has declared dead. A registration that was renewed meanwhile stays,
+  /// and so does one whose deletion is held back until the provider has repeated it for long enough.
   ///
-  /// With it end all with the same token and target that were registered no later, or before the provider was asked,
-  /// whatever kind, realm or server they are of. An end-to-end encrypted one stays as ended, so that its server can be
-  /// told; others are removed at once.
+  /// Registrations with the same token and target end too, whatever their kind, realm or server, if they were
+  /// registered no later, or before the provider was asked. An end-to-end encrypted one is marked as ended,
+  /// so that its server can be told; others are removed at once.
   ///
-  /// - Returns: those that are at an end now, by this call or by another one before it.
+  /// - Returns: those that have ended, by this call or an earlier one.
   package func end(_ dead: [Failure]) async throws -> Set<RegistrationReference> {
     guard !dead.isEmpty else { return [] }
     let now = now()
-    // Read before and not along with it: on PostgreSQL transactions that read what others write have to be repeated.
+    // Read outside of the transaction: on PostgreSQL, transactions that read what others write have to be
+    // repeated.
     let held = try await held(of: dead.map(\.registration))
     let latest = believedSince
     let believed = dead.filter { (held[$0.registration] ?? .distantPast) <= latest }
@@ -48,8 +49,8 @@ extension RegistrationStore {
     }
   }
 
-  /// Writes down why notifications could not be delivered, for the operator to see. What was
-  /// registered again meanwhile has a clean sheet.
+  /// Records why notifications could not be delivered, for the operator. Registrations renewed meanwhile are
+  /// not changed.
   package func note(_ failures: [Failure]) async throws {
     guard !failures.isEmpty else { return }
     let now = Value.integer(now().milliseconds)
@@ -65,26 +66,26 @@ extension RegistrationStore {
 
   // MARK: - Deletions that are held back
 
-  /// How many deletions of a kind and reason are held back on a route, because its provider has called too many tokens
-  /// dead at once to be believed: until it says the same again, or the operator does.
+  /// Number of deletions of a kind and reason held back on a route, because its provider called too many
+  /// tokens dead at once to be believed. They are held until the provider repeats it later, or the operator
+  /// confirms it.
   package struct Held: Sendable, Hashable {
-    /// The row of the route.
+    /// Row id of the route.
     package let routeID: Int64
-    /// The parts of the route's name: whose service, which credential, which topic or project.
+    /// The parts of the route's name: provider, credential, and topic or project.
     package let provider, credential, target: String
     package let kind: RegistrationReference.Kind
-    /// What the provider said.
+    /// The provider's reason.
     package let reason: String
-    /// When it said so of the first of them.
+    /// When the first of them was held back.
     package let since: Date
     package let count: Int
   }
 
-  /// Keeps deaths that are not believed, each with the row of its route, and ends the registrations of those that
-  /// were kept long enough ago. Nothing is held against one that has been registered
-  /// again meanwhile.
+  /// Holds deletions back, each with the row id of its route, and ends the registrations whose deletion was
+  /// held back long enough ago. Registrations renewed meanwhile are left out.
   ///
-  /// - Returns: those that are held from now on, and those that have ended.
+  /// - Returns: those newly held back, and those that have ended.
   package func hold(_ deaths: [(death: Failure, route: Int64)]) async throws -> (
     held: Set<RegistrationReference>, ended: Set<RegistrationReference>
   ) {
@@ -117,9 +118,9 @@ extension RegistrationStore {
     }
   }
 
-  /// Forgets what is held against registrations that have turned out to live.
+  /// Drops deletions held back for registrations that have turned out to be alive.
   ///
-  /// - Returns: those that something was held against.
+  /// - Returns: those that had one.
   package func release(_ living: [RegistrationReference]) async throws -> Set<RegistrationReference> {
     let held = try await held(of: living)
     guard !held.isEmpty else { return [] }
@@ -136,10 +137,10 @@ extension RegistrationStore {
     }
   }
 
-  /// What is held back, by route, kind and reason.
+  /// Deletions held back, by route, kind and reason.
   package func held() async throws -> [Held] { try await Self.held(in: database) }
 
-  /// The same without a key.
+  /// The same, for callers without a storage key.
   package static func held(in database: any Database) async throws -> [Held] {
     let statement = Statement(
       """
@@ -158,9 +159,9 @@ extension RegistrationStore {
     }
   }
 
-  /// Believes the provider in everything that is held back on a route now.
+  /// Ends all registrations whose deletion is held back on a route.
   ///
-  /// - Returns: how many registrations have ended by that.
+  /// - Returns: how many have ended.
   package func endHeld(on route: Int64) async throws -> Int {
     let statement = Statement(
       """
@@ -183,9 +184,9 @@ extension RegistrationStore {
     }
   }
 
-  /// Forgets what was said too long ago, of a bounded number of registrations.
+  /// Drops deletions that were held back too long ago, for a bounded number of registrations.
   ///
-  /// - Returns: of how many; fewer than `limit` means that none are left.
+  /// - Returns: how many were dropped; fewer than `limit` means that none are left.
   package func forgetHeld(limit: Int = 1000) async throws -> Int {
     let statement = Statement(
       """
@@ -195,7 +196,7 @@ extension RegistrationStore {
     return try await database.write { try $0.run(statement) }
   }
 
-  /// When a provider first said that these are dead, of those whose deaths are held back.
+  /// When the deletion of each of these was first held back, for those where one is.
   private func held(of registrations: [RegistrationReference]) async throws -> [RegistrationReference: Date] {
     guard !registrations.isEmpty else { return [:] }
     let statement = Statement(
@@ -212,8 +213,8 @@ extension RegistrationStore {
 }
 
 extension Connection {
-  /// Ends registrations, unless they have been made again, and with each all that have its token; those of `dead` that
-  /// are at an end then.
+  /// Ends registrations unless they were renewed, together with others of the same token; returns those of
+  /// `dead` that have ended.
   fileprivate func end(_ dead: [RegistrationStore.Failure], now: Date) throws -> Set<RegistrationReference> {
     var ended: Set<RegistrationReference> = []
     var removedDevices = 0
@@ -244,8 +245,8 @@ extension Connection {
     return ended
   }
 
-  /// Writes down, in the transaction in which they go, that so many devices of the Nextcloud proxy are removed and not
-  /// lost: by the proxy, or by deliveries that find them dead.
+  /// Counts removed devices of the Nextcloud proxy, in the transaction that removes them, so that they are
+  /// not mistaken for lost ones.
   package func noteRemovedNextcloudDevices(_ count: Int) throws {
     guard count > 0 else { return }
     try run(
@@ -257,7 +258,7 @@ extension Connection {
   }
 }
 
-/// A registration, and those with the same token and target that were registered no later than `$5`.
+/// Condition for a registration and those with the same token and target registered no later than `$5`.
 private let withToken = """
   (id = $1 OR token_hash = $2 AND token_hash <> 0 AND kind = $3 AND target IS NOT DISTINCT FROM $4
     AND registered_at <= $5 AND ended_at IS NULL)

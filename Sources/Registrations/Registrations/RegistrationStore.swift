@@ -3,19 +3,19 @@ package import SQL
 package import Sealing
 internal import Synchronization
 
-/// The registrations: tokens of providers, for apps, that somebody has registered, over whichever wire.
+/// The registrations: push tokens that apps have registered, over whichever protocol.
 ///
-/// Tokens are sealed under the storage key. Beside each stands a keyed hash of its canonical spelling,
-/// by which registrations of the same device can be found whatever the case of their tokens.
+/// Tokens are sealed under the storage key. Beside each is a keyed hash of its canonical spelling, which
+/// finds registrations of the same device whatever the case of their tokens.
 package final class RegistrationStore: Sendable {
   package let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
   let mayExpire: @Sendable () -> Bool
-  /// Rows of `bouncer_keys` by public key. They are only ever added.
+  /// Row ids in `bouncer_keys` by public key. Rows are only ever added.
   private let bouncerKeys = Mutex<[String: Int64]>([:])
 
-  /// - Parameter mayExpire: whether an hour may be taken as past now: not while the clock is doubted.
+  /// - Parameter mayExpire: whether an hour may be treated as past; false while the clock is in doubt.
   package init(
     database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }
@@ -26,7 +26,7 @@ package final class RegistrationStore: Sendable {
     self.mayExpire = mayExpire
   }
 
-  /// What ``registration(_:_:at:)`` reads, in its order.
+  /// The columns that ``registration(_:_:at:)`` reads, in order.
   static let columns = "id, registered_at, kind, token, target"
 
   /// nil if the token does not open.
@@ -40,7 +40,7 @@ package final class RegistrationStore: Sendable {
     return Registration(try .init(kind, row), token: token, iosAppID: try row.optionalText(4))
   }
 
-  /// Those of these that are there and have not ended, whenever they were registered.
+  /// Row ids of those registrations that exist and have not ended, even if they were renewed since.
   package func living(_ registrations: [RegistrationReference]) async throws -> Set<Int64> {
     guard !registrations.isEmpty else { return [] }
     let statement = Statement(
@@ -49,8 +49,8 @@ package final class RegistrationStore: Sendable {
     return Set(try await database.query(statement).map { try $0.int64(0) })
   }
 
-  /// Removes registrations that ended before a time (`retention.expired_days`), a bounded number at once so that no
-  /// other writer waits long.
+  /// Removes a bounded number of registrations that ended before a time (`retention.expired_days`), so that
+  /// no other writer waits long.
   ///
   /// - Returns: how many were removed; fewer than `limit` means that none are left.
   package func removeEnded(before time: Date, limit: Int = 1000) async throws -> Int {
@@ -62,7 +62,7 @@ package final class RegistrationStore: Sendable {
     return try await database.write { try $0.run(statement) }
   }
 
-  /// The hostnames of the chat servers that registrations belong to; those of Nextcloud have none.
+  /// The hostnames of the registrations' chat servers, by row id; those of Nextcloud have none.
   package func hostnames(of registrations: [RegistrationReference]) async throws -> [Int64: String] {
     guard !registrations.isEmpty else { return [:] }
     let statement = Statement(
@@ -74,17 +74,17 @@ package final class RegistrationStore: Sendable {
     return Dictionary(try rows.map { (try $0.int64(0), try $0.text(1)) }) { $1 }
   }
 
-  /// Registrations of a kind and provider.
+  /// Number of registrations of a kind and provider.
   package struct Count: Sendable, Hashable {
     package let registrations: RegistrationReference.Kind
     package let kind: PushToken.Kind
     package let live: Int64
-    /// Those that have ended and not been removed.
+    /// Number of those that have ended but are not removed yet.
     package let ended: Int64
   }
 
-  /// How many registrations of Zulip's apps there are of each kind. Reads every registration, a quarter of a second for
-  /// a million: for once a minute.
+  /// Counts the registrations of Zulip's apps by kind. Reads every registration, which takes a quarter of a
+  /// second for a million: once a minute at most.
   package func counts() async throws -> [Count] {
     let statement = Statement(
       """
@@ -107,8 +107,8 @@ package final class RegistrationStore: Sendable {
 // MARK: - Zulip, end-to-end encrypted
 
 extension RegistrationStore {
-  /// Registers a token with a realm, or renews the registration it has there with everything that is new. One that
-  /// had expired is valid again (`Documentation/Decisions` 0008).
+  /// Registers a token with a realm, or renews its registration there with all new values. An expired one
+  /// becomes valid again (`Documentation/Decisions` 0008).
   ///
   /// - Parameter bouncerKey: the public key that the registration was sealed to, in base64; one of ours.
   package func register(_ token: PushToken, iosAppID: String?, realm: Int64, bouncerKey: String) async throws
@@ -131,9 +131,9 @@ extension RegistrationStore {
         .text(iosAppID), .integer(key), .integer(now().milliseconds)))
   }
 
-  /// The live registrations of a realm among these ids, in no order; ids of rows whose token does not open are
-  /// apart: of them nothing can be said, and the others have nothing to do with it. One query, unless there are
-  /// more ids than a statement can have.
+  /// The live registrations of a realm among these ids, in no order. Ids whose token does not open are
+  /// returned separately: nothing can be said about them, and the others are not affected. One query, unless
+  /// there are more ids than a statement can have.
   package func lookup(
     realm: Int64, tokenIDs: [TokenID]
   ) async throws -> (found: [Registration], unreadable: Set<TokenID>) {
@@ -156,14 +156,14 @@ extension RegistrationStore {
     return (found, unreadable)
   }
 
-  /// Where the token of such a registration is sealed.
+  /// The sealed place of an end-to-end encrypted registration's token.
   package static func place(realm: Int64, _ token: TokenID) -> SealedPlace {
     .token(realm: .integer(realm), tokenID: .integer(token.storage))
   }
 
   private func bouncerKeyID(_ publicKey: String) async throws -> Int64 {
     if let id = bouncerKeys.withLock({ $0[publicKey] }) { return id }
-    // The update changes nothing: it is there so that a row which exists comes back.
+    // The update changes nothing; it makes `RETURNING` yield an existing row.
     let id = try await database.execute(
       Statement(
         """
@@ -175,20 +175,20 @@ extension RegistrationStore {
     return id
   }
 
-  /// How a bouncer key is used.
+  /// Usage of a bouncer key.
   package struct KeyUsage: Sendable, Hashable {
     /// The public key in base64.
     package let publicKey: String
-    /// Registrations whose latest registering was sealed to it.
+    /// Number of registrations last renewed with it.
     package let registrations: Int64
-    /// Those of them that registered in the last 30 days.
+    /// Number of those renewed in the last 30 days.
     package let recentRegistrations: Int64
-    /// The latest registering.
+    /// Time of the last registration with it.
     package let lastUsedAt: Date
   }
 
-  /// The use of each bouncer key that has a registration. Reads every registration: for people and
-  /// for what runs now and then.
+  /// Usage of each bouncer key that has registrations. Reads every registration: for people, or for
+  /// infrequent tasks.
   package func keyUsage() async throws -> [KeyUsage] {
     let statement = Statement(
       """

@@ -2,9 +2,9 @@ package import Foundation
 package import SQL
 package import Sealing
 
-/// Takes in the lists of their realms that chat servers send.
+/// Applies the lists of realms that chat servers upload.
 package struct RealmSync: Sendable {
-  /// A realm is another server's, which has not let it go, or stands in a list twice.
+  /// A realm belongs to another server, which has not released it, or is listed twice.
   package struct DuplicateRealm: Error, Hashable {
     package let realm: UUID
   }
@@ -19,17 +19,17 @@ package struct RealmSync: Sendable {
     self.now = now
   }
 
-  /// What is written down of a realm's life here, under Zulip's numbers.
+  /// Audited events of a realm, with Zulip's numbers.
   private enum RealmEvent: Int64 {
     case valueUpdated = 20001
     case locallyDeleted = 20003
     case locallyDeletedRestored = 20004
   }
 
-  /// Makes the realms of a server those of the list (`Documentation/Protocols/Zulip.md` 4.3): new ones are
-  /// taken in, known ones updated, the others marked as deleted. Each change leaves an audit row.
+  /// Makes the realms of a server match the list (`Documentation/Protocols/Zulip.md` 4.3): new ones are
+  /// added, known ones updated, the others marked as deleted. Each change adds an audit row.
   ///
-  /// - Returns: the realms that were another server's.
+  /// - Returns: the realms that were taken over from another server.
   /// - Throws: ``DuplicateRealm``.
   package func apply(
     _ realms: [RealmDescription], server: Int64, on connection: any Connection
@@ -61,7 +61,7 @@ package struct RealmSync: Sendable {
     return takeovers
   }
 
-  /// Returns false if the realm is there.
+  /// Returns false if the realm exists already.
   private func insert(_ realm: RealmDescription, server: Int64, on connection: any Connection) throws -> Bool
   {
     try connection.run(
@@ -113,7 +113,8 @@ package struct RealmSync: Sendable {
   }
 }
 
-/// What an upload may change of a realm, in SQL with the arguments from `$2` on that ``RealmDescription/attributes`` has.
+/// SQL for what an upload may change of a realm; its arguments from `$2` on are
+/// ``RealmDescription/attributes``.
 private let setAttributes = """
   realm_id = $2, host = $3, name = $4, is_system_bot_realm = $5, authentication_methods = $6, org_type = $7,
   is_deactivated = $8, is_locally_deleted = 0
@@ -128,7 +129,7 @@ extension RealmDescription {
   }
 }
 
-/// A realm as it stands before a sync.
+/// A realm before a sync.
 private struct KnownRealm {
   static let select = """
     SELECT id, is_locally_deleted, uuid, realm_id, host, name, is_system_bot_realm, authentication_methods,
@@ -138,7 +139,7 @@ private struct KnownRealm {
 
   let id: Int64
   let isLocallyDeleted: Bool
-  /// Without its secret, of which there is but a hash.
+  /// Has no secret, because only its hash is stored.
   let realm: RealmDescription
 
   init(row: Row) throws {
@@ -151,12 +152,12 @@ private struct KnownRealm {
       authenticationMethods: try row.text(7))
   }
 
-  /// What differs as JSON, attribute by attribute with the old and the new value, in the order in which it is audited.
+  /// The changed attributes as JSON, each with its old and new value, in the order in which they are audited.
   func changes(to new: RealmDescription) -> [String] {
     func json(_ text: String) -> String {
       let encoder = JSONEncoder()
       encoder.outputFormatting = .withoutEscapingSlashes
-      // Text always encodes.
+      // Encoding a text never fails.
       return (try? encoder.encode(text)).map { String(decoding: $0, as: UTF8.self) } ?? "null"
     }
     return [
@@ -172,28 +173,30 @@ private struct KnownRealm {
 }
 
 extension RealmSync {
-  /// How long the proof of a hostname tells that the server has moved to it.
+  /// Seconds for which a proof of a hostname counts as proof that the server has moved to it.
   private static let proofLifetime: TimeInterval = 3600
 
-  /// A realm that has gone from one server to another.
+  /// A realm that has moved from one server to another.
   package struct Takeover: Sendable, Hashable {
     package let realm: UUID
-    /// The row of the server that had it.
+    /// Row id of the server that had it.
     package let previousServer: Int64
-    /// Whether the new one knew its owner secret, and its devices stay registered.
+    /// Whether the new server knew the owner secret, so that the registrations stay.
     package let keepsRegistrations: Bool
   }
 
-  /// Gives a server a realm that another has let go, by deactivating it or by being deactivated, or the operator has; or
-  /// that was its own under another hostname (``hasMoved(_:to:with:on:)``).
+  /// Moves a realm to a server if its present one has released it, by deactivating it or by being
+  /// deactivated; or if the operator has released it; or if the present server is the same one under another
+  /// hostname (``hasMoved(_:to:with:on:)``).
   ///
-  /// Whoever knows the owner secret has the realm's own data: its registrations stay, save those under a user's
-  /// number, which may be another user's there. With another secret it is not the realm that it was, and they end.
+  /// A server that knows the owner secret has the realm's own data: its registrations stay, except those
+  /// under a user's number, which may be another user's there. With another secret it is a different realm,
+  /// and the registrations end.
   ///
   /// - Parameters:
-  ///   - realms: all that the server names.
-  ///   - moved: the servers that turned out to be this one. Their legacy registrations are left to the caller.
-  /// - Returns: nil if it stays where it is because the server does not want it either.
+  ///   - realms: all realms that the server lists.
+  ///   - moved: the servers that turned out to be this one. The caller moves their legacy registrations.
+  /// - Returns: nil if the realm stays because the server lists it as deactivated.
   /// - Throws: ``DuplicateRealm`` if the realm is not free.
   func takeOver(
     _ realm: RealmDescription, of realms: [RealmDescription], server: Int64, moved: inout Set<Int64>,
@@ -204,7 +207,7 @@ extension RealmSync {
     }
     let (id, owner) = (try row.int64(0), try row.int64(1))
     guard owner != server else { throw DuplicateRealm(realm: realm.uuid) }
-    // A server goes on naming a realm that it has let go, as deactivated.
+    // A server still lists a realm that it has released, as deactivated.
     guard !realm.isDeactivated else { return nil }
     let isReleased = try row.optionalDate(4).map { now() < $0 } ?? false
     let isFree = try row.flag(3) || isReleased || row.optionalInt64(5) != nil
@@ -240,8 +243,9 @@ extension RealmSync {
     return Takeover(realm: realm.uuid, previousServer: owner, keepsRegistrations: isSame)
   }
 
-  /// Whether a server is another one under a new hostname (`Documentation/Decisions` 0026): it has proved its hostname
-  /// within the hour, and the other has not since, and it names every realm of the other with its owner secret.
+  /// Whether `server` is `owner` under a new hostname (`Documentation/Decisions` 0026): it has proved its
+  /// hostname within the hour, later than the other one if that did too, and it lists every realm of the
+  /// other with the right owner secret.
   private func hasMoved(
     _ owner: Int64, to server: Int64, with realms: [RealmDescription], on connection: any Connection
   ) throws -> Bool {
@@ -263,13 +267,13 @@ extension RealmSync {
     }
   }
 
-  /// Gives a realm's legacy registrations to its new server.
+  /// Moves legacy registrations to a realm's new server.
   ///
-  /// - Parameter realm: nil for all that the former server has.
+  /// - Parameter realm: row id; nil for all of the former server's registrations.
   func moveLegacyRegistrations(
     ofRealm realm: Int64?, from owner: Int64, to server: Int64, on connection: any Connection
   ) throws {
-    // What a phone has registered with the new server already is there once.
+    // Registrations that a phone has made with the new server already are not duplicated.
     try connection.run(
       Statement(
         """
@@ -282,7 +286,8 @@ extension RealmSync {
       Statement(
         "SELECT id, user_id, user_uuid, token FROM \(ofLegacy)", .integer(owner), .integer(realm)))
     for row in rows {
-      // A token is bound to its server. One that does not open here stays for whoever can open it.
+      // A sealed token is bound to its server, so it is sealed anew. A row whose token does not open is left,
+      // for a node that can open it.
       let (user, uuid) = (Value.integer(try row.optionalInt64(1)), Value.text(try row.optionalText(2)))
       func place(_ server: Int64) -> SealedPlace {
         RegistrationStore.place(server: server, user: user, uuid: uuid)

@@ -2,35 +2,31 @@ package import Foundation
 package import SQL
 internal import Synchronization
 
-/// The realms of the chat servers.
 package final class RemoteRealms: Sendable {
-  /// What a realm in a request is to the server that names it.
+  /// Relation of a realm in a request to the server that names it.
   package enum Ownership: Sendable, Hashable {
-    /// Its own.
+    /// The realm belongs to the server.
     case owned(RemoteRealm)
-    /// Another server's.
+    /// The realm belongs to another server.
     case anothersRealm
-    /// No server has told of it.
+    /// No server has uploaded the realm.
     case unknown
   }
 
-  /// Realms remembered at a time; beyond it all are forgotten and read again.
+  /// Most cached realms; beyond it the cache is emptied.
   private static let maximumKnown = 100_000
 
-  /// How long a realm that was read is believed to be its server's: it may go to another.
+  /// How long a cached realm is taken to be its server's; it may move to another.
   private static let lifetime = CredentialCache.lifetime
 
   let database: any Database
-  /// Realms that have been read. They only shorten the way to a yes: one that is another server's, or not there, is
-  /// looked up again.
+  /// Cache of realms. It only answers that a realm is the server's; any other answer is looked up again.
   private let known = Mutex<[UUID: (realm: RemoteRealm, readAt: ContinuousClock.Instant)]>([:])
 
-  /// The realms in `database`.
   package init(database: any Database) {
     self.database = database
   }
 
-  /// The realm with this UUID.
   package func find(uuid: UUID) async throws -> RemoteRealm? {
     let readAt = ContinuousClock.now
     let statement = Statement(
@@ -44,7 +40,7 @@ package final class RemoteRealms: Sendable {
     return realm
   }
 
-  /// What a realm is to a server.
+  /// The relation of a realm to a server.
   package func find(uuid: UUID, server: Int64) async throws -> Ownership {
     if let (realm, readAt) = known.withLock({ $0[uuid] }), realm.serverID == server,
       ContinuousClock.now - readAt < Self.lifetime
@@ -55,7 +51,8 @@ package final class RemoteRealms: Sendable {
     return realm.serverID == server ? .owned(realm) : .anothersRealm
   }
 
-  /// Lets a realm go: until `end`, the next server that brings it gets it. Its present one keeps it until then.
+  /// Releases a realm: until `end`, the next server that lists it gets it. Its present server keeps it until
+  /// then.
   ///
   /// - Returns: the hostnames of the realm and of its present server; nil if there is no such realm.
   package func release(uuid: UUID, until end: Date) async throws -> (realm: String, server: String)? {
@@ -75,22 +72,22 @@ package final class RemoteRealms: Sendable {
 }
 
 extension RemoteRealms {
-  /// A realm with what it has here.
+  /// A realm with its numbers here.
   package struct Summary: Sendable, Hashable {
-    /// nil for legacy registrations of which no realm is known yet.
+    /// nil for legacy registrations whose realm is not known yet.
     package let uuid: UUID?
-    /// Its host; empty if no realm is known.
+    /// The realm's host; empty if no realm is known.
     package let host: String
     package let name: String
-    /// Its server has deactivated or deleted it.
+    /// Whether its server has deactivated or deleted it.
     package let isDeactivated: Bool
-    /// Its latest call that named it.
+    /// Time of the last call for it.
     package let lastRequestAt: Date?
-    /// E2EE registrations that have not expired.
+    /// Number of E2EE registrations that have not expired.
     package let registrations: Int64
-    /// Registrations of the old, unencrypted kind that are left.
+    /// Number of legacy registrations left.
     package let legacyRegistrations: Int64
-    /// The latest registering, of either kind.
+    /// Time of the last registration of either kind.
     package let lastRegisteredAt: Date?
   }
 
@@ -134,20 +131,20 @@ extension RemoteRealms {
 
 /// A realm as its server describes it (`Documentation/Protocols/Zulip.md` 4.3).
 package struct RealmDescription: Sendable, Hashable {
-  /// Its id at its server.
+  /// Number at its server.
   package var realmID: Int64
-  /// Its id everywhere.
+  /// UUID, the same everywhere.
   package var uuid: UUID
-  /// The secret that proves that it is its own.
+  /// Secret that proves the realm's identity.
   package var ownerSecret: String
   package var host: String
   package var name: String
-  /// Zulip's number for the kind of organisation.
+  /// Zulip's number of the kind of organisation.
   package var orgType: Int64
   package var dateCreated: Date
   /// Whether its server has deactivated it.
   package var isDeactivated: Bool
-  /// Whether it is the realm of Zulip's own bots.
+  /// Whether it is the realm of Zulip's system bots.
   package var isSystemBotRealm: Bool
   /// How its users sign in: a JSON object of flags, compact, sorted by name.
   package var authenticationMethods: String
@@ -170,10 +167,9 @@ package struct RealmDescription: Sendable, Hashable {
   }
 }
 
-/// A realm that a server has told us of, as far as a request needs it.
+/// An uploaded realm, with what a request needs of it.
 package struct RemoteRealm: Sendable, Hashable {
-  /// Its row.
   package let id: Int64
-  /// The row of its server.
+  /// Row id of its server.
   package let serverID: Int64
 }

@@ -1,32 +1,31 @@
 package import Foundation
 import Providers
 
-/// The name under which a chat server is reached: `host` or `host:port`. A host is a name with a dot, `localhost`,
-/// or an IP address.
+/// The name under which a chat server is reached: `host` or `host:port`. A host is a name with a dot,
+/// `localhost`, or an IP address.
 ///
-/// Whatever its spelling, there is one value for one name: lower case, no dot at the end, addresses as
-/// `inet_ntop` writes them, the port without leading zeros and left out where it is HTTPS' own. So nobody gets a
-/// name that another has by spelling it otherwise. Nothing but ASCII is read: international names come as
-/// A-labels (`xn--...`, RFC 5890), as they do in DNS and in `Host`.
+/// All spellings of a name have one value: lower case, no final dot, addresses as `inet_ntop` writes them,
+/// the port without leading zeros and left out if it is 443. So nobody gets another's name by spelling it
+/// differently. Only ASCII is accepted: international names come as A-labels (`xn--...`, RFC 5890), as in DNS
+/// and in `Host`.
 package struct Hostname: Sendable, Hashable {
-  /// Why a text is no hostname.
+  /// Why a text is not a hostname.
   package enum Malformed: Error, Hashable {
     /// It has a path, a query or a fragment.
     case components
-    /// It has characters beyond ASCII.
+    /// It has non-ASCII characters.
     case notASCII
-    /// It is no host with an optional port.
+    /// It is not a host with an optional port.
     case invalid
   }
 
-  /// The host, with the port if one is named.
+  /// The host, with the port unless that is 443.
   package let text: String
   /// The host without the port; an IPv6 address without its brackets.
   package let host: String
   /// The port, if it is not 443.
   package let port: Int?
 
-  /// Reads a hostname.
   package init(_ text: String) throws(Malformed) {
     let bytes = Array(text.utf8.prefix(Self.maximumBytes + 1))
     if bytes.contains(where: { "/?#".utf8.contains($0) }) { throw .components }
@@ -47,7 +46,7 @@ package struct Hostname: Sendable, Hashable {
     self.text = port.map { "\(bracketed):\($0)" } ?? bracketed
   }
 
-  /// A name, its final dot and a port.
+  /// The longest name, its final dot and a port.
   private static let maximumBytes = 260
   private static let maximumNameBytes = 253
   private static let defaultPort = 443
@@ -61,7 +60,7 @@ package struct Hostname: Sendable, Hashable {
     return (bytes[..<colon], bytes[(colon + 1)...])
   }
 
-  /// A port, nil if it is the one that is meant anyway.
+  /// Reads a port; nil if it is the default.
   private static func readPort(_ digits: ArraySlice<UInt8>) throws(Malformed) -> Int? {
     guard (1...5).contains(digits.count), digits.allSatisfy(isDigit),
       let number = Int(String(decoding: digits, as: UTF8.self)), (1...65535).contains(number)
@@ -69,7 +68,7 @@ package struct Hostname: Sendable, Hashable {
     return number == defaultPort ? nil : number
   }
 
-  /// A name without its final dot, or an IPv4 address.
+  /// Reads a name without its final dot, or an IPv4 address.
   private static func readName(_ name: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
     guard name.count <= maximumNameBytes else { return nil }
     if name.elementsEqual("localhost".utf8) { return name }
@@ -105,23 +104,24 @@ package struct Hostname: Sendable, Hashable {
 }
 
 extension Hostname {
-  /// What a name is kept and looked up under: the hostname that it spells. Where it spells none, as some of those do
-  /// that came from elsewhere, it stands for itself, and nobody can register with it.
+  /// The spelling under which a name is stored and looked up: its hostname. A text that is not a hostname, as
+  /// some imported ones are, stands for itself, and nobody can register with it.
   package static func key(of text: String) -> String {
     Self(international: text)?.text ?? text.lowercased()
   }
 
-  /// A name below `.invalid`, which nobody can ever have (RFC 6761), for a server whose own is another's; with its
-  /// own in it, for people.
+  /// A name below `.invalid`, which nobody can have (RFC 6761), for a server whose own name belongs to
+  /// another one; it contains the original name, for people.
   package static func substitute(for text: String, server: UUID) -> String {
     let name = "\(server.canonical).invalid"
     guard let own = try? Self(text), let both = try? Self("\(own.host).\(name)") else { return name }
     return both.text
   }
 
-  /// The hostname that an international spelling stands for (UTS #46, non-transitional), nil if it stands for none.
+  /// The hostname for an international spelling (UTS #46, non-transitional); nil if it is invalid.
   ///
-  /// For what may be spelled so: mail domains, what an operator types, what was kept before hostnames were ASCII.
+  /// For texts that may be spelled so: mail domains, operators' input, and hostnames stored before they were
+  /// ASCII.
   package init?(international text: String) {
     if let hostname = try? Self(text) {
       self = hostname
@@ -141,19 +141,17 @@ extension Hostname {
 
 /// Hostnames that may register: one hostname, or `*.example.org` for every name below that domain.
 ///
-/// A port is part of a hostname: a pattern without one is for hostnames without one.
+/// The port must match too: a pattern without one is for hostnames without one.
 package struct HostnamePattern: Sendable, Hashable {
-  /// The hostname, or one below the domain.
+  /// The hostname, or the parent domain.
   private let hostname: Hostname
   private let isDomain: Bool
 
-  /// Reads a pattern.
   package init(_ text: String) throws(Hostname.Malformed) {
     isDomain = text.utf8.starts(with: "*.".utf8)
     hostname = try Hostname(isDomain ? "x\(text.dropFirst())" : text)
   }
 
-  /// Whether a hostname fits.
   package func matches(_ other: Hostname) -> Bool {
     guard isDomain else { return other == hostname }
     let domain = hostname.host.utf8.dropFirst()

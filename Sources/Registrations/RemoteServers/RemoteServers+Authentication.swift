@@ -4,24 +4,23 @@ internal import Sealing
 internal import Synchronization
 
 extension RemoteServers {
-  /// What a pair of id and key is worth, in the order in which a caller is told.
+  /// Result of checking a server's id and key, in the order of the checks.
   package enum Authentication: Sendable, Hashable {
     /// No server has this UUID.
     case unknown
-    /// Neither its key nor one replaced a moment ago.
+    /// The key is neither the present one nor one replaced minutes ago.
     case wrongKey
-    /// The right key of a server that is switched off.
+    /// The key is right, but the server is deactivated.
     case deactivated
-    /// The right key.
     case authenticated(RemoteServer)
   }
 
-  /// The server that showed these credentials a moment ago, and was right.
+  /// The server that authenticated with these credentials a moment ago, from the cache.
   package func server(_ credentials: Credentials) -> RemoteServer? { cache.server(credentials) }
 
   /// Checks a server's key.
   ///
-  /// - Parameter credentials: how it was shown; where it is right it need not be checked again for a moment.
+  /// - Parameter credentials: key of the cache entry for a successful check; nil for none.
   package func authenticate(
     uuid: UUID, key: String, as credentials: Credentials? = nil
   ) async throws -> Authentication {
@@ -30,7 +29,7 @@ extension RemoteServers {
     guard let hash = try keyHash(of: key, in: row) else { return .wrongKey }
     let server = try RemoteServer(row: row)
     guard !server.isDeactivated else { return .deactivated }
-    // A previous key is looked at each time: its grace may end at any moment.
+    // A previous key is not cached, because its grace period may end at any moment.
     if let credentials, try hash == row.bytes(RemoteServer.columnCount) {
       cache.keep(credentials, of: server, readAt: readAt)
     }
@@ -45,8 +44,8 @@ extension RemoteServers {
       """, .text(uuid.canonical))
   }
 
-  /// The hash in a row of ``selectWithKeys(_:)`` that is the hash of `key`: that of the present
-  /// key, or that of the previous one while it is still accepted.
+  /// The hash in a row of ``selectWithKeys(_:)`` that `key` has: the present key's, or the previous one's
+  /// during its grace period.
   func keyHash(of key: String, in row: Row) throws -> [UInt8]? {
     let present = try row.bytes(RemoteServer.columnCount)
     if storageKey.matches(key, hash: present, for: Self.keyPurpose) { return present }
@@ -57,17 +56,17 @@ extension RemoteServers {
     return previous
   }
 
-  /// Whether a previous key is still accepted. A clock that is wrong, or was when the key was replaced, ends the time
-  /// sooner and never makes it longer: servers with the present key are not affected.
+  /// Whether a previous key is still accepted. A wrong clock, now or when the key was replaced, can only
+  /// shorten the grace period; servers with the present key are not affected.
   private func isInGrace(_ until: Date) -> Bool {
     let left = until.timeIntervalSince(now())
     return left > 0 && left <= Self.previousKeyGrace
   }
 
-  /// Gives a server a new random key and returns it: it can be read nowhere afterwards.
+  /// Gives a server a new random key and returns it; it cannot be read afterwards.
   ///
-  /// - Parameter graceForPrevious: whether the old key is accepted for ten minutes, as after
-  ///   an ordinary rotation, or dead at once, as when it may be in wrong hands.
+  /// - Parameter graceForPrevious: whether the old key is accepted for another ten minutes, as after an
+  ///   ordinary rotation, or invalid at once, as after a leak.
   /// - Returns: nil if there is no such server.
   package func rotateKey(_ id: Int64, graceForPrevious: Bool = true) async throws -> String? {
     let key = RandomText.alphanumeric(Self.keyLength)
@@ -94,10 +93,11 @@ extension RemoteServers {
   }
 }
 
-/// Who was right a moment ago, so that a busy server costs neither a query nor a look at its key for each of its calls.
+/// Caches successful authentications, so that a busy server does not cost a query and a key check for each
+/// call.
 ///
-/// It only ever shortens the way to a yes: what would be refused is looked up first. What
-/// another process changes is noticed when an entry is older than ``lifetime``.
+/// It can only confirm: a call that would be refused is always looked up. Changes by other processes take
+/// effect when an entry is older than ``lifetime``.
 final class CredentialCache: Sendable {
   static let lifetime = Duration.milliseconds(200)
   private static let maximum = 10_000
@@ -112,7 +112,7 @@ final class CredentialCache: Sendable {
     }
   }
 
-  /// Credentials were right by a row that was read then.
+  /// Caches credentials that were checked against a row read at `readAt`.
   func keep(
     _ credentials: RemoteServers.Credentials, of server: RemoteServer, readAt: ContinuousClock.Instant
   ) {
@@ -126,14 +126,14 @@ final class CredentialCache: Sendable {
 }
 
 extension RemoteServers {
-  /// What somebody shows, to be known again while it is believed: 128 bits of a hash with this process's own seed, so
-  /// that no secret is kept and nobody can choose two that are the same.
+  /// Identifies what a caller has shown: 128 bits of a hash with a seed of this process, so that no secret is
+  /// stored and nobody can construct a collision.
   package struct Credentials: Sendable, Hashable {
     private let first, second: Int
 
     /// - Parameters:
-    ///   - text: all that is shown.
-    ///   - source: who shows it.
+    ///   - text: all of the credentials.
+    ///   - source: the caller.
     package init(_ text: String, from source: some Hashable) {
       func hash(_ purpose: UInt8) -> Int {
         var hasher = Hasher()

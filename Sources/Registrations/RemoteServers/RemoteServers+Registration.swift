@@ -3,14 +3,14 @@ internal import SQL
 internal import Sealing
 
 extension RemoteServers {
-  /// What a server says of itself when it registers.
+  /// What a server sends to register or to update its registration.
   package struct Application: Sendable {
     package let uuid: UUID
-    /// Its key: the one it has, or the one it would have.
+    /// The present key, or that of a new server.
     package let key: String
     package let hostname: Hostname
     package let contactEmail: String
-    /// The key it wants to have from now on.
+    /// The key to replace `key` from now on.
     package let newKey: String?
 
     package init(uuid: UUID, key: String, hostname: Hostname, contactEmail: String, newKey: String? = nil) {
@@ -22,27 +22,27 @@ extension RemoteServers {
     }
   }
 
-  /// Why an application is turned down. Nothing has changed then.
+  /// Why an application is refused; nothing has changed then.
   package enum Refusal: Error, Hashable {
-    /// The server is known and has another key.
+    /// The server exists and has another key.
     case wrongKey
-    /// The server is known and switched off.
+    /// The server exists and is deactivated.
     case deactivated
     /// Another server has the hostname.
     case hostnameTaken
-    /// The server is new, or would have to prove a hostname, and new ones are not let in.
+    /// The server is new, or would have to prove a hostname, and new ones are not admitted.
     case closed
-    /// The server is new, or would move to the hostname, and has to show that it is its own.
+    /// The server is new, or changes to this hostname, and must prove that the hostname is its own.
     case unprovenHostname
-    /// A server with this id is there already (``RemoteServers/add(hostname:uuid:key:contactEmail:)``).
+    /// A server with this id exists already (``RemoteServers/add(hostname:uuid:key:contactEmail:)``).
     case alreadyThere
   }
 
-  /// Takes a new server in, or updates one that knows its key.
+  /// Adds a new server, or updates one that knows its key.
   ///
   /// - Parameters:
-  ///   - mayCreate: whether a new server is let in.
-  ///   - mustProve: whether a hostname is only given to who has shown that it is its own, which this does not.
+  ///   - mayCreate: whether a new server is admitted.
+  ///   - mustProve: whether a hostname must have been proven, which an application alone does not do.
   /// - Returns: whether the server is new.
   /// - Throws: ``Refusal``, or the database's own error.
   package func register(_ application: Application, mayCreate: Bool, mustProve: Bool = false) async throws
@@ -63,7 +63,7 @@ extension RemoteServers {
     }
   }
 
-  /// Lets a server in by the operator's word; a key is made unless one is given.
+  /// Adds a server for the operator; a key is generated unless one is given.
   ///
   /// - Throws: ``Refusal/hostnameTaken``, ``Refusal/alreadyThere``, or the database's own error.
   package func add(
@@ -79,7 +79,7 @@ extension RemoteServers {
     return (server, key)
   }
 
-  /// Two processes may both find a hostname free: the constraint then decides.
+  /// Handles two processes that find the same hostname free: the database's constraint decides.
   private func write<Result: Sendable>(
     hostname: Hostname, _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
@@ -134,7 +134,7 @@ extension RemoteServers {
         """,
         .integer(server.id), .text(application.hostname.text), .text(application.contactEmail),
         .integer(now.milliseconds)))
-    // The key that is the present one already is no rotation: it would push the previous one out.
+    // A new key equal to the present one is no rotation, which would replace the previous key.
     let present = try row.bytes(RemoteServer.columnCount)
     guard let newKey = application.newKey,
       !storageKey.matches(newKey, hash: present, for: Self.keyPurpose)

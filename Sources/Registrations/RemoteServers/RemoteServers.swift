@@ -4,11 +4,11 @@ package import Sealing
 
 /// The chat servers that may use this bouncer.
 package struct RemoteServers: Sendable {
-  /// How long the previous key is accepted after a rotation (`Documentation/Decisions` 0011): stock
-  /// `register_server --rotate-key` makes one more call with the old key before it saves the new.
+  /// Seconds for which the previous key is accepted after a rotation (`Documentation/Decisions` 0011): stock
+  /// `register_server --rotate-key` makes one more call with the old key before it saves the new one.
   static let previousKeyGrace: TimeInterval = 10 * 60
 
-  /// Of the chat server that is built in: a name that nobody else can have.
+  /// Hostname of the built-in chat server, which nobody else can have.
   package static let builtInHostname = "built-in.localhost"
 
   /// Characters in a key (`zulip_org_key`).
@@ -21,7 +21,7 @@ package struct RemoteServers: Sendable {
   let now: @Sendable () -> Date
   let cache = CredentialCache()
 
-  /// After so long a change made in another process is known in every other.
+  /// Time after which a change by another process takes effect here.
   package static let propagation = CredentialCache.lifetime
 
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
@@ -38,7 +38,8 @@ package struct RemoteServers: Sendable {
     try await find(hostname: hostname.text)
   }
 
-  /// The server with this hostname, however it is spelled, or with what it has in place of one; deactivated ones too.
+  /// The server with this hostname in any spelling, or with a name stored in place of one; deactivated ones
+  /// too.
   package func find(hostname: String) async throws -> RemoteServer? {
     try await find("hostname_key = $1", .text(Hostname.key(of: hostname)))
   }
@@ -48,18 +49,18 @@ package struct RemoteServers: Sendable {
     return try await database.lookUp(statement).first.map(RemoteServer.init)
   }
 
-  /// A server with what it has here.
+  /// A server with its numbers here.
   package struct Summary: Sendable, Hashable {
     package let server: RemoteServer
-    /// Realms it has told us of and not deleted since.
+    /// Number of realms uploaded and not deleted since.
     package let realms: Int64
-    /// E2EE registrations that have not expired.
+    /// Number of E2EE registrations that have not expired.
     package let registrations: Int64
-    /// Registrations of the old, unencrypted kind that are left.
+    /// Number of legacy registrations left.
     package let legacyRegistrations: Int64
   }
 
-  /// Every server, by hostname. Reads every registration: for people, not for requests.
+  /// All servers, by hostname. Reads every registration: for people, not for requests.
   package func all() async throws -> [Summary] {
     let statement = Statement(
       """
@@ -81,7 +82,7 @@ package struct RemoteServers: Sendable {
     }
   }
 
-  /// Switches a server off or on again.
+  /// Deactivates or reactivates a server.
   package func setDeactivated(_ id: Int64, _ isDeactivated: Bool) async throws {
     let now = Value.integer(now().milliseconds)
     defer { cache.clear() }
@@ -98,12 +99,12 @@ package struct RemoteServers: Sendable {
   }
 }
 
-/// What is written down of a server's life, under Zulip's numbers.
+/// Audited events of a server, with Zulip's numbers.
 enum ServerEvent: Int64 {
   case deactivated = 10201
   case reactivated = 10202
   case created = 10215
-  /// A new key was given to whoever had proved the hostname.
+  /// A caller that had proved the hostname got a new key.
   case keyTransferred = 10216
 }
 
@@ -119,17 +120,17 @@ extension Connection {
 /// A chat server that uses this bouncer (`Documentation/Protocols/Zulip.md` 1.3).
 package struct RemoteServer: Sendable, Hashable {
   package let id: Int64
-  /// What it calls itself (`zulip_org_id`).
+  /// Id that the server has chosen for itself (`zulip_org_id`).
   package let uuid: UUID
-  /// Its hostname, as ``Hostname`` writes it; or what it has in place of one (``Hostname/key(of:)``).
+  /// Hostname as ``Hostname`` writes it, or a name stored in place of one (``Hostname/key(of:)``).
   package let hostname: String
   package let contactEmail: String
-  /// When it was switched off, if it was; it then keeps its hostname and may do nothing.
+  /// When it was deactivated; it then keeps its hostname and is refused everything.
   package let deactivatedAt: Date?
-  /// Its latest authenticated call, as far as that has been written down.
+  /// Time of its last authenticated call, as far as it was written.
   package let lastRequestAt: Date?
   package let version: String?
-  /// The commit its version is based on.
+  /// Commit that its version is based on.
   package let mergeBase: String?
   package let apiFeatureLevel: Int64?
   package let lastAuditLogUpdateAt: Date?
@@ -139,7 +140,7 @@ package struct RemoteServer: Sendable, Hashable {
 }
 
 extension RemoteServer {
-  /// The columns that ``init(row:)`` reads, in its order.
+  /// The columns that ``init(row:)`` reads, in order.
   static let columns = """
     id, uuid, hostname, contact_email, deactivated_at, last_request_at, last_version, last_merge_base, \
     last_api_feature_level, last_audit_log_update_at, created_at

@@ -3,8 +3,8 @@ package import SQL
 internal import Synchronization
 internal import Timing
 
-/// When each server and each realm last called. Calls are noted in memory and written down together,
-/// about once a second: a request costs no write for them.
+/// Times of the last call of each server and realm. They are collected in memory and written together about
+/// once a second, so that a request costs no write.
 package final class RequestTimes: Sendable {
   private enum Caller: Hashable {
     case server(Int64)
@@ -29,7 +29,7 @@ package final class RequestTimes: Sendable {
     latest.withLock { $0[caller] = now }
   }
 
-  /// Writes down what has been noted. What could not be written is kept for the next time.
+  /// Writes the collected times. What could not be written is kept for the next time.
   package func flush() async throws {
     let latest = latest.withLock { latest in
       defer { latest = [:] }
@@ -44,7 +44,7 @@ package final class RequestTimes: Sendable {
             case .server(let id): ("remote_servers", id)
             case .realm(let id): ("remote_realms", id)
             }
-          // Two processes may note the same server: the later time stays.
+          // The later time stays, because two processes may write times of the same server.
           try connection.run(
             Statement(
               """
@@ -59,13 +59,13 @@ package final class RequestTimes: Sendable {
     }
   }
 
-  /// Flushes every `interval` until the task is cancelled, and once more then. A failure is only
-  /// reported: the times are noted on.
+  /// Flushes every `interval` until the task is cancelled, and once more then. Failures are reported and do
+  /// not stop the collecting.
   package func run(
     every interval: Duration = .seconds(1), onFailure: @Sendable (any Error) -> Void = { _ in }
   ) async {
     await every(interval, flush, onError: onFailure)
-    // What was noted after the last flush.
+    // Writes what came after the last flush.
     do { try await flush() } catch { onFailure(error) }
   }
 }

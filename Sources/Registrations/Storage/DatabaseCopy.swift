@@ -1,24 +1,24 @@
 package import SQL
 
-/// Moves a whole service from one database to another, whichever engines they are: page by page in the
-/// order of the keys, so that a copy that was stopped goes on where it was, and memory stays flat.
+/// Copies the whole service from one database to another, whatever their engines: page by page in the order
+/// of the keys, so that an interrupted copy can be continued and memory use stays constant.
 ///
-/// Nobody may write to either meanwhile. What is sealed stays sealed, under the same `storage.key`.
+/// Nobody may write to either database meanwhile. Sealed values stay sealed under the same `storage.key`.
 package struct DatabaseCopy: Sendable {
-  /// What became of a table.
+  /// Result of copying a table.
   package struct Report: Sendable, Hashable {
     package let table: String
-    /// Rows that were copied now.
+    /// Number of rows copied in this run.
     package let copied: Int
-    /// Rows there are, in both.
+    /// Number of rows in both databases.
     package let rows: Int
   }
 
-  /// Why a copy is not whole.
+  /// Why a copy is incomplete.
   package enum Failure: Error, Sendable, Hashable, CustomStringConvertible {
     /// The target belongs to another service.
     case foreignTarget
-    /// After the copy a table's rows are not the source's, at this one of them or before it.
+    /// After the copy, a table's rows differ from the source's, at this row or before it.
     case different(table: String, row: Int)
 
     package var description: String {
@@ -40,16 +40,16 @@ package struct DatabaseCopy: Sendable {
   private let source: any Database
   private let target: any Database
 
-  /// Both have the schema of this program.
+  /// Both databases must have this program's schema.
   package init(from source: any Database, to target: any Database) {
     self.source = source
     self.target = target
   }
 
-  /// Copies what the target does not have yet, and then compares everything.
+  /// Copies what the target lacks, and then compares everything.
   ///
-  /// - Parameter progress: called now and then with a table and how many of its rows there are by now.
-  /// - Throws: ``Failure``, or a database's error; what has been copied stays, and another run goes on.
+  /// - Parameter progress: called now and then with a table and the number of rows copied so far.
+  /// - Throws: ``Failure``, or a database's error; what was copied stays, and another run continues.
   package func run(progress: @Sendable (_ table: String, _ rows: Int) -> Void) async throws -> [Report] {
     let seal = Statement("SELECT value FROM metadata WHERE name = 'storage_key'")
     let ours = try await source.query(seal)
@@ -65,12 +65,12 @@ package struct DatabaseCopy: Sendable {
     return reports
   }
 
-  /// Copies some tables only, into an empty target.
+  /// Copies only some tables, into an empty target.
   package func copy(_ names: Set<String>) async throws {
     for table in try await tables() where names.contains(table.name) { _ = try await copy(table) { _, _ in } }
   }
 
-  /// What is copied: every table that holds something of the service, and not of the place where it runs.
+  /// All tables, except those that belong to a deployment and not to the service.
   private func tables() async throws -> [TableDescription] {
     try await source.tables().filter { !["schema_migrations", "nodes"].contains($0.name) }
   }
@@ -78,7 +78,7 @@ package struct DatabaseCopy: Sendable {
   private func copy(_ table: TableDescription, _ progress: @Sendable (String, Int) -> Void) async throws
     -> Int
   {
-    // Numbers rise: what is beyond the target's last is not there yet. Of names some may be there already.
+    // Integer keys ascend, so rows after the target's last one are missing. With text keys, any row may be.
     var last = try await target.query(table.selectLast).first?.values
     if case .text? = last?.first { last = nil }
     var copied = 0
@@ -91,7 +91,7 @@ package struct DatabaseCopy: Sendable {
       progress(table.name, copied)
     }
     if table.key == ["id"], case .integer? = last?.first, target.engine == .postgreSQL {
-      // SQLite looks for the largest id itself.
+      // SQLite finds the largest id itself.
       let sequence = """
         SELECT setval(pg_get_serial_sequence('\(table.name)', 'id'), GREATEST(MAX(id), 1), MAX(id) IS NOT NULL)
         FROM \(table.name)
@@ -101,7 +101,7 @@ package struct DatabaseCopy: Sendable {
     return copied
   }
 
-  /// How many rows there are, which are the same in both.
+  /// Compares a table in both databases; returns its number of rows.
   private func compare(_ table: TableDescription) async throws -> Int {
     var count = 0
     var last: [Value]?
@@ -119,14 +119,13 @@ package struct DatabaseCopy: Sendable {
 }
 
 extension TableDescription {
-  /// Which rows belong to the service, and not to the place where it runs.
+  /// Excludes rows that belong to a deployment and not to the service.
   private var condition: String {
     name == "metadata" ? "name <> 'write_check' AND name NOT LIKE 'lease.%'" : "TRUE"
   }
 
   private var order: String { key.joined(separator: ", ") }
 
-  /// The key of the last row.
   fileprivate var selectLast: Statement {
     Statement(
       """

@@ -1,22 +1,22 @@
 package import Foundation
 package import SQL
 
-/// A table of work to be done later: rows with a due time (`due_at`) and a number of tries (`attempts`).
+/// A table used as a queue of delayed work, with a due time (`due_at`) and a number of tries (`attempts`) for
+/// each row.
 ///
-/// Taking a row moves its due time behind the end of a lease. If the node dies, nothing is lost: another one finds the
-/// row due again and takes it over. What is written about a row later names its lease, and changes nothing if another
-/// node has taken the row meanwhile.
+/// Taking a row moves its due time to the end of a lease. If the node dies, nothing is lost: another one
+/// finds the row due again and takes it over. Later changes to a row name its lease, and have no effect if
+/// another node has taken the row meanwhile.
 package struct LeasedQueue: Sendable {
-  /// The right to say what becomes of a row, until it ends or another takes the row or its place.
+  /// The right to change a row, until it expires or another node takes or replaces the row.
   package struct Lease: Sendable, Hashable {
-    /// The row.
     package let id: Int64
-    /// How often it was tried, this time included.
+    /// Number of tries, this one included.
     package let attempts: Int
-    /// When another may take it over, in milliseconds since 1970, as it is kept.
+    /// When another node may take it over, in milliseconds since 1970, as stored.
     package let end: Int64
 
-    /// The lease under which a row was put there.
+    /// The lease of a row that was inserted with one.
     package init(id: Int64, attempts: Int, end: Date) {
       self.id = id
       self.attempts = attempts
@@ -34,17 +34,15 @@ package struct LeasedQueue: Sendable {
   private let database: any Database
   private let now: @Sendable () -> Date
 
-  /// The rows of a table.
-  ///
   /// - Parameters:
-  ///   - key: the integer that tells its rows apart.
-  ///   - columns: what is wanted of a row that is taken.
-  ///   - condition: what else decides which rows are taken; SQL, with arguments from `$4` on.
-  ///   - turns: columns; rows that are equal in them are taken in turn with those that are not.
-  ///   - change: what else becomes of one, `column = value`; SQL in the same way.
-  ///   - order: in which they are taken.
-  ///   - longestPause: none is due further ahead than this, in seconds.
-  ///   - all: what holds for every row, where that leads to an index of due times.
+  ///   - key: an integer column that identifies rows.
+  ///   - columns: the columns to return for a taken row.
+  ///   - condition: further SQL condition for rows to take, with arguments from `$4` on.
+  ///   - turns: columns; rows with different values in them are taken in turn.
+  ///   - change: further assignment for taken rows, `column = value`, with the same arguments.
+  ///   - order: SQL order in which rows are taken.
+  ///   - longestPause: furthest due time ahead of now, in seconds.
+  ///   - all: condition that holds for every row, if that lets an index of due times be used.
   package init(
     _ table: String, key: String = "id", columns: String, where condition: String = "TRUE",
     inTurnsOf turns: String? = nil, changing change: String? = nil, order: String = "due_at",
@@ -58,7 +56,7 @@ package struct LeasedQueue: Sendable {
     let due = "FROM \(table) WHERE \(condition) AND due_at <= $1 ORDER BY \(order)"
     let chosen =
       if let turns {
-        // Out of a few times as many, so that it costs the same however many wait.
+        // Chosen from a few times as many rows, so that the cost does not depend on the queue's length.
         """
         SELECT \(key) FROM (
           SELECT \(key), due_at, ROW_NUMBER() OVER (PARTITION BY \(turns) ORDER BY \(order)) AS turn
@@ -77,7 +75,7 @@ package struct LeasedQueue: Sendable {
     self.now = now
   }
 
-  /// Takes rows that are due, under a lease that ends after `seconds`.
+  /// Takes due rows, under a lease that ends after `seconds`.
   package func take(
     limit: Int, for seconds: TimeInterval, _ arguments: Value...
   ) async throws -> [(lease: Lease, row: Row)] {
@@ -90,7 +88,7 @@ package struct LeasedQueue: Sendable {
     }
   }
 
-  /// Has rows taken again at this time.
+  /// Postpones rows to this time.
   package func postpone(_ leases: [Lease], until date: Date) async throws {
     guard !leases.isEmpty else { return }
     try await database.write { connection in
@@ -98,14 +96,15 @@ package struct LeasedQueue: Sendable {
     }
   }
 
-  /// Has a row taken again at this time, and changes more of it, `column = value`, with arguments from `$5` on.
+  /// Postpones a row to this time, and makes a further assignment, `column = value`, with arguments from `$5`
+  /// on.
   package func postpone(_ lease: Lease, until date: Date, changing change: String, _ arguments: Value...)
     async throws
   {
     _ = try await database.execute(postponement(of: lease, until: date, changing: change, arguments))
   }
 
-  /// The statement that has a row taken again at this time.
+  /// The statement that postpones a row to this time.
   package func postponement(
     of lease: Lease, until date: Date, changing change: String? = nil, _ arguments: [Value] = []
   ) -> Statement {
@@ -121,20 +120,21 @@ package struct LeasedQueue: Sendable {
 
   private var isHeld: String { "\(key) = $1 AND attempts = $2 AND due_at = $3" }
 
-  /// Removes rows that are done with, whoever has them by now.
+  /// Removes completed rows, whoever holds their lease.
   package func finish(_ leases: [Lease]) async throws {
     guard !leases.isEmpty else { return }
     _ = try await database.execute(
       Statement("DELETE FROM \(table) WHERE \(key) IN ($list)", list: leases.map { .integer($0.id) }))
   }
 
-  /// Nothing is taken for longer.
+  /// Upper bound of leases.
   package static let longestLease = Duration.seconds(120)
 
-  /// Makes due what is due further ahead than anything is ever put off: a clock that was wrong has done that.
+  /// Makes rows due whose due time is further ahead than any postponement: a wrong clock has set it.
   ///
-  /// - Parameter isTimeSetBack: whether this clock was ahead until so long ago that its leases are over: then all goes
-  ///   that is due later than a lease ends, for nobody knows by which clock it was put off.
+  /// - Parameter isTimeSetBack: true if this clock was ahead, and for so long ago that its leases are over.
+  ///   All rows due later than a lease could end then become due, because it is unknown which clock postponed
+  ///   them.
   package func bringForward(isTimeSetBack: Bool = false) async throws {
     let now = now()
     let longest = isTimeSetBack ? Self.longestLease / .seconds(1) : longestPause
@@ -144,32 +144,31 @@ package struct LeasedQueue: Sendable {
         .integer((now + longest).milliseconds)))
   }
 
-  /// How many rows there are.
   package func count() async throws -> Int64 {
     let statement = Statement("SELECT COUNT(*) FROM \(table)")
     return try await database.query(statement).first?.int64(0) ?? 0
   }
 }
 
-/// Lets one node at a time do what only one need do. A node that has died loses its lease when the time
-/// is up.
+/// Elects one node at a time for maintenance work. The lease of a node that has died expires.
 package struct MaintenanceLease: Sendable {
   private let database: any Database
   private let name: String
   private let node = UUID()
   private let now: @Sendable () -> Date
 
-  /// - Parameter name: of what is done; nodes that share a database share it.
+  /// - Parameter name: name of the work, shared by all nodes on the database.
   package init(_ name: String, database: any Database, now: @escaping @Sendable () -> Date) {
     self.name = "lease.\(name)"
     self.database = database
     self.now = now
   }
 
-  /// Whether this node is the one, for so many seconds from now on: because it was, or nobody is. A lease that ends
-  /// further ahead than any that is given now was taken by a clock that was wrong.
+  /// Claims the lease for this many seconds; returns whether this node has it. It succeeds if the node has it
+  /// already, or nobody has. A lease that ends later than any could that is given now was taken by a wrong
+  /// clock, and is void.
   package func claim(for seconds: TimeInterval) async throws -> Bool {
-    // Eight bytes of time and sixteen of a node: byte strings compare as their times do.
+    // The value is 8 bytes of time and 16 of a node's UUID, so values compare like their times.
     let now = now()
     let node = withUnsafeBytes(of: node.uuid) { Array($0) }
     let rows = try await database.execute(

@@ -1,49 +1,45 @@
 package import SQL
 package import Sealing
 
-/// Seals anew what is not sealed under the present key: a stretch of rows at a time, and never
-/// over a value that has changed meanwhile.
+/// Seals values again that are not sealed under the present key: a range of rows at a time, and never
+/// overwriting a value that has changed meanwhile.
 package struct Resealing: Sendable {
-  /// What was found in a stretch, or in all.
+  /// Results of a range, or of all.
   package struct Count: Sendable, Hashable {
-    /// Values that are now sealed under the present key.
+    /// Values newly sealed under the present key.
     package var resealed = 0
-    /// Values that did not open; they are left as they are.
+    /// Values that did not open; they are left unchanged.
     package var unreadable = 0
-    /// Values that somebody changed at the same moment.
+    /// Values that were changed concurrently.
     package var missed = 0
 
-    /// Nothing yet.
     package init() {}
   }
 
-  /// One look at everything: how far it is, and what was found.
+  /// One pass through all sealed values: its position and results.
   package struct Pass: Sendable {
     fileprivate let id: [UInt8]
     /// nil at the end.
     fileprivate var column = SealedColumn.allCases.first
-    /// The key of the last row that was looked at.
+    /// Key of the last row that was checked.
     fileprivate var last: [Value] = []
-    /// What was found.
     package fileprivate(set) var count = Count()
 
-    /// Whether all has been looked at.
     package var isAtEnd: Bool { column == nil }
   }
 
   private let database: any Database
   private let storageKey: StorageKey
 
-  /// For what `storageKey` has sealed in `database`.
   package init(database: any Database, storageKey: StorageKey) {
     self.database = database
     self.storageKey = storageKey
   }
 
-  /// Begins to look at everything.
+  /// Starts a pass through all sealed values.
   package func pass() -> Pass { Pass(id: storageKey.presentID) }
 
-  /// Does a stretch of at most so many rows.
+  /// Processes at most `limit` rows.
   package func step(_ pass: inout Pass, limit: Int = 500) async throws {
     guard let column = pass.column else { return }
     let (key, identity) = (column.key, column.identity)
@@ -88,24 +84,24 @@ package struct Resealing: Sendable {
     }
   }
 
-  /// Whether everything is known to be sealed under the present key.
+  /// Whether all values are known to be sealed under the present key.
   package var isComplete: Bool {
     get async throws { try await StorageSeal.isComplete(storageKey, in: database) }
   }
 
-  /// Notes that everything is sealed, if that is what a look has shown.
+  /// Records that all values are sealed under the present key, if a pass has shown that.
   package func finish(_ pass: Pass) async throws -> Bool {
     guard pass.isAtEnd, pass.count.missed == 0, pass.id == storageKey.presentID else { return false }
     try await StorageSeal.noteComplete(under: pass.id, in: database)
     return true
   }
 
-  /// How often values of a column did not open, by the column's name.
+  /// Number of values that did not open, by the column's name.
   package var unopened: [String: Int] { storageKey.failures }
 }
 
 extension SealedColumn {
-  /// The table's primary key.
+  /// The columns of the table's primary key.
   fileprivate var key: [String] {
     switch self {
     case .nextcloudKey: ["user_id"]

@@ -2,8 +2,8 @@ package import Foundation
 package import SQL
 package import Sealing
 
-/// The columns whose values are sealed, by table and column, each with what of a row its value is bound to: what a
-/// notification finds the row by, and what never changes. Where it does change, the value is sealed anew.
+/// The sealed columns, with what each value is bound to: the columns by which a notification finds the row
+/// and which never change. Where they do change, the value is sealed again.
 package enum SealedColumn: String, Sendable, CaseIterable {
   case registrationToken = "registrations.token"
   case outboxPush = "outbox.push"
@@ -18,17 +18,14 @@ package enum SealedColumn: String, Sendable, CaseIterable {
   case notificationObjectType = "nextcloud_notifications.object_type"
   case notificationObjectID = "nextcloud_notifications.object_id"
 
-  /// The table.
   package var table: String { String(rawValue.prefix { $0 != "." }) }
 
-  /// The column in it.
   package var name: String { String(rawValue.drop { $0 != "." }.dropFirst()) }
 
-  /// The columns, or SQL expressions, that a value is bound to.
   package var identity: [String] {
     switch self {
     case .registrationToken:
-      // A legacy registration's realm may be told later.
+      // A legacy registration is not bound to its realm, which may be added later.
       [
         "CASE WHEN token_id IS NOT NULL THEN realm_id END", "token_id", "server_id", "user_id", "user_uuid",
         "device_identifier", "user_key", "account_id", "endpoint_hash",
@@ -44,10 +41,9 @@ package enum SealedColumn: String, Sendable, CaseIterable {
     }
   }
 
-  /// The place of a value in the row with these values of ``identity``.
+  /// The sealed place of a value in the row with these values of ``identity``.
   package func place(_ row: Value...) -> SealedPlace { place(row) }
 
-  /// The place of a value in the row with these values of ``identity``.
   package func place(_ row: [Value]) -> SealedPlace {
     precondition(row.count == identity.count)
     var place = SealedPlace(column: rawValue)
@@ -64,7 +60,7 @@ package enum SealedColumn: String, Sendable, CaseIterable {
 }
 
 extension SealedPlace {
-  /// Where the token of a registration stands; each wire gives what it knows its registrations by.
+  /// The sealed place of a registration's token; the arguments are the columns that identify it on its wire.
   package static func token(
     realm: Value = .null, tokenID: Value = .null, server: Value = .null, user: Value = .null,
     uuid: Value = .null,
@@ -78,8 +74,8 @@ extension SealedPlace {
 extension StorageKey {
   private static let tokenHashPurpose = StorageKey.Purpose("registrations.token_hash")
 
-  /// 64 bits of a keyed hash of a token's canonical spelling: the same for the same
-  /// token, whoever registers it. Enough to find rows by; the sealed token has the last word.
+  /// 64 bits of a keyed hash of a token's canonical spelling, the same for all registrations of the token. It
+  /// serves to find rows; the sealed token is then decisive.
   package func tokenHash(of token: PushToken) -> Int64 {
     let hash = hash(token.canonical, for: Self.tokenHashPurpose)
     return Int64(bitPattern: hash.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
@@ -87,7 +83,7 @@ extension StorageKey {
 }
 
 extension PushToken.Kind {
-  /// As the database keeps it, and as Zulip numbers the legacy kinds.
+  /// The value in the database, and Zulip's number of the token kinds.
   package var storage: Int64 {
     switch self {
     case .apns: 1
@@ -105,24 +101,24 @@ extension PushToken.Kind {
 }
 
 extension StorageKey {
-  /// What stands for a Web Push endpoint in the database, so that it is found without being kept in clear.
+  /// A keyed hash of a Web Push endpoint, which is looked up by it and not stored in clear.
   package func hash(endpoint url: String) -> [UInt8] {
     hash(url, for: Purpose("registrations.endpoint_hash"))
   }
 }
 
 extension Row {
-  /// A time kept as milliseconds.
+  /// A time stored as milliseconds.
   package func date(_ index: Int) throws(DatabaseError) -> Date {
     Date(milliseconds: try int64(index))
   }
 
-  /// A time kept as milliseconds, or nil for NULL.
+  /// A time stored as milliseconds; nil for NULL.
   package func optionalDate(_ index: Int) throws(DatabaseError) -> Date? {
     try optionalInt64(index).map(Date.init(milliseconds:))
   }
 
-  /// A UUID kept as text.
+  /// A UUID stored as text.
   package func uuid(_ index: Int) throws(DatabaseError) -> UUID {
     guard let uuid = UUID(uuidString: try text(index)) else {
       throw DatabaseError(.typeMismatch, "column \(index) holds no UUID")
@@ -132,19 +128,18 @@ extension Row {
 }
 
 extension Date {
-  /// The time as the database keeps it: milliseconds since 1970 UTC.
+  /// The time as stored: milliseconds since 1970 UTC.
   package var milliseconds: Int64 { Int64((timeIntervalSince1970 * 1000).rounded()) }
 
-  /// The time of a database's milliseconds.
   package init(milliseconds: Int64) {
     self.init(timeIntervalSince1970: Double(milliseconds) / 1000)
   }
 
-  /// The present cut to what the database can tell apart, so that a time read back is equal.
+  /// Rounded to whole milliseconds, so that it equals the time read back from the database.
   package var stored: Date { Date(milliseconds: milliseconds) }
 }
 
 extension UUID {
-  /// As the database and Zulip's wire spell it: lower case, with hyphens.
+  /// The spelling in the database and in Zulip's protocol: lower case, with hyphens.
   package var canonical: String { uuidString.lowercased() }
 }

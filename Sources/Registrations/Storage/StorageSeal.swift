@@ -2,27 +2,26 @@ package import Foundation
 package import SQL
 package import Sealing
 
-/// The mark of the storage key in the database that was sealed with it, and which of its keys seals.
+/// Marks in the database: a fingerprint of the storage key that it was sealed with, and which of its keys
+/// seals now.
 package enum StorageSeal {
-  /// The database holds secrets that another key has sealed: with this key they would be lost.
+  /// The database holds secrets sealed with another storage key, which would be lost with this one.
   package struct WrongKey: Error, Hashable, CustomStringConvertible {
-    /// The mistake.
     package init() {}
 
-    /// A sentence for the operator.
     package var description: String {
       "this database was sealed with another storage.key: put that file back, or use another database"
     }
   }
 
-  /// Checks that `storageKey` is the key of `database`, and seals with the key that the database names from now on;
-  /// marks a database that is new.
+  /// Checks that `storageKey` is the key of `database`, and makes it seal with the key that the database
+  /// names; marks a new database.
   ///
   /// - Throws: ``WrongKey``, or the database's own error.
   package static func verify(_ storageKey: StorageKey, of database: any Database) async throws {
     let (fingerprint, id) = (storageKey.fingerprint, storageKey.presentID)
     let marks = try await database.write { connection in
-      // The updates change nothing: they are there so that the rows which won come back.
+      // The updates change nothing; they make `RETURNING` yield the rows, whichever node created them.
       try [(owner, fingerprint), (sealing, id)].map { name, value in
         try connection.query(
           Statement(
@@ -38,33 +37,33 @@ package enum StorageSeal {
     }
   }
 
-  /// Whether `database` was sealed with `storageKey`; nil if nothing has been sealed yet. Changes nothing.
+  /// Whether `database` was sealed with `storageKey`; nil if nothing has been sealed yet. Writes nothing.
   package static func matches(_ storageKey: StorageKey, in database: any Database) async throws -> Bool? {
     let marks = try await database.read { try [owner, sealing].map($0.mark) }
     guard let fingerprint = marks[0] else { return nil }
     return fingerprint == storageKey.fingerprint && (marks[1].map(storageKey.ids.contains) ?? true)
   }
 
-  /// Seals with the key that the database names.
+  /// Makes `storageKey` seal with the key that the database names.
   ///
-  /// - Returns: whether `storageKey` has it.
+  /// - Returns: whether `storageKey` has that key.
   @discardableResult
   package static func follow(_ database: any Database, _ storageKey: StorageKey) async throws -> Bool {
     guard let id = try await sealingID(of: database) else { return true }
     return id == storageKey.presentID || storageKey.seal(withKey: id)
   }
 
-  /// The id of the key that seals; nil if nothing has been sealed yet.
+  /// Id of the key that seals; nil if nothing has been sealed yet.
   package static func sealingID(of database: any Database) async throws -> [UInt8]? {
     try await database.read { try $0.mark(sealing) }
   }
 
-  /// Whether everything that was there is known to have been sealed under the present key.
+  /// Whether all older values are known to be sealed under the present key.
   package static func isComplete(_ storageKey: StorageKey, in database: any Database) async throws -> Bool {
     try await database.read { try $0.mark(complete) } == storageKey.presentID
   }
 
-  /// Notes that this is so.
+  /// Records that all values are sealed under this key.
   package static func noteComplete(under id: [UInt8], in database: any Database) async throws {
     try await database.write { try $0.setMark(complete, id) }
   }
@@ -95,18 +94,18 @@ extension Connection {
   }
 }
 
-/// What the processes that use a database say of their keys, so that none is left behind when the key changes: each
-/// has a row and touches it now and then, and one that is killed leaves a row that nobody touches.
+/// The processes that use a database, with the storage keys that each has, so that no process is left behind
+/// when the key changes. Each process has a row and updates it periodically; the row of a killed process is
+/// no longer updated.
 package struct StorageKeyHolders: Sendable {
-  /// What one process says.
+  /// The row of one process.
   package struct Holder: Sendable, Hashable {
-    /// Of its row.
     fileprivate let name: String
-    /// Other bytes each time.
+    /// Random bytes, different in each update.
     fileprivate let beat: [UInt8]
-    /// The key that it seals with.
+    /// Id of the key that it seals with.
     package let presentID: [UInt8]
-    /// The keys that it can open with.
+    /// Ids of the keys that it can open with.
     package let ids: [[UInt8]]
   }
 
@@ -116,14 +115,13 @@ package struct StorageKeyHolders: Sendable {
 
   private let database: any Database
 
-  /// Those of `database`.
   package init(_ database: any Database) {
     self.database = database
   }
 
-  /// A process begins: says which keys it has, and lets it seal with the one that the database names.
+  /// Registers a process with its keys, and makes it seal with the key that the database names.
   ///
-  /// - Returns: whether it has that one; else nothing is said.
+  /// - Returns: whether it has that key; if not, it is not registered.
   package func join(_ process: UUID, _ storageKey: StorageKey) async throws -> Bool {
     try await database.write { connection in
       if let id = try StorageSeal.sealingID(on: connection), !storageKey.seal(withKey: id) { return false }
@@ -132,7 +130,7 @@ package struct StorageKeyHolders: Sendable {
     }
   }
 
-  /// Says which keys a process has.
+  /// Updates the row of a process.
   package func announce(_ process: UUID, _ storageKey: StorageKey) async throws {
     try await database.write { try announce(process, storageKey, on: $0) }
   }
@@ -148,13 +146,13 @@ package struct StorageKeyHolders: Sendable {
         """, .text(Self.prefix + process.canonical), .bytes(value)))
   }
 
-  /// A process is at its end.
+  /// Removes the row of a process that ends.
   package func withdraw(_ process: UUID) async throws {
     try await remove(Self.prefix + process.canonical)
   }
 
-  /// Makes `new` the key that every process seals with, as soon as each looks. Changes nothing if `old` is not the key that
-  /// seals now, or if a process does not have `new`. A process that joins at this moment joins before or after.
+  /// Makes all processes seal with `new`, as soon as each notices. Changes nothing if `old` is not the key
+  /// that seals now, or if a process lacks `new`. It is serialized with ``join(_:_:)``.
   package func change(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
     try await database.write { connection in
       guard try StorageSeal.sealingID(on: connection) == old,
@@ -165,10 +163,10 @@ package struct StorageKeyHolders: Sendable {
     }
   }
 
-  /// Since when each has been seen as it is, by this process's clock.
+  /// When each row was first seen in its present state, by this process's clock.
   package typealias Sightings = [Holder: ContinuousClock.Instant]
 
-  /// Everybody but who has shown no sign of life for so long, and so is no more: that one's row is removed.
+  /// The processes that have updated their rows within `silence`; rows of the others are removed.
   package func living(within silence: Duration, _ sightings: inout Sightings) async throws -> [Holder] {
     let now = ContinuousClock.now
     let all = try await all()
@@ -181,7 +179,7 @@ package struct StorageKeyHolders: Sendable {
     return all.filter { sightings[$0] != nil }
   }
 
-  /// Everybody, those who are no more included.
+  /// All rows, including those of processes that were killed.
   package func all() async throws -> [Holder] { try await database.read { try all(on: $0) } }
 
   private func all(on connection: any Connection) throws -> [Holder] {
