@@ -55,9 +55,9 @@ import Testing
       }
       let (dotted, _, _) = try await instance.accounts.put(
         .init(email: "x@example.org", username: "x@y.z"), userID: 20, realm: instance.realm.uuid)
+      let pemOfDotted = try await instance.keys.key(of: dotted.id).publicKey.pem
       #expect(
-        try await instance.call(.get, "identityproof/key/x%40y.z").data?["public"]?.string
-          == instance.keys.key(of: dotted.id).publicKey.pem)
+        try await instance.call(.get, "identityproof/key/x%40y.z").data?["public"]?.string == pemOfDotted)
     }
   }
 
