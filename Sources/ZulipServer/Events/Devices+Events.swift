@@ -4,13 +4,13 @@ internal import Registrations
 internal import SQL
 
 extension Devices {
-  /// Most event queues of a user; for one more, the one longest unused is removed.
+  /// Maximum number of event queues of a user; for one more, the one longest unused is removed.
   static let maximumQueues = 100
   /// Seconds after which an unused queue is removed, the same as upstream.
   static let queueLifetime: TimeInterval = 600
   /// Seconds after which events are removed; every live queue has seen them.
   static let eventLifetime: TimeInterval = 86_400
-  /// Most events in an answer.
+  /// Maximum number of events in an answer.
   static let eventsAtOnce = 1000
 
   /// Opens an event queue for a client; returns its id and the present state.

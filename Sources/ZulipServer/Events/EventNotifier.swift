@@ -6,7 +6,7 @@ internal import Timing
 
 /// Wakes clients that wait for a user's events.
 package final class EventNotifier: Sendable {
-  /// Most waiting clients of a user; further ones are answered at once.
+  /// Maximum number of waiting clients of a user; further ones are answered at once.
   static let maximumWaiters = 20
 
   private struct State {
