@@ -10,8 +10,8 @@ struct ConnectionHealth {
     var silence = TimeAmount.seconds(5)
     /// How long the answer to a PING may take.
     var pingTimeout = TimeAmount.seconds(3)
-    /// With requests under way for so long, none answered, the connection is replaced. Longer than a provider
-    /// is slow: what is under way goes on, but a connection for each few requests would help nobody.
+    /// Time without an answer, with requests under way, after which the connection is replaced. Longer than a
+    /// slow provider takes, since requests under way continue and a new connection would not speed them up.
     var stall = TimeAmount.seconds(30)
     /// Replaces the connection after so many timeouts in a row without an answer in between.
     var timeouts = 3

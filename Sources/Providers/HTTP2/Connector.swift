@@ -104,7 +104,8 @@ struct Connector: Sendable {
   }
 }
 
-/// Waits above TLS for what the peer speaks (ALPN, RFC 7301), and leaves its place to the handler of that.
+/// Waits for the protocol that TLS negotiates (ALPN, RFC 7301), then replaces itself by the handler of that
+/// protocol.
 private final class NegotiationHandler: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
 

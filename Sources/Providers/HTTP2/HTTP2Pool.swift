@@ -151,7 +151,7 @@ final class HTTP2Pool: Transport {
     let now = NIODeadline.now()
     let (late, failure, next) = state.withLock {
       state -> ([PendingRequest], TransportFailure?, NIODeadline?) in
-      // An earlier deadline has come in since, and its sweep looks after the rest.
+      // An earlier deadline was added since, and its sweep handles the rest.
       guard state.nextSweep == scheduled else { return ([], nil, nil) }
       let late = state.pendingRequests.filter { $0.value.deadline <= now }
       for id in late.keys { state.pendingRequests[id] = nil }
