@@ -67,8 +67,7 @@ final class Phone: App, @unchecked Sendable {
     provider?.tokens[token] = .dead(since: world.time)
   }
 
-  /// Reinstalls the app with its former token. For a while the provider still answers as if the token were
-  /// dead.
+  /// Reinstalls the app with its former token. For two minutes APNs still answers as if the token were dead.
   func comeBack() {
     guard !isInstalled, case .dead(let since)? = provider?.tokens[token] else { return }
     isInstalled = true
