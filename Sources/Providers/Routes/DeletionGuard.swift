@@ -58,8 +58,8 @@ package struct DeletionGuard: Sendable {
   ///   - believedSince: for a registration made before this, a dead answer is believed whatever `since` it
   ///     carries. A provider may take a while to notice that a token is valid again; but a `since` before the
   ///     registration may also come from a slow call or from a clock that was ahead, and would then never
-  ///     change. The distant past while the clock is in doubt: then no times are compared, because a clock that
-  ///     is behind dates the registration before the end of the token's earlier life.
+  ///     change. The distant past while the clock is in doubt: then no times are compared, because a clock
+  ///     that is behind dates the registration before the end of the token's earlier life.
   mutating func verdict(
     on outcome: Outcome, of owner: Owner, registeredAt: Date, believedSince: Date, now: Date
   ) -> Verdict {
