@@ -16,7 +16,7 @@ package struct ChatClient {
       url: "\(server)/api/v1", credentials: .basic(user: email, password: apiKey), client: client)
   }
 
-  /// Makes itself known: its device's id.
+  /// Adds a device for the app and returns its id.
   func addDevice() async throws -> Int64 {
     guard let id = try await server.call(.POST, "register_client_device")["device_id"]?.integer else {
       throw DemoError("the chat server gave the device no id")
@@ -24,20 +24,20 @@ package struct ChatClient {
     return id
   }
 
-  /// Logs out: nothing is sent to the device any more.
+  /// Removes the device, as a logout does.
   func removeDevice(_ id: Int64) async throws {
     try await server.call(.POST, "remove_client_device", .form([("device_id", "\(id)")]))
   }
 
-  /// What a phone hands over.
+  /// What a phone sends to its chat server.
   enum Part: CaseIterable { case key, token }
 
-  /// Hands over a phone's push key, its token, or both. The chat server answers before the bouncer has heard of the
-  /// token: see ``wait(for:of:within:)``.
+  /// Sends a phone's push key, its token, or both. The chat server answers before it has passed the token on
+  /// to the bouncer: see ``wait(for:of:within:)``.
   ///
   /// - Parameters:
   ///   - bouncerKey: the bouncer's public key, in base64.
-  ///   - sealed: what the bouncer gets, if not the phone's registration of now.
+  ///   - sealed: the sealed registration to send; nil: one made now.
   func register(
     _ phone: VirtualPhone, as device: Int64, _ parts: [Part] = Part.allCases, bouncerKey: String,
     sealed: String? = nil
@@ -54,7 +54,7 @@ package struct ChatClient {
     try await server.call(.POST, "mobile_push/register", .form(form))
   }
 
-  /// Hands over a token in clear, as old apps do (`Documentation/Protocols/Zulip.md` 10.8).
+  /// Sends a token in clear, as legacy apps do (`Documentation/Protocols/Zulip.md` 10.8).
   func registerLegacy(_ kind: PushToken.Kind = .apns, token: String, appID: String) async throws {
     let endpoint = kind == .apns ? "apns_device_token" : "android_gcm_reg_id"
     try await server.call(.POST, "users/me/\(endpoint)", .form([("appid", appID), ("token", token)]))
@@ -68,13 +68,13 @@ package struct ChatClient {
 
   /// Follows a device's events until its notifications go to this token.
   ///
-  /// - Throws: the code under which the bouncer refused the token, or that it takes too long.
+  /// - Throws: an error with the code with which the bouncer refused the token, or one on timeout.
   func wait(for token: TokenID, of device: Int64, within limit: Duration = .seconds(90)) async throws {
     let end = ContinuousClock.now + limit
     let late = DemoError("the chat server did not say within \(limit) that the bouncer has the token")
     let queue = try await openQueue()
     var last = queue.last
-    // The device as it was when the queue was opened; events tell what has changed.
+    // The device's state when the queue was opened; events carry later changes.
     var changes = [queue.devices["\(device)"] ?? .null]
     do {
       while true {
@@ -103,7 +103,7 @@ package struct ChatClient {
     }
   }
 
-  /// The user's devices, as clients see them, by their ids.
+  /// The user's devices by id, as clients see them.
   func devices() async throws -> JSON {
     let queue = try await openQueue()
     try await close(queue.id)
@@ -123,7 +123,7 @@ package struct ChatClient {
   }
 }
 
-/// A phone whose app is signed in at a chat server, and so one of its user's devices there.
+/// A phone whose app is signed in at a chat server and has a device there.
 package actor SignedInPhone {
   /// The device's id.
   package nonisolated let device: Int64
@@ -131,9 +131,9 @@ package actor SignedInPhone {
   private let chat: ChatClient
   private let bouncerKey: String
 
-  /// Makes the phone a device of the user.
+  /// Adds the phone to the user's devices.
   ///
-  /// - Parameter bouncerKey: the bouncer's public key, as the app was shipped with it.
+  /// - Parameter bouncerKey: the bouncer's public key that the app was shipped with.
   package init(_ phone: VirtualPhone, at chat: ChatClient, bouncerKey: String) async throws {
     self.phone = phone
     self.chat = chat
@@ -141,21 +141,21 @@ package actor SignedInPhone {
     device = try await chat.addDevice()
   }
 
-  /// Hands over push key and token; returns when notifications arrive.
+  /// Sends push key and token. Returns when the registration is confirmed.
   package func register() async throws {
     try await chat.register(phone, as: device, bouncerKey: bouncerKey)
     try await chat.wait(for: phone.tokenID, of: device)
   }
 
-  /// Replaces the push key. What is on its way under the old one still opens.
+  /// Replaces the push key. The old one still opens notifications that are on their way.
   package func rotateKey() async throws {
     phone.rotateKey()
     try await chat.register(phone, as: device, [.key], bouncerKey: bouncerKey)
   }
 
-  /// Replaces the token; returns when notifications arrive at the new one.
+  /// Replaces the token. Returns when the new one's registration is confirmed.
   ///
-  /// - Parameter subscription: the one to go on with, on a phone without Google.
+  /// - Parameter subscription: the new subscription, on a phone without Google's services.
   package func rotateToken(to subscription: PushSubscription? = nil) async throws {
     if let subscription { phone.move(to: subscription) } else { phone.rotateToken() }
     try await chat.register(phone, as: device, [.token], bouncerKey: bouncerKey)

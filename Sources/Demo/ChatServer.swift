@@ -14,7 +14,7 @@ package struct ChatServer {
   let key: String
   /// The UUID of the realm that the calls are about.
   let realm: String
-  /// The bouncer, as it answers this server.
+  /// The bouncer, called with this server's credentials.
   var bouncer: JSONService
 
   /// - Parameter bouncer: the bouncer's address.
@@ -25,7 +25,7 @@ package struct ChatServer {
       userAgent: "ZulipServer/12.0", client: client)
   }
 
-  /// Introduces itself: `manage.py register_server`.
+  /// Registers the server, as `manage.py register_server` does.
   func register(hostname: String) async throws -> JSON {
     var stranger = bouncer
     stranger.credentials = .none
@@ -37,7 +37,7 @@ package struct ChatServer {
       ]))
   }
 
-  /// Tells of its one realm, as it does hourly.
+  /// Reports its one realm, as Zulip does hourly.
   package func uploadRealm(hostname: String) async throws -> JSON {
     let realms: JSON = [
       [
@@ -55,7 +55,7 @@ package struct ChatServer {
       ]))
   }
 
-  /// Passes on what a phone has sealed to its bouncer; what that was, in base64.
+  /// Passes a phone's sealed registration on to the bouncer. Returns it in base64.
   @discardableResult
   package func register(_ phone: VirtualPhone, bouncerKey: String) async throws -> String {
     let sealed = try phone.sealedRegistration(to: bouncerKey)
@@ -68,12 +68,12 @@ package struct ChatServer {
     return sealed
   }
 
-  /// Seals a notification for each phone under its newest key and sends them all at once.
+  /// Seals a notification for each phone under its newest key and sends them all in one request.
   package func notify(_ phones: [VirtualPhone], _ plaintext: JSON) async throws -> JSON {
     try await notify(phones, encrypted: phones.map { Base64.encode($0.key.seal(plaintext.bytes)) })
   }
 
-  /// Sends each phone what is sealed for it.
+  /// Sends each phone the notification that is encrypted for it.
   func notify(_ phones: [VirtualPhone], encrypted: [String]) async throws -> JSON {
     let requests = zip(phones, encrypted).map { phone, encrypted -> JSON in
       var payload: JSON.Object = [
@@ -96,8 +96,7 @@ package struct ChatServer {
   }
 }
 
-/// A chat without push code of its own, as the built-in chat-server side sees it: what it calls at the
-/// backend API.
+/// A chat application without push code of its own: its calls of the built-in chat-server side's backend API.
 struct HostApplication {
   /// Its realm's UUID.
   let realm: String
@@ -112,19 +111,18 @@ struct HostApplication {
       url: "\(service)/backend/v1/realms/\(realm)", credentials: .bearer(token), client: client)
   }
 
-  /// Adds its realm, or makes it as told.
+  /// Adds or changes its realm.
   func putRealm(name: String = "Example", url: String = "https://example.org") async throws {
     try await backend.call(.PUT, "", .json(["name": .string(name), "url": .string(url)]))
   }
 
-  /// Adds a user; the key with which its apps sign in.
+  /// Adds a user. Returns the API key with which the user's apps sign in.
   func putUser(_ id: Int64, email: String) async throws -> String {
     let user = try await backend.call(.PUT, "users/\(id)", .json(["email": .string(email)]))
     guard let key = user["api_key"]?.string else { throw DemoError("the new user has no API key") }
     return key
   }
 
-  /// Makes an app password for a user.
   func addAppPassword(_ user: Int64, name: String = "Talk") async throws -> String {
     let answer = try await backend.call(
       .POST, "users/\(user)/app-passwords", .json(["name": .string(name)]))
@@ -134,17 +132,17 @@ struct HostApplication {
     return password
   }
 
-  /// Lets an app of a user sign in, which waits for it.
+  /// Approves the sign-in of a user's app, which is waiting for it.
   func grantLogin(_ user: Int64, token: String) async throws {
     try await backend.call(.POST, "users/\(user)/login-flows", .json(["token": .string(token)]))
   }
 
-  /// Sends a notification to all of a user's devices; how many each provider took.
+  /// Sends a notification to all of a user's devices. Returns how many each provider accepted.
   func notify(_ user: Int64, _ plaintext: JSON) async throws -> JSON {
     try await notify(user, parts: ["zulip": plaintext])["zulip"] ?? .null
   }
 
-  /// Sends a text to a user's old apps and new ones; what became of it.
+  /// Sends a text to a user's legacy and encrypted apps. Returns the outcome.
   func notifyBothWays(_ user: Int64, _ text: String) async throws -> JSON {
     try await notify(
       user,
@@ -157,7 +155,7 @@ struct HostApplication {
       ])
   }
 
-  /// Sends a chat message to a user's devices of Nextcloud's; what became of it.
+  /// Sends a chat message to a user's Nextcloud devices. Returns the outcome.
   func notify(_ user: Int64, chat text: String, nid: Int64 = 1) async throws -> JSON {
     try await notify(
       user,
@@ -166,12 +164,12 @@ struct HostApplication {
       ])
   }
 
-  /// Sends a notification of Nextcloud's to all of a user's devices; what became of it.
+  /// Sends a Nextcloud notification to all of a user's devices. Returns the outcome.
   func notify(_ user: Int64, nextcloud notification: JSON) async throws -> JSON {
     try await notify(user, parts: ["nextcloud": notification])["nextcloud"] ?? .null
   }
 
-  /// Sends a notification by every way that there is a part for; what became of each.
+  /// Sends a notification by each protocol that `parts` has a part for. Returns the outcome of each.
   func notify(_ user: Int64, parts: JSON) async throws -> JSON {
     try await backend.call(.POST, "users/\(user)/notifications", .json(parts))
   }

@@ -5,14 +5,13 @@ import NIOHTTP1
 import NIOSSL
 import Operations
 
-/// A service that answers in JSON, as a caller with these credentials meets it.
+/// A service that answers in JSON, with a caller's credentials for it.
 struct JSONService {
-  /// What the paths of calls are added to.
+  /// The base URL, to which the paths of calls are appended.
   let url: String
   var credentials = Credentials.none
-  /// How the caller presents itself, as `User-Agent`.
   var userAgent = "push-bouncer"
-  /// What it sends along besides.
+  /// More header fields of each request.
   var headers: [(String, String)] = []
   /// Longer answers are not read.
   var maximumBytes = 1 << 20
@@ -29,14 +28,15 @@ struct JSONService {
     case json(JSON)
   }
 
-  /// A call that was refused, or not answered with JSON.
+  /// A call that was refused or whose answer is not JSON.
   struct Refusal: Readable {
-    /// The path, without what follows a question mark.
+    /// The path without the query.
     let call: String
     let status: HTTPResponseStatus
     /// The code in Zulip's envelope.
     let code: String?
-    /// What the service says: `msg` in Zulip's envelope, `error` at the simulator, `message` at Nextcloud's ends.
+    /// The service's message: `msg` in Zulip's envelope, `error` from the simulator, `message` from
+    /// Nextcloud's services.
     let message: String?
 
     var description: String {
@@ -44,12 +44,12 @@ struct JSONService {
     }
   }
 
-  /// A call that was not answered at all.
+  /// A call without an answer.
   struct Silence: Readable {
     let url: String
     let reason: any Error
 
-    /// Whether nothing is wrong but that it takes longer than the caller would wait.
+    /// Whether the call only took longer than its timeout.
     var isTimeout: Bool { reason as? HTTPClientError == .deadlineExceeded }
 
     var description: String {
@@ -113,7 +113,7 @@ extension JSON {
   var elements: [JSON] { if case .array(let elements) = self { elements } else { [] } }
 }
 
-/// What did not happen as it should, for whoever watches.
+/// A step of the demo that failed, in words for its user.
 package struct DemoError: Error, CustomStringConvertible {
   package let description: String
 
@@ -122,7 +122,7 @@ package struct DemoError: Error, CustomStringConvertible {
   }
 }
 
-/// The provider simulator's control endpoint, where virtual phones get what was pushed to them.
+/// The provider simulator's control endpoint, from which virtual phones fetch their pushes.
 package struct PhoneHome {
   package let client: HTTPClient
   let url: String
@@ -136,7 +136,7 @@ package struct PhoneHome {
   /// A client that trusts one more certificate authority.
   package static func client(ca: String?) throws -> HTTPClient {
     var configuration = HTTPClient.Configuration.singletonConfiguration
-    // Whoever waits in front of a terminal hears at once that nobody listens there.
+    // Without retries, a user at a terminal learns at once that nothing listens on the port.
     configuration.connectionPool.retryConnectionEstablishment = false
     if let ca {
       var tls = TLSConfiguration.makeClientConfiguration()
@@ -149,21 +149,22 @@ package struct PhoneHome {
     return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
   }
 
-  /// The number from which on deliveries are new.
+  /// The sequence number after which deliveries are new.
   package func next() async throws -> Int64 {
     try await control.call(.GET, "deliveries?since=999999999999999")["next"]?.integer ?? 0
   }
 
-  /// What has arrived since; waits for some seconds if nothing has.
+  /// The deliveries after `seen`. Waits some seconds for the first.
   package func deliveries(after seen: inout Int64) async throws -> [JSON] {
     let answer = try await control.call(.GET, "deliveries?since=\(seen)&wait=5", timeout: .seconds(30))
     seen = answer["next"]?.integer ?? seen
     return answer["deliveries"]?.elements ?? []
   }
 
-  /// What has arrived since where a phone's messages come, others' among them; waits for some seconds if nothing has.
+  /// The deliveries since at the phone's provider, including other phones'. Waits some seconds for the first.
   ///
-  /// - Parameter seen: apart for each subscription of Web Push, by its id, and under "" for all else.
+  /// - Parameter seen: the last sequence number, by the id of the Web Push subscription; under "" for APNs
+  ///   and FCM.
   package func deliveries(
     to phone: VirtualPhone, at service: PushService, after seen: inout [Substring: Int64]
   ) async throws -> [JSON] {
@@ -179,14 +180,14 @@ package struct PhoneHome {
     return all
   }
 
-  /// Waits for this many.
+  /// Waits for `count` deliveries.
   func deliveries(_ count: Int, after seen: inout Int64) async throws -> [JSON] {
     var all: [JSON] = []
     for _ in 0..<3 where all.count < count { all += try await deliveries(after: &seen) }
     return all
   }
 
-  /// Makes the providers answer so for a token from now on.
+  /// Sets how the providers answer pushes to a token.
   func set(token: String, _ behaviour: JSON) async throws {
     try await control.call(.PUT, "tokens/\(token)", .json(behaviour))
   }

@@ -5,17 +5,18 @@ package import HTTP
 import NIOHTTP1
 import Sealing
 
-/// A user's account at a Nextcloud server, as an app has it: the server's address, the user's name and an app password.
+/// A user's account at a Nextcloud server, as an app stores it: the server's address, the user's name and an
+/// app password.
 package struct NextcloudAccount: Sendable {
   static let userAgent = "Mozilla/5.0 (iOS) Nextcloud-Talk v21.0.0 (Strict VoIP)"
 
-  /// The server's address, as the server has it.
+  /// The server's address, as the server reports it.
   package let server: String
   package let user: String
   let password: String
   let client: HTTPClient
 
-  /// Calls one of the server's OCS services; the data of its answer.
+  /// Calls one of the server's OCS services. Returns the `data` of its answer.
   @discardableResult
   func call(
     _ method: HTTPMethod, _ path: String, _ form: [(String, String)]? = nil,
@@ -28,19 +29,19 @@ package struct NextcloudAccount: Sendable {
     return try await service.call(method, path, form.map(JSONService.Body.form))["ocs"]?["data"] ?? .null
   }
 
-  /// Ends the app password.
+  /// Revokes the app password.
   package func signOut() async throws { try await call(.DELETE, "apppassword", of: "core") }
 }
 
-/// An app that adds an account at a Nextcloud server, by version 2 of its login flow: it shows its user a
-/// page, and asks again and again whether it was let in.
+/// An app that adds an account at a Nextcloud server by Login Flow v2: it shows its user a page, and polls
+/// until the user has approved the login.
 package struct NextcloudSignIn {
-  /// What the user opens in a browser.
+  /// The URL that the user opens in a browser.
   package let page: String
   private let poll: JSONService
   private let token: String
 
-  /// Asks a server for the page.
+  /// Starts the login flow at a server.
   package init(server: String, client: HTTPClient) async throws {
     func service(_ url: some StringProtocol) -> JSONService {
       JSONService(url: String(url), userAgent: NextcloudAccount.userAgent, client: client)
@@ -56,10 +57,10 @@ package struct NextcloudSignIn {
     poll = service(endpoint[..<slash])
   }
 
-  /// The secret in the page's address, by which a host application lets the app in.
+  /// The secret in the page's address, with which a host application approves the login.
   var pageToken: String { String(page.split(separator: "/").last ?? "") }
 
-  /// Asks once; nil if the user has not let the app in yet.
+  /// Polls once; nil if the user has not approved the login yet.
   func ask() async throws -> NextcloudAccount? {
     do {
       let answer = try await poll.call(.POST, "poll", .form([("token", token)]))
@@ -72,7 +73,7 @@ package struct NextcloudSignIn {
     }
   }
 
-  /// Asks every second, until the user has let the app in or the page is no longer valid.
+  /// Polls every second until the user has approved the login or the page is no longer valid.
   package func wait() async throws -> NextcloudAccount {
     for _ in 0..<1200 {
       if let account = try await ask() { return account }
@@ -92,14 +93,14 @@ package struct NextcloudPhone {
   private let deviceKey = RSAPrivateKey.generate()
   private let account: NextcloudAccount
   private let proxy: JSONService
-  /// What it is to the proxy, once it has registered.
+  /// Its registration at the proxy; nil before the first one.
   package private(set) var identity: Identity?
 
-  /// What the server has given it.
+  /// The identity that the server has given it.
   package struct Identity {
     package let identifier: String
     let userKey: RSAPublicKey
-    /// What it shows at the proxy.
+    /// The form fields with which it registers and unregisters at the proxy.
     fileprivate let fields: [(String, String)]
   }
 
@@ -115,7 +116,7 @@ package struct NextcloudPhone {
       url: proxy ?? account.server, userAgent: NextcloudAccount.userAgent, client: account.client)
   }
 
-  /// Registers at the server, and with what that says at the proxy.
+  /// Registers at the server, and with the server's signed answer at the proxy.
   package mutating func register() async throws {
     let pushToken = "\(token) \(voipToken)"
     let hash = SHA512.hash(data: Data(pushToken.utf8)).map { String(format: "%02x", $0) }.joined()
@@ -134,16 +135,16 @@ package struct NextcloudPhone {
     self.identity = identity
   }
 
-  /// Ends its registration at both.
+  /// Ends its registration at the server and the proxy.
   package func unregister() async throws {
     try await account.call(.DELETE, "push")
     guard let identity else { return }
-    // As Talk does: with what is needed in the query.
+    // Talk sends the fields in the query.
     let query = String(decoding: Form.encode(identity.fields.map { ($0, $1) }), as: UTF8.self)
     try await proxy.call(.DELETE, "devices?\(query)")
   }
 
-  /// Gets what a push has told of, as it was sent.
+  /// Fetches the notification that a push announced.
   func notification(_ nid: Int64) async throws -> JSON? {
     do {
       return try await account.call(.GET, "notifications/\(nid)")
@@ -152,7 +153,7 @@ package struct NextcloudPhone {
     }
   }
 
-  /// Opens what Apple handed over, if it is signed by the user's server.
+  /// Decrypts a payload from Apple if the user's server has signed it.
   package func open(_ payload: JSON) -> JSON? {
     guard let subject = payload["subject"]?.string.flatMap(Base64.decodeStrictly),
       let signature = payload["signature"]?.string.flatMap(Base64.decodeStrictly),
@@ -169,7 +170,7 @@ package struct NextcloudSubscriber {
   private let account: NextcloudAccount
   private let service: PushService
   private var subscription: PushSubscription?
-  /// Up to which message.
+  /// The number of the last message received.
   private var seen: Int64 = 0
 
   package init(_ account: NextcloudAccount, at service: PushService) {
@@ -197,13 +198,13 @@ package struct NextcloudSubscriber {
     try await account.call(.POST, "webpush/activate", [("activationToken", token)])
   }
 
-  /// What has arrived since, each nil where it does not open; waits for some seconds if nothing has.
+  /// The messages since the last call, each nil if it does not decrypt. Waits some seconds for the first.
   package mutating func messages() async throws -> [JSON?] {
     guard let subscription else { return [] }
     return try await service.messages(for: subscription, after: &seen).map { subscription.open($0) }
   }
 
-  /// Ends the subscription at both.
+  /// Ends the subscription at the server and the push service.
   package func unsubscribe() async throws {
     try await account.call(.DELETE, "webpush")
     if let subscription { try await service.end(subscription) }

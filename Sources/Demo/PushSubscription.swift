@@ -7,8 +7,9 @@ import NIOHTTP1
 import Providers
 import Sealing
 
-/// A subscription of Web Push as its phone has it: where messages for it go, and the keys that open them (RFC 8291).
-/// Written from the standard, beside what sends: each would notice the other's mistakes.
+/// A Web Push subscription as its phone stores it: the endpoint, and the keys that decrypt messages (RFC
+/// 8291). Written from the standard and independent of the service's sender, so that each detects mistakes of
+/// the other.
 package struct PushSubscription: Sendable {
   let endpoint: String
   private let key: P256.KeyAgreement.PrivateKey
@@ -34,7 +35,7 @@ package struct PushSubscription: Sendable {
   /// The secret, in base64url.
   var auth: String { Base64URL.encode(secret) }
 
-  /// The token that it is at the bouncer (`Documentation/Apps.md`).
+  /// The subscription as a token for the bouncer (`Documentation/Apps.md`).
   var token: String {
     let fields: JSON = ["endpoint": .string(endpoint), "p256dh": .string(p256dh), "auth": .string(auth)]
     return "webpush:" + Base64URL.encode(fields.bytes)
@@ -76,7 +77,8 @@ package struct PushSubscription: Sendable {
   }
 }
 
-/// The simulator's push service, as phones meet it in the place of a distributor of UnifiedPush or a browser's maker.
+/// The simulator's push service as phones use it. It stands for a UnifiedPush distributor or a browser
+/// vendor's service.
 package struct PushService: Sendable {
   private let service: JSONService
   var url: String { service.url }
@@ -85,7 +87,7 @@ package struct PushService: Sendable {
     service = JSONService(url: url, client: client)
   }
 
-  /// Subscribes for messages from a bouncer, and for nobody else's.
+  /// Subscribes for messages that are signed with a bouncer's VAPID key.
   ///
   /// - Parameter bouncer: its address.
   package func subscribe(for bouncer: String) async throws -> PushSubscription {
@@ -96,7 +98,7 @@ package struct PushService: Sendable {
     return try await subscribe(key: key)
   }
 
-  /// Subscribes for messages that are signed with a key: the public one, in base64url.
+  /// Subscribes for messages that are signed with a key, given as the public key in base64url.
   func subscribe(key: String) async throws -> PushSubscription {
     let answer = try await service.call(.POST, "subscriptions", .json(["vapid": .string(key)]))
     guard let endpoint = answer["endpoint"]?.string else {
@@ -105,14 +107,14 @@ package struct PushService: Sendable {
     return PushSubscription(endpoint: endpoint)
   }
 
-  /// Ends a subscription: whoever sends to it hears so.
+  /// Ends a subscription. Later messages to it are refused.
   func end(_ subscription: PushSubscription) async throws {
     try await service.call(.DELETE, "subscriptions/\(subscription.id)")
   }
 
-  /// What has arrived since, still sealed; nothing where the subscription has ended.
+  /// The messages after `seen`, still encrypted; none if the subscription has ended.
   ///
-  /// - Parameter wait: for so many seconds if nothing has.
+  /// - Parameter wait: how long to wait for the first, in seconds.
   func messages(for subscription: PushSubscription, after seen: inout Int64, wait: Int = 5)
     async throws -> [JSON]
   {

@@ -4,16 +4,16 @@ import Sealing
 
 /// The second part: a chat that has no push code of its own, and the chat-server side built in here.
 extension Story {
-  /// Whom the notifications are for.
+  /// The user who receives the notifications.
   struct Hero {
     let host: HostApplication
     let id: Int64
     let email: String
-    /// Signs its apps in.
+    /// The API key with which the user's apps sign in.
     let apiKey: String
   }
 
-  /// Plays it; its user, who has an Android phone left.
+  /// Plays this part. Returns its user, who still has an Android phone.
   func playBuiltInServer() async throws -> Hero {
     tell("\nNow a chat that has no push code of its own.\n")
     let host = HostApplication(
@@ -56,7 +56,7 @@ extension Story {
     return signedIn
   }
 
-  /// Nothing is lost and nothing comes twice while a phone gets a new push key and then a new token.
+  /// Shows that no notification is lost or duplicated while a phone gets a new push key and then a new token.
   private func rotate(
     _ phone: SignedInPhone, of hero: Hero, with other: SignedInPhone, _ seen: inout Int64
   ) async throws {
@@ -104,8 +104,8 @@ extension Story {
         && result["deleted_devices"] == 0, "\"\(text)\" goes to \(devices) devices")
   }
 
-  /// Waits until each of the texts has arrived at each of the phones, which decrypts it: once, and nothing
-  /// else anywhere.
+  /// Waits until each phone has received and decrypted each of the texts. Throws if anything arrives twice,
+  /// or anything else arrives.
   @discardableResult
   private func arrive(_ texts: [String], at phones: [SignedInPhone], _ seen: inout Int64) async throws
     -> [JSON]
@@ -123,7 +123,8 @@ extension Story {
   }
 }
 
-/// The third part: a phone whose app is still an old one, and then no longer.
+/// The third part: a phone whose app is a legacy one and then makes the transition to encrypted
+/// notifications.
 extension Story {
   func playLegacy(_ host: HostApplication) async throws {
     tell("\nNow a user whose app is an old one.\n")
@@ -153,7 +154,7 @@ extension Story {
       """)
   }
 
-  /// Sends a text both ways; what has arrived, which is one.
+  /// Sends a text by both ways. Returns the one delivery.
   private func sendBothWays(
     _ text: String, from host: HostApplication, to user: Int64, _ seen: inout Int64
   ) async throws -> JSON {

@@ -66,7 +66,7 @@ extension Story {
     return try await signIn.wait()
   }
 
-  /// Sends it; what has arrived, which is one.
+  /// Sends a notification. Returns the one delivery.
   private func send(
     _ message: JSON, from host: HostApplication, to user: Int64, _ seen: inout Int64
   ) async throws -> JSON {
@@ -100,7 +100,7 @@ extension Story {
     step("It unsubscribes and signs out.")
   }
 
-  /// Sends a chat message; to how many devices it goes.
+  /// Sends a chat message. Returns the number of devices that it goes to.
   private func sendChat(
     _ nid: Int64, _ text: String, from host: HostApplication, to user: Int64
   ) async throws -> Int64? {

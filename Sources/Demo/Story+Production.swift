@@ -9,17 +9,17 @@ import ServiceLifecycle
 import UnixSignals
 
 extension Story {
-  /// The story stopped before its end.
+  /// The error of a story that stopped before its end.
   package struct Interruption: Error {
     package let reason: any Error
   }
 
-  /// Plays it with the real service, between simulated providers.
+  /// Plays the story with the real service and simulated providers.
   ///
   /// - Parameters:
   ///   - folder: where keys and database are put.
   ///   - stays: whether everything stays up afterwards, until SIGTERM or SIGINT.
-  ///   - tell: takes what there is to tell, line by line.
+  ///   - tell: takes the story's text, line by line.
   /// - Throws: an ``Interruption`` where a step does not happen.
   package static func play(
     in folder: URL, stays: Bool, tell: @escaping @Sendable (String) -> Void
@@ -63,7 +63,7 @@ extension Story {
     }
   }
 
-  /// Nothing of this machine's own configuration belongs into the story.
+  /// The story's configuration. It takes nothing from this machine's own.
   private static func configuration(
     in folder: String, keys: String, _ simulator: SimulatedProviders, backendToken: String
   ) throws -> Configuration {
@@ -76,13 +76,13 @@ extension Story {
         "fcm.endpoint": "https://127.0.0.1:\(simulator.fcmPort)",
         "bouncer.allowed_hostnames": hostname, "backend.token": backendToken,
         "webpush.allow_private_hosts": "127.0.0.1",
-        // This machine is nobody's public address.
+        // The demo's proxy has a local address.
         "nextcloud.enabled": "true", "nextcloud.allow_local_proxies": "true",
       ], workingDirectory: folder
     ).0
   }
 
-  /// How to go on by hand.
+  /// The text that tells the user how to go on by hand.
   private func invitation(_ hero: Hero, _ folder: String) -> String {
     """
 

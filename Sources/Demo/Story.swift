@@ -3,14 +3,13 @@ import HTTP
 import NIOHTTP1
 import Sealing
 
-/// The story that `demo` plays and that everything here is for: chat servers, phones, and notifications that nobody on
-/// the way can read.
+/// The story that `demo` plays: chat servers, phones, and notifications that nobody between them can read.
 package struct Story {
   static let hostname = "chat.example.org"
 
   /// The service's address.
   let bouncer: String
-  /// The operator's listener's.
+  /// The address of the operator's listener.
   let admin: String
   /// `backend.token`
   let backendToken: String
@@ -18,10 +17,11 @@ package struct Story {
   let publicKey: String
   let home: PhoneHome
   let pushService: PushService
-  /// Takes what there is to tell, line by line.
+  /// Takes the story's text, line by line.
   let tell: @Sendable (String) -> Void
 
-  /// Plays it, telling each step; throws where one does not happen. A user to go on with.
+  /// Plays the story and reports each step; throws if one fails. Returns a user with whom one can go on by
+  /// hand.
   func play() async throws -> Hero {
     try await playWithoutGoogle(at: playStockServer())
     let hero = try await playBuiltInServer()
@@ -32,7 +32,7 @@ package struct Story {
     return hero
   }
 
-  /// What the operator sees of all that.
+  /// Shows that the operator's `/readyz` reports no fault.
   private func showOperatorsView() async throws {
     let ready = try await JSONService(url: admin, client: home.client).call(.GET, "readyz")
     guard ready["status"] == "ready", case .object(let checks)? = ready["checks"] else {
@@ -50,7 +50,7 @@ package struct Story {
     guard happened else { throw DemoError("it is not so that \(what)") }
   }
 
-  /// Waits for what was sent: one delivery, and no second one.
+  /// Waits for exactly one delivery.
   func arrival(of what: String, after seen: inout Int64) async throws -> JSON {
     let deliveries = try await home.deliveries(1, after: &seen)
     try expect(deliveries.count == 1, "\(what) arrives once: \(deliveries.count) times")

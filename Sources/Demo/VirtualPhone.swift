@@ -2,25 +2,25 @@ import Foundation
 package import HTTP
 package import Sealing
 
-/// A phone with an app of ours on it, as far as pushes go: it makes keys, seals its registration to
-/// the bouncer, and opens what arrives (`Documentation/Protocols/Zulip.md` 5).
+/// A phone with a chat app, as far as pushes go: it makes push keys, seals its registration to the bouncer,
+/// and decrypts notifications (`Documentation/Protocols/Zulip.md` 5).
 package struct VirtualPhone: Sendable {
-  /// Whose phone it is to the bouncer: one without Google is Android's, too.
+  /// The token kind that it registers with; a phone without Google's services counts as Android.
   package let kind: PushToken.Kind
-  /// The app's bundle id, on an iPhone.
+  /// The app's bundle id; nil on Android.
   let appID: String?
-  /// Its address at the push service.
+  /// Its token at the provider.
   package private(set) var token: String { didSet { tokens.insert(token) } }
-  /// Every token that it has had: what was sent to an old one arrives too, for a while.
+  /// Every token that it has had: pushes to an old one still arrive for a while.
   package private(set) var tokens: Set<String>
-  /// Those of Web Push that it has had, the newest last; none with Apple's or Google's service.
+  /// Its Web Push subscriptions, the newest last; empty with APNs or FCM.
   package private(set) var subscriptions: [PushSubscription] = []
   /// The keys under which the chat server may seal, by their ids; an old key stays for a while.
   private(set) var keys: [UInt32: PushKey] = [:]
   /// The id of the newest key.
   package private(set) var keyID: UInt32 = 0
 
-  /// - Parameter token: the one that it has from another app of it; nil gets it one.
+  /// - Parameter token: the token of another app on the same phone; nil: a new one.
   package init(_ kind: PushToken.Kind, appID: String?, token: String? = nil) {
     self.kind = kind
     self.appID = kind == .apns ? appID : nil
@@ -36,12 +36,12 @@ package struct VirtualPhone: Sendable {
     subscriptions = [subscription]
   }
 
-  /// Under which id chat servers know the token.
+  /// The id under which chat servers store the token.
   package var tokenID: TokenID { TokenID(token: token) }
 
   var key: PushKey { keys[keyID] ?? .generate() }
 
-  /// Makes a new push key; the old one still opens what is on its way.
+  /// Makes a new push key. The old one still opens notifications that are on their way.
   package mutating func rotateKey() {
     keyID = .random(in: 0 ... .max)
     keys[keyID] = .generate()
@@ -52,13 +52,13 @@ package struct VirtualPhone: Sendable {
     token = Self.newToken(kind)
   }
 
-  /// Goes on with another subscription of Web Push, as after its distributor has been replaced.
+  /// Replaces its Web Push subscription, as after a change of the distributor.
   package mutating func move(to subscription: PushSubscription) {
     subscriptions.append(subscription)
     token = subscription.token
   }
 
-  /// What only the bouncer can open: the token, sealed to its public key, in base64.
+  /// The registration with the token, sealed to the bouncer's public key, in base64.
   func sealedRegistration(to bouncerKey: String, at time: Date = Date()) throws -> String {
     var registration: JSON.Object = [
       "token": .string(token), "token_kind": .string(kind.rawValue),
@@ -71,7 +71,7 @@ package struct VirtualPhone: Sendable {
     return Base64.encode(sealed)
   }
 
-  /// Takes what a provider delivered; nil if it is not for this phone, or does not open.
+  /// Decrypts a delivery; nil if it is not for this phone or does not decrypt.
   func receive(_ delivery: JSON) -> String? {
     guard token(of: delivery) != nil else { return nil }
     return delivery["payload"].flatMap(open)
@@ -83,8 +83,8 @@ package struct VirtualPhone: Sendable {
     return tokens.contains(address) ? address : subscriptions.first { $0.id == address }?.token
   }
 
-  /// Opens the body that was handed over: `push_key_id` names the key. That of Web Push is sealed for the subscription
-  /// besides.
+  /// Decrypts a payload with the key that `push_key_id` names. A Web Push payload is also encrypted for the
+  /// subscription.
   package func open(_ payload: JSON) -> String? {
     if let body = payload.string.flatMap(Base64.decodeStrictly) {
       return subscriptions.lazy.compactMap { $0.open(body) }.first.flatMap { try? JSON.parse($0) }.flatMap(

@@ -178,7 +178,7 @@ package struct NextcloudApps: Sendable {
 
 /// Remembers the `User-Agent`s of unknown apps, so that each is logged once.
 final class UnknownApps: Sendable {
-  /// Most names that are logged in a day, since strangers can invent any number.
+  /// Maximum number of names that are logged in a day, since strangers can invent any number.
   static let maximum = 100
   private static let day: TimeInterval = 86_400
   private static let maximumBytes = 200

@@ -7,7 +7,7 @@ package import Sealing
 /// The registrations of Nextcloud's push proxy, each identified by a device identifier and a user's key.
 /// Tokens are sealed under the storage key.
 package final class NextcloudDevices: Sendable {
-  /// Most identifiers in a statement. A power of two, because lists are padded to one.
+  /// Maximum number of identifiers in a statement. A power of two, because lists are padded to one.
   private static let maximumList = 16_384
 
   let database: any Database

@@ -125,7 +125,7 @@ final class SentNotifications: Sendable {
 
   /// Seconds for which a notification is remembered.
   private static let memory: TimeInterval = 300
-  /// Most notifications remembered; beyond it the older half is forgotten.
+  /// Maximum number of notifications remembered; beyond it the older half is forgotten.
   private static let maximum = 100_000
 
   /// When each notification is forgotten.

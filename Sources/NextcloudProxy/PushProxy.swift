@@ -28,7 +28,7 @@ package final class PushProxy: Sendable {
     package var maximumBodyBytes = 1 << 20
     /// `http.max_body_bytes` for `/notifications`.
     package var maximumNotificationsBytes = 16 << 20
-    /// Most notifications in one request.
+    /// Maximum number of notifications in one request.
     var maximumNotifications = 20_000
 
     package init() {}

@@ -21,7 +21,7 @@ package final class StoreLossDetector: Sendable {
 
   private let file: URL
   private let devices: NextcloudDevices
-  /// Whether time-outs may be applied; false while the clock is in doubt.
+  /// Whether anything may be treated as expired; false while the clock is in doubt.
   let mayExpire: @Sendable () -> Bool
   private let logger: Logger
   private let state: Mutex<State>

@@ -1,12 +1,12 @@
 internal import CVersion
 
-/// Which push-bouncer this is: what `--version`, metrics, the log and other nodes are told.
+/// The version of push-bouncer that `--version`, metrics, the log and other nodes get.
 package enum Version {
-  /// The release, or the one to come.
+  /// The current release, or the next one.
   package static let number = "0.1.0"
 
-  /// The commit that it was built from, as `Scripts/build` and `Scripts/package` tell the build; nil after a plain
-  /// `swift build`.
+  /// The commit of the build, which `Scripts/build` and `Scripts/package` pass in; nil after a plain `swift
+  /// build`.
   package static let commit: String? = {
     let commit = String(cString: push_bouncer_commit())
     return commit.isEmpty ? nil : commit

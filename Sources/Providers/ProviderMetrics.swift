@@ -2,7 +2,8 @@ import Metrics
 import NIOCore
 import Synchronization
 
-/// What is counted of the providers. Handles are held: looking one up costs more than all the rest.
+/// The metrics of the providers. Counters are kept once looked up: the lookup costs more than the rest of
+/// counting.
 final class ProviderMetrics: Sendable {
   /// A counter with its labels, which come from closed lists: at most some hundred combinations.
   private struct Key: Hashable {
@@ -22,7 +23,7 @@ final class ProviderMetrics: Sendable {
     }
   }
 
-  /// One provider's.
+  /// The metrics of one provider.
   private struct Handles {
     let delivered: Counter
     let duration: Timer
@@ -30,7 +31,7 @@ final class ProviderMetrics: Sendable {
     let tokens: Counter
   }
 
-  /// No credential serves a push.
+  /// The outcome label of pushes that no credential serves.
   private static let unconfigured = "unconfigured"
 
   private let factory: any MetricsFactory
@@ -56,15 +57,15 @@ final class ProviderMetrics: Sendable {
     for provider in Route.Provider.allCases { _ = counter(Key(provider, Self.unconfigured, nil)) }
   }
 
-  /// Makes the counters of the outcomes that come up: what is there only after the first time does not count as an
-  /// increase.
+  /// Makes the counters of the usual outcomes with the value 0: Prometheus sees no increase in a counter that
+  /// appears with its first event.
   func prepare(_ provider: Route.Provider) {
     for (label, reasons) in Outcome.usual(provider) {
       for reason in reasons { _ = counter(Key(provider, label, reason)) }
     }
   }
 
-  /// A try has ended.
+  /// Counts an attempt to send and its duration.
   func ended(_ provider: Route.Provider, _ outcome: Outcome, after duration: TimeAmount) {
     if case .delivered = outcome {
       handles[provider]?.delivered.increment()
@@ -74,10 +75,10 @@ final class ProviderMetrics: Sendable {
     handles[provider]?.duration.recordNanoseconds(duration.nanoseconds)
   }
 
-  /// No credential serves a push.
+  /// Counts a push that no credential serves.
   func unconfigured(_ provider: Route.Provider) { counter(Key(provider, Self.unconfigured, nil)).increment() }
 
-  /// A deletion guard has judged what was said of a token.
+  /// Counts what a deletion guard decided about a refused or dead token.
   func count(_ verdict: DeletionGuard.Verdict, on outcome: Outcome, of provider: Route.Provider) {
     switch outcome {
     case .dead(let reason, _), .suspect(let reason): counter(Key(provider, verdict, reason)).increment()
@@ -92,7 +93,7 @@ final class ProviderMetrics: Sendable {
     }
   }
 
-  /// A provider token or an access token was made.
+  /// Counts a new provider token (APNs) or access token (FCM).
   func minted(_ provider: Route.Provider) { handles[provider]?.tokens.increment() }
 
   private func counter(_ key: Key) -> Counter {

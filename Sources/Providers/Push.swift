@@ -1,11 +1,11 @@
 package import Foundation
 package import NIOCore
 
-/// One notification for one token, as its provider wants it. It is coded to wait in the outbox.
+/// One notification for one token, in its provider's format. `Codable`, because the outbox stores it.
 package enum Push: Sendable, Codable {
   case apns(APNsNotification)
   case fcm(FCMMessage)
-  /// For the push service of a browser or a UnifiedPush distributor.
+  /// For the push service of a browser or of a UnifiedPush distributor.
   case webPush(WebPushMessage)
 
   package var provider: Route.Provider {
@@ -33,7 +33,7 @@ package struct APNsNotification: Sendable, Codable {
   package var pushType: PushType
   /// 10, 5 or 1; nil leaves the header out (Apple takes that for 10).
   package var priority: Int?
-  /// Nil leaves the header out, 1970 means now or never.
+  /// Nil leaves the header out; 1970 tells APNs to try once and not to store it.
   package var expiration: Date?
   /// At most 64 bytes.
   package var collapseID: String?
@@ -60,7 +60,7 @@ package struct FCMMessage: Sendable, Codable {
   package var token: String
   /// The Firebase project id; nil means the default project.
   package var project: String?
-  /// At most 4096 bytes in all.
+  /// At most 4096 bytes together.
   package var data: [String: String]
   package var priority: Priority?
   /// `android.ttl`, in whole seconds; nil leaves it to FCM (four weeks).
@@ -87,7 +87,6 @@ package struct FCMMessage: Sendable, Codable {
 }
 
 extension UInt8 {
-  /// Whether it is a letter or a digit of ASCII.
   var isAlphanumeric: Bool { isDigit || (0x61...0x7a).contains(self | 0x20) }
   var isDigit: Bool { (0x30...0x39).contains(self) }
   /// Whether base64url has it (RFC 4648 section 5).

@@ -2,17 +2,17 @@ package import Foundation
 import NIOCore
 import Synchronization
 
-/// APNs, FCM and Web Push behind one door: a push in, an ``Outcome`` out.
+/// Sends pushes to APNs, FCM and Web Push and returns an ``Outcome`` for each.
 package final class PushProviders: Sendable {
   /// The state of a route, for `/readyz`.
   package enum RouteState: Sendable, Hashable {
-    /// Not used yet.
+    /// No request has been sent over it yet.
     case unknown
     /// The last answer was about a notification, not about the route.
     case ok
-    /// Something is wrong with the route itself.
+    /// Requests fail because of the route.
     case failing(Reason, since: Date)
-    /// The same, so that requests are kept from it but for a probe now and then.
+    /// Requests fail, and the breaker is open: only a probe goes out now and then.
     case open(Reason, since: Date)
   }
 
@@ -23,7 +23,7 @@ package final class PushProviders: Sendable {
 
   private struct State {
     var senders = Senders()
-    /// Transports of credentials that are gone, until their last request has ended.
+    /// Transports of removed credentials, kept until their last request has ended.
     var leaving: [any Transport] = []
     var isShutDown = false
   }
@@ -35,7 +35,7 @@ package final class PushProviders: Sendable {
     try self.init(configuration: configuration, now: { Date() })
   }
 
-  /// With the providers played in this process.
+  /// Sends over a simulated network in this process.
   package convenience init(
     configuration: Configuration, over network: any ProviderNetwork, now: @escaping @Sendable () -> Date
   ) throws {
@@ -43,7 +43,7 @@ package final class PushProviders: Sendable {
   }
 
   /// - Parameters:
-  ///   - network: nil: the internet, with these limits.
+  ///   - network: nil for the internet, with the limits in `pool` and `connection`.
   ///   - mostHosts: how many push services are remembered.
   init(
     configuration: Configuration, network: (any ProviderNetwork)? = nil, pool: PoolLimits = .init(),
@@ -63,9 +63,9 @@ package final class PushProviders: Sendable {
     }
   }
 
-  /// Takes these credentials from now on. Requests in flight end with the ones they began with;
-  /// credentials that did not change keep their connections and tokens. An APNs key with a topic more keeps its
-  /// token, but not its connections: they do not serve the topic.
+  /// Replaces the credentials. Requests in flight end with the old ones; unchanged credentials keep their
+  /// connections and tokens. An APNs key that gains a topic keeps its token, but gets new connections,
+  /// because the old ones do not serve the new topic.
   package func use(_ credentials: Credentials) {
     if !credentials.apns.isEmpty { factory.metrics.prepare(.apns) }
     if !credentials.fcm.isEmpty { factory.metrics.prepare(.fcm) }
@@ -78,7 +78,7 @@ package final class PushProviders: Sendable {
     dismiss(left)
   }
 
-  /// Closes transports that ``State/leaving`` has when their last request has ended.
+  /// Closes transports in ``State/leaving`` after their last request.
   private func dismiss(_ transports: [any Transport]) {
     for transport in transports {
       Task {
@@ -88,14 +88,13 @@ package final class PushProviders: Sendable {
     }
   }
 
-  /// What sends the push; nil, which is counted, where no credential serves its topic or project.
+  /// The sender for a push. Nil, which is counted, if no credential serves its topic or project.
   package func routeSender(for push: Push) -> RouteSender? {
     let routeSender = find(push)
     if routeSender == nil { factory.metrics.unconfigured(push.provider) }
     return routeSender
   }
 
-  /// The route that a push would take; nil if there is none.
   package func route(of push: Push) -> Route? { find(push)?.route }
 
   private func find(_ push: Push) -> RouteSender? {
@@ -111,10 +110,10 @@ package final class PushProviders: Sendable {
     return sender
   }
 
-  /// How long an answer is waited for after whoever waited for it has gone on without.
+  /// How long an answer is still awaited after its caller has stopped waiting at the deadline.
   package var answerTimeout: Duration { factory.network.answerTimeout }
 
-  /// Sends one push and returns what became of it, or `retry(timeout)` at the deadline.
+  /// Sends one push and returns its outcome, or `retry(timeout)` at the deadline.
   package func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
     switch await routeSender(for: push)?.attempt(push, of: .nobody, deadline: deadline) {
     case nil: return .misconfigured(.unconfigured)
@@ -125,16 +124,15 @@ package final class PushProviders: Sendable {
     }
   }
 
-  /// The senders of the present credentials, whether used yet or not; those of Web Push are ``webPushSenders``.
+  /// The senders of the present credentials, including unused ones, without ``webPushSenders``.
   package var routeSenders: [RouteSender] { state.withLock { $0.senders.routeSenders } }
 
-  /// The state of every route of the present credentials.
   package func routeStates() -> [Route: RouteState] {
     Dictionary(routeSenders.map { ($0.route, $0.state) }) { $1 }
   }
 
-  /// Closes all connections after the requests in flight have ended, which get that much time. Those that have
-  /// not are `retry(abandoned)`: nobody knows what becomes of them.
+  /// Waits up to `limit` for the requests in flight, then closes all connections. A request that has no
+  /// answer by then ends as `retry(abandoned)`: whether the provider took it is unknown.
   package func shutdown(within limit: Duration = .seconds(60)) async {
     guard let transports = close() else { return }
     await Self.shutDown(transports, deadline: .now() + TimeAmount(limit))
@@ -145,7 +143,7 @@ package final class PushProviders: Sendable {
     Task { await Self.shutDown(transports, deadline: nil) }
   }
 
-  /// Takes no more pushes; returns what is to be shut down, the first time.
+  /// Refuses pushes from now on. Returns the transports to shut down, on the first call only.
   private func close() -> [any Transport]? {
     state.withLock { state in
       defer { state.isShutDown = true }
@@ -164,33 +162,32 @@ package final class PushProviders: Sendable {
   /// The public key that apps subscribe with, in base64url; nil where Web Push is switched off.
   package var vapidPublicKey: String? { factory.webPush?.key.publicKey }
 
-  /// Whether messages may be sent to a subscription's host: not where that is an address or a private name or has a
-  /// private address, unless the operator has named it. A name that does not answer within two seconds is taken, as every
-  /// connection is checked again.
+  /// Whether a subscription on this host may be registered. Refuses addresses, private names and names with a
+  /// private address, unless the operator allows the host. Accepts a name that does not resolve within two
+  /// seconds, because addresses are checked again for every connection.
   package func accepts(_ subscription: WebPushSubscription) async -> Bool {
     guard factory.webPush != nil else { return false }
     return await factory.webPushAddresses.allow(subscription.endpoint.host)
   }
 
-  /// The senders of the push services that were used of late, at most 10,000.
+  /// The senders of recently used push services, at most 10,000.
   package var webPushSenders: [RouteSender] { hosts?.routeSenders ?? [] }
 }
 
 extension PushProviders {
   /// Where the providers are and how to trust them.
   package struct Configuration: Sendable {
-    /// Instead of Apple's hosts: a simulator's `https` URL.
+    /// Replaces Apple's hosts, for example by a simulator's `https` URL.
     package var apnsEndpoint: URL?
-    /// FCM's URL, Google's where nil; with `http` the simulator is spoken to over HTTP/1.1 in clear.
+    /// Replaces Google's host. An `http` URL is for the simulator and uses unencrypted HTTP/1.1.
     package var fcmEndpoint: URL?
     /// PEM file with a trust root besides the system's.
     package var caFile: String?
     /// HTTP CONNECT proxy, `http://[user:password@]host:port`.
     package var proxy: URL?
-    /// What Web Push needs; nil: it is switched off.
+    /// Nil if Web Push is switched off.
     package var webPush: WebPush?
 
-    /// Who sends to push services, and which of them may be at home.
     package struct WebPush: Sendable {
       /// The key pair that subscriptions are bound to.
       package var key: VAPIDKey
@@ -198,7 +195,7 @@ extension PushProviders {
       package var contact: String
       /// Push services that may have private addresses, in lower case.
       package var privateHosts: Set<String>
-      /// How many connections there may be to push services; a quarter of them to such as do not answer.
+      /// Limit of connections to push services. A quarter of them may go to hosts that do not answer.
       package var connections: Int
 
       package init(
@@ -209,7 +206,7 @@ extension PushProviders {
       }
     }
 
-    /// Apple's and Google's own endpoints unless told otherwise.
+    /// Uses Apple's and Google's endpoints by default.
     package init(
       apnsEndpoint: URL? = nil, fcmEndpoint: URL? = nil, caFile: String? = nil, proxy: URL? = nil,
       webPush: WebPush? = nil
@@ -219,9 +216,8 @@ extension PushProviders {
     }
   }
 
-  /// A configuration that cannot work.
   package struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The configuration's.
+    /// The name of the setting.
     package let key: String
     package let advice: String
 

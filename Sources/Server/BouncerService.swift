@@ -17,36 +17,37 @@ import UnixSignals
 package import ZulipBouncer
 package import ZulipServer
 
-/// The whole service: every part is made here, once, and handed to the parts that use it.
+/// The whole service. It creates every part once and connects them.
 package struct BouncerService {
-  /// The services in the order in which they start; they stop in the reverse order.
+  /// The services in starting order; they stop in reverse order.
   package let services: [any ServiceLifecycle.Service]
-  /// The operator's listener's port, once it listens.
+  /// The operator's listener's port, known once it listens.
   package let adminPort: Port
-  /// What answers strangers, and on which paths.
+  /// The handlers and routes of the public listener.
   package let endpoints: Endpoints
   let operatorEndpoints: Endpoints
-  /// The bouncer, as others call it.
+  /// The bouncer that other programs call.
   package let bouncer: Bouncer
   let builtIn: BuiltInServer
   let nextcloud: NextcloudAdapter?
   private let core: Core
 
-  /// The public listener's port, once it listens.
+  /// The public listener's port, known once it listens.
   package var publicPort: Port { core.publicPort }
   package var store: Store { core.store }
   package var providers: PushProviders { core.providers }
   var logger: Logger { core.logger }
 
-  /// Puts the parts together. Nothing listens yet.
+  /// Creates and connects all parts, without listening yet.
   ///
   /// - Parameters:
-  ///   - sockets: sockets that systemd has passed; without them it opens its own.
-  ///   - manager: systemd, if it wants to hear of the service's state.
-  ///   - descriptors: how many the process may have.
-  ///   - bodies: how many bytes of bodies may be in memory, for tests; else the configuration says.
-  ///   - remoteBouncer: another program's bouncer that is not reached through the network, for tests.
-  ///   - adjust: changes what no setting of the bouncer can, for tests.
+  ///   - sockets: listening sockets passed by systemd; without them the service opens its own.
+  ///   - manager: systemd, if it wants to be notified of the service's state.
+  ///   - descriptors: the process's limit on open files.
+  ///   - bodies: a limit on the bytes of request bodies in memory, for tests; nil: the configured limit.
+  ///   - remoteBouncer: replaces the bouncer of another program that would be reached over the network, for
+  ///     tests.
+  ///   - adjust: changes values of the bouncer that have no setting, for tests.
   package static func build(
     _ configuration: Configuration, time: ServiceTime = ServiceTime(),
     metrics: PrometheusRegistry = .shared, sockets: PassedSockets = PassedSockets(),
@@ -93,7 +94,7 @@ package struct BouncerService {
       builtIn: builtIn, nextcloud: nextcloud, core: core)
   }
 
-  /// Looks after what all features have: clock, health, and rows whose time is over.
+  /// The services that all features share: clock, health and cleanup.
   private static func upkeep(
     _ core: Core, _ features: [Feature], _ readiness: Readiness
   ) -> [any ServiceLifecycle.Service] {
@@ -113,7 +114,8 @@ package struct BouncerService {
     ]
   }
 
-  /// Tells systemd and callers how the service is: they start last, and so hear of the shutdown first.
+  /// Notify systemd and callers of the service's state. They start last, and therefore stop first in a
+  /// shutdown.
   private static func heralds(
     _ manager: ServiceManager?, _ core: Core, _ adminPort: Port, _ readiness: Readiness,
     _ features: [Feature]
@@ -133,10 +135,10 @@ package struct BouncerService {
     ]
   }
 
-  /// Long enough for a request to wait for the database and the providers, and to be answered then.
+  /// Long enough for a running request to wait for the database and the providers and still be answered.
   private static let drainLimit = Duration.seconds(15)
 
-  /// Only the operator's programs call there.
+  /// Only the operator's own programs call this listener.
   private static let adminConnections = 32
 
   private static func publicListener(
@@ -176,7 +178,7 @@ extension Dashboard {
 }
 
 extension BouncerService {
-  /// Runs until SIGTERM or SIGINT, then drains.
+  /// Runs until SIGTERM or SIGINT, and then shuts down gracefully.
   package func run() async throws {
     let group = ServiceGroup(
       configuration: .init(services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
@@ -187,13 +189,13 @@ extension BouncerService {
     }
   }
 
-  /// Closes what was opened when it was built, for a service that is never run.
+  /// Closes everything that ``build`` has opened, if the service is not run.
   package func close() async {
     for case let resource as Closing in services.reversed() { await resource.close() }
   }
 
-  /// SIGHUP reads the keys and the certificate again; the second SIGTERM or SIGINT ends the process at once. Not a part of
-  /// the service group, which would end it with the first.
+  /// Reloads keys and certificate on SIGHUP, and ends the process on the second SIGTERM or SIGINT. This is
+  /// not part of the service group, which would stop it at the first of these signals.
   private func obeySignals() async {
     var isStopping = false
     for await signal in await UnixSignalsSequence(trapping: .sighup, .sigterm, .sigint) {

@@ -9,7 +9,7 @@ import Sealing
 import ZulipBouncer
 import ZulipServer
 
-/// The built-in chat-server side with everything it needs.
+/// The built-in chat-server side and all that it uses.
 struct BuiltInServer {
   let server: ZulipServerRoutes
   let accounts: AccountStore
@@ -17,12 +17,12 @@ struct BuiltInServer {
   let eventNotifier: EventNotifier
   let notifier: Notifier
   let bouncer: BouncerLink?
-  /// To another program's bouncer.
+  /// The client for another program's bouncer; nil if this program's own bouncer is used.
   fileprivate let client: HTTPClient?
 
   /// - Parameters:
-  ///   - ownBouncer: this program's.
-  ///   - remoteBouncer: used in the place of one that is reached through the network.
+  ///   - ownBouncer: this program's bouncer.
+  ///   - remoteBouncer: replaces a bouncer that would be reached over the network, for tests.
   static func build(
     _ core: Core, ownBouncer: Bouncer, remoteBouncer: (any BouncerCalls)?
   ) async throws -> BuiltInServer {
@@ -62,14 +62,14 @@ struct BuiltInServer {
       notifier: notifier, bouncer: bouncer, client: client)
   }
 
-  /// Makes it one of the bouncer's chat servers. The key that it gets is never used and never shown.
+  /// Registers the built-in side as one of the bouncer's chat servers. Its key is never used and never shown.
   private static func enrol(_ servers: RemoteServers) async throws -> RemoteServer {
     let hostname = RemoteServers.builtInHostname
     if let server = try await servers.find(hostname: hostname) { return server }
     do {
       return try await servers.add(hostname: Hostname(hostname), contactEmail: "root@\(hostname)").server
     } catch RemoteServers.Refusal.hostnameTaken {
-      // Another node was faster.
+      // Another node has registered it at the same time.
       guard let server = try await servers.find(hostname: hostname) else {
         throw RemoteServers.Refusal.hostnameTaken
       }
@@ -100,7 +100,7 @@ extension Feature {
     return feature
   }
 
-  /// What host applications call, with the users and the ways that their apps sign in.
+  /// The API for host applications, including users and how their apps sign in.
   static func backend(_ side: BuiltInServer, _ nextcloud: NextcloudAdapter?, _ core: Core) -> Feature {
     let flows = core.store.nextcloudLoginFlows
     let routes = BackendRoutes(
@@ -111,11 +111,11 @@ extension Feature {
       routes: { routes.addRoutes(to: $0) }, removals: [.init { try await flows.removeOld(limit: $0) }])
   }
 
-  /// Sends the parts of a host application's notification, each by its way, side by side.
+  /// Sends all parts of a host application's notification concurrently.
   private static func notify(
     _ user: User, _ message: BackendRoutes.Message, _ notifier: Notifier, _ nextcloud: NextcloudAdapter?
   ) async throws -> [BackendRoutes.PartResult] {
-    // All of it is read before any of it is sent.
+    // All parts are validated before any of them is sent.
     let payload = try message.zulip?.members()
     let legacy = try message.legacy.map(LegacyNotification.init(backend:))
     let phones = try message.nextcloud.map(NextcloudMessage.init)

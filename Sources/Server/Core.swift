@@ -9,12 +9,12 @@ import Registrations
 import SQL
 import ZulipBouncer
 
-/// What all features of the service share. It is made once.
+/// What all features of the service share, created once.
 struct Core {
   let configuration: Configuration
   let time: ServiceTime
   let keyFolder: KeyFolder
-  /// The public listener's, if it speaks TLS.
+  /// The public listener's certificate; nil if it does not speak TLS.
   let certificate: ServerCertificate?
   let store: Store
   let clockRecord: ClockRecord
@@ -49,7 +49,7 @@ struct Core {
         "url": "\(configuration.database.url)", "schema": .stringConvertible(Schema.version),
       ])
     let record = ClockRecord(database: store.database)
-    // First, because everything else asks the clock whether something may expire.
+    // The clock is checked first, because everything else depends on whether something may expire.
     try await ClockWatch(time, record: record, queues: [], logger: logger).hear()
     let providers = try PushProviders(
       configuration: try await .init(configuration, store: store, descriptors: descriptors))
@@ -70,7 +70,7 @@ struct Core {
       logger: logger)
   }
 
-  /// The push services that strangers have named; nil where Web Push is off.
+  /// The health of Web Push; nil if it is off.
   @Sendable func pushServices() -> PushServices? {
     guard providers.vapidPublicKey != nil else { return nil }
     return PushServices(
@@ -86,7 +86,7 @@ struct Core {
 }
 
 extension KeyFolder.Snapshot {
-  /// Tells what is missing for what is configured.
+  /// Logs what is missing for the configured features.
   fileprivate func report(_ configuration: Configuration, to logger: Logger) {
     let isDelivering = if case .remote = configuration.server.bouncer { false } else { true }
     for shortage in shortages(
@@ -101,18 +101,19 @@ extension KeyFolder.Snapshot {
 }
 
 extension Configuration {
-  /// The longest that an entry of the outbox may have to wait, in seconds: providers may ask for an hour, and what a
-  /// chat server sends beyond its limit is spread over several windows of that limit.
+  /// The longest time that an outbox entry may have to wait, in seconds. Providers may ask for an hour, and
+  /// notifications beyond a chat server's rate limit are spread over several of the limit's windows.
   var longestPause: TimeInterval {
     max(Outbox.longestPause, (NotificationPace.share + 3) * (bouncer.notificationsPerServer?.seconds ?? 0))
   }
 }
 
 extension Configuration.HTTP {
-  /// The largest body of `server/analytics` and of the push proxy's `/notifications`.
+  /// The largest allowed request body, which is that of `server/analytics` and of the push proxy's
+  /// `/notifications`.
   var largestBodyBytes: Int { max(maxBodyBytes, 16 << 20) }
 
-  /// The address by which the outside reaches this service: the configured one, or where it listens.
+  /// This service's public address: the configured one, or else the listener's.
   func publicAddress(listeningOn port: Port) -> @Sendable () -> String {
     let (publicURL, origin) = (publicURL, "\(tls == nil ? "http" : "https")://\(host)")
     return { [standard = self.port] in publicURL ?? "\(origin):\(port.number ?? standard)" }
@@ -143,7 +144,7 @@ extension Bouncer.Configuration {
     verifyCAFile = bouncer.verifyCAFile
     verifyAllowsPrivateAddresses = bouncer.verifyAllowPrivateAddresses
     rateLimitPerServer = bouncer.rateLimitPerServer
-    // Without a limit on calls there is none on these either.
+    // Without a rate limit on calls, there is none on registrations either.
     if rateLimitPerServer == nil { rateLimitOfRegistrations = nil }
     notificationsPerServer = bouncer.notificationsPerServer
     rateLimitPerAddress = http.rateLimitPerAddress
@@ -154,8 +155,8 @@ extension Bouncer.Configuration {
 }
 
 extension PushProviders.Configuration {
-  /// Where the providers are, and with Web Push the key pair that its subscriptions are bound to, which is made the
-  /// first time.
+  /// The providers' addresses and, if Web Push is on, its key pair, which is created at first use. Web Push
+  /// subscriptions are bound to that key pair.
   init(_ configuration: Configuration, store: Store, descriptors: DescriptorLimit) async throws {
     self.init(configuration)
     guard configuration.webPush.isEnabled else { return }

@@ -6,10 +6,10 @@ import NIOCore
 import Operations
 import SQL
 
-/// What may be called at a listener.
+/// The routes of a listener and their handler.
 package struct Endpoints: Sendable {
   package let responder: PlainPaths<RouterResponder<WireContext>>
-  /// Each path with its methods.
+  /// Each route's path and method.
   let routes: [(path: String, method: HTTPRequest.Method)]
 
   private init(_ router: Router<WireContext>) {
@@ -26,7 +26,7 @@ package struct Endpoints: Sendable {
       middleware: EnvelopeMiddleware(
         trustedProxies: trustedProxies, unnamedProxies: UnnamedProxies(), bodies: bodies))
     router.add(middleware: DatabaseLimit())
-    // Nextcloud's administrators test for this text to see that the proxy is there.
+    // Nextcloud administrators check for this text to see whether the proxy works.
     router.endpoint("/", .get) { _, _ in
       Response(
         status: .notFound, headers: [.contentType: "text/plain; charset=utf-8"],
@@ -38,7 +38,7 @@ package struct Endpoints: Sendable {
 
   static func forOperator(_ operatorRoutes: OperatorRoutes) -> Endpoints {
     let router = Router(context: WireContext.self)
-    // Monitoring asks all the time, which is not worth a line in the log each.
+    // Monitoring calls these routes constantly, so requests are logged at debug level only.
     router.add(middleware: RequestObserver(level: .debug))
     router.add(middleware: EnvelopeMiddleware())
     operatorRoutes.add(to: router)
@@ -46,7 +46,7 @@ package struct Endpoints: Sendable {
   }
 }
 
-/// A database that hangs must not hold up callers.
+/// Limits how long a request waits for the database, so that a hanging database does not block callers.
 private struct DatabaseLimit: RouterMiddleware {
   func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response

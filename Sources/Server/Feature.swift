@@ -14,27 +14,27 @@ import ServiceLifecycle
 import ZulipBouncer
 import ZulipServer
 
-/// A part of the service: what it hands over to be joined with the others.
+/// A part of the service, described by what it contributes.
 struct Feature {
-  /// Adds what strangers may call.
+  /// Adds its routes to the public listener.
   var routes: (Router<WireContext>) -> Void = { _ in }
-  /// Adds what is read when somebody looks at the metrics.
+  /// Adds metrics that are read at each scrape.
   var gauges: (PrometheusRegistry) -> Void = { _ in }
-  /// Work on which other features depend: it ends after they have closed.
+  /// Background work that other features depend on. It ends after the features have closed.
   var foundation: [@Sendable () async -> Void] = []
-  /// Closes what it holds, when all background work has ended.
+  /// Releases its resources when all background work has ended.
   var close: (@Sendable () async -> Void)?
-  /// Work in the background, until the shutdown.
+  /// Background work that runs until the shutdown.
   var work: [@Sendable () async -> Void] = []
-  /// Told when the shutdown begins.
+  /// Called when the shutdown begins.
   var drain: @Sendable () -> Void = {}
   var removals: [Housekeeping.Removal] = []
-  /// Queues in which a wrong clock may have put work off.
+  /// Queues in which a wrong clock may have postponed work too far.
   var queues: [@Sendable (_ isTimeSetBack: Bool) async throws -> Void] = []
 }
 
 extension [Feature] {
-  /// The services of all of them in the order in which they start; they stop in the reverse order.
+  /// The services of all features in starting order; they stop in reverse order.
   var services: [any ServiceLifecycle.Service] {
     flatMap(\.foundation).map(Repeating.init) + compactMap(\.close).map(Closing.init)
       + flatMap(\.work).map(Repeating.init)
@@ -42,7 +42,7 @@ extension [Feature] {
 }
 
 extension Feature {
-  /// The database, which nodes serve on it, and under which key its secrets are.
+  /// The database, its list of nodes, and the storage key.
   static func database(_ core: Core) -> Feature {
     let store = core.store
     return Feature(
@@ -57,7 +57,7 @@ extension Feature {
       ])
   }
 
-  /// Sending, the outbox, and what is counted of both.
+  /// Delivery, the outbox, and their metrics and history.
   static func delivery(_ core: Core) -> Feature {
     let (deliverer, outbox, logger) = (core.deliverer, core.outbox, core.logger)
     let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: core.now, logger: logger)
@@ -72,7 +72,7 @@ extension Feature {
         }
       ],
       close: { [providers = core.providers] in
-        // What has no answer by then stays in the outbox, under a lease that outlives every answer.
+        // An unanswered push stays in the outbox. Its lease is longer than any answer can take.
         await providers.shutdown(within: .seconds(3))
         await deliverer.settled()
       },
@@ -112,7 +112,7 @@ extension Feature {
       ])
   }
 
-  /// What Nextcloud's apps and users leave behind, also where the adapter has been switched off since.
+  /// Cleans up after Nextcloud's apps and users, even if the adapter has been switched off since.
   static func nextcloudLeftovers(_ core: Core) -> Feature {
     let (devices, notifications) = (core.store.nextcloudDevices, core.store.nextcloudNotifications)
     let (retention, now) = (core.configuration.retention, core.now)

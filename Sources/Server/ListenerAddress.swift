@@ -3,17 +3,15 @@ import HTTP
 import NIOCore
 package import Operations
 
-/// Where a listener listens: on a socket that was passed, or on one of its own.
+/// Where a listener listens: at a host and port, or on a socket that was passed to this process.
 package struct ListenerAddress: Sendable {
   let host: String
   let port: Int
-  /// The setting or option with the host, and that with the port, for whoever has to mend them; without the first the
-  /// host is always the same.
+  /// The settings or options for host and port, to be named in faults. The first is nil if the host is fixed.
   let keys: (host: String?, port: String)
-  /// A listening socket that was passed to this process and that others keep open.
+  /// A listening socket that was passed to this process, and that systemd holds open.
   var passed: CInt?
 
-  /// An address by the settings or options that give it.
   package init(host: String, port: Int, keys: (host: String?, port: String), passed: CInt? = nil) {
     self.host = host
     self.port = port
@@ -21,15 +19,15 @@ package struct ListenerAddress: Sendable {
     self.passed = passed
   }
 
-  /// Whether somebody could listen there now; a socket that was passed has to be the one that the settings name.
+  /// Throws if the address cannot be listened on now, or if a passed socket does not match the settings.
   package func check() throws(Fault) {
     if let passed { return try check(held: PassedSockets.address(of: passed)) }
     close(try open())
   }
 
-  /// Whether a socket that systemd holds is the one that the settings name. A port of 0 is any.
+  /// Throws if the socket that systemd holds does not match the settings. Port 0 matches every port.
   ///
-  /// - Parameter held: where it listens, as `127.0.0.1:8080`.
+  /// - Parameter held: the socket's address, such as `127.0.0.1:8080`.
   func check(held: String) throws(Fault) {
     let ours = try spelled()
     guard port != 0, ours != held else { return }
@@ -41,19 +39,19 @@ package struct ListenerAddress: Sendable {
         """)
   }
 
-  /// The address as systemd writes it.
+  /// The address in systemd's notation.
   private func spelled() throws(Fault) -> String {
     let ip = try resolved().ipAddress ?? host
     return "\(ip.utf8.contains(UInt8(ascii: ":")) ? "[\(ip)]" : ip):\(port)"
   }
 
-  /// Whether only one of both can listen.
+  /// Whether both cannot listen at the same time.
   func collides(with other: ListenerAddress) -> Bool {
     guard passed == nil, other.passed == nil, port == other.port, port != 0 else { return false }
     return host == other.host || [host, other.host].contains { ["0.0.0.0", "::"].contains($0) }
   }
 
-  /// The descriptor of a listening socket.
+  /// Returns the descriptor of a listening socket.
   func open() throws(Fault) -> CInt {
     if let passed { return passed }
     let address = try resolved()
@@ -64,7 +62,7 @@ package struct ListenerAddress: Sendable {
     }
   }
 
-  /// The same, for the listener.
+  /// The listening socket, opened when the listener starts.
   var socket: ListeningSocket { ListeningSocket(isShared: passed != nil) { try open() } }
 
   private func resolved() throws(Fault) -> SocketAddress {
@@ -91,7 +89,7 @@ package struct ListenerAddress: Sendable {
 }
 
 extension SocketAddress {
-  /// A socket of our own that listens there.
+  /// Creates a socket of this process that listens at the address.
   fileprivate func listen() throws(IOError) -> CInt {
     let kind = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
     let descriptor = socket(self.protocol.rawValue, kind, 0)
@@ -107,6 +105,6 @@ extension SocketAddress {
     return descriptor
   }
 
-  /// Connections that may wait to be taken.
+  /// How many connections may wait to be accepted.
   private static let backlog: CInt = 1024
 }

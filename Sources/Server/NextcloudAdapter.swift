@@ -12,28 +12,28 @@ import Providers
 import Registrations
 import Sealing
 
-/// The Nextcloud adapter with everything it needs: the push proxy, and the server side with its sender.
+/// The Nextcloud adapter and all that it uses: the push proxy, and the server side with its sender.
 struct NextcloudAdapter {
   fileprivate let proxy: NextcloudProxyRoutes
   fileprivate let server: NextcloudServerRoutes
   fileprivate let lossDetector: StoreLossDetector
   fileprivate let client: OutgoingClient
   let sender: NextcloudSender
-  /// The subscriptions to Web Push of the server side's users.
+  /// The Web Push subscriptions of the server side's users.
   let webPush: NextcloudWebPush
-  /// The proxy's devices.
+  /// The push proxy's devices.
   let devices: NextcloudDevices
 
   /// The phones of the server side's users.
   var registrations: NextcloudRegistrations { sender.registrations }
-  /// Pushes that no proxy has taken yet.
+  /// Pushes that no push proxy has accepted yet.
   var pushes: NextcloudPushes { sender.pushes }
 
   static func build(_ core: Core) throws -> NextcloudAdapter {
     let (configuration, store, logger) = (core.configuration, core.store, core.logger)
     let settings = configuration.nextcloud
     let (apps, devices) = (try apps(settings), store.nextcloudDevices)
-    // As it is once the service listens.
+    // The address depends on the port, which is known once the service listens.
     let publicURL = configuration.http.publicAddress(listeningOn: core.publicPort)
     let lossDetector = StoreLossDetector(
       file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
@@ -74,7 +74,7 @@ struct NextcloudAdapter {
       sender: sender, webPush: webPush, devices: devices)
   }
 
-  /// The operator's own builds and brands with the built-in apps.
+  /// The built-in apps and the operator's own builds and brands.
   static func apps(_ settings: Configuration.Nextcloud) throws(Fault) -> NextcloudApps {
     var own: [NextcloudApp] = []
     if let file = settings.appsFile {
@@ -142,7 +142,7 @@ extension PushProxy.Configuration {
 }
 
 extension NextcloudAdapter {
-  /// The proxy's devices by app, for the operator.
+  /// The push proxy's devices by app, for the operator's pages.
   @Sendable func apps() async throws -> [Dashboard.App] {
     try await devices.counts().map { count in
       Dashboard.App(
@@ -153,9 +153,10 @@ extension NextcloudAdapter {
 }
 
 extension HTTPClient.Configuration {
-  /// For calls to the outside, under the same trust and through the same proxy as pushes.
+  /// The HTTP client settings for outgoing calls, with the same trust roots and the same HTTP proxy as
+  /// pushes.
   ///
-  /// - Parameter roots: more trust roots.
+  /// - Parameter roots: additional trust roots.
   package static func outgoing(
     _ providers: Configuration.Providers, trusting roots: [NIOSSLCertificate] = []
   ) -> Self {

@@ -5,12 +5,12 @@ import Providers
 import Registrations
 
 extension PrometheusRegistry {
-  /// Adds one value that is read when somebody looks; nil where there is none.
+  /// Adds a gauge that is read at each scrape; nil leaves it out.
   func gauge(_ name: String, _ value: @escaping @Sendable () async throws -> Double?) {
     gauges(name) { try await value().map { [.init($0)] } ?? [] }
   }
 
-  /// Gauges of the routes' states and of the notifications that wait for them.
+  /// Adds gauges of the routes' states and of waiting notifications.
   func watch(
     _ deliverer: Deliverer, _ outbox: Outbox, _ pushServices: @escaping @Sendable () -> PushServices?,
     now: @escaping @Sendable () -> Date
@@ -61,15 +61,15 @@ extension PrometheusRegistry {
   }
 }
 
-/// What deaths are counted by.
+/// The labels by which held-back deaths are counted.
 private struct Share: Hashable {
   let route: Route
   let kind: RegistrationReference.Kind
 }
 
 extension Route {
-  /// The labels are bounded: the operator sets the credentials with their topics and projects, and all of Web Push is
-  /// one route.
+  /// The number of label values is bounded: the operator sets credentials, topics and projects, and all of
+  /// Web Push counts as one route.
   fileprivate var labels: [(String, String)] {
     [("provider", provider.rawValue), ("credential", credential), ("target", target)]
   }

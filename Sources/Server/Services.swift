@@ -7,8 +7,8 @@ import SQL
 import ServiceLifecycle
 import Synchronization
 
-/// Does nothing until its turn in the shutdown, and then closes something. The last in the group is the first to be shut
-/// down.
+/// Does nothing until the shutdown, and then calls `close`. A service group shuts its services down in
+/// reverse order.
 struct Closing: Service {
   let close: @Sendable () async -> Void
 
@@ -18,7 +18,7 @@ struct Closing: Service {
   }
 }
 
-/// A listener that gets a limited time in the shutdown to finish what it has begun.
+/// A listener whose shutdown waits only a limited time for running requests.
 struct Bounded<Listener: Service>: Service {
   let listener: Listener
   let limit: Duration
@@ -36,18 +36,18 @@ struct Bounded<Listener: Service>: Service {
   }
 }
 
-/// Work that goes on until the shutdown, which cancels its task.
+/// Work whose task is cancelled in the shutdown.
 struct Repeating: Service {
   let work: @Sendable () async -> Void
 
   func run() async throws {
     await cancelWhenGracefulShutdown(work)
-    // Work that is done before that ends nothing else.
+    // If the work ends earlier, the service waits for the shutdown, because the group would stop otherwise.
     try? await gracefulShutdown()
   }
 }
 
-/// The port that a listener was given, known once it listens.
+/// A listener's port, known once it listens.
 package final class Port: Sendable {
   private struct State {
     var number: Int?
@@ -58,7 +58,7 @@ package final class Port: Sendable {
 
   var number: Int? { state.withLock { $0.number } }
 
-  /// The port, as soon as the listener listens.
+  /// Waits until the listener listens.
   package func wait() async -> Int {
     await withCheckedContinuation { continuation in
       let number = state.withLock { state in
@@ -69,9 +69,9 @@ package final class Port: Sendable {
     }
   }
 
-  /// Makes it known, in the log too.
+  /// Publishes the port, and logs it.
   func announce(_ listener: String, scheme: String, _ channel: any Channel, logger: Logger) {
-    // A listener that is closed again already has no address.
+    // A listener that has already been closed has no address.
     guard let address = channel.localAddress, let number = address.port else { return }
     let waiting = state.withLock { state in
       state.number = number
@@ -87,10 +87,12 @@ package final class Port: Sendable {
 }
 
 extension ServiceManager {
-  /// Says that the service is ready once it listens and the database answers, and then again and again that it is alive.
+  /// Notifies systemd that the service is ready once it listens and the database answers, and after that
+  /// periodically that it is alive.
   ///
-  /// It is alive while every event loop does its work and the database answers or fails. An outage of the database
-  /// is not a reason to restart: a restart would not mend it, and requests are waiting for its end.
+  /// The service counts as alive while every event loop runs and the database answers or fails, but does not
+  /// hang. An outage of the database is no reason to restart: a restart would not end it, and would interrupt
+  /// requests that wait for its end.
   func follow(_ database: any Database, logger: Logger, isListening: () -> Bool) async {
     while true {
       if isListening(), await answers(database) { break }

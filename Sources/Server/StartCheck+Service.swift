@@ -2,11 +2,11 @@ import Foundation
 package import Operations
 
 extension StartCheck {
-  /// What `doctor` knows of the service that runs with the configuration that it looks at.
+  /// What `doctor` knows about a service that already runs with the same configuration.
   package struct Service: Sendable {
-    /// Whether it answers: its ports are then no fault.
+    /// Whether the service runs. Its ports are in use then, which is not a fault.
     let isServing: Bool
-    /// Where the socket listens that systemd holds for it, as `127.0.0.1:8080`; nil if it holds none.
+    /// The address of the socket that systemd holds for it, such as `127.0.0.1:8080`; nil if there is none.
     let heldAddress: String?
 
     package init(isServing: Bool, heldAddress: String?) {
@@ -14,9 +14,9 @@ extension StartCheck {
     }
   }
 
-  /// Everything that has to be in order before the service starts.
+  /// All checks that `serve` makes before it starts.
   ///
-  /// - Parameter service: finds out whether one runs already, for `doctor`.
+  /// - Parameter service: finds out whether a service is running already, for `doctor`.
   package static func all(
     _ configuration: Configuration, sockets: PassedSockets = PassedSockets(),
     descriptors: DescriptorLimit = .raised(), visit: DatabaseVisit,

@@ -10,19 +10,19 @@ package import SQL
 package import Sealing
 package import ZulipServer
 
-/// The database with the key that its secrets are sealed under: what commands and service share.
+/// The database and its storage key, shared by commands and the service.
 package struct Store {
   package let database: any Database
   package let storageKey: StorageKey
   package let now: @Sendable () -> Date
-  /// Whether anything may be taken as expired now: not while the clock is doubted.
+  /// Whether anything may expire now: false while the clock is doubted.
   let mayExpire: @Sendable () -> Bool
-  /// Follows changes of the key in the folder and in the database, as long as it runs.
+  /// Follows changes of the storage key in the folder and the database while it runs.
   let follower: StorageKeyFollower
 
-  /// Opens and migrates the database, and checks that it was sealed with the key in the folder.
+  /// Opens and migrates the database, and checks that it was sealed with the folder's key.
   ///
-  /// - Parameter making: whether a database or a key that is not there is made; else it is an error.
+  /// - Parameter making: whether to create a missing database or key; otherwise a missing one is an error.
   static func open(
     _ configuration: Configuration, making: Bool, now: @escaping @Sendable () -> Date = { Date() },
     mayExpire: @escaping @Sendable () -> Bool = { true }, sqlite options: SQLiteDatabase.Options = .init(),
@@ -58,7 +58,7 @@ package struct Store {
     }
   }
 
-  /// Closes a database after `body`, however that ends.
+  /// Runs `body` and closes the database, even if `body` throws.
   private static func closing<Result>(
     _ database: any Database, onlyOnError: Bool = false, _ body: () async throws -> Result
   ) async throws -> Result {
@@ -72,11 +72,12 @@ package struct Store {
     }
   }
 
-  /// The key in the folder. A new one is never made beside a database that was sealed with another.
+  /// Reads the storage key from the folder. No key is created if the database was sealed with another one.
   private static func storageKey(
     _ configuration: Configuration, of database: any Database, making: Bool
   ) async throws -> StorageKey {
-    // Asked before the file is looked for: where several start at once, one has sealed it with the key that it made.
+    // Checked before the file is read: if several processes start at once, one of them creates the key and
+    // then seals the database with it.
     let isSealed = try await StorageSeal.sealingID(of: database) != nil
     let directory = configuration.keys.directory
     if let key = try KeyFolder.existingStorageKey(in: directory) { return key }
@@ -91,11 +92,12 @@ package struct Store {
     return try KeyFolder.storageKey(in: directory)
   }
 
-  /// What is not there and is not to be made: told together with where it was looked for.
+  /// The database or the key does not exist and must not be created. Errors show it together with the place
+  /// that was searched.
   package struct Absence: Readable {
     let fault: Fault
 
-    /// What is missing and what to do.
+    /// What is missing and what to do about it.
     package var description: String { "\(fault)" }
 
     static func database(_ problem: String) -> Absence {
@@ -107,16 +109,16 @@ package struct Store {
     }
   }
 
-  /// Opens it for one command and closes it afterwards.
+  /// Opens the store for one command, and closes it afterwards.
   ///
-  /// - Parameter making: whether a database or a key that is not there is made; else it is an error.
+  /// - Parameter making: whether to create a missing database or key; otherwise a missing one is an error.
   package static func with<Result>(
     _ configuration: Configuration, making: Bool = false, sqlite options: SQLiteDatabase.Options = .init(),
     _ body: (Store) async throws -> Result
   ) async throws -> Result {
     let store = try await open(configuration, making: making, sqlite: options)
     return try await closing(store.database) {
-      // Ends with the scope, which waits for it.
+      // This task is cancelled at the end of the scope, which waits for it.
       async let _ = store.follower.run()
       return try await body(store)
     }
@@ -138,7 +140,7 @@ package struct Store {
   }
   package var outbox: OutboxContents { OutboxContents(database: database) }
 
-  /// The devices of users, for a command; a running service is not told of what it changes.
+  /// The devices of users, for commands. A running service is not notified of changes made through it.
   package func devices() async throws -> Devices {
     let server = try await servers.find(hostname: RemoteServers.builtInHostname)?.id
     return Devices(database: database, storageKey: storageKey, localServer: server, now: now) { _ in }

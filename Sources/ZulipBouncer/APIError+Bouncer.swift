@@ -4,7 +4,7 @@ internal import HTTPTypes
 internal import Registrations
 internal import Sealing
 
-/// What the bouncer refuses with in more than one place, in the words of Zulip's (`Documentation/Protocols/Zulip.md`).
+/// Refusals used in more than one place, with Zulip's texts (`Documentation/Protocols/Zulip.md`).
 extension APIError {
   static let deactivated = APIError.unauthorized(deactivatedText)
   static let missingRealm = APIError(.forbidden, code: Code.missingRealm, "Organization not registered")
@@ -56,7 +56,7 @@ extension APIError {
     }
   }
 
-  /// - Parameter hostname: as the server spelled it.
+  /// - Parameter hostname: in the server's spelling.
   init(_ refusal: RemoteServers.Refusal, role: String, hostname: String) {
     switch refusal {
     case .wrongKey, .alreadyThere:

@@ -5,9 +5,9 @@ package import Registrations
 internal import SQL
 internal import Sealing
 
-/// What chat servers report: figures, events and the list of their realms.
+/// What chat servers report: figures, audit events and the list of their realms.
 extension Bouncer {
-  /// How far a server's reports have come: the highest ids that it has uploaded, 0 where there are none.
+  /// The highest ids that a server has uploaded; 0 where there are none.
   struct AnalyticsStatus: Sendable {
     let lastRealmCountID: Int64
     let lastInstallationCountID: Int64
@@ -18,7 +18,7 @@ extension Bouncer {
     try await database.read { try $0.analyticsStatus(server: server.id) }
   }
 
-  /// Keeps an upload, all of it or nothing, and takes over the realms that have come to the server from another.
+  /// Stores an upload in one transaction, and takes over realms that have moved to the server from another.
   package func store(_ upload: AnalyticsUpload, of server: RemoteServer, logger: Logger) async throws {
     let sync = RealmSync(storageKey: storageKey, now: now)
     do {
@@ -71,10 +71,10 @@ extension Bouncer {
   }
 }
 
-/// A row with the server's own id.
+/// A row that carries the server's own id.
 private protocol ReportedRow {
   var remoteID: Int64 { get }
-  /// What is wrong with what it tells of.
+  /// Why the row is invalid; nil if it is valid.
   var fault: APIError? { get }
 }
 
@@ -85,8 +85,8 @@ extension AnalyticsUpload.Count: ReportedRow {
 }
 
 extension AnalyticsUpload.AuditEvent: ReportedRow {
-  /// Users created, activated, deactivated, reactivated, their roles, and the realm's own deactivation and reactivation
-  /// (`Documentation/Protocols/Zulip.md` 4.2).
+  /// Audit events that are accepted: users created, activated, deactivated and reactivated, changes of their
+  /// roles, and the realm's own deactivation and reactivation (`Documentation/Protocols/Zulip.md` 4.2).
   private static let reportedTypes: Set<Int64> = [101, 102, 103, 104, 105, 201, 202, 229]
 
   fileprivate var fault: APIError? {
@@ -137,7 +137,7 @@ extension Connection {
   }
 }
 
-/// What chat servers count, by Zulip's names (`Documentation/Protocols/Zulip.md` 4.2).
+/// The figures that chat servers report, by Zulip's names (`Documentation/Protocols/Zulip.md` 4.2).
 private enum CountProperty {
   static let stored: Set<String> = [
     "messages_sent:is_bot:hour", "messages_sent:message_type:day", "messages_sent:client:day",
@@ -147,7 +147,7 @@ private enum CountProperty {
     "7day_actives::day", "15day_actives::day", "minutes_active::day", "realm_active_humans::day",
   ]
 
-  /// Kept, or taken and dropped.
+  /// Accepted figures; those not in `stored` are dropped.
   static let accepted = stored.union([
     "invites_sent::day", "mobile_pushes_sent::day", "active_users_log:is_bot:day", "active_users:is_bot:day",
   ])

@@ -2,12 +2,12 @@ internal import Foundation
 internal import HTTP
 package import Registrations
 
-/// What a server reports of itself in one call (`Documentation/Protocols/Zulip.md` 4.2).
+/// A server's report about itself in one call (`Documentation/Protocols/Zulip.md` 4.2).
 package struct AnalyticsUpload: Sendable {
   /// A figure about a realm, or about the whole server.
   struct Count: Sendable {
     var remoteID: Int64
-    /// The realm's id at the server; nil for the whole server.
+    /// The realm's id at its server; nil for the whole server.
     var realmID: Int64?
     var property: String
     var subgroup: String?
@@ -15,40 +15,40 @@ package struct AnalyticsUpload: Sendable {
     var value: Int64
   }
 
-  /// Something that happened to a realm's users.
+  /// An event in a realm, such as a change of a user.
   struct AuditEvent: Sendable {
     var remoteID: Int64
-    /// The realm's id at the server.
+    /// The realm's id at its server.
     var realmID: Int64
-    /// Zulip's number for what happened.
+    /// Zulip's number of the event type.
     var eventType: Int64
     var eventTime: Date
-    /// Whether the row was made later than it happened.
+    /// Whether the row was created after the event.
     var isBackfilled: Bool
-    /// JSON; nil if what was sent is not JSON.
+    /// JSON; nil if it was not valid JSON.
     var extraData: String?
   }
 
   package private(set) var version: String?
-  /// The commit that the version is based on.
+  /// Commit that the version is based on.
   var mergeBase: String?
   package private(set) var apiFeatureLevel: Int64?
-  /// In the order of their ids, as the others.
+  /// Sorted by id, like the other lists.
   var realmCounts: [Count] = []
   var installationCounts: [Count] = []
   /// nil if the server sends none.
   var auditEvents: [AuditEvent]?
-  /// All realms of the server; nil if it does not list them.
+  /// All realms of the server; nil if it sends no list.
   package internal(set) var realms: [RealmDescription]?
 
-  /// One of nothing but realms.
+  /// An upload of realms only.
   package init(version: String?, apiFeatureLevel: Int64?, realms: [RealmDescription]?) {
     (self.version, self.apiFeatureLevel, self.realms) = (version, apiFeatureLevel, realms)
   }
 
   private static let maximumVersionLength = 128
 
-  /// Reads an upload, each of whose parameters is a JSON document.
+  /// Reads an upload; each parameter is a JSON document.
   init(_ parameters: inout Parameters) throws(APIError) {
     realmCounts = try parameters.list("realm_counts") { field throws(APIError) in
       try Count(field, realm: field["realm"])
@@ -85,7 +85,7 @@ extension AnalyticsUpload.AuditEvent {
     eventType = try field["event_type"].integer()
     eventTime = try field["event_time"].time()
     isBackfilled = try field["backfilled"].bool()
-    // Details come as an object, as a string that holds JSON, or not at all.
+    // `extra_data` is an object, a string that contains JSON, or absent.
     extraData =
       switch try field["extra_data"].existing() {
       case .null: "{}"
@@ -103,7 +103,7 @@ extension RealmDescription {
   ]
   private static let orgTypes: Set<Int64> = [0, 10, 20, 30, 35, 40, 50, 60, 70, 80, 90, 100, 1000]
 
-  /// Reads what a server says of a realm.
+  /// Reads the description of a realm.
   init(_ field: Field) throws(APIError) {
     let id = try field["id"].integer()
     let host = try field["host"].string()
@@ -123,7 +123,7 @@ extension RealmDescription {
     try field.forbidMembers(except: Self.members)
   }
 
-  /// Sorted by name, so that another order is no change.
+  /// Sorted by name, so that a different order is not a change.
   private static func authenticationMethods(_ field: Field?) throws(APIError) -> String {
     guard let field else { return "{}" }
     var flags: [Name: JSON] = [:]
@@ -137,10 +137,10 @@ extension Field {
   /// The field, unless it is absent.
   var ifSent: Field? { value == nil ? nil : self }
 
-  /// The field, unless it is null; that it is there is still to be found out.
+  /// The field, unless it is null; an absent field is kept, to be refused when it is read.
   var nullable: Field? { value == .null ? nil : self }
 
-  /// Seconds since 1970, in the years that a calendar has.
+  /// A time in seconds since 1970, limited to the years that a calendar has.
   fileprivate func time() throws(APIError) -> Date {
     let seconds = try number()
     guard abs(seconds) < 253_402_300_800 else { throw error("is not a valid time") }

@@ -7,7 +7,7 @@ package import Registrations
 internal import SQL
 package import Sealing
 
-/// Devices of old apps, which get notifications in clear.
+/// Devices of old apps, which get unencrypted notifications.
 extension Bouncer {
   package func registerLegacy(
     _ token: PushToken, iosAppID: String?, for user: LegacyUser, realm: UUID?, of server: RemoteServer,
@@ -18,17 +18,17 @@ extension Bouncer {
     try await registrations.register(token, iosAppID: iosAppID, for: user, server: server.id, realm: realm)
   }
 
-  /// Forgets a token of a user, if it is there; nil stands for all of them.
+  /// Removes a token of a user if there is one; nil stands for all of them.
   package func unregisterLegacy(
     _ token: PushToken?, for user: LegacyUser, of server: RemoteServer
   ) async throws {
     guard let token else { return try await registrations.unregister(nil, of: user, server: server.id) }
-    // One that has given way to an encrypted registration is gone already.
+    // A registration replaced by an encrypted one is gone already.
     try await registrations.unregister(token, of: user, server: server.id)
   }
 
-  /// Sends a notification in clear to all devices of a user that have not moved on to end-to-end encryption,
-  /// and tells which of those that the server believes in are not there.
+  /// Sends an unencrypted notification to all devices of a user that have not switched to end-to-end
+  /// encryption, and reports which of the tokens known to the server are not registered.
   package func notifyLegacy(
     _ notification: LegacyNotification, to user: LegacyUser, believedIn tokens: [PushToken.Kind: [String]],
     realm: UUID?, of server: RemoteServer, since received: ContinuousClock.Instant = .now, logger: Logger
@@ -45,7 +45,8 @@ extension Bouncer {
         missing[kind] = try await registrations.missing(tokens, kind: kind, of: user, server: server.id)
           .sorted()
       } catch {
-        // What was sent was sent; the server asks with each notification.
+        // The notification was sent, so the call succeeds; the server repeats the question with each
+        // notification.
         logger.warning(
           "tokens could not be looked up", metadata: ["error": "\(DatabaseError.name(of: error))"])
       }
@@ -55,7 +56,7 @@ extension Bouncer {
       apple: reached[.apns] ?? 0, android: reached[.fcm] ?? 0, missing: missing, hasRealm: realm != nil)
   }
 
-  /// Sends a test to one device of a user; nil is one that is not there.
+  /// Sends a test to one device of a user; nil stands for an invalid token.
   package func testLegacy(
     _ token: PushToken?, of user: LegacyUser, _ payload: JSON.Object, realm: UUID?, of server: RemoteServer,
     since received: ContinuousClock.Instant = .now, logger: Logger
@@ -71,8 +72,7 @@ extension Bouncer {
     try await deliver(pushes, of: server, since: received)
   }
 
-  /// The realm that a legacy call names. One that nobody has told of is not needed for it; another
-  /// server's is refused.
+  /// The realm that a legacy call names. An unknown realm is ignored; another server's realm is refused.
   private func legacyRealm(
     _ uuid: UUID?, of server: RemoteServer, _ logger: Logger
   ) async throws -> RemoteRealm? {
@@ -101,13 +101,13 @@ extension Bouncer {
   }
 }
 
-/// What became of a notification in clear.
+/// Result of an unencrypted notification.
 package struct LegacyReceipt: Sendable {
-  /// The user's registrations with APNs that it went to.
+  /// Number of the user's APNs registrations that it was sent to.
   package let apple: Int
-  /// Those with FCM.
+  /// Number of the user's FCM registrations that it was sent to.
   package let android: Int
-  /// Tokens that the server believes in and that are not there.
+  /// Tokens known to the server that are not registered.
   package let missing: [PushToken.Kind: [String]]
   let hasRealm: Bool
 

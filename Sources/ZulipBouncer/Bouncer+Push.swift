@@ -6,15 +6,15 @@ internal import Providers
 package import Registrations
 package import Sealing
 
-/// Devices that only their phones can read for.
+/// Devices with end-to-end encrypted notifications.
 extension Bouncer {
-  /// Opens what a phone has sealed and keeps its token. A registration that was there before is renewed, even if it had
+  /// Opens a sealed registration and stores its token. An existing registration is renewed, even if it had
   /// expired (`Documentation/Decisions` 0008).
   ///
   /// - Parameters:
-  ///   - tokenID: of the sealed token, as the server knows it; nil for a text that is no id.
-  ///   - publicKey: that it was sealed for, as the server spells it.
-  ///   - realm: nil for a text that is no UUID.
+  ///   - tokenID: of the sealed token, as the server knows it; nil for an invalid id.
+  ///   - publicKey: the key that it was sealed to, in the server's spelling.
+  ///   - realm: nil for an invalid UUID.
   package func register(
     _ sealed: String, tokenID: TokenID?, publicKey: String, realm: UUID?, of server: RemoteServer
   ) async throws {
@@ -22,7 +22,7 @@ extension Bouncer {
     let registration = try await open(sealed, publicKey: publicKey)
     guard registration.token.id == tokenID else { throw APIError.invalidRegistration }
     guard !registration.isExpired(at: now()) else {
-      // To a chat server this is for good, and to a phone: a clock that may be wrong must not say it.
+      // Chat servers and phones treat this refusal as final, so it must not depend on a clock in doubt.
       guard mayExpire() else { throw APIError.rateLimited(retryAfter: "60") }
       throw APIError(code: APIError.Code.requestExpired, "Request expired")
     }
@@ -39,7 +39,7 @@ extension Bouncer {
     } catch .notOpened {
       throw APIError.invalidRegistration
     } catch {
-      // A node that has not been given a new key yet must not refuse it for good.
+      // A node that does not have a new key yet must not refuse it for good.
       if Base64.decodeStrictly(publicKey)?.count == BouncerKeyPair.keyBytes,
         try await bouncerKeys.isAnnounced(publicKey)
       {
@@ -51,17 +51,17 @@ extension Bouncer {
     return registration
   }
 
-  /// Whether a device may be registered with a token: any but a subscription that is none, or at a host that
-  /// messages are not sent to.
+  /// Whether a token may be registered: false for a malformed Web Push subscription, or one at a host that
+  /// may not be called.
   func accepts(_ token: PushToken) async -> Bool {
     guard token.kind == .fcm, WebPushSubscription.isToken(token.text) else { return true }
     guard let subscription = try? WebPushSubscription(token: token.text) else { return false }
     return await deliverer.providers.accepts(subscription)
   }
 
-  /// Sends notifications that only phones can read.
+  /// Sends end-to-end encrypted notifications.
   ///
-  /// - Parameter received: when they were asked for.
+  /// - Parameter received: when the request came in.
   package func notify(
     _ notification: NotifyRequest, realm: UUID?, of server: RemoteServer,
     since received: ContinuousClock.Instant = .now, logger: Logger
@@ -74,7 +74,7 @@ extension Bouncer {
     return batch.receipt(try await deliver(batch.deliveries, of: server, since: received))
   }
 
-  /// Sends what the server's pace lets through, and keeps the rest in the outbox.
+  /// Sends what the server's pace allows now, and stores the rest in the outbox.
   @discardableResult
   func deliver(
     _ deliveries: [RegisteredPush], of server: RemoteServer, since received: ContinuousClock.Instant
@@ -90,15 +90,15 @@ extension Bouncer {
   }
 }
 
-/// What a phone seals for its bouncer (`Documentation/Protocols/Zulip.md` 5.2).
+/// The contents of a registration that a phone seals to its bouncer (`Documentation/Protocols/Zulip.md` 5.2).
 struct PushRegistration {
   let token: PushToken
-  /// The app's bundle id: there for APNs, absent for FCM.
+  /// The app's bundle id: required for APNs, absent for FCM.
   let iosAppID: String?
-  /// When the phone made it, in seconds since 1970.
+  /// When the phone created it, in seconds since 1970.
   let timestamp: Int64
 
-  /// Reads the opened JSON; nil if anything about it is wrong.
+  /// Reads the opened JSON; nil if it is invalid.
   init?(_ plaintext: [UInt8]) {
     guard let json = try? JSON.parse(plaintext), let text = json["token"]?.string,
       let kind = json["token_kind"]?.string.flatMap(PushToken.Kind.init),
@@ -113,7 +113,7 @@ struct PushRegistration {
     (self.token, self.timestamp) = (token, timestamp)
   }
 
-  /// Upstream takes `5`, `5.0` and `"5"` for five.
+  /// Upstream accepts `5`, `5.0` and `"5"` as five.
   private static func lenientInteger(_ json: JSON) -> Int64? {
     switch json {
     case .integer(let value): value
@@ -123,28 +123,29 @@ struct PushRegistration {
     }
   }
 
-  /// Whether it was made too long ago. Clocks differ, so one from the future is not refused.
+  /// Whether it was created too long ago. One from the future is accepted, since clocks differ.
   func isExpired(at now: Date) -> Bool {
     now.timeIntervalSince1970 - Double(timestamp) > Zulip.registrationLifetime
   }
 }
 
-/// The pace at which a chat server's notifications are sent. A refused notification is lost for good, so what is
-/// beyond it is not refused but due later.
+/// Limits the pace of each chat server's notifications. A refused notification would be lost for good, so
+/// those beyond the pace are postponed.
 package final class NotificationPace: Sendable {
-  /// A server's share of the outbox, in windows of the limit: how far ahead of now it may be booked.
+  /// How far ahead notifications are postponed at most, in windows of the limit: a server's share of the
+  /// outbox.
   package static let share = 15.0
 
   private let rate: CellRate<Int64>
 
-  /// Without a limit everything goes at once.
+  /// Without a limit everything is sent at once.
   init(_ limit: RateLimit?, now: @escaping @Sendable () -> Date) {
     rate = CellRate(limit, windows: Self.share, now: now)
   }
 
-  /// Gives each of a server's notifications its time.
+  /// Sets the time of each notification.
   ///
-  /// - Throws: 503 while as much as the server's share waits already.
+  /// - Throws: 503 while the server's share is used up.
   func pace(_ deliveries: [RegisteredPush], of server: Int64) throws(APIError) -> [RegisteredPush] {
     let booking = rate.book(deliveries.count, of: server)
     if booking.excess > 0 {

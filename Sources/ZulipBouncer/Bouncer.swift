@@ -6,22 +6,22 @@ package import Registrations
 package import SQL
 package import Sealing
 
-/// The push notification service, as Zulip's servers use it: what it does, whoever calls it. ``ZulipBouncerRoutes`` is
-/// the wire to it. What it refuses it refuses with an `APIError`.
+/// The push notification service for Zulip's servers, independent of how it is called. ``ZulipBouncerRoutes``
+/// provides its HTTP endpoints. Refusals are thrown as `APIError`.
 package struct Bouncer: Sendable {
-  /// What the operator decides.
+  /// Settings by the operator.
   package struct Configuration: Sendable {
     /// Whether strangers may register whatever their hostname.
     package var isOpen = false
     package var allowedHostnames: [HostnamePattern] = []
     package var verifiesHostnames = false
-    /// A trust root for calls of servers' hosts, besides the system's.
+    /// A trusted root certificate for calls to servers' hosts, in addition to the system's.
     package var verifyCAFile: String?
     package var verifyAllowsPrivateAddresses = false
     package var notificationsPerServer: RateLimit? = RateLimit(calls: 60_000, seconds: 60)
     package var rateLimitPerServer: RateLimit? = RateLimit(calls: 1000, seconds: 60)
-    /// Of devices per server, which the limit per server does not count. High, for a refused one waits for its phone's
-    /// next attempt.
+    /// Limit of device registrations per server, which `rateLimitPerServer` does not count. It is high
+    /// because a refused registration waits for the phone's next attempt.
     package var rateLimitOfRegistrations: RateLimit? = RateLimit(calls: 60_000, seconds: 60)
     package var rateLimitPerAddress: RateLimit? = RateLimit(calls: 100, seconds: 60)
     /// How long a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
@@ -29,8 +29,8 @@ package struct Bouncer: Sendable {
     package var maximumBodyBytes = 1 << 20
     package var maximumAnalyticsBytes = 16 << 20
     package var operatorEmail: String?
-    /// This service's address without a slash at its end; asked for at each call, as the port may be known only when
-    /// the service listens.
+    /// This service's URL without a final slash; evaluated at each call, because the port may be known only
+    /// when the service listens.
     package var publicURL: @Sendable () -> String
 
     package init(publicURL: @escaping @Sendable () -> String) {
@@ -44,17 +44,17 @@ package struct Bouncer: Sendable {
   let servers: RemoteServers
   let realms: RemoteRealms
   let registrations: RegistrationStore
-  /// Which bouncer keys other nodes have.
+  /// The bouncer keys of other nodes.
   let bouncerKeys: BouncerKeys
   let requestTimes: RequestTimes
   let deliverer: Deliverer
-  /// The key pairs that open registrations, as they are at the moment of the call.
+  /// The key pairs that open registrations; evaluated at each call.
   let keyring: @Sendable () -> BouncerKeyring
   let now: @Sendable () -> Date
-  /// Whether anything may be taken as expired now: not while the clock is doubted.
+  /// Whether anything may be treated as expired; false while the clock is in doubt.
   let mayExpire: @Sendable () -> Bool
   let hosts: HostVerifier
-  /// Calls to the hosts of servers that have lost their key: of each, and of all that are known or are not.
+  /// Limits calls to servers' hosts: for each host, and together for registered and for new hosts.
   let challenges: RateLimiter<String>
   let allChallenges: RateLimiter<Bool>
   private(set) var pace: NotificationPace
@@ -78,14 +78,14 @@ package struct Bouncer: Sendable {
     ItemFaults.prepare()
   }
 
-  /// The same for a chat server that is part of this program: its users have limits of their own.
+  /// The same without a pace, for a chat server in this process, whose users have limits of their own.
   package var unpaced: Bouncer {
     var bouncer = self
     bouncer.pace = NotificationPace(nil, now: now)
     return bouncer
   }
 
-  /// A call by a chat server that is part of this program: it needs no key, and waits for the database.
+  /// Runs a call by a chat server in this process: it needs no key, and waits for the database.
   package func call<Result>(
     as server: UUID, _ body: (RemoteServer) async throws -> Result
   ) async throws -> Result {
@@ -99,14 +99,14 @@ package struct Bouncer: Sendable {
     }
   }
 
-  /// The realm that a server calls for, its call noted.
+  /// The realm that a server calls for; also notes the time of the call.
   func caller(_ uuid: UUID?, of server: RemoteServer) async throws -> RemoteRealm {
     let realm = try await realm(uuid, of: server)
     requestTimes.note(realm: realm.id)
     return realm
   }
 
-  /// The realm of a server; nil is none that has a UUID.
+  /// The realm of a server; nil stands for an invalid UUID and is refused.
   func realm(_ uuid: UUID?, of server: RemoteServer) async throws -> RemoteRealm {
     guard let uuid else { throw APIError.missingRealm }
     switch try await realms.find(uuid: uuid, server: server.id) {
@@ -117,12 +117,12 @@ package struct Bouncer: Sendable {
   }
 }
 
-/// Chat servers come in, and get their keys back.
+/// Registration of chat servers, and recovery of lost keys.
 extension Bouncer {
-  /// A server comes in, or changes what is known of it (`Documentation/Protocols/Zulip.md` 3.2).
+  /// Registers a server or updates its registration (`Documentation/Protocols/Zulip.md` 3.2).
   ///
-  /// - Parameter spelled: the hostname as the server spelled it.
-  /// - Returns: whether it is new.
+  /// - Parameter spelled: the hostname in the server's spelling.
+  /// - Returns: whether the server is new.
   func register(_ application: RemoteServers.Application, spelled: String) async throws -> Bool {
     do {
       return try await servers.register(
@@ -136,13 +136,13 @@ extension Bouncer {
     configuration.isOpen || configuration.allowedHostnames.contains { $0.matches(hostname) }
   }
 
-  /// Whether whoever shows that a hostname that no server has is its own comes in with it.
+  /// Whether a new server with this hostname is admitted when it proves the hostname.
   private func mayProve(_ hostname: Hostname) -> Bool {
     configuration.verifiesHostnames && mayCreate(hostname)
   }
 
-  /// A secret to show at its hostname, for a server that has lost its key, or with `bouncer.verify_hostnames` for a new
-  /// one that may come in.
+  /// Creates a secret to be shown at a hostname: for a server that has lost its key or, with
+  /// `bouncer.verify_hostnames`, for a new one that may be admitted.
   func challenge(_ hostname: Hostname, spelled: String) async throws -> String {
     guard try await servers.find(hostname: hostname) != nil || mayProve(hostname) else {
       throw APIError("\(spelled) not yet registered")
@@ -150,10 +150,10 @@ extension Bouncer {
     return VerificationSecret.make(for: hostname, storageKey, now: now())
   }
 
-  /// Gives whoever shows the secret at the hostname a new key; the old one is dead. A new server comes in so, where
-  /// `bouncer.verify_hostnames` asks for it: it gets its id and key here, which stock servers save before they register
-  /// with them. One that was here under another hostname cannot be told from a new one yet: it brings its realms along
-  /// with its next upload (`Documentation/Decisions` 0026).
+  /// Gives a new key to the server that shows the secret at its hostname; the old key becomes invalid. With
+  /// `bouncer.verify_hostnames` new servers are admitted this way: they get id and key here, which stock
+  /// servers save before they register with them. A server that was registered under another hostname cannot
+  /// be told from a new one yet: its realms follow with its next upload (`Documentation/Decisions` 0026).
   func verify(
     _ hostname: Hostname, accessToken: AccessToken
   ) async throws -> (server: RemoteServer, key: String, isNew: Bool) {
@@ -173,15 +173,16 @@ extension Bouncer {
     do {
       return try await servers.add(hostname: hostname, contactEmail: "").server
     } catch RemoteServers.Refusal.hostnameTaken {
-      // The same host was let in a moment ago.
+      // A concurrent call has just added this host.
       guard let server = try await servers.find(hostname: hostname) else { throw APIError.noRegistration }
       return server
     }
   }
 
-  /// Each challenge makes this program call a host, which may be anybody's. So there is a limit for each host and one
-  /// for all. Nobody can use up what others need to get their keys back: a hostname that may not come in is neither
-  /// called nor counted, new hosts and registered ones have separate limits, and every limit ends soon.
+  /// Limits challenges, each of which makes this program call a host that anyone may have named. There is a
+  /// limit for each host and one for all. Nobody can use up what others need to recover their keys: a
+  /// hostname that may not register is neither called nor counted, new and registered hosts have separate
+  /// limits, and every limit resets soon.
   private func countChallenge(of hostname: Hostname, isKnown: Bool) throws(APIError) {
     do {
       try challenges.check(hostname.text)

@@ -2,7 +2,7 @@ internal import HTTP
 internal import Providers
 internal import Registrations
 
-/// An address to write to, as Django's validator takes it (`Documentation/Protocols/Zulip.md` 3.2).
+/// A contact email that Django's validator would accept (`Documentation/Protocols/Zulip.md` 3.2).
 struct ContactEmail {
   let text: String
 

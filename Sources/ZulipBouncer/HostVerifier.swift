@@ -9,11 +9,11 @@ internal import Providers
 internal import Registrations
 internal import Sealing
 
-/// Asks a host for the secret that it shows: `GET https://{host}/api/v1/zulip-services/verify/{token}/`.
+/// Fetches the secret that a host shows: `GET https://{host}/api/v1/zulip-services/verify/{token}/`.
 ///
-/// The host's name comes from outside, so the call is a small one: the name is resolved first, only
-/// public addresses are called, and the connection goes to the address that was checked, not to what
-/// the name may mean a moment later; no redirect is followed, little is read, and soon enough it is over.
+/// The hostname comes from outside, so the call is restricted against SSRF: the name is resolved first, only
+/// public addresses are called, and the connection goes to the address that was checked even if the name
+/// resolves differently a moment later; redirects are not followed, and size and time are limited.
 struct HostVerifier: Sendable {
   private static let tries = 3
   private static let maximumBytes = 16 * 1024
@@ -22,8 +22,8 @@ struct HostVerifier: Sendable {
   private let timeout: Duration
 
   /// - Parameters:
-  ///   - caFile: a trust root besides the system's.
-  ///   - timeout: how long it may take in all.
+  ///   - caFile: a trusted root certificate in addition to the system's.
+  ///   - timeout: limit for the whole call.
   init(caFile: String?, allowPrivateAddresses: Bool, timeout: Duration = .seconds(5)) {
     var configuration = HTTPClient.Configuration(tlsConfiguration: .outgoing(caFile: caFile))
     configuration.timeout.connect = TimeAmount(timeout)
@@ -33,7 +33,7 @@ struct HostVerifier: Sendable {
     self.timeout = timeout
   }
 
-  /// The secret as the host shows it, or the 400 that says why there is none.
+  /// Returns the secret that the host shows, or throws the 400 that says why there is none.
   func verificationSecret(at hostname: Hostname, accessToken: AccessToken) async throws(APIError) -> String {
     let url = "https://\(hostname.text)/api/v1/zulip-services/verify/\(accessToken.text)/"
     var request = HTTPClientRequest(url: url)
@@ -47,7 +47,7 @@ struct HostVerifier: Sendable {
         return try Self.secret(status: answer.status, body: answer.body)
       } catch {
         refusal = Self.refusal(error)
-        // What was refused or cut off may work at once; what was answered will not change.
+        // A refused or interrupted connection may work at once; an answer will not change.
         let isFinal = error is OutgoingClient.Refusal || error is LookupsExhausted
         guard refusal.message == Self.notConnected.message, !isFinal else { break }
       }
@@ -86,8 +86,8 @@ struct HostVerifier: Sendable {
   }
 }
 
-/// The name under which a host shows its secret: it becomes part of a path, so it is nothing but
-/// letters, digits, `-` and `_`.
+/// The name under which a host shows its secret. It becomes part of a path, so it is only letters, digits,
+/// `-` and `_`.
 struct AccessToken {
   let text: String
 
@@ -97,8 +97,8 @@ struct AccessToken {
   }
 }
 
-/// A text that proves, for ten seconds, that this service was asked about a hostname: the hostname and the time with
-/// their keyed hash, in upper-case base16 (RFC 4648 section 8). Nothing is stored.
+/// A secret that proves for ten seconds that this service was asked about a hostname: the hostname and the
+/// time with their keyed hash, in upper-case base16 (RFC 4648 section 8). Nothing is stored.
 enum VerificationSecret {
   private static let purpose = StorageKey.Purpose("verification_secret")
   private static let lifetime: TimeInterval = 10
@@ -110,7 +110,7 @@ enum VerificationSecret {
     return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
   }
 
-  /// Checks a secret that a host has shown.
+  /// Checks the secret that a host shows.
   static func check(
     _ secret: String, for hostname: Hostname, _ storageKey: StorageKey, now: Date, mayExpire: Bool
   ) throws(APIError) {
@@ -124,7 +124,7 @@ enum VerificationSecret {
       case let parts = signed.split(separator: " ", maxSplits: 1), parts.count == 2,
       let time = Int64(parts[0])
     else { throw APIError("The verification secret is invalid") }
-    // One from the future was made by a clock that was wrong: it must not live until that time.
+    // A secret from the future was made while the clock was wrong; it must not stay valid until then.
     guard abs(now.timeIntervalSince(Date(milliseconds: time))) <= lifetime else {
       throw mayExpire
         ? APIError("The verification secret has expired") : APIError.rateLimited(retryAfter: "60")

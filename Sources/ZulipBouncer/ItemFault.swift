@@ -6,14 +6,14 @@ internal import NIOCore
 internal import Providers
 internal import Sealing
 
-/// Why a notification of a request is not sent.
+/// Why a notification of a request cannot be sent.
 package enum ItemFault: Error {
-  /// It is not what a chat server sends: what the caller would be told.
+  /// It is invalid; the error is the one for the caller.
   case malformed(APIError)
-  /// Its provider takes no payload of that size.
+  /// The payload is too large for its provider.
   case tooLarge
   case tooDeep
-  /// The token that it is for does not open: not with this storage key, or it is damaged.
+  /// The token does not open: it is damaged or was sealed with another storage key.
   case unreadable
 
   fileprivate var reason: String {
@@ -26,10 +26,10 @@ package enum ItemFault: Error {
   }
 }
 
-/// Those of a request.
+/// The faults of a request.
 struct ItemFaults {
   private var counts: [String: Int] = [:]
-  /// The first that is worth telling the caller.
+  /// The first one that the caller should be told.
   private(set) var first: APIError?
 
   mutating func add(_ fault: ItemFault, count: Int = 1) {
@@ -38,7 +38,7 @@ struct ItemFaults {
     if case .malformed(let error) = fault, first == nil { first = error }
   }
 
-  /// Makes the counters, with 0: what is there only after the first time does not count as an increase.
+  /// Creates the counters with 0: Prometheus sees no increase in a counter that appears with its first value.
   static func prepare() {
     for fault: ItemFault in [.malformed(APIError("")), .tooLarge, .tooDeep, .unreadable] {
       counter(fault.reason).increment(by: 0)
@@ -49,23 +49,23 @@ struct ItemFaults {
     Counter(label: "push_bouncer_notifications_dropped_total", dimensions: [("reason", reason)])
   }
 
-  /// Counts what was dropped and tells the operator, in one line.
+  /// Counts the dropped notifications and logs them in one line.
   func report(to logger: Logger) {
     guard !counts.isEmpty else { return }
     for (reason, count) in counts { Self.counter(reason).increment(by: count) }
     var metadata = counts.mapValues { Logger.MetadataValue.stringConvertible($0) }
-    // It names the place, never what stands there.
+    // The message names the field, never its value.
     if let first { metadata["first"] = .string(first.message) }
     logger.warning("notifications that cannot be sent were dropped", metadata: metadata)
   }
 }
 
 extension Push {
-  /// What goes to a device that counts as an Android one: over FCM, or over Web Push where its token is a subscription.
+  /// A push for an Android device: by FCM, or by Web Push if the token is a subscription.
   ///
   /// - Parameters:
-  ///   - data: what FCM hands to the app.
-  ///   - body: what a push service hands to it, which is the same as JSON.
+  ///   - data: the data of an FCM message.
+  ///   - body: the same as JSON, for Web Push.
   init(
     toAndroid token: PushToken, data: @autoclosure () -> [String: String],
     body: @autoclosure () -> ByteBuffer, priority: FCMMessage.Priority

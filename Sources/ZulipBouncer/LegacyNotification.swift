@@ -7,19 +7,19 @@ internal import Providers
 internal import Registrations
 internal import Sealing
 
-/// A notification in clear, as a chat server hands it over (`Documentation/Protocols/Zulip.md` 7.5 and 7.7).
+/// An unencrypted notification from a chat server (`Documentation/Protocols/Zulip.md` 7.5 and 7.7).
 package struct LegacyNotification: Sendable {
-  /// How long a provider keeps it for a phone that is off, in seconds.
+  /// Seconds for which a provider keeps it for a phone that is off.
   private static let lifetime: TimeInterval = 86_400
 
-  /// `aps` and, in `custom`, what stands beside it.
+  /// `aps` and, in `custom`, the members beside it.
   package var apns: JSON.Object
-  /// `data`, before its values are made text.
+  /// `data`, before its values are converted to text.
   package var fcm: JSON.Object
   /// `gcm_options`
   package let options: JSON.Object
 
-  /// Reads it from the body of `push/notify`, or from members that are called like that one's.
+  /// Reads it from the body of `push/notify`, or from an object with the same members.
   ///
   /// - Parameter object: reads one of the members.
   package init(
@@ -36,9 +36,9 @@ package struct LegacyNotification: Sendable {
     options = try object(body["gcm_options"])
   }
 
-  /// A test for a device (`Documentation/Protocols/Zulip.md` 7.6).
+  /// A test notification (`Documentation/Protocols/Zulip.md` 7.6).
   ///
-  /// - Parameter base: what the server says of itself.
+  /// - Parameter base: the server's description of its realm.
   static func test(_ base: JSON.Object, now: Date) -> LegacyNotification {
     var payload = base
     payload["event"] = "test"
@@ -58,7 +58,7 @@ package struct LegacyNotification: Sendable {
     (self.apns, self.fcm, self.options) = (apns, fcm, options)
   }
 
-  /// Leaves the newest ids of a removal.
+  /// Keeps only the newest ids of a removal.
   private static func truncate(_ data: inout JSON.Object, _ field: Field) throws(APIError) {
     guard data["event"]?.string == "remove", let text = data["zulip_message_ids"]?.string, !text.isEmpty
     else { return }
@@ -73,17 +73,15 @@ package struct LegacyNotification: Sendable {
       ids.sorted().suffix(Zulip.maximumRemovals).map(String.init).joined(separator: ","))
   }
 
-  /// What goes to the devices that there is something for: a server that thinks that a user has no device of a kind sends
-  /// nothing for it.
+  /// The pushes for these registrations. A server that knows no device of a kind sends nothing for that kind.
   ///
   /// - Parameter owner: the chat server.
-  /// - Throws: the 400 that the options for FCM deserve, if there is a device that they would be used for and
-  ///   none beside it that can be sent to.
+  /// - Throws: the 400 for invalid FCM options, if they apply to a device and no other device can be sent to.
   func pushes(
     to registrations: [Registration], of owner: Owner, now: Date, logger: Logger
   ) throws(APIError) -> [RegisteredPush] {
     var pushes: [RegisteredPush] = []
-    // What all of them get is made once.
+    // The payload is encoded once for all devices.
     let apple = registrations.filter { $0.token.kind == .apns }
     if !apns.members.isEmpty, !apple.isEmpty {
       let payload = apnsPayload
@@ -133,7 +131,7 @@ package struct LegacyNotification: Sendable {
         expiration: Date(timeIntervalSince1970: (now.timeIntervalSince1970 + Self.lifetime).rounded(.down))))
   }
 
-  /// The body for APNs: what is in `custom` beside `aps`, which is all the rest.
+  /// The body for APNs: `aps`, and the members of `custom` beside it.
   var apnsPayload: ByteBuffer {
     var aps = apns
     aps["custom"] = nil
@@ -143,14 +141,14 @@ package struct LegacyNotification: Sendable {
     return ByteBuffer(bytes: JSON.object(body).bytes)
   }
 
-  /// The data for FCM, all of it text, but for members with names that no app could read.
+  /// The data for FCM, converted to text, without members whose names no app could read.
   var fcmData: [String: String] {
     Dictionary(
       fcm.members.lazy.filter { $0.name.text.isStorable }.map { ($0.name.text, $0.value.pythonText) },
       uniquingKeysWith: { $1 })
   }
 
-  /// How urgent it is for FCM.
+  /// Priority for FCM.
   func fcmPriority() throws(APIError) -> FCMMessage.Priority {
     let priority: FCMMessage.Priority
     switch options["priority"] {
@@ -170,19 +168,19 @@ package struct LegacyNotification: Sendable {
 }
 
 extension JSON {
-  /// As Python's `str` writes it, which is how values reach old apps through FCM
+  /// The value as Python's `str` writes it, which is how old apps get values by FCM
   /// (`Documentation/Protocols/Zulip.md` 7.7).
   var pythonText: String {
     if case .string(let text) = self { text } else { pythonRepresentation }
   }
 
-  /// As Python's `repr` writes it.
+  /// The value as Python's `repr` writes it.
   fileprivate var pythonRepresentation: String {
     switch self {
     case .null: "None"
     case .bool(let value): value ? "True" : "False"
     case .integer(let value): "\(value)"
-    // A whole number too large for 64 bits is one in Python; others are floating-point.
+    // A whole number beyond 64 bits stays one in Python; others become floating-point.
     case .number(let text):
       text.utf8.contains { ".eE".utf8.contains($0) } ? Double(text).map { "\($0)" } ?? text : text
     case .string(let text): Self.pythonLiteral(text)

@@ -6,20 +6,20 @@ package import Providers
 internal import Registrations
 package import Sealing
 
-/// What `push/e2ee/notify` is to send: a notification for each of some devices.
+/// A request of `push/e2ee/notify`: notifications for several devices.
 package struct NotifyRequest: Sendable {
-  /// How deep a body is read: deeper than ``Item/maximumDepth`` by the levels around a payload, and by one
-  /// more, which tells a payload that is too deep.
+  /// Nesting depth to which a body is read: ``Item/maximumDepth``, the levels around a payload, and one more,
+  /// so that a payload that is too deep can be recognized.
   static let depth = Item.maximumDepth + 4
 
   package private(set) var items: [Item]
-  /// What cannot be sent.
+  /// The items that cannot be sent.
   private(set) var faults = ItemFaults()
 
   package init(_ items: [Item]) { self.items = items }
 
-  /// A body whose items can be read, or some of them: a refused request loses all its notifications for good, so
-  /// one that cannot be sent goes alone. Nothing is lost by refusing one of which nothing could be read.
+  /// Reads a body. Items that cannot be read are left out, because a refused request loses all of its
+  /// notifications for good. If no item can be read, the request is refused.
   init(_ body: Field) throws(APIError) {
     items = []
     for element in try body["push_requests"].elements() {
@@ -34,19 +34,20 @@ package struct NotifyRequest: Sendable {
 
   /// One notification for one token.
   package struct Item: Sendable {
-    /// What its provider, who cannot read it, is told of it.
+    /// The unencrypted part, for the provider.
     package enum Shape: Sendable {
-      /// As chat servers may have APNs handle it. What may stand in `aps` changes with each of their versions.
+      /// How APNs handles it. `aps` is passed on freely, because its allowed members change with each version
+      /// of chat servers.
       case apns(pushType: APNsNotification.PushType, priority: Int, aps: JSON.Object?)
       case fcm(priority: FCMMessage.Priority)
     }
 
-    /// How deep a payload may be nested.
+    /// Deepest nesting of a payload.
     static let maximumDepth = 64
 
     package let tokenID: TokenID
     package let pushKeyID: Int64
-    /// What the phone opens, in base64.
+    /// The ciphertext for the phone, in base64.
     package let encryptedData: String
     package let shape: Shape
     /// The body for APNs; empty for FCM.
@@ -74,13 +75,12 @@ extension NotifyRequest.Item {
     guard isWithinLimits else { throw .tooLarge }
   }
 
-  /// What a phone shows until its app has decrypted the rest.
+  /// Shown by a phone until its app has decrypted the rest.
   private static let placeholder: JSON = [
     "mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)],
   ]
 
-  /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM. Members that nobody knows are
-  /// passed over.
+  /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM. Unknown members are ignored.
   fileprivate init(_ field: Field) throws(ItemFault) {
     let payload = field["payload"]
     let (id, keyID, data, shape): (TokenID, Int64, String, Shape)
@@ -120,16 +120,16 @@ extension NotifyRequest.Item {
     if case .apns = shape { .apns } else { .fcm }
   }
 
-  /// As FCM takes it, which knows nothing but text.
+  /// The data for FCM, whose values are text.
   var data: [String: String] { ["push_key_id": String(pushKeyID), "encrypted_data": encryptedData] }
 
-  /// As JSON, for Web Push.
+  /// The JSON for Web Push.
   var body: ByteBuffer {
     let body: JSON = ["push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData)]
     return ByteBuffer(bytes: body.bytes)
   }
 
-  /// What goes to a registration; nil for an APNs one that names no app.
+  /// The push for a registration; nil for an APNs registration that names no app.
   fileprivate func push(for registration: Registration) throws(ItemFault) -> Push? {
     switch shape {
     case .apns(let pushType, let priority, _):
@@ -145,7 +145,7 @@ extension NotifyRequest.Item {
 }
 
 extension Field {
-  /// One of the texts that the cases stand for.
+  /// The text as one of the cases; any other is refused.
   fileprivate func choice<Choice: RawRepresentable>() throws(APIError) -> Choice
   where Choice.RawValue == String {
     guard let text = try existing().string, let choice = Choice(rawValue: text) else {
@@ -155,14 +155,14 @@ extension Field {
   }
 }
 
-/// What became of the notifications of a request.
+/// Results of a request's notifications.
 package struct NotifyReceipt: Sendable {
-  /// How many APNs took.
+  /// Number accepted by APNs.
   package let apple: Int
-  /// How many FCM and push services took.
+  /// Number accepted by FCM and push services.
   package let android: Int
-  /// Ids that the server should forget: the unknown first, then those that APNs and those that FCM or a
-  /// push service has declared dead.
+  /// Ids that the server should delete: first the unknown ones, then those that APNs, then those that FCM or
+  /// a push service has declared dead.
   package let gone: [TokenID]
 
   package init(apple: Int, android: Int, gone: [TokenID]) {
@@ -170,17 +170,17 @@ package struct NotifyReceipt: Sendable {
   }
 }
 
-/// The items of a request matched with the registrations they are for.
+/// The items of a request, matched with their registrations.
 struct NotifyBatch {
   private(set) var deliveries: [RegisteredPush] = []
-  /// What each delivery was for, in the same order.
+  /// The token of each delivery, in the same order.
   private var targets: [(tokenID: TokenID, kind: PushToken.Kind)] = []
-  /// Ids that no live registration of that kind has, each once.
+  /// Ids without a live registration of the item's kind, each once.
   private var unknown: [TokenID] = []
 
   /// - Parameters:
-  ///   - unreadable: ids of registrations of which nobody can tell what they are. They are not sent to, and are none
-  ///     that the server should forget.
+  ///   - unreadable: ids of registrations whose token does not open. They are neither sent to nor reported as
+  ///     unknown.
   ///   - owner: the chat server.
   init(
     _ notification: NotifyRequest, registrations: [Registration], unreadable: Set<TokenID> = [],
@@ -213,7 +213,7 @@ struct NotifyBatch {
     }
   }
 
-  /// What the results of the deliveries come to.
+  /// Sums up the results of the deliveries.
   func receipt(_ results: [DeliveryResult]) -> NotifyReceipt {
     func delivered(_ kind: PushToken.Kind) -> Int {
       zip(targets, results).count { $0.kind == kind && $1 == .delivered }

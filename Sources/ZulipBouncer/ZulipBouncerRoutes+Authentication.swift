@@ -9,7 +9,7 @@ internal import SQL
 extension ZulipBouncerRoutes {
   typealias ServerHandler = @Sendable (RemoteServer, Request, WireContext) async throws -> Response
 
-  /// For calls without credentials: so many per address.
+  /// For calls without credentials, limited per address.
   func unauthenticated(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
       try perAddress.check(context.clientAddress.source)
@@ -17,12 +17,12 @@ extension ZulipBouncerRoutes {
     }
   }
 
-  /// For calls of a registered server: so many per server.
+  /// For calls of a registered server, limited per server.
   func authenticated(_ handler: @escaping ServerHandler) -> Router<WireContext>.Handler {
     authenticated(limit: perServer, handler)
   }
 
-  /// For calls of a registered server, limited per server by `limit`, or not.
+  /// For calls of a registered server, limited per server by `limit`; nil: not limited.
   func authenticated(
     limit: RateLimiter<Int64>?, _ handler: @escaping ServerHandler
   ) -> Router<WireContext>.Handler {
@@ -63,7 +63,7 @@ extension ZulipBouncerRoutes {
     throw refusal
   }
 
-  /// For calls that are lost for good once they have been refused: a database that is away is waited for.
+  /// For calls whose notifications are lost for good when refused: waits if the database is unavailable.
   func patient(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
       try await DatabaseWait.wait(upTo: bouncer.configuration.databaseWait) {
@@ -72,8 +72,8 @@ extension ZulipBouncerRoutes {
     }
   }
 
-  /// Where a chat server that gets a 5xx leaves the device pending for ever, while after any 4xx the phone
-  /// comes again: whatever may pass by itself is 429.
+  /// Turns server errors into 429: after a 5xx a chat server leaves the device pending forever, while after
+  /// any 4xx the phone tries again.
   func neverServerError(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
       do {
@@ -88,11 +88,11 @@ extension ZulipBouncerRoutes {
 }
 
 extension UUID {
-  /// Reads a UUID in every spelling that Python's `uuid.UUID` takes: `urn:uuid:` in front, braces
-  /// around, hyphens anywhere or nowhere, either case.
+  /// Reads a UUID in every spelling that Python's `uuid.UUID` accepts: with a `urn:uuid:` prefix, in braces,
+  /// with hyphens anywhere or nowhere, in either case.
   init?(pythonText text: String) {
     if let uuid = UUID(hyphenated: text) {
-      // As nearly everybody spells it.
+      // The usual spelling.
       self = uuid
       return
     }

@@ -9,8 +9,8 @@ internal import Providers
 internal import Registrations
 internal import Sealing
 
-/// The wire to the ``Bouncer`` as Zulip's servers know it: `/api/v1/remotes/...` (`Documentation/Protocols/Zulip.md` 2 to
-/// 7), and the key that apps without Google need.
+/// The ``Bouncer``'s HTTP endpoints for Zulip's servers: `/api/v1/remotes/...`
+/// (`Documentation/Protocols/Zulip.md` 2 to 7), and the VAPID key for apps without Google's services.
 package struct ZulipBouncerRoutes: Sendable {
   let bouncer: Bouncer
   let perServer: RateLimiter<Int64>
@@ -32,7 +32,7 @@ package struct ZulipBouncerRoutes: Sendable {
 
     router.endpoint(path("server/register"), .post, use: unauthenticated(register))
     router.endpoint(path("server/register/transfer"), .post, use: unauthenticated(transfer))
-    // Upstream does not restrict the method of this one.
+    // Upstream does not restrict the method of this endpoint.
     router.endpoint(
       path("server/register/verify_challenge"),
       [.post: unauthenticated(verifyChallenge), .get: unauthenticated(verifyChallenge)])
@@ -66,11 +66,11 @@ package struct ZulipBouncerRoutes: Sendable {
     try await .body(of: request, limit: bouncer.configuration.maximumBodyBytes, cutBelow: depth)
   }
 
-  /// Everybody may push, for ever: there are no plans here (`Documentation/Decisions` 0021).
+  /// Everyone may push without a time limit: there are no plans here (`Documentation/Decisions` 0021).
   private static var pushStatus: JSON { ["can_push": true, "expected_end_timestamp": nil] }
 }
 
-/// Hummingbird has parameters of its own, those of a path.
+/// Hummingbird has a type of the same name, for path parameters.
 typealias Parameters = HTTP.Parameters
 
 /// `server/...` (`Documentation/Protocols/Zulip.md` 3 and 4).
@@ -84,7 +84,7 @@ extension ZulipBouncerRoutes {
     let newKey = try parameters.optionalText("new_org_key", .stripped(length: RemoteServers.keyLength))
     let hostname = try Hostname(parameter: spelled)
     let contact = try ContactEmail(parameter: email)
-    // Its canonical text: lower case, hyphens in place.
+    // Only the canonical spelling is accepted: lower case with hyphens.
     guard let uuid = UUID(hyphenated: id), uuid.canonical == id, uuid.isVersion4 else {
       throw APIError("Invalid UUID")
     }
@@ -153,10 +153,10 @@ extension ZulipBouncerRoutes {
     return parameters.success([.init("realms", .object(JSON.Object(realms)))])
   }
 
-  /// The page that a server's administrators are sent to.
+  /// Path of the page that a server's administrators are sent to.
   private static let infoPath = "/api/v1/remotes/about"
 
-  /// There is nothing to bill here, and a page that says so.
+  /// There is nothing to bill; this links to a page that says so.
   private func billing(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
@@ -190,7 +190,7 @@ extension ZulipBouncerRoutes {
 }
 
 extension Hostname {
-  /// Reads the `hostname` of a request, or says what is wrong with it.
+  /// Reads the parameter `hostname`, or throws the error that says what is wrong with it.
   fileprivate init(parameter text: String) throws(APIError) {
     do {
       try self.init(text)
@@ -234,8 +234,8 @@ extension ZulipBouncerRoutes {
     ])
   }
 
-  /// The public key that apps subscribe to Web Push with, of which stock servers know nothing: for them its
-  /// subscriptions are tokens of kind FCM (`Documentation/Protocols/Zulip.md` 6.5).
+  /// The VAPID public key, with which apps subscribe to Web Push. Stock servers do not know it: to them a
+  /// subscription is a token of kind FCM (`Documentation/Protocols/Zulip.md` 6.5).
   private func vapid(_ request: Request, _ context: WireContext) async throws -> Response {
     guard let key = bouncer.deliverer.providers.vapidPublicKey else {
       throw APIError(.notFound, "Web Push is switched off at this push notification service")
@@ -313,8 +313,8 @@ extension ZulipBouncerRoutes {
     ])
   }
 
-  /// A token that could not even be registered gets the same answer as one that is not registered: the server may have
-  /// kept one like it.
+  /// A malformed token gets the same answer as one that is not registered, because the server may have stored
+  /// one.
   private func testLegacy(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
@@ -335,7 +335,7 @@ extension ZulipBouncerRoutes {
   }
 }
 
-/// Whom a legacy call is about, as its server names them (`Documentation/Protocols/Zulip.md` 7.1).
+/// The user and realm of a legacy call, as its server names them (`Documentation/Protocols/Zulip.md` 7.1).
 private struct LegacyNames {
   let userID: Int64?
   let userUUID: String?
@@ -353,10 +353,10 @@ private struct LegacyNames {
     realmUUID = try body["realm_uuid"].present?.string()
   }
 
-  /// One whose name is no UUID is one that nobody has told of, and not needed.
+  /// The realm; an invalid UUID counts as an unknown realm, which is ignored.
   var realm: UUID? { realmUUID.flatMap(UUID.init(pythonText:)) }
 
-  /// The user, once everything before it in the order of checks was right.
+  /// The user; call it after all earlier checks.
   func user() throws(APIError) -> LegacyUser {
     let uuid = userUUID.flatMap(UUID.init(pythonText:))
     if userUUID != nil, uuid == nil { throw .invalidFormat("user_uuid") }
@@ -368,7 +368,7 @@ private struct LegacyNames {
 }
 
 extension Parameters {
-  /// A token with Zulip's number for its kind, which are then to be checked.
+  /// A token and Zulip's number of its kind, not validated yet.
   fileprivate mutating func legacyToken() throws(APIError) -> (text: String, kind: Int64) {
     (try text("token", .stripped()), try integer("token_kind"))
   }

@@ -1,35 +1,36 @@
 import Foundation
 
-/// Reads the records of a CSV file as PostgreSQL's `COPY ... TO ... CSV` writes them (RFC 4180): an empty field without
+/// Reads CSV files as PostgreSQL's `COPY ... TO ... CSV` writes them (RFC 4180); an empty field without
 /// quotes is NULL.
 ///
-/// No CSV parser is among our dependencies. A file is mapped, so that memory does not grow with it.
+/// None of our dependencies has a CSV parser. The file is memory-mapped, so that memory use does not grow
+/// with it.
 struct CSVReader {
-  /// What is wrong with a file, and where.
+  /// An error in a file.
   struct Failure: Error, Hashable {
-    /// The line that the record begins with, from 1.
+    /// First line of the record, counted from 1.
     let line: Int
     let problem: String
   }
 
   struct Record {
-    /// The line that it begins with, from 1.
+    /// First line of the record, counted from 1.
     let line: Int
     let fields: [String?]
   }
 
   private let file: Data
-  /// How many bytes are before the next record.
+  /// Number of bytes before the next record.
   private(set) var offset = 0
   private var line = 1
 
   init(_ file: Data) {
     self.file = file
-    // A byte order mark.
+    // Skips a byte order mark.
     if file.starts(with: [0xef, 0xbb, 0xbf]) { offset = 3 }
   }
 
-  /// The next records, at most `count`; none at the end. Lines without anything are passed over.
+  /// Returns the next records, at most `count`; none at the end. Empty lines are skipped.
   mutating func next(_ count: Int) throws -> [Record] {
     let file = file
     return try file.withUnsafeBytes { bytes in

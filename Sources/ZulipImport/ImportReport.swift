@@ -1,12 +1,12 @@
 import Foundation
 package import HTTP
 
-/// What a run of an import has done.
+/// Result of an import run.
 package struct ImportReport: Sendable, Hashable {
   package let tables: [ZulipTable: ImportCounts]
-  /// Tables that the source, being of an old version, does not have.
+  /// Tables that the source, from an old version, does not have.
   package let missing: Set<ZulipTable>
-  /// Whether everything has been read; otherwise it was stopped, and another run brings the rest.
+  /// Whether the whole source was read; otherwise the run was stopped, and another run imports the rest.
   package let isComplete: Bool
 
   package var refusals: Int { tables.values.reduce(0) { $0 + $1.refusals } }
@@ -18,7 +18,7 @@ package struct ImportReport: Sendable, Hashable {
     return ["complete": .bool(isComplete), "tables": .object(JSON.Object(tables))]
   }
 
-  /// For people: a paragraph per table, lines only for what there is.
+  /// The report for people: a paragraph per table, with only the results that occurred.
   package var text: String {
     ZulipTable.allCases.map { table in
       guard !missing.contains(table) else { return "\(table.title) (\(table.rawValue)): no such table there" }
@@ -28,13 +28,13 @@ package struct ImportReport: Sendable, Hashable {
   }
 }
 
-/// What became of a table's rows.
+/// Results of a table's rows.
 package struct ImportCounts: Sendable, Hashable {
-  /// What becomes of a row that is not refused, by its name for machines.
+  /// Result of a row that is not refused; the raw value is its name in JSON.
   package enum Result: String, Sendable, CaseIterable {
     case imported
     case alreadyThere = "already_there"
-    /// Imported, too: a server whose hostname another one has.
+    /// Imported under another hostname, because another server has this one's. Also counted as imported.
     case renamed
     case foldedUserID = "folded_user_ids"
     case foldedSpelling = "folded_spellings"
@@ -54,12 +54,12 @@ package struct ImportCounts: Sendable, Hashable {
     }
   }
 
-  /// Rows that the source has. It is the sum of the others, but for those renamed, which are imported.
+  /// Number of rows read. It is the sum of all results and refusals, without `renamed`.
   package var read = 0
   private(set) package var results: [Result: Int] = [:]
   package var refused: [Refusal: Int] = [:]
 
-  /// How many rows this became of, of which a dictionary holds none where there are none.
+  /// Number of rows with this result.
   package subscript(result: Result) -> Int {
     get { results[result] ?? 0 }
     set { results[result] = newValue == 0 ? nil : newValue }
@@ -92,7 +92,7 @@ package struct ImportCounts: Sendable, Hashable {
   }
 }
 
-/// Why a row is not brought in, by the name for machines.
+/// Why a row is refused; the raw value is its name in JSON.
 package enum Refusal: String, Error, Sendable, CaseIterable {
   case noKey = "no_key"
   case unknownServer = "unknown_server"

@@ -4,18 +4,18 @@ import Registrations
 package import SQL
 package import Sealing
 
-/// Brings servers, realms and registrations in from an existing Zulip bouncer.
+/// Imports servers, realms and registrations from an existing Zulip bouncer.
 ///
-/// Each run reads the whole source, a batch and a transaction at a time, and puts in what is not here yet. So a run can
-/// be stopped at any moment, and another one brings the rest; one over a source that was brought in already changes
+/// Each run reads the whole source, in batches with a transaction each, and inserts what is missing. So a run
+/// can be stopped at any moment and another one imports the rest; repeating a complete import changes
 /// nothing.
 package struct ImportRun: Sendable {
-  /// How far it is.
+  /// Progress of a run.
   package struct Progress: Sendable, Hashable {
     package let table: ZulipTable
-    /// Rows of the table that are done.
+    /// Number of the table's rows that are done.
     package let rows: Int
-    /// How much of the source is done, from 0 to 1.
+    /// Fraction of the source that is done, from 0 to 1.
     package let share: Double
   }
 
@@ -25,11 +25,9 @@ package struct ImportRun: Sendable {
   let batch: Int
   let now: @Sendable () -> Date
 
-  /// An import into `database`, whose secrets are sealed under `storageKey`.
-  ///
-  /// - Parameter batch: rows in a transaction. By default many on SQLite, which writes each page that a transaction has
-  ///   touched, but no more than take about a second, as a service on the same file waits for it; fewer on PostgreSQL,
-  ///   where large transactions get in others' way.
+  /// - Parameter batch: rows in a transaction. By default many on SQLite, which writes each changed page once
+  ///   per transaction, but no more than take about a second, because a service on the same file has to wait;
+  ///   fewer on PostgreSQL, where large transactions hinder others.
   package init(
     database: any Database, storageKey: StorageKey, batch: Int? = nil,
     now: @escaping @Sendable () -> Date = { Date() }
@@ -40,11 +38,11 @@ package struct ImportRun: Sendable {
     self.now = now
   }
 
-  /// Brings everything in, or as much as there is time for: cancelling the task stops it after the batch
-  /// that is under way, and the report says that it is not complete.
+  /// Imports everything. Cancelling the task stops it after the present batch; the report then says that it
+  /// is not complete.
   ///
-  /// - Parameter rejects: gets CSV with every row that is refused: table, id and reason, never a token.
-  /// - Throws: ``ZulipSourceError``, or a database's error. What has been brought in stays.
+  /// - Parameter rejects: gets CSV with every refused row: table, id and reason, never a token.
+  /// - Throws: ``ZulipSourceError``, or a database's error. What was imported stays.
   package func run(
     from source: ZulipSource, rejects: FileHandle? = nil,
     progress: @escaping @Sendable (Progress) -> Void = { _ in }
@@ -60,11 +58,11 @@ package struct ImportRun: Sendable {
 }
 
 extension ImportRun {
-  /// Runs `body` with an import into a database that is thrown away afterwards: the same work and the
-  /// same counts, and nothing is written anywhere else.
+  /// Runs `body` with an import into a temporary database: the same work and the same counts, but nothing
+  /// else is changed.
   ///
-  /// It begins with a copy of what `target` has of what an import looks at, so a run that was stopped
-  /// shows as rows that are already there.
+  /// The database starts with a copy of the tables of `target` that an import reads, so that the rows of an
+  /// earlier run are reported as already there.
   ///
   /// - Parameter target: nil if there is none yet.
   package static func rehearse<Result>(

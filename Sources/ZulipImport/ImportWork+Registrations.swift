@@ -4,22 +4,22 @@ import Registrations
 import SQL
 import Sealing
 
-/// A registration ready to be stored, its token sealed.
+/// A registration to be stored, with its token sealed.
 struct NewRegistration: Sendable {
-  /// What tells registrations apart.
+  /// Identifies a registration.
   enum Key: Hashable, Sendable {
     case encrypted(realm: Int64, tokenID: Int64)
     /// Old servers name their users by number, newer ones by UUID.
     case legacy(server: Int64, userID: Int64?, uuid: String?, kind: Int64, tokenHash: Int64)
   }
 
-  /// What its latest row says.
+  /// The values of the latest row of the same device.
   struct Latest: Sendable {
     var realm: Int64?
     var iosAppID: String?
     var registeredAt: Int64
 
-    /// Takes over what another row of the same device says, if that is later. Returns whether it is.
+    /// Takes the values of another row of the same device if that is later; returns whether it is.
     mutating func takeOver(_ other: Latest, isTimeKnown: Bool) -> Bool {
       guard isTimeKnown, other.registeredAt > registeredAt else { return false }
       self = Latest(
@@ -33,7 +33,7 @@ struct NewRegistration: Sendable {
   let token: [UInt8]
   let tokenHash: Int64
   var latest: Latest
-  /// Whether the source says when it was registered.
+  /// Whether the source has the time of its registration.
   var isTimeKnown = false
   var endedAt: Int64?
 
@@ -41,7 +41,7 @@ struct NewRegistration: Sendable {
 }
 
 extension ImportWork {
-  /// Brings E2EE registrations in: those that have ended, or the others.
+  /// Imports E2EE registrations: either those that have ended, or the others.
   mutating func bringDevices(ended: Bool) async throws -> Bool {
     try await bring(.devices) { [self] row in
       let endedAt = try row.time("expired_time")
@@ -65,12 +65,12 @@ extension ImportWork {
 
   mutating func bringTokens() async throws -> Bool {
     try await bring(.tokens) { [self] row in
-      // First, as a row that is no row of this table is an error of the file, and no reason to refuse it.
+      // Read first: an invalid time is an error of the file, and not a reason to refuse the row.
       let time = try row.time("last_updated")?.milliseconds ?? .max
       guard let server = known[.servers]?[try row.integer("server_id")]?.row else {
         throw Refusal.unknownServer
       }
-      // One that is not known is told again with the next notification.
+      // An unknown realm is left out; the server names it again with the next notification.
       let realm = try row.optionalInteger("remote_realm_id").flatMap { known[.realms]?[$0] }
       guard realm.map({ $0.server == server }) ?? true else { throw Refusal.anothersRealm }
       let (userID, uuid) = (try row.optionalInteger("user_id"), try row.optionalUUID("user_uuid")?.canonical)
@@ -78,14 +78,14 @@ extension ImportWork {
       guard userID == nil || uuid == nil else { throw Refusal.twoUsers }
       guard userID ?? 0 >= 0 else { throw Refusal.userIDOutOfRange }
       guard let kind = PushToken.Kind(storage: try row.integer("kind")) else { throw Refusal.unknownKind }
-      // What was once a `bytea` is written so, and can mean nothing else.
+      // A token from a former `bytea` column has this prefix, which can mean nothing else.
       let text = row["token"] ?? ""
       let token = try Self.token(
         kind == .apns && text.hasPrefix("\\x") ? String(text.dropFirst(2)) : text, kind)
       let hash = run.storageKey.tokenHash(of: token)
       let place = RegistrationStore.place(server: server, user: .integer(userID), uuid: .text(uuid))
-      // A time that is not over yet is taken for the last moment before the import: else no answer of a provider would
-      // ever be newer.
+      // A time in the future is replaced by the last moment before the import: otherwise no provider's answer
+      // would ever be newer.
       let last = startedAt.milliseconds - 1
       return NewRegistration(
         key: .legacy(server: server, userID: userID, uuid: uuid, kind: kind.storage, tokenHash: hash),
@@ -106,7 +106,7 @@ extension ImportWork {
     }
   }
 
-  /// The app of an APNs token, which becomes a header.
+  /// The app id of an APNs token, validated because it becomes a header.
   private static func appID(_ text: String?, _ kind: PushToken.Kind) throws(Refusal) -> String? {
     guard kind == .apns else { return nil }
     guard let text, !text.isEmpty else { throw .noAppID }
@@ -114,13 +114,13 @@ extension ImportWork {
     return text
   }
 
-  /// Takes registrations in that are not here, but for legacy ones of devices that have a live E2EE registration with
-  /// the same realm: they would get everything twice (`Documentation/Decisions` 0009).
+  /// Inserts registrations that are missing, except legacy ones of devices with a live E2EE registration in
+  /// the same realm, which would get everything twice (`Documentation/Decisions` 0009).
   ///
-  /// Several spellings of one APNs token are one legacy device: the spelling that comes first stays. Of what its rows
-  /// say, and a row that is here already, the latest counts.
+  /// Several spellings of one APNs token are one legacy device, and the first spelling stays. Of these rows
+  /// and an existing one, the values of the latest are used.
   ///
-  /// - Parameter rows: as many as a statement can have arguments.
+  /// - Parameter rows: at most as many as a statement can have arguments.
   private func store(_ rows: [NewRegistration], on connection: any Connection) throws -> Stored {
     var stored = Stored()
     let (present, encrypted) = try connection.registrations(ofTokens: rows.map(\.tokenHash))
@@ -155,15 +155,15 @@ extension ImportWork {
     return stored
   }
 
-  /// Removes registrations by a user's number that have become registrations by UUID, of devices that the source has
-  /// by number.
+  /// Removes registrations under a user's number whose user now has a UUID, for the devices that the source
+  /// has under a number.
   ///
-  /// Nothing says which number has become which UUID. So a device's registrations by number go only where
-  /// it has at least as many by UUID with the same server, of realms that may be the same: else one of
-  /// the numbers may be a user of its own. What is left over then, the server sorts out with its next
-  /// notification, which names both (`Documentation/Protocols/Zulip.md` 7.5).
+  /// Nothing says which number became which UUID. So a device's registrations under numbers are removed only
+  /// if it has at least as many under UUIDs, at the same server and of realms that may be the same: otherwise
+  /// one of the numbers may be a different user. Remaining ones are merged with the server's next
+  /// notification, which has both names (`Documentation/Protocols/Zulip.md` 7.5).
   ///
-  /// - Returns: whether it came to the end.
+  /// - Returns: false if it was stopped.
   mutating func foldUserIDs() async throws -> Bool {
     let hashes = Array(byNumber)
     for start in stride(from: 0, to: hashes.count, by: run.batch) {
@@ -192,8 +192,8 @@ extension ImportWork {
     RETURNING id
     """
 
-  /// By the index of tokens: the plus keeps SQLite from those that begin with the server, of which each row
-  /// would be compared with each.
+  /// Uses the index of tokens: the plus keeps SQLite from indexes that begin with the server, with which it
+  /// would compare each row with all others of the server.
   private static func sameDevice(_ other: String) -> String {
     """
     \(other).token_hash = n.token_hash AND +\(other).server_id = n.server_id AND +\(other).kind = n.kind
@@ -203,8 +203,8 @@ extension ImportWork {
 }
 
 extension Connection {
-  /// The registrations of Zulip's wires that are here of these tokens, and the devices (realm, kind, hash of the token)
-  /// whose E2EE registration lives.
+  /// The existing Zulip registrations with these tokens, and the devices (realm, kind, token hash) with a
+  /// live E2EE registration.
   fileprivate func registrations(
     ofTokens hashes: [Int64]
   ) throws -> (
@@ -240,7 +240,7 @@ extension Connection {
 }
 
 extension NewRegistration {
-  /// Those of ``insertion``.
+  /// The arguments of ``insertion``.
   fileprivate var arguments: [Value] {
     let owner: [Value] =
       switch key {
@@ -255,10 +255,10 @@ extension NewRegistration {
   }
 }
 
-/// Inserts many rows: into PostgreSQL with few statements, each of which is a way to the server and back. SQLite
-/// takes them one by one, because it would keep a copy of each page that a statement of several rows changes.
+/// Inserts many rows: into PostgreSQL with few statements, since each costs a round trip. SQLite gets them
+/// one by one, because it would copy each page changed by a statement of several rows.
 ///
-/// Arguments are never NULL where a column may be: PostgreSQL would prepare a text again for each pattern of NULLs.
+/// NULLs are passed as other values: PostgreSQL would prepare a statement again for each pattern of NULLs.
 private let insertion = RowInsertion()
 
 private struct RowInsertion {
@@ -269,7 +269,7 @@ private struct RowInsertion {
     "ended_at": "NULLIF($, \(Int64.min))",
   ]
 
-  /// By the number of rows, of which there are few, so that there are few to prepare.
+  /// The statements by their number of rows: few different numbers, so that few statements are prepared.
   private let texts = [256, 16, 1].map { count in
     let tuples = (0..<count).map { row in
       let values = columns.enumerated().map { index, column in

@@ -6,31 +6,31 @@ import Sealing
 
 /// One run of an import: the tables one after the other.
 ///
-/// A source's ids are found here by what is the same everywhere: servers and realms by their UUIDs, registrations by
-/// their owner and token.
+/// Rows of the source are matched with ours by what is the same in both: servers and realms by their UUIDs,
+/// registrations by their owner and token.
 struct ImportWork {
-  /// A server or a realm of the source as it is here.
+  /// The row here of a server or a realm of the source.
   struct Known: Sendable {
     let row: Int64
     let server: Int64
   }
 
-  /// A batch that has only to be stored.
+  /// A batch that is ready to be stored.
   struct Ready<Row: Sendable>: Sendable {
-    /// How much of the table it is.
+    /// Its size, in the unit of ``ZulipOrigin/size(of:)``.
     let size: Int64
     var counts = ImportCounts()
     var rows: [Row] = []
     var refused: [(id: Int64, reason: Refusal)] = []
   }
 
-  /// What storing a batch has come to.
+  /// Results of storing a batch.
   struct Stored: Sendable {
     var counts = ImportCounts()
     var refused: [(id: Int64, reason: Refusal)] = []
-    /// What servers or realms are here, by their ids in the source.
+    /// The servers or realms here, by their ids in the source.
     var known: [Int64: Known] = [:]
-    /// Hashes of the tokens that users by number have.
+    /// Hashes of tokens registered under a user's number.
     var byNumber: Set<Int64> = []
   }
 
@@ -38,12 +38,12 @@ struct ImportWork {
   let origin: any ZulipOrigin
   /// When the run began, in whole milliseconds.
   let startedAt: Date
-  /// Registrations with this id or a later one came in after the run had begun.
+  /// Registrations with this id or a higher one were added after the run had begun.
   let firstID: Int64
 
   var counts: [ZulipTable: ImportCounts] = [:]
   private(set) var known: [ZulipTable: [Int64: Known]] = [:]
-  /// Hashes of the tokens that the source has by a user's number.
+  /// Hashes of the tokens that the source has under a user's number.
   private(set) var byNumber: Set<Int64> = []
 
   private let rejects: FileHandle?
@@ -66,22 +66,22 @@ struct ImportWork {
     try writeRejects("table,id,reason\n")
   }
 
-  /// Whether all of it is done; otherwise it was stopped.
+  /// Imports all tables; returns false if it was stopped.
   mutating func bringAll() async throws -> Bool {
     guard try await bringServers(), try await bringRealms() else { return false }
-    // Of several registrations of a token a live one counts, so the others come after all of those.
+    // A live registration of a token takes precedence over ended ones, so those are read afterwards.
     guard try await bringDevices(ended: false), try await bringDevices(ended: true) else { return false }
     guard try await bringTokens() else { return false }
     return try await foldUserIDs()
   }
 
-  /// Brings a table in. The next rows are read, checked and sealed while others are stored.
+  /// Imports a table. The next rows are read, checked and sealed while others are stored.
   ///
   /// - Parameters:
-  ///   - prepare: makes a row ready, outside of a transaction; throws ``Refusal``. Of a row that it returns nil for
-  ///     another call takes care.
-  ///   - store: stores a batch; may be run more than once.
-  /// - Returns: whether it came to the end.
+  ///   - prepare: prepares a row outside of a transaction; throws ``Refusal``. Returns nil for a row that
+  ///     another call handles.
+  ///   - store: stores a batch; may run more than once.
+  /// - Returns: false if it was stopped.
   mutating func bring<Row: Sendable>(
     _ table: ZulipTable, prepare: @escaping @Sendable (SourceRow) throws -> Row?,
     store: @escaping @Sendable ([Row], any Connection) throws -> Stored
@@ -126,8 +126,8 @@ struct ImportWork {
         ImportRun.Progress(
           table: table, rows: counts.read,
           share: size.total > 0 ? min(1, Double(size.done) / Double(size.total)) : 1))
-      // SQLite has one writer: another program looks every tenth of a second whether it may write. The pause is cut
-      // short when the run is stopped.
+      // SQLite has one writer, and another program retries every tenth of a second. The pause lets it write,
+      // and ends early when the run is stopped.
       if run.database.engine == .sqlite {
         try? await Task.sleep(for: min(ContinuousClock.now - start, .milliseconds(120)))
       }
@@ -144,14 +144,14 @@ struct ImportWork {
     }
   }
 
-  /// Lets a transaction find rows by their indexes. Without it PostgreSQL, which knows nothing of a table
-  /// that is just being filled, would read all of it for every batch.
+  /// Makes PostgreSQL use indexes in this transaction. It has no statistics of a table that is just being
+  /// filled, and would read all of it for every batch.
   func preferIndexes(on connection: any Connection) throws {
     if run.database.engine == .postgreSQL { try connection.runScript("SET LOCAL enable_seqscan = off") }
   }
 }
 
-/// Servers and realms. What is here stays as it is.
+/// Servers and realms; existing ones are not changed.
 extension ImportWork {
   mutating func bringServers() async throws -> Bool {
     let owners = try await hostnameOwners()
@@ -179,8 +179,9 @@ extension ImportWork {
           stored.counts[.alreadyThere] += 1
           continue
         }
-        // A server whose hostname is another's comes in under one that can be nobody's, for its devices would not be
-        // reached without it. It keeps id and key, and gets its name by registering with a free one.
+        // A server whose hostname another one has is imported under a name that nobody can have, because its
+        // devices could not be reached without it. It keeps its id and key, and gets a name by registering
+        // with a free one.
         let others = Statement(
           "SELECT id FROM remote_servers WHERE hostname_key = $1", .text(server.hostname))
         let isFree = try server.isOwn && connection.query(others).isEmpty
@@ -201,8 +202,8 @@ extension ImportWork {
     }
   }
 
-  /// Who keeps a hostname that several servers have, which upstream does not prevent: an active one before one that is
-  /// switched off, then whoever called last, then the older one.
+  /// Which server keeps a hostname that several have, which upstream does not prevent: an active one, then
+  /// the one that called last, then the oldest.
   private func hostnameOwners() async throws -> [String: (isOff: Int, quiet: TimeInterval, id: Int64)] {
     let source = try await origin.rows(of: .servers, batch: run.batch)
     var owners: [String: (isOff: Int, quiet: TimeInterval, id: Int64)] = [:]
@@ -218,7 +219,7 @@ extension ImportWork {
     return owners
   }
 
-  /// Whether a hostname can stand in a list: what upstream took once is not always what it takes now.
+  /// Whether a hostname can be shown in a list; upstream's rules were different once.
   private static func isPlain(_ hostname: String) -> Bool {
     (1...253).contains(hostname.utf8.count)
       && hostname.unicodeScalars.allSatisfy {
@@ -232,7 +233,8 @@ extension ImportWork {
         throw Refusal.unknownServer
       }
       let secret = row["uuid_owner_secret"] ?? ""
-      // Its id at its server is not known to another bouncer: the server tells it with its next upload.
+      // The realm's number at its server is unknown to other bouncers; the server sends it with its next
+      // upload.
       let columns: [Value] = [
         .bytes(run.storageKey.hash(secret, for: RealmSync.ownerSecretPurpose)), .text(row["host"] ?? ""),
         .text(row["name"] ?? ""), .flag(try row.flag("is_system_bot_realm")),
@@ -271,7 +273,7 @@ extension ImportWork {
     }
   }
 
-  /// As an upload would have it, so that the next one does not find them changed.
+  /// The same form as from an upload, so that the next upload finds no change.
   private static func authenticationMethods(_ text: String?) -> String {
     guard let text, case .object(let object)? = try? JSON.parse(text) else { return "{}" }
     let flags = object.members.filter { if case .bool = $0.value { true } else { false } }
@@ -280,7 +282,7 @@ extension ImportWork {
 }
 
 extension Connection {
-  /// - Returns: the id of the row.
+  /// - Returns: the id of the inserted row.
   fileprivate func insert(_ sql: String, _ arguments: [Value]) throws -> Int64 {
     guard let id = try query(Statement(sql, arguments: arguments)).first?.int64(0) else {
       throw DatabaseError(.other, "an insertion returned no row")

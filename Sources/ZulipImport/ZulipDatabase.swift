@@ -1,18 +1,18 @@
 import SQL
 
-/// Zulip's own database. Everything is read as text, as it would stand in a file, so that both are read
-/// alike.
+/// Zulip's own database. All values are read as text, as in a CSV file, so that both are parsed in the same
+/// way.
 struct ZulipDatabase: ZulipOrigin {
   private let snapshot: ForeignPostgreSQL
-  /// Those that are there: the name, with the schema where that is not on the search path, and the columns.
+  /// The existing tables: name, with the schema if that is not on the search path, and columns.
   private let tables: [ZulipTable: (name: String, columns: Set<String>)]
 
-  /// - Throws: ``ZulipSourceError`` if a table or a column is missing that every version has.
+  /// - Throws: ``ZulipSourceError`` if a table or column is missing that all versions have.
   init(_ snapshot: ForeignPostgreSQL, url: DatabaseURL) async throws {
     self.snapshot = snapshot
     var tables: [ZulipTable: (name: String, columns: Set<String>)] = [:]
     for table in ZulipTable.allCases {
-      // Zulip keeps its tables in a schema that other users than its own do not search.
+      // Zulip's tables are in a schema that is not on the search path of other users.
       let rows = try await snapshot.query(
         Statement(
           """
@@ -38,7 +38,7 @@ struct ZulipDatabase: ZulipOrigin {
 
   func has(_ table: ZulipTable) -> Bool { tables[table] != nil }
 
-  /// In rows.
+  /// Number of rows.
   func size(of table: ZulipTable) async throws -> Int64 {
     guard let name = tables[table]?.name else { return 0 }
     return try await snapshot.query(Statement("SELECT COUNT(*) FROM \(name)")).first?.int64(0) ?? 0
@@ -48,14 +48,14 @@ struct ZulipDatabase: ZulipOrigin {
     guard let found = tables[table] else { throw ZulipSourceError("there is no table \(table.rawValue)") }
     let names = table.columns.names
     let list = names.map { found.columns.contains($0) ? "t.\($0)::text" : "NULL::text" }
-    // By the column: without the table's name it would be by the text.
+    // Qualified, because the bare name would mean the column's text.
     let statement = Statement(
       "SELECT \(list.joined(separator: ", ")) FROM \(found.name) t ORDER BY t.\(names[0])")
     return ZulipDatabaseRows(try await snapshot.cursor(statement, batch: batch), table)
   }
 }
 
-/// The rows of a table in the order of its key.
+/// Reads a table in the order of its key.
 private actor ZulipDatabaseRows: ZulipRows {
   private let cursor: ForeignPostgreSQL.Cursor
   private let table: ZulipTable

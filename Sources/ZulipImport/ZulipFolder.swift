@@ -1,10 +1,10 @@
 import Foundation
 
-/// A folder of CSV files named after the tables, which are open from the beginning.
+/// A folder of CSV files named after the tables; all files are opened at the beginning.
 package struct ZulipFolder: ZulipOrigin {
   private let files: [ZulipTable: Data]
 
-  /// - Throws: ``ZulipSourceError`` if a file is missing that every version has.
+  /// - Throws: ``ZulipSourceError`` if a file is missing that all versions have.
   package init(path: String) throws(ZulipSourceError) {
     var files: [ZulipTable: Data] = [:]
     for table in ZulipTable.allCases {
@@ -32,7 +32,7 @@ package struct ZulipFolder: ZulipOrigin {
 
   func has(_ table: ZulipTable) -> Bool { files[table] != nil }
 
-  /// In bytes.
+  /// Number of bytes.
   func size(of table: ZulipTable) -> Int64 { Int64(files[table]?.count ?? 0) }
 
   func rows(of table: ZulipTable, batch: Int) throws -> any ZulipRows {
@@ -40,14 +40,14 @@ package struct ZulipFolder: ZulipOrigin {
   }
 }
 
-/// The rows of a CSV file, in the order of the file.
+/// Reads a CSV file in its own order.
 private actor ZulipFileRows: ZulipRows {
   private let table: ZulipTable
   private let columns: ZulipTable.Columns
   private let batch: Int
   private var reader: CSVReader
   private let header: [String?]
-  /// Where each of the table's columns is in a record.
+  /// Position of each of the table's columns in a record.
   private let places: [Int?]
 
   init(_ file: Data, _ table: ZulipTable, batch: Int) throws {

@@ -1,17 +1,16 @@
 import Foundation
 package import SQL
 
-/// Where an import reads from.
 package enum ZulipSource: Sendable {
   /// The database of a Zulip server.
   case database(DatabaseURL)
   /// A folder of CSV files named after the tables, with headers.
   case folder(ZulipFolder)
 
-  /// A `postgres://` URL, or else the path of a folder, whose files are opened at once, with the rights that the process
-  /// has now.
+  /// Reads a `postgres://` URL, or else the path of a folder, whose files are opened at once, with the
+  /// present rights of the process.
   ///
-  /// - Throws: ``ZulipSourceError`` if it is neither, or a file is missing that every version has.
+  /// - Throws: ``ZulipSourceError`` if it is neither, or a file is missing that all versions have.
   package init(_ text: String) throws(ZulipSourceError) {
     guard text.contains("://") else {
       var isFolder: ObjCBool = false
@@ -21,7 +20,7 @@ package enum ZulipSource: Sendable {
       self = .folder(try ZulipFolder(path: text))
       return
     }
-    // The text may hold a password, so it is not repeated.
+    // The text may contain a password, so the error does not repeat it.
     guard let url = try? DatabaseURL(text), url.sqlitePath == nil else {
       throw ZulipSourceError("a source is postgres://USER:PASSWORD@HOST:PORT/NAME, or a folder of CSV files")
     }
@@ -40,42 +39,42 @@ package enum ZulipSource: Sendable {
   }
 }
 
-/// What is read from: a database or a folder of files.
+/// An opened source: a database or a folder of files.
 protocol ZulipOrigin: Sendable {
   func has(_ table: ZulipTable) -> Bool
-  /// How much there is of a table, in any unit that is the same for all tables.
+  /// Size of a table, in a unit that is the same for all tables of the source.
   func size(of table: ZulipTable) async throws -> Int64
   func rows(of table: ZulipTable, batch: Int) async throws -> any ZulipRows
 }
 
 /// The rows of one table of a source, in batches.
 protocol ZulipRows: Actor {
-  /// The next rows, and how much of the table they are; no rows at the end.
+  /// Returns the next rows and their size; no rows at the end.
   func next() async throws -> (rows: [SourceRow], size: Int64)
 }
 
-/// What is wrong with a source.
+/// An error in a source.
 package struct ZulipSourceError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// Which table or file, where in it, and what; never a token or a key.
+  /// Names the table or file, the position and the error; never a token or a key.
   package let description: String
 
   init(_ description: String) { self.description = description }
 }
 
-/// A table of a Zulip bouncer (`Documentation/Protocols/Zulip.md` 1.3), in the order in which they are
-/// brought in: each after those that it refers to.
+/// A table of a Zulip bouncer (`Documentation/Protocols/Zulip.md` 1.3). The cases are in the order of the
+/// import: each table follows those that it refers to.
 package enum ZulipTable: String, Sendable, CaseIterable {
   case servers = "zilencer_remotezulipserver"
-  /// Old versions do not have it.
+  /// Missing in old versions.
   case realms = "zilencer_remoterealm"
-  /// E2EE registrations; old versions do not have it.
+  /// E2EE registrations; missing in old versions.
   case devices = "zilencer_remotepushdevice"
   /// Legacy registrations.
   case tokens = "zilencer_remotepushdevicetoken"
 
   struct Columns: Sendable {
     let names: [String]
-    /// How many of them, the first, every version has.
+    /// How many of the columns, from the first, all versions have.
     let required: Int
     let places: [String: Int]
 
@@ -95,7 +94,7 @@ package enum ZulipTable: String, Sendable, CaseIterable {
     }
   }
 
-  /// Whether every version has the table.
+  /// Whether all versions have the table.
   var isRequired: Bool { self == .servers || self == .tokens }
 
   /// The columns that are read; the first is the key.
@@ -126,13 +125,13 @@ package enum ZulipTable: String, Sendable, CaseIterable {
     "id server_id kind token", "user_id user_uuid ios_app_id remote_realm_id last_updated")
 }
 
-/// A row as PostgreSQL spells it as text, from a database or a file.
+/// A row with PostgreSQL's text values, from a database or a file.
 struct SourceRow: Sendable {
   let table: ZulipTable
   let columns: ZulipTable.Columns
-  /// The line that it begins with in a file; nil in a database.
+  /// First line of the row in a file; nil for a database.
   let line: Int?
-  /// Of the columns; nil for NULL and for those that are not there.
+  /// Values by column; nil for NULL and for missing columns.
   let values: [String?]
 
   subscript(column: String) -> String? { columns.places[column].flatMap { values[$0] } }
@@ -155,7 +154,7 @@ struct SourceRow: Sendable {
     try parse(column, "a UUID") { UUID(uuidString: $0) }
   }
 
-  /// False if the column is not there.
+  /// A missing column is false.
   func flag(_ column: String) throws(ZulipSourceError) -> Bool {
     try parse(column, "t or f") { ["t": true, "true": true, "f": false, "false": false][$0] } ?? false
   }
@@ -181,10 +180,10 @@ struct SourceRow: Sendable {
 }
 
 extension Date {
-  /// Reads a `timestamptz` in PostgreSQL's ISO style: `2024-05-06 07:08:09.123456+05:30`, also with `T`
-  /// in the middle and `Z` at the end.
+  /// Reads a `timestamptz` in PostgreSQL's ISO style: `2024-05-06 07:08:09.123456+05:30`, also with `T` in
+  /// the middle and `Z` at the end.
   ///
-  /// By hand because there are millions: Foundation's parsers take 10 µs and more for each.
+  /// Parsed by hand, because there are millions, and Foundation's parsers take 10 µs or more for each.
   init?(postgreSQL text: String) {
     var rest = text.utf8[...]
     func skip(_ characters: String) -> Bool {

@@ -1,8 +1,7 @@
 internal import HTTP
 internal import HTTPTypes
 
-/// What the chat-server side refuses with in more than one place, in the words of Zulip's
-/// (`Documentation/Protocols/Zulip.md` 10).
+/// Refusals used in more than one place, with Zulip's texts (`Documentation/Protocols/Zulip.md` 10).
 extension APIError {
   static let pushServiceNotConfigured = APIError(
     code: "PUSH_SERVICE_NOT_CONFIGURED", "Server is not configured to use push notification service.")
@@ -13,8 +12,7 @@ extension APIError {
       code: "BAD_EVENT_QUEUE_ID", "Bad event queue ID: \(id)", fields: [.init("queue_id", .string(id))])
   }
 
-  /// What a client is told of a bouncer that does not do what it should
-  /// (`Documentation/Protocols/Zulip.md` 10.6).
+  /// The answer to a client when the bouncer fails or refuses (`Documentation/Protocols/Zulip.md` 10.6).
   init(_ error: BouncerError) {
     switch error {
     case .unreachable:
@@ -32,7 +30,7 @@ extension APIError {
     }
   }
 
-  /// What an old app is told of a bouncer that does not do what it should.
+  /// The answer to an old app when the bouncer fails or refuses.
   init(legacy error: BouncerError) {
     switch error {
     case .refused(Code.unknownLegacyDevice, let message):

@@ -6,10 +6,10 @@ internal import Logging
 package import Registrations
 internal import Sealing
 
-/// The server endpoints that Zulip's apps register their devices with
-/// (`Documentation/Protocols/Zulip.md` 10), for chats that have no push code of their own.
+/// The server endpoints at which Zulip's apps register their devices (`Documentation/Protocols/Zulip.md` 10),
+/// for chats without push code of their own.
 package struct ZulipServerRoutes: Sendable {
-  /// The version whose behaviour this is.
+  /// The version of Zulip whose behaviour is implemented.
   package static let version = "12.1"
   /// Its API feature level (`Documentation/Protocols/Zulip.md` 1.2).
   package static let featureLevel: Int64 = 500
@@ -23,7 +23,7 @@ package struct ZulipServerRoutes: Sendable {
   private let perUser: RateLimiter<Int64>
   private let signIns: SignInGuard
 
-  /// - Parameter rateLimitPerUser: nil is no limit.
+  /// - Parameter rateLimitPerUser: nil: no limit.
   package init(
     accounts: AccountStore, eventNotifier: EventNotifier, notifier: Notifier, rateLimitPerUser: RateLimit?,
     maximumBodyBytes: Int, now: @escaping @Sendable () -> Date
@@ -43,7 +43,7 @@ package struct ZulipServerRoutes: Sendable {
     router.endpoint(path("register_client_device"), .post, use: authenticated(addDevice))
     router.endpoint(path("remove_client_device"), .post, use: authenticated(removeDevice))
     router.endpoint(path("mobile_push/register"), .post, use: authenticated(registerDevice))
-    // As the published page of the endpoint spells it.
+    // The spelling on the endpoint's published page.
     router.endpoint("/mobile_push/register", .post, use: authenticated(registerDevice))
     router.endpoint(path("mobile_push/e2ee/test_notification"), .post, use: authenticated(sendTest))
 
@@ -58,7 +58,7 @@ package struct ZulipServerRoutes: Sendable {
 
   typealias UserHandler = @Sendable (User, Request, WireContext) async throws -> Response
 
-  /// For calls of a signed-in user: so many per user (`Documentation/Protocols/Zulip.md` 10.1 and 2.7).
+  /// For calls of a signed-in user, limited per user (`Documentation/Protocols/Zulip.md` 10.1 and 2.7).
   private func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
     { request, context in
       let user = try await authenticate(request, from: context.clientAddress)
@@ -94,7 +94,7 @@ package struct ZulipServerRoutes: Sendable {
   }
 }
 
-/// Hummingbird has parameters of its own, those of a path.
+/// Hummingbird has a type of the same name, for path parameters.
 typealias Parameters = HTTP.Parameters
 
 /// Devices (`Documentation/Protocols/Zulip.md` 10.2, 10.4 and 10.7).
@@ -112,7 +112,7 @@ extension ZulipServerRoutes {
     return parameters.success()
   }
 
-  /// Takes what the client sent and answers at once; the bouncer hears of a token in its own time.
+  /// Applies a client's request and answers at once; a token is sent to the bouncer afterwards.
   private func registerDevice(
     _ user: User, _ request: Request, _ context: WireContext
   ) async throws -> Response {
@@ -124,7 +124,7 @@ extension ZulipServerRoutes {
     return parameters.success()
   }
 
-  /// To one device of the user, or to all.
+  /// Sends a test to one device of the user, or to all.
   private func sendTest(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await parameters(of: request)
     let id = try parameters.optionalInteger("device_id")
@@ -145,11 +145,11 @@ extension ZulipServerRoutes {
 }
 
 extension DeviceRegistration {
-  /// More than this no client sends: a token of 4096 bytes, sealed, in base64.
+  /// Longest sealed registration of any client: a token of 4096 bytes, sealed, in base64.
   private static let maximumSealed = 8192
   private static let maximumPublicKey = 256
 
-  /// Groups that are not complete count as absent.
+  /// Incomplete groups of parameters count as absent.
   fileprivate init(_ parameters: inout Parameters) throws(APIError) {
     let kindText = parameters.optional("token_kind")
     let kind = kindText.flatMap(PushToken.Kind.init)

@@ -119,7 +119,7 @@ extension Account {
 }
 
 extension Store {
-  /// The named realm, or the only one, or, if there is none, a new one.
+  /// The realm with this UUID, or the only realm; if there is no realm yet, creates one.
   fileprivate func realm(_ named: UUID?, _ server: Configuration.Server) async throws -> UUID {
     if let named { return named }
     let realms = try await accounts.realms()

@@ -9,9 +9,9 @@ import Operations
 import Providers
 import Server
 
-/// Asks once: who is not there is not there a moment later either.
+/// Sends a request without retries: a server that cannot be reached now will not be reachable a moment later.
 ///
-/// - Parameter bytes: the longest body that is read; 0: none is.
+/// - Parameter bytes: the largest response body to read; 0 to read none.
 private func callOnce(
   _ request: HTTPClientRequest, _ settings: HTTPClient.Configuration, within limit: TimeAmount,
   bytes: Int = 0
@@ -31,9 +31,10 @@ private func callOnce(
   return try result.get()
 }
 
-/// The service that runs with a configuration, if one does.
+/// Finds a service that already runs with a configuration.
 enum RunningService {
-  /// Asks it on the operator's listener. Where none answers, systemd is asked whether it holds the package's socket.
+  /// Calls the operator's listener. If it does not answer, asks systemd whether it holds the package's
+  /// socket.
   static func find(_ configuration: Configuration) async -> StartCheck.Service {
     let health = await get("/healthz", configuration.admin)
     if let health, health["status"]?.string == "ok" {
@@ -43,7 +44,7 @@ enum RunningService {
     return .init(isServing: false, heldAddress: isPackaged ? heldBySystemd() : nil)
   }
 
-  /// What the operator's listener answers; nil if nobody does.
+  /// The JSON response of the operator's listener; nil if there is none.
   static func get(_ path: String, _ admin: Configuration.Admin) async -> JSON? {
     let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][admin.host] ?? admin.host
     var request = HTTPClientRequest(
@@ -58,7 +59,8 @@ enum RunningService {
   private static func heldBySystemd() -> String? {
     let (systemctl, output) = (Process(), Pipe())
     systemctl.executableURL = URL(filePath: "/usr/bin/systemctl")
-    // Root's may be closed to the service's user, which this is by now.
+    // The working folder may be root's, which the service's user may not enter; the process runs as that user
+    // by now.
     systemctl.currentDirectoryURL = URL(filePath: "/")
     systemctl.arguments = ["show", "push-bouncer.socket", "--property=ActiveState,Listen"]
     (systemctl.standardOutput, systemctl.standardError) = (output, FileHandle.nullDevice)
@@ -67,14 +69,14 @@ enum RunningService {
     }
     let lines = String(decoding: shown, as: UTF8.self).split(separator: "\n")
     guard lines.contains("ActiveState=active") else { return nil }
-    // Listen=127.0.0.1:8080 (Stream)
+    // The line has the form `Listen=127.0.0.1:8080 (Stream)`.
     return lines.first { $0.hasPrefix("Listen=") }?.dropFirst(7).split(separator: " ").first.map(String.init)
   }
 }
 
-/// Asks FCM for the time, through the same proxy and with the same trust as pushes.
+/// Asks FCM for the time, over the same HTTP proxy and with the same trust roots as pushes.
 enum ProviderTime {
-  /// The `Date` of the answer (RFC 9110 section 6.6.1), whatever its status; nil without one.
+  /// The `Date` header of the response (RFC 9110 section 6.6.1), whatever its status; nil if there is none.
   static func ask(_ configuration: Configuration) async -> Date? {
     guard let url = configuration.fcm.endpoint else { return nil }
     let answer = try? await callOnce(
@@ -92,7 +94,7 @@ enum ProviderTime {
   }
 }
 
-/// Calls a push service of the operator's, under the same trust as messages to it.
+/// Calls one of the operator's own push services, with the same trust roots as for pushes.
 enum OwnPushService {
   static func ask(_ host: String, _ configuration: Configuration, port: Int = 443) async
     -> Operations.Doctor.PushServiceAnswer

@@ -6,7 +6,7 @@ import Operations
 import Registrations
 import SQL
 
-/// `copy`: from one database to another.
+/// `copy`: copies one database to another.
 struct Copy: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Copies everything from one database to another, from SQLite to PostgreSQL or back.",
@@ -32,7 +32,7 @@ struct Copy: AsyncParsableCommand {
         let reports = try await DatabaseCopy(from: source, to: target).run { table, rows in
           line.show(rows > 0 ? "\(table): \(Phrase.count(rows, "row"))" : table)
         }
-        // Who has come meanwhile may have written behind the copy.
+        // A process that has started in the meantime may have written rows that were not copied.
         for ((option, nodes), before) in zip(sides, known) {
           if let node = try await nodes.all().first(where: { !before.contains($0) }) {
             throw Self.refusal(node, option, "was started meanwhile")
@@ -56,9 +56,9 @@ struct Copy: AsyncParsableCommand {
     }
   }
 
-  /// Makes sure that nobody serves with a database.
+  /// Throws if a process serves from the database.
   ///
-  /// - Returns: nodes that were killed, whose rows are left.
+  /// - Returns: the rows of nodes that were killed.
   private func silent(_ nodes: Nodes, _ option: String) async throws -> [Nodes.Node] {
     let alive = try await nodes.alive { count in
       let pause = Int((Nodes.interval + .seconds(5)) / .seconds(1))
@@ -113,7 +113,7 @@ struct Copy: AsyncParsableCommand {
 }
 
 extension Database {
-  /// Closes it after something was done with it.
+  /// Runs `body`, and closes the database afterwards.
   func use<Result>(_ body: () async throws -> Result) async throws -> Result {
     let result: Result
     do { result = try await body() } catch {

@@ -85,7 +85,7 @@ extension Device {
       do { return try DeviceQuery(text ?? "") } catch { throw CommandError(error.description) }
     }
 
-    /// Never shown: neither it nor what is read in its place.
+    /// Reads a token. Neither the token nor a wrong file's content is ever shown.
     private static func token(in file: String) throws -> String {
       let handle = file == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: file)
       guard let data = try? handle?.read(upToCount: 16_384) else {
@@ -117,7 +117,7 @@ extension Device {
   }
 }
 
-/// Prints what was found; who finds nothing is told what that means.
+/// Prints the result of a search, or an explanation if nothing was found.
 private func search(
   _ query: DeviceQuery, limit: Int, _ options: GlobalOptions,
   _ fill: (inout Page, DeviceSearch.Answer) -> Void
@@ -138,7 +138,7 @@ private func search(
   if answer.devices.isEmpty { throw ExitCode.failure }
 }
 
-/// A line for each.
+/// Prints one line for each device.
 private func list(_ page: inout Page, _ answer: DeviceSearch.Answer) {
   page.add(
     Phrase.count(answer.devices.count, "device") + (answer.isCut ? ", and more (--limit)" : ""), .heading)
@@ -146,7 +146,7 @@ private func list(_ page: inout Page, _ answer: DeviceSearch.Answer) {
   page.add(answer.devices.table(FoundDevice.columns))
 }
 
-/// A block for each.
+/// Prints all facts about each device.
 private func describe(_ page: inout Page, _ answer: DeviceSearch.Answer) {
   if answer.isCut { page.add("The first \(answer.devices.count):", .heading) }
   for device in answer.devices {
@@ -172,7 +172,7 @@ extension FoundDevice.State {
 }
 
 extension FoundDevice.Fact {
-  /// nil where it need not be said.
+  /// The text of the fact; nil if it is left out.
   fileprivate var text: String? {
     func time(_ date: Date) -> String { "\(date.formatted(.iso8601)), \(Phrase.age(date))" }
     return switch self {

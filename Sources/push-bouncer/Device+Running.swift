@@ -5,10 +5,10 @@ import Sealing
 import UnixSignals
 
 extension Phone {
-  /// As an app at a chat server: listens while it registers, rotates and tests.
+  /// Runs as an app at a chat server: registers, rotates keys and sends tests while it listens.
   func run(at chat: ChatClient, of bouncer: String, _ home: PhoneHome) async throws {
     let seen = try await home.next()
-    // From here on a signal ends the listening, and not the program before it has logged out.
+    // From here on a signal ends the listening, so that the phone can log out before the program ends.
     let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
     let service = PushService(url: try pushServiceAddress(), client: home.client)
     let phone = try await SignedInPhone(
@@ -47,7 +47,7 @@ extension Phone {
     if app.test { try await phone.sendTest() }
   }
 
-  /// As an app and its chat server in one.
+  /// Runs as an app and its chat server in one.
   func run(with server: ChatServer, of bouncer: String, _ home: PhoneHome) async throws {
     if let hostname = own.hostname { _ = try await server.uploadRealm(hostname: hostname) }
     let service = PushService(url: try pushServiceAddress(), client: home.client)

@@ -4,7 +4,7 @@ import Demo
 import Foundation
 import HTTP
 
-/// `device ...`: the devices that are registered, and a virtual one.
+/// `device ...`: searches registered devices, and runs a virtual one.
 struct Device: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
@@ -13,14 +13,14 @@ struct Device: AsyncParsableCommand {
 }
 
 extension Phone {
-  /// What it takes to be Nextcloud Talk at a Nextcloud server.
+  /// The options for Nextcloud Talk at a Nextcloud server.
   struct NextcloudOptions: ParsableArguments {
     @Option(help: "The Nextcloud server's address: the phone asks for a page to sign in with.")
     var nextcloud: String?
     @Option(help: "The push proxy's address (default: the server's own).") var proxy: String?
   }
 
-  /// As Nextcloud Talk on an iPhone: adds an account, registers at server and proxy, and listens.
+  /// Runs as Nextcloud Talk on an iPhone: signs in, registers at the server and the push proxy, and listens.
   func run(atNextcloud server: String, _ home: PhoneHome) async throws {
     let account = try await signIn(at: server, home.client)
     var seen = try await home.next()
@@ -40,7 +40,7 @@ extension Phone {
     note("signed out")
   }
 
-  /// As an app on a phone without Google: adds an account, subscribes, and listens.
+  /// Runs as a Nextcloud app on a phone without Google services: signs in, subscribes, and listens.
   func run(subscribedAt server: String, _ client: HTTPClient) async throws {
     let account = try await signIn(at: server, client)
     var phone = NextcloudSubscriber(
@@ -54,7 +54,8 @@ extension Phone {
     note("signed out")
   }
 
-  /// Prints what arrives, until there are `count`; a text that is nil could not be decrypted.
+  /// Prints the notifications that arrive, until `count` is reached. A nil text means that it could not be
+  /// decrypted.
   private func show(_ arrivals: () async throws -> [(text: String?, isCall: Bool)]) async throws {
     var arrived = 0
     while count.map({ arrived < $0 }) ?? true {
@@ -76,7 +77,7 @@ extension Phone {
 }
 
 extension Phone {
-  /// What it takes to be an app at a chat server.
+  /// The options for an app at a chat server.
   struct AppOptions: ParsableArguments {
     @Option(help: "The chat server's address.") var server: String?
     @Option(help: "The user's email.") var email: String?
@@ -86,7 +87,7 @@ extension Phone {
       false
   }
 
-  /// What it takes to play the chat server too.
+  /// The options for playing the chat server as well.
   struct OwnServerOptions: ParsableArguments {
     @Option(help: "zulip_org_id of the chat server.") var orgID: String?
     @Option(help: "zulip_org_key of the chat server.") var orgKey: String?
@@ -96,14 +97,14 @@ extension Phone {
     @Option(help: "Sends itself a notification with this text.") var send: [String] = []
   }
 
-  /// Which of the three it is.
+  /// What the virtual phone is connected to.
   enum Role {
     case app(server: String, email: String, apiKey: String)
     case ownServer(id: String, key: String, realm: String, bouncer: String)
     case nextcloud(server: String)
   }
 
-  /// The one role that the options name; an error if they name none, several, or half of one.
+  /// The role that the options name. Throws if they name no role, several roles, or an incomplete one.
   func role() throws -> Role {
     let appOptions = [
       ("--server", app.server), ("--email", app.email), ("--api-key", app.apiKey),
@@ -116,7 +117,7 @@ extension Phone {
     let given = (app: appOptions.first { $0.1 != nil }, own: ownOptions.first { $0.1 != nil })
     let ways = "--server, --email and --api-key, or --org-id, --org-key and --realm, or --nextcloud"
     if let server = nextcloud.nextcloud {
-      // --forget goes with every role.
+      // `--forget` is allowed with every role.
       if let other = (appOptions + ownOptions).first(where: { $0.1 != nil && $0.0 != "--forget" }) {
         throw ValidationError("--nextcloud and \(other.0) do not go together: give \(ways)")
       }
@@ -143,7 +144,7 @@ extension Phone {
     }
   }
 
-  /// A server's address, without a slash at its end.
+  /// A server's address, without a trailing slash.
   static func address(_ text: String, of option: String, such example: String) throws -> String {
     guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host() != nil else {
       throw ValidationError("\(option) wants the address of a server: \(example)")
@@ -151,7 +152,7 @@ extension Phone {
     return String(text.reversed().drop { $0 == "/" }.reversed())
   }
 
-  /// The first three of the options make a role.
+  /// The error for an incomplete role. The first three options are required.
   private static func missing(_ options: [(name: String, value: String?)]) -> ValidationError {
     let names = options.prefix(3).filter { $0.value == nil }.map(\.name)
     return ValidationError("\(names.joined(separator: " and ")) \(names.count == 1 ? "is" : "are") missing")

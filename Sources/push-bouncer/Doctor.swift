@@ -5,7 +5,7 @@ import Logging
 import Operations
 import Server
 
-/// `doctor`: is everything as it should be?
+/// `doctor`: checks that everything works.
 struct Doctor: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "doctor",
@@ -19,7 +19,7 @@ struct Doctor: AsyncParsableCommand {
   @OptionGroup var options: GlobalOptions
 
   func run() async throws {
-    // A fault is told as a finding; the log would tell it a second time.
+    // Faults are printed as findings, so they are not logged too.
     bootstrapLogging(level: .critical, format: .text)
     let findings: [Finding]
     do {
@@ -59,7 +59,7 @@ struct Doctor: AsyncParsableCommand {
 }
 
 extension Finding.Standing {
-  /// What it is called in a column, and its colour.
+  /// The standing as a word in a table column, with its colour.
   fileprivate var word: (String, Terminal.Tone) {
     switch self {
     case .good: ("ok       ", .plain)
@@ -82,7 +82,7 @@ extension Finding {
   }
 }
 
-/// `clock ...`: whether the service believes the clock.
+/// `clock ...`: lets the operator confirm a clock that the service doubts.
 struct Clock: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Tells a service that doubts the clock that it is right.", subcommands: [Trust.self])

@@ -5,7 +5,7 @@ import Operations
 import Sealing
 import Server
 
-/// `init`: the first run.
+/// `init`: sets up a new installation.
 struct Init: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
@@ -27,7 +27,7 @@ struct Init: AsyncParsableCommand {
     let isNew = !FileManager.default.fileExists(atPath: file)
     if isNew {
       try FileOwner.become(ofWaysTo: [file])
-      // Secrets will stand in it.
+      // The file is private, because the operator will write secrets into it.
       guard try PrivateFile.write(Configuration.sampleYAML().utf8, to: file, replacing: false) else {
         throw Fault(source: file, "is a link that leads nowhere", advice: "remove it")
       }
@@ -35,7 +35,7 @@ struct Init: AsyncParsableCommand {
     }
     let configuration = try options.load()
     let directory = configuration.keys.directory
-    // With storage.key, which is never made beside a database that was sealed with another.
+    // Also creates `storage.key`, unless the database was sealed with another key.
     try await Store.with(options, configuration, making: true) { _ in }
     try KeyFolder.writeReadme(in: directory)
     let files = BouncerKeyFiles(directory: directory)
@@ -89,9 +89,9 @@ struct Init: AsyncParsableCommand {
   }
 }
 
-/// What to write where in the apps and in the chat server, to the letter.
+/// The exact values to enter in the apps and in the chat server.
 struct AppInstructions {
-  /// Lines of a file.
+  /// Lines for one file.
   struct Instruction {
     let title: String
     let file: String
@@ -106,7 +106,7 @@ struct AppInstructions {
 
   let all: [Instruction]
 
-  /// - Parameter url: nil if it is not known yet.
+  /// - Parameter url: the service's public address; nil if it is not known yet.
   init(publicKey: String, url: String?, isForNextcloud: Bool) {
     let url = url ?? Self.exampleURL
     let zulip = [

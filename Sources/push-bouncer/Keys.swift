@@ -13,7 +13,7 @@ struct Keys: AsyncParsableCommand {
     subcommands: [Generate.self, List.self, Retire.self, Remove.self, Import.self, RotateStorage.self])
 }
 
-/// A key with how much it was used.
+/// A key with the number of registrations that use it.
 private struct KeyReport {
   let key: BouncerKeyFiles.Key
   let usage: RegistrationStore.KeyUsage?
@@ -37,19 +37,19 @@ private struct KeyReport {
 }
 
 extension Configuration {
-  /// The key files of the configured folder.
   fileprivate var keyFiles: BouncerKeyFiles { BouncerKeyFiles(directory: keys.directory) }
 }
 
 extension Store {
-  /// How many registrations were made with each key.
+  /// The number of registrations for each bouncer key, by its public key.
   fileprivate func usage() async throws -> [String: RegistrationStore.KeyUsage] {
     Dictionary(try await registrations.keyUsage().map { ($0.publicKey, $0) }) { first, _ in first }
   }
 }
 
 extension GlobalOptions {
-  /// The key files of a folder that is there: a key in a folder that no service reads would be a trap.
+  /// The key files of an existing folder. Creating a key in a folder that no service reads would mislead the
+  /// operator.
   fileprivate func keyFiles() throws -> BouncerKeyFiles {
     let configuration = try load()
     guard FileManager.default.fileExists(atPath: configuration.keys.directory) else {
@@ -148,7 +148,7 @@ extension Keys {
     var zulipSecrets: String
 
     func run() async throws {
-      // Before root becomes the service's user, who has no right to it.
+      // Read before root becomes the service's user, who may not be allowed to read this file.
       let secrets = try FileOwner.acting(onWayTo: zulipSecrets) {
         try String(contentsOfFile: zulipSecrets, encoding: .utf8)
       }

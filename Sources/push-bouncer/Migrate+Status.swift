@@ -11,7 +11,7 @@ extension Migrate {
     static let configuration = CommandConfiguration(
       abstract: "Shows how many devices are legacy and how many end-to-end encrypted, now and by day.")
 
-    /// How many days the text shows; the JSON document has all.
+    /// How many days the text shows; the JSON document contains all.
     private static let shownDays = 30
 
     @OptionGroup var options: GlobalOptions

@@ -9,7 +9,7 @@ import Server
 import UnixSignals
 import ZulipImport
 
-/// `migrate ...`: from an existing bouncer, and from legacy to E2EE registrations.
+/// `migrate ...`: the import from an existing bouncer, and the transition from legacy to E2EE registrations.
 struct Migrate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Imports from an existing bouncer, and shows how many devices are encrypted already.",
@@ -46,7 +46,8 @@ extension Migrate {
     var rejects: String?
 
     func run() async throws {
-      // Both before root becomes the service's user, who need not have a right to what root names.
+      // Both files are opened before root becomes the service's user, who may not be allowed to use files
+      // that root has named.
       try actingOnRejects { path in
         guard let obstacle = FileObstacle.writing(path) else { return }
         throw Fault(key: "--rejects", "names \(path), which \(obstacle.problem)", advice: obstacle.advice)
@@ -82,7 +83,7 @@ extension Migrate {
       }
     }
 
-    /// Runs until the end or a signal, and shows the report. Returns whether it came to the end.
+    /// Runs until the end or a signal, and prints the report. Returns whether the import is complete.
     private func bring(_ source: ZulipSource, _ refused: FileHandle?, _ run: ImportRun) async throws
       -> Bool
     {
@@ -103,7 +104,7 @@ extension Migrate {
       return report.isComplete
     }
 
-    /// Does something with the file of `--rejects`, if it is named, as the owner of the way to it.
+    /// If `--rejects` names a file, calls `body` with its path, as the owner of its folder.
     @discardableResult
     private func actingOnRejects<Result>(_ body: (_ path: String) throws -> Result) throws -> Result? {
       try rejects.map { path in
@@ -112,7 +113,8 @@ extension Migrate {
       }
     }
 
-    /// Works on a copy of the database, if there is one. Makes neither a database nor a key.
+    /// Runs `body` on a copy of the database, or on an empty database if there is none. Creates neither a
+    /// database nor a key on disk.
     private func rehearse(_ body: (ImportRun) async throws -> Bool) async throws -> Bool {
       let configuration = try options.load()
       let url = configuration.database.url
@@ -134,7 +136,7 @@ extension Migrate {
 }
 
 extension Migrate.Zulip {
-  /// Whether the database has this program's tables, and so is worth a copy; false if it is empty.
+  /// Whether the database has this version's tables and should be copied; false if it is empty.
   private static func isCurrent(_ database: any Database, _ key: StorageKey) async throws -> Bool {
     let version = try await Migrator.version(of: database)
     guard version > 0 else { return false }
@@ -147,7 +149,7 @@ extension Migrate.Zulip {
   }
 }
 
-/// Runs `body`; SIGINT or SIGTERM cancel it.
+/// Runs `body`, which is cancelled on SIGINT or SIGTERM.
 private func untilSignal<Result: Sendable>(
   _ body: @escaping @Sendable () async throws -> Result
 ) async throws -> Result {
@@ -161,7 +163,7 @@ private func untilSignal<Result: Sendable>(
       }
       return nil
     }
-    // After a signal the work is cancelled and its result awaited; without a signal its result comes first.
+    // After a signal, the work is cancelled and its result awaited. Without a signal, its result comes first.
     while let next = try await group.next() {
       group.cancelAll()
       if let result = next { return result }

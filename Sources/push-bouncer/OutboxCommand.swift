@@ -6,7 +6,7 @@ import Operations
 import Registrations
 import Server
 
-/// `outbox ...`: notifications that were promised and that no provider has taken yet.
+/// `outbox ...`: accepted notifications that no provider has taken yet.
 struct OutboxCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "outbox",
@@ -148,7 +148,7 @@ extension OutboxContents.Group {
 }
 
 extension OutboxContents.Listing {
-  /// What no line tells of.
+  /// What the listed lines leave out; nil if nothing.
   fileprivate var rest: String? {
     guard servicesLeft > 0 || entriesLeft > 0 else { return nil }
     return "and \(Phrase.number(entriesLeft)) more for \(Phrase.count(servicesLeft, "other push service"))"

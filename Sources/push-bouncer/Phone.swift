@@ -7,7 +7,7 @@ import Operations
 import Sealing
 import Server
 
-/// `device phone`, or just `device`: a phone in a terminal.
+/// `device phone`, or just `device`: a virtual phone in a terminal.
 struct Phone: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
@@ -47,7 +47,7 @@ struct Phone: AsyncParsableCommand {
     guard count.map({ $0 >= 0 }) ?? true else { throw ValidationError("--count wants a number from 0 on") }
   }
 
-  /// The bouncer's public key, which Zulip's apps are shipped with.
+  /// The bouncer's public key, which Zulip's apps ship with.
   func bouncerKey() throws -> String {
     guard let publicKey, Base64.decodeStrictly(publicKey)?.count == 32 else {
       throw ValidationError("--public-key wants a bouncer's public key: 32 bytes in base64")
@@ -55,12 +55,12 @@ struct Phone: AsyncParsableCommand {
     return publicKey
   }
 
-  /// Where a phone without Google subscribes.
+  /// The push service of a phone without Google services.
   func pushServiceAddress() throws -> String {
     try Self.address(pushService, of: "--push-service", such: "https://127.0.0.1:2199")
   }
 
-  /// The bouncer's address, where it is told.
+  /// The bouncer's address; nil if the option is not set.
   func bouncerAddress() throws -> String? {
     try bouncer.map { try Self.address($0, of: "--bouncer", such: "https://push.example.org") }
   }
@@ -94,7 +94,7 @@ struct Phone: AsyncParsableCommand {
     }
   }
 
-  /// Prints what arrives at the simulator for the phone, until `count` is reached.
+  /// Prints what the simulator receives for the phone, until `count` is reached.
   func listen(
     at home: PhoneHome, _ service: PushService, after seen: Int64, _ phone: () async -> VirtualPhone
   ) async throws {
@@ -102,7 +102,7 @@ struct Phone: AsyncParsableCommand {
     var arrived = 0
     while count.map({ arrived < $0 }) ?? true {
       let deliveries = try await home.deliveries(to: phone(), at: service, after: &seen)
-      // It may have got another token while it waited.
+      // The phone may have got a new token in the meantime.
       let phone = await phone()
       for delivery in deliveries {
         guard let token = phone.token(of: delivery) else { continue }
@@ -116,7 +116,7 @@ struct Phone: AsyncParsableCommand {
 }
 
 extension Phone {
-  /// How messages come to it.
+  /// The push technology of the phone.
   enum Kind: String, ExpressibleByArgument, CaseIterable {
     case apns, fcm, webpush
   }

@@ -7,8 +7,8 @@ import Operations
 
 @main
 enum Program {
-  /// Runs the command on other threads. This one only waits: as the main thread of an asynchronous program it would be
-  /// half at its end, and would stay root's where root becomes another user.
+  /// Runs the command on other threads, while the main thread only waits. An asynchronous `main` would let
+  /// the main thread exit, and that thread would keep root's rights when root becomes another user.
   static func main() {
     Task.detached {
       await PushBouncer.main()
@@ -18,7 +18,7 @@ enum Program {
   }
 }
 
-/// The program, with one command for each task of its operator.
+/// The program, with one command for each of the operator's tasks.
 struct PushBouncer: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "push-bouncer",
@@ -35,9 +35,10 @@ struct PushBouncer: AsyncParsableCommand {
       Device.self, Vectors.self, Settings.self,
     ])
 
-  /// Runs the command; what goes wrong is told in words of our own.
+  /// Runs the command. Errors are printed as ``Fault``.
   static func main() async {
-    // Where a stream is closed, the next file to be opened would get what is printed.
+    // Opens `/dev/null` for closed standard streams; otherwise the next opened file would get their number,
+    // and the output.
     for stream in 0...2 where fcntl(CInt(stream), F_GETFD) < 0 { _ = open("/dev/null", O_RDWR) }
     do {
       var command = try parseAsRoot(SettingArguments.rewrite(Array(CommandLine.arguments.dropFirst())))
@@ -48,7 +49,7 @@ struct PushBouncer: AsyncParsableCommand {
           try command.run()
         }
       } catch {
-        // What the parser throws is shown as the parser does: --help is such an error, of a type that it keeps to itself.
+        // Errors of ArgumentParser are left to it, including the internal error type for `--help`.
         let isParsers = String(reflecting: type(of: error)).hasPrefix("ArgumentParser.")
         throw isParsers ? error : Fault(error)
       }
@@ -59,7 +60,7 @@ struct PushBouncer: AsyncParsableCommand {
   }
 }
 
-/// `settings`: the page about the configuration, for whoever changes the program.
+/// `settings`: prints the reference page of the configuration, for developers.
 struct Settings: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Prints Documentation/Configuration.md, which is made from the table of settings.",
@@ -68,7 +69,7 @@ struct Settings: ParsableCommand {
   func run() { tell(Configuration.reference()) }
 }
 
-/// `demo`: the whole story on this machine.
+/// `demo`: a complete demonstration on this machine.
 struct DemoCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "demo",

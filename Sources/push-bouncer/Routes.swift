@@ -8,7 +8,8 @@ import Providers
 import Registrations
 import Server
 
-/// `routes ...`: the credentials that notifications are sent with, and the deaths of tokens that are held back on each.
+/// `routes ...`: the credentials for sending notifications, and the deaths of tokens that are held back on
+/// each.
 struct Routes: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
@@ -58,9 +59,9 @@ extension Routes {
       if routes.isEmpty, !options.json { note(configuration.whereabouts) }
     }
 
-    /// Every credential, all of Web Push, and the push services that an operator should see: those for which most waits.
+    /// Every credential, Web Push as a whole, and the push services with the most waiting notifications.
     ///
-    /// - Returns: them, and of how many more push services something is known.
+    /// - Returns: the routes, and the number of push services that are left out.
     private static func routes(
       _ configuration: Configuration, _ checks: JSON?, _ listing: OutboxContents.Listing, _ held: HeldByRoute
     ) -> ([RouteReport], left: Int) {
@@ -72,7 +73,7 @@ extension Routes {
       let waiting = Dictionary(
         listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
       let webPush = checks?["webpush"]
-      // Of a push service that the running service does not call failing it says nothing.
+      // `/readyz` lists only failing push services, so the others have no entry here.
       var failing: [String: JSON] = [:]
       if case .array(let services)? = webPush?["failing_services"] {
         for service in services { failing["webpush:\(service["host"]?.string ?? "")"] = service }
@@ -143,7 +144,7 @@ extension Routes {
   }
 }
 
-/// The deaths that are held back, by credential.
+/// Deaths that are held back, by credential.
 private struct HeldByRoute {
   private let held: [String: [RegistrationStore.Held]]
 
@@ -151,7 +152,7 @@ private struct HeldByRoute {
     self.held = Dictionary(grouping: held) { "\($0.provider):\($0.credential)" }
   }
 
-  /// The credentials on which any is held back.
+  /// The names of credentials with deaths that are held back.
   var names: [String] { held.keys.sorted() }
 
   subscript(name: String) -> [RegistrationStore.Held] {
@@ -160,10 +161,10 @@ private struct HeldByRoute {
     }
   }
 
-  /// How many are held back on a credential.
+  /// The number of held-back deaths of one credential.
   func count(_ name: String) -> Int { (held[name] ?? []).map(\.count).reduce(0, +) }
 
-  /// The credential that the operator means; its provider need not be named where the name is enough.
+  /// The credential with this name. The provider may be left out if the rest is unique.
   func find(_ name: String) throws -> String {
     let found = names.filter { $0 == name || $0.hasSuffix(":\(name)") }
     if let route = found.first, found.count == 1 { return route }
@@ -182,26 +183,26 @@ private struct HeldByRoute {
 }
 
 extension String {
-  /// Whether it is a route of Web Push: `webpush:push.example.org`.
+  /// Whether the name is a push service's: `webpush:push.example.org`.
   fileprivate var isPushService: Bool { utf8.starts(with: "webpush:".utf8) }
 }
 
-/// A credential in the list.
+/// A row of the list.
 private struct RouteReport {
   let name: String
-  /// What `/readyz` says of it; nil if the service did not answer.
+  /// The credential's check from `/readyz`; nil if the service did not answer.
   let check: JSON?
-  /// Entries of the outbox.
+  /// How many entries of the outbox wait for it.
   let waiting: Int
   let held: [RegistrationStore.Held]
-  /// Whether its file is in the folder of keys, or it needs none.
+  /// Whether its file exists in the folder of keys, or it needs none.
   let isThere: Bool
-  /// Instead of a state.
+  /// Shown in place of the state.
   var note: String?
 
   private var since: Date? { check?["since"]?.string.flatMap { try? Date($0, strategy: .iso8601) } }
 
-  /// What is wrong with it, and what to do.
+  /// What is wrong and what to do, in sentences.
   var sentences: [String] {
     ["meaning", "advice"].compactMap { check?[$0]?.string } + held.map(\.line)
   }

@@ -7,7 +7,7 @@ import Operations
 import Sealing
 import Server
 
-/// `serve`: the service itself.
+/// `serve`: runs the service.
 struct Serve: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Runs the service until SIGTERM or SIGINT, then drains; SIGHUP reads the keys again.",
@@ -24,7 +24,7 @@ struct Serve: AsyncParsableCommand {
   @Option(help: .hidden) var clockOffset: String?
 
   func run() async throws {
-    // Before any key is read.
+    // Called before any key is read.
     let isHidden = ProcessMemory.hide()
     let (sockets, manager) = (try PassedSockets.take(), try ServiceManager.take())
     let (configuration, warnings) = try options.read()
@@ -52,7 +52,7 @@ struct Serve: AsyncParsableCommand {
     logger.debug("all settings", metadata: metadata(configuration.effective))
 
     let descriptors = DescriptorLimit.raised()
-    // Before anything uses them, as the checks do.
+    // Must be set before the first use of an event loop, which the checks below may make.
     NIOSingletons.groupLoopCountSuggestion = min(descriptors.eventLoops, System.coreCount)
     let visit = DatabaseVisit(configuration.database.url)
     for check in StartCheck.all(
@@ -65,7 +65,7 @@ struct Serve: AsyncParsableCommand {
     if let shortage = descriptors.shortage(configuration.http.maxConnections) {
       logger.warning("\(shortage)")
     }
-    // A limit on the size of files is like a full disk: an error, and not the end of the process.
+    // Makes exceeding a file size limit an error like a full disk; by default the signal ends the process.
     signal(SIGXFSZ, SIG_IGN)
     let service = try await BouncerService.build(
       configuration, time: ServiceTime(wall: { Date() + offset / .seconds(1) }), sockets: sockets,

@@ -14,7 +14,7 @@ struct ServerCommand: AsyncParsableCommand {
     ])
 }
 
-/// What went wrong with a command, for the person who typed it.
+/// An error of a command, in words for the person who typed it.
 struct CommandError: Error, CustomStringConvertible {
   let description: String
 
@@ -136,7 +136,7 @@ extension ServerCommand {
       try await store.servers.setDeactivated(found.id, deactivated)
       return found
     }
-    // When the command returns, a running service knows of the change.
+    // Waits until a running service must have noticed the change.
     try await Task.sleep(for: RemoteServers.propagation)
     let document: JSON = [
       "org_id": .string(found.uuid.uuidString.lowercased()), "hostname": .string(found.hostname),

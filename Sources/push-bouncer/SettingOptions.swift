@@ -6,11 +6,11 @@ import Operations
 import SQL
 import Server
 
-/// Every key of the configuration as an option of its own: for `--help` and for what the shell completes.
+/// Every configuration key as a command-line option, for `--help` and for shell completion.
 ///
-/// ``SettingArguments`` has turned them into `--set` before they are parsed, for every command alike, so that nothing is
-/// read here. The parser finds the options of a type by looking at its properties with `Mirror`: this type shows it one
-/// for each entry of the table of settings, so that none is declared twice.
+/// The options are never parsed: ``SettingArguments`` has replaced them by `--set` before. ArgumentParser
+/// finds a type's options by reflection with `Mirror`, so this type presents one property for each
+/// ``Setting``, and no option has to be declared twice.
 struct SettingOptions: ParsableArguments, CustomReflectable {
   init() {}
 
@@ -47,14 +47,14 @@ extension SettingDeclaration {
   }
 }
 
-/// Lets every configuration key be an option of every command.
+/// Makes every configuration key an option of every command.
 enum SettingArguments {
   /// `http-rate-limit-per-address`
   static func option(_ key: String) -> String {
     key.replacing(".", with: "-").replacing("_", with: "-")
   }
 
-  /// Turns `--http.port 9000`, `--http-port=9000` and the like into `--set http.port=9000`.
+  /// Rewrites `--http.port 9000`, `--http-port=9000` and similar arguments to `--set http.port=9000`.
   static func rewrite(_ arguments: [String]) -> [String] {
     let names = Dictionary(
       Configuration.settings.flatMap { [("--\($0.key)", $0.key), ("--\(option($0.key))", $0.key)] },
@@ -69,7 +69,7 @@ enum SettingArguments {
         continue
       }
       guard let value = parts.count > 1 ? String(parts[1]) : rest.popFirst() else {
-        // Left as it was, for the parser to complain about.
+        // An argument without a value is left unchanged, so that the parser reports it.
         rewritten.append(argument)
         continue
       }
@@ -101,16 +101,18 @@ struct GlobalOptions: ParsableArguments {
     }
   }
 
-  /// The configuration, after defaults, file, environment and command line. Warnings go to standard error.
+  /// Loads the configuration from defaults, file, environment and command line, and prints warnings to
+  /// standard error.
   ///
-  /// Root becomes the user whose keys and database these are: what it has named beside them is opened before.
+  /// If this process is root's, it becomes the user who owns the keys and the database. Other files that root
+  /// has named must be opened before.
   func load() throws -> Configuration {
     let (configuration, warnings) = try read()
     for warning in warnings { note("warning: \(warning)") }
     return configuration
   }
 
-  /// The configuration, and warnings about it; see ``load()``.
+  /// Loads the configuration and its warnings, without printing these; see ``load()``.
   func read() throws -> (Configuration, warnings: [String]) {
     let read = try readAsCaller()
     let (database, keys) = (read.0.database.url.sqlitePath, read.0.keys.directory)
@@ -118,7 +120,7 @@ struct GlobalOptions: ParsableArguments {
     return read
   }
 
-  /// The same for a command that has nothing to do with the keys and the database.
+  /// Loads them without changing the user, for a command that uses neither the keys nor the database.
   func readAsCaller() throws -> (Configuration, warnings: [String]) {
     let overrides = settings.map { setting in
       let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(
@@ -131,12 +133,12 @@ struct GlobalOptions: ParsableArguments {
       workingDirectory: FileManager.default.currentDirectoryPath)
   }
 
-  /// Prints a result: the document with `--json`, else the text.
+  /// Prints a result: the document with `--json`, otherwise the text.
   func show(_ document: JSON, _ text: @autoclosure () -> String) {
     tell(json ? document.text : text())
   }
 
-  /// Prints a result: the document with `--json`, else what `fill` puts on a page.
+  /// Prints a result: the document with `--json`, otherwise the page that `fill` writes.
   func show(_ document: JSON, fill: (inout Page) -> Void) {
     if json { return tell(document.text) }
     var page = Page()
@@ -145,7 +147,8 @@ struct GlobalOptions: ParsableArguments {
   }
 }
 
-/// What a command was asked about is not there; told together with where it was looked for.
+/// What a command was asked about does not exist. The error also names the configuration, database and keys
+/// that were used.
 struct NotFound: Error {
   let sentence: String
 
@@ -153,11 +156,12 @@ struct NotFound: Error {
 }
 
 extension Store {
-  /// Opens it for one command and closes it afterwards. What is not there is an error that says where it was looked for.
+  /// Opens the store for one command, and closes it afterwards. A missing database or key is an error that
+  /// names the place that was searched.
   ///
   /// - Parameters:
-  ///   - configuration: what `options` say, if that is known already.
-  ///   - making: whether a database or a key that is not there is made.
+  ///   - configuration: the configuration from `options`, if it has been loaded already.
+  ///   - making: whether to create a missing database or key.
   static func with<Result>(
     _ options: GlobalOptions, _ configuration: Configuration? = nil, making: Bool = false,
     sqlite: SQLiteDatabase.Options = .init(), _ body: (Store) async throws -> Result
@@ -176,7 +180,7 @@ extension Store {
 }
 
 extension Configuration {
-  /// Which configuration, database and keys a command uses: for whoever does not find there what they look for.
+  /// The configuration, database and keys that a command uses, for a user who misses something there.
   var whereabouts: String {
     let path = { (path: String) in URL(fileURLWithPath: path).path }
     let file = self.file.map(path) ?? "none (defaults and environment)"

@@ -8,7 +8,7 @@ import Server
 import ServiceLifecycle
 import UnixSignals
 
-/// `simulate`: Apple, Google and a push service of Web Push on this machine.
+/// `simulate`: simulates Apple, Google and a Web Push push service on this machine.
 struct Simulate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Plays APNs, FCM and a Web Push service on this machine, for tests and for trying things out.",

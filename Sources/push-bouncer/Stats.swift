@@ -6,7 +6,7 @@ import Operations
 import Registrations
 import Server
 
-/// `stats`: what has become of notifications, by the hour.
+/// `stats`: the hourly counts of notifications and their outcomes.
 struct Stats: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Shows how many notifications were accepted, refused and given up, by the hour.",
@@ -28,7 +28,7 @@ struct Stats: AsyncParsableCommand {
     }
   }
 
-  /// In hours.
+  /// The length of the period in hours; 0, which is invalid, for more than 90 days.
   private var length: Int { days.map { $0 > 90 ? 0 : $0 * 24 } ?? hours ?? 24 }
 
   func run() async throws {

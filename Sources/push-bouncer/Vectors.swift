@@ -5,7 +5,7 @@ import HTTP
 import Operations
 import Sealing
 
-/// `vectors`: seals values for other implementations to open, and opens what they have sealed.
+/// `vectors`: seals test vectors for other implementations to open, and opens theirs.
 struct Vectors: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Makes sealed test vectors, or checks those of another implementation.", shouldDisplay: false)
@@ -66,7 +66,7 @@ struct Vectors: AsyncParsableCommand {
   }
 }
 
-/// What Nextcloud's servers, phones and push proxies sign and encrypt for each other
+/// Test vectors for what Nextcloud servers, phones and push proxies sign and encrypt for each other
 /// (`Documentation/Protocols/Nextcloud.md` 2).
 extension Vectors {
   func makeNextcloud() -> JSON {
@@ -95,7 +95,7 @@ extension Vectors {
     return .array([registration] + notifications)
   }
 
-  /// nil for a vector of another kind.
+  /// Returns nil for another kind of vector.
   func opensNextcloud(_ vector: JSON) -> Bool? {
     func bytes(_ name: String) -> [UInt8]? { vector[name]?.string.flatMap(Base64.decodeStrictly) }
     guard let kind = vector["kind"]?.string, kind.hasPrefix("nextcloud_") else { return nil }

@@ -23,7 +23,7 @@ final class HeldDeletions: Sendable {
   /// How often the counts are read again: other nodes hold and release deletions too, and the operator may
   /// end them.
   private static let interval = Duration.seconds(5)
-  /// Most deletions held back of each kind of registration; any further ones are ignored.
+  /// Maximum number of deletions held back for each kind of registration; any further ones are ignored.
   private static let limit = 1_000_000
 
   private let registrations: RegistrationStore

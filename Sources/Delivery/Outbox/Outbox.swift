@@ -76,7 +76,7 @@ package final class Outbox: Sendable {
     self.mayExpire = mayExpire
   }
 
-  /// Most entries that may wait for one device; further notifications are refused.
+  /// Maximum number of entries that may wait for one device; further notifications are refused.
   package var mostPerDevice: Int { limits.perRegistration }
 
   /// When a notification was last refused because its device had too many waiting.

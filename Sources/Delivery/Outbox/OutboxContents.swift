@@ -18,7 +18,7 @@ package struct OutboxContents: Sendable {
     package let count: Int
     /// When the oldest entry was stored.
     package let oldestAt: Date
-    /// Most tries of any entry.
+    /// Highest number of tries of any entry.
     package let attempts: Int
     /// When the next entry is due.
     package let dueAt: Date
@@ -39,7 +39,7 @@ package struct OutboxContents: Sendable {
     package let entriesLeft: Int
   }
 
-  /// Most groups of Web Push in a listing, since strangers choose their push services.
+  /// Maximum number of groups of Web Push in a listing, since strangers choose their push services.
   package static let mostServices = 10
 
   /// Selects entries that meet every condition that is not nil.

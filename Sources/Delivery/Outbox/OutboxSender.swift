@@ -16,8 +16,8 @@ package final class OutboxSender: Sendable {
   private static let countInterval = Duration.seconds(60)
   /// How long a round waits for its answers. Later answers settle their entries when they arrive.
   private static let timeout = Duration.seconds(3)
-  /// Looking for due entries takes at most a tenth of the time, however many routes there are, up to this
-  /// limit of the pause.
+  /// The pause after a look for due entries: this many times as long as the look took, up to this limit, so
+  /// that looking takes at most a tenth of the time however many routes there are.
   private static let (spacing, longestRest) = (10, Duration.seconds(2))
   /// How long a failing push service keeps its place; there may be thousands of them.
   private static let failurePause = Duration.milliseconds(500)

@@ -6,19 +6,19 @@ import NIOCore
 import NIOHTTP1
 import SQL
 
-/// A refusal in Zulip's envelope: `{"result":"error","msg",...,"code"}`
+/// An error response in Zulip's envelope: `{"result":"error","msg",...,"code"}`
 /// (`Documentation/Protocols/Zulip.md` 2.2).
 package struct APIError: Error, HTTPResponseError, Sendable {
   package let status: HTTPResponse.Status
-  /// For programs.
+  /// Machine-readable.
   package let code: String
   /// A sentence for people.
   package let message: String
-  /// What else the body says, between message and code.
+  /// Members of the body between message and code.
   package let fields: [JSON.Object.Member]
   package let headers: HTTPFields
 
-  /// 400: what the caller sent is wrong.
+  /// 400: the request is wrong.
   package init(code: String = "BAD_REQUEST", _ message: String, fields: [JSON.Object.Member] = []) {
     self.init(.badRequest, code: code, message, fields: fields)
   }
@@ -45,7 +45,7 @@ package struct APIError: Error, HTTPResponseError, Sendable {
       .unauthorized, code: "UNAUTHORIZED", message, headers: [.wwwAuthenticate: "Basic realm=\"zulip\""])
   }
 
-  /// 503, for what passes by itself.
+  /// 503, for a condition that passes by itself.
   package static func unavailable(_ message: String, retryAfter seconds: Int) -> APIError {
     APIError(
       .serviceUnavailable, code: "SERVICE_UNAVAILABLE", message, headers: [.retryAfter: String(seconds)])
@@ -55,7 +55,7 @@ package struct APIError: Error, HTTPResponseError, Sendable {
     .unavailable("Service temporarily unavailable", retryAfter: 5)
   }
 
-  /// 500: a fault of ours, of which the caller learns nothing.
+  /// 500: a fault of this program. Tells the caller nothing about it.
   package static var internalError: APIError {
     APIError(.internalServerError, code: "INTERNAL_SERVER_ERROR", "Internal server error")
   }
@@ -71,7 +71,7 @@ package struct APIError: Error, HTTPResponseError, Sendable {
 }
 
 extension APIError {
-  /// The refusal that any error is answered with. What is a fault of ours is logged.
+  /// The response to any error. Logs the faults of this program.
   package init(_ error: any Error, logger: Logger) {
     switch error {
     case let error as APIError:
@@ -93,14 +93,14 @@ extension APIError {
     case let error as any HTTPResponseError:
       self.init(error.status, error.status.reasonPhrase)
     default:
-      // The type names the fault; the text could hold a value.
+      // Logs the error's type only, since its text could contain a value.
       logger.error("request failed", metadata: ["error": "\(DatabaseError.name(of: error))"])
       self = .internalError
     }
   }
 }
 
-/// The answers that Zulip's clients and servers know: `{"result", "msg", ...}`, compact, with a
+/// Responses in the form that Zulip's clients and servers expect: `{"result", "msg", ...}`, compact, with a
 /// newline at the end (`Documentation/Protocols/Zulip.md` 2.2).
 package enum Envelope {
   private static let headers: HTTPFields = [
@@ -108,12 +108,11 @@ package enum Envelope {
     .cacheControl: "max-age=0, no-cache, no-store, must-revalidate, private",
   ]
 
-  /// 200 with what the caller asked for.
   package static func success(_ members: [JSON.Object.Member] = []) -> Response {
     response(.ok, [.init("result", "success"), .init("msg", "")] + members)
   }
 
-  /// Any status with these members and nothing else; not to be cached.
+  /// Any status, with exactly these members; not to be cached.
   package static func response(
     _ status: HTTPResponse.Status, _ members: [JSON.Object.Member], headers additional: HTTPFields = [:]
   ) -> Response {
@@ -126,17 +125,17 @@ package enum Envelope {
   }
 }
 
-/// What both sides of Zulip's wire have to mean alike.
+/// Constants that bouncer and server must agree on.
 package enum Zulip {
-  /// What a phone shows until its app has decrypted the rest.
+  /// What a phone shows until its app has decrypted the notification.
   package static let placeholder = "New notification"
-  /// A removal tells of so many messages at most: the newest.
+  /// Most messages that one removal names; the newest are kept.
   package static let maximumRemovals = 200
-  /// A device's registration that has not arrived after so many seconds is given up.
+  /// Seconds after which a device's registration that has not arrived is given up.
   package static let registrationLifetime: TimeInterval = 86_400
 }
 
-/// Errors that both sides of Zulip's wire use in the same words, and the codes that one side acts on.
+/// Errors that bouncer and server word alike, and the codes that the other side acts on.
 extension APIError {
   package enum Code {
     package static let missingRealm = "MISSING_REMOTE_REALM"

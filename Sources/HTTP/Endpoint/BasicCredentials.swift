@@ -3,7 +3,7 @@ package import Foundation
 import HTTPTypes
 package import Hummingbird
 
-/// The two halves of an `Authorization: Basic` header (RFC 7617), read with upstream's errors.
+/// User and password of an `Authorization: Basic` header (RFC 7617), with Zulip's errors for malformed ones.
 package struct BasicCredentials: Sendable {
   package let user: String
   package let password: String
@@ -12,7 +12,7 @@ package struct BasicCredentials: Sendable {
     guard let header = request.headers.value(.authorization) else {
       throw .unauthorized("Missing authorization header for basic auth")
     }
-    // By bytes: this stands before every request, and comparing characters costs ten times as much.
+    // Compares bytes: this runs for every request, and comparing characters takes ten times as long.
     let words = header.utf8.split { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
     if let scheme = words.first, !scheme.elementsEqual("basic".utf8, by: { $0 | 0x20 == $1 }) {
       throw APIError("This endpoint requires HTTP basic authentication.")
@@ -30,20 +30,21 @@ package struct BasicCredentials: Sendable {
   private static var invalid: APIError { .unauthorized("Invalid authorization header for basic auth") }
 }
 
-/// A secret that opens endpoints to whoever shows it as `Authorization: Bearer` (RFC 6750).
+/// A secret that callers present as `Authorization: Bearer` (RFC 6750).
 package struct BearerToken: Sendable {
   private let hash: SHA256Digest
   private let name: String
   private let signIns: SignInGuard
 
-  /// - Parameter name: the key of the configuration that holds it, for who comes without.
+  /// - Parameter name: the setting that holds the token, named in the error.
   package init(_ token: String, name: String, now: @escaping @Sendable () -> Date = { Date() }) {
     hash = Self.hash(token[...])
     self.name = name
     signIns = SignInGuard(now: now)
   }
 
-  /// Refuses with 401 a request that does not show the token, and with 429 one from where many others were shown.
+  /// Refuses a request without the right token with 401, and one from an address that tried many wrong ones
+  /// with 429.
   package func check(_ request: Request, from address: ClientAddress) throws(APIError) {
     guard let shown = request.headers[.authorization].flatMap({ $0.dropping(prefix: "bearer ") }) else {
       throw refusal
@@ -51,11 +52,11 @@ package struct BearerToken: Sendable {
     try check(String(shown), from: address)
   }
 
-  /// The same of a token that was shown in another way.
+  /// Checks a token that was not presented in the header.
   package func check(_ shown: String, from address: ClientAddress) throws(APIError) {
     let attempt = SignInGuard.Attempt(from: address, account: name, secret: shown)
     try signIns.admit(attempt)
-    // Hashes are of one length, and comparing them takes the same time wherever they differ.
+    // Hashes have the same length and are compared in constant time.
     let isRight = Self.hash(shown[...]) == hash
     signIns.note(attempt, isRight: isRight)
     if !isRight { throw refusal }

@@ -5,8 +5,8 @@ package import Logging
 import NIOCore
 import Synchronization
 
-/// Gives each request an id, takes the client's address from trusted proxies, and answers every error with Zulip's
-/// envelope, so that a caller always gets JSON with an id to ask about, and no detail that is not theirs.
+/// Gives each request an id, finds the client's address behind trusted proxies, and answers every error with
+/// Zulip's envelope: JSON with the id, without details that do not concern the caller.
 package struct EnvelopeMiddleware: RouterMiddleware {
   package typealias Context = WireContext
 
@@ -15,9 +15,9 @@ package struct EnvelopeMiddleware: RouterMiddleware {
   private let bodies: BodyBudget?
 
   /// - Parameters:
-  ///   - trustedProxies: whose `X-Forwarded-For` is believed.
-  ///   - unnamedProxies: logs others that send one.
-  ///   - bodies: limits the bodies that are held.
+  ///   - trustedProxies: proxies whose `X-Forwarded-For` is believed.
+  ///   - unnamedProxies: logs other peers that send the header.
+  ///   - bodies: limits the memory for bodies.
   package init(
     trustedProxies: [ClientAddress.Network] = [], unnamedProxies: UnnamedProxies? = nil,
     bodies: BodyBudget? = nil
@@ -54,7 +54,7 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     return response
   }
 
-  /// Has the body of a request counted while it is read and held.
+  /// Charges the body to the budget while it is read and held.
   private func meter(_ request: inout Request, _ context: WireContext) -> BodyCharge? {
     guard let bodies else { return nil }
     let framing = BodyFraming(request.head)
@@ -67,13 +67,13 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     return charge
   }
 
-  /// The caller's own id, if it is one.
+  /// The caller's own id, if it is acceptable.
   static func sane(_ id: String) -> String? { id.isName(1...128, with: "._-") ? id : nil }
 
   /// 16 hexadecimal digits.
   private static func newRequestID() -> String { String(UInt64.random(in: 1 << 60 ... .max), radix: 16) }
 
-  /// Walks the chain of proxies from the nearest outward as long as each is trusted.
+  /// Follows `X-Forwarded-For` from the nearest proxy outward for as long as each is trusted.
   static func client(
     peer: ClientAddress, forwardedFor: String?, trusted: [ClientAddress.Network]
   ) -> ClientAddress {
@@ -96,7 +96,7 @@ extension HTTPField.Name {
   package static let xForwardedFor = HTTPField.Name("X-Forwarded-For")!  // a valid token
 }
 
-/// What is found out about a request on its way, for its line in the log.
+/// What becomes known about a request while it is answered, for its log line.
 package final class RequestNotes: Sendable {
   private struct Notes {
     var client: ClientAddress?
@@ -107,13 +107,13 @@ package final class RequestNotes: Sendable {
 
   private let notes = Mutex(Notes())
 
-  /// The client's address, once it is known whose word for it is believed.
+  /// Notes the client's address, once it is clear which proxies are trusted.
   package func note(client: ClientAddress) { notes.withLock { $0.client = client } }
 
-  /// The hostname of the chat server that has proved to be the caller.
+  /// Notes the hostname of the authenticated chat server.
   package func note(server: String) { notes.withLock { $0.server = server } }
 
-  /// Whether the caller has proved to be a chat server.
+  /// Whether the caller is an authenticated chat server.
   package var isFromServer: Bool { notes.withLock { $0.server != nil } }
 
   package func note(realm: UUID?) { notes.withLock { $0.realm = realm } }
@@ -131,9 +131,9 @@ package final class RequestNotes: Sendable {
   }
 }
 
-/// Logs addresses that send `X-Forwarded-For` without being trusted proxies: most often that is the operator's own
-/// reverse proxy, all of whose clients then share one limit. Once an hour for each, and a limited number in all, since
-/// strangers send it, too.
+/// Logs addresses that send `X-Forwarded-For` without being trusted proxies. Usually that is the operator's
+/// own reverse proxy, and all its clients share one limit. Logs each address once an hour and a limited
+/// number in all, since strangers send the header, too.
 package final class UnnamedProxies: Sendable {
   static let maximum = 20
   static let hour = Duration.seconds(3600)
@@ -162,17 +162,16 @@ package final class UnnamedProxies: Sendable {
   }
 }
 
-/// What a request carries along besides itself.
 package struct WireContext: RequestContext {
   package var coreContext: CoreRequestContextStorage
-  /// The name of the request in the answer's `X-Request-Id` and in every log line.
+  /// The id in the answer's `X-Request-Id` and in every log line.
   package internal(set) var requestID: String
-  /// The client's address: the peer's, or what a trusted proxy says of it.
+  /// The peer's address, or the one that a trusted proxy reports.
   package internal(set) var clientAddress: ClientAddress
   package let notes = RequestNotes()
-  /// When its head had arrived.
+  /// When the head of the request had arrived.
   package let received = ContinuousClock.now
-  /// The connection it came on; nil for a call within the process, as tests make them.
+  /// The request's connection; nil for a call within the process, as in tests.
   let channel: (any Channel)?
 
   package init(source: ApplicationRequestContextSource) {

@@ -3,10 +3,10 @@ package import Hummingbird
 package import NIOCore
 
 extension Request {
-  /// The whole body. One that is said to be longer is refused before any of it is read.
+  /// The whole body. If its declared length is over the limit, it is refused unread.
   ///
-  /// - Throws: `NIOTooManyBytesError` if it is longer than `limit`, ``BodyBudget/Exceeded`` if there is no room
-  ///   for it now.
+  /// - Throws: `NIOTooManyBytesError` if it is longer than `limit`, ``BodyBudget/Exceeded`` if the budget has
+  ///   no room at present.
   package func wholeBody(upTo limit: Int) async throws -> ByteBuffer {
     let declared = BodyFraming(head).length
     if let declared, declared > limit { throw NIOTooManyBytesError(maxBytes: limit) }
@@ -16,7 +16,7 @@ extension Request {
         throw NIOTooManyBytesError(maxBytes: limit)
       }
       if whole.readableBytes == 0 {
-        // Mostly that is all.
+        // Usually the first part is the whole body.
         whole = part
         if let declared { whole.reserveCapacity(declared) }
       } else {
@@ -27,9 +27,9 @@ extension Request {
   }
 }
 
-/// What the head of a request says of its body.
+/// What a request's head says about its body.
 package struct BodyFraming: Sendable {
-  /// Its length, if that is a number.
+  /// The declared length, if it is a valid number.
   package private(set) var length: Int?
   package private(set) var mayBeThere = false
   package private(set) var expectation: String?
@@ -49,23 +49,23 @@ package struct BodyFraming: Sendable {
     }
   }
 
-  /// Whether the body is left with the sender until it is wanted. A short one is not worth the asking.
+  /// Whether the body is read only once the handler asks for it. Short bodies are read at once.
   package var isToBeAskedFor: Bool {
     mayBeThere && (expectation != nil || (length ?? .max) > 16 << 10)
   }
 }
 
-/// Goes out through the pipeline of a connection when the body of its request is to be read.
+/// An outbound event that tells a connection to read the body of its request.
 package struct BodyWanted: Sendable {}
 
-/// A body that counts as it comes, and is asked for when somebody wants it.
+/// A body that is charged to the budget as it arrives, and read once it is asked for.
 struct MeteredBody: AsyncSequence, Sendable {
   typealias Element = ByteBuffer
 
   let body: RequestBody
   let charge: BodyCharge
   let declared: Int
-  /// Whom to ask; nil if it comes without.
+  /// The connection to send ``BodyWanted`` to; nil if the body is read without asking.
   let channel: (any Channel)?
 
   func makeAsyncIterator() -> AsyncIterator {
@@ -78,13 +78,13 @@ struct MeteredBody: AsyncSequence, Sendable {
     let declared: Int
     let channel: (any Channel)?
     var hasBegun = false
-    /// Whether all of it came in the first part, as most bodies do.
+    /// Whether the first part was the whole body, as it usually is.
     var isWhole = false
 
     mutating func next() async throws -> ByteBuffer? {
       let isFirst = !hasBegun
       hasBegun = true
-      // A short body is refused soon enough when it comes.
+      // A short body is refused when it arrives.
       if isFirst, let channel {
         try charge.begin(expecting: declared)
         channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)
@@ -101,7 +101,7 @@ struct MeteredBody: AsyncSequence, Sendable {
 }
 
 extension HTTPFields {
-  /// The same as `self[name]`, which joins even a single value: several times as fast where there is one or none.
+  /// Like `self[name]`, but several times as fast if there is at most one value, which it does not join.
   package func value(_ name: HTTPField.Name) -> String? {
     guard let index = firstIndex(where: { $0.name == name }) else { return nil }
     let isAlone = !self[(index + 1)...].contains { $0.name == name }

@@ -7,8 +7,8 @@ extension Router where Context == WireContext {
 }
 
 extension RouterMethods where Context == WireContext {
-  /// Serves a path with one method. Any other method is told so before anything else is looked at,
-  /// and `OPTIONS` tells which there are (`Documentation/Protocols/Zulip.md` 2.2).
+  /// Serves a path with one method. Other methods are refused before anything else is checked, and `OPTIONS`
+  /// lists the allowed ones (`Documentation/Protocols/Zulip.md` 2.2).
   package func endpoint(
     _ path: RouterPath, _ method: HTTPRequest.Method, use handler: @escaping Router<WireContext>.Handler
   ) {
@@ -17,7 +17,7 @@ extension RouterMethods where Context == WireContext {
 
   /// Serves a path with several methods.
   ///
-  /// - Parameter isPlain: whether who calls it expects plain text of a refusal.
+  /// - Parameter isPlain: whether errors are plain text instead of JSON.
   package func endpoint(
     _ path: RouterPath, _ handlers: [HTTPRequest.Method: Router<WireContext>.Handler], isPlain: Bool = false
   ) {
@@ -45,15 +45,15 @@ extension RouterMethods where Context == WireContext {
 }
 
 extension HTTPRequest.Method {
-  /// Those that an endpoint may have, or says that it has not; the most frequent first.
+  /// The methods that an endpoint may have or refuses by name, the most frequent first.
   static let known: [HTTPRequest.Method] = [.post, .get, .put, .delete, .head, .options, .patch, .trace]
-  /// Stands for all others, which come from outside without bound.
+  /// Replaces all other methods, whose names callers choose.
   static let unknown = HTTPRequest.Method("UNKNOWN")!  // a valid token
 }
 
-/// Stands before the router. Refuses a path with bytes that are not printable ASCII, which no path may have (RFC 3986,
-/// 2): the router compares paths by characters. Gives unknown methods one name, so that a call with one of them is told
-/// which methods its path has.
+/// Runs before the router. Refuses a path with bytes that are not printable ASCII (RFC 3986, 2), because the
+/// router compares paths by characters. Replaces unknown methods by one name, so that they get the error that
+/// lists the allowed methods.
 package struct PlainPaths<Responder: HTTPResponder>: HTTPResponder {
   private let responder: Responder
 

@@ -1,12 +1,12 @@
 package import Hummingbird
 
-/// A place in a JSON document from outside: what stands there, if anything does, and how an error
-/// names it. Reading it as a type throws the 400 that the caller should see.
+/// A value in a received JSON document, with the path that errors name. Reading it as a type throws the 400
+/// for the caller.
 package struct Field: Sendable {
   package let value: JSON?
   private let place: Place
 
-  /// Where something stands, put into words only where an error needs them.
+  /// A path, which is formatted only when an error needs it.
   fileprivate indirect enum Place: Sendable {
     case root(String)
     case member(String, of: Place)
@@ -31,9 +31,9 @@ package struct Field: Sendable {
   /// `request["push_requests"][0]["token_id"]`
   package var path: String { place.path }
 
-  /// The body of a request as JSON, whatever its content type says; must be an object.
+  /// Parses the body of a request as JSON, whatever its content type; it must be an object.
   ///
-  /// - Parameter depth: with it, what is nested deeper is `null` instead of an error.
+  /// - Parameter depth: values nested deeper become `null` instead of an error; nil for the error.
   package static func body(of request: Request, limit: Int, cutBelow depth: Int? = nil) async throws -> Field
   {
     let buffer = try await request.wholeBody(upTo: limit)
@@ -43,24 +43,24 @@ package struct Field: Sendable {
         _ = try body.members()
         return body
       } catch is JSON.ParseError {
-        // Upstream decodes the whole body first, so bytes that are no text count wherever they stand.
+        // Zulip decodes the whole body first, so invalid UTF-8 takes precedence wherever it is.
         let isText = String(validating: buffer.readableBytesView, as: UTF8.self) != nil
         throw APIError(isText ? "Malformed JSON" : "Malformed payload")
       }
     }
   }
 
-  /// The member of an object; of anything else, a field that is missing.
+  /// The member of an object; a missing field if this is no object.
   package subscript(name: String) -> Field {
     Field(value?[name], at: .member(name, of: place))
   }
 
-  /// The field, unless it is absent or null.
+  /// The field, or nil if it is absent or null.
   package var present: Field? {
     value == nil || value == .null ? nil : self
   }
 
-  /// The text of a string, one that can be kept (`String.isStorable`).
+  /// A string, which must be storable (`String.isStorable`).
   package func string() throws(APIError) -> String {
     guard case .string(let text) = try existing() else { throw error("is not a string") }
     guard text.isStorable else { throw error("has invalid format") }
@@ -72,7 +72,7 @@ package struct Field: Sendable {
     return value
   }
 
-  /// A number of any kind.
+  /// An integer or a fraction.
   package func number() throws(APIError) -> Double {
     switch try existing() {
     case .integer(let value): return Double(value)
@@ -92,7 +92,7 @@ package struct Field: Sendable {
     return Elements(values: elements, place: place)
   }
 
-  /// The elements of an array, each made when it is asked for: there may be a lot of them.
+  /// The elements of an array. Each field is created on access, since there may be many.
   package struct Elements: RandomAccessCollection, Sendable {
     fileprivate let values: [JSON]
     fileprivate let place: Place
@@ -107,7 +107,7 @@ package struct Field: Sendable {
     return object
   }
 
-  /// Checks that an object has no members but these.
+  /// Throws if the object has members other than these.
   package func forbidMembers(except allowed: Set<Name>) throws(APIError) {
     for member in try members().members where !allowed.contains(member.name) {
       throw APIError("Argument \"\(member.name)\" at \(self[member.name.text].path) is unexpected")
@@ -119,7 +119,7 @@ package struct Field: Sendable {
     return value
   }
 
-  /// A 400 about this field: its path, then the text.
+  /// A 400 whose message is the field's path and this text.
   package func error(_ text: String) -> APIError {
     APIError("\(path) \(text)")
   }

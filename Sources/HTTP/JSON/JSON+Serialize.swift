@@ -1,5 +1,5 @@
 extension JSON {
-  /// The compact document in UTF-8, non-ASCII unescaped.
+  /// The document in compact form, as UTF-8 with non-ASCII characters unescaped.
   package var bytes: [UInt8] {
     var output: [UInt8] = []
     output.reserveCapacity(256)
@@ -44,7 +44,7 @@ extension JSON {
     var text = text
     text.withUTF8 { bytes in
       var start = 0
-      // What needs no escape, which is mostly all, is taken over in one piece.
+      // Bytes that need no escape, which most do not, are copied in one piece.
       for (index, byte) in bytes.enumerated() where byte < 0x20 || byte == 0x22 || byte == 0x5C {
         output.append(contentsOf: bytes[start..<index])
         output.append(contentsOf: escape(byte).utf8)

@@ -1,24 +1,24 @@
 package import NIOCore
 
-/// A JSON value as it stands on the wire (RFC 8259).
+/// A JSON value (RFC 8259).
 ///
-/// Own code because Foundation's decoder takes `1.0` for an integer, words errors its own way and costs several times as
-/// much where most of a document is passed on unread. The wires here want the first mistake named by its path, and whole
-/// numbers told apart from others.
+/// Own code because Foundation's decoder accepts `1.0` as an integer, has its own error texts, and takes
+/// several times as long if most of a document is passed on unread. Zulip's API names the path of the first
+/// mistake and distinguishes integers from other numbers.
 ///
-/// Names and strings are the same if their bytes are.
+/// Names and strings are equal if their bytes are.
 package enum JSON: Sendable, Equatable {
   case null
   case bool(Bool)
   /// A number without fraction and exponent that fits 64 bits.
   case integer(Int64)
-  /// Any other number, as it was spelled.
+  /// Any other number, as spelled in the document.
   case number(String)
   case string(String)
   case array([JSON])
   case object(Object)
 
-  /// An object: its members in the order of the document. Of members with one name the last counts.
+  /// An object with its members in the document's order. If a name is repeated, the last member counts.
   package struct Object: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     package struct Member: Sendable, Equatable {
       package var name: Name
@@ -59,18 +59,17 @@ package enum JSON: Sendable, Equatable {
 }
 
 extension JSON {
-  /// The member of an object; nil for any other value.
   package subscript(name: String) -> JSON? {
     if case .object(let object) = self { object[name] } else { nil }
   }
 
-  /// The text of a string; nil for any other value, and for a text that nobody could keep
+  /// The text of a string; nil for any other value, and for a string that is not storable
   /// (`String.isStorable`).
   package var string: String? {
     if case .string(let text) = self, text.isStorable { text } else { nil }
   }
 
-  /// Whether both are the same value, spelled the same way.
+  /// Whether both are the same value in the same spelling.
   package static func == (left: JSON, right: JSON) -> Bool {
     switch (left, right) {
     case (.null, .null): true
@@ -84,7 +83,7 @@ extension JSON {
     }
   }
 
-  /// How deep arrays and objects are nested in it, itself included; 0 for any other value.
+  /// The nesting depth of arrays and objects, including this one; 0 for any other value.
   package var depth: Int {
     switch self {
     case .null, .bool, .integer, .number, .string: 0
@@ -110,9 +109,7 @@ extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Express
     self = .object(Object(elements.map { Object.Member($0, $1) }))
   }
 
-  /// An integer, or null.
   package static func optional(_ value: Int64?) -> JSON { value.map(JSON.integer) ?? .null }
-  /// A string, or null.
   package static func optional(_ value: String?) -> JSON { value.map(JSON.string) ?? .null }
 }
 
@@ -120,17 +117,17 @@ extension JSON {
   package enum ParseError: Error, Hashable {
     /// Not valid UTF-8.
     case encoding
-    /// Not a JSON document; at this byte it goes wrong.
+    /// Not JSON; wrong at this byte.
     case syntax(at: Int)
     /// Arrays and objects are nested deeper than ``maximumDepth``.
     case depth
-    /// More values than a document of its length has in earnest.
+    /// More values than any reasonable document of this length.
     case tooManyValues
   }
 
   package static let maximumDepth = 64
 
-  /// As many values a document of so many bytes may have. Each takes up to a hundred bytes of memory, however
+  /// The limit of values in a document of this length. Each takes up to a hundred bytes of memory, however
   /// short it is.
   static func maximumValues(in bytes: Int) -> Int { 10_000 + bytes / 32 }
 
@@ -142,8 +139,8 @@ extension JSON {
 
   /// Reads one JSON document in UTF-8.
   ///
-  /// - Parameter depth: with it, what is nested deeper does not spoil the document: `null` stands in its
-  ///   place, and only its strings and brackets have been looked at.
+  /// - Parameter depth: values nested deeper become `null`, and only their strings and brackets are checked;
+  ///   nil for no cut.
   package static func parse(_ buffer: ByteBuffer, cutBelow depth: Int? = nil) throws(ParseError) -> JSON {
     try buffer.withUnsafeReadableBytes { parse(buffer: $0.bindMemory(to: UInt8.self), cutBelow: depth) }.get()
   }
@@ -152,10 +149,10 @@ extension JSON {
     try parse(text.utf8)
   }
 
-  /// Reads a document that is an array an element at a time, so that a long one takes no more memory than its text and
-  /// what is made of it; nil for any other document.
+  /// Reads a document that is an array, one element at a time, so that a long one takes no more memory than
+  /// its text and the results; nil for any other document.
   ///
-  /// - Throws: ``ParseError`` for the document, or what `read` throws first.
+  /// - Throws: ``ParseError`` for the document, or the first error of `read`.
   package static func list<Element>(
     _ text: String, _ read: (JSON, _ index: Int) throws -> Element
   ) throws -> [Element]? {

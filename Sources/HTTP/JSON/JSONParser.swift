@@ -1,4 +1,4 @@
-/// A recursive descent over bytes that stay where they are.
+/// A recursive descent parser over bytes that are not copied.
 struct JSONParser {
   let bytes: UnsafeBufferPointer<UInt8>
   let cutBelow: Int?
@@ -12,8 +12,8 @@ struct JSONParser {
     remainingValues = JSON.maximumValues(in: bytes.count)
   }
 
-  /// Reads a document that is an array, and hands over its elements one by one; false for any other document. Whatever
-  /// `use` throws is thrown when the rest has been read: a mistake in the document goes before it.
+  /// Reads an array and passes its elements to `use` one by one; false for any other document. An error of
+  /// `use` is thrown after the rest has been read, so that a syntax error takes precedence.
   mutating func elements(_ use: (JSON) throws -> Void) throws -> Bool {
     skipSpace()
     var refusal: (any Error)?
@@ -74,7 +74,7 @@ struct JSONParser {
 
   private var isCut: Bool { depth == cutBelow }
 
-  /// Leaves an array or object behind, however deep it is, without a call for each level.
+  /// Skips an array or object of any depth, without recursion.
   private mutating func passOver() throws(JSON.ParseError) -> JSON {
     var closing: [UInt8] = []
     repeat {
@@ -105,7 +105,7 @@ struct JSONParser {
     try enter()
     var members: [JSON.Object.Member] = []
     if current != UInt8(ascii: "}") {
-      // As many as most have; growing there would take several copies.
+      // Enough for most objects; growing to it would copy several times.
       members.reserveCapacity(4)
       while true {
         guard current == UInt8(ascii: "\"") else { throw failure }
@@ -135,7 +135,7 @@ struct JSONParser {
     return .array(elements)
   }
 
-  /// The brackets and commas of an array around its elements.
+  /// Reads the brackets and commas of an array, and its elements with `element`.
   private mutating func list(
     _ element: (inout JSONParser) throws(JSON.ParseError) -> Void
   ) throws(JSON.ParseError) {
@@ -183,7 +183,7 @@ struct JSONParser {
   private mutating func string() throws(JSON.ParseError) -> String {
     index += 1
     let start = index
-    // The common string has no escape: it is taken over in one piece.
+    // A string without escapes, the usual case, is copied in one piece.
     while let byte = current {
       if byte == UInt8(ascii: "\"") {
         let text = try text(bytes[start..<index])
@@ -239,7 +239,7 @@ struct JSONParser {
     }
   }
 
-  /// `XXXX`, or `XXXX\uXXXX` for a surrogate pair; half a pair is no text.
+  /// Reads `XXXX`, or `XXXX\uXXXX` for a surrogate pair; half a pair is an error.
   private mutating func unicodeScalar() throws(JSON.ParseError) -> Unicode.Scalar {
     let high = try fourHexDigits()
     var code = high

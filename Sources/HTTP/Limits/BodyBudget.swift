@@ -2,16 +2,16 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// The bytes of bodies that are being read or held: a limit in all, and a quarter of it for each source, but at least one
-/// of the largest bodies. A body beyond that is refused.
+/// Limits the bytes of all request bodies that are being read or held: a total, and for each source a quarter
+/// of it, but at least one body of the largest size. Further bodies are refused.
 ///
-/// When there is no room left, a new body takes the room of one that is still arriving, from the source with most, so
-/// that nobody keeps others out by sending much and never finishing.
+/// If the total is used up, a new body displaces one that is still arriving, from the source that holds most,
+/// so that a source cannot block others by slow uploads.
 package final class BodyBudget: Sendable {
   fileprivate struct Body {
     enum Phase {
       case arriving, whole
-      /// Its place was taken; it is counted until nothing of it is held.
+      /// Displaced, and counted until its memory is free.
       case leaving
     }
 
@@ -23,26 +23,27 @@ package final class BodyBudget: Sendable {
 
   fileprivate struct State {
     let limit: Int
-    /// Of one source.
+    /// The limit of one source, in bytes.
     let share: Int
     var total = 0
-    /// Of the total, what is on its way out.
+    /// The part of the total that is displaced but not yet free.
     var leaving = 0
     var sources: [ClientAddress: Int] = [:]
-    /// By the number of the charge.
+    /// By the number of their ``BodyCharge``.
     var bodies: [Int: Body] = [:]
 
     func isFull(with count: Int) -> Bool { total - leaving + count > limit }
 
-    /// The largest arriving body of the source with most, if that has more than the new body's source would have.
+    /// The largest arriving body of the source that holds most, if it holds more than the new body's source
+    /// would.
     func displaceable(by own: Int) -> (number: Int, body: Body)? {
       func standing(_ body: Body) -> (Int, Int) { (sources[body.source] ?? 0, body.bytes) }
       return bodies.lazy.filter { $0.value.phase == .arriving && standing($0.value).0 > own }
         .max { standing($0.value) < standing($1.value) }.map { ($0.key, $0.value) }
     }
 
-    /// Has bodies leave of those who have more than a source that wants to have `own`, until so many bytes fit. What
-    /// has not left yet is bounded, too.
+    /// Displaces bodies of sources that hold more than `own`, the bytes that the new body's source would
+    /// hold, until `count` more bytes fit. The bytes that are displaced but not yet free are limited as well.
     ///
     /// - Returns: whether they fit.
     mutating func makeRoom(for count: Int, _ own: Int, _ displaced: inout [(any Channel)?]) -> Bool {
@@ -67,26 +68,25 @@ package final class BodyBudget: Sendable {
 
   /// - Parameters:
   ///   - limit: bytes in all.
-  ///   - largest: the largest body that anybody may send.
+  ///   - largest: size of the largest body that is accepted.
   package init(limit: Int, largest: Int) {
     state = Mutex(State(limit: max(limit, largest), share: max(limit / 4, largest)))
   }
 
-  /// There is no room for a body now.
+  /// There is no room for the body at present.
   package struct Exceeded: Error {}
 
-  /// The bytes that are counted now.
   package var bytes: Int { state.withLock { $0.total } }
 }
 
-/// What the body of one request has of a budget.
+/// The bytes that the body of one request takes of the budget.
 final class BodyCharge: Sendable {
   private let budget: BodyBudget
   private let number: Int
   private let source: ClientAddress
   private let channel: (any Channel)?
 
-  /// - Parameter channel: the connection that is closed if others need the room.
+  /// - Parameter channel: the connection to close if the body is displaced.
   init(_ budget: BodyBudget, source: ClientAddress, channel: (any Channel)? = nil) {
     self.budget = budget
     number = budget.charges.wrappingAdd(1, ordering: .relaxed).newValue
@@ -94,8 +94,8 @@ final class BodyCharge: Sendable {
     self.channel = channel
   }
 
-  /// Whether there is room for a body that is said to be so long. It takes the room only as it comes: saying so
-  /// costs nothing.
+  /// Throws if there is no room for a body of the declared length. Reserves nothing, because a false
+  /// declaration costs the sender nothing.
   func begin(expecting count: Int) throws(BodyBudget.Exceeded) {
     let fits = budget.state.withLock { state in
       let own = (state.sources[source] ?? 0) + count
@@ -104,9 +104,9 @@ final class BodyCharge: Sendable {
     guard fits else { throw BodyBudget.Exceeded() }
   }
 
-  /// So many bytes more have come.
+  /// Charges bytes that have arrived.
   ///
-  /// - Parameter isAll: whether they are the whole body, so that nobody takes its place any more.
+  /// - Parameter isAll: whether the body is complete, so that it can no longer be displaced.
   func add(_ count: Int, isAll: Bool = false) throws(BodyBudget.Exceeded) {
     let (fits, displaced) = budget.state.withLock { state -> (Bool, [(any Channel)?]) in
       var displaced: [(any Channel)?] = []
@@ -126,14 +126,14 @@ final class BodyCharge: Sendable {
     guard fits else { throw BodyBudget.Exceeded() }
   }
 
-  /// All of it has come: nobody takes its place any more.
+  /// Marks the body as complete, so that it can no longer be displaced.
   func end() {
     budget.state.withLock { state in
       if state.bodies[number]?.phase == .arriving { state.bodies[number]?.phase = .whole }
     }
   }
 
-  /// Nothing of the body is held any more.
+  /// Frees the charge once the body is no longer held.
   func release() {
     budget.state.withLock { state in
       guard let body = state.bodies.removeValue(forKey: number) else { return }
@@ -147,10 +147,10 @@ final class BodyCharge: Sendable {
   }
 }
 
-/// Reads what is long on a thread of its own, one at a time: on the event loop, everybody else's requests would wait for
-/// it.
+/// Parses long inputs on a separate thread, one at a time, because on the event loop all other requests would
+/// wait.
 package enum LongRead {
-  /// What is short is read in a few milliseconds.
+  /// Bytes that are parsed in a few milliseconds, and so on the caller's thread.
   private static let short = 128 << 10
 
   private static let thread = {
@@ -159,7 +159,7 @@ package enum LongRead {
     return thread
   }()
 
-  /// Reads so many bytes.
+  /// Runs `read` for an input of so many bytes.
   package static func of<Value: Sendable>(
     _ bytes: Int, _ read: @escaping @Sendable () throws -> Value
   ) async throws -> Value {

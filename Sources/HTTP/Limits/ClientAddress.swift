@@ -5,10 +5,10 @@ package import NIOCore
   internal import Glibc
 #endif
 
-/// The address of who calls, by value and not by spelling: `::ffff:192.0.2.1`, as a listener on `::` sees a client
-/// with IPv4, is `192.0.2.1`.
+/// The address of a client, independent of its spelling: `::ffff:192.0.2.1`, as a listener on `::` sees an
+/// IPv4 client, equals `192.0.2.1`.
 package struct ClientAddress: Sendable, Hashable {
-  /// The 128 bits of the IPv6 address; an IPv4 address is the mapped one.
+  /// The 128 bits of an IPv6 address; an IPv4 address is mapped into IPv6.
   let bits: UInt128
 
   private init(bits: UInt128) { self.bits = bits }
@@ -19,7 +19,7 @@ package struct ClientAddress: Sendable, Hashable {
     bits = withUnsafeBytes(of: ipv6) { bytes in bytes.reduce(0) { $0 << 8 | UInt128($1) } }
   }
 
-  /// Reads an address as `inet_pton` does: dotted decimal, or IPv6 without brackets and zone.
+  /// Parses dotted decimal, or IPv6 without brackets and zone, like `inet_pton`.
   package init?(_ text: String) {
     var ipv4 = in_addr()
     var ipv6 = in6_addr()
@@ -32,7 +32,7 @@ package struct ClientAddress: Sendable, Hashable {
     }
   }
 
-  /// The address of a peer. One without any, as on a socket in the file system, is of this host.
+  /// The address of a peer; ``loopback`` if it has none, as on a Unix socket.
   package init(_ peer: SocketAddress?) {
     switch peer {
     case .v4(let peer): self.init(ipv4: peer.address.sin_addr)
@@ -41,21 +41,19 @@ package struct ClientAddress: Sendable, Hashable {
     }
   }
 
-  /// `127.0.0.1`
   package static let loopback = ClientAddress(bits: mapped | 0x7F00_0001)
 
-  /// Whether it is an IPv4 address.
   var isIPv4: Bool { bits >> 32 == Self.mapped >> 32 }
 
-  /// Whom limits count: of an IPv6 address its /64, which is the least that anybody has; there are as many
-  /// addresses in it as one likes.
+  /// The unit that limits count by: an IPv4 address or an IPv6 /64, since even a single customer gets a whole
+  /// /64.
   package var source: ClientAddress { isIPv4 ? self : ClientAddress(bits: (bits >> 64) << 64) }
 
   private static let mapped: UInt128 = 0xFFFF << 32
 }
 
 extension ClientAddress: CustomStringConvertible {
-  /// As people write it: `192.0.2.1`, `2001:db8::1`.
+  /// As usually written: `192.0.2.1`, `2001:db8::1`.
   package var description: String {
     if isIPv4 {
       let address = UInt32(truncatingIfNeeded: bits)
@@ -69,17 +67,17 @@ extension ClientAddress: CustomStringConvertible {
 }
 
 extension ClientAddress {
-  /// The addresses with the same beginning (CIDR): `10.0.0.0/8`, `2001:db8::/32`; without a length a single one.
+  /// A range of addresses in CIDR notation, `10.0.0.0/8` or `2001:db8::/32`, or a single address.
   package struct Network: Sendable, Hashable {
     private let base: ClientAddress
     private let mask: UInt128
 
-    /// Reads a network as people write it.
+    /// Parses CIDR notation.
     package init?(_ text: String) {
       let parts = text.utf8.split(
         separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
       guard let address = ClientAddress(String(Substring(parts[0]))) else { return nil }
-      // What was written with colons counts its bits from the first of 128.
+      // For an IPv6 spelling, also of a mapped IPv4 address, the length counts from the first of 128 bits.
       let isDotted = !parts[0].contains(UInt8(ascii: ":"))
       var length = 128
       if parts.count == 2 {
@@ -92,7 +90,7 @@ extension ClientAddress {
       base = ClientAddress(bits: address.bits & mask)
     }
 
-    /// Whether an address is of this network. IPv4 addresses are in none of IPv6, not even in `::/0`.
+    /// Whether an address is in the network. IPv4 addresses are in no IPv6 network, not even in `::/0`.
     package func contains(_ address: ClientAddress) -> Bool {
       address.bits & mask == base.bits && address.isIPv4 == base.isIPv4
     }

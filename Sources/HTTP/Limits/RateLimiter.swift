@@ -2,7 +2,7 @@ package import Foundation
 package import HTTPTypes
 import Synchronization
 
-/// Counts calls per key in windows that begin with a key's first call.
+/// Counts calls per key in fixed windows; a window begins with the key's first call.
 package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private struct Window {
     var start: Date
@@ -13,14 +13,14 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private let now: @Sendable () -> Date
   private let windows: Mutex<BoundedMemory<Key, Window>>
 
-  /// - Parameter limit: without one every call passes.
+  /// - Parameter limit: nil lets every call pass.
   package init(_ limit: RateLimit?, now: @escaping @Sendable () -> Date) {
     self.limit = limit
     self.now = now
     windows = Mutex(BoundedMemory(lifetime: limit?.seconds ?? 0))
   }
 
-  /// Counts one call of `key`.
+  /// Counts one call of `key` and returns whether it is within the limit.
   package func count(_ key: Key) -> RateVerdict {
     guard let limit else { return RateVerdict(retryAfter: nil, headers: [:]) }
     let now = now()
@@ -42,7 +42,7 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
       retryAfter: window.calls > limit.calls ? max(0.001, end.timeIntervalSince(now)) : nil, headers: headers)
   }
 
-  /// Counts one call of `key`, and refuses it with 429 if it is one too many.
+  /// Counts one call of `key`, and refuses it with 429 if it is over the limit.
   ///
   /// - Returns: ``RateVerdict/headers``.
   @discardableResult
@@ -54,21 +54,21 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
 }
 
 package struct RateVerdict: Sendable {
-  /// Seconds until the key may call again, if it may not now.
+  /// Seconds until the key may call again; nil if this call is within the limit.
   package let retryAfter: Double?
   /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`; empty without a limit.
   package let headers: HTTPFields
 }
 
 extension APIError {
-  /// 429 as Zulip says it: the caller may come again after so many seconds.
+  /// Zulip's 429 response, with the seconds until the next call may come.
   static func rateLimited(after seconds: Double, headers: HTTPFields = [:]) -> APIError {
     rateLimited(retryAfter: String((seconds * 1000).rounded(.up) / 1000), headers: headers)
   }
 
-  /// 429 as Zulip says it.
+  /// Zulip's 429 response.
   ///
-  /// - Parameter seconds: a number.
+  /// - Parameter seconds: a number as text.
   package static func rateLimited(retryAfter seconds: String, headers: HTTPFields = [:]) -> APIError {
     var headers = headers
     headers[.retryAfter] = seconds
@@ -84,7 +84,6 @@ extension HTTPField.Name {
   static let xRateLimitReset = HTTPField.Name("X-RateLimit-Reset")!  // a valid token
 }
 
-/// So many calls in so many seconds.
 package struct RateLimit: Sendable, Hashable {
   package let calls: Int
   package let seconds: Double
@@ -95,23 +94,23 @@ package struct RateLimit: Sendable, Hashable {
   }
 }
 
-/// A pace: calls beyond it are not refused but due later, each at its own time.
+/// A rate limit that delays calls instead of refusing them, and gives each call its own time.
 ///
-/// This is the generic cell rate algorithm (ITU-T I.371), with the limit's window as its burst: as many calls as the
-/// limit go at once, and ten times as many come out over ten windows.
+/// This is the generic cell rate algorithm (ITU-T I.371) with the limit's window as burst: the first calls,
+/// up to the limit, go at once, and ten times as many are spread over ten windows.
 package final class CellRate<Key: Hashable & Sendable>: Sendable {
   package struct Booking: Sendable {
-    /// Seconds by which the key was booked too far ahead for more; above zero, nothing was booked.
+    /// Seconds by which the key exceeds what may be booked ahead. If above zero, nothing was booked.
     package let excess: TimeInterval
     fileprivate let key: Key
     fileprivate let start: Date
-    /// Seconds of the pace that were booked before.
+    /// Seconds that were booked before this booking.
     fileprivate let ahead: TimeInterval
-    /// Seconds of the pace that this has booked.
+    /// Seconds that this booking takes.
     fileprivate let taken: TimeInterval
     fileprivate let limit: RateLimit?
 
-    /// When the call with this index is due; nil is at once.
+    /// When the call with this index may go; nil for at once.
     package func time(of index: Int) -> Date? {
       guard let limit else { return nil }
       let late = ahead + limit.seconds / Double(limit.calls) * Double(index + 1) - limit.seconds
@@ -120,21 +119,21 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   }
 
   private let limit: RateLimit?
-  /// How many seconds ahead a key may be booked and still book more.
+  /// How many seconds a key may be booked ahead and still book more.
   private let reach: TimeInterval
   private let now: @Sendable () -> Date
   private let booked: Mutex<BoundedMemory<Key, Standing>>
 
   private struct Standing {
-    /// Until when the key's calls so far take up the pace.
+    /// The end of the time that the key's calls so far take.
     var end: Date
-    /// When the last of them came.
+    /// When the latest booking was made.
     var time: Date
   }
 
   /// - Parameters:
-  ///   - limit: without one everything goes at once.
-  ///   - windows: how many windows of the limit may wait.
+  ///   - limit: nil lets every call go at once.
+  ///   - windows: how many windows may be booked ahead.
   package init(_ limit: RateLimit?, windows: Double, now: @escaping @Sendable () -> Date) {
     self.limit = limit
     self.now = now
@@ -142,7 +141,7 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
     booked = Mutex(BoundedMemory(lifetime: reach + (limit?.seconds ?? 0)))
   }
 
-  /// Gives each of `count` calls of a key its time, unless as much as may waits already.
+  /// Books times for `count` calls of a key, unless the key is booked too far ahead.
   package func book(_ count: Int, of key: Key) -> Booking {
     let now = now()
     guard let limit, count > 0 else {
@@ -150,7 +149,7 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
     }
     return booked.withLock { booked in
       let standing = booked.value(of: key) ?? Standing(end: now, time: now)
-      // Where the clock was put back since, nobody is further ahead than before.
+      // If the clock was put back, the key is not booked further ahead than before.
       let ahead = max(0, standing.end.timeIntervalSince(max(now, standing.time)))
       let taken = ahead > reach ? 0 : limit.seconds / Double(limit.calls) * Double(count)
       booked.set(
@@ -160,7 +159,7 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
     }
   }
 
-  /// Gives back what was booked for calls that nobody makes after all.
+  /// Gives back the time of a booking whose calls are not made.
   package func cancel(_ booking: Booking) {
     guard booking.taken > 0 else { return }
     let now = now().timeIntervalSince1970
@@ -172,37 +171,37 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   }
 }
 
-/// A value for each key, for a time, in bounded memory.
+/// A map with a lifetime for its values and bounded memory.
 ///
-/// No value is dropped early to make room. When the memory is full, new keys share a fixed number of places, chosen by a
-/// hash that nobody outside can foresee. A new key may then be held back for what others in its place did; older keys
-/// are not affected.
+/// Values are never dropped early. When the memory is full, new keys share a fixed number of slots, chosen by
+/// a hash that outsiders cannot predict. A new key may then be limited because of other keys in its slot;
+/// older keys are not affected.
 struct BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private static var places: Int { 1 << 14 }
 
   private let capacity: Int
   private let lifetime: Double
-  /// Values written since `turned`, and those written before and not since. Once a lifetime the young become the old
-  /// and the old are dropped, which were last written a lifetime ago at least.
+  /// Values written since `turned`, and older ones. Once per lifetime the old ones, at least one lifetime
+  /// old, are dropped and the young ones become old.
   private var young: [Key: Value] = [:]
   private var old: [Key: Value] = [:]
   private var turned = -Double.infinity
   private var shared: [Int: Value] = [:]
 
   /// - Parameters:
-  ///   - capacity: how many keys have a place of their own.
-  ///   - lifetime: for how many seconds after it was last written a value is there at least.
+  ///   - capacity: how many keys have a slot of their own.
+  ///   - lifetime: how long a value is kept at least after it was last written, in seconds.
   init(capacity: Int = 100_000, lifetime: Double) {
     self.capacity = capacity
     self.lifetime = lifetime
   }
 
-  /// The value of a key, or of those that share its place; possibly an old one.
+  /// The value of a key or of its shared slot; possibly past its lifetime.
   func value(of key: Key) -> Value? { young[key] ?? old[key] ?? shared[Self.place(of: key)] }
 
-  /// - Parameter now: in seconds, since any one moment.
+  /// - Parameter now: seconds since any fixed moment.
   mutating func set(_ value: Value, for key: Key, now: Double) {
-    // A clock that was put back starts anew from there.
+    // Starts a new generation if the clock was put back.
     if now - turned >= lifetime || now < turned {
       old = now < turned ? old.merging(young) { $1 } : young
       young = [:]
@@ -216,7 +215,7 @@ struct BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
-  /// By a hash whose seed is of this process alone.
+  /// The shared slot of a key, by a hash with a random seed per process.
   private static func place(of key: Key) -> Int {
     Int(truncatingIfNeeded: key.hashValue.magnitude % UInt(places))
   }

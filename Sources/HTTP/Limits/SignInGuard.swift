@@ -2,25 +2,26 @@ package import Foundation
 import HTTPTypes
 import Synchronization
 
-/// Holds up an address that shows wrong credentials: after twenty different ones, or after three of an account that many
-/// try, each further one holds it up for twice as long, up to 512 s. One in five minutes is forgiven.
+/// Blocks an address that tries wrong credentials: after twenty different ones, or three for an account that
+/// is under attack, each further one doubles the time for which it is blocked, up to 512 s. One attempt is
+/// forgiven every five minutes.
 ///
-/// Neither a stranger nor a mistake stands in the way of the right credentials:
-/// - an address that is not held up gets them checked, whatever was tried at the account from elsewhere;
-/// - credentials that were right from an address within a day are checked although it is held up;
-/// - a program that repeats the wrong ones, as one does that was signed out, is counted once, and holds up only itself
-///   when it does so too often.
+/// Neither strangers nor mistakes lock out the right credentials:
+/// - an address that is not blocked gets its credentials checked, whatever others try for the same account;
+/// - credentials that were right from an address within the last day are checked even if it is blocked;
+/// - a program that repeats the same wrong credentials is counted once, and is blocked only if it repeats
+///   them too often.
 package final class SignInGuard: Sendable {
-  /// Credentials as somebody shows them.
+  /// Credentials and the address that they come from.
   package struct Attempt: Sendable {
     fileprivate let source: ClientAddress
     fileprivate let account: Int?
     fileprivate let digest: Int
 
-    /// - Parameter account: whose they claim to be, if they tell.
+    /// - Parameter account: the account that they are for, if they name one.
     package init(from address: ClientAddress, account: String?, secret: String) {
       source = address.source
-      // Hashed with a seed of this process, so that nobody can choose two that are the same.
+      // Hashed with a random seed per process, so that collisions cannot be constructed.
       self.account = account.map { Self.hash($0.utf8.map(\.lowercased)) }
       digest = Self.hash(Array((account ?? "").utf8) + [0xFF] + Array(secret.utf8), source)
     }
@@ -33,24 +34,24 @@ package final class SignInGuard: Sendable {
     }
   }
 
-  /// Different wrong credentials that an address may show before it is held up: in general, and where they are of an
-  /// account that many try.
+  /// Different wrong credentials that an address may try before it is blocked: in general, and for an account
+  /// under attack.
   private static let (free, freeOfTargeted) = (20, 3)
-  /// Different wrong credentials of one account, from wherever, beyond which many try it.
+  /// An account is under attack beyond this many different wrong credentials from all addresses.
   private static let perAccount = RateLimit(calls: 100, seconds: 3600)
-  /// In so many seconds one is forgiven.
+  /// Seconds after which one attempt is forgiven.
   private static let forgiveness: TimeInterval = 300
-  /// An address is held up for 2^9 seconds at most: by then as many are forgiven as are tried.
+  /// Limits the block to 2^9 seconds, in which about as many attempts are forgiven as can be made.
   private static let maximumDoublings = 9
-  /// How many of an address's latest wrong credentials are recognized.
+  /// How many of an address's latest wrong credentials are remembered.
   private static let maximumKnown = 16
-  /// How often the same wrong credentials are looked at.
+  /// How often the same wrong credentials are checked.
   private static let repetitions = RateLimit(calls: 100, seconds: 60)
 
   private struct Source {
-    /// The latest wrong credentials, each once.
+    /// The latest wrong credentials, without repetitions.
     var wrong: [Int] = []
-    /// How many there were, less those forgiven; as of `changed`.
+    /// Number of attempts less those forgiven, at the time `changed`.
     var count = 0.0
     var changed: Date
     var heldUntil = Date.distantPast
@@ -58,7 +59,7 @@ package final class SignInGuard: Sendable {
 
   private struct State {
     var sources: BoundedMemory<ClientAddress, Source>
-    /// Credentials that were right, each with itself, as a place that is shared holds one of many.
+    /// Credentials that were right. Each is its own value, because a shared slot holds only one of its keys.
     var right = BoundedMemory<Int, Int>(lifetime: 86_400)
   }
 
@@ -75,15 +76,15 @@ package final class SignInGuard: Sendable {
     repeated = RateLimiter(Self.repetitions, now: now)
   }
 
-  /// To be called before credentials are looked at.
+  /// Called before credentials are checked.
   ///
-  /// - Throws: 429 if they are not to be looked at now.
+  /// - Throws: 429 if the address is blocked.
   package func admit(_ attempt: Attempt) throws(APIError) {
     let now = now()
     let (wait, isKnown) = state.withLock { state -> (TimeInterval, Bool) in
       guard let source = state.sources.value(of: attempt.source) else { return (0, false) }
       let wait = source.heldUntil.timeIntervalSince(now)
-      // A clock that was put back must not hold anybody up for longer than this ever does.
+      // A longer wait than the maximum means that the clock was put back.
       guard wait > 0, wait <= exp2(Double(Self.maximumDoublings)) else {
         return (0, source.wrong.contains(attempt.digest))
       }
@@ -93,7 +94,7 @@ package final class SignInGuard: Sendable {
     if isKnown { try repeated.check(attempt.digest) }
   }
 
-  /// To be called after credentials were looked at.
+  /// Called with the result of the check.
   package func note(_ attempt: Attempt, isRight: Bool) {
     let now = now()
     if isRight {

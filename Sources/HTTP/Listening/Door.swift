@@ -1,24 +1,24 @@
 import Foundation
 import NIOCore
 
-/// The first handler of each connection, before TLS and the HTTP decoder. Drops bytes that nobody will read, and closes
-/// a connection whose peer does not take its answers.
+/// The first handler of each connection, before TLS and the HTTP decoder. Drops bytes that nobody will read,
+/// and closes a connection whose peer does not read its answers.
 ///
-/// Without it the HTTP decoder would keep whatever follows a request that ends HTTP (CONNECT, an upgrade), and white
-/// space in a head without limit; TLS would go on reading while it closes.
+/// Without it the HTTP decoder would buffer whatever follows a request that ends HTTP (CONNECT, an upgrade),
+/// and unlimited white space in a head; TLS would go on reading while it closes.
 final class Door: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundIn = ByteBuffer
 
-  /// How many bytes may come without a part of a request coming of them: more than the longest head.
+  /// Bytes that may arrive without yielding a part of a request: more than the longest head.
   static let mostSilent = 256 << 10
 
-  /// How long a peer that was sent everything has to read it. If more of it has come by then, closing makes the kernel
-  /// throw away what the peer has not taken.
+  /// How long a connection stays open after its last answer was sent, so that the peer can read it. If unread
+  /// bytes of the peer are left at the close, the kernel discards what the peer has not received.
   private static let closingTimeout = TimeAmount.seconds(1)
 
-  /// A peer takes so many bytes in so many intervals while an answer waits for it: a slow phone takes a kilobyte a
-  /// second. (The kernel cuts off sooner one that takes nothing at all.)
+  /// The least that a peer must read of a waiting answer: this many bytes in this many intervals. A slow
+  /// phone reads a kilobyte a second. (The kernel closes a connection sooner if the peer reads nothing.)
   private static let (slowest, slowestIntervals) = (8 << 10, 6)
   private static let watchInterval = TimeAmount.seconds(5)
 
@@ -40,7 +40,7 @@ final class Door: ChannelDuplexHandler, RemovableChannelHandler {
 
   func stopReading() { isReadingStopped = true }
 
-  /// Reads nothing more, and closes the connection when what was written is sent.
+  /// Stops reading, and closes the connection once everything written is sent.
   func closeWhenSent() { (isReadingStopped, closesWhenSent) = (true, true) }
 
   func note(_ reason: ConnectionMetrics.Reason) { connections.metrics.note(reason) }
@@ -61,7 +61,7 @@ final class Door: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    // At the end of a connection NIO reads what the kernel still has.
+    // When a connection ends, NIO reads what the kernel has buffered.
     guard !isReadingStopped else { return }
     silent += unwrapInboundIn(data).readableBytes
     guard silent <= Self.mostSilent else { return close(context, .senseless) }
@@ -115,7 +115,7 @@ final class Door: ChannelDuplexHandler, RemovableChannelHandler {
     (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
   }
 
-  /// - Parameter atFirst: how many bytes waited before the last `intervals`.
+  /// - Parameter atFirst: bytes that were waiting before the last `intervals`.
   private func watchPeer(_ context: ChannelHandlerContext, waiting: Int, intervals: Int, atFirst: Int) {
     watch = context.eventLoop.assumeIsolated().scheduleTask(in: Self.watchInterval) {
       let left = self.bytesWaiting(context)

@@ -9,17 +9,17 @@ package import NIOSSL
 package import ServiceLifecycle
 import Synchronization
 
-/// An HTTP listener that loses no request when it ends.
+/// An HTTP listener that loses no request when it shuts down.
 ///
-/// A chat server opens a connection for each notification and does not try a second time, so a connection that
-/// was taken is as good as a request. Hummingbird's own `Server` closes connections on which no request has come yet,
-/// and cannot listen on a socket that is open already; its connections and their handlers are used as they are.
+/// A chat server opens a connection for each notification and does not retry, so an accepted connection
+/// counts as a request. Hummingbird's own `Server` closes connections without a request at shutdown and
+/// cannot use a socket that is already open; its connections and their handlers are used unchanged.
 package struct Listener<Responder: HTTPResponder>: Service where Responder.Context == WireContext {
   let responder: Responder
   let socket: ListeningSocket
   let tls: (@Sendable () -> NIOSSLContext)?
   let limits: OpenConnections.Limits
-  /// How long a peer may take no byte of what waits for it.
+  /// How long a peer may read nothing of a waiting answer.
   let stallTimeout: Duration
   let metrics: ConnectionMetrics
   let logger: Logger
@@ -29,9 +29,9 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
   private let date = HTTPDate()
 
   /// - Parameters:
-  ///   - name: for its metrics.
-  ///   - connections: how many there may be.
-  ///   - perSource: how many of them from each source but `proxies`, which have many clients behind them.
+  ///   - name: for the metrics.
+  ///   - connections: limit of connections.
+  ///   - perSource: limit for each source except `proxies`, which have many clients behind them.
   ///   - onRunning: called once it listens.
   package init(
     name: String, responder: Responder, socket: ListeningSocket, tls: (@Sendable () -> NIOSSLContext)? = nil,
@@ -55,7 +55,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
       responder: { try await answer($0, $1, $2) },
       configuration: .init(
         additionalChannelHandlers: [RequestGate(timeout: .seconds(30))],
-        // Longer than any client's, and short enough to have one for each connection.
+        // Larger than any client needs, and small enough to buffer for each connection.
         httpDecoderConfiguration: .init(
           maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 200)))
     let connection = GuardedChannel(base: http, tls: tls, connections: connections)
@@ -64,7 +64,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
     let server = try await ServerBootstrap(group: group)
       .serverChannelInitializer { $0.pipeline.addHandler(OpenConnections.Counting(connections)) }
       .childChannelOption(.allowRemoteHalfClosure, value: true)
-      // How many bytes a connection reads ahead of its handler, and how many wait for its peer.
+      // Limits the bytes that a connection reads ahead of its handler, and those that wait for the peer.
       .childChannelOption(
         .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16 << 10)
       )
@@ -93,8 +93,8 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
     }
   }
 
-  /// Bounds what the kernel keeps for each connection, which it takes over from the listening socket, and how long
-  /// for a peer that takes nothing of it.
+  /// Limits the kernel's buffers of each connection, and how long it keeps a connection whose peer reads
+  /// nothing. Connections inherit these from the listening socket.
   private func limit(_ descriptor: CInt) {
     let options: [(level: CInt, name: CInt, value: CInt)] = [
       (SOL_SOCKET, SO_RCVBUF, 256 << 10), (SOL_SOCKET, SO_SNDBUF, 64 << 10),
@@ -107,8 +107,8 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
     }
   }
 
-  /// Stops taking connections. Those that wait in the kernel are left to the next process if the socket was passed
-  /// to this one; otherwise they are still taken, for a second at most.
+  /// Stops accepting connections. If the socket was passed to this process, connections that wait in the
+  /// kernel are left to the next process; otherwise they are still accepted for up to a second.
   private func close(_ server: any Channel, _ descriptor: CInt, _ connections: OpenConnections) async throws {
     let end = ContinuousClock.now + .seconds(1)
     let hasTakenAll: @Sendable () -> Bool = {
@@ -128,7 +128,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
     }
   }
 
-  /// Whether the kernel holds a connection that has not been taken.
+  /// Whether connections wait in the kernel to be accepted.
   private func hasWaiting(_ descriptor: CInt) -> Bool {
     var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
     return poll(&entry, 1, 0) > 0
@@ -142,7 +142,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
       response = try await responder.respond(
         to: request, context: WireContext(source: .init(channel: channel, logger: logger)))
     } catch let error as HTTPParserError {
-      // Answered by Hummingbird, as long as no answer has begun.
+      // Hummingbird answers it, unless an answer has begun.
       throw error
     } catch {
       response = Response(status: .internalServerError)
@@ -155,13 +155,13 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
     }
   }
 
-  /// The request turned out to be malformed while it was being answered.
+  /// The request turned out to be malformed after its answer had begun.
   private struct BrokenAnswer: Error {}
 }
 
 package struct ListeningSocket: Sendable {
   let open: @Sendable () throws -> CInt
-  /// Whether another process keeps the socket open, and takes the connections that this one leaves waiting.
+  /// Whether another process holds the socket open and accepts the connections that wait.
   let isShared: Bool
 
   package init(isShared: Bool, open: @escaping @Sendable () throws -> CInt) {
@@ -170,7 +170,7 @@ package struct ListeningSocket: Sendable {
   }
 }
 
-/// Runs tasks on an event loop: what answers a request stays on the thread that its connection is read on
+/// Runs tasks on an event loop, so that a request is answered on the thread that reads its connection
 /// (`Documentation/Decisions` 0023).
 final class EventLoopExecutor: TaskExecutor {
   private let eventLoop: any EventLoop
@@ -185,8 +185,8 @@ final class EventLoopExecutor: TaskExecutor {
   }
 }
 
-/// A connection behind its ``Door``, with TLS where there is a certificate: the one in force when the connection is
-/// opened. (Hummingbird's own `TLSChannel` keeps the certificate that it was made with.)
+/// A connection behind its ``Door``, with TLS if there is a certificate: the one in use when the connection
+/// is opened. (Hummingbird's own `TLSChannel` keeps its first certificate.)
 private struct GuardedChannel: ServerChildChannel {
   let base: HTTP1Channel
   let tls: (@Sendable () -> NIOSSLContext)?
@@ -205,7 +205,7 @@ private struct GuardedChannel: ServerChildChannel {
   }
 }
 
-/// The time as the `Date` of an answer has it (RFC 9110 5.6.7), written once a second.
+/// The time in the format of the `Date` header (RFC 9110 5.6.7), formatted once a second.
 final class HTTPDate: Sendable {
   private let last = Mutex<(second: time_t, text: String)>((-1, ""))
 
@@ -215,7 +215,7 @@ final class HTTPDate: Sendable {
       if last.second != second {
         var parts = tm()
         gmtime_r(&second, &parts)
-        // The locale is C's, whose names of days and months are the ones of the RFC.
+        // The C locale's names of days and months are those of the RFC.
         var buffer = [CChar](repeating: 0, count: 32)
         let length = strftime(&buffer, buffer.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
         last = (second, String(decoding: buffer[..<length].map(UInt8.init(bitPattern:)), as: UTF8.self))

@@ -2,34 +2,33 @@ import Metrics
 import NIOCore
 import Synchronization
 
-/// The connections of a listener: limits their number, in all and for each address, and tells all of them when the
-/// listener ends.
+/// The open connections of a listener. Limits their number, in all and for each source, and notifies them
+/// when the listener shuts down.
 ///
-/// A connection beyond a limit is closed before a byte is read. When there is no room at all, a new connection takes
-/// the place of one that is idle or makes no progress, so that nobody keeps others out by holding many connections and
-/// sending or taking nothing.
+/// A connection over a limit is closed unread. If the total is reached, a new connection displaces one that
+/// is idle or stalled, so that nobody can block others by holding connections open.
 final class OpenConnections: Sendable {
   struct Limits: Sendable {
     var total: Int
     var perSource: Int
-    /// Reverse proxies, which `perSource` does not hold for: there are many clients behind each.
+    /// Reverse proxies, which are exempt from `perSource` because many clients share them.
     var proxies: [ClientAddress.Network] = []
   }
 
   private struct State {
     var isEnding = false
     var all: [ObjectIdentifier: OpenConnection] = [:]
-    /// Those of each source, the oldest first; proxies have no share.
+    /// The connections of each source, the oldest first, without those of proxies.
     var shares: [ClientAddress: [OpenConnection]] = [:]
     var coming = 0
     var leaving = 0
     var arrivals = 0
   }
 
-  /// How many connections may be closing at a time, as each holds a descriptor until it is closed.
+  /// How many connections may be closing at a time. Each holds a descriptor until it is closed.
   private static let maximumLeaving = 16
 
-  /// A source with no more connections than this does not count as having too many.
+  /// A source with up to this many connections is not considered to hold many.
   private static let modestShare = 8
 
   private let limits: Limits
@@ -41,15 +40,15 @@ final class OpenConnections: Sendable {
     self.metrics = metrics
   }
 
-  /// Whether a connection is on its way that would be lost if the listener's channel were closed now.
+  /// Whether a connection was accepted that would be lost if the listener's channel were closed now.
   var areComing: Bool { state.withLock { $0.coming > 0 } }
 
-  /// Whether closing connections have to be closed before more are taken.
+  /// Whether accepting has to wait until closing connections are closed.
   private var areTooManyLeaving: Bool { state.withLock { $0.leaving >= Self.maximumLeaving } }
 
-  /// A connection has been taken from the kernel.
+  /// Registers an accepted connection.
   ///
-  /// - Returns: whether it may stay; it is being closed otherwise.
+  /// - Returns: whether it may stay; otherwise it is being closed.
   private func take(_ channel: any Channel) -> Bool {
     let address = ClientAddress(channel.remoteAddress)
     let source = limits.proxies.contains { $0.contains(address) } ? nil : address.source
@@ -82,8 +81,8 @@ final class OpenConnections: Sendable {
     return mayStay
   }
 
-  /// The connection that makes room for a new one, whose source has `share`: one whose peer does not take its answer;
-  /// otherwise the oldest of the source with most, or, if no source has many, the oldest of all.
+  /// The connection to displace for a new one, whose source has `share`: a stalled one; else the oldest idle
+  /// one of the source with most connections, or, if no source has many, the oldest idle one of all.
   private func displaceable(in state: State, by share: Int) -> OpenConnection? {
     guard state.leaving < Self.maximumLeaving,
       let largest = state.shares.values.max(by: { $0.count < $1.count })
@@ -116,10 +115,10 @@ final class OpenConnections: Sendable {
     state.withLock { $0.all[ObjectIdentifier(channel)] }
   }
 
-  /// A connection's handlers are in place: it can be answered.
+  /// Marks a connection as open once its handlers are in place.
   func open(_ channel: any Channel) {
     let isEnding = state.withLock { state in
-      // Otherwise it is closed already.
+      // Otherwise it has been closed.
       if let connection = state.all[ObjectIdentifier(channel)], connection.phase == .coming {
         connection.phase = .open
         state.coming -= 1
@@ -129,7 +128,7 @@ final class OpenConnections: Sendable {
     if isEnding { Self.tell(channel) }
   }
 
-  /// Tells all connections, present and future, to end with their next answer.
+  /// Tells all present and future connections to close with their next answer.
   func end() {
     let connections = state.withLock { state in
       state.isEnding = true
@@ -142,7 +141,7 @@ final class OpenConnections: Sendable {
     channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
   }
 
-  /// A connection that was to make room is being answered after all.
+  /// Keeps a connection that was to be displaced, because it is being answered meanwhile.
   func keep(_ connection: OpenConnection) {
     state.withLock { state in
       connection.phase = .open
@@ -152,7 +151,7 @@ final class OpenConnections: Sendable {
 
   struct Displaced {}
 
-  /// Counts a listener's new connections, and turns away those beyond the limit.
+  /// Counts a listener's new connections and closes those over the limit.
   final class Counting: ChannelInboundHandler, ChannelOutboundHandler, Sendable {
     typealias InboundIn = any Channel
     typealias OutboundIn = any Channel
@@ -167,12 +166,12 @@ final class OpenConnections: Sendable {
       if connections.take(unwrapInboundIn(data)) { context.fireChannelRead(data) }
     }
 
-    /// Takes no more connections for a moment while closing ones still hold their descriptors.
+    /// Stops accepting for a moment while too many closing connections hold their descriptors.
     func read(context: ChannelHandlerContext) {
       guard connections.areTooManyLeaving else { return context.read() }
       let channel = context.channel
       context.eventLoop.scheduleTask(in: .milliseconds(1)) {
-        // Where it is off, whoever has switched it off reads when it is on again.
+        // If automatic reading is off, whoever switched it off reads when switching it on.
         if try channel.syncOptions?.getOption(.autoRead) ?? true { channel.read() }
       }
     }
@@ -181,19 +180,19 @@ final class OpenConnections: Sendable {
 
 final class OpenConnection: Sendable {
   let channel: any Channel
-  /// The source whose share it counts to; nil for a reverse proxy.
+  /// The source that it counts for; nil for a reverse proxy.
   let source: ClientAddress?
-  /// Rises with each connection.
+  /// Grows with each connection.
   let number: Int
   private let current = Atomic(Phase.coming)
   private let answering = Atomic(false)
   private let stalled = Atomic(false)
 
   enum Phase: UInt8, AtomicRepresentable {
-    /// Taken, and not yet at the event loop that answers it.
+    /// Accepted, but not yet at its event loop.
     case coming
     case open
-    /// Open still, but told to close.
+    /// Told to close, but still open.
     case leaving
   }
 
@@ -203,25 +202,25 @@ final class OpenConnection: Sendable {
     self.number = number
   }
 
-  /// Changed by ``OpenConnections`` only, which counts them.
+  /// Set only by ``OpenConnections``, which counts the phases.
   var phase: Phase {
     get { current.load(ordering: .relaxed) }
     set { current.store(newValue, ordering: .relaxed) }
   }
 
-  /// Whether it can be closed without anybody losing an answer.
+  /// Whether closing it loses no answer.
   var mayGo: Bool { phase == .open && isIdle }
 
-  /// Whether nobody waits for an answer who would take it.
+  /// Whether no answer is pending, or the peer does not read the pending one.
   var isIdle: Bool { !isAnswering || isStalled }
 
-  /// Whether a whole request has arrived and waits for its answer.
+  /// Whether a complete request waits for its answer.
   var isAnswering: Bool {
     get { answering.load(ordering: .relaxed) }
     set { answering.store(newValue, ordering: .relaxed) }
   }
 
-  /// Whether an answer waits of which the peer takes nothing.
+  /// Whether the peer reads nothing of a waiting answer.
   var isStalled: Bool {
     get { stalled.load(ordering: .relaxed) }
     set { stalled.store(newValue, ordering: .relaxed) }
@@ -229,7 +228,6 @@ final class OpenConnection: Sendable {
 }
 
 struct ConnectionMetrics: Sendable {
-  /// Why this program closed a connection.
   enum Reason: String, CaseIterable, Sendable {
     /// Its source has as many as it may.
     case share

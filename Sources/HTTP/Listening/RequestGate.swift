@@ -2,58 +2,58 @@ import HTTPTypes
 import NIOCore
 import NIOHTTPTypes
 
-/// Decides what is read of a connection, and how long it may take.
+/// Decides when a connection is read, and enforces the time limit of requests.
 ///
-/// - Each request has to arrive whole in time, counted from the opening of the connection or the end of the last answer.
-///   The clock stands still only while a whole request waits for its answer.
-/// - A body that is not short is read when the handler asks for it. Whoever sent `Expect: 100-continue` is told to go on
-///   then (RFC 9110 10.1.1), or gets the final answer without having sent the body.
-/// - Nothing is read while a few requests are unanswered.
-/// - The connection ends with the answer to a request that ends HTTP on it (CONNECT, an upgrade) and to the last of too
-///   many requests in one go, and after what is no request. Nothing is read after those.
-/// - When the listener ends (`ChannelShouldQuiesceEvent`), the connection ends with its next answer, which says so. A
-///   request that has begun is waited for as long as it goes on. A connection without one has a moment, since chat
-///   servers open a connection for one request and send that once; one that was answered before has as long as another
-///   request may be on its way.
+/// - Each request has to arrive completely in time, counted from the opening of the connection or the end of
+///   the last answer. The time stops only while a complete request waits for its answer.
+/// - A long body is read only once the handler asks for it. With `Expect: 100-continue` the client is then
+///   told to continue (RFC 9110 10.1.1), or gets the final answer without having sent the body.
+/// - Reading pauses while several requests are unanswered.
+/// - The connection closes with the answer to a request that ends HTTP on it (CONNECT, an upgrade), with the
+///   last of too many pipelined requests, and after malformed input. Nothing is read after those.
+/// - When the listener shuts down (`ChannelShouldQuiesceEvent`), the connection closes with its next answer,
+///   which says so. A request that has begun is completed. A connection that had no request yet stays open
+///   for a moment, because chat servers open one per request and do not retry; one that had is kept for as
+///   long as a next request may take to arrive.
 final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPRequestPart
   typealias InboundOut = HTTPRequestPart
   typealias OutboundIn = HTTPResponsePart
   typealias OutboundOut = HTTPResponsePart
 
-  /// Reading stops at so many unanswered requests. One read may bring more of them.
+  /// Unanswered requests at which reading pauses. One read may yield more.
   private static let enough = 8
-  /// What follows so many requests in one go is left to another connection (RFC 9112 9.3.2).
+  /// Pipelined requests after which the connection closes (RFC 9112 9.3.2).
   static let most = 64
-  /// How long a connection may be silent once the listener ends.
+  /// How long a connection may be silent during shutdown: before its first request, and after an answer.
   private static let (endTimeout, nextRequestTimeout) = (TimeAmount.seconds(2), TimeAmount.milliseconds(100))
 
   private var timeout: TimeAmount
-  /// When the awaited request must have arrived; nil while none is awaited.
+  /// When the request being received must be complete; nil while none is expected.
   private var deadline: NIODeadline?
   private var timer: (task: Scheduled<Void>, fires: NIODeadline)?
 
-  /// Requests that have begun, less answers that have ended.
+  /// Requests that have begun, minus answers that have ended.
   private var open = 0
-  /// Requests that have arrived whole, less answers that have ended.
+  /// Requests that are complete, minus answers that have ended.
   private var waiting = 0
   private var wasUsed = false
   private var isListenerEnding = false
 
-  /// Whether the body of the latest request waits to be asked for.
+  /// Whether the latest request's body has not been asked for yet.
   private var isBodyHeld = false
-  /// Whether the sender of that body waits for `100 Continue`.
+  /// Whether the client waits for `100 Continue` before it sends that body.
   private var isContinueExpected = false
-  /// Whether a read was asked for that is held back.
+  /// Whether a read was requested and held back.
   private var isReadHeld = false
-  /// Whether nothing counts that follows the latest request.
+  /// Whether the latest request is the last one on the connection.
   private var isLast = false
-  /// Whether nothing is read any more.
+  /// Whether reading has stopped for good.
   private var isOver = false
   /// Whether the connection closes with the present answer.
   private var endsWithAnswer = false
 
-  /// nil in tests where there are no bytes.
+  /// Nil in tests without bytes.
   private var door: Door?
 
   init(timeout: TimeAmount) {
@@ -145,7 +145,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
     context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?
   ) {
     guard event is BodyWanted else { return context.triggerUserOutboundEvent(event, promise: promise) }
-    // In the middle of the answer to an earlier request there is no place for another, and nobody waits for one.
+    // While an earlier request is being answered, an informational answer cannot be sent.
     if isContinueExpected, open == 1 {
       context.writeAndFlush(wrapOutboundOut(.head(HTTPResponse(status: .continue))), promise: nil)
     }
@@ -157,7 +157,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
     switch unwrapOutboundIn(data) {
     case .head(var response)
     where open == 1 && (isContinueExpected || isLast) && response.status.kind != .informational:
-      // A body that was expected may still come, and cannot be told from another request.
+      // The body may still come, and would be taken for another request.
       endsWithAnswer = true
       response.headerFields[.connection] = "close"
       context.write(wrapOutboundOut(.head(response)), promise: promise)
@@ -166,7 +166,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
       open -= 1
       countWaiting(-1, context)
       guard endsWithAnswer || isLast && open == 0 else {
-        // The rest of a body that nobody asked for is read and thrown away.
+        // Reads and discards the rest of a body that nobody asked for.
         if open == 0 { releaseBody(context) } else { readIfHeld(context) }
         return context.write(data, promise: promise)
       }
@@ -196,8 +196,8 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
     setTimer(context)
   }
 
-  /// One timer goes on from request to request, and looks again where the deadline has moved: setting and cancelling
-  /// one for each costs more than all the rest of this handler.
+  /// One timer serves many requests, and is set again if the deadline has moved when it fires. Setting and
+  /// cancelling one per request would cost more than the rest of this handler.
   private func setTimer(_ context: ChannelHandlerContext) {
     timer?.task.cancel()
     timer = nil

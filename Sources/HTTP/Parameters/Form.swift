@@ -1,10 +1,10 @@
-/// `application/x-www-form-urlencoded`, read as Django does: `+` is a space, a broken escape stays as
-/// it is, bytes that are no UTF-8 become U+FFFD.
+/// `application/x-www-form-urlencoded`, parsed like Django: `+` is a space, an invalid escape stays as it is,
+/// and invalid UTF-8 becomes U+FFFD.
 ///
-/// Written by hand because Hummingbird's decoder takes 19 µs for 240 bytes and 151 µs for 3 KB of
-/// escaped text, this about a tenth; stock servers post such bodies for every registration.
+/// Hand-written because stock servers send such bodies for every registration: Hummingbird's decoder takes 19
+/// µs for 240 bytes and 151 µs for 3 KB of escaped text, this one about a tenth.
 package enum Form {
-  /// More fields than any caller sends.
+  /// More than any caller sends.
   package static let maximumFields = 1000
 
   package struct Field: Sendable {
@@ -32,7 +32,8 @@ package enum Form {
   ) -> [Field]? {
     var fields: [Field] = []
     var rest = bytes[...]
-    // One at a time: all the ends of a long body's fields would take many times its memory.
+    // Splits one field at a time: the positions of all fields of a long body would take many times its
+    // memory.
     while let start = rest.firstIndex(where: { $0 != UInt8(ascii: "&") }) {
       guard fields.count < maximumFields else { return nil }
       let end = rest[start...].firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
@@ -46,7 +47,7 @@ package enum Form {
     return fields
   }
 
-  /// Fields as a form, everything but ASCII letters and digits escaped.
+  /// Encodes fields as a form. Escapes everything except ASCII letters and digits.
   package static func encode(_ fields: [(name: String, value: String)]) -> [UInt8] {
     var bytes: [UInt8] = []
     for (name, value) in fields {

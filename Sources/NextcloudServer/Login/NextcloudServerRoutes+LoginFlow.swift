@@ -8,7 +8,7 @@ internal import Registrations
 /// Version 2 of Nextcloud's login flow, by which apps add an account: the app asks for a page and opens it in
 /// a browser, where the user grants access; meanwhile the app polls for its app password.
 extension NextcloudServerRoutes {
-  /// Most bytes in the bodies of these calls, which hold names and secrets.
+  /// Maximum number of bytes in the bodies of these calls, which hold names and secrets.
   private static let maximumLoginBytes = 1 << 14
 
   func addLoginRoutes(to router: Router<WireContext>) {

@@ -7,9 +7,9 @@ internal import NextcloudProxy
 internal import Registrations
 
 extension NextcloudServerRoutes {
-  /// Most notifications in a list, the newest.
+  /// Maximum number of notifications in a list, which has the newest ones.
   static let maximumListed = 100
-  /// Most ids in one request.
+  /// Maximum number of ids in one request.
   static let maximumAsked = 200
 
   /// `POST v3/test/self`: sends a notification to the user's own phones and returns the results.

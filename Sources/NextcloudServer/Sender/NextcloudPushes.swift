@@ -4,8 +4,8 @@ internal import SQL
 
 /// Queue of pushes that no proxy has accepted yet, durable until one has or they expire.
 package struct NextcloudPushes: Sendable {
-  /// Most pushes queued for one phone; with the limit of app passwords per user this bounds the whole queue
-  /// of a user.
+  /// Maximum number of pushes queued for one phone; with the limit of app passwords per user this bounds the
+  /// whole queue of a user.
   package static let maximumPerRegistration = 200
 
   private let database: any Database

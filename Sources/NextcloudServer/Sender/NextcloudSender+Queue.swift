@@ -12,8 +12,8 @@ extension NextcloudSender {
   private static let sweep: TimeInterval = 60
   private static let backoff = Backoff(first: 2, longest: 300)
 
-  /// Sends queued pushes until the task is cancelled; leases of requests under way then run out. Each proxy
-  /// is served independently.
+  /// Sends queued pushes until the task is cancelled; pushes under way are then released. Each proxy is
+  /// served independently.
   package func run() async {
     var sweptAt = Date.distantPast
     // Pushes are queued with a delay, so no wake-up is needed.

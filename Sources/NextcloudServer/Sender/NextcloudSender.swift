@@ -45,7 +45,7 @@ package final class NextcloudSender: Sendable {
     func standardAddress() -> String { standard ?? ownAddress() }
   }
 
-  /// Most pushes in one request; more than a user's phones normally need.
+  /// Maximum number of pushes in one request; more than a user's phones normally need.
   private static let maximumPerRequest = 1000
   /// Seconds to wait for a proxy's answer, the same as Nextcloud.
   static let timeout = 30.0

@@ -8,7 +8,7 @@ enum PushPlaintext {
   private static let budget = 200
   /// The same for Web Push: push services accept 4096 bytes, some of which the encryption takes.
   private static let budgetOfWebPush = 3000
-  /// Most notifications that one push deletes.
+  /// Maximum number of notifications that one push deletes.
   private static let perDeletion = 10
 
   /// A notification. The subject is cut if the JSON would be longer than 204 bytes. Type and id, which apps
@@ -92,7 +92,7 @@ package enum NextcloudMessage: Sendable, Hashable {
   /// The deleted numbers; nil stands for all.
   var deleted: [Int64]? { if case .deletion(let nids, _) = self { nids } else { nil } }
 
-  /// Most notifications deleted by one message.
+  /// Maximum number of notifications deleted by one message.
   package static let maximumDeletions = 1000
   /// Largest number of a notification: the largest integer that every JSON reader has exactly (2^53 - 1).
   static let maximumNumber: Int64 = 9_007_199_254_740_991

@@ -8,7 +8,8 @@ internal import Sealing
 /// set, everybody who sends that token as a bearer token or has signed in with it.
 ///
 /// A session is a cookie that any node with the same `storage.key` can verify without shared state, also
-/// after a restart. It ends after 12 hours, when the user signs out, or when `admin.token` changes.
+/// after a restart. It ends after 12 hours, when the browser deletes it on signing out, or when `admin.token`
+/// changes.
 struct AdminAccess: Sendable {
   /// In seconds.
   static let lifetime: TimeInterval = 12 * 3600

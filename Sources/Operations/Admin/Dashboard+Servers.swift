@@ -4,7 +4,7 @@ internal import Registrations
 internal import Sealing
 
 extension Dashboard {
-  /// The start page lists only the busiest servers, this many.
+  /// How many servers the start page lists, the busiest first.
   private static let shownServers = 50
 
   func servers(_ recent: Recent, _ census: Census?) -> HTML {

@@ -78,7 +78,6 @@ package struct Configuration: Sendable {
     package let keyFile: String
   }
 
-  /// Who runs the service.
   package struct Operator: Sendable {
     @Setting("operator.email", .text("push@example.org"), "contact that error texts name")
     package var email: String?
@@ -288,7 +287,6 @@ package struct Configuration: Sendable {
     package var url: String
   }
 
-  /// The Nextcloud adapter.
   package struct Nextcloud: Sendable {
     @Setting("nextcloud.enabled", "false", .flag, "the Nextcloud adapter: push proxy and server side")
     package var isEnabled: Bool

@@ -96,7 +96,7 @@ struct FileStep {
 
   /// All existing steps on the way from `/` to a file, including the way to the target of each link.
   static func way(to path: String) -> [FileStep] {
-    // The kernel follows as many links.
+    // The kernel also follows at most 40 links.
     var links = 40
     return way(to: path, &links)
   }

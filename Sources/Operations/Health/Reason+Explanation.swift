@@ -204,9 +204,7 @@ extension Reason {
 /// Explains a reason to the operator in plain sentences, for `/readyz`, the log, `doctor`, the pages and the
 /// commands.
 package struct Explanation: Sendable, Hashable {
-  /// What it means.
   package let meaning: String
-  /// What to do.
   package let advice: String
 
   init(_ meaning: String, _ advice: String) {

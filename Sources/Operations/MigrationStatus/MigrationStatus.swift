@@ -2,10 +2,10 @@ package import Foundation
 internal import Registrations
 package import SQL
 
-/// How far the devices have come on their way from legacy to E2EE registrations, now and over time, and
-/// what is left to clean up after them (`Documentation/Decisions` 0009).
+/// The progress of the transition from legacy to E2EE registrations, now and over time, and the cleanup that
+/// is left to do after it (`Documentation/Decisions` 0009).
 package struct MigrationStatus: Sendable {
-  /// How long changes are kept by the day. Of each realm the last one before that stays, too.
+  /// In days. Older entries are removed, except for each realm's last one.
   private static let keptDays: Int64 = 800
 
   let database: any Database
@@ -16,16 +16,16 @@ package struct MigrationStatus: Sendable {
     self.now = now
   }
 
-  /// Devices at one moment.
+  /// The numbers of devices at one moment.
   package struct Devices: Sendable, Hashable {
-    /// Devices with legacy registrations, however many users each has.
+    /// Devices with legacy registrations, each counted once even if several users share it.
     package var legacy: Int64 = 0
     /// Live E2EE registrations.
     package var e2ee: Int64 = 0
 
     package init(legacy: Int64 = 0, e2ee: Int64 = 0) { (self.legacy, self.e2ee) = (legacy, e2ee) }
 
-    /// The two columns from `index` on.
+    /// Reads the two columns from `index` on.
     fileprivate init(_ row: Row, _ index: Int) throws {
       self.init(legacy: try row.int64(index), e2ee: try row.int64(index + 1))
     }
@@ -36,9 +36,9 @@ package struct MigrationStatus: Sendable {
     }
   }
 
-  /// Devices at the end of a day.
+  /// The numbers of devices at the end of a day.
   package struct Day: Sendable, Hashable {
-    /// When it began, in UTC.
+    /// The start of the day in UTC.
     package let date: Date
     package let devices: Devices
 
@@ -52,14 +52,15 @@ package struct MigrationStatus: Sendable {
     package var text: String { date.day }
   }
 
-  /// A realm by its row and its server's. Legacy devices of no known realm are a realm 0 of their server.
+  /// A realm, by its row id and its server's. Legacy devices whose realm is unknown count as realm 0 of their
+  /// server.
   struct Place: Sendable, Hashable {
     let server: Int64
     let realm: Int64
 
     init(server: Int64, realm: Int64) { (self.server, self.realm) = (server, realm) }
 
-    /// The first two columns.
+    /// Reads the first two columns.
     fileprivate init(_ row: Row) throws { self.init(server: try row.int64(0), realm: try row.int64(1)) }
   }
 
@@ -68,8 +69,8 @@ package struct MigrationStatus: Sendable {
 
   // MARK: Writing
 
-  /// Writes the present numbers down as today's, for realms whose numbers have changed since they were
-  /// written down last. Called once an hour or so, on one node; reads every registration.
+  /// Stores the current numbers as today's, for realms whose numbers have changed since their last entry.
+  /// Called about once an hour on one node. Reads every registration.
   package func record() async throws {
     let (today, present) = (today, try await present())
     let latest = try await devices(
@@ -78,7 +79,8 @@ package struct MigrationStatus: Sendable {
       WHERE h.day = (
         SELECT MAX(day) FROM migration_history l WHERE l.server_id = h.server_id AND l.realm_id = h.realm_id)
       """)
-    // A realm without devices is in neither, or goes to none.
+    // A realm without devices is missing from the current numbers; if its last entry was above zero, it gets
+    // an entry of zero.
     let gone = latest.filter { present[$0.key] == nil }.mapValues { _ in Devices() }
     let changes = Array(present.merging(gone) { $1 }.filter { latest[$0.key, default: .init()] != $0.value })
     for start in stride(from: 0, to: changes.count, by: 500) {
@@ -106,7 +108,7 @@ package struct MigrationStatus: Sendable {
 
   // MARK: Reading
 
-  /// The numbers of this moment, of realms that have any device.
+  /// The current numbers of all realms with devices.
   func present() async throws -> [Place: Devices] {
     try await devices(
       """
@@ -127,7 +129,7 @@ package struct MigrationStatus: Sendable {
     }
   }
 
-  /// What was written down of each realm, in order: a day for each change.
+  /// The stored history of each realm, in order: one entry for each day with a change.
   private func history() async throws -> [Place: [Day]] {
     let statement = Statement(
       "SELECT server_id, realm_id, day, legacy, e2ee FROM migration_history ORDER BY day")
@@ -136,7 +138,8 @@ package struct MigrationStatus: Sendable {
     }
   }
 
-  /// The sum on each day on which any of them changed: until then each has what it had.
+  /// The sums over all histories, for each day with a change. A history without a change on that day keeps
+  /// its previous numbers.
   private static func total(of histories: some Sequence<[Day]>) -> [Day] {
     var changes: [Date: Devices] = [:]
     for days in histories {
@@ -154,8 +157,8 @@ package struct MigrationStatus: Sendable {
     }
   }
 
-  /// The devices of all servers together at the end of each of the last days, from what was written down; from the
-  /// first day on which there is anything. Reads no registration.
+  /// The devices of all servers together at the end of each of the last `days` days, starting with the first
+  /// stored day. Uses the history only and reads no registration.
   package func progress(days: Int64) async throws -> [Day] {
     let total = Self.total(of: try await history().values)
     guard let first = total.first else { return [] }
@@ -169,7 +172,7 @@ package struct MigrationStatus: Sendable {
     }
   }
 
-  /// The present state and its history. Reads every registration.
+  /// The current numbers and their history. Reads every registration.
   package func report() async throws -> Report {
     let present = try await present()
     var history = try await history()
@@ -229,16 +232,15 @@ package struct MigrationStatus: Sendable {
 }
 
 extension MigrationStatus {
-  /// All there is to tell.
   package struct Report: Sendable, Hashable {
-    /// Servers that have or had devices, by hostname.
+    /// Servers that have or had devices, ordered by hostname.
     package let servers: [ServerDevices]
-    /// Of all servers together, by day; the last one is today.
+    /// The history of all servers together, by day; the last entry is today.
     package let history: [Day]
-    /// What is still to be told to the bouncer.
+    /// Calls of the bouncer that are still outstanding.
     package let cleanup: Cleanup
 
-    /// What concerns one server.
+    /// The part of the report about one server.
     package func only(_ uuid: String) -> Report {
       let servers = servers.filter { $0.uuid == uuid }
       return Report(servers: servers, history: servers.first?.history ?? [], cleanup: cleanup)
@@ -250,29 +252,29 @@ extension MigrationStatus {
     package let uuid: String
     package let hostname: String
     package let devices: Devices
-    /// Its realms, by host.
+    /// Its realms, ordered by host.
     package let realms: [RealmDevices]
-    /// Of all of them together, by day; the last one is today.
+    /// The history of its realms together, by day; the last entry is today.
     package let history: [Day]
   }
 
-  /// A realm's devices; without uuid, host and name: legacy devices of which no realm is known yet.
+  /// A realm's devices. Legacy devices whose realm is unknown form an entry without uuid, host and name.
   package struct RealmDevices: Sendable, Hashable {
     package let uuid: String?
     package let host: String?
     package let name: String?
     package let devices: Devices
-    /// On days on which they changed, and today.
+    /// One entry for each day with a change, and one for today.
     package let history: [Day]
   }
 
-  /// Legacy tokens that the built-in chat-server side has removed and the bouncer does not know of yet.
+  /// Legacy tokens that the built-in chat-server side has deleted and still has to unregister at the bouncer.
   package struct Cleanup: Sendable, Hashable {
     /// How many calls of the bouncer are outstanding.
     package let outstanding: Int64
-    /// Since when the oldest has been.
+    /// When the oldest outstanding call was requested.
     package let oldestAt: Date?
-    /// Why the bouncer did not take one the last time.
+    /// The error of the last failed call.
     package let lastFailure: String?
   }
 }

@@ -4,22 +4,23 @@ internal import Registrations
 package import SQL
 internal import Timing
 
-/// The processes that serve with a database.
+/// The processes that serve from one database.
 package struct Nodes: Sendable {
-  /// A process that serves, or did until it was killed.
+  /// A process that serves, or one that was killed while serving.
   package struct Node: Sendable, Hashable {
-    /// Its own, new with each start.
+    /// A new id for each start.
     package let id: UUID
     package let hostname: String
     package let version: String
     package let startedAt: Date
-    /// Its last sign of life, by its machine's clock.
+    /// The time of its last heartbeat, by its own machine's clock.
     package let seenAt: Date
   }
 
-  /// Between two signs of life.
+  /// The time between two heartbeats.
   package static let interval = Duration.seconds(10)
-  /// After which a row that nobody touches is removed. A node whose clock is far behind puts its row back each time.
+  /// In seconds. A row without a heartbeat for this long is removed. A node whose clock is far behind adds
+  /// its row again each time.
   private static let silence: TimeInterval = 3600
 
   private let database: any Database
@@ -30,19 +31,19 @@ package struct Nodes: Sendable {
     self.now = now
   }
 
-  /// Says that this process serves, until its task is cancelled; then that it no longer does.
+  /// Writes heartbeats until the task is cancelled, and then removes this process's row.
   package func serve(logger: Logger) async {
     let (id, start) = (UUID(), now())
     await every(Self.interval) {
       try await touch(id, since: start)
     } onError: { _ in
-      // The database is away: who asks it, says so.
+      // The database is down, which other parts report.
       logger.debug("sign of life not written")
     }
     try? await remove(id)
   }
 
-  /// A sign of life. What has shown none for long is forgotten.
+  /// Writes a heartbeat, and removes the rows of processes that had none for too long.
   func touch(_ id: UUID, since start: Date) async throws {
     let now = now()
     let (hostname, version) = (ProcessInfo.processInfo.hostName, Version.text)
@@ -63,10 +64,10 @@ package struct Nodes: Sendable {
     _ = try await database.execute(Statement("DELETE FROM nodes WHERE id = $1", .text(id.canonical)))
   }
 
-  /// Those that are alive: whose rows change while they are watched, for somewhat more than the pause between two signs
-  /// of life. No clock is compared with another.
+  /// The processes that are alive: those whose rows change while they are watched for a little longer than
+  /// the time between two heartbeats. This compares no clocks of different machines.
   ///
-  /// - Parameter waiting: called once if there are rows to be watched.
+  /// - Parameter waiting: called once, with the number of rows, before the rows are watched.
   package func alive(
     watching duration: Duration = interval + .seconds(5), waiting: (_ rows: Int) -> Void
   ) async throws -> [Node] {
@@ -78,12 +79,13 @@ package struct Nodes: Sendable {
       let rows = try await all()
       let changed = rows.filter { !before.contains($0) }
       if !changed.isEmpty || rows.isEmpty || ContinuousClock.now >= end { return changed }
-      // Another process writes the rows, so they can only be looked at again: a few rows, for some seconds, by a command.
+      // Another process writes the rows, so polling is the only way to see changes. A command does this for a
+      // few seconds.
       try await Task.sleep(for: .milliseconds(200))
     }
   }
 
-  /// All of them, the oldest first; among them those that were killed within the last hour.
+  /// All rows, oldest first, including those of processes that were killed during the last hour.
   package func all() async throws -> [Node] {
     let statement = Statement(
       "SELECT id, hostname, version, started_at, seen_at FROM nodes ORDER BY started_at, id")

@@ -7,10 +7,10 @@ package import Logging
 package import Metrics
 internal import Synchronization
 
-/// Counts and logs requests by the route that served them and by who called: never a path's own words, a query, a
-/// header or a body.
+/// Counts and logs requests by route and caller. It never logs a request's actual path, query, headers or
+/// body.
 ///
-/// Of requests whose callers have not proved who they are it logs so many a minute, and how many more there were.
+/// Log lines about unauthenticated callers are limited per minute; the number of lines left out is logged.
 package struct RequestObserver: RouterMiddleware {
   package typealias Context = WireContext
 
@@ -19,7 +19,7 @@ package struct RequestObserver: RouterMiddleware {
   private let now: @Sendable () -> Date
   private let lines = StrangersLines()
 
-  /// Reports to the metrics and to the request's logger, to that with a line of this level.
+  /// - Parameter level: the level of the log line for each request.
   package init(
     level: Logger.Level = .info, factory: any MetricsFactory = MetricsSystem.factory,
     now: @escaping @Sendable () -> Date = { Date() }
@@ -29,14 +29,13 @@ package struct RequestObserver: RouterMiddleware {
     metrics = RequestMetrics(factory: factory)
   }
 
-  /// Answers a request through the rest of the chain, whose errors have become answers.
   package func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
   ) async throws -> Response {
     let response = try await next(request, context)
     let duration = ContinuousClock.now - context.received
     let path = context.coreContext.endpointPath.value
-    // A path that nothing serves has Hummingbird's own name, which is no path.
+    // For a path without a route, Hummingbird has a name that does not begin with a slash.
     let route = path.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "unmatched"
     metrics.record(request.method, route, response.status, duration)
     guard context.notes.isFromServer || mayLog(response.status, to: context.logger) else { return response }
@@ -51,7 +50,8 @@ package struct RequestObserver: RouterMiddleware {
     return response
   }
 
-  /// Whether a line may tell of this answer to a stranger. Tells first how many were left out before.
+  /// Whether the response to an unauthenticated caller may be logged. First logs how many lines were left out
+  /// before.
   private func mayLog(_ status: HTTPResponse.Status, to logger: Logger) -> Bool {
     let (mayLog, leftOut) = lines.spend(isRefused: status.code >= 400, now: now())
     if leftOut > 0 {
@@ -63,7 +63,8 @@ package struct RequestObserver: RouterMiddleware {
   }
 }
 
-/// How many lines may be written of strangers' requests, so that nobody fills the disk: of those that are refused fewer.
+/// Limits log lines about unauthenticated callers, so that nobody can fill the disk. Refused requests have a
+/// lower limit.
 private final class StrangersLines: Sendable {
   private let budgets = Mutex((refused: LineBudget(perMinute: 300), others: LineBudget(perMinute: 6000)))
 
@@ -76,7 +77,7 @@ private final class StrangersLines: Sendable {
   }
 }
 
-/// Handles by labels, each made once.
+/// Metrics by their labels, each created once.
 private final class RequestMetrics: Sendable {
   private struct Labels: Hashable {
     let method: String
@@ -117,7 +118,8 @@ private final class RequestMetrics: Sendable {
     handles.duration.record(duration: duration)
   }
 
-  /// The method, if it is one of the known: others come from outside without bound.
+  /// The name of a well-known method. Other methods share one name, because callers could invent any number
+  /// of them.
   static func name(_ method: HTTPRequest.Method) -> String {
     let known: [HTTPRequest.Method] = [.get, .head, .post, .put, .patch, .delete, .options, .trace, .connect]
     return known.contains(method) ? method.rawValue : "other"

@@ -1,10 +1,10 @@
 internal import Foundation
 
-/// The service manager that has started this process and wants to be told of its state (sd_notify(3)).
+/// The service manager that started this process and wants to be notified of its state (sd_notify(3)).
 package final class ServiceManager: Sendable {
-  /// A state that it is told.
+  /// A state of the service.
   package enum Message: String, Sendable {
-    /// Requests are taken and answered.
+    /// Requests are accepted and answered.
     case ready = "READY=1"
     /// The shutdown has begun.
     case stopping = "STOPPING=1"
@@ -12,15 +12,16 @@ package final class ServiceManager: Sendable {
     case alive = "WATCHDOG=1"
   }
 
-  /// How often it wants to hear that the process is alive: half of the time after which it would kill it; nil if never.
+  /// How often the service manager needs a sign of life: half of its watchdog timeout; nil if there is no
+  /// watchdog.
   package let watchdogInterval: Duration?
   private let descriptor: CInt
-  /// A `sockaddr_un`, as long as it has to be.
+  /// A `sockaddr_un` without unused bytes at its end.
   private let address: [UInt8]
 
-  /// The one that the environment names, and removes it there; nil if there is none.
+  /// The service manager from the environment, whose variables are removed; nil if there is none.
   ///
-  /// - Throws: ``Fault`` if its address is none.
+  /// - Throws: ``Fault`` if its address is invalid.
   package static func take() throws(Fault) -> ServiceManager? {
     let environment = ProcessInfo.processInfo.environment
     for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] { unsetenv(name) }
@@ -45,7 +46,7 @@ package final class ServiceManager: Sendable {
       } else {
         nil
       }
-    // Kept open: it has to work, too, when there are no descriptors left.
+    // The socket is kept open, so that notifications work even if no descriptors are left.
     descriptor = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
   }
 
@@ -53,7 +54,7 @@ package final class ServiceManager: Sendable {
     close(descriptor)
   }
 
-  /// Tells it; false if it does not listen.
+  /// Sends the state; returns false if the service manager is not listening.
   @discardableResult
   package func tell(_ message: Message) -> Bool {
     let bytes = Array(message.rawValue.utf8)
@@ -65,24 +66,24 @@ package final class ServiceManager: Sendable {
     }
   }
 
-  /// `sun_path` has no more.
+  /// The size of `sun_path`.
   private static let maximumPath = 108
 }
 
-/// The listening sockets that systemd has opened for this process and keeps open while it is restarted, so
-/// that whoever connects meanwhile waits instead of being refused (sd_listen_fds(3)).
+/// The listening sockets that systemd has opened for this process (sd_listen_fds(3)). They stay open during a
+/// restart, so that clients wait instead of being refused.
 package struct PassedSockets: Sendable, Hashable {
-  /// The descriptor of the public listener's socket, if it was passed.
+  /// The public listener's socket, if it was passed.
   package private(set) var `public`: CInt?
-  /// The descriptor of the operator's listener's socket, if it was passed.
+  /// The operator's listener's socket, if it was passed.
   package private(set) var admin: CInt?
 
-  /// No sockets: both listeners open their own.
+  /// No passed sockets: both listeners open their own.
   package init() {}
 
   /// Takes the sockets that were passed to this process, and removes them from the environment.
   ///
-  /// - Throws: ``Fault`` if something else was passed than the two listeners can use.
+  /// - Throws: ``Fault`` if the sockets do not match the two listeners.
   package static func take() throws(Fault) -> PassedSockets {
     let environment = ProcessInfo.processInfo.environment
     for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsetenv(name) }
@@ -93,7 +94,7 @@ package struct PassedSockets: Sendable, Hashable {
     return sockets
   }
 
-  /// What an environment says was passed to the process of this number; the descriptors have to listen.
+  /// Reads the variables for the process with this id, and checks that the descriptors are listening sockets.
   init(environment: [String: String], processID: pid_t, first: CInt = 3) throws(Fault) {
     guard environment["LISTEN_PID"].flatMap({ pid_t($0) }) == processID else { return }
     let text = environment["LISTEN_FDS"] ?? "0"
@@ -109,7 +110,7 @@ package struct PassedSockets: Sendable, Hashable {
     }
   }
 
-  /// Where a passed socket listens, as systemd writes it: `127.0.0.1:8080`, `[::1]:8080`.
+  /// The address of a passed socket, in systemd's notation: `127.0.0.1:8080`, `[::1]:8080`.
   package static func address(of descriptor: CInt) -> String {
     var address = sockaddr_storage()
     var size = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -130,8 +131,8 @@ package struct PassedSockets: Sendable, Hashable {
 
   private static let listeners = ["public", "admin"]
 
-  /// Which listener each socket is for, in their order. A socket unit that gives no name passes its own, the
-  /// same for each of its sockets: that is none.
+  /// The listener of each socket, in order. If a socket unit sets no name, systemd passes the unit's own for
+  /// every socket, which counts as no name.
   private static func names(_ text: String?, count: Int) throws(Fault) -> [String] {
     let names = (text ?? "").split(separator: ":", omittingEmptySubsequences: false).map(String.init)
     let isNamed = !names.allSatisfy { $0.isEmpty || $0 == names[0] && $0.hasSuffix(".socket") }

@@ -5,8 +5,8 @@ internal import Providers
 internal import Synchronization
 internal import Timing
 
-/// The certificate of the public listener, read again when its files change, for the connections that come from then on.
-/// A pair that cannot be used, as one of which only the first file has been replaced, leaves in force what was there.
+/// The public listener's certificate, reloaded for new connections when its files change. If the files cannot
+/// be used, for example because only one of them has been replaced, the previous certificate stays in use.
 package final class ServerCertificate: Sendable {
   private struct State {
     var signature: [FileAttributes?]
@@ -19,7 +19,7 @@ package final class ServerCertificate: Sendable {
   private let logger: Logger
   private let state: Mutex<State>
 
-  /// - Throws: ``Fault`` that names the key to mend.
+  /// - Throws: ``Fault`` with the setting to correct.
   package init(_ files: Configuration.TLS, logger: Logger) throws(Fault) {
     self.files = files
     self.logger = logger
@@ -27,20 +27,21 @@ package final class ServerCertificate: Sendable {
       State(signature: files.signature, context: try files.serverContext(), end: try files.end()))
   }
 
-  /// Returns what the next connection begins with.
+  /// The TLS context for new connections, looked up for each connection.
   package var forNewConnections: @Sendable () -> NIOSSLContext { { self.state.withLock { $0.context } } }
 
-  /// When the one in use ends.
+  /// The expiry of the certificate in use.
   package var end: Date { state.withLock { $0.end } }
 
-  /// What is wrong with the files as they are now.
+  /// What is wrong with the current files; nil if they are in use.
   package var problem: String? { state.withLock { $0.problem } }
 
-  /// Takes up what has changed.
+  /// Reloads the certificate if its files have changed.
   package func reload() {
     state.withLock { state in
       let signature = files.signature
-      // What is broken is tried again even so: not every reason for it is in the files.
+      // After a failure, loading is tried again even without a change, because the cause may not be in the
+      // files.
       guard signature != state.signature || state.problem != nil else { return }
       do {
         state = State(signature: signature, context: try files.serverContext(), end: try files.end())
@@ -59,22 +60,22 @@ package final class ServerCertificate: Sendable {
     }
   }
 
-  /// Looks at the files every two seconds, until its task is cancelled.
+  /// Checks the files every two seconds until the task is cancelled.
   package func run() async {
     await every(.seconds(2)) { reload() }
   }
 }
 
-/// A file of PEM that a setting names.
+/// A PEM file that a setting names.
 package struct PEMFile: Sendable {
   private let path: String
   private let key: String
   private let text: String
 
-  /// Reads it.
+  /// Reads the file.
   ///
   /// - Parameter key: the setting that names it.
-  /// - Throws: ``Fault`` that says what is wrong with the file.
+  /// - Throws: ``Fault`` with what is wrong with the file.
   package init(_ path: String, key: String) throws(Fault) {
     (self.path, self.key) = (path, key)
     text = String(decoding: try PrivateFile.contents(of: path, atMost: 4 << 20, key: key), as: UTF8.self)
@@ -123,9 +124,9 @@ extension String.UTF8View {
 extension Configuration.TLS {
   fileprivate var signature: [FileAttributes?] { [certificateFile, keyFile].map(FileAttributes.init) }
 
-  /// The certificate and its key as a server uses them.
+  /// The certificate and its key as a server's TLS context.
   ///
-  /// - Throws: ``Fault`` that names the key to mend.
+  /// - Throws: ``Fault`` with the setting to correct.
   func serverContext() throws(Fault) -> NIOSSLContext {
     let chain = try certificates()
     let key = try PEMFile(keyFile, key: "http.tls.key_file").privateKey()
@@ -144,7 +145,8 @@ extension Configuration.TLS {
     Date(timeIntervalSince1970: TimeInterval(try certificates()[0].notValidAfter))
   }
 
-  /// What there is to say of a certificate that ends soon, or has ended; nil if it does neither, or cannot be read.
+  /// Reports a certificate that has expired or will expire within `days`; nil otherwise, or if the file
+  /// cannot be read.
   package func expiry(now: Date, within days: Double = 0) -> Fault? {
     guard let end = try? end(), end.timeIntervalSince(now) < days * 86_400 else { return nil }
     let verb = end < now ? "ended" : "ends"

@@ -1,6 +1,6 @@
 package import Foundation
 
-/// Numbers, times and sizes as a person reads them.
+/// Formats numbers, times and sizes for people.
 package enum Phrase {
   /// `12,345`
   package static func number(_ number: some BinaryInteger) -> String {
@@ -28,7 +28,7 @@ package enum Phrase {
     }
   }
 
-  /// How long something lasted, to the second where it counts: `54 s`, `2 min 9 s`, `5 h 3 min`, `12 days`
+  /// A duration that is exact to the second while it is short: `54 s`, `2 min 9 s`, `5 h 3 min`, `12 days`
   package static func span(_ seconds: TimeInterval) -> String {
     let seconds = Int(max(0, min(seconds, 1e15)).rounded())
     let (major, minor) = seconds < 3600 ? ((60, "min"), (1, "s")) : ((3600, "h"), (60, "min"))

@@ -5,8 +5,8 @@ import NIOHPACK
 
 /// A notification as an HTTP/2 request (Apple, "Sending notification requests to APNs").
 extension ProviderRequest {
-  /// - Throws: what is wrong with the notification. What would break the request for the others on the connection, or be
-  ///   misread, never leaves.
+  /// - Throws: what is wrong with the notification. A notification whose fields would break the connection
+  ///   for other requests, or be misread, is not sent.
   static func apns(
     _ notification: APNsNotification, topic: String, to origin: Origin, _ authorization: String
   ) throws(Sender.Unsendable) -> ProviderRequest {
@@ -19,7 +19,8 @@ extension ProviderRequest {
     headers.add(name: ":method", value: "POST")
     headers.add(name: ":scheme", value: "https")
     headers.add(name: ":authority", value: origin.authority)
-    // What differs with each request stays out of HPACK's table, where it would push out what is common to all.
+    // Headers that differ with each request stay out of HPACK's table, where they would displace the headers
+    // that requests share.
     headers.add(name: ":path", value: "/3/device/" + notification.token, indexing: .neverIndexed)
     headers.add(name: "authorization", value: authorization)
     headers.add(name: "apns-topic", value: topic)
@@ -45,11 +46,10 @@ extension ProviderRequest {
 /// APNs' provider token (Apple, "Establishing a token-based connection to APNs"): ES256 over the
 /// team and the time, valid for an hour, and not to be changed more often than every 20 minutes.
 enum APNsProviderToken {
-  /// When a token is replaced.
+  /// Age at which a token is renewed.
   static let lifetime: TimeInterval = 45 * 60
-  /// When it serves no more: some minutes before Apple stops to take it.
+  /// Age at which a token is no longer used: some minutes before Apple refuses it.
   static let end: TimeInterval = 57 * 60
-  /// The rules that Apple sets.
   static let limits = TokenCache.Limits(minimumAge: 20 * 60)
 
   /// `iat` in whole seconds: Apple takes no fractions.

@@ -27,7 +27,6 @@ struct CredentialFile {
     return value
   }
 
-  /// A string that is not empty.
   func text(_ field: String, example: String) throws(CredentialError) -> String {
     guard let value = fields[field] as? String, !value.isEmpty else {
       throw fault(.missingField, field, "add \"\(field)\": \"\(example)\"")
@@ -43,7 +42,7 @@ struct CredentialFile {
     return value
   }
 
-  /// A key in PEM has letters, digits and few other signs, all of them ASCII, and a few thousand at most.
+  /// PEM is ASCII of a few thousand bytes. Rejects larger and non-ASCII text.
   static func canBePEM(_ text: String) -> Bool {
     text.utf8.count <= 1 << 16 && text.utf8.allSatisfy { $0 < 0x80 }
   }

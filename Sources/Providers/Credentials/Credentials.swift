@@ -2,7 +2,8 @@ package import Foundation
 
 /// A token-signing key of Apple's: `Keys/apns/*.json` with the `.p8` file it names.
 package struct APNsCredential: Sendable, Hashable {
-  /// Where the topic's tokens come from: an app from the App Store or TestFlight, or one run from Xcode.
+  /// The APNs environment of a topic's tokens: production for the App Store and TestFlight, sandbox for apps
+  /// run from Xcode.
   package enum Environment: String, Sendable, Hashable {
     case production, sandbox
   }
@@ -51,9 +52,8 @@ package struct FCMCredential: Sendable, Hashable {
   }
 }
 
-/// All credentials in use at a moment.
 package struct Credentials: Sendable, Hashable {
-  /// A topic belongs to the first that lists it.
+  /// If several list a topic, the first is used.
   package var apns: [APNsCredential]
   /// One per project.
   package var fcm: [FCMCredential]
@@ -65,7 +65,7 @@ package struct Credentials: Sendable, Hashable {
   }
 }
 
-/// What is wrong with a credential's file. Says what to mend and never shows key material.
+/// What is wrong with a credential's file and how to fix it. Never contains key material.
 package struct CredentialError: Error, Sendable, Hashable, CustomStringConvertible {
   package enum Code: String, Sendable, Hashable {
     /// The file is not a JSON object.
@@ -74,7 +74,7 @@ package struct CredentialError: Error, Sendable, Hashable, CustomStringConvertib
     case missingField
     case invalidField
     case unreadableKeyFile
-    /// The private key is no key, or not one of the kind that is wanted.
+    /// The private key is unreadable or of the wrong kind.
     case invalidKey
   }
 
@@ -84,6 +84,6 @@ package struct CredentialError: Error, Sendable, Hashable, CustomStringConvertib
   package let field: String?
   package let advice: String
 
-  /// For people, to follow the file's name: the field and what to do.
+  /// The field and the advice, to be shown after the file's name.
   package var description: String { (field.map { "\($0): " } ?? "") + advice }
 }

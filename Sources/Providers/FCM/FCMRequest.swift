@@ -4,7 +4,7 @@ import NIOHPACK
 
 /// A message as a request to FCM HTTP v1 (Firebase, REST reference, `projects.messages.send`).
 extension ProviderRequest {
-  /// - Parameter path: differs by the project only.
+  /// - Parameter path: the URL's path, which depends on the project only.
   static func fcm(
     _ message: FCMMessage, to origin: Origin, path: String, _ authorization: String
   ) -> ProviderRequest {
@@ -38,7 +38,7 @@ extension FCMMessage {
       body.writeJSON(android)
     }
     body.writeStaticString("}")
-    // Left out unless true: FCM takes that for false.
+    // Left out unless true, which is FCM's default.
     if isOnlyValidated { body.writeStaticString(#","validate_only":true"#) }
     body.writeStaticString("}")
     return body
@@ -59,7 +59,7 @@ extension ByteBuffer {
     writeStaticString(separator == UInt8(ascii: "{") ? "{}" : "}")
   }
 
-  /// Appends the string as JSON has it (RFC 8259 section 7): quoted, and escaped where it must be.
+  /// Appends a JSON string (RFC 8259 section 7), quoted and escaped.
   mutating func writeJSON(_ string: String) {
     var string = string
     string.withUTF8 { bytes in

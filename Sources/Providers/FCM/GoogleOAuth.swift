@@ -10,9 +10,8 @@ enum GoogleOAuth {
   static let scope = "https://www.googleapis.com/auth/firebase.messaging"
   /// How long before its end a token is renewed.
   static let margin: TimeInterval = 300
-  /// How long the endpoint may take.
   static let timeout = TimeAmount.seconds(10)
-  /// A token refused by FCM is not replaced sooner: if a fresh one is refused too, a third would not help.
+  /// A younger token is not replaced when FCM refuses it: a newer one would be refused as well.
   static let limits = TokenCache.Limits(minimumAge: 30)
 
   /// Times in whole seconds: Google takes no fractions.
@@ -38,7 +37,7 @@ enum GoogleOAuth {
     var error: String
   }
 
-  /// Asks for a new token; nil where the credential's key is none.
+  /// A request for a new token; nil if the credential's key is unusable.
   static func request(for credential: FCMCredential, at origin: Origin, issued: Date) -> ProviderRequest? {
     guard let assertion = assertion(for: credential, issued: Int(issued.timeIntervalSince1970)) else {
       return nil
@@ -54,7 +53,6 @@ enum GoogleOAuth {
         string: "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion)"))
   }
 
-  /// What the endpoint's answer means.
   static func read(status: Int, body: ByteBuffer, issued: Date) -> Result<AccessToken, TokenFailure> {
     if status == 200, let granted = try? JSONDecoder().decode(Granted.self, from: body),
       !granted.accessToken.isEmpty, granted.accessToken.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
@@ -65,7 +63,7 @@ enum GoogleOAuth {
           authorization: "Bearer \(granted.accessToken)", issuedAt: issued,
           renewAt: end.addingTimeInterval(-margin), expiresAt: end.addingTimeInterval(-10)))
     }
-    // Only a refusal in OAuth's own words is one; the rest is some outage.
+    // Only an OAuth error body counts as a refusal. Anything else counts as an outage.
     guard (400..<500).contains(status), status != 408, status != 429,
       let refused = try? JSONDecoder().decode(Refused.self, from: body)
     else { return .failure(.unreachable) }

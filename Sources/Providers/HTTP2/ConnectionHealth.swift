@@ -1,39 +1,39 @@
 import NIOCore
 
-/// Whether a connection still does its work, judged without I/O.
+/// Judges whether a connection still works, without I/O.
 ///
-/// Two ways to be wedged: the peer is silent (a forgotten NAT entry, a dead machine), which a PING
-/// finds out, or it answers PINGs but no requests, which shows when none is answered for long.
+/// Detects two failures: a silent peer (a lost NAT entry, a dead machine), by an unanswered PING, and a peer
+/// that answers PINGs but no requests, by the time without an answer.
 struct ConnectionHealth {
   struct Limits: Sendable {
     /// With requests under way, silence after which a PING goes out.
     var silence = TimeAmount.seconds(5)
     /// How long the answer to a PING may take.
     var pingTimeout = TimeAmount.seconds(3)
-    /// With requests under way for so long, none answered, the connection is replaced. Longer than a provider
-    /// is slow: what is under way goes on, but a connection for each few requests would help nobody.
+    /// Time without an answer, with requests under way, after which the connection is replaced. Longer than a
+    /// slow provider takes, since requests under way continue and a new connection would not speed them up.
     var stall = TimeAmount.seconds(30)
-    /// Requests timed out in a row, none answered between them, after which the connection is replaced.
+    /// Replaces the connection after so many timeouts in a row without an answer in between.
     var timeouts = 3
     /// A request that timed out sooner than this says nothing about the connection.
     var fairChance = TimeAmount.seconds(3)
-    /// How often to look.
+    /// Interval between checks.
     var tick = TimeAmount.seconds(1)
   }
 
   enum Verdict: Equatable {
     case well
-    /// Send a PING and nothing else until it is answered.
+    /// Send a PING, and no new request until it is answered.
     case ask
-    /// Use it for nothing new.
+    /// Send no new request over it.
     case replace
-    /// It is gone: what is under way will not be answered.
+    /// The connection is lost, and requests under way get no answer.
     case dead
   }
 
   let limits: Limits
   private var heard: NIODeadline
-  /// Since when requests are under way and none is answered.
+  /// Start of the present time without an answer while requests are under way.
   private var stalled: NIODeadline
   private(set) var asked: NIODeadline?
   private var timeouts = 0
@@ -44,28 +44,24 @@ struct ConnectionHealth {
     self.stalled = now
   }
 
-  /// Something came from the peer.
   mutating func heard(now: NIODeadline) {
     heard = now
   }
 
-  /// A request was answered.
   mutating func answered(now: NIODeadline) {
     timeouts = 0
     stalled = now
   }
 
-  /// A PING goes out.
   mutating func ask(now: NIODeadline) {
     asked = asked ?? now
   }
 
-  /// A PING was answered.
   mutating func pong() {
     asked = nil
   }
 
-  /// A request that was sent at `sent` had no answer in time.
+  /// Counts a request that was sent at `sent` and had no answer in time.
   mutating func timedOut(sent: NIODeadline, now: NIODeadline) -> Verdict {
     guard now - sent >= limits.fairChance else { return .well }
     timeouts += 1
@@ -73,26 +69,26 @@ struct ConnectionHealth {
     return asked == nil ? .ask : .well
   }
 
-  /// Looks after the connection from time to time.
+  /// The periodic check.
   func check(underWay: Int, now: NIODeadline) -> Verdict {
     if let asked { return now - asked >= limits.pingTimeout ? .dead : .well }
-    // Silence before the requests were sent is no sign of anything.
+    // Silence while no request was under way proves nothing.
     guard underWay > 0 else { return .well }
     if now - stalled >= limits.stall { return .replace }
     return now - heard >= limits.silence ? .ask : .well
   }
 
-  /// A request goes out over a connection that was idle: silence counts from here.
+  /// Restarts the timers when a request goes out over an idle connection.
   mutating func wake(now: NIODeadline) {
     heard = max(heard, now)
     stalled = max(stalled, now)
   }
 }
 
-/// What waits, of several owners: each of them has its turn, and what one of them has comes in its order.
+/// A queue that serves several owners in turn; each owner's elements keep their order.
 struct Turns<Element> {
   private var queues: [Owner: CircularBuffer<Element>] = [:]
-  /// The owners with something waiting, whose turn is next first.
+  /// The owners with waiting elements, the next one first.
   private var order = CircularBuffer<Owner>()
   private(set) var count = 0
 
@@ -106,7 +102,7 @@ struct Turns<Element> {
     count += 1
   }
 
-  /// Goes before all others.
+  /// Puts an element before all others.
   mutating func prepend(_ element: Element, of owner: Owner) {
     order.removeAll { $0 == owner }
     order.prepend(owner)
@@ -114,7 +110,7 @@ struct Turns<Element> {
     count += 1
   }
 
-  /// Takes the first element of the owner whose turn it is, of those that may have one.
+  /// Takes the first element of the next owner that `mayHave` accepts.
   mutating func next(where mayHave: (Owner) -> Bool) -> (Element, Owner)? {
     for _ in 0..<order.count {
       let owner = order.removeFirst()
@@ -131,7 +127,6 @@ struct Turns<Element> {
     return nil
   }
 
-  /// Takes out those of which this is true.
   mutating func removeAll(where isOver: (Element) -> Bool) {
     for owner in order { queues[owner]?.removeAll(where: isOver) }
     queues = queues.filter { !$0.value.isEmpty }
@@ -139,7 +134,6 @@ struct Turns<Element> {
     count = queues.values.reduce(0) { $0 + $1.count }
   }
 
-  /// Takes out all.
   mutating func removeAll() -> [Element] {
     defer { self = Turns() }
     return order.flatMap { queues[$0].map(Array.init) ?? [] }

@@ -6,30 +6,30 @@ import NIOSSL
 import NIOTLS
 import Synchronization
 
-/// Opens connections to one origin: TCP, the proxy's CONNECT where there is one, TLS, and HTTP.
+/// Opens connections to one origin: TCP, then CONNECT through a proxy if there is one, TLS, and HTTP.
 ///
-/// The name is resolved each time, so that a provider may move. A push service, which strangers name, is connected to
-/// at an address that was checked, also by a proxy.
+/// Resolves the name for each connection, because providers change addresses. A push service's name comes
+/// from strangers, so the connection, also through a proxy, goes to an address that was checked.
 struct Connector: Sendable {
   let host: String
   let port: Int
-  /// Nil: HTTP/1.1 in clear.
+  /// Nil for unencrypted HTTP/1.1.
   let tls: NIOSSLContext?
-  /// Takes HTTP/1.1 where the peer does not agree on HTTP/2.
+  /// Whether HTTP/1.1 is accepted if the peer does not support HTTP/2.
   var allowsHTTP1 = false
   var proxy: Proxy?
   var limits = HTTP2ConnectionHandler.Limits()
-  /// Of a push service, to which connections are limited.
+  /// Set for a push service, whose connections are limited.
   var webPush: WebPushHost?
 
-  /// The TLS settings of all connections: the system's trust roots and those in the file.
+  /// The TLS settings of all connections. Trusts the system's roots and those in the file.
   static func tls(caFile: String?, protocols: [String] = ["h2"]) throws -> NIOSSLContext {
     var configuration = TLSConfiguration.outgoing(caFile: caFile)
     configuration.applicationProtocols = protocols
     return try NIOSSLContext(configuration: configuration)
   }
 
-  /// Opens a connection. What becomes of it is told to the owner, and the owner only.
+  /// Opens a connection and reports the result to the owner alone.
   func connect(_ id: ConnectionID, owner: any HTTP2ConnectionOwner, on eventLoop: any EventLoop) {
     guard let webPush else {
       open(id, owner, at: host, on: eventLoop).whenFailure { _ in
@@ -41,7 +41,8 @@ struct Connector: Sendable {
     Task {
       var failure = TransportFailure.connectFailed
       do {
-        // No connection is taken while the name is looked up: slow name servers keep none from others.
+        // The name is looked up before a connection is taken from the shares, so that slow name servers do
+        // not use up connections.
         for address in try await webPush.addresses.addresses(of: host) {
           guard let place = webPush.takeConnection(to: IPAddress(address)?.network) else {
             failure = .overloaded
@@ -63,7 +64,7 @@ struct Connector: Sendable {
     }
   }
 
-  /// A channel that is connected; what becomes of it then is told to the owner.
+  /// Opens a channel. What follows once it is connected is reported to the owner.
   private func open(
     _ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, at address: String, on eventLoop: any EventLoop
   ) -> EventLoopFuture<any Channel> {
@@ -103,7 +104,8 @@ struct Connector: Sendable {
   }
 }
 
-/// Waits above TLS for what the peer speaks (ALPN, RFC 7301), and leaves its place to the handler of that.
+/// Waits for the protocol that TLS negotiates (ALPN, RFC 7301), then replaces itself by the handler of that
+/// protocol.
 private final class NegotiationHandler: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
 
@@ -164,11 +166,11 @@ private final class NegotiationHandler: ChannelInboundHandler, RemovableChannelH
   }
 }
 
-/// An HTTP proxy that connects us through (RFC 9110 section 9.3.6).
+/// An HTTP proxy that supports CONNECT (RFC 9110 section 9.3.6).
 struct Proxy: Sendable, Hashable {
   let host: String
   let port: Int
-  /// `user:password`, where the proxy wants it.
+  /// `user:password`, if the proxy requires it.
   let userInfo: String?
 
   /// From `http://[user:password@]host:port`; nil for any other URL.
@@ -182,7 +184,7 @@ struct Proxy: Sendable, Hashable {
   }
 }
 
-/// Asks the proxy for the way through, and leaves the pipeline when it is open.
+/// Sends CONNECT to the proxy, and removes itself once the tunnel is open.
 private final class ProxyConnectHandler: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
@@ -197,7 +199,7 @@ private final class ProxyConnectHandler: ChannelInboundHandler, RemovableChannel
   private var done: ((Result<Void, any Error>) -> Void)?
   private var head = ByteBuffer()
 
-  /// - Parameter done: called once, on the event loop; on success it adds the handlers that follow.
+  /// - Parameter done: called once, on the event loop; on success it adds the next handlers.
   init(proxy: Proxy, host: String, port: Int, done: @escaping (Result<Void, any Error>) -> Void) {
     let target = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     let authorization = proxy.userInfo.map {
@@ -245,31 +247,31 @@ private final class ProxyConnectHandler: ChannelInboundHandler, RemovableChannel
   }
 }
 
-/// What speaks on a connection. To be used on its event loop.
+/// The handler of a connection's protocol. Used on its event loop only.
 protocol ConnectionHandler: AnyObject {
   func start(_ pendingRequests: [PendingRequest])
-  /// Gives a stream up whose request has ended already.
+  /// Cancels the stream of a request that has already ended.
   func reset(_ stream: HTTP2StreamID, timedOut: Bool)
-  /// Asks for a sign of life.
+  /// Sends a PING, to see whether the peer is alive.
   func ask()
   func end(_ failure: TransportFailure)
 }
 
-/// A connection as the other threads see it: hands requests over to its event loop, many at a time.
+/// A connection as seen from other threads. Hands requests to its event loop in batches.
 final class HTTP2Connection: Sendable {
   let id: ConnectionID
   private let eventLoop: any EventLoop
   private let handler: NIOLoopBound<any ConnectionHandler>
   private let inbox = Mutex<[PendingRequest]>([])
 
-  /// To be made on the handler's event loop.
+  /// Called on the handler's event loop.
   init(id: ConnectionID, eventLoop: any EventLoop, handler: any ConnectionHandler) {
     self.id = id
     self.eventLoop = eventLoop
     self.handler = NIOLoopBound(handler, eventLoop: eventLoop)
   }
 
-  /// Sends the request. What comes while the event loop is busy goes out with one wake-up and one flush.
+  /// Sends the request. Requests that arrive while the event loop is busy share one wake-up and one flush.
   func start(_ pending: PendingRequest) {
     let isFirst = inbox.withLock { inbox in
       inbox.append(pending)
@@ -293,7 +295,7 @@ final class HTTP2Connection: Sendable {
     eventLoop.execute { [handler] in handler.value.ask() }
   }
 
-  /// Closes the connection, which has nothing under way.
+  /// Closes the connection. It must have no request under way.
   func close() {
     eventLoop.execute { [handler] in handler.value.end(.connectionLost) }
   }

@@ -2,7 +2,8 @@ import NIOCore
 import NIOHPACK
 import NIOHTTP1
 
-/// A connection to a peer that speaks HTTP/1.1 only: one request at a time. To its pool it is one with a single stream.
+/// A connection to a peer that speaks only HTTP/1.1, with one request at a time. The pool sees it as a
+/// connection with one stream.
 final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   typealias InboundIn = HTTPClientResponsePart
   typealias OutboundOut = HTTPClientRequestPart
@@ -14,7 +15,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     var body = ByteBuffer()
   }
 
-  /// Of the head of an answer, and of what follows its body.
+  /// Limits of an answer's headers and trailers.
   private static var headLimits: NIOHTTPDecoderLimitConfiguration {
     var limits = NIOHTTPDecoderLimitConfiguration()
     limits.maxHeaderFieldSize = 8192
@@ -37,7 +38,6 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     idle = IdleClock(limit: limits.idle)
   }
 
-  /// The handler with what reads and writes HTTP/1.1.
   static func handlers(
     _ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, _ limits: HTTP2ConnectionHandler.Limits
   ) -> [any ChannelHandler] {
@@ -90,11 +90,11 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     guard let taken = exchange, taken.stream == stream else { return }
     exchange = nil
     owner.finished(taken.pending, on: id, .failure(.timeout))
-    // What may still come would be taken for the next answer.
+    // The late answer would be taken for the answer to the next request.
     end(.connectionLost)
   }
 
-  /// There is nothing to ask with: whoever asks is told that the connection is there.
+  /// HTTP/1.1 has no PING, so this reports the connection as alive at once.
   func ask() {
     if !hasEnded { owner.alive(id) }
   }
@@ -121,12 +121,12 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     owner.finished(exchange.pending, on: id, .success(response))
   }
 
-  /// The answer is here, whole or as much of it as is read.
+  /// Completes the request with the answer that was read, whole or cut at the limit.
   private func finish(isReusable: Bool) {
     guard let taken = exchange, let head = taken.head else { return }
     exchange = nil
     if !isReusable {
-      // Told first: the pool must not take it for free.
+      // Reported before the answer, so that the pool does not reuse the connection.
       hasEnded = true
       owner.draining(id)
     }
@@ -164,7 +164,8 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     guard !hasEnded else { return }
     switch unwrapInboundIn(data) {
     case .head(let head):
-      // Nobody has asked; or the peer leaves HTTP (101), and the decoder would keep all that follows.
+      // Either no request was sent, or the peer switches protocols (101), after which the decoder would
+      // buffer everything.
       guard exchange != nil, head.status.code >= 200 else { return end(.connectionLost) }
       exchange?.head = head
     case .body(var part):

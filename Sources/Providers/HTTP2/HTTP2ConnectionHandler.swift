@@ -12,14 +12,14 @@ protocol HTTP2ConnectionOwner: Sendable {
     _ pending: PendingRequest, on id: ConnectionID, _ ending: Result<ProviderResponse, TransportFailure>)
   /// The peer certainly did not process the request.
   func unprocessed(_ pending: PendingRequest, on id: ConnectionID)
-  /// Reported once, with why.
+  /// Called once per connection, with the reason.
   func closed(_ id: ConnectionID, wasUp: Bool, failure: TransportFailure)
 }
 
-/// The one handler above TLS: speaks HTTP/2, and tells the requests of a connection apart by their streams.
+/// The only handler above TLS: speaks HTTP/2 and matches answers to requests by their streams.
 ///
-/// A request is HEADERS and DATA in one go, and so is an answer; all that is to be sent at a time goes out as one buffer.
-/// With swift-nio's own handler, which is made for streams of every kind, a request costs twice as much.
+/// Requests and answers are HEADERS and DATA without streaming, and all output of one turn of the event loop
+/// is written as one buffer. swift-nio's general HTTP/2 handler costs twice as much per request.
 final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
@@ -28,13 +28,13 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
 
   struct Limits: Sendable {
     var health = ConnectionHealth.Limits()
-    /// For TLS, and from there to the peer's SETTINGS.
+    /// Time for TLS, and then again for the peer's SETTINGS.
     var handshake = TimeAmount.seconds(10)
-    /// How long nothing may be under way at present; nil: for ever.
+    /// How long the connection may be idle, asked each time it becomes idle; nil for no limit.
     var idle: (@Sendable () -> TimeAmount)?
   }
 
-  /// A request under way, and what has come of its answer.
+  /// A request under way, and the part of its answer that has come.
   private final class Stream {
     let pending: PendingRequest
     let started: NIODeadline
@@ -61,7 +61,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   private var idle: IdleClock
   private var ticking = false
   private var pings: UInt64 = 0
-  /// Answers of the connection's own that the peer has not taken.
+  /// Replies of the connection itself (to PING, SETTINGS) that the peer has not read.
   private var owed = 0
   private var isDraining = false
   private var hasSettings = false
@@ -100,12 +100,12 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     }
     flush()
     rest()
-    // Ids are used up after a thousand million requests; long before that another connection takes over.
+    // Stream ids run out at 2^31; another connection takes over long before.
     if nextStream > 1 << 30 { drain() }
     tick(context)
   }
 
-  /// Gives a stream up whose request has ended already.
+  /// Cancels the stream of a request that has already ended.
   func reset(_ stream: HTTP2StreamID, timedOut: Bool) {
     guard let taken = streams.removeValue(forKey: stream) else { return }
     _ = output.forget(stream)
@@ -118,12 +118,12 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     rest()
   }
 
-  /// The stream ends with an answer, whole or cut.
+  /// Ends the stream with an answer, whole or cut.
   ///
-  /// - Parameter isOpen: whether the peer may have more to say on it.
+  /// - Parameter isOpen: whether the peer may still send on it.
   private func answer(_ stream: HTTP2StreamID, isOpen: Bool) {
     guard let taken = streams.removeValue(forKey: stream) else { return }
-    // An answer that came before the request was out: the rest of it is not wanted.
+    // The answer came before the whole request was sent: the rest is not needed.
     if output.forget(stream) || isOpen { output.reset(stream) }
     health.answered(now: .now())
     guard let status = taken.status else {
@@ -135,14 +135,14 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     rest()
   }
 
-  /// The peer has certainly not processed the request.
+  /// Reports that the peer certainly did not process the request.
   private func unprocessed(_ stream: HTTP2StreamID) {
     guard let taken = streams.removeValue(forKey: stream) else { return }
     _ = output.forget(stream)
     owner.unprocessed(taken.pending, on: id)
   }
 
-  /// Ends the connection after a while if nothing is under way.
+  /// Starts the idle timer if no request is under way.
   private func rest() {
     guard limits.idle != nil, streams.isEmpty, let context else { return }
     idle.begin(on: context.eventLoop) { [weak self] in
@@ -158,14 +158,14 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
 
   // MARK: The connection
 
-  /// Takes no new requests; the pool closes it when the last has ended.
+  /// Refuses new requests; the pool closes the connection after the last one.
   private func drain() {
     guard !isDraining else { return }
     isDraining = true
     owner.draining(id)
   }
 
-  /// Sends a PING unless one is out.
+  /// Sends a PING, unless one is unanswered.
   func ask() {
     guard let context, health.asked == nil, !hasEnded else { return }
     health.ask(now: .now())
@@ -190,7 +190,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     if let connection { owner.opened(connection, streams: streams ?? .max) }
   }
 
-  /// Ends the connection: what is under way is lost, but where an answer has begun.
+  /// Closes the connection. Requests under way fail, except those whose answer has begun.
   func end(_ failure: TransportFailure = .connectionLost) {
     guard !hasEnded else { return }
     hasEnded = true
@@ -217,7 +217,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     }
   }
 
-  /// Looks after the connection while there is something to look after.
+  /// Checks the connection's health at intervals while requests are under way.
   private func tick(_ context: ChannelHandlerContext) {
     guard !ticking else { return }
     ticking = true
@@ -229,7 +229,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     }
   }
 
-  /// The peer is owed an answer of the connection's own. One that asks and asks and takes none is given up.
+  /// Counts a reply that the peer causes. A peer that causes replies and does not read them is disconnected.
   private func owe() throws {
     owed = context?.channel.isWritable == true ? 0 : owed + 1
     guard owed <= Self.mostOwed else { throw HTTP2Input.Violation() }
@@ -257,7 +257,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
 
   private func read(_ headers: HPACKHeaders, on id: HTTP2StreamID, _ endsStream: Bool) {
     guard let stream = streams[id] else { return }
-    // A second block is a trailer, one below 200 only announces the real one.
+    // Later header blocks are trailers; a status below 200 is informational.
     if stream.status == nil, let status = headers.first(name: ":status").flatMap({ Int($0) }), status >= 200 {
       stream.status = status
       stream.headers = headers
@@ -277,19 +277,19 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     if endsStream { answer(id, isOpen: false) }
   }
 
-  /// The peer has closed the stream before its answer was whole.
+  /// The peer has closed the stream before the answer was complete.
   private func closed(_ stream: HTTP2StreamID, _ code: UInt32) {
     let refused: UInt32 = 7
     if code == refused {
       unprocessed(stream)
     } else {
-      // With a status it is an answer, though perhaps a cut one; without, a reset.
+      // With a status it counts as an answer, perhaps a cut one; without, as a reset.
       answer(stream, isOpen: false)
     }
   }
 
-  /// The peer takes no more streams, and has not looked at those above `last` (RFC 9113 section 6.8).
-  /// A first GOAWAY often carries the highest id there is, and a second one the true one.
+  /// The peer accepts no more streams and has not processed those above `last` (RFC 9113 section 6.8). Peers
+  /// often send a first GOAWAY with the highest possible id, and the real one in a second.
   private func goAway(_ last: HTTP2StreamID) {
     drain()
     for stream in streams.keys.filter({ $0 > last }).sorted() { unprocessed(stream) }

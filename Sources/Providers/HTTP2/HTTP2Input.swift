@@ -1,8 +1,8 @@
 import NIOCore
 import NIOHPACK
 
-/// What the peer of an HTTP/2 client says (RFC 9113), read from its bytes. Priorities, and whatever is added to the
-/// protocol, mean nothing to this client.
+/// Reads the frames that a server sends to an HTTP/2 client (RFC 9113). Ignores priorities and extension
+/// frames.
 struct HTTP2Input {
   enum Frame {
     case headers(HPACKHeaders, on: HTTP2StreamID, endsStream: Bool)
@@ -12,41 +12,39 @@ struct HTTP2Input {
     case ping(UInt64)
     case pong
     case goAway(last: HTTP2StreamID)
-    /// Stream 0 is the connection.
+    /// Stream 0 means the whole connection.
     case window(on: HTTP2StreamID, increment: Int)
   }
 
-  /// Those that matter to a client that sends requests.
+  /// The settings that matter to a client that only sends requests.
   struct Settings {
     var headerTable: Int?
     var streams: Int?
     var initialWindow: Int?
   }
 
-  /// The peer does not speak HTTP/2 as it should: the connection is of no use any more.
+  /// The peer breaks the protocol, so the connection has to be closed.
   struct Violation: Error {}
 
-  /// What each side may send of bodies until it gets more, on a stream and on the connection.
+  /// Initial flow-control window of a stream and of the connection, in bytes.
   static let window = 65_535
-  /// No longer frames are taken, and none are sent.
+  /// Longest frame that is accepted or sent, in bytes.
   static let longestFrame = 16_384
-  /// What is announced as the most of a header list.
+  /// The header list size that we announce as our limit, in bytes.
   static let longestHeaders = 16_384
 
-  /// What may still be read that brings nothing.
   var allowance = FrameAllowance()
 
   private var bytes = ByteBuffer()
   private var decoder = HPACKDecoder(
     allocator: ByteBufferAllocator(), maxDynamicTableSize: HPACKDecoder.maxDynamicTableSize,
     maxHeaderListSize: longestHeaders)
-  /// Headers of which there is more to come.
+  /// A header block whose CONTINUATION frames have not all come.
   private var unfinished: (stream: HTTP2StreamID, endsStream: Bool, block: ByteBuffer)?
   private var hasSettings = false
-  /// What has come of bodies since the peer was last given more.
+  /// Bytes of DATA received since the last WINDOW_UPDATE.
   private var received = 0
 
-  /// Takes what has come.
   mutating func append(_ more: ByteBuffer) {
     if bytes.readableBytes == 0 {
       bytes = more
@@ -56,7 +54,7 @@ struct HTTP2Input {
     }
   }
 
-  /// The next frame, if it is there and means something.
+  /// The next complete frame that is not ignored.
   mutating func next() throws -> Frame? {
     while let (kind, flags, stream, payload) = try readFrame() {
       try allowance.spend(kind == .data ? 1 : 1 + payload.readableBytes / 256)
@@ -65,7 +63,7 @@ struct HTTP2Input {
     return nil
   }
 
-  /// How much more the peer is to be allowed to send of bodies: what it has used, once that is worth a frame.
+  /// The increment for a WINDOW_UPDATE; nil while too little has been received to be worth a frame.
   mutating func credit() -> Int? {
     guard received > Self.window / 2 else { return nil }
     defer { received = 0 }
@@ -135,7 +133,7 @@ struct HTTP2Input {
       else { throw Violation() }
       return .window(on: stream, increment: Int(word & 0x7fff_ffff))
     case .push:
-      // Forbidden by our settings.
+      // Our settings forbid server push.
       throw Violation()
     case .priority, nil:
       return nil
@@ -191,7 +189,7 @@ struct HTTP2Input {
   }
 }
 
-/// Odd numbers are those of a client; 0 stands for the connection.
+/// Clients use odd numbers; 0 is the connection.
 typealias HTTP2StreamID = Int
 
 /// RFC 9113 section 6.
@@ -199,7 +197,7 @@ enum HTTP2FrameKind: UInt8 {
   case data, headers, priority, reset, settings, push, ping, goAway, window, continuation
 }
 
-/// What they mean depends on the kind of frame.
+/// Their meaning depends on the kind of frame.
 struct HTTP2Flags: OptionSet {
   let rawValue: UInt8
 
@@ -210,52 +208,52 @@ struct HTTP2Flags: OptionSet {
   static let priority = HTTP2Flags(rawValue: 0x20)
 }
 
-/// What a peer's frames may cost that bring nothing: header blocks that are no answer, pings, settings, empty and unknown
-/// frames. It grows with time and with every request, and answers cost nothing.
+/// Limits the work that a peer's useless frames cause: header blocks that are no answer, PINGs, SETTINGS,
+/// empty and unknown frames. The allowance grows with time and with every request; answers are free.
 ///
-/// A header block of a few hundred bytes has a field for each of them: a megabyte of such takes as long as 2,000 answers.
+/// It counts header fields too: a megabyte of small header blocks takes as long as 2,000 answers.
 struct FrameAllowance {
-  /// In frames and header fields.
+  /// Counted in frames and header fields.
   private static let most = 5000
   private static let perSecond = 100
-  /// More than the peers of real life need besides an answer.
+  /// More than real peers use besides an answer.
   static let perRequest = 50
 
   private var left = Self.most
   private var grown = NIODeadline.now()
 
-  /// - Throws: ``HTTP2Input/Violation`` if there is not so much left.
+  /// - Throws: ``HTTP2Input/Violation`` if the allowance is used up.
   mutating func spend(_ cost: Int) throws(HTTP2Input.Violation) {
     left -= cost
     guard left < 0 else { return }
     let now = NIODeadline.now()
     let seconds = Int((now - grown).nanoseconds / 1_000_000_000)
-    // Parts of a second are kept for the next time.
+    // Keeps the fraction of a second for the next call.
     grown = grown + .seconds(Int64(seconds))
     left += min(seconds, Self.most / Self.perSecond) * Self.perSecond
     guard left >= 0 else { throw HTTP2Input.Violation() }
   }
 
-  /// Something has come that was asked for, or has been asked for.
+  /// Raises the allowance, for a request that goes out or for an answer to one.
   mutating func earn(_ worth: Int) { left = min(left + worth, Self.most) }
 }
 
-/// Ends a connection that nobody uses. To be used on its event loop.
+/// Closes a connection that is idle for too long. Used on its event loop only.
 struct IdleClock {
-  /// How long that may last at present; nil: for ever.
+  /// How long the connection may be idle, asked each time; nil for no limit.
   let limit: (@Sendable () -> TimeAmount)?
   private var scheduled: Scheduled<Void>?
 
   init(limit: (@Sendable () -> TimeAmount)?) { self.limit = limit }
 
-  /// Nothing is under way any more.
+  /// Starts the timer when no request is under way.
   mutating func begin(on eventLoop: any EventLoop, _ expired: @escaping () -> Void) {
     guard let limit else { return }
     scheduled?.cancel()
     scheduled = eventLoop.assumeIsolated().scheduleTask(in: limit(), expired)
   }
 
-  /// Something is.
+  /// Stops the timer when a request begins.
   mutating func end() {
     scheduled?.cancel()
     scheduled = nil

@@ -1,41 +1,40 @@
 import NIOCore
 import NIOHPACK
 
-/// What an HTTP/2 client says (RFC 9113), as bytes: requests, no faster than the peer's windows allow, and what keeps
-/// the connection in order.
+/// Writes the frames that an HTTP/2 client sends (RFC 9113): requests, within the peer's flow-control
+/// windows, and control frames.
 struct HTTP2Output {
-  /// The rest of a request's body, which waits for a window.
+  /// The rest of a request's body, waiting for window space.
   private struct Unsent {
     let stream: HTTP2StreamID
     var body: ByteBuffer
     var window: Int
   }
 
-  /// What is to be sent; whoever sends it clears it.
+  /// Bytes to send; the caller clears them once sent.
   private(set) var bytes = ByteBuffer()
   private var compressor = HeaderCompressor()
   private var window = HTTP2Input.window
   private var initialWindow = HTTP2Input.window
-  /// First come, first served.
+  /// In the order of their requests.
   private var unsent: [Unsent] = []
 
-  /// With what a client begins: its preface and settings.
+  /// Begins with the client preface and SETTINGS.
   init() {
     bytes.writeStaticString("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
     writeFrame(.settings, on: 0, length: 12)
-    // Nothing is to be pushed, and headers have an end.
+    // Settings: ENABLE_PUSH is 0, and MAX_HEADER_LIST_SIZE is limited.
     bytes.writeMultipleIntegers(UInt16(2), UInt32(0), UInt16(6), UInt32(HTTP2Input.longestHeaders))
   }
 
-  /// All has been handed over.
   mutating func clear() {
-    // What one burst needed is not kept for ever.
+    // Frees the buffer after a large burst.
     if bytes.capacity > 65_536 { bytes = ByteBuffer() } else { bytes.clear() }
   }
 
   // MARK: Requests
 
-  /// A request: its headers now, its body as far as it may go.
+  /// Writes a request's headers, and as much of its body as the windows allow.
   mutating func send(_ request: ProviderRequest, on stream: HTTP2StreamID) {
     let start = bytes.writerIndex
     writeFrame(.headers, [.endHeaders], on: stream, length: 0)
@@ -50,14 +49,14 @@ struct HTTP2Output {
     if !write(&rest) { unsent.append(rest) }
   }
 
-  /// Gives a request up. Returns false if it had gone out whole.
+  /// Drops the unsent rest of a request. Returns false if all of it was sent.
   mutating func forget(_ stream: HTTP2StreamID) -> Bool {
     guard let index = unsent.firstIndex(where: { $0.stream == stream }) else { return false }
     unsent.remove(at: index)
     return true
   }
 
-  /// Writes as much of a body as may go; true if that is all of it.
+  /// Writes as much of a body as the windows allow. Returns true if that was all of it.
   private mutating func write(_ rest: inout Unsent) -> Bool {
     while true {
       let length = min(rest.body.readableBytes, window, rest.window, HTTP2Input.longestFrame)
@@ -87,7 +86,7 @@ struct HTTP2Output {
 
   // MARK: What the peer allows
 
-  /// The peer's settings, which are acknowledged.
+  /// Applies the peer's settings and acknowledges them.
   mutating func apply(_ settings: HTTP2Input.Settings) {
     if let size = settings.headerTable { compressor.limit(to: size) }
     if let new = settings.initialWindow {
@@ -98,7 +97,7 @@ struct HTTP2Output {
     sendMore()
   }
 
-  /// The peer takes so much more of a body, or of all together.
+  /// Applies a WINDOW_UPDATE to a stream, or to the connection (stream 0).
   mutating func widen(_ stream: HTTP2StreamID, by increment: Int) throws {
     if stream == 0 {
       window += increment
@@ -118,7 +117,7 @@ struct HTTP2Output {
 
   // MARK: The rest
 
-  /// The stream is given up (`CANCEL`).
+  /// Cancels the stream (RST_STREAM with `CANCEL`).
   mutating func reset(_ stream: HTTP2StreamID) {
     writeFrame(.reset, on: stream, length: 4)
     bytes.writeInteger(UInt32(8))
@@ -129,7 +128,7 @@ struct HTTP2Output {
     bytes.writeInteger(data)
   }
 
-  /// The peer may send so much more of bodies.
+  /// Sends a WINDOW_UPDATE for the connection.
   mutating func give(_ credit: Int) {
     writeFrame(.window, on: 0, length: 4)
     bytes.writeInteger(UInt32(credit))
@@ -142,26 +141,26 @@ struct HTTP2Output {
   }
 }
 
-/// Writes the headers of requests as HPACK (RFC 7541). What requests have in common is sent once on a connection, and
-/// is a number from then on; nothing is Huffman coded, which costs more than the bytes it saves.
+/// Encodes request headers as HPACK (RFC 7541). Headers that requests share are sent once per connection and
+/// then referred to by index. Does not use Huffman coding, which costs more than the bytes it saves.
 struct HeaderCompressor {
-  /// What requests use of the table that everybody knows (RFC 7541 appendix A).
+  /// The used part of the static table (RFC 7541 appendix A).
   private static let known: [(name: String, value: String)] = [
     (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
     (":scheme", "http"), (":scheme", "https"),
   ]
   private static let knownCount = 61
 
-  /// What this connection knows by number, the latest last.
+  /// The dynamic table, the latest entry last.
   private var table: [(name: String, value: String)] = []
   private var size = 0
   private var limit = 4096
-  /// A new limit of which the peer's decoder is yet to be told.
+  /// Whether the peer's decoder has to be told of a new limit.
   private var isLimitNew = false
 
-  /// The peer remembers no more than this.
+  /// Applies the peer's limit of the dynamic table.
   mutating func limit(to size: Int) {
-    // One that grows again is not needed.
+    // A larger limit is ignored: the table does not need it.
     guard size < limit else { return }
     limit = size
     isLimitNew = true
@@ -224,7 +223,7 @@ struct HeaderCompressor {
     }
   }
 
-  /// A number behind the first bits of a byte (RFC 7541 section 5.1).
+  /// Writes an integer with a prefix of `bits` bits (RFC 7541 section 5.1).
   private static func write(_ number: Int, bits: Int, of first: UInt8, into buffer: inout ByteBuffer) {
     let most = 1 << bits - 1
     guard number >= most else {

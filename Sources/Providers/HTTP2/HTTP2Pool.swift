@@ -6,17 +6,17 @@ import Synchronization
 final class HTTP2Pool: Transport {
   private struct State {
     var decisions: PoolState<PendingRequest, HTTP2Connection>
-    /// Every request that has not ended, with the time at which it is to be looked at.
+    /// Every request that has not ended, with its next deadline.
     var pendingRequests: [ObjectIdentifier: (pending: PendingRequest, deadline: NIODeadline)] = [:]
     var nextSweep: NIODeadline?
     var closing: [CheckedContinuation<Void, Never>] = []
     /// How the latest connection ended, if nothing has been answered since.
     var connectionFailure: TransportFailure?
 
-    /// To be scheduled.
+    /// A sweep that has to be scheduled after the lock is released.
     var newSweep: NIODeadline?
 
-    /// Looks at the request at its deadline.
+    /// Has a sweep check the request at its deadline.
     mutating func watch(_ pending: PendingRequest, until deadline: NIODeadline) {
       pendingRequests[ObjectIdentifier(pending)] = (pending, deadline)
       guard nextSweep.map({ deadline < $0 }) ?? true else { return }
@@ -30,9 +30,9 @@ final class HTTP2Pool: Transport {
 
   private typealias Commands = [PoolState<PendingRequest, HTTP2Connection>.Command]
 
-  /// How often a request that was certainly not processed goes out again.
+  /// How often a request that was certainly not processed is sent again.
   private static let refusals = 10
-  /// Deadlines closer together than this are looked at together.
+  /// Deadlines closer together than this share a sweep.
   private static let sweepSpacing = TimeAmount.milliseconds(5)
 
   private let connector: Connector
@@ -42,9 +42,9 @@ final class HTTP2Pool: Transport {
   private let connectionsChanged: @Sendable (Int) -> Void
   private let state: Mutex<State>
 
-  /// A pool that connects on first use.
+  /// Connects on first use.
   ///
-  /// - Parameter connectionsChanged: gets +1 and -1 as connections come and go.
+  /// - Parameter connectionsChanged: gets +1 and -1 as connections open and close.
   init(
     connector: Connector, group: any EventLoopGroup, limits: PoolLimits = .init(), logger: Logger,
     connectionsChanged: @escaping @Sendable (Int) -> Void = { _ in }
@@ -122,7 +122,7 @@ final class HTTP2Pool: Transport {
     }
   }
 
-  /// Gives up whatever is under way, and closes all connections with it.
+  /// Fails every request and closes all connections.
   private func abandon() {
     let pendingRequests = state.withLock { state in state.pendingRequests.values.map(\.pending) }
     for pending in pendingRequests { giveUp(pending, .abandoned) }
@@ -136,7 +136,7 @@ final class HTTP2Pool: Transport {
       state.watch(pending, until: deadline)
       return state.decisions.add(pending, of: pending.request.owner, now: now)
     }
-    // Cancelled while it was let in: the handler found nothing to give up then.
+    // Cancelled meanwhile, when the cancellation handler could not find it yet.
     if pending.isOver { forget(pending) }
   }
 
@@ -144,14 +144,14 @@ final class HTTP2Pool: Transport {
     group.any().scheduleTask(deadline: deadline) { [weak self] in self?.sweep(deadline) }
   }
 
-  /// Looks at every request whose deadline has come, wherever it is: nothing else is needed for that,
-  /// so no fault of a connection can leave anybody waiting. What is under way is left to itself the first
-  /// time, and given up the second.
+  /// Checks every request whose deadline has come. Nothing else enforces deadlines, so a broken connection
+  /// cannot keep a caller waiting. At its first deadline a request under way loses only its caller; at its
+  /// second it fails.
   private func sweep(_ scheduled: NIODeadline) {
     let now = NIODeadline.now()
     let (late, failure, next) = state.withLock {
       state -> ([PendingRequest], TransportFailure?, NIODeadline?) in
-      // An earlier deadline has come in since, and its sweep looks after the rest.
+      // An earlier deadline was added since, and its sweep handles the rest.
       guard state.nextSweep == scheduled else { return ([], nil, nil) }
       let late = state.pendingRequests.filter { $0.value.deadline <= now }
       for id in late.keys { state.pendingRequests[id] = nil }
@@ -162,26 +162,27 @@ final class HTTP2Pool: Transport {
     }
     if let next { scheduleSweep(next) }
     for pending in late where !leave(pending) {
-      // What has not gone out has waited for a connection: why there is none says more.
+      // A request that was never sent waited for a connection, so the connection's failure says more than a
+      // timeout.
       giveUp(pending, pending.isUnderWay ? .unanswered : failure ?? .timeout)
     }
     guard !late.isEmpty else { return }
     state.withLock { state in state.decisions.removeWaiting { $0.isOver } }
   }
 
-  /// Whoever waits for the request goes on without its answer; false if it is not under way, or nobody waits.
+  /// Returns to the caller without the answer. False if the request is not under way, or nobody waits.
   private func leave(_ pending: PendingRequest) -> Bool {
     guard answerTimeout > .zero, pending.leave() else { return false }
     decide { [answerTimeout] state, now in
       state.watch(pending, until: now + answerTimeout)
       return []
     }
-    // Answered in between: there is nothing to watch.
+    // Answered meanwhile, so there is no deadline to check.
     if pending.isOver { forget(pending) }
     return true
   }
 
-  /// Ends a request that has no answer; its stream, if it has one, is reset.
+  /// Fails a request and resets its stream, if it has one.
   private func giveUp(_ pending: PendingRequest, _ failure: TransportFailure) {
     if let place = pending.end(.failure(failure)) {
       place.connection.reset(place.stream, timedOut: failure == .timeout || failure == .unanswered)

@@ -1,33 +1,33 @@
 import NIOCore
 import Timing
 
-/// Which request goes over which connection, and when to open or close one: the pool's decisions,
-/// without I/O. Events go in as method calls, what to do comes out as ``Command``s.
+/// Decides which request goes over which connection, and when to open or close one, without I/O. Events are
+/// method calls, and the pool carries out the ``Command``s that they return.
 ///
-/// - A connection takes requests once its peer's SETTINGS have come, never more than they allow at
-///   a time and never more than ``Limits/streams``: beyond some 250 the cost of each grows.
-/// - Another one is opened only when all are full, and none is opening or yet to prove itself
-///   with a first answer: APNs allows one stream until it has seen a good token, then 1000.
-/// - Places on connections, and among those who wait for one, are dealt out between owners (``FairShare``), whose turns
-///   come one after the other: requests that hang leave room for those of others.
-/// - One that was silent for long must answer a PING first: what a firewall has forgotten in
-///   silence would swallow the request and leave us guessing whether it arrived.
+/// - A connection takes requests once its peer's SETTINGS have come, at most as many as they allow and at
+///   most ``Limits/streams``: with more than about 250 each request costs more.
+/// - Another connection is opened only when all are full, and none is opening or still without a first
+///   answer: APNs allows one stream until it has seen a good token, then 1000.
+/// - Streams and places in the queue are shared between owners (``FairShare``), who take turns: one owner's
+///   hanging requests leave room for others.
+/// - A connection that was idle for long must answer a PING first: if a firewall has dropped it silently, it
+///   would be unknown whether a request arrived.
 struct PoolState<Request, Connection> {
   struct Limits: Sendable {
-    /// Connections at a time, without those that only finish.
+    /// Connections at a time, without those that are draining.
     var connections = 4
     /// Requests under way on one connection.
     var streams = 250
-    /// Requests under way in all, those on connections that only finish included: so many may be waited for
-    /// when their callers are gone.
+    /// Requests under way in all, including those on draining connections. Also limits how many late answers
+    /// are awaited.
     var underWay = 2000
     /// Requests waiting for a connection.
     var waiting = 20_000
-    /// How long an answer is waited for after the caller has gone on without it.
+    /// How long an answer is still awaited after its caller has stopped waiting.
     var answerTimeout = TimeAmount.seconds(60)
-    /// Silence after which an idle connection is asked before it is used.
+    /// Idle time after which a connection must answer a PING before it is used.
     var quiet = TimeAmount.seconds(60)
-    /// Attempts to connect in a row after which the waiting are told.
+    /// Failed attempts to connect in a row after which the waiting requests fail.
     var attempts = 3
     /// Pauses after failed attempts.
     let backoff = Backoff(first: 0.1, longest: 2, shares: 1...1)
@@ -44,9 +44,9 @@ struct PoolState<Request, Connection> {
   private enum Phase {
     case connecting
     case ready
-    /// Asked for a sign of life: gets nothing new until it gives one.
+    /// A PING is unanswered: takes no new request until it is answered.
     case probing
-    /// Finishes what it has.
+    /// Takes no new request, and finishes those under way.
     case draining
   }
 
@@ -56,7 +56,7 @@ struct PoolState<Request, Connection> {
     var phase: Phase
     var announced = 0
     var underWay = 0
-    /// Of these, each owner's.
+    /// Requests under way by owner.
     var owners: [Owner: Int] = [:]
     /// Whether a request has been answered on it.
     var proven = false
@@ -77,12 +77,13 @@ struct PoolState<Request, Connection> {
     self.limits = limits
   }
 
-  /// Nothing open, opening or waiting.
+  /// Whether no connection exists and no request waits.
   var isEmpty: Bool { entries.isEmpty && waiting.isEmpty }
 
   // MARK: Requests
 
-  /// A request comes in. One that comes `again`, certainly not processed, goes before all others.
+  /// Adds a request. A request that comes `again`, because it was certainly not processed, goes before all
+  /// others.
   mutating func add(_ request: Request, of owner: Owner = .nobody, again: Bool = false, now: NIODeadline)
     -> [Command]
   {
@@ -91,7 +92,7 @@ struct PoolState<Request, Connection> {
       again
         || FairShare.allows(own: waiting.count(of: owner), total: waiting.count, limit: limits.waiting)
     else { return [.fail(request, .overloaded)] }
-    // Every connection so far took it only to end: enough of that.
+    // Every connection so far was closed before it took the request.
     guard !again || failures < limits.attempts || hasLive else { return [.fail(request, .refused)] }
     if again {
       waiting.prepend(request, of: owner)
@@ -101,7 +102,7 @@ struct PoolState<Request, Connection> {
     return dispatch(now: now)
   }
 
-  /// A request on the connection is over; `answered` says whether the peer was heard.
+  /// A request on the connection has ended; `answered` says whether the peer answered it.
   mutating func finished(
     on id: ConnectionID, of owner: Owner = .nobody, answered: Bool, now: NIODeadline
   ) -> [Command] {
@@ -117,14 +118,14 @@ struct PoolState<Request, Connection> {
     return closeIfDrained(index) + dispatch(now: now)
   }
 
-  /// Forgets waiting requests that nobody waits for any longer.
+  /// Removes waiting requests whose caller is gone.
   mutating func removeWaiting(where isOver: (Request) -> Bool) {
     waiting.removeAll(where: isOver)
   }
 
   // MARK: Connections
 
-  /// The connection is up and the peer's first SETTINGS have come; `streams` is what they allow.
+  /// The connection is open, and the peer's first SETTINGS allow `streams` streams.
   mutating func opened(_ id: ConnectionID, _ connection: Connection, streams: Int, now: NIODeadline)
     -> [Command]
   {
@@ -137,17 +138,18 @@ struct PoolState<Request, Connection> {
     return dispatch(now: now)
   }
 
-  /// Later SETTINGS changed what the peer allows.
+  /// Later SETTINGS changed the number of streams that the peer allows.
   mutating func limitChanged(_ id: ConnectionID, streams: Int, now: NIODeadline) -> [Command] {
     guard let index = index(of: id) else { return [] }
     entries[index].announced = streams
     return dispatch(now: now)
   }
 
-  /// The connection is gone, or none came about. Its requests have been reported before.
+  /// The connection was closed, or could not be opened. The results of its requests have been reported
+  /// before.
   ///
-  /// One that never answered anything counts as a failed attempt: then the next waits a little,
-  /// and after some in a row the waiting are told rather than kept.
+  /// A connection that never answered a request counts as a failed attempt: the next one is opened after a
+  /// pause, and after several in a row the waiting requests fail.
   mutating func closed(_ id: ConnectionID, _ failure: TransportFailure, now: NIODeadline) -> [Command] {
     guard let index = index(of: id) else { return [] }
     countFailure(index, now: now)
@@ -156,7 +158,7 @@ struct PoolState<Request, Connection> {
     return waiting.removeAll().map { .fail($0, failure) }
   }
 
-  /// The connection is to take no more requests: GOAWAY, or it has proven useless.
+  /// The connection takes no more requests, because of GOAWAY or because it does not work.
   mutating func drain(_ id: ConnectionID, now: NIODeadline) -> [Command] {
     guard let index = index(of: id), entries[index].phase != .draining else { return [] }
     entries[index].phase = .draining
@@ -164,8 +166,8 @@ struct PoolState<Request, Connection> {
     return closeIfDrained(index) + dispatch(now: now)
   }
 
-  /// Those connections are to take no more requests that were begun before, or together with, this one: the next
-  /// request goes over one that is fresh. Nil: all that there are.
+  /// Drains all connections that were opened up to `newest` (nil: all), so that the next request uses a fresh
+  /// one.
   mutating func renew(through newest: ConnectionID?, now: NIODeadline) -> [Command] {
     var commands: [Command] = []
     for index in entries.indices where entries[index].phase != .draining {
@@ -176,14 +178,14 @@ struct PoolState<Request, Connection> {
     return commands + dispatch(now: now)
   }
 
-  /// The connection has been asked for a sign of life.
+  /// A PING was sent over the connection.
   mutating func suspected(_ id: ConnectionID, now: NIODeadline) -> [Command] {
     guard let index = index(of: id), entries[index].phase == .ready else { return [] }
     entries[index].phase = .probing
     return dispatch(now: now)
   }
 
-  /// The connection gave a sign of life.
+  /// The peer was heard on the connection.
   mutating func alive(_ id: ConnectionID, now: NIODeadline) -> [Command] {
     guard let index = index(of: id) else { return [] }
     entries[index].heard = now
@@ -192,7 +194,7 @@ struct PoolState<Request, Connection> {
     return dispatch(now: now)
   }
 
-  /// Nothing new is taken; what waits is told so, what is under way may end.
+  /// Refuses new requests and fails the waiting ones; requests under way may finish.
   mutating func shutDown() -> [Command] {
     isShutDown = true
     var commands: [Command] = waiting.removeAll().map { .fail($0, .shuttingDown) }
@@ -203,7 +205,8 @@ struct PoolState<Request, Connection> {
     return commands
   }
 
-  /// Closes every connection, whatever is under way on it; one that is still opening is closed when it is open.
+  /// Closes every connection, with whatever is under way. One that is still opening is closed once it is
+  /// open.
   mutating func closeAll() -> [Command] {
     entries.removeAll { $0.connection == nil }
     return entries.compactMap(\.connection).map { .close($0) }
@@ -227,7 +230,7 @@ struct PoolState<Request, Connection> {
               own: entries.reduce(0) { $0 + ($1.owners[owner] ?? 0) },
               total: entries.reduce(0) { $0 + $1.underWay }, limit: limit)
           }
-          // What connections only finish takes no place on those that are used.
+          // Requests on draining connections do not use up places on the others.
           return allows(entries.filter { $0.phase != .draining }, places)
             && allows(entries, limits.underWay)
         })
@@ -240,13 +243,13 @@ struct PoolState<Request, Connection> {
     return commands
   }
 
-  /// As many requests may be under way at a time, once all connections are open.
+  /// How many requests may be under way at a time once all connections are open.
   private var places: Int {
     let streams = entries.lazy.filter { $0.phase != .draining }.map(\.announced).max() ?? 0
     return min(limits.underWay, limits.connections * min(streams, limits.streams))
   }
 
-  /// The ready connection with the fewest requests, if it has room and was heard of lately.
+  /// The ready connection with the fewest requests, if it has room and was heard recently.
   private func freest(now: NIODeadline) -> Int? {
     var best: Int?
     for index in entries.indices where hasRoom(entries[index]) && !isQuiet(entries[index], now: now) {
@@ -276,7 +279,7 @@ struct PoolState<Request, Connection> {
     entry.underWay == 0 && now - entry.heard > limits.quiet
   }
 
-  /// A place for what waits: ask a quiet connection first, else open another.
+  /// Makes room for a waiting request: sends a PING over a quiet connection, or else opens another.
   private mutating func find(now: NIODeadline) -> [Command] {
     if let index = entries.firstIndex(where: { hasRoom($0) }), let connection = entries[index].connection {
       entries[index].phase = .probing

@@ -2,13 +2,14 @@ package import NIOCore
 package import NIOHPACK
 import Synchronization
 
-/// A request as it goes out, but for what the connection adds: `:method` is always POST.
+/// A POST request, before the connection adds `:method`.
 package struct ProviderRequest: Sendable {
-  /// Pseudo headers first, everything in lower case.
+  /// Pseudo headers first, all names in lower case.
   package let headers: HPACKHeaders
-  /// Makes the body, when the request goes out: a host that is not there is not worth encrypting for.
+  /// Makes the body when the request goes out, so that nothing is encrypted for a host that cannot be
+  /// reached.
   package let body: @Sendable () -> ByteBuffer
-  /// Who answers for it: connections are dealt out between owners.
+  /// Whose share of the connections the request uses.
   var owner = Owner.nobody
 
   init(headers: HPACKHeaders, body: @escaping @autoclosure @Sendable () -> ByteBuffer) {
@@ -17,17 +18,16 @@ package struct ProviderRequest: Sendable {
   }
 }
 
-/// An answer as it came in.
 package struct ProviderResponse: Sendable {
   package var status: Int
   package var headers: HPACKHeaders
-  /// What came of the body, at most ``maximumBody`` bytes; empty where there is none.
+  /// The body, cut at ``maximumBody`` bytes.
   package var body: ByteBuffer
   /// The connection it came over, for ``Transport/retire(_:)``.
   var connection: ConnectionID?
 
-  /// Longer bodies are cut: no provider sends more than a few hundred bytes. Less than a stream's
-  /// window (65,535 bytes), so that a longer one is noticed rather than waited for.
+  /// Longer bodies are cut: providers send a few hundred bytes. Less than a stream's window (65,535 bytes),
+  /// so that a longer body is noticed before the peer waits for more window.
   static let maximumBody = 32_768
 
   package init(status: Int, headers: HPACKHeaders, body: ByteBuffer, connection: ConnectionID? = nil) {
@@ -40,53 +40,54 @@ package struct ConnectionID: Hashable, Sendable {
   let number: Int
 }
 
-/// Carries requests to one origin.
+/// Sends requests to one origin.
 package protocol Transport: AnyObject, Sendable {
-  /// Sends the request. Returns by the deadline, a few milliseconds late at most, or when the task is cancelled:
-  /// a request that no connection has taken is then withdrawn, another goes on.
+  /// Sends the request. Returns at the deadline, a few milliseconds late at most, or when the task is
+  /// cancelled. A request that no connection has taken by then is withdrawn; one that is under way continues.
   func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Awaited<
     Result<ProviderResponse, TransportFailure>
   >
-  /// Uses the connection for no more requests; those on it go on.
+  /// Sends no more requests over the connection; those under way continue.
   func retire(_ connection: ConnectionID)
-  /// Uses no connection any more that was begun before, or together with, this one (nil: none that there is);
-  /// what is on them goes on. The next request goes over a fresh one.
+  /// Sends no more requests over connections that were opened up to `newest` (nil: all). Requests under way
+  /// continue, and the next request uses a fresh connection.
   func renew(through newest: ConnectionID?)
-  /// Takes no more requests and returns when those under way have ended, or are given up at the deadline (nil:
-  /// never), and all is closed.
+  /// Refuses new requests, and returns when those under way have ended or the deadline has passed (nil: no
+  /// deadline), with all connections closed.
   func shutdown(deadline: NIODeadline?) async
 }
 
-/// An answer that has come by a deadline, or is still to come.
+/// An answer that came by the deadline, or is still awaited.
 ///
-/// What has been handed to a provider cannot be taken back, and sending it again would show it twice. So the
-/// deadline ends the waiting, not the request: it goes on, and ends when the answer comes or
+/// A push that a provider has received cannot be withdrawn, and sending it again would show it twice. So the
+/// deadline ends the waiting, not the request, which goes on until the answer comes or
 /// ``PushProviders/answerTimeout`` has passed.
 package enum Awaited<Answer: Sendable>: Sendable {
   case ended(Answer)
-  /// It is at the provider. The caller has to await the answer, once: it also counts for the route's health.
+  /// The provider has the request. The caller must await the answer exactly once, because it also counts for
+  /// the route's health.
   case underWay(_ answer: @Sendable () async -> Answer)
 }
 
-/// One request and whoever waits for its answer. It ends once: by an answer, a failure, or because
-/// time is up. Whoever waits may leave before that, and come back for the ending.
+/// One request and the caller that waits for it. It ends once: with an answer, a failure, or at the deadline.
+/// The caller may stop waiting earlier and await the ending later.
 final class PendingRequest: Sendable {
   typealias Ending = Result<ProviderResponse, TransportFailure>
   typealias Continuation = CheckedContinuation<Awaited<Ending>, Never>
 
-  /// The stream that a request is under way on.
+  /// The connection and stream of a request under way.
   struct Place {
     let connection: HTTP2Connection
     let stream: HTTP2StreamID
   }
 
   private struct State {
-    /// Who waits until the deadline.
+    /// The caller, until the deadline.
     var caller: Continuation?
-    /// Who waits for a late answer.
+    /// The one that awaits a late answer.
     var successor: CheckedContinuation<Ending, Never>?
     var ending: Ending?
-    /// Handed over: it may be at the peer.
+    /// Whether a connection has taken the request, so that the peer may have it.
     var isUnderWay = false
     var isLeft = false
     var place: Place?
@@ -103,7 +104,7 @@ final class PendingRequest: Sendable {
   var isOver: Bool { state.withLock { $0.ending != nil } }
   var isUnderWay: Bool { state.withLock { $0.isUnderWay } }
 
-  /// Who waits. Answers at once, and returns false, if it is over already.
+  /// Registers the caller. Resumes it at once and returns false if the request has already ended.
   func attach(_ continuation: Continuation) -> Bool {
     let ending = state.withLock { state in
       if state.ending == nil { state.caller = continuation }
@@ -114,7 +115,7 @@ final class PendingRequest: Sendable {
     return false
   }
 
-  /// The request goes out, on this stream if it has one; false if nobody waits any longer.
+  /// Marks the request as under way, on this stream if it has one. Returns false if it has already ended.
   func begin(at place: Place?) -> Bool {
     state.withLock { state in
       guard state.ending == nil else { return false }
@@ -124,8 +125,8 @@ final class PendingRequest: Sendable {
     }
   }
 
-  /// Who waits goes on without the answer, which is kept for when it comes; false if the request is not under
-  /// way, or has been left before.
+  /// Lets the caller go on without the answer, which is kept for later. Returns false if the request is not
+  /// under way, or the caller has left before.
   func leave() -> Bool {
     let left = state.withLock { state -> (caller: Continuation?, place: Place?)? in
       guard state.isUnderWay, !state.isLeft, state.ending == nil else { return nil }
@@ -149,7 +150,7 @@ final class PendingRequest: Sendable {
     }
   }
 
-  /// Ends it unless it has ended. Returns the stream that is to be reset, if there is one.
+  /// Ends the request, unless it has ended. Returns the stream to reset, if there is one.
   @discardableResult
   func end(_ ending: Ending) -> Place? {
     let ended = state.withLock {
@@ -164,7 +165,7 @@ final class PendingRequest: Sendable {
     return ended?.place
   }
 
-  /// The peer certainly did not process it. Returns whether to try once more.
+  /// The peer certainly did not process the request. Returns whether to send it again.
   func refused(limit: Int) -> Bool {
     state.withLock { state in
       state.isUnderWay = false

@@ -2,7 +2,7 @@ import Foundation
 import NIOFoundationCompat
 import NIOHPACK
 
-/// The JSON body of every answer of APNs but 200 (Apple, "Handling notification responses from APNs").
+/// The JSON body of all APNs answers except 200 (Apple, "Handling notification responses from APNs").
 private struct Refusal: Decodable {
   var reason: String
   /// In milliseconds since 1970; with 410 only.
@@ -10,7 +10,7 @@ private struct Refusal: Decodable {
 }
 
 extension ProviderResponse {
-  /// The reason, and since when a token is invalid; nil where the body is not Apple's.
+  /// The reason, and since when a token is invalid; nil if the body is not APNs' JSON.
   fileprivate var refusal: (reason: Reason, since: Date?)? {
     guard let refusal = try? JSONDecoder().decode(Refusal.self, from: body) else { return nil }
     return (
@@ -21,13 +21,13 @@ extension ProviderResponse {
 }
 
 extension Outcome {
-  /// How long a device that gets too many is left alone where APNs names no time.
+  /// Pause for a device that gets too many notifications, if APNs names no time.
   private static let devicePause: TimeInterval = 5
 
-  /// What APNs' answer means (Apple, "Handling notification responses from APNs").
+  /// Maps APNs' answer to an outcome (Apple, "Handling notification responses from APNs").
   ///
-  /// Only Apple's own word kills a token: 410 with a reason. A body that cannot be read is some
-  /// machine's in between and counts as an outage, whatever the status.
+  /// Only 410 with a reason ends a token. An answer with an unreadable body comes from some machine in
+  /// between and counts as an outage, whatever its status.
   init(apns answer: ProviderResponse, now: () -> Date) {
     if answer.status == 200 {
       self = .delivered
@@ -61,10 +61,10 @@ extension Outcome {
       .payloadEmpty, .missingDeviceToken, .badPath, .methodNotAllowed, .payloadTooLarge:
       self = .rejected(refusal.reason)
     case .tooManyRequests:
-      // Too many to one device: at once it would be one more.
+      // One device gets too many: another try at once would only add one.
       self = .retry(refusal.reason, notBefore: notBefore ?? now + Self.devicePause, scope: .token)
     case .idleTimeout, .expiredProviderToken, .tooManyProviderTokenUpdates:
-      // Another connection or provider token was tried already.
+      // Another connection or provider token was already tried.
       self = .retry(refusal.reason, notBefore: notBefore, scope: .route)
     case .internalServerError, .serviceUnavailable, .shutdown:
       self = .retry(refusal.reason, notBefore: notBefore, scope: .provider)
@@ -73,7 +73,7 @@ extension Outcome {
     }
   }
 
-  /// A reason that Apple has added since: the status says whose fault it is.
+  /// Maps a reason that this program does not know, by the status.
   private static func unknown(status: Int, notBefore: Date?) -> Outcome {
     switch status {
     case 400, 404, 405, 413: .rejected(.unknown)

@@ -38,13 +38,13 @@ enum FCMAnswer {
     }
   }
 
-  /// Whether the body gives the message a name, which nothing is done with: only Google's own 200 is one.
+  /// Whether the body names the message. The name is not used; it only shows that the 200 is Google's.
   static func isAccepted(_ body: ByteBuffer) -> Bool {
     body.withUnsafeReadableBytes(isPlainlyAccepted)
       || (try? JSONDecoder().decode(Accepted.self, from: body)) != nil
   }
 
-  /// Nearly every answer is such a one, and looks like `{"name": "projects/p/messages/1"}`: that needs no parser.
+  /// Recognizes the usual answer, `{"name": "projects/p/messages/1"}`, without the cost of a JSON parser.
   private static func isPlainlyAccepted(_ bytes: UnsafeRawBufferPointer) -> Bool {
     var rest = bytes[...]
     func skip(_ text: StaticString) -> Bool {
@@ -63,7 +63,7 @@ enum FCMAnswer {
     byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09
   }
 
-  /// The error; nil where the body is not Google's.
+  /// The error; nil if the body is not Google's JSON.
   static func error(in body: ByteBuffer) -> Status? {
     (try? JSONDecoder().decode(Envelope.self, from: body))?.error
   }
@@ -77,8 +77,8 @@ extension FCMAnswer.Status {
     return code == "APNS_AUTH_ERROR" ? .fcmThirdPartyAuthError : Reason(providerName: code)
   }
 
-  /// Whether `INVALID_ARGUMENT` is about the registration token rather than about our payload:
-  /// the only field complained of is the token or the installation id, or none is named and the message says so.
+  /// Whether `INVALID_ARGUMENT` is about the registration token, not our payload: the only fields named are
+  /// the token or the installation id, or no field is named and the message says so.
   var blamesToken: Bool {
     let fields = details?.compactMap(\.fieldViolations).joined().map(\.field) ?? []
     guard fields.isEmpty else { return fields.allSatisfy { $0 == "message.token" || $0 == "message.fid" } }
@@ -88,13 +88,12 @@ extension FCMAnswer.Status {
 }
 
 extension Outcome {
-  /// How long Google wants us to keep away where a 429 names no time (Firebase, "Best practices
-  /// when sending FCM messages at scale").
+  /// Pause after a 429 that names no time (Firebase, "Best practices when sending FCM messages at scale").
   private static let quotaPause: TimeInterval = 60
 
-  /// What FCM's answer means (`Documentation/Providers.md`, FCM).
+  /// Maps FCM's answer to an outcome (`Documentation/Providers.md`, FCM).
   ///
-  /// Only `UNREGISTERED` in an `FcmError` kills a token; a bare 404 is a wrong project or path.
+  /// Only `UNREGISTERED` in an `FcmError` ends a token; a 404 without it means a wrong project or path.
   init(fcm answer: ProviderResponse, now: () -> Date) {
     if answer.status == 200, FCMAnswer.isAccepted(answer.body) {
       self = .delivered
@@ -112,7 +111,7 @@ extension Outcome {
     let reason = error.fcmCode ?? Reason(providerName: error.status ?? "")
     switch answer.status {
     case 429:
-      // The quota may be the device's: its minute is not the whole project's.
+      // It may be the device's quota, so the whole project does not pause for it.
       self = .retry(.fcmQuotaExceeded, notBefore: notBefore ?? now + Self.quotaPause, scope: .tokenOrRoute)
     case 500...:
       self = .retry(reason, notBefore: notBefore, scope: .provider)
@@ -125,7 +124,7 @@ extension Outcome {
     case 403 where reason == .fcmSenderIDMismatch:
       self = .suspect(reason)
     case 401 where error.fcmCode != nil, 403 where error.fcmCode != nil:
-      // Apple's key in the Firebase project, which the app of this token may need alone.
+      // The APNs key in the Firebase project is refused. Perhaps only this token's app uses it.
       self = .retry(reason, notBefore: notBefore, scope: .tokenOrRoute)
     case 401, 403, 404:
       self = .misconfigured(reason)

@@ -2,19 +2,21 @@ import Foundation
 import NIOHPACK
 
 extension Outcome {
-  /// How long a push service that gets too many is left alone where it names no time.
+  /// Pause for a push service that answers 429 without a time.
   private static let busyPause: TimeInterval = 15
 
-  /// What a push service's answer means (RFC 8030, `Documentation/Providers.md`, Web Push). Its body is for people.
+  /// Maps a push service's answer to an outcome (RFC 8030, `Documentation/Providers.md`, Web Push). Ignores
+  /// the body, which is for people.
   ///
-  /// Only 404 and 410 kill a subscription. A redirect is not followed: it is no push service's.
+  /// Only 404 and 410 end a subscription. A redirect is not followed, since it does not come from a push
+  /// service.
   init(webPush answer: ProviderResponse, now: () -> Date) {
     switch answer.status {
     case 200...299: self = .delivered
     case 404: self = .dead(.subscriptionUnknown, since: nil)
     case 410: self = .dead(.subscriptionGone, since: nil)
     case 413: self = .rejected(.payloadTooLarge)
-    // The subscription may have been made with another key.
+    // The subscription may be bound to another VAPID key.
     case 401, 403: self = .retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)
     case 429:
       let now = now()
@@ -23,7 +25,7 @@ extension Outcome {
     case 408:
       self = .retry(.timeout, notBefore: nil, scope: .route)
     case 400...499: self = .rejected(.requestRefused)
-    // What an ntfy says of a topic that nobody has listened to of late.
+    // ntfy answers this for a topic without recent subscribers.
     case 507: self = .retry(.serverError, notBefore: nil, scope: .token)
     case 500...599:
       let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())

@@ -1,53 +1,53 @@
 package import Foundation
 
-/// What an answer of APNs or FCM, or the lack of one, means for a notification and its token.
+/// The meaning of a provider's answer, or of a missing answer, for a notification and its token.
 ///
-/// Nothing else in the program looks at a provider's status code. The rules stand in
-/// `Documentation/Providers.md`; the mapping is a pure function per provider.
+/// Only this type's initializers interpret a provider's status codes: one pure function per provider, with
+/// the rules of `Documentation/Providers.md`.
 package enum Outcome: Sendable, Hashable {
   /// The provider accepted it.
   case delivered
-  /// The token is no longer valid; `since` is when APNs last confirmed that, where it says so.
+  /// The token is no longer valid. `since` is when APNs last confirmed that, if it says so.
   case dead(Reason, since: Date?)
-  /// The token was refused in a way that may also be our own misconfiguration.
+  /// The token was refused, perhaps because of our own configuration.
   case suspect(Reason)
-  /// It may succeed later, not before the given time where the provider names one.
+  /// Sending may succeed later; not before `notBefore`, if the provider names a time.
   case retry(Reason, notBefore: Date?, scope: Scope)
   /// The request itself is wrong; sending it again is pointless.
   case rejected(Reason)
-  /// A credential, topic or project is wrong, and so is the whole route; the token may well be good.
+  /// A credential, topic or project is wrong, so the whole route fails. Says nothing about the token.
   case misconfigured(Reason)
 
-  /// What the failure concerns: which other notifications would fail the same way.
+  /// What the failure concerns, and so which other notifications would fail too.
   package enum Scope: Sendable, Hashable {
-    /// Its device alone. The route works.
+    /// Only this device. The route works.
     case token
-    /// Its device or its route: the provider does not say which. Its route's health makes ``token`` of it, and keeps in
-    /// mind whether others are answered so.
+    /// The device or the route; the provider does not say which. ``RouteHealth`` decides by what other owners
+    /// are answered.
     case tokenOrRoute
-    /// The connection that it went over, with all that was on it. Another one may be fine.
+    /// The connection, with all requests on it. Another connection may work.
     case connection
-    /// Its route: the next notification would fail the same way.
+    /// The whole route: the next notification would fail too.
     case route
-    /// The provider, which is out of order.
+    /// The provider has an outage.
     case provider
-    /// Whoever sent it: nothing was learned about the provider, which has not been handed it.
+    /// The caller: the push was not handed to the provider, so nothing is known about that.
     case caller
-    /// This process, which ends before the answer has come: nobody will know whether it was taken.
+    /// This process, which ends before the answer has come. Whether the provider took the push stays unknown.
     case process
   }
 
-  /// Who says so.
+  /// Where an outcome comes from.
   package enum Source: Sendable {
-    /// The provider, of the push that it was sent.
+    /// The provider's answer to this push.
     case provider
-    /// The way there: no answer came, or none that the provider gave to the push.
+    /// The network: no answer came, or none that is about the push.
     case transport
-    /// This program: the push cannot be sent, and nothing is learned about the route.
+    /// This program: the push cannot be sent. Says nothing about the route.
     case ourselves
   }
 
-  /// Why; nil for what was delivered.
+  /// Nil if delivered.
   package var reason: Reason? {
     switch self {
     case .delivered: nil
@@ -56,7 +56,7 @@ package enum Outcome: Sendable, Hashable {
     }
   }
 
-  /// The name of the case, as metrics label it.
+  /// The name of the case, used as a metric's label.
   package var label: String {
     switch self {
     case .delivered: "delivered"
@@ -69,20 +69,20 @@ package enum Outcome: Sendable, Hashable {
   }
 }
 
-/// Why a request has no answer. ``Reason`` says what those mean that are called alike.
+/// Why a request has no answer. For cases that ``Reason`` has as well, see there.
 package enum TransportFailure: Error, Hashable, Sendable {
   case timeout, cancelled
   case connectFailed, tlsFailed, forbiddenAddress, proxyRefused
   case connectionLost, streamReset, refused
   case overloaded, shuttingDown, abandoned
-  /// The peer has the request and lives, and has not answered it for long.
+  /// The peer has the request and its connection works, but it has not answered for long.
   case unanswered
-  /// The peer answers nothing on the connection, not even a PING, with the request under way.
+  /// The peer answers nothing on the connection, not even a PING, while the request is under way.
   case silent
 }
 
 extension Outcome {
-  /// Nothing was learned about the notification or its token: later is another chance.
+  /// The outcome of a request without an answer: a later attempt may succeed.
   init(_ failure: TransportFailure) {
     let (reason, scope): (Reason, Scope) =
       switch failure {
@@ -104,7 +104,8 @@ extension Outcome {
     self = .retry(reason, notBefore: nil, scope: scope)
   }
 
-  /// Without a token nothing was sent: an outage passes, a bad credential does not.
+  /// The outcome of a push that was not sent because there is no access token: an outage passes, a wrong
+  /// credential does not.
   init(_ failure: TokenFailure) {
     self =
       switch failure {
@@ -116,7 +117,7 @@ extension Outcome {
 }
 
 extension Outcome {
-  /// What a provider's route meets in the course of time besides ``delivered``: reasons by ``label``.
+  /// The outcomes that a provider's route usually has besides ``delivered``: reasons by ``label``.
   static func usual(_ provider: Route.Provider) -> [String: [Reason]] {
     var usual = special(provider)
     usual["retry", default: []] += [
@@ -125,7 +126,7 @@ extension Outcome {
     return usual
   }
 
-  /// Why registrations usually end.
+  /// The reasons for which registrations usually end.
   package static let usuallyEnding = Set(
     Route.Provider.allCases.map(special).flatMap { ($0["dead"] ?? []) + ($0["suspect"] ?? []) })
 

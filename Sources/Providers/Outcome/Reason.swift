@@ -1,6 +1,6 @@
-/// Why an outcome is what it is: the provider's own name for it (`BadDeviceToken`,
-/// `UNREGISTERED`) or one of ours (`timeout`, `connectionLost`). A closed list, so that it can
-/// label a metric; a name nobody knows becomes ``unknown``.
+/// The reason for an outcome: the provider's name for it (`BadDeviceToken`, `UNREGISTERED`) or one of ours
+/// (`timeout`, `connectionLost`). A closed list, because it labels metrics; names that are not in it become
+/// ``unknown``.
 package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConvertible {
   // APNs: about the token.
   case badDeviceToken = "BadDeviceToken"
@@ -60,68 +60,68 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case invalidScope = "invalid_scope"
   case unauthorizedClient = "unauthorized_client"
 
-  // Ours: all that follow.
-  /// This program ends before the answer has come.
+  // Ours, from here to the end.
+  /// This program ended before the answer came.
   case abandoned
-  /// As much waits for its device as may.
+  /// The device has as many waiting pushes as are allowed.
   case backlogged
-  /// The route does not work at present, or is too slow to be waited for, so nothing was sent.
+  /// Nothing was sent, because the route does not work or is too slow at present.
   case breakerOpen
-  /// The caller gave up before there was an answer.
+  /// The caller was cancelled before the answer came.
   case cancelled
   /// No connection to the provider could be opened.
   case connectFailed
-  /// The connection ended with the request under way: nobody knows whether it was taken.
+  /// The connection was closed while the request was under way, so the provider may have taken the push.
   case connectionLost
-  /// The push service's name means an address that must not be called.
+  /// The push service's name has an address that must not be called.
   case forbiddenAddress
   /// FCM calls the registration token malformed (it says `INVALID_ARGUMENT` for that too).
   case invalidRegistrationToken
-  /// More requests wait for a connection than we let wait.
+  /// Too many requests wait for a connection.
   case overloaded
-  /// The HTTP CONNECT proxy did not let us through.
+  /// The HTTP proxy refused CONNECT.
   case proxyRefused
-  /// The provider closed the stream before it looked at the request, and did so each time.
+  /// The provider refused the stream unprocessed (REFUSED_STREAM), each time.
   case refused
-  /// A push service refuses the request (400, or another 4xx that says nothing more).
+  /// A push service refused the request (400 or another 4xx without a meaning of its own).
   case requestRefused
-  /// A status of 5xx without a reason.
+  /// A 5xx status without a reason.
   case serverError
   /// This program is shutting down, or the credential is being replaced.
   case shuttingDown
-  /// The provider reset the stream with the request under way.
+  /// The provider reset the stream while the request was under way.
   case streamReset
   /// No answer within the deadline.
   case timeout
-  /// TLS failed: certificate, protocol version or no HTTP/2.
+  /// TLS failed: certificate, protocol version, or no agreement on HTTP/2.
   case tlsFailed
-  /// A push service says that the subscription is gone (410).
+  /// A push service answered that the subscription is gone (410).
   case subscriptionGone
-  /// A push service does not know the subscription (404).
+  /// A push service answered that it does not know the subscription (404).
   case subscriptionUnknown
-  /// The access token could not be had.
+  /// No access token could be obtained.
   case tokenUnavailable
   /// No credential serves the topic or project.
   case unconfigured
-  /// A reason that is not in this list.
+  /// A provider's reason that is not in this list.
   case unknown
-  /// An answer that is not the provider's: HTML, empty or cut short; of a push service a redirect.
+  /// An answer that is not the provider's: HTML, empty or cut; from a push service, a redirect.
   case unreadableAnswer
-  /// A push service refuses our VAPID token (401, 403).
+  /// A push service refused our VAPID token (401, 403).
   case vapidRefused
 
-  /// A provider that is out of order.
+  /// Reasons that mean an outage of the provider.
   static let outages: Set<Reason> = [.internalServerError, .serviceUnavailable, .shutdown, .serverError]
 
   package var description: String { rawValue }
 
-  /// The provider's name for it, or ``unknown``. Our own names are not for providers to use.
+  /// The reason of a provider's name. Names that are unknown, or our own, become ``unknown``.
   init(providerName: String) {
     let reason = Reason(rawValue: providerName) ?? .unknown
     self = reason.isOurs ? .unknown : reason
   }
 
-  /// Whether it is about getting an access token from Google.
+  /// Whether it concerns getting an access token from Google.
   var concernsSignIn: Bool {
     switch self {
     case .tokenUnavailable, .invalidClient, .invalidGrant, .invalidRequest, .invalidScope,
@@ -133,6 +133,6 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
 
   private static let ours = Set(allCases.drop { $0 != .abandoned })
 
-  /// Whether no provider said so: those from ``abandoned`` on.
+  /// Whether it is this program's reason, not a provider's: ``abandoned`` and all after it.
   var isOurs: Bool { Self.ours.contains(self) }
 }

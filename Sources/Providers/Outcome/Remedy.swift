@@ -1,16 +1,16 @@
 package import Foundation
 
-/// What an answer asks for beyond what it means for its notification: which connections still serve, and whether
-/// another try at once may do better. Its outcome is what remains when that did not help.
+/// What to do at once after an answer: which connections to stop using, and whether to try again. If that
+/// fails too, the answer's outcome stands.
 struct Remedy: Sendable, Hashable {
-  /// Which connections are used no more.
+  /// The connections that are used no more.
   enum Connections: Sendable, Hashable {
     case none
-    /// The one that it came over.
+    /// The answer's own connection.
     case this
-    /// That one, and any that was begun before.
+    /// The answer's own connection and all older ones.
     case untilNow
-    /// All that there are.
+    /// Every connection.
     case all
   }
 
@@ -18,37 +18,37 @@ struct Remedy: Sendable, Hashable {
     case no
     /// Once, at once, over another connection.
     case atOnce
-    /// The same if there is another token.
+    /// Like ``atOnce``, if another token can be had.
     case withAnotherToken
   }
 
   var retired = Connections.none
   var again = Again.no
 
-  /// After APNs' answer (Apple, "Establishing a token-based connection to APNs" and "Handling notification responses
-  /// from APNs").
+  /// The remedy after APNs' answer (Apple, "Establishing a token-based connection to APNs" and "Handling
+  /// notification responses from APNs").
   static func afterAPNs(_ outcome: Outcome) -> Remedy {
     switch outcome.reason {
     case .expiredProviderToken: Remedy(retired: .untilNow, again: .withAnotherToken)
     // The first token on a connection fixes its key.
     case .unrelatedKeyIDInToken: Remedy(retired: .untilNow, again: .atOnce)
-    // The connection is unusable for a while; the token is as good as ever.
+    // The connection is unusable for a while; the token still works.
     case .tooManyProviderTokenUpdates, .idleTimeout: Remedy(retired: .this, again: .atOnce)
-    // The key is revoked, or was never good.
+    // The key is revoked or was never valid.
     case .invalidProviderToken: Remedy(retired: .all)
     case .internalServerError, .serviceUnavailable, .shutdown, .serverError: Remedy(retired: .this)
-    // The key may have got the topic since the connection was opened.
+    // The key may have gained the topic after the connection was opened.
     case .topicDisallowed: Remedy(retired: .this)
     default: Remedy()
     }
   }
 
-  /// After FCM's answer: the access token may have run out, or been revoked.
+  /// The remedy after FCM's answer: the access token may have expired or been revoked.
   static func afterFCM(_ outcome: Outcome) -> Remedy {
     outcome.reason == .fcmUnauthenticated ? Remedy(again: .withAnotherToken) : Remedy()
   }
 
-  /// After a push service's answer: the VAPID token may have been made by a wrong clock.
+  /// The remedy after a push service's answer: the VAPID token may have been made while the clock was wrong.
   static func afterWebPush(_ outcome: Outcome) -> Remedy {
     outcome.reason == .vapidRefused ? Remedy(again: .withAnotherToken) : Remedy()
   }
@@ -56,11 +56,11 @@ struct Remedy: Sendable, Hashable {
 
 /// The `Retry-After` header, in both of its forms (RFC 9110 section 10.2.3).
 package enum RetryAfter {
-  /// Further off than this is not believed: an hour. A notification is worth nothing after a day.
+  /// Longest wait that is accepted: one hour, since notifications lose their value within a day.
   package static let limit: TimeInterval = 3600
 
-  /// The time before which not to try again; nil where the header is missing or makes no sense. Seconds may have a
-  /// fraction, as Zulip's bouncer sends them.
+  /// The time before which not to try again; nil if the header is missing or malformed. Accepts fractions of
+  /// seconds, which Zulip's bouncer sends.
   package static func date(_ value: String?, now: Date) -> Date? {
     guard let value = value?.trimmingCharacters(in: .whitespaces), !value.isEmpty else { return nil }
     if value.utf8.allSatisfy({ $0.isDigit || $0 == UInt8(ascii: ".") }) {
@@ -70,10 +70,10 @@ package enum RetryAfter {
     return min(max(date, now), now.addingTimeInterval(limit))
   }
 
-  /// Reads the three forms of a date that a recipient must understand (RFC 9110 section 5.6.7), by their parts.
+  /// Parses the three date formats that recipients must accept (RFC 9110 section 5.6.7).
   ///
-  /// By hand: Foundation makes a formatter for each form, which takes milliseconds that whoever answers with nonsense
-  /// would have us spend.
+  /// Hand-written, because Foundation needs a formatter per format: milliseconds that a malicious host could
+  /// make us spend.
   private static func parse(_ value: String) -> Date? {
     let parts = value.utf8.prefix(64).split { !$0.isAlphanumeric }.map { String(Substring($0)) }
     let (day, month, year, time): (String, String, String, ArraySlice<String>)
@@ -88,7 +88,7 @@ package enum RetryAfter {
     guard numbers.count == 5, let month = months.firstIndex(of: month), (1...31).contains(numbers[1]),
       numbers[2] < 24, numbers[3] < 60, numbers[4] <= 60
     else { return nil }
-    // Two digits: what would be far ahead is long ago.
+    // Two-digit years from 70 are 19xx.
     let fullYear = numbers[0] < 70 ? 2000 + numbers[0] : numbers[0] < 100 ? 1900 + numbers[0] : numbers[0]
     return DateComponents(
       calendar: calendar, year: fullYear, month: month + 1,

@@ -5,11 +5,11 @@ internal import NIOHTTP1
 internal import NIOSSL
 
 extension HTTPClient.Configuration {
-  /// Speaks HTTP/1.1 alone, sends nothing to a host whose certificate is not its own, and reads nothing more from one that
-  /// answers something else than HTTP. For calls to hosts that are not this one.
+  /// Speaks only HTTP/1.1, checks that the certificate proves the requested host, and closes the connection
+  /// if the answer is not HTTP. For calls to other hosts.
   package mutating func guardConnections() {
     httpVersion = .http1Only
-    // Called before a connection is used for its first request.
+    // AsyncHTTPClient calls this before the connection's first request.
     http1_1ConnectionDebugInitializer = { channel in
       channel.eventLoop.makeCompletedFuture {
         do {
@@ -17,7 +17,7 @@ extension HTTPClient.Configuration {
           let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
           try pipeline.addHandler(HTTPConnectionGuard(), position: .after(decoder))
         } catch {
-          // Nobody else knows the connection yet.
+          // The connection is not in use yet.
           channel.close(promise: nil)
           throw error
         }
@@ -26,14 +26,14 @@ extension HTTPClient.Configuration {
   }
 }
 
-/// Stands between AsyncHTTPClient and what reads and writes HTTP.
+/// A handler between AsyncHTTPClient and the HTTP codec.
 final class HTTPConnectionGuard: ChannelDuplexHandler {
   typealias InboundIn = HTTPClientResponsePart
   typealias InboundOut = HTTPClientResponsePart
   typealias OutboundIn = HTTPClientRequestPart
   typealias OutboundOut = HTTPClientRequestPart
 
-  /// The host left HTTP, which nobody had asked for.
+  /// The host switched protocols (101) unasked.
   struct SwitchedProtocols: Error {}
 
   private var hasEnded = false
@@ -41,14 +41,14 @@ final class HTTPConnectionGuard: ChannelDuplexHandler {
   func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
     if case .head(let head) = unwrapOutboundIn(data), !Self.isProven(head, on: context) {
       hasEnded = true
-      // The client is about to send the rest, and does not expect to hear of it before.
+      // The client is still sending and does not expect an error before it has finished.
       context.eventLoop.assumeIsolated().execute {
         context.fireErrorCaught(NIOSSLExtraError.failedToValidateHostname)
         context.closeAtOnce()
       }
     }
     guard !hasEnded else {
-      // Told sooner it would hide why.
+      // Failing it earlier would hide the reason.
       if let promise {
         context.channel.closeFuture.whenComplete { _ in promise.fail(ChannelError.ioOnClosedChannel) }
       }
@@ -59,7 +59,7 @@ final class HTTPConnectionGuard: ChannelDuplexHandler {
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard !hasEnded else { return }
-    // What follows would be kept by the decoder, however much it is.
+    // The decoder would buffer all that follows, without a limit.
     if case .head(let head) = unwrapInboundIn(data), head.status == .switchingProtocols {
       return errorCaught(context: context, error: SwitchedProtocols())
     }
@@ -79,7 +79,7 @@ final class HTTPConnectionGuard: ChannelDuplexHandler {
     context.closeAtOnce(promise: promise)
   }
 
-  /// Whether the request goes to a host that the certificate is of; in clear there is none.
+  /// Whether the certificate proves the request's host. Always true for a connection without TLS.
   private static func isProven(_ head: HTTPRequestHead, on context: ChannelHandlerContext) -> Bool {
     guard let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self) else {
       return true
@@ -88,7 +88,7 @@ final class HTTPConnectionGuard: ChannelDuplexHandler {
     return certificate.proves(host)
   }
 
-  /// Without port and brackets.
+  /// The request's host, without port and brackets.
   private static func host(_ headers: HTTPHeaders) -> String? {
     let fields = headers["host"]
     guard fields.count == 1, let authority = fields.first else { return nil }

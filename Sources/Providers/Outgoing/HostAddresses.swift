@@ -2,20 +2,21 @@ internal import Foundation
 package import NIOCore
 package import NIOSSL
 
-/// What the system's resolver says of a host.
+/// Looks up host names with the system's resolver.
 package enum HostAddresses {
   private static let maximumNameBytes = 253
 
   private static let pool = LookupPool(limits: .init(threads: 16, perDomain: 4, perNew: 10)) { ask($0) }
 
-  /// Every address of a name, or the address that it is, in the resolver's order; none if it has none.
+  /// The addresses of a name in the resolver's order, or the address itself; empty if there are none.
   ///
   /// - Throws: `CancellationError` as soon as the task is cancelled; ``LookupsExhausted``.
   package static func resolve(_ host: String) async throws -> [String] {
     try await resolve(host) { try await pool.addresses(of: $0) }
   }
 
-  /// The same; of a name that does not answer at once and has answered before, the addresses of then.
+  /// Like ``resolve(_:)``, but returns the previous addresses of a known name if the resolver does not answer
+  /// at once.
   static func resolvePresentOrFormer(_ host: String) async throws -> [String] {
     try await resolve(host) { try await pool.presentOrFormerAddresses(of: $0) }
   }
@@ -30,12 +31,12 @@ package enum HostAddresses {
     return address.isEmpty ? try await lookUp(host.lowercased()) : address
   }
 
-  /// Those of a name's addresses that a connection is tried to.
+  /// The addresses of a name to try, at most three.
   static func callable(
     _ addresses: [String], where isAllowed: (String) -> Bool
   ) throws(OutgoingClient.Refusal) -> [String] {
     guard !addresses.isEmpty else { throw .unknownHost }
-    // One forbidden address spoils a name: a public host has none.
+    // One forbidden address rejects the name: a public host has none.
     guard addresses.allSatisfy(isAllowed) else { throw .forbiddenAddress }
     return Array(addresses.prefix(3))
   }
@@ -63,7 +64,7 @@ package struct IPAddress: Sendable, Hashable {
   /// 4 or 16 bytes.
   package let bytes: [UInt8]
 
-  /// Reads an address as `inet_pton` does: dotted decimal, or IPv6 without brackets and zone.
+  /// Parses dotted decimal, or IPv6 without brackets and zone, like `inet_pton`.
   package init?(_ text: String) {
     var ipv4 = in_addr()
     var ipv6 = in6_addr()
@@ -78,15 +79,15 @@ package struct IPAddress: Sendable, Hashable {
 
   private init(bytes: [UInt8]) { self.bytes = bytes }
 
-  /// What its owner has at least: of IPv6 the network of 64 bits, as its first address; an IPv4 address that is wrapped
-  /// into an IPv6 one, by itself.
+  /// The network that one owner has at least: the first address of an IPv6 /64, or an IPv4 address (also one
+  /// mapped into IPv6) by itself.
   package var network: IPAddress {
     guard isIPv6 else { return self }
     if Self.isMapped(bytes) { return IPAddress(bytes: Array(bytes[12...])) }
     return IPAddress(bytes: bytes.prefix(8) + [UInt8](repeating: 0, count: 8))
   }
 
-  /// As `inet_ntop` writes it: one text for one address.
+  /// The canonical text, as `inet_ntop` writes it.
   package var text: String {
     var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
     bytes.withUnsafeBytes { bytes in
@@ -95,12 +96,11 @@ package struct IPAddress: Sendable, Hashable {
     return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
   }
 
-  /// Whether it is an IPv6 address.
   package var isIPv6: Bool { bytes.count == 16 }
 
-  /// Whether the address may lie anywhere in the public internet: neither private, loopback,
-  /// link-local, shared, multicast nor reserved (IANA's special-purpose registries). An IPv6
-  /// address that wraps an IPv4 one is what that one is.
+  /// Whether the address is on the public internet: not private, loopback, link-local, shared, multicast or
+  /// reserved (IANA's special-purpose registries). For an IPv6 address that embeds an IPv4 one, that one
+  /// counts.
   package var isPublic: Bool {
     isIPv6 ? Self.isPublicIPv6(bytes) : Self.isPublicIPv4(bytes)
   }
@@ -135,13 +135,13 @@ package struct IPAddress: Sendable, Hashable {
   }
 }
 
-// A host name is proven by a DNS name in the certificate, an address by an address. swift-nio-ssl also takes a
-// certificate with the IP address of the peer for a proof of any name: with such a one, which anybody can have, and a
-// forged answer of a name server somebody else would pass for the host. So each client asks here as well.
+// A DNS name in the certificate proves a host name, and an IP address in it proves an address. swift-nio-ssl
+// also accepts a certificate with the peer's IP address as proof of any name. Anybody can get one, and with a
+// forged DNS answer it would pass for the host, so each client checks the name here as well.
 
 extension NIOSSLCertificate {
-  /// Whether it names a host among its alternative names: a name as RFC 9525 section 6.3 has it, with `*` for nothing but
-  /// a whole first label; an address byte by byte. The subject's common name says nothing.
+  /// Whether it names the host among its alternative names: a DNS name according to RFC 9525 section 6.3,
+  /// with `*` only as a whole first label; an address byte by byte. Ignores the subject's common name.
   ///
   /// - Parameter host: a name in ASCII, or an address without brackets.
   package func proves(_ host: String) -> Bool {
@@ -158,7 +158,7 @@ extension NIOSSLCertificate {
     }
   }
 
-  /// In lower case, without a final dot.
+  /// The labels of a name in lower case, without a final dot.
   private static func labels(_ name: some Sequence<UInt8>) -> [[UInt8]] {
     var labels = [[UInt8]()]
     for byte in name {
@@ -174,7 +174,7 @@ extension NIOSSLCertificate {
 }
 
 extension NIOSSLClientHandler {
-  /// TLS with a host that has to prove its name, or its address, before anything is sent.
+  /// A TLS handler that sends nothing until the certificate has proven the host's name or address.
   package static func proving(_ host: String, context: NIOSSLContext) throws -> NIOSSLClientHandler {
     // An address is not a server name (RFC 6066 section 3).
     try _makeSSLClientHandler(context: context, serverHostname: IPAddress(host) == nil ? host : nil) {
@@ -188,8 +188,8 @@ extension NIOSSLClientHandler {
 }
 
 extension ChannelHandlerContext {
-  /// Closes the connection now, so that nothing more is read. TLS says goodbye, but does not wait until the peer does: it
-  /// would read on for as long.
+  /// Closes the connection without reading on. TLS sends its close_notify but does not wait for the peer's,
+  /// because it would read until then.
   package func closeAtOnce(promise: EventLoopPromise<Void>? = nil) {
     if let promise { channel.closeFuture.cascade(to: promise) }
     let tls = try? pipeline.syncOperations.context(handlerType: NIOSSLClientHandler.self)

@@ -6,15 +6,15 @@ internal import Timing
 /// Too many names wait to be looked up.
 package struct LookupsExhausted: Error {}
 
-/// Looks names up, which blocks, on a handful of threads of its own that are there from the start.
+/// Looks up names, which blocks, on a few threads of its own that are started in advance.
 ///
-/// Names come from strangers, and some name servers stall on purpose. So every caller has a time limit of its own, a
-/// name that nobody waits for any more is not looked up, callers with the same name share one answer, and each domain
-/// has a share of the threads, as have all names together that have not answered well before.
+/// Names come from strangers, and some name servers stall on purpose. So every caller has its own time limit,
+/// a name without callers is not looked up, callers of the same name share one answer, and the threads are
+/// limited for each domain and for all names that have not resolved recently.
 final class LookupPool: Sendable {
-  /// How long is waited for a name that has answered before.
+  /// How long to wait for a name that has resolved before.
   private static let knownTimeout = Duration.milliseconds(300)
-  /// How long such a name may take to answer for the next time.
+  /// How long the lookup of such a name may go on in the background.
   private static let refreshTimeout = Duration.seconds(10)
 
   private struct State: ~Copyable {
@@ -24,12 +24,12 @@ final class LookupPool: Sendable {
   }
 
   private let state: Mutex<State>
-  /// Raised whenever there may be something to do; once too often does no harm.
+  /// Signalled whenever a thread may find work; extra signals do no harm.
   private let news = DispatchSemaphore(value: 0)
 
   /// Starts the threads, which never end.
   ///
-  /// - Parameter ask: looks a name up, and blocks.
+  /// - Parameter ask: looks up a name; blocks.
   init(limits: LookupQueue.Limits, ask: @escaping @Sendable (String) -> [String]) {
     state = Mutex(State(queue: LookupQueue(limits: limits)))
     for number in 1...limits.threads {
@@ -42,7 +42,8 @@ final class LookupPool: Sendable {
 
   /// The addresses of a name.
   ///
-  /// - Throws: `CancellationError` as soon as the task is cancelled, whatever the threads do; ``LookupsExhausted``.
+  /// - Throws: `CancellationError` as soon as the task is cancelled, even while a thread is still looking;
+  ///   ``LookupsExhausted``.
   func addresses(of name: String) async throws -> [String] {
     let waiter = state.withLock { state in
       state.lastWaiter += 1
@@ -71,18 +72,17 @@ final class LookupPool: Sendable {
     }
   }
 
-  /// The addresses of a name; those that it had when it last answered where it does not answer at once, as many dead
-  /// hosts may keep the threads busy.
+  /// The addresses of a name. Returns its previous addresses if the lookup takes too long, for example
+  /// because dead hosts keep the threads busy.
   func presentOrFormerAddresses(of name: String) async throws -> [String] {
     guard let former = state.withLock({ $0.queue.formerAddresses(of: name) }) else {
       return try await addresses(of: name)
     }
-    // Goes on when nobody waits any more; not for long, as others want to ask, too.
+    // Continues after the caller has returned, for a limited time, so that others get their turn.
     Task { try? await withTimeout(Self.refreshTimeout) { try await self.addresses(of: name) } }
     return (try? await withTimeout(Self.knownTimeout) { try await self.addresses(of: name) }) ?? former
   }
 
-  /// What each thread does.
   private func work(_ ask: @Sendable (String) -> [String]) {
     while true {
       news.wait()
@@ -92,76 +92,76 @@ final class LookupPool: Sendable {
           state.queue.finish(name, addresses).compactMap { state.continuations.removeValue(forKey: $0) }
         }
         for waiter in waiters { waiter.resume(returning: addresses) }
-        // More than one that waits may be allowed now: another thread looks, too.
+        // The limits may allow more names now, so another thread looks as well.
         news.signal()
       }
     }
   }
 }
 
-/// Which name is looked up next, who waits for its answer, and what names have answered.
+/// Decides which name is looked up next, and keeps the waiters and the names that have resolved.
 struct LookupQueue: Sendable {
   struct Limits: Sendable {
-    /// Names that are looked up at a time,
+    /// Concurrent lookups in all.
     var threads: Int
-    /// of them those of one domain,
+    /// Concurrent lookups of one domain.
     var perDomain: Int
-    /// and those that have not answered well of late.
+    /// Concurrent lookups of names whose last lookup failed, or that were never looked up.
     var perNew: Int
     /// Names that wait to be looked up.
     var waiting = 1000
-    /// Names whose answers are remembered, twice over.
+    /// Names remembered in each of two generations.
     var remembered = 10_000
   }
 
-  /// Someone who waits.
+  /// A caller's number.
   typealias Waiter = Int
 
   private struct Lookup {
     let domain: Substring
-    /// Whether the name had not answered well of late when the first waiter came.
+    /// Whether the name's last lookup had failed, or there was none, when the first waiter came.
     let isNew: Bool
-    /// The order in which names came.
+    /// Counts up, to keep names in order.
     let number: Int
     var waiters: Set<Waiter>
     var isRunning = false
   }
 
   private struct Known {
-    /// Its latest addresses. That it has none is not kept: name servers that are away look like that, too.
+    /// The latest addresses. Kept when a later lookup finds none, since unreachable name servers look the
+    /// same.
     var addresses: [String]
-    /// Its latest lookup has found some.
+    /// Whether the latest lookup found addresses.
     var answers: Bool
   }
 
   private let limits: Limits
   private var lookups: [String: Lookup] = [:]
-  /// Those that are not being looked up, the oldest first. New names apart: where as many of them are looked up as may, a
-  /// thousand more that wait cost the others nothing.
+  /// Names that wait to be looked up, the oldest first. New names are apart, so that a thousand of them over
+  /// their limit cost the known ones nothing.
   private var waitingKnown: [String] = []
   private var waitingNew: [String] = []
   private var lastNumber = 0
   private var running = 0
   private var runningNew = 0
   private var runningByDomain: [Substring: Int] = [:]
-  /// Names that have answered: lately, and before that.
+  /// Names that have resolved: the recent and the previous generation.
   private var known: [String: Known] = [:]
   private var formerlyKnown: [String: Known] = [:]
 
-  /// Those that are not being looked up: names that have answered well first, the oldest of each first.
+  /// Names that wait to be looked up: known ones first, the oldest first among each.
   var waiting: [String] { waitingKnown + waitingNew }
 
-  /// How many names are remembered.
   var remembered: Int { known.count + formerlyKnown.count }
 
   init(limits: Limits) {
     self.limits = limits
   }
 
-  /// The addresses that a name had when it last answered; nil for one that has not.
+  /// The addresses from the name's last successful lookup; nil if there was none.
   func formerAddresses(of name: String) -> [String]? { (known[name] ?? formerlyKnown[name])?.addresses }
 
-  /// Takes a name, or joins those who wait for it already.
+  /// Queues a name, or adds the waiter to those of a queued name.
   mutating func add(_ name: String, for waiter: Waiter) throws(LookupsExhausted) {
     if lookups[name]?.waiters.insert(waiter) != nil { return }
     guard waitingKnown.count + waitingNew.count < limits.waiting else { throw LookupsExhausted() }
@@ -172,7 +172,7 @@ struct LookupQueue: Sendable {
     if isNew { waitingNew.append(name) } else { waitingKnown.append(name) }
   }
 
-  /// Somebody waits no longer. What nobody waits for and is not being looked up yet never is.
+  /// Removes a waiter. Drops the name if nobody else waits and its lookup has not begun.
   mutating func leave(_ name: String, _ waiter: Waiter) {
     guard lookups[name]?.waiters.remove(waiter) != nil, let lookup = lookups[name] else { return }
     guard lookup.waiters.isEmpty, !lookup.isRunning else { return }
@@ -180,7 +180,7 @@ struct LookupQueue: Sendable {
     if lookup.isNew { waitingNew.removeAll { $0 == name } } else { waitingKnown.removeAll { $0 == name } }
   }
 
-  /// The next name to look up, if one may be now.
+  /// The next name to look up; nil if none waits or the limits allow none.
   mutating func next() -> String? {
     guard running < limits.threads else { return nil }
     let known = first(of: waitingKnown)
@@ -196,7 +196,7 @@ struct LookupQueue: Sendable {
     return name
   }
 
-  /// The oldest of these whose domain has room.
+  /// The oldest name whose domain is below its limit.
   private func first(of waiting: [String]) -> (index: Int, lookup: Lookup)? {
     for (index, name) in waiting.enumerated() {
       if let lookup = lookups[name], runningByDomain[lookup.domain, default: 0] < limits.perDomain {
@@ -206,9 +206,7 @@ struct LookupQueue: Sendable {
     return nil
   }
 
-  /// A name has been looked up.
-  ///
-  /// - Returns: who waits for it.
+  /// Stores the result of a lookup and returns the waiters for it.
   mutating func finish(_ name: String, _ addresses: [String]) -> Set<Waiter> {
     guard let lookup = lookups[name], lookup.isRunning else { return [] }
     lookups[name] = nil
@@ -226,11 +224,11 @@ struct LookupQueue: Sendable {
     return lookup.waiters
   }
 
-  /// What a name's owner is known by: its last two labels, or three where the last two are what many register under.
+  /// The registered domain of a name: its last two labels, or three if the last two are a shared suffix.
   ///
-  /// Of the public suffix list this is what a rule can say: a second label of two letters (`co.uk`, `ne.jp`, `uk.com`), or
-  /// one of the usual names under a country (`com.au`). Whoever has a domain of such a shape gets a share for each name
-  /// below it, which three domains of another shape would give as well.
+  /// Approximates the public suffix list by rules: a second label of two letters (`co.uk`, `ne.jp`, `uk.com`)
+  /// or a usual one under a country (`com.au`). A domain of such a shape gets a share for each name below it,
+  /// which is no more than its owner could get by registering more domains.
   private static func domain(of name: String) -> Substring {
     let dots = name.utf8.indices.filter { name.utf8[$0] == UInt8(ascii: ".") }
     guard dots.count >= 2 else { return name[...] }
@@ -246,7 +244,7 @@ struct LookupQueue: Sendable {
 }
 
 private enum SharedSuffixes {
-  /// Second labels that countries give out names under.
+  /// Second labels under which countries register names.
   static let labels = Set(
     [
       "asso", "biz", "com", "edu", "firm", "gen", "gob", "gov", "gouv", "govt", "idf", "ind", "info", "ltd",

@@ -6,16 +6,15 @@ internal import NIOPosix
 internal import Synchronization
 internal import Timing
 
-/// Calls hosts whose names come from outside. A name is resolved first, only allowed addresses are called,
-/// and the connection goes to the address that was checked, not to what the name may mean a moment later; no
-/// redirect is followed, and no more is read than the caller wants.
+/// Calls hosts whose names come from outside. Resolves the name first, calls only allowed addresses, and
+/// connects to the address that was checked, even if the name changes meanwhile. Follows no redirects and
+/// limits the body.
 ///
-/// AsyncHTTPClient binds a name to an address for all of a client's calls, so there is a client for each
-/// pair of the two; those that nobody has used last go when there are too many.
+/// AsyncHTTPClient binds a name to an address for a whole client, so there is one client per pair of name and
+/// address. When there are too many, the least recently used are closed.
 ///
-/// Of a name's addresses those that can be connected to are tried in the resolver's order.
+/// Tries a name's addresses in the resolver's order until one can be connected to.
 package final class OutgoingClient: Sendable {
-  /// Why a host is not called at all.
   package enum Refusal: Error, Hashable {
     /// The URL has no host.
     case noHost
@@ -25,7 +24,6 @@ package final class OutgoingClient: Sendable {
     case forbiddenAddress
   }
 
-  /// What a host has answered.
   package struct Answer: Sendable {
     package let status: Int
     package let body: ByteBuffer
@@ -38,11 +36,11 @@ package final class OutgoingClient: Sendable {
   }
 
   private struct State {
-    /// By host and address; the one for hosts that the operator has named is bound to none.
+    /// By host and address. The client for hosts that the operator trusts is bound to no address.
     var pinned: [String: Pinned] = [:]
     var isClosed = false
 
-    /// Takes out the clients that nobody has used for longest, so that so many remain.
+    /// Removes the least recently used idle clients until `maximum` remain.
     mutating func removeIdle(beyond maximum: Int) -> [HTTPClient] {
       guard pinned.count > maximum else { return [] }
       let idle = pinned.filter { $0.value.users == 0 }.sorted { $0.value.lastUsed < $1.value.lastUsed }
@@ -58,7 +56,7 @@ package final class OutgoingClient: Sendable {
   private let state = Mutex(State())
 
   /// - Parameters:
-  ///   - configuration: trust, and the way out; of redirects and pooling this type knows better.
+  ///   - configuration: trust and proxy; redirects and pooling are overridden.
   ///   - isAllowed: whether an address, dotted decimal or IPv6, may be called.
   package convenience init(
     configuration: HTTPClient.Configuration, isAllowed: @escaping @Sendable (String) -> Bool
@@ -88,10 +86,11 @@ package final class OutgoingClient: Sendable {
   /// Makes a call.
   ///
   /// - Parameters:
-  ///   - isTrusted: whether the operator has named the host, which may then be anywhere.
-  ///   - limit: bytes of the body; more is an error.
-  ///   - timeout: for all of it.
-  /// - Throws: ``Refusal``, ``LookupsExhausted``, `HTTPClientError.deadlineExceeded`, or what the connection throws.
+  ///   - isTrusted: whether the operator trusts the host, which may then have any address.
+  ///   - limit: bytes of the body; a longer body is an error.
+  ///   - timeout: for the whole call.
+  /// - Throws: ``Refusal``, ``LookupsExhausted``, `HTTPClientError.deadlineExceeded`, or the connection's
+  ///   error.
   package func execute(
     _ request: HTTPClientRequest, isTrusted: Bool = false, limit: Int, timeout: Duration
   ) async throws -> Answer {
@@ -121,7 +120,7 @@ package final class OutgoingClient: Sendable {
       do {
         return try await call(request, boundTo: [host: address], limit: limit)
       } catch  where Self.isUnanswered(error) {
-        // Nothing was sent: the next one may do, where one of two networks is down.
+        // Nothing was sent, so the next address can be tried: one of two networks may be down.
         failure = error
       }
     }
@@ -140,7 +139,7 @@ package final class OutgoingClient: Sendable {
       status: Int(response.status.code), body: try await response.body.collect(upTo: limit))
   }
 
-  /// Whether no connection came about.
+  /// Whether the error means that no connection was made.
   private static func isUnanswered(_ error: any Error) -> Bool {
     error is NIOConnectionError || (error as? HTTPClientError) == .connectTimeout
   }
@@ -153,7 +152,7 @@ package final class OutgoingClient: Sendable {
       state.pinned[key] = pinned
       return (pinned.client, state.removeIdle(beyond: Self.maximumIdle))
     }
-    // A host that does not answer may not say goodbye either: nobody waits for that.
+    // Runs in the background: a host that does not answer may not close its connection either.
     for client in idle { Task { try? await client.shutdown() } }
     return client
   }

@@ -1,21 +1,21 @@
 import Foundation
 import Timing
 
-/// Whether a route is to blame for what its provider answers about single tokens. One owner's tokens prove nothing: three
-/// owners have to be answered so while nobody gets anything, or all that send at all.
+/// Decides whether a route is to blame for the refusals of single tokens. One owner's tokens prove nothing:
+/// three owners must be refused while nothing is delivered, or all owners that send if there are fewer.
 struct Blame: Sendable {
-  /// So many owners are witnesses enough.
+  /// How many refused owners are enough to blame the route.
   static let witnesses = 3
-  /// Nothing was delivered for so long, in seconds.
+  /// How long nothing must have been delivered, in seconds.
   static let quiet: TimeInterval = 60
-  /// What was longer ago counts for nothing, in seconds.
+  /// Answers older than this are ignored, in seconds.
   static let memory: TimeInterval = 600
-  /// For so long everything was answered so, in seconds, where fewer owners send.
+  /// How long every answer must have been a refusal if fewer owners send, in seconds.
   static let proof: TimeInterval = 10
-  /// As many owners that were refused are held back; beyond them everybody is.
+  /// How many refused owners are remembered. With more, every owner's pushes are held back.
   private static let most = 1000
 
-  /// Owners, each with when it was last met: the three met last.
+  /// The three most recent owners, each with its latest time.
   private struct Latest {
     private var owners: [(owner: Owner, time: Date)] = []
 
@@ -31,27 +31,28 @@ struct Blame: Sendable {
   private var senders = Latest()
   private var refused = Latest()
   private var deliveredAt = Date.distantPast
-  /// Since when nothing was answered in another way.
+  /// Since when every answer is a refusal.
   private var refusedSince: Date?
-  /// The route is to blame, since then.
+  /// Since when the route is to blame; nil if it is not.
   private(set) var since: Date?
   private(set) var reason = Reason.unknown
-  /// The owners that were refused since.
+  /// The owners refused since then, whose pushes are held back.
   private var held: Set<Owner> = []
-  /// Lets those try again, one at a time.
+  /// Lets their pushes through one at a time, as probes.
   private var breaker: Breaker
 
   init(backoff: Backoff = Breaker.backoff) {
     breaker = Breaker(threshold: 1, backoff: backoff)
   }
 
-  /// Whether an owner's push may go. One that was not refused yet is a witness: its push goes.
+  /// Whether an owner's push may go. Pushes of owners that were not refused yet go, since their answers show
+  /// whether the route works.
   mutating func admit(_ owner: Owner, now: Date) -> Breaker.Admission {
     guard since != nil, held.contains(owner) || held.count >= Self.most else { return .send }
     return breaker.admit(now: now)
   }
 
-  /// The provider took a push: the route works.
+  /// The provider accepted a push, so the route works.
   mutating func delivered(to owner: Owner, now: Date) {
     senders.note(owner, now)
     deliveredAt = now
@@ -62,18 +63,18 @@ struct Blame: Sendable {
     breaker.succeeded()
   }
 
-  /// The provider gave another answer about a token.
+  /// The provider gave an answer about the token that does not concern the route.
   mutating func answered(_ owner: Owner, now: Date) {
     senders.note(owner, now)
     refusedSince = nil
     breaker.probeAbandoned(now: now)
   }
 
-  /// The provider refused an owner's token in a way that may be the route's fault.
+  /// The provider refused an owner's token, perhaps because of the route.
   ///
   /// - Parameters:
-  ///   - notBefore: what it asked for.
-  ///   - jitter: from 0 to 1, at random.
+  ///   - notBefore: the time that the provider asked for.
+  ///   - jitter: random, from 0 to 1.
   mutating func refused(_ owner: Owner, _ reason: Reason, notBefore: Date?, now: Date, jitter: Double) {
     senders.note(owner, now)
     refused.note(owner, now)
@@ -92,6 +93,6 @@ struct Blame: Sendable {
     breaker.failed(isLasting: true, notBefore: notBefore, now: now, jitter: jitter)
   }
 
-  /// A push that was let through ended without an answer.
+  /// A push that was let through as a probe ended without an answer.
   mutating func abandoned(now: Date) { breaker.probeAbandoned(now: now) }
 }

@@ -1,30 +1,28 @@
 import Foundation
 import Timing
 
-/// Keeps requests from a route that does not work, and finds out by single probes when it works again.
+/// Holds requests back from a route that does not work, and finds out by single probes when it works again.
 ///
-/// Closed, it lets everything through and counts failures in a row. Open, it refuses everything until
-/// a pause is over, then lets one request through as a probe: success closes it, failure opens it for
-/// longer. Pauses double from one second to 15, each shortened at random by up to a half, so
-/// that several nodes do not probe in step: one request in so many seconds burdens no provider, and
-/// whoever has waited through an outage need not wait much longer than it.
+/// Closed, it lets all requests through and counts failures in a row. Open, it holds all of them back for a
+/// pause and then lets one through as a probe: success closes it, failure opens it for longer. Pauses double
+/// from 1 s to 15 s, each shortened at random by up to a half so that several nodes do not probe at the same
+/// time. They stay short, so that delivery resumes soon after an outage.
 struct Breaker: Sendable {
-  /// What becomes of a request.
   enum Admission: Sendable, Hashable {
     case send
-    /// It goes, and the others wait for what becomes of it.
+    /// Goes as a probe; other requests wait for its outcome.
     case probe
-    /// It waits, until then at least.
+    /// Must wait, at least until then.
     case wait(until: Date)
   }
 
-  /// Failures in a row that open it. With hundreds of requests under way one lost connection is as
-  /// many failures at once: that alone must not do.
+  /// Failures in a row that open it. High enough that one lost connection, which fails hundreds of requests,
+  /// does not open it by itself.
   static let threshold = 20
   static let backoff = Backoff(first: 1, longest: 15, shares: 0.5...1)
-  /// More is not believed of a provider that asks for it.
+  /// Longest wait that a provider may ask for, in seconds.
   static let longestWait: TimeInterval = 600
-  /// A probe that says nothing for so long is taken for lost.
+  /// A probe without a result for this long counts as lost.
   static let probeTimeout: TimeInterval = 30
 
   private enum State {
@@ -50,7 +48,7 @@ struct Breaker: Sendable {
     switch state {
     case .closed: return .send
     case .open(let until, let pauses):
-      // Further ahead than any pause: the clock was put back.
+      // An end this far ahead means that the clock was put back.
       guard now >= until || until > now + Self.longestWait else { return .wait(until: until) }
       state = .probing(since: now, pauses: pauses)
       return .probe
@@ -63,17 +61,17 @@ struct Breaker: Sendable {
     }
   }
 
-  /// The provider answered, well or badly for the notification: the route works.
+  /// The provider answered, so the route works, even if the answer rejects the notification.
   mutating func succeeded() {
     state = .closed(failures: 0)
   }
 
-  /// A request ended without that.
+  /// A request failed because of the route.
   ///
   /// - Parameters:
-  ///   - isLasting: whether the next one would fail for sure, as with a wrong key.
-  ///   - notBefore: what the provider asked for.
-  ///   - jitter: from 0 to 1, at random.
+  ///   - isLasting: whether the next request would certainly fail too, as with a wrong key.
+  ///   - notBefore: the time that the provider asked for.
+  ///   - jitter: random, from 0 to 1.
   mutating func failed(isLasting: Bool, notBefore: Date?, now: Date, jitter: Double) {
     switch state {
     case .closed(let failures):
@@ -85,12 +83,13 @@ struct Breaker: Sendable {
     case .probing(_, let pauses):
       open(pauses: pauses + 1, notBefore, now, jitter)
     case .open:
-      // Sent before it opened.
+      // The request was sent before the breaker opened.
       break
     }
   }
 
-  /// The probe ended without telling anything, as when its caller gave up: the next one may go.
+  /// The probe ended without a result, for example because its caller was cancelled: the next request may
+  /// probe.
   mutating func probeAbandoned(now: Date) {
     if case .probing(_, let pauses) = state { state = .open(until: now, pauses: pauses) }
   }

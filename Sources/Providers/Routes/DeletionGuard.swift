@@ -2,64 +2,64 @@ package import Foundation
 
 /// Decides, per route and token group, whether an answer ends a registration.
 ///
-/// A provider says of some tokens that they are dead; of others only that it refuses them, which a
-/// wrong topic or the wrong environment brings about as well, for every token at once. The guard
-/// believes such answers only on a route that has worked, and only while they are the exception. Nor does it believe
-/// that most of those who are asked for have died within minutes: a bad hour of the provider's must not end them all.
+/// Providers call some tokens dead, and refuse others, which a wrong topic or environment also causes, for
+/// every token at once. The guard believes refusals only on a route that has worked, and only while they are
+/// the exception. It also does not believe that most tokens have died within minutes, so that a fault at the
+/// provider does not end every registration.
 ///
-/// Its witnesses are owners: one whose tokens are all refused makes nobody else's doubtful. Three of them do, or as many
-/// as there are.
+/// Evidence counts by owner: an owner whose tokens are all refused does not put other owners' tokens in
+/// doubt. Three such owners do, or all owners if there are fewer.
 package struct DeletionGuard: Sendable {
   /// What an answer means for the registration.
   package enum Verdict: String, Sendable, Hashable {
-    /// It stays.
+    /// The registration stays.
     case keep
-    /// It ends, unless it was made again meanwhile.
+    /// The registration ends, unless it was renewed meanwhile.
     case end
-    /// It stays, because the route itself is in doubt.
+    /// The registration stays, because the route itself is in doubt.
     case doubtRoute
-    /// It stays, until the provider has been of that mind for long enough or the operator is.
+    /// The registration stays until the provider has repeated the answer for long enough, or the operator
+    /// confirms it.
     case hold
   }
 
-  /// Why the tokens that a route refuses are not believed to be bad.
+  /// Why a route's refusals of tokens are not believed.
   package struct Doubt: Sendable, Hashable {
-    /// What the provider says of them.
+    /// The reason that the provider gives.
     package let reason: Reason
-    /// Since when.
     package let since: Date
   }
 
-  /// How many answers are looked back on.
+  /// Number of answers that are looked back on.
   static let window = 50
 
-  /// More deaths than this, among those answers and in ``burstInterval``, are doubted if they are more than half.
+  /// Dead tokens among those answers and within ``burstInterval`` are doubted if they are more than this and
+  /// more than half.
   static let mostDeaths = 20
   static let burstInterval: TimeInterval = 600
 
-  /// So many owners make others' tokens doubtful.
+  /// How many owners put other owners' tokens in doubt.
   static let witnesses = 3
-  /// Owners whose own answers are remembered.
+  /// Number of owners whose own answers are remembered.
   static let mostOwners = 256
 
-  /// What is said of tokens and not believed, while that is so.
+  /// The present doubt about refusals, if there is one.
   private(set) var doubt: Doubt?
   private var hasDelivered = false
-  /// The latest answers of all owners, with a part for each.
+  /// The latest answers of all owners together, shared fairly between them.
   private var shared = Answers()
-  /// The latest of each owner, of those that were answered last.
+  /// The latest answers of each of the most recently answered owners.
   private var own: [Owner: Answers] = [:]
 
-  /// Takes an answer into account and says what it means.
+  /// Records an answer and decides what it means for the registration.
   ///
   /// - Parameters:
-  ///   - owner: who answers for the registration.
-  ///   - registeredAt: when the registration was last made.
-  ///   - believedSince: of one that was made by then a death is believed whatever time it names. A provider may take a
-  ///     while to notice that a token lives again; but a time before the registration may also come from a call that
-  ///     took long or from a clock that was ahead, and then it stays what it is for good. The distant past while the
-  ///     clock is doubted: then no times are compared, as a clock that is behind puts the registration before what is
-  ///     said of the token's former life.
+  ///   - registeredAt: when the registration was last made or renewed.
+  ///   - believedSince: for a registration made before this, a dead answer is believed whatever `since` it
+  ///     carries. A provider may take a while to notice that a token is valid again; but a `since` before the
+  ///     registration may also come from a slow call or from a clock that was ahead, and would then never
+  ///     change. The distant past while the clock is in doubt: then no times are compared, because a clock
+  ///     that is behind dates the registration before the end of the token's earlier life.
   mutating func verdict(
     on outcome: Outcome, of owner: Owner, registeredAt: Date, believedSince: Date, now: Date
   ) -> Verdict {
@@ -84,12 +84,12 @@ package struct DeletionGuard: Sendable {
       record(.other, owner, now)
       return .keep
     case .retry, .misconfigured:
-      // No answer about a token.
+      // These are not answers about a token.
       return .keep
     }
   }
 
-  /// Whether too many have died of late to be believed: of this owner's, or of several owners'.
+  /// Whether too many tokens have died recently to be believed: of this owner, or of several owners.
   private func isBurst(of owner: Owner, now: Date) -> Bool {
     func isBurst(_ answers: [Answers.Answer]) -> Bool {
       let deaths = answers.count { $0.kind == .dead }
@@ -100,7 +100,7 @@ package struct DeletionGuard: Sendable {
     return isBurst(recent) && owners(mostly: .dead, recent).these >= Self.witnesses
   }
 
-  /// Whether most tokens are refused, of so many owners that it is not theirs.
+  /// Whether most tokens are refused, for enough owners to put the route in doubt.
   private func areRefused(now: Date) -> Bool {
     let all = shared.all
     guard all.count(where: { $0.kind == .suspect }) * 2 > all.count else { return false }
@@ -108,7 +108,7 @@ package struct DeletionGuard: Sendable {
     return these >= min(Self.witnesses, owners)
   }
 
-  /// How many owners have got mostly such answers, of how many.
+  /// How many owners got mostly answers of this kind, and how many got any.
   private func owners(mostly kind: Answers.Kind, _ answers: [Answers.Answer]) -> (these: Int, all: Int) {
     let tallies = Dictionary(grouping: answers, by: \.owner)
     return (tallies.values.count { $0.count { $0.kind == kind } * 2 > $0.count }, tallies.count)
@@ -125,7 +125,7 @@ package struct DeletionGuard: Sendable {
   }
 }
 
-/// The latest answers about tokens, at most ``DeletionGuard/window``. Where there is no more room, the oldest goes of the
+/// The latest answers about tokens, at most ``DeletionGuard/window``. If full, drops the oldest answer of the
 /// owner that has most.
 private struct Answers: Sendable {
   enum Kind {
@@ -143,7 +143,6 @@ private struct Answers: Sendable {
 
   var newest: Date { all.last?.time ?? .distantPast }
 
-  /// Those of the last ten minutes.
   func latest(_ now: Date) -> [Answer] {
     all.filter { now.timeIntervalSince($0.time) < DeletionGuard.burstInterval }
   }
@@ -161,11 +160,10 @@ private struct Answers: Sendable {
   }
 }
 
-/// Tokens that are judged together, and apart from all others: what strangers register says nothing about the devices
-/// of others.
+/// Tokens that are judged together and apart from all others, so that tokens registered by strangers do not
+/// affect other owners' devices.
 package struct TokenGroup: Sendable, Hashable {
   private let id: Int64
 
-  /// The group of this number.
   package init(_ id: Int64) { self.id = id }
 }

@@ -1,8 +1,8 @@
 import Foundation
 import NIOCore
 
-/// The way a push takes: one credential, one topic or project, one environment; or one host of Web Push. Routes are kept
-/// apart, so that a bad key or a slow provider concerns only its own.
+/// The way a push takes: a credential with its environment, and a topic or project; or a host of Web Push.
+/// Each route has its own health, so that a bad key or a slow provider affects only its own pushes.
 package struct Route: Sendable, Hashable, CustomStringConvertible {
   package enum Provider: String, Sendable, Hashable, CaseIterable {
     case apns, fcm
@@ -10,7 +10,8 @@ package struct Route: Sendable, Hashable, CustomStringConvertible {
   }
 
   package let provider: Provider
-  /// The name of the credential: its file's stem. Of Web Push the push service's host, with its port unless that is 443.
+  /// The credential's name, which is its file's stem. For Web Push the push service's host, with its port
+  /// unless that is 443.
   package let credential: String
   /// The topic (APNs) or the project id (FCM); empty for Web Push.
   package let target: String
@@ -26,34 +27,35 @@ package struct Route: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// Who answers for a push. What is shared is dealt out between owners, and what happens to one owner's pushes is not
-/// taken for everybody's trouble.
+/// Who is responsible for a push. Shared resources are divided between owners, and one owner's failures are
+/// not counted as the route's.
 package struct Owner: Sendable, Hashable {
-  /// As the outbox keeps it; 0 for nobody in particular.
+  /// The number that the outbox stores; 0 for ``nobody``.
   package let id: Int64
 
-  /// The owner that the outbox keeps as this number.
   package init(id: Int64) { self.id = id }
 
   /// A chat server, by its row.
   package static func chatServer(_ row: Int64) -> Owner { Owner(id: row << 2 | 1) }
-  /// Whatever was registered with the push proxy from one address (an IPv6 /64 is one), by a keyed hash of that.
+  /// Everything that one address (or IPv6 /64) registered with the push proxy, by a keyed hash of the
+  /// address.
   package static func address(_ hash: Int64) -> Owner { Owner(id: hash << 2 | 2) }
   /// A user of the built-in server, by its row.
   package static func user(_ row: Int64) -> Owner { Owner(id: row << 2 | 3) }
-  /// Pushes of the program's own.
+  /// No owner in particular.
   package static let nobody = Owner(id: 0)
 }
 
-/// How places that are shared are dealt out between owners.
+/// Divides limited places between owners.
 package enum FairShare {
-  /// How many more places an owner may take: it has at most three times as many as are free then. So one that is alone
-  /// gets three quarters of them, whoever comes next still finds room, and the refusal meets who has most.
+  /// How many more places an owner may take, so that it has at most three times as many as then remain free.
+  /// A single owner gets three quarters of them, later owners still find room, and the owner that has most is
+  /// refused first.
   ///
   /// - Parameters:
   ///   - own: places that the owner has.
   ///   - total: places that all owners have.
-  ///   - limit: how many there are.
+  ///   - limit: places that exist.
   package static func room(own: Int, total: Int, limit: Int) -> Int {
     max(0, min(limit - total, (3 * (limit - total) - own + 3) / 4))
   }
@@ -64,36 +66,36 @@ package enum FairShare {
   }
 }
 
-/// Whom a push is for, as its route tells them apart.
+/// The owner and token of a push, by which a route tells pushes apart.
 struct Recipient: Sendable, Hashable {
   let owner: Owner
-  /// A hash of the token, good for this process.
+  /// A hash of the token, valid in this process only.
   let token: Int
 }
 
-/// Failures of a route with no success between them. They mean that it does not work once they have gone on for a
-/// few seconds: a connection that ends takes hundreds of requests with it, and the next one may be fine.
+/// A series of failures of a route without a success. It proves that the route does not work only after a few
+/// seconds: a connection that breaks fails hundreds of requests at once, and the next one may work.
 struct FailureRun: Sendable {
-  /// From the first to the latest: more than one connection's end takes.
+  /// Time from the first to the latest failure that proves it, in seconds. Longer than the failures of one
+  /// broken connection take.
   static let proof: TimeInterval = 3
-  /// Failures further apart say nothing about the time between them.
+  /// A longer gap between two failures, in seconds, starts a new series.
   static let longestGap: TimeInterval = 120
 
   private var first: Date?
   private var latest = Date.distantPast
-  /// Why the latest failed.
+  /// The reason for the latest failure.
   private(set) var reason = Reason.unknown
-  /// The route does not work.
+  /// Whether the series proves that the route does not work.
   private(set) var isProof = false
 
-  /// Since when; nil if nothing has failed since the last success.
+  /// The time of the first failure; nil if none has happened since the last success.
   var since: Date? { first }
 
-  /// A request failed.
   ///
   /// - Parameter isLasting: whether the next one would fail for sure, as with a wrong key.
   mutating func failed(_ reason: Reason, isLasting: Bool, now: Date) {
-    // Before the latest: the clock was put back.
+    // A time before the latest failure means that the clock was put back.
     if !isProof, now < latest || now.timeIntervalSince(latest) > Self.longestGap { first = nil }
     let first = first ?? now
     self.first = first
@@ -101,34 +103,34 @@ struct FailureRun: Sendable {
     if isLasting || now.timeIntervalSince(first) >= Self.proof { isProof = true }
   }
 
-  /// So many have failed at once that it is proof enough.
+  /// Counts the series as proof at once, because so many requests have failed together.
   mutating func settle() { isProof = true }
 
-  /// One was answered.
+  /// A request succeeded, which ends the series.
   mutating func ended() { self = FailureRun() }
 }
 
-/// Whether a route answers too late for those who wait: then they are better off not waiting.
+/// Detects a route that answers too late for callers that wait for the answer.
 ///
-/// A provider that hangs would cost each request its whole deadline. So after some who waited in vain, one after
-/// the other, nobody does any more, until an answer comes sooner than they would have given up, or all have come.
-/// What need not wait, from the outbox, goes all the while, and shows when that is.
+/// With a provider that hangs each call would take its whole deadline. So after some callers in turn have
+/// waited in vain, no caller waits any more until an answer comes sooner than they gave up, or nothing is
+/// under way. Pushes from the outbox still go, and their answers show when the route is fast again.
 struct Slowness: Sendable {
-  /// How many in a row have to wait in vain, each begun after the one before had given up: whatever is sent
-  /// together suffers together, and counts once.
+  /// How many callers in a row must wait in vain. Each must have begun after the one before gave up, so
+  /// pushes sent together count once.
   static let threshold = 3
-  /// Who gave up sooner than this says nothing about the route.
+  /// A caller that gave up sooner than this says nothing about the route.
   static let fairChance = TimeAmount.seconds(1)
 
   private var strikes = 0
   private var lastStrike = NIODeadline.uptimeNanoseconds(0)
-  /// The shortest time that was too short.
+  /// The shortest time that a caller waited in vain.
   private var tooShort = TimeAmount.nanoseconds(.max)
 
-  /// Whether waiting is in vain.
+  /// Whether callers should not wait.
   var isSlow: Bool { strikes >= Self.threshold }
 
-  /// Somebody waited from `start` until now and got no answer.
+  /// A caller waited from `start` until now without an answer.
   mutating func waitedInVain(from start: NIODeadline, now: NIODeadline) {
     guard now - start >= Self.fairChance else { return }
     tooShort = min(tooShort, now - start)
@@ -137,7 +139,7 @@ struct Slowness: Sendable {
     lastStrike = now
   }
 
-  /// The provider answered after so long.
+  /// The provider answered a request after `time`.
   mutating func answered(after time: TimeAmount) {
     if time < tooShort { self = Slowness() }
   }

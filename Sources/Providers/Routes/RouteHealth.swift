@@ -3,7 +3,8 @@ import NIOCore
 import Synchronization
 import Timing
 
-/// The health of one route, as its answers show, and what follows from it: its breaker, and a guard for each token group.
+/// The health of one route, judged by its answers: the breaker, the blame, token pauses, and a deletion guard
+/// for each token group.
 final class RouteHealth: Sendable {
   fileprivate struct State {
     var breaker: Breaker
@@ -11,13 +12,13 @@ final class RouteHealth: Sendable {
     var tokens = TokenPauses()
     var slowness = Slowness()
     var slowSince: Date?
-    /// How many were admitted and have not ended.
+    /// Admitted pushes that have not ended.
     var underWay = 0
-    /// When the latest push was sent that the provider has taken.
+    /// When the latest push that the provider accepted was sent.
     var takenAt = Date.distantPast
-    /// It has answered.
+    /// Whether the route has ever answered.
     var isProven = false
-    /// When a try last said something about it.
+    /// When a push last said something about the route.
     var triedAt: Date?
     var failures = FailureRun()
     var guards: [TokenGroup: DeletionGuard] = [:]
@@ -25,10 +26,10 @@ final class RouteHealth: Sendable {
 
   private let mutex: Mutex<State>
 
-  /// The health of a route that nothing is known of.
+  /// The health of a new route.
   ///
-  /// - Parameter isOfStrangers: whether it is a push service that strangers have named, which is left alone sooner and
-  ///   for longer.
+  /// - Parameter isOfStrangers: whether it is a push service named by strangers. Its breaker opens sooner and
+  ///   stays open for longer.
   init(isOfStrangers: Bool = false) {
     let strangers = Backoff(first: 1, longest: 60, shares: 0.5...1)
     mutex = Mutex(
@@ -39,9 +40,9 @@ final class RouteHealth: Sendable {
 
   enum Admission: Sendable, Hashable {
     case send
-    /// It goes, and others wait for what becomes of it.
+    /// Goes as a probe; other requests wait for its outcome.
     case probe
-    /// It does not go: this is its outcome.
+    /// Does not go; this is its outcome.
     case wait(Outcome)
   }
 
@@ -66,13 +67,13 @@ final class RouteHealth: Sendable {
 
   /// Whether a request may go.
   ///
-  /// - Parameter isPatient: whether it may take as long as the provider wants, as nobody waits for it.
+  /// - Parameter isPatient: whether nobody waits for the answer, so that a slow route may be used.
   func admit(_ recipient: Recipient, isPatient: Bool, now: Date) -> Admission {
     mutex.withLock { state in
       if state.slowSince != nil, !isPatient {
         return .wait(.retry(.breakerOpen, notBefore: now, scope: .route))
       }
-      // What concerns the token or its owner alone is nothing that others wait for.
+      // A pause of this token or owner alone comes first, so that it never counts as a probe of the route.
       if let (until, reason) = state.tokens.wait(recipient.token, now: now) {
         return .wait(.retry(reason, notBefore: until, scope: .token))
       }
@@ -93,9 +94,9 @@ final class RouteHealth: Sendable {
 
   func trouble(of token: Int) -> Reason? { mutex.withLock { $0.tokens.reason(of: token) } }
 
-  /// Somebody has waited since `start` and goes on without an answer.
+  /// A caller has waited since `start` and goes on without an answer.
   ///
-  /// - Parameter token: of the push, if its answer may come yet.
+  /// - Parameter token: set if the push is still under way, so that its answer may come late.
   func waitedInVain(from start: NIODeadline, late token: Int? = nil, now: Date) {
     mutex.withLock { state in
       if let token { state.tokens.beganLate(token) }
@@ -108,24 +109,24 @@ final class RouteHealth: Sendable {
     mutex.withLock { $0.guards[group]?.doubt }
   }
 
-  /// Whether an outcome ends a registration that was last made then, and the doubt before and after it.
+  /// Whether an outcome ends a registration, with the deletion guard's doubt before and after.
   func weigh(
     _ outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
     now: Date
   ) -> (verdict: DeletionGuard.Verdict, before: DeletionGuard.Doubt?, after: DeletionGuard.Doubt?) {
     mutex.withLock { state in
       let before = state.guards[group]?.doubt
-      // In its place: a copy would copy all that it looks back on.
+      // Changed in place, because a copy would copy all of the guard's answers.
       let verdict = state.guards[group, default: DeletionGuard()].verdict(
         on: outcome, of: owner, registeredAt: registeredAt, believedSince: believedSince, now: now)
       return (verdict, before, state.guards[group]?.doubt)
     }
   }
 
-  /// Takes into account how a try has ended after so long.
+  /// Records how an attempt ended.
   ///
-  /// - Parameter isLate: whether nobody waited for it any more.
-  /// - Returns: its outcome, in the light of others.
+  /// - Parameter isLate: whether its caller had stopped waiting.
+  /// - Returns: the outcome, changed where other answers show more.
   func record(
     _ outcome: Outcome, from source: Outcome.Source, for recipient: Recipient, after time: TimeAmount,
     isProbe: Bool,
@@ -137,7 +138,7 @@ final class RouteHealth: Sendable {
       switch source {
       case .provider:
         state.slowness.answered(after: time)
-        // However long it took, nothing waits any more.
+        // Nothing is under way, so nothing is late, however long this took.
         if state.underWay == 0 { state.slowness = Slowness() }
         if !state.slowness.isSlow { state.slowSince = nil }
         if outcome == .delivered { state.takenAt = now - TimeInterval(time.nanoseconds) / 1e9 }
@@ -160,7 +161,7 @@ extension RouteHealth.State {
       works(now)
       tokens.ended(recipient.token)
       if outcome == .delivered {
-        // What tokens were refused for was the route's fault.
+        // The route caused the earlier refusals of tokens.
         if blame.since != nil { tokens.forgive() }
         blame.delivered(to: recipient.owner, now: now)
       } else {
@@ -171,7 +172,7 @@ extension RouteHealth.State {
       blame.answered(recipient.owner, now: now)
       return pause(recipient.token, reason, notBefore, now)
     case .retry(let reason, let notBefore, .tokenOrRoute):
-      // Whether it is to blame is seen from what it answers to others.
+      // Answers to other owners show whether the route is to blame.
       triedAt = now
       if isGiven {
         failures.ended()
@@ -181,10 +182,11 @@ extension RouteHealth.State {
       }
       blame.refused(
         recipient.owner, reason, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
-      // After now: the clock was put back.
+      // A time after now means that the clock was put back.
       let isItsOwn = takenAt <= now && tokens.wasRefused(recipient.token, reason, before: takenAt)
       let paused = pause(recipient.token, reason, notBefore, now)
-      // A push service that has taken what is for others since: this subscription was made with another VAPID key.
+      // The push service has accepted pushes of others since, so this subscription was made with another
+      // VAPID key.
       return reason == .vapidRefused && isItsOwn ? .suspect(reason) : paused
     case .retry(_, _, .caller), .retry(_, _, .process):
       if isProbe { abandonProbe(now) }
@@ -192,7 +194,7 @@ extension RouteHealth.State {
       triedAt = now
       failures.failed(reason, isLasting: false, now: now)
       if isProbe { blame.abandoned(now: now) }
-      // Connections that end one after the other open it, the end of a single one does not.
+      // A single lost connection does not open the breaker; several in a row do.
       guard scope != .connection || isProbe || failures.isProof else { return outcome }
       failed(isLasting: false, notBefore: notBefore, now)
     case .misconfigured(let reason):
@@ -210,7 +212,7 @@ extension RouteHealth.State {
     breaker.succeeded()
   }
 
-  /// The outcome of a push whose token waits, or has been refused for too long.
+  /// Pauses the token and returns the outcome: a retry, or rejected once it has been refused for too long.
   private mutating func pause(_ token: Int, _ reason: Reason, _ notBefore: Date?, _ now: Date) -> Outcome {
     let until = tokens.refused(
       token, reason, notBefore: notBefore, now: now, random: .random(in: 0...1))

@@ -4,11 +4,11 @@ import NIOCore
 import NIOPosix
 package import NIOSSL
 
-/// The providers as they are reached from here: over TLS and HTTP/2, through a proxy if there is one.
+/// The real network: TLS and HTTP/2, through a proxy if one is configured.
 struct Internet: ProviderNetwork {
   private let group = MultiThreadedEventLoopGroup.singleton
   private let tls: NIOSSLContext
-  /// Also agrees on HTTP/1.1.
+  /// TLS settings that also offer HTTP/1.1.
   private let webTLS: NIOSSLContext
   private let proxy: Proxy?
   private let pool: PoolLimits
@@ -48,13 +48,13 @@ struct Internet: ProviderNetwork {
       connector.limits.idle = { host.shares.idle }
       limits = .webPush
     } else if peer.origin.scheme == "http" {
-      // Each has one request at a time.
+      // HTTP/1.1 connections carry one request at a time.
       limits.connections = 64
     }
     return http2Pool(connector, limits) { [metrics] in metrics.connectionsChanged(peer.provider, by: $0) }
   }
 
-  /// Over a connection of its own: a token serves for an hour.
+  /// Uses a connection of its own, since a token is needed once an hour.
   func accessToken(
     for credential: FCMCredential, now: @escaping @Sendable () -> Date
   ) async -> Result<AccessToken, TokenFailure> {
@@ -88,7 +88,7 @@ struct Internet: ProviderNetwork {
 }
 
 extension PoolLimits {
-  /// Of one push service. There may be thousands, and each is asked by strangers.
+  /// The limits of one push service. There may be thousands, named by strangers.
   fileprivate static var webPush: PoolLimits {
     var limits = PoolLimits()
     limits.connections = 6
@@ -96,26 +96,26 @@ extension PoolLimits {
     limits.underWay = 600
     limits.waiting = 2000
     limits.answerTimeout = .seconds(10)
-    // Whoever waits hears at once that there is no connection: the outbox tries again.
+    // Callers learn at once that there is no connection, and the outbox tries again.
     limits.attempts = 1
     return limits
   }
 }
 
 extension TLSConfiguration {
-  /// Allows TLS 1.3, and of TLS 1.2 what keeps recorded traffic closed when the key becomes known later: an ephemeral
-  /// exchange of keys, with ciphers that authenticate what they encrypt.
+  /// Allows TLS 1.3, and TLS 1.2 with forward secrecy and authenticated encryption only, so that recorded
+  /// traffic stays secret even if a key leaks later.
   package mutating func requireForwardSecrecy() {
     minimumTLSVersion = .tlsv12
-    // Of TLS 1.3 there is nothing to choose.
+    // TLS 1.3 has no other kind of cipher suite.
     cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
   }
 
-  /// For calls to the outside, under the system's trust and, where it is given, a file's.
+  /// The settings of a TLS client that trusts the system's roots and those in the file.
   package static func outgoing(caFile: String? = nil) -> Self {
     var tls = TLSConfiguration.makeClientConfiguration()
     tls.requireForwardSecrecy()
-    // Nobody waits for the other side's farewell.
+    // Closing does not wait for the peer's close_notify.
     tls.shutdownTimeout = .milliseconds(200)
     if let caFile { tls.additionalTrustRoots = [.file(caFile)] }
     return tls

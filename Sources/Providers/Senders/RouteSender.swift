@@ -1,14 +1,13 @@
 package import Foundation
 import NIOCore
 
-/// A route as one loading of its credential made it: a key that has changed makes another sender of the same route.
-/// What a route has proven belongs to the sender that it was proven with, so that an answer to a request of an older
-/// key teaches nothing about the present one.
+/// Sends pushes over a route with one loaded version of its credential. A changed key gets a new sender, and
+/// so a new health of the route: late answers to requests with the old key say nothing about the new one.
 package final class RouteSender: Sendable {
   package let route: Route
   private let sender: Sender
   private let health: RouteHealth
-  /// Of a push service.
+  /// Set for a push service.
   private let host: WebPushHost?
   private let metrics: ProviderMetrics
 
@@ -21,13 +20,12 @@ package final class RouteSender: Sendable {
 
   package var state: PushProviders.RouteState { health.state }
 
-  /// When a try last said something about it, good or bad; nil: none has yet.
+  /// When an attempt last said something about the route, good or bad; nil if none has.
   package var triedAt: Date? { health.triedAt }
 
-  /// Whether it has ever answered.
   package var hasAnswered: Bool { health.hasAnswered }
 
-  /// Whom it asks, with the port: for what concerns signing in, whom it signs in with.
+  /// The host with port that a failure concerns: Google's token endpoint if the reason is about signing in.
   package func host(for reason: Reason) -> String {
     sender.provider == .fcm && reason.concernsSignIn ? sender.tokenHost : sender.origin.authority
   }
@@ -45,7 +43,7 @@ package final class RouteSender: Sendable {
   ) async -> Awaited<Outcome> {
     let started = NIODeadline.now()
     let end = started + TimeAmount(deadline - .now)
-    // Says nothing about the route.
+    // The deadline had passed before: says nothing about the route.
     guard started < end else { return .ended(ended(Outcome(TransportFailure.timeout), since: started)) }
     var visit: WebPushHost.Visit?
     if let host {
@@ -91,7 +89,7 @@ package final class RouteSender: Sendable {
     return ended(outcome, since: started)
   }
 
-  /// Why the provider refuses the token of this push of late; nil: it does not.
+  /// Why the provider refused this push's token recently; nil if it did not.
   package func trouble(of push: Push) -> Reason? { health.trouble(of: push.tokenHash) }
 
   private func ended(_ outcome: Outcome, since started: NIODeadline) -> Outcome {
@@ -99,13 +97,14 @@ package final class RouteSender: Sendable {
     return outcome
   }
 
-  /// Whether an outcome that came over this route ends a registration of that group.
+  /// Whether an outcome ends a registration of the group.
   ///
   /// - Parameters:
-  ///   - owner: who answers for the registration.
-  ///   - registeredAt: when it was last made.
-  ///   - believedSince: of one that was made by then a death is believed whatever time it names.
-  ///   - doubtChanged: is told when refusals of that group begin to be doubted, and (nil) when they no longer are.
+  ///   - registeredAt: when the registration was last made or renewed.
+  ///   - believedSince: for a registration made before this, a dead answer is believed whatever time it
+  ///     carries.
+  ///   - doubtChanged: called when the group's refusals begin to be doubted, and with nil when they are
+  ///     believed again.
   package func verdict(
     on outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
     doubtChanged: (DeletionGuard.Doubt?) -> Void
@@ -117,7 +116,7 @@ package final class RouteSender: Sendable {
     return verdict
   }
 
-  /// Why refusals of that group's tokens are not believed at present; nil where they are.
+  /// Why refusals of the group's tokens are not believed; nil if they are.
   package func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? { health.doubt(of: group) }
 }
 

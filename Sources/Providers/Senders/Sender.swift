@@ -1,12 +1,12 @@
 import Foundation
 import NIOCore
 
-/// Sends what one credential serves, or what goes to one push service: each request with a token, and once more where that
-/// may mend a refusal.
+/// Sends the pushes of one credential, or to one push service. Adds a token to each request, and sends it
+/// once more if another token or connection may help.
 struct Sender: Sendable {
   let provider: Route.Provider
   let origin: Origin
-  /// Of FCM: what every request of the project asks for, and who gives its access tokens.
+  /// The URL's path and Google's token host. Used by FCM only.
   var path = ""
   var tokenHost = ""
   let transport: any Transport
@@ -14,14 +14,11 @@ struct Sender: Sendable {
   let tokens: TokenSource
   let now: @Sendable () -> Date
 
-  /// A push that cannot be sent at all.
   struct Unsendable: Error {
     let outcome: Outcome
   }
 
-  /// - Parameters:
-  ///   - target: the topic or project of the route.
-  ///   - owner: who answers for the push.
+  /// - Parameter target: the topic or project of the route.
   func send(
     _ push: Push, to target: String, of owner: Owner, deadline: NIODeadline
   ) async -> Awaited<(Outcome, from: Outcome.Source)> {
@@ -63,7 +60,7 @@ struct Sender: Sendable {
     }
   }
 
-  /// What an answer means, and whether it is worth another try at once.
+  /// The outcome of an answer, and whether to send again at once.
   private func read(
     _ answer: Result<ProviderResponse, TransportFailure>, _ authorization: String
   ) -> (outcome: Outcome, from: Outcome.Source, isWorthAnother: Bool) {
@@ -101,14 +98,13 @@ struct Sender: Sendable {
   }
 }
 
-/// Where a provider is.
 struct Origin: Sendable, Hashable {
   let scheme: String
   let host: String
   let port: Int
-  /// What the program's own paths are appended to, without a final slash.
+  /// A path without a final slash, put before the paths that the program uses.
   let basePath: String
-  /// As requests name it: the host, and the port where it is not the scheme's.
+  /// The `:authority` of requests: the host, with the port unless it is the scheme's default.
   let authority: String
 
   init(scheme: String = "https", host: String, port: Int = 443, basePath: String = "") {
@@ -117,7 +113,6 @@ struct Origin: Sendable, Hashable {
     authority = port == (scheme == "http" ? 80 : 443) ? name : "\(name):\(port)"
   }
 
-  /// From an `http` or `https` URL; nil for any other.
   init?(_ url: URL) {
     guard let scheme = url.scheme, scheme == "http" || scheme == "https",
       let host = url.host(percentEncoded: false), !host.isEmpty

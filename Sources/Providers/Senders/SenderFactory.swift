@@ -1,7 +1,7 @@
 package import Foundation
 package import NIOCore
 
-/// Makes what a credential or a push service needs to be sent to. Holds what all of them share.
+/// Makes the senders, from the settings that all of them share.
 struct SenderFactory: Sendable {
   let metrics: ProviderMetrics
   let network: any ProviderNetwork
@@ -35,7 +35,6 @@ struct SenderFactory: Sendable {
     fcmEndpoint = origin
   }
 
-  /// For one APNs key in one environment.
   func apns(_ environment: APNsCredential.Environment, tokens: TokenSource) -> Sender {
     let origin =
       apnsEndpoint
@@ -51,7 +50,6 @@ struct SenderFactory: Sendable {
     }
   }
 
-  /// For one service account.
   func fcm(_ credential: FCMCredential) -> Sender {
     Sender(
       provider: .fcm, origin: fcmEndpoint,
@@ -64,7 +62,6 @@ struct SenderFactory: Sendable {
       now: now)
   }
 
-  /// For one push service.
   func routeSender(
     for endpoint: WebPushEndpoint, _ webPush: PushProviders.Configuration.WebPush
   ) -> RouteSender {
@@ -92,22 +89,20 @@ struct SenderFactory: Sendable {
   }
 }
 
-/// What carries requests to the providers: the internet, or, where the providers are played in this process, whoever
-/// plays them.
+/// Connects to the providers: over the internet, or to simulated ones in this process.
 package protocol ProviderNetwork: Sendable {
-  /// How long an answer is waited for after whoever waited for it has gone on without.
+  /// How long an answer is still awaited after its caller has stopped waiting.
   var answerTimeout: Duration { get }
-  /// Where timers run.
+  /// The event loop for timers.
   var eventLoop: any EventLoop { get }
-  /// The connections of one sender to its provider.
+  /// The transport of one sender.
   func transport(to peer: ProviderPeer) -> any Transport
-  /// Asks Google for an access token; ends by itself, in seconds.
+  /// Asks Google for an access token. Returns within seconds, without a deadline from outside.
   func accessToken(
     for credential: FCMCredential, now: @escaping @Sendable () -> Date
   ) async -> Result<AccessToken, TokenFailure>
 }
 
-/// Whom a transport leads to.
 package struct ProviderPeer: Sendable {
   package let provider: Route.Provider
   let origin: Origin

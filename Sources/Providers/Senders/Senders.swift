@@ -1,10 +1,10 @@
-/// Who sends what: the present credentials, each with its connections and tokens.
+/// The senders of the present credentials, with their connections and tokens.
 struct Senders {
   /// By ``APNsCredential/connectionKey``.
   private var apns: [APNsCredential: Sender] = [:]
-  /// The topics of each, as its files list them.
+  /// The topics that the files list for each.
   private var listed: [APNsCredential: Set<String>] = [:]
-  /// By ``APNsCredential/tokenKey``: the same key in two files has one token.
+  /// By ``APNsCredential/tokenKey``: two files with the same key share a token.
   private var tokens: [APNsCredential: TokenSource] = [:]
   private var fcm: [FCMCredential: Sender] = [:]
   /// By topic and by project.
@@ -14,27 +14,26 @@ struct Senders {
 
   private static let voip = ".voip"
 
-  /// All that can hold connections.
   var transports: [any Transport] { apns.values.map(\.transport) + fcm.values.map(\.transport) }
 
-  /// What sends the push, if there is anything.
+  /// The sender for a push; nil if no credential serves it.
   func routeSender(for push: Push) -> RouteSender? {
     switch push {
     case .apns(let notification): topics[notification.topic]
     case .fcm(let message): (message.project ?? defaultProject).flatMap { projects[$0] }
-    // Their hosts are none of the credentials'.
+    // Handled by ``WebPushHosts``.
     case .webPush: nil
     }
   }
 
-  /// All of them. A VoIP topic that nobody listed appears once it has been used.
+  /// All senders. Leaves out VoIP topics that are neither listed nor used.
   var routeSenders: [RouteSender] {
     (Array(topics.values) + Array(projects.values)).filter {
       $0.state != .unknown || !$0.route.target.hasSuffix(Self.voip)
     }
   }
 
-  /// Takes these credentials; returns the transports that are no longer needed.
+  /// Replaces the credentials; returns the transports that are no longer needed.
   mutating func use(_ credentials: Credentials, factory: SenderFactory) -> [any Transport] {
     let before = self
     self = Senders()
@@ -47,7 +46,7 @@ struct Senders {
       listed[key, default: []].formUnion(credential.topics)
     }
     let topics = credentials.apns.flatMap { credential in credential.topics.map { (credential, $0) } }
-    // What a file lists itself goes before what follows from another's list.
+    // Listed topics take precedence over VoIP topics derived from another file's list.
     for (credential, topic) in topics + topics.map({ ($0, $1 + Self.voip) }) {
       guard let sender = apns[credential.connectionKey] else { continue }
       add(credential.name, topic, over: sender, to: \.topics, before, factory)
@@ -58,7 +57,7 @@ struct Senders {
       add(credential.name, credential.projectID, over: sender, to: \.projects, before, factory)
     }
     for (key, sender) in apns {
-      // A connection serves the topics that its key had when it was opened.
+      // A connection serves only the topics that its key had when it was opened.
       guard let known = before.listed[key], !listed[key, default: []].isSubset(of: known) else { continue }
       sender.transport.renew(through: nil)
     }
@@ -78,14 +77,14 @@ struct Senders {
 }
 
 extension APNsCredential {
-  /// What connections depend on: all but the topics.
+  /// The credential without its topics: connections depend on everything else.
   fileprivate var connectionKey: APNsCredential {
     var key = self
     key.topics = []
     return key
   }
 
-  /// What makes a signing key.
+  /// The signing key alone, without name, environment and topics.
   fileprivate var tokenKey: APNsCredential {
     var key = connectionKey
     (key.name, key.environment) = ("", .production)

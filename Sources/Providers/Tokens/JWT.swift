@@ -1,6 +1,6 @@
 import Foundation
 
-/// JSON Web Tokens in their compact form (RFC 7515), which show providers who sends.
+/// JSON Web Tokens in compact form (RFC 7515), which authenticate us to providers.
 enum JWT {
   static func sign(
     header: [String: String], claims: some Encodable, with signature: (Data) throws -> Data

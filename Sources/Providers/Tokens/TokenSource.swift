@@ -3,7 +3,7 @@ import NIOCore
 import Synchronization
 import Timing
 
-/// One token for everybody who needs it: made once, kept, renewed in the background.
+/// A token that is shared by all requests: made once, kept, and renewed in the background.
 final class TokenSource: Sendable {
   typealias Answer = Result<AccessToken, TokenFailure>
 
@@ -18,7 +18,7 @@ final class TokenSource: Sendable {
   private let eventLoop: any EventLoop
   private let state: Mutex<State>
 
-  /// - Parameter make: makes or fetches a new token; must end by itself, in seconds.
+  /// - Parameter make: makes or fetches a token; must return by itself, within seconds.
   init(
     limits: TokenCache.Limits = .init(), eventLoop: any EventLoop, now: @escaping @Sendable () -> Date,
     make: @escaping @Sendable () async -> Answer
@@ -27,7 +27,7 @@ final class TokenSource: Sendable {
     state = Mutex(State(cache: TokenCache(limits: limits)))
   }
 
-  /// The token, by the deadline.
+  /// The token, or a failure at the deadline.
   func token(deadline: NIODeadline) async -> Answer {
     while true {
       switch state.withLock({ $0.cache.token(now: now()) }) {
@@ -43,12 +43,12 @@ final class TokenSource: Sendable {
     }
   }
 
-  /// The provider refused the token with this header. Returns whether it is worth asking for another.
+  /// The provider refused the token with this header. Returns whether another one can be had.
   func refused(_ authorization: String) -> Bool {
     state.withLock { $0.cache.refused(authorization, now: now()) }
   }
 
-  /// What the renewal that is under way brings; nil if there is none any more.
+  /// The result of the renewal under way; nil if none is under way.
   private func renewal(deadline: NIODeadline) async -> Answer? {
     await withCheckedContinuation { continuation in
       let waiter: Int? = state.withLock { state in
@@ -77,15 +77,14 @@ final class TokenSource: Sendable {
   }
 }
 
-/// A token that proves to a provider who we are: APNs' provider token, or an OAuth access token.
+/// A token that authenticates us to a provider: APNs' provider token, a VAPID token or an OAuth access token.
 package struct AccessToken: Sendable, Hashable {
-  /// The `authorization` header with it: `bearer ...`.
+  /// The `authorization` header, as `bearer ...`.
   let authorization: String
-  /// When it was made.
   let issuedAt: Date
-  /// From then on a new one is fetched while this one still serves.
+  /// When to renew it; it is still used meanwhile.
   let renewAt: Date
-  /// From then on it serves no more.
+  /// When to stop using it.
   let expiresAt: Date
 
   package init(authorization: String, issuedAt: Date, renewAt: Date, expiresAt: Date) {
@@ -94,15 +93,16 @@ package struct AccessToken: Sendable, Hashable {
   }
 }
 
-/// When to make a token, and who waits for it: decisions without I/O.
+/// Decides when to renew a token and which callers wait, without I/O.
 ///
-/// One renewal at a time for everyone. The old token goes on serving while a renewal runs or
-/// fails. After a failure the next try waits, longer each time, and nobody waits with it.
+/// There is one renewal at a time. The old token is used while a renewal runs or fails. After a failure the
+/// next attempt waits, longer each time, and callers do not wait for it.
 struct TokenCache {
   struct Limits: Sendable {
-    /// A younger token is not replaced, even if the provider refuses it: Apple allows a new one every 20 minutes.
+    /// A younger token is not replaced, even if the provider refuses it: Apple allows a new token every 20
+    /// minutes. In seconds.
     var minimumAge: TimeInterval = 0
-    /// A token made this long after now was made by another clock.
+    /// A token issued more than this after now, in seconds, was made before the clock was put back.
     var tolerance: TimeInterval = 60
     /// Pauses after failed attempts.
     let backoff = Backoff(first: 1, longest: 60, shares: 1...1)
@@ -112,9 +112,9 @@ struct TokenCache {
     case use(AccessToken)
     /// Use this one and start a renewal.
     case useAndRenew(AccessToken)
-    /// Wait for the renewal, which is to be started if `start`.
+    /// Wait for the renewal; start it first if `start` is true.
     case wait(start: Bool)
-    /// The last attempt failed a moment ago.
+    /// The latest attempt failed, and the pause after it is not over.
     case unavailable(TokenFailure)
   }
 
@@ -157,8 +157,8 @@ struct TokenCache {
     }
   }
 
-  /// The provider refused this token. Returns whether another one is to be had: it may be there
-  /// already, or this one is old enough (or our clock has jumped since) to be replaced.
+  /// The provider refused this token. Returns whether another one can be had: a newer token exists already,
+  /// or this one is old enough to be replaced (or was made before the clock was put back).
   mutating func refused(_ authorization: String, now: Date) -> Bool {
     guard let token, token.authorization == authorization else { return true }
     let age = now.timeIntervalSince(token.issuedAt)
@@ -172,12 +172,11 @@ struct TokenCache {
   }
 }
 
-/// Why there is no token.
 package enum TokenFailure: Error, Hashable, Sendable {
   /// The issuer could not be reached, or had an outage.
   case unreachable
   /// The caller's deadline passed first.
   case timeout
-  /// The issuer refused us, or our key is unusable: mending it takes a person.
+  /// The issuer refused us, or our key is unusable. The operator has to fix it.
   case refused(Reason)
 }

@@ -2,11 +2,10 @@ import NIOCore
 import Synchronization
 import Timing
 
-/// The push services that were used of late, each with its connections and its health. When there are too many some go, and
-/// what was learned about them goes along: those that do not work before those that do, of these the ones that were not
-/// used for longest.
+/// The recently used push services, with their connections and health. If there are too many, some are
+/// forgotten with their health: first those that do not work, then the least recently used.
 final class WebPushHosts: Sendable {
-  /// So many are known at a time.
+  /// Number of push services that are kept.
   static let most = 10_000
 
   private struct Host {
@@ -19,7 +18,7 @@ final class WebPushHosts: Sendable {
     var uses = 0
     var isClosed = false
 
-    /// Takes out a tenth of all.
+    /// Removes a tenth of the hosts.
     mutating func makeRoom() -> [any Transport] {
       let ranked = hosts.map { (authority: $0, host: $1, works: $1.sender.state == .ok) }
       let leaving = ranked.sorted {
@@ -39,8 +38,8 @@ final class WebPushHosts: Sendable {
     (self.most, self.factory, self.webPush) = (most, factory, webPush)
   }
 
-  /// What sends to an endpoint, and the transports that are to be closed: of those that had to go for it, and after
-  /// ``close()`` its own.
+  /// The sender for an endpoint, and the transports to close: those of hosts that were removed for it, and
+  /// after ``close()`` its own.
   func routeSender(for endpoint: WebPushEndpoint) -> (sender: RouteSender, left: [any Transport]) {
     state.withLock { state in
       state.uses += 1
@@ -58,7 +57,7 @@ final class WebPushHosts: Sendable {
 
   var routeSenders: [RouteSender] { state.withLock { $0.hosts.values.map(\.sender) } }
 
-  /// Takes no more messages; the transports of all hosts.
+  /// Takes no more hosts. Returns the transports of all.
   func close() -> [any Transport] {
     state.withLock { state in
       state.isClosed = true
@@ -67,19 +66,19 @@ final class WebPushHosts: Sendable {
   }
 }
 
-/// Which push services may be called, and at which addresses. Their names come from strangers.
+/// Decides which push services may be called, and at which addresses. Their names come from strangers.
 struct WebPushAddresses: Sendable {
-  /// How long a registration waits for what a name means.
+  /// How long a registration waits for the lookup of a name.
   private static let lookupTimeout = Duration.seconds(2)
-  /// Endings of names that mean nothing outside of a house.
+  /// Endings of names that exist in local networks only.
   private static let privateEndings = [".localhost", ".local", ".internal", ".lan", ".home.arpa"]
 
-  /// Those that may be anywhere, in lower case.
+  /// Hosts that may have any address, in lower case.
   let privateHosts: Set<String>
   let resolve: @Sendable (String) async throws -> [String]
 
-  /// Whether a subscription on this host may be registered. A name that does not answer is taken: it is looked up again
-  /// for each connection.
+  /// Whether a subscription on this host may be registered. Accepts a name that does not resolve, because it
+  /// is looked up again for each connection.
   func allow(_ host: String) async -> Bool {
     guard !privateHosts.contains(host) else { return true }
     guard !Self.isPrivateName(host) else { return false }
@@ -89,7 +88,7 @@ struct WebPushAddresses: Sendable {
     return addresses.allSatisfy { IPAddress($0)?.isPublic == true }
   }
 
-  /// Where to connect to.
+  /// The addresses to connect to.
   ///
   /// - Throws: ``OutgoingClient/Refusal``, or ``LookupsExhausted``.
   func addresses(of host: String) async throws -> [String] {
@@ -100,10 +99,10 @@ struct WebPushAddresses: Sendable {
     }
   }
 
-  /// Whether a host is an address, however spelled, or has a name that means nothing outside.
+  /// Whether a host is an address, in any spelling, or a name of local networks only.
   static func isPrivateName(_ host: String) -> Bool {
     guard !host.contains(":"), let dot = host.lastIndex(of: ".") else { return true }
-    // What ends in a number is an address to many a resolver: 127.1, 0x7f.1.
+    // Many resolvers take a name whose last label is a number for an address: 127.1, 0x7f.1.
     let last = host[host.index(after: dot)...]
     return last.utf8.allSatisfy(\.isDigit) || last.hasPrefix("0x")
       || privateEndings.contains { host.hasSuffix($0) }

@@ -3,10 +3,10 @@ package import Foundation
 package import NIOCore
 import NIOHPACK
 
-/// A request to a push service: `POST` to a subscription's endpoint (RFC 8030). What is sent is encrypted anew for each
-/// try, so that none can be told from another.
+/// A request to a push service: `POST` to a subscription's endpoint (RFC 8030). Encrypted anew for each
+/// attempt, with a new key and salt.
 package struct WebPushMessage: Sendable, Codable {
-  /// `Urgency`: what a phone that saves power still wants to hear.
+  /// `Urgency`: lets a device that saves power skip less urgent messages.
   package enum Urgency: String, Sendable, CaseIterable, Codable {
     case veryLow = "very-low"
     case low, normal, high
@@ -17,12 +17,13 @@ package struct WebPushMessage: Sendable, Codable {
   package static let maximumBody = 3993
 
   package var subscription: WebPushSubscription
-  /// What the app gets, at most ``maximumBody`` bytes.
+  /// The plaintext, at most ``maximumBody`` bytes.
   package var body: ByteBuffer
   package var urgency: Urgency
-  /// `TTL`: how long the push service keeps it for a phone that is away, in seconds; nil: four weeks.
+  /// `TTL`: how long the push service keeps the message for a device that is offline, in seconds; nil means
+  /// four weeks.
   package var timeToLive: Int?
-  /// A newer message with the same one takes the place of one that waits: `Topic` is made of it.
+  /// A newer message with the same id replaces one that is not delivered yet. `Topic` is derived from it.
   package var collapseID: String?
 
   package init(
@@ -41,7 +42,7 @@ extension ProviderRequest {
     guard message.body.readableBytes <= WebPushMessage.maximumBody else {
       throw .init(outcome: .rejected(.payloadTooLarge))
     }
-    // RFC 8030 wants a TTL in each request: four weeks, as FCM has it.
+    // RFC 8030 requires a TTL. Four weeks is FCM's default.
     let timeToLive = max(0, message.timeToLive ?? 28 * 86_400)
     var headers: HPACKHeaders = [
       ":method": "POST", ":scheme": "https", ":authority": origin.authority,
@@ -50,13 +51,14 @@ extension ProviderRequest {
       "urgency": message.urgency.rawValue,
     ]
     if let collapseID = message.collapseID {
-      // 32 characters of base64url (RFC 8030 section 5.4). The push service cannot tell, and not try out, what they stand
-      // for.
+      // 32 characters of base64url (RFC 8030 section 5.4). Keyed, so that the push service cannot find out
+      // the id by guessing.
       let key = SymmetricKey(data: message.subscription.secret)
       let code = HMAC<SHA256>.authenticationCode(for: Data(collapseID.utf8), using: key)
       headers.add(name: "topic", value: Base64URL.encode(Array(code).prefix(24)))
     }
-    // An empty one would be refused; that the key is a point on the curve was seen when the subscription was read.
+    // Encryption cannot fail, since the key was checked when the subscription was read. If it did, the push
+    // service would refuse the empty body.
     return ProviderRequest(
       headers: headers,
       body: (try? WebPushEncryption.encrypt(message.body, for: message.subscription)) ?? ByteBuffer())
@@ -65,16 +67,17 @@ extension ProviderRequest {
 
 /// Encrypts messages for a subscription, with the content coding `aes128gcm` (RFC 8188, RFC 8291).
 enum WebPushEncryption {
-  /// Bytes of a record: all that a push service has to take, so that a message is one record.
+  /// Size of a record in bytes: the most that every push service accepts, so that a message is one record.
   private static let recordSize: UInt32 = 4096
   private static let saltSize = 16
 
-  /// The body of a request.
+  /// The encrypted body of a request.
   ///
   /// - Parameters:
-  ///   - sender: a key pair for this message alone.
+  ///   - sender: a key pair for this message only.
   ///   - salt: 16 random bytes.
-  /// - Throws: swift-crypto's error where the phone's key is none; it was checked when the subscription was read.
+  /// - Throws: swift-crypto's error if the subscription's public key is invalid; it was checked when the
+  ///   subscription was read.
   static func encrypt(
     _ plaintext: ByteBuffer, for subscription: WebPushSubscription,
     sender: P256.KeyAgreement.PrivateKey = P256.KeyAgreement.PrivateKey(), salt: [UInt8] = randomSalt()
@@ -91,7 +94,7 @@ enum WebPushEncryption {
       pseudoRandomKey: random, info: Data("Content-Encoding: aes128gcm\0".utf8), outputByteCount: 16)
     let nonce = HKDF<SHA256>.expand(
       pseudoRandomKey: random, info: Data("Content-Encoding: nonce\0".utf8), outputByteCount: 12)
-    // 2 ends the last record.
+    // The delimiter 2 marks the last record.
     let record = try AES.GCM.seal(
       Data(plaintext.readableBytesView) + [2], using: key,
       nonce: nonce.withUnsafeBytes { try AES.GCM.Nonce(data: $0) })
@@ -109,31 +112,30 @@ enum WebPushEncryption {
   private static func randomSalt() -> [UInt8] { (0..<saltSize).map { _ in .random(in: .min ... .max) } }
 }
 
-/// The key pair that tells push services who sends (RFC 8292). Subscriptions are bound to it: it is made once and kept.
+/// The key pair that identifies us to push services (RFC 8292). Subscriptions are bound to it, so it is
+/// created once and kept.
 package struct VAPIDKey: Sendable {
   let privateKey: P256.Signing.PrivateKey
 
   package init() { privateKey = P256.Signing.PrivateKey() }
 
-  /// The one with this secret of 32 bytes.
-  ///
-  /// - Throws: swift-crypto's error if it is none.
+  /// - Throws: swift-crypto's error if the 32 bytes are not a private key.
   package init(rawRepresentation: some ContiguousBytes) throws {
     privateKey = try P256.Signing.PrivateKey(rawRepresentation: rawRepresentation)
   }
 
-  /// The secret, 32 bytes.
+  /// The private key, 32 bytes.
   package var rawRepresentation: Data { privateKey.rawRepresentation }
 
   /// The public key as apps subscribe with it: base64url of the uncompressed point, 87 characters.
   package var publicKey: String { Base64URL.encode(privateKey.publicKey.x963Representation) }
 }
 
-/// What a push service is shown (RFC 8292): a JSON Web Token for its origin, and the key that has signed it.
+/// The authorization for push services (RFC 8292): a JSON Web Token for their origin, and the public key.
 enum VAPIDToken {
-  /// From making it to its `exp`, in seconds; a push service takes none that is good for more than a day.
+  /// Time until `exp`, in seconds. Push services accept at most a day.
   static let lifetime: TimeInterval = 12 * 3600
-  /// A token that is refused is not replaced sooner: another one would be refused, too.
+  /// A younger token is not replaced when it is refused, because a new one would be refused as well.
   static let limits = TokenCache.Limits(minimumAge: 600)
 
   private struct Claims: Encodable {
@@ -142,7 +144,6 @@ enum VAPIDToken {
     let sub: String
   }
 
-  /// A token for an origin, as `https://push.example.org`.
   static func make(
     for origin: String, by webPush: PushProviders.Configuration.WebPush, now: Date
   ) -> Result<AccessToken, TokenFailure> {

@@ -1,18 +1,19 @@
 import NIOCore
 import Synchronization
 
-/// Who may have how many of the connections to push services. Hosts that have not answered, or no longer do, share a part
-/// of them: however many there are, they leave the rest to those that work. No network has more than a quarter of all, or
-/// of that part: whoever names many ports of one machine gets refusals, and not the others.
+/// Divides the connections to push services. Hosts that do not answer, or have not yet, share a part of them,
+/// so that any number of them leaves the rest to hosts that work. One network gets at most a quarter of all
+/// connections, and of that part, so that a stranger who names many ports of one machine only blocks that
+/// machine.
 final class WebPushShares: Sendable {
   struct Limits: Sendable {
     /// Connections in all.
     var connections: Int
     /// Connections to hosts that have not answered their last request.
     var unproven: Int
-    /// How long a connection that nobody uses is kept,
+    /// How long an idle connection is kept,
     var idle = TimeAmount.seconds(60)
-    /// and where more than half of all are in use.
+    /// and how long while more than half of all connections are in use.
     var idleInNeed = TimeAmount.seconds(5)
   }
 
@@ -34,7 +35,7 @@ final class WebPushShares: Sendable {
   fileprivate struct State {
     var all = Counts()
     var byNetwork: [IPAddress: Counts] = [:]
-    /// Hosts that have not answered and that owners have requests under way to.
+    /// Visits: pairs of an owner with requests under way and a host that does not answer.
     var visits = 0
     var visitsByOwner: [Owner: Int] = [:]
 
@@ -49,40 +50,38 @@ final class WebPushShares: Sendable {
 
   init(limits: Limits) { self.limits = limits }
 
-  /// How many connections there are.
   var connections: Int { state.withLock { $0.all.connections } }
 
-  /// How long a connection may be idle now.
+  /// How long a connection may be idle at present.
   var idle: TimeAmount {
     state.withLock { $0.all.connections * 2 > limits.connections ? limits.idleInNeed : limits.idle }
   }
 }
 
-/// What is known of a push service beyond the health of its route: where it may be called, whether it has proven itself,
-/// and what it has of what all of them share.
+/// A push service: its permitted addresses, whether it answers, and its part of the shared connections.
 final class WebPushHost: Sendable {
   private struct State {
     var isProven = false
     var connections = 0
     var byNetwork: [IPAddress: Int] = [:]
-    /// Owners with a request under way that count for it.
+    /// Owners whose requests under way count as a visit.
     var visitors: Set<Owner> = []
   }
 
-  /// A connection that was taken, to be given back once.
+  /// A connection that was taken. Must be given back once.
   struct Place: Sendable {
     fileprivate let network: IPAddress?
   }
 
-  /// A request to the host, to be ended once.
+  /// A request to the host. Must be ended once.
   struct Visit: Sendable {
-    /// Whom it counts for: the host has not answered, and the owner has no other request to it.
+    /// The owner that the visit counts for; nil if the host answers, or the owner has another request to it.
     fileprivate let owner: Owner?
   }
 
   let shares: WebPushShares
   let addresses: WebPushAddresses
-  /// Taken after the lock of the shares.
+  /// Locked after the shares.
   private let state = Mutex(State())
 
   init(shares: WebPushShares, addresses: WebPushAddresses) {
@@ -95,12 +94,12 @@ final class WebPushHost: Sendable {
     shares.state.withLock { shared in state.withLock { own in body(&shared, &own) } }
   }
 
-  /// Whether there may be a connection to be had, as far as can be told before it is known where it leads.
+  /// Whether a connection may be available. Its network is not known yet, so the answer may still be no.
   var hasRoom: Bool { with { $0.all.hasRoom(shares.limits, isProven: $1.isProven) } }
 
-  /// Takes a connection; nil if there is none to be had.
+  /// Takes a connection; nil if none is available.
   ///
-  /// - Parameter network: where it leads, see ``IPAddress/network``.
+  /// - Parameter network: the ``IPAddress/network`` of its address.
   func takeConnection(to network: IPAddress?) -> Place? {
     with { shared, own in
       let inNetwork = network.flatMap { shared.byNetwork[$0] } ?? .init()
@@ -126,7 +125,7 @@ final class WebPushHost: Sendable {
     own.byNetwork[network] = rest > 0 ? rest : nil
   }
 
-  /// A request to the host begins; nil if its owner visits too many hosts that do not answer.
+  /// Begins a request to the host; nil if its owner has requests to too many hosts that do not answer.
   func begin(for owner: Owner) -> Visit? {
     with { shared, own in
       guard !own.isProven, !own.visitors.contains(owner) else { return Visit(owner: nil) }
@@ -151,7 +150,7 @@ final class WebPushHost: Sendable {
     }
   }
 
-  /// The host has answered its last request, or has not.
+  /// Records whether the host answered its last request.
   func note(isProven: Bool) {
     with { shared, own in
       guard own.isProven != isProven else { return }

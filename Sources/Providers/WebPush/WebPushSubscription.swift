@@ -1,33 +1,31 @@
 import Crypto
 import Foundation
 
-/// Where a browser or a UnifiedPush distributor wants messages for an app, and the keys that they are encrypted with
-/// (RFC 8030, RFC 8291).
+/// A subscription of a browser or a UnifiedPush distributor: the endpoint for messages and the keys to
+/// encrypt them with (RFC 8030, RFC 8291).
 package struct WebPushSubscription: Sendable, Hashable {
-  /// What is wrong with it.
   package enum Malformed: Error, Sendable, Hashable {
     /// The text is not ``tokenPrefix`` and a base64url JSON object with the three members.
     case token
-    /// No https URL, too long, or one with a user, a password or a fragment.
+    /// Not an https URL, too long, or with a user, a password or a fragment.
     case endpoint
-    /// `p256dh` is no uncompressed point on P-256.
+    /// `p256dh` is not an uncompressed point on P-256.
     case publicKey
-    /// `auth` has not 16 bytes.
+    /// `auth` is not 16 bytes long.
     case secret
   }
 
-  /// What a push token begins with that is a subscription.
+  /// The prefix of a push token that holds a subscription.
   static let tokenPrefix = "webpush:"
-  /// A token with the longest endpoint is not longer, in bytes.
+  /// Longest token that is accepted, in bytes. Leaves room for the longest endpoint.
   private static let maximumTokenBytes = 2048
 
-  /// Where messages go.
   package let endpoint: WebPushEndpoint
   /// The phone's public key, `p256dh`: 65 bytes, an uncompressed point on P-256.
   package let publicKey: [UInt8]
   /// The secret that the phone shares with its senders, `auth`: 16 bytes.
   package let secret: [UInt8]
-  /// The token that it came as.
+  /// The token as it was received.
   private var spelling: String?
 
   /// A subscription as apps spell it: a URL, and two values in base64url with or without padding.
@@ -56,7 +54,7 @@ package struct WebPushSubscription: Sendable, Hashable {
     spelling = token
   }
 
-  /// However they were spelled.
+  /// Ignores the spelling.
   package static func == (left: Self, right: Self) -> Bool {
     left.endpoint == right.endpoint && left.publicKey == right.publicKey && left.secret == right.secret
   }
@@ -66,7 +64,8 @@ package struct WebPushSubscription: Sendable, Hashable {
   /// Whether a push token is meant to be a subscription.
   package static func isToken(_ text: String) -> Bool { text.utf8.starts(with: tokenPrefix.utf8) }
 
-  /// The subscription as a push token: in the spelling that it came in, by which others know it.
+  /// The subscription as a push token, in the spelling in which it was received, because others refer to it
+  /// by that.
   package var token: String {
     if let spelling { return spelling }
     let members = Members(
@@ -88,19 +87,19 @@ extension WebPushSubscription: Codable {
   package func encode(to encoder: any Encoder) throws { try token.encode(to: encoder) }
 }
 
-/// The address that a push service has given a subscription: an https URL, which is a secret of its phone.
+/// The https URL that a push service assigned to a subscription. A secret of the device.
 package struct WebPushEndpoint: Sendable, Hashable {
-  /// Longer ones are refused, in bytes.
+  /// Longest URL that is accepted, in bytes.
   package static let maximumBytes = 765
 
-  /// As it was spelled.
+  /// As received.
   package let url: String
   /// The push service, in lower case and without a final dot; an IPv6 address without brackets.
   package let host: String
   package let port: Int
-  /// What the origin consists of, besides the scheme: the host, and the port where it is not 443.
+  /// The host, with the port unless that is 443.
   package let authority: String
-  /// The path with the query: what a request asks for.
+  /// The path with the query.
   let path: String
 
   /// The origin (RFC 6454), which VAPID tokens are made for.
@@ -139,7 +138,7 @@ package struct WebPushEndpoint: Sendable, Hashable {
     if bracket != nil {
       guard host.first == "[", host.last == "]" else { return nil }
       let address = host.dropFirst().dropLast().lowercased()
-      // In one spelling.
+      // Normalizes the spelling.
       guard let address = IPAddress(address), address.isIPv6 else { return nil }
       return (address.text, port)
     }

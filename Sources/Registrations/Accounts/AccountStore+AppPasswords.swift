@@ -3,7 +3,7 @@ internal import SQL
 internal import Sealing
 
 extension AccountStore {
-  /// Most app passwords of a user.
+  /// Maximum number of app passwords of a user.
   package static let maximumAppPasswords = 100
 
   /// Letters and digits in an app password, the same as in Nextcloud.

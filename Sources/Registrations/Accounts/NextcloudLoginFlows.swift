@@ -12,10 +12,10 @@ package struct NextcloudLoginFlows: Sendable {
   package static let lifetime: TimeInterval = 20 * 60
   /// Seconds between sign-in and consent at most.
   static let proofLifetime: TimeInterval = 10 * 60
-  /// Most open flows of all apps. For one more, the oldest flow that is not granted is removed, from the
-  /// address with the most flows.
+  /// Maximum number of open flows of all apps. For one more, the oldest flow that is not granted is removed,
+  /// from the address with the most flows.
   package static let maximumOpen = 10_000
-  /// Most open flows of one address.
+  /// Maximum number of open flows of one address.
   package static let maximumOpenPerAddress = 200
   /// Letters and digits in each secret.
   static let secretLength = 128

@@ -13,7 +13,7 @@ package final class RemoteRealms: Sendable {
     case unknown
   }
 
-  /// Most cached realms; beyond it the cache is emptied.
+  /// Maximum number of cached realms; beyond it the cache is emptied.
   private static let maximumKnown = 100_000
 
   /// How long a cached realm is taken to be its server's; it may move to another.

@@ -5,7 +5,7 @@ internal import Hummingbird
 internal import Registrations
 
 extension BackendRoutes {
-  /// Adds a user, or makes the one that is there as told.
+  /// Creates a user, or updates an existing one.
   func putUser(_ request: Request, _ context: WireContext) async throws -> Response {
     let (realm, userID) = try context.userAddress()
     let body = try await Self.body(of: request, members: ["email", "user_uuid", "api_key", "username"])
@@ -27,7 +27,7 @@ extension BackendRoutes {
         throw APIError(
           .conflict, code: "USERNAME_TAKEN",
           "Another user has the username \(description.username ?? description.email)")
-      // Only another process that has put the same user this very moment leads here.
+      // Possible only if another process creates the same user concurrently.
       case .userIDTaken, .noUserIDLeft: throw APIError.tryAgainLater
       }
     }
@@ -58,7 +58,7 @@ extension User {
 }
 
 extension BackendRoutes {
-  /// Makes an app password, which is shown only now.
+  /// Creates an app password, which is shown only in this answer.
   func addAppPassword(_ request: Request, _ context: WireContext) async throws -> Response {
     let name = try await Self.body(of: request, members: ["name"])["name"].name()
     let (id, password) = try await adding(for: try await user(context)) { user in
@@ -69,7 +69,7 @@ extension BackendRoutes {
       [.init("id", .integer(id)), .init("name", .string(name)), .init("password", .string(password))])
   }
 
-  /// Lets a Nextcloud app sign in that waits for it, for a host application that has a sign-in of its own.
+  /// Grants access to a waiting Nextcloud app, for a host application with a sign-in of its own.
   func grantLoginFlow(_ request: Request, _ context: WireContext) async throws -> Response {
     let token = try await Self.body(of: request, members: ["token"])["token"].string()
     let isGranted = try await adding(for: try await user(context)) { user in
@@ -83,7 +83,7 @@ extension BackendRoutes {
     return Self.done
   }
 
-  /// From now on it opens nothing.
+  /// Removes an app password.
   func removeAppPassword(_ request: Request, _ context: WireContext) async throws -> Response {
     let id = try context.number("app_password_id")
     let user = try await user(context)
@@ -94,7 +94,7 @@ extension BackendRoutes {
     return Self.done
   }
 
-  /// Does what adds an app password to a user.
+  /// Runs `body`, which adds an app password, and converts its refusals.
   private func adding<Result>(
     for user: User, _ body: (User) async throws -> Result
   ) async throws -> Result {

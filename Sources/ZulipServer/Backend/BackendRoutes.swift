@@ -5,11 +5,11 @@ package import Hummingbird
 package import Registrations
 internal import SQL
 
-/// What the host application calls: its realms and users, and notifications to them.
+/// The API for the host application: its realms and users, and notifications to them.
 ///
-/// Answers are bare JSON objects, errors are in Zulip's envelope.
+/// Answers are bare JSON objects; errors are in Zulip's envelope.
 package struct BackendRoutes: Sendable {
-  /// Bytes in a body.
+  /// Largest body, in bytes.
   static let maximumBodyBytes = 1 << 20
 
   let accounts: AccountStore
@@ -20,10 +20,10 @@ package struct BackendRoutes: Sendable {
   private let token: BearerToken?
 
   /// - Parameters:
-  ///   - token: what the host application shows; without one there are no such paths.
-  ///   - notify: sends the parts of a notification to all devices of a user, and tells what became of each;
-  ///     it may refuse all of it with an `APIError`, before anything is sent.
-  ///   - realmsChanged: called after a realm was added or is not as it was.
+  ///   - token: the host application's bearer token; without one there are no such endpoints.
+  ///   - notify: sends the parts of a notification to all devices of a user and returns the result of each;
+  ///     it may refuse all of it with an `APIError` before anything is sent.
+  ///   - realmsChanged: called after a realm was created or changed.
   package init(
     accounts: AccountStore, devices: Devices, loginFlows: NextcloudLoginFlows, token: String?,
     notify: @escaping @Sendable (User, Message) async throws -> [PartResult],
@@ -48,7 +48,7 @@ package struct BackendRoutes: Sendable {
     routes.endpoint("users/{user_id}/notifications", .post, use: sendNotification)
   }
 
-  /// Looks at the token before anything else, the method too.
+  /// Checks the token before anything else, even before the method.
   private struct Guarded: RouterMiddleware {
     let token: BearerToken
 
@@ -60,17 +60,17 @@ package struct BackendRoutes: Sendable {
     }
   }
 
-  /// The body of a request, which has no members but these.
+  /// The body of a request; members other than these are refused.
   static func body(of request: Request, members: Set<Name>) async throws -> Field {
     let body = try await Field.body(of: request, limit: maximumBodyBytes)
     try body.forbidMembers(except: members)
     return body
   }
 
-  /// The answer that there is nothing more to say.
+  /// The answer of a success without content.
   static var done: Response { Envelope.response(.ok, []) }
 
-  /// Adds a realm, or makes the one that is there as told.
+  /// Creates a realm, or updates an existing one.
   func putRealm(_ request: Request, _ context: WireContext) async throws -> Response {
     let uuid = try context.realmUUID()
     let body = try await Self.body(of: request, members: ["name", "url", "require_e2ee_push_notifications"])
@@ -92,19 +92,20 @@ extension ChatRealm {
 }
 
 extension BackendRoutes {
-  /// The parts of a notification, as the body has them: what phones are to read, what old apps are sent,
-  /// and what Nextcloud's apps are.
+  /// The parts of a notification: for Zulip's apps with end-to-end encryption, for old apps, and for
+  /// Nextcloud's apps.
   package struct Message: Sendable {
     package var zulip: Field?
     package var legacy: Field?
     package var nextcloud: Field?
   }
 
-  /// What became of a part, by its name in the body, or why it could not be sent.
+  /// Result of a part, by its name in the body, or the error.
   package typealias PartResult = (name: String, result: Result<JSON, any Error>)
 
-  /// Sends a notification to all devices of a user, by every way that the body has a part for. Parts stand alone: where
-  /// one was sent and another could not be, the answer is 200 and says so, so that what was sent is not sent again.
+  /// Sends a notification to all devices of a user, with every part of the body. Parts are independent: if
+  /// one was sent and another failed, the answer is 200 and reports both, so that the first is not sent
+  /// again.
   func sendNotification(_ request: Request, _ context: WireContext) async throws -> Response {
     let body = try await Self.body(of: request, members: ["zulip", "legacy", "nextcloud"])
     let message = Message(

@@ -5,7 +5,7 @@ internal import Hummingbird
 internal import Registrations
 
 extension Field {
-  /// A name that people read: 1 to 100 characters, white space around it dropped.
+  /// A name for people: 1 to 100 characters, without surrounding white space.
   func name() throws(APIError) -> String {
     let text = try TextRules.stripped(maximum: 100).apply(to: try string(), name: path)
     guard AccountStore.isReadable(text) else { throw error("has control characters") }
@@ -26,12 +26,12 @@ extension Field {
       "is not 1 to 254 characters without white space, control characters, : and /", AccountStore.isUsername)
   }
 
-  /// A user's key; an error does not repeat it.
+  /// A user's API key; errors do not repeat it.
   func apiKey() throws(APIError) -> String {
     try checked("is not \(AccountStore.apiKeyLength) letters and digits", AccountStore.isAPIKey)
   }
 
-  /// A UUID of any version, in its usual spelling.
+  /// A UUID of any version, with hyphens.
   func uuid() throws(APIError) -> UUID {
     guard let uuid = UUID(hyphenated: try string()) else { throw error("is not a UUID") }
     return uuid
@@ -45,7 +45,7 @@ extension Field {
 }
 
 extension WireContext {
-  /// The realm that the path names. Bouncers take none whose UUID has another version.
+  /// The realm in the path. Its UUID must have version 4, since bouncers accept no other.
   func realmUUID() throws(APIError) -> UUID {
     guard let uuid = parameters.get("realm_uuid").flatMap({ UUID(hyphenated: $0) }), uuid.isVersion4 else {
       throw APIError("realm_uuid is not a UUID of version 4")
@@ -53,7 +53,7 @@ extension WireContext {
     return uuid
   }
 
-  /// The realm and the number of the user that the path names.
+  /// The realm and the user's number in the path.
   func userAddress() throws(APIError) -> (realm: UUID, userID: Int64) {
     let realm = try realmUUID()
     let userID = try number("user_id")
@@ -63,7 +63,7 @@ extension WireContext {
     return (realm, userID)
   }
 
-  /// A number in the path, in the one spelling that it has.
+  /// A number in the path, in its canonical spelling.
   func number(_ name: String) throws(APIError) -> Int64 {
     guard let text = parameters.get(name), let number = Int64(text), number >= 0, String(number) == text
     else {

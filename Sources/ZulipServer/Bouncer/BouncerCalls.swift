@@ -8,25 +8,25 @@ package import Sealing
 internal import Timing
 package import ZulipBouncer
 
-/// What a chat server asks of its bouncer, which is another program's (``BouncerClient``) or this program's own
-/// (``OwnBouncer``). Each call throws a ``BouncerError`` for what the bouncer does not do.
+/// The calls of a chat server to its bouncer, which is another program (``BouncerClient``) or this program's
+/// own (``OwnBouncer``). Calls throw a ``BouncerError`` if the bouncer fails or refuses.
 package protocol BouncerCalls: Sendable {
-  /// Passes on what a phone has sealed; when this returns the bouncer has its token.
+  /// Forwards a phone's sealed registration; when this returns the bouncer has its token.
   ///
-  /// - Parameter publicKey: the bouncer's that it is sealed to, as the client spelled it.
+  /// - Parameter publicKey: the bouncer's key that it is sealed to, in the client's spelling.
   func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID) async throws
 
   func notify(_ request: NotifyRequest, realm: UUID) async throws -> NotifyReceipt
 
-  /// Tells of all realms, each with what proves that it is ours.
+  /// Uploads all realms, each with the secret that proves that it is ours.
   func upload(_ realms: [(realm: ChatRealm, ownerSecret: String)]) async throws
 
   func registerLegacy(_ token: LegacyToken, of user: LegacyUser, realm: UUID) async throws
 
-  /// Tells that a token is no longer used; nil stands for all of the user's.
+  /// Unregisters a token that is no longer used; nil stands for all of the user's.
   func unregisterLegacy(_ token: PushToken?, of user: LegacyUser, realm: UUID) async throws
 
-  /// Sends a notification in clear to all old apps of a user, who is believed to have these.
+  /// Sends an unencrypted notification to all old apps of a user; `tokens` are those known to this server.
   func notifyLegacy(
     _ user: User, _ notification: LegacyNotification, tokens: [PushToken]
   ) async throws -> LegacyReceipt
@@ -34,8 +34,8 @@ package protocol BouncerCalls: Sendable {
   func testLegacy(_ token: PushToken, of user: User, _ payload: JSON.Object) async throws
 }
 
-/// This program's own bouncer: the same rules as for any bouncer, but called directly, without encoding requests and
-/// without credentials.
+/// This program's own bouncer: the same rules as for any bouncer, but called directly, without HTTP and
+/// credentials.
 package struct OwnBouncer: BouncerCalls {
   private let bouncer: Bouncer
   /// The chat server that it acts as.
@@ -116,23 +116,23 @@ extension User {
   var legacyUser: LegacyUser { LegacyUser(id: userID, uuid: uuid) }
 }
 
-/// Why a bouncer did not do what was asked, in the classes of `Documentation/Protocols/Zulip.md` 10.5.
+/// Why a bouncer did not do what was asked, by the classes of `Documentation/Protocols/Zulip.md` 10.5.
 package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// No answer: it cannot be reached, or takes too long.
+  /// There was no answer: it cannot be reached, or takes too long.
   case unreachable
-  /// It has a fault of its own (5xx, or an answer that makes no sense), or too much to do (429); with the `Retry-After` of
-  /// its answer.
+  /// It has an internal error (5xx, or an invalid answer), or is overloaded (429); with the answer's
+  /// `Retry-After`.
   case failed(status: Int, retryAfter: String? = nil)
   case refused(code: String, message: String)
 
-  /// What an answer means that is no success.
+  /// Classifies an answer that is not a success.
   init(status: Int, code: String?, message: String?, retryAfter: String?) {
-    // A refusal without a message is not in the envelope, and comes from something in between.
+    // A refusal without a message is not in Zulip's envelope, and comes from a proxy in between.
     guard (400..<500).contains(status), status != 429, status != 408, let message else {
       self = .failed(status: status, retryAfter: retryAfter)
       return
     }
-    // It is passed on and kept: no more of it than a sentence.
+    // The message is passed on and stored, so it is limited in length.
     self = .refused(code: String((code ?? "BAD_REQUEST").prefix(64)), message: String(message.prefix(500)))
   }
 
@@ -144,30 +144,31 @@ package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// Seconds to wait after so many tries: no fewer than the bouncer asks for, and no more than an hour.
+  /// Seconds to wait after this number of tries: at least as long as the bouncer asks for, and at most an
+  /// hour.
   func pause(after tries: Int, _ backoff: Backoff, now: Date) -> TimeInterval {
     var start = now
     if case .failed(_, let text) = self { start = RetryAfter.date(text, now: now) ?? now }
     return min(start.timeIntervalSince(now) + backoff.pause(after: tries), RetryAfter.limit)
   }
 
-  /// Whether the realm is one that it has not been told of.
+  /// Whether the bouncer does not know the realm.
   var isMissingRealm: Bool {
     if case .refused(APIError.Code.missingRealm, _) = self { true } else { false }
   }
 
-  /// Whether the token is one that it does not have.
+  /// Whether the bouncer does not have the token.
   var isMissingToken: Bool {
     if case .refused(_, APIError.tokenDoesNotExist.message) = self { true } else { false }
   }
 
-  /// Whether the token is none that anything can be sent to.
+  /// Whether the bouncer calls the token malformed.
   var isInvalidToken: Bool {
     if case .refused(_, PushToken.Malformed.length.description) = self { true } else { false }
   }
 
-  /// Whether this ends a registration for good; nil if it is to be tried again: the bouncer is away, or its
-  /// operator has to let this server or realm in first.
+  /// The error that ends a registration for good; nil if it is to be tried again, because the bouncer is
+  /// unavailable, or its operator has to admit this server or realm first.
   var registrationError: Device.RegistrationError? {
     guard case .refused(let code, _) = self else { return nil }
     switch code {

@@ -8,10 +8,10 @@ package import Registrations
 package import Sealing
 package import ZulipBouncer
 
-/// Another program's bouncer, as a chat server calls it (`Documentation/Protocols/Zulip.md` 10.9).
+/// Client for a bouncer in another program (`Documentation/Protocols/Zulip.md` 10.9).
 package struct BouncerClient: BouncerCalls {
   package struct Call: Sendable {
-    /// Below `/api/v1/remotes/`.
+    /// Path below `/api/v1/remotes/`.
     package let endpoint: String
     package let contentType: String
     package let body: [UInt8]
@@ -19,7 +19,7 @@ package struct BouncerClient: BouncerCalls {
 
   package struct Answer: Sendable {
     let status: Int
-    /// As it stands in the header.
+    /// The value of the header.
     let retryAfter: String?
     let body: ByteBuffer
 
@@ -30,13 +30,13 @@ package struct BouncerClient: BouncerCalls {
 
   private let transport: @Sendable (Call) async throws -> Answer
 
-  /// A bouncer that is reached like this. What `transport` throws means that it could not be.
+  /// Sends calls with `transport`. An error that it throws means that the bouncer cannot be reached.
   package init(transport: @escaping @Sendable (Call) async throws -> Answer) {
     self.transport = transport
   }
 
   /// - Parameters:
-  ///   - url: where it is; a path is dropped, as stock servers do.
+  ///   - url: URL of the bouncer; a path in it is ignored, as by stock servers.
   ///   - id: `zulip_org_id` there.
   ///   - key: `zulip_org_key` there.
   package init(url: URL, id: String, key: String, client: HTTPClient) {

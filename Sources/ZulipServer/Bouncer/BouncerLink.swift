@@ -5,14 +5,14 @@ package import Registrations
 internal import SQL
 internal import Timing
 
-/// A chat server's link to its bouncer: makes calls, and brings what the bouncer has yet to be told, again and again
-/// until it knows. That are the realms, at the start and when they change; tokens of devices, for a day
+/// A chat server's link to its bouncer. It makes calls, and repeats what the bouncer must learn until it
+/// succeeds: realms, at the start and when they change; tokens of devices, for a day
 /// (`Documentation/Decisions` 0010); and tokens of old apps that are no longer used (0009).
 package final class BouncerLink: Sendable {
-  /// A sender that is silent for so long has died: its jobs may be taken over. Longer than a call takes.
+  /// Seconds after which jobs of a sender that has died may be taken over. Longer than a call takes.
   private static let lease: TimeInterval = 20
   private static let realmBackoff = Backoff(first: 1, longest: 300, shares: 1...1)
-  /// Of what goes on for a day.
+  /// For jobs that are repeated for a day.
   private static let backoff = Backoff(first: 2, longest: 900)
 
   let calls: any BouncerCalls
@@ -25,7 +25,7 @@ package final class BouncerLink: Sendable {
   private let registrations = Worker()
   private let unregistrations = Worker()
 
-  /// - Parameter mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
+  /// - Parameter mayExpire: whether jobs may be treated as expired; false while the clock is in doubt.
   package init(
     _ calls: any BouncerCalls, accounts: AccountStore, devices: Devices, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool, logger: Logger
@@ -34,16 +34,16 @@ package final class BouncerLink: Sendable {
     (self.now, self.mayExpire, self.logger) = (now, mayExpire, logger)
   }
 
-  /// There is a token for the bouncer: need not wait for the next look.
+  /// Starts work on a new registration at once, and not only at the next periodic look.
   func wakeRegistrations() { registrations.wake() }
 
-  /// There is a token that it may forget.
+  /// Starts work on a new unregistration at once.
   func wakeUnregistrations() { unregistrations.wake() }
 
-  /// Uploads the realms at the next opportunity.
+  /// Requests an upload of the realms.
   package func uploadRealms() { uploads.continuation.yield() }
 
-  /// Works until the task is cancelled; what is under way is then given back.
+  /// Works until the task is cancelled; jobs under way are then released.
   package func run() async {
     await withTaskGroup { group in
       group.addTask { await self.keepRealmsUploaded() }
@@ -71,7 +71,7 @@ package final class BouncerLink: Sendable {
             do {
               try await tell(job)
             } catch {
-              // The lease runs out, and somebody tries again.
+              // When the lease runs out, the job is tried again.
               self.logger.error(
                 "what the bouncer said could not be stored",
                 metadata: ["error": "\(DatabaseError.name(of: error))"])
@@ -115,13 +115,13 @@ package final class BouncerLink: Sendable {
     try await devices.finish(job, with: failure)
   }
 
-  /// Has the bouncer forget a token, and register it again if it was registered here again meanwhile.
+  /// Unregisters a token at the bouncer, and registers it again if it was added here again meanwhile.
   private func unregister(_ job: Unregistration) async throws {
     do {
       do {
         try await calls.unregisterLegacy(job.token, of: job.user, realm: job.realm)
       } catch let error as BouncerError where error.isMissingToken {
-        // What it does not have it need not forget.
+        // The bouncer does not have it, so it is done.
       }
       for token in try await devices.legacyTokens.returned(after: job) {
         try await calls.registerLegacy(token, of: job.user, realm: job.realm)
@@ -139,9 +139,9 @@ package final class BouncerLink: Sendable {
     }
   }
 
-  /// Makes a call that may find the realm missing; it is then uploaded, and the call made again. Where the upload is
-  /// refused the realm stays missing: that is for the operator to mend, and no answer to the call. Where it fails in
-  /// passing, so does the call.
+  /// Makes a call that may find the realm missing; the realms are then uploaded, and the call repeated. If
+  /// the upload is refused, the realm stays missing, which the operator has to fix, and the call's own error
+  /// is thrown. If the upload fails for now, its error is thrown.
   func providingRealms<Result>(_ call: () async throws -> Result) async throws -> Result {
     do {
       return try await call()
@@ -178,7 +178,7 @@ package final class BouncerLink: Sendable {
           break
         } catch let error as BouncerError {
           logger.warning("the bouncer did not accept the realms", metadata: ["reason": "\(error)"])
-          // Its word is final until something changes; a call that finds a realm missing asks again.
+          // A refusal is final until something changes; a call that finds a realm missing uploads again.
           if case .refused = error { break }
           pause = error.pause(after: tries, Self.realmBackoff, now: now())
         } catch {

@@ -2,24 +2,24 @@ internal import Foundation
 internal import HTTP
 internal import Sealing
 
-/// A client of a user that wants notifications (`Documentation/Protocols/Zulip.md` 10.2 to 10.5). A pure
-/// state machine: what it is told changes it, and says which of its ``Fields`` its user's clients have to
-/// hear of.
+/// A client of a user that wants notifications (`Documentation/Protocols/Zulip.md` 10.2 to 10.5). It is a
+/// pure state machine: each input changes the state and returns the changed ``Fields``, of which the user's
+/// clients must be notified.
 struct Device: Sendable {
-  /// What a user's clients see of a device.
+  /// The state of a device as a user's clients see it.
   struct State: Sendable, Hashable {
-    /// The id of the key that notifications are sealed with.
+    /// Id of the key that notifications are encrypted with.
     var pushKeyID: UInt32?
-    /// The token that gets notifications.
+    /// Id of the token that gets notifications.
     var tokenID: TokenID?
-    /// The token that the bouncer has yet to accept, or has refused.
+    /// Id of the token that the bouncer has yet to accept, or has refused.
     var pendingTokenID: TokenID?
     /// When the client last sent a token, in whole seconds.
     var tokenUpdatedAt: Date?
     var error: RegistrationError?
   }
 
-  /// Parts of a state.
+  /// A set of parts of a state.
   struct Fields: OptionSet, Sendable, Hashable {
     let rawValue: Int64
 
@@ -30,64 +30,64 @@ struct Device: Sendable {
     static let error = Fields(rawValue: 16)
   }
 
-  /// Why a bouncer will never take a registration, under the names that clients know.
+  /// Why a bouncer will never accept a registration, with the names for clients.
   enum RegistrationError: String, Sendable, Hashable {
-    /// The client sealed it to a key that the bouncer does not have.
+    /// The registration was sealed to a key that the bouncer does not have.
     case invalidBouncerPublicKey = "INVALID_BOUNCER_PUBLIC_KEY"
-    /// It did not reach the bouncer within a day.
+    /// The registration did not reach the bouncer within a day.
     case requestExpired = "REQUEST_EXPIRED"
-    /// Anything else that trying again would not change.
+    /// Any other final refusal.
     case badRequest = "BAD_REQUEST"
   }
 
-  /// Its id; never given twice.
+  /// Never reused.
   let id: Int64
-  /// The row of its user.
+  /// Row id of its user.
   let user: Int64
   var state: State
-  /// The key that notifications are sealed with; nil if there is none yet, or it does not open.
+  /// The key that notifications are encrypted with; nil if there is none yet, or it does not open.
   var pushKey: PushKey?
   var kind: PushToken.Kind?
 
-  /// The device as one that gets its notifications under this token, which it has or wants.
+  /// The device with this token in use, which may still be pending.
   func reached(by token: TokenID) -> Device {
     var device = self
     device.state.tokenID = token
     return device
   }
 
-  /// A token that has been in use for so long is registered again when its client sends it
-  /// (`Documentation/Decisions` 0010).
+  /// A token that is older than this is registered again when its client sends it (`Documentation/Decisions`
+  /// 0010).
   static let refreshAge: TimeInterval = 30 * 86_400
 }
 
-/// What a client wants of its device (`POST mobile_push/register`); one of both at least.
+/// A client's request for its device (`POST mobile_push/register`): a key, a token, or both.
 struct DeviceRegistration: Sendable {
-  /// The key to seal notifications with.
+  /// The key to encrypt notifications with.
   struct Key: Sendable {
     var id: UInt32
-    /// nil is one that cannot be understood.
+    /// nil if it is malformed.
     var key: PushKey?
   }
 
   /// The token to send to, which only the bouncer can read.
   struct Token: Sendable {
     var kind: PushToken.Kind
-    /// nil is one that cannot be understood.
+    /// nil if it is malformed.
     var id: TokenID?
-    /// The bouncer's public key, as the client spelled it.
+    /// The bouncer's public key, in the client's spelling.
     var bouncerPublicKey: String
-    /// What is sealed to it, in base64.
+    /// The registration sealed to that key, in base64.
     var sealed: String
   }
 
-  /// nil leaves the key as it is.
+  /// nil keeps the present key.
   var key: Key?
-  /// nil leaves the token as it is.
+  /// nil keeps the present token.
   var token: Token?
 }
 
-/// Why a device does not do what its client wants, in the words of Zulip's.
+/// Why a client's request is refused, with Zulip's texts.
 enum DeviceError: String, Error {
   case unknownDevice = "Invalid `device_id`"
   case nothingToDo = "Missing parameters: must provide either all push key fields, all token fields, or both."
@@ -95,16 +95,17 @@ enum DeviceError: String, Error {
   case noKeyForToken = "No push registration exists to rotate token for."
   case invalidPushKey = "Invalid `push_key`"
   case invalidTokenID = "`token_id` is not Base64 encoded"
-  /// The bouncer has not answered yet about another token.
+  /// The bouncer has not answered about another token yet.
   case inProgress = "A registration for the device already in progress."
   /// See ``Devices/maximumPerUser``.
   case tooMany = "Too many devices (limit: 500): remove one first."
 }
 
 extension Device {
-  /// Takes what the client sent, in the order of `Documentation/Protocols/Zulip.md` 10.4.
+  /// Applies a client's request, with the checks of `Documentation/Protocols/Zulip.md` 10.4 in order.
   ///
-  /// - Returns: what changed. With ``Fields/pendingTokenID`` among it the token goes to the bouncer.
+  /// - Returns: what has changed. If ``Fields/pendingTokenID`` is included, the token must be sent to the
+  ///   bouncer.
   mutating func register(_ registration: DeviceRegistration, now: Date) throws(DeviceError) -> Fields {
     if let token = registration.token { return try take(token, registration.key, now: now) }
     guard let key = registration.key else { throw .nothingToDo }
@@ -131,7 +132,7 @@ extension Device {
     state.pendingTokenID = tokenID
     state.tokenUpdatedAt = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
     state.error = nil
-    // Clients hear of the key too wherever one was sent, as upstream does it.
+    // Like upstream, this includes the key's id whenever a key was sent.
     return changed.union([.pendingTokenID, .tokenUpdatedAt, .error]).union(key == nil ? [] : .pushKeyID)
   }
 
@@ -147,7 +148,7 @@ extension Device {
     state.tokenUpdatedAt.map { now.timeIntervalSince($0) < Self.refreshAge } ?? false
   }
 
-  /// The bouncer has accepted a token. Nothing, if another is wanted meanwhile.
+  /// The bouncer has accepted a token. Ignored if another token is pending meanwhile.
   mutating func accepted(_ tokenID: TokenID) -> Fields {
     guard state.pendingTokenID == tokenID, state.error == nil else { return [] }
     state.tokenID = tokenID
@@ -155,7 +156,7 @@ extension Device {
     return [.tokenID, .pendingTokenID]
   }
 
-  /// The bouncer will never take a token. It stays pending, so that the client knows which it was.
+  /// The bouncer will never accept a token. It stays pending, so that the client knows which one was refused.
   mutating func refused(_ tokenID: TokenID, _ error: RegistrationError) -> Fields {
     guard state.pendingTokenID == tokenID, state.error == nil else { return [] }
     state.error = error
@@ -170,7 +171,7 @@ extension Device {
 }
 
 extension Device.State {
-  /// As clients know it (`Documentation/Protocols/Zulip.md` 10.2): all of it, or only some parts.
+  /// The JSON members for clients (`Documentation/Protocols/Zulip.md` 10.2): all, or only some parts.
   func members(_ fields: Device.Fields? = nil) -> [JSON.Object.Member] {
     let time = tokenUpdatedAt.map { Int64($0.timeIntervalSince1970) }
     let all: [(Device.Fields, JSON.Object.Member)] = [

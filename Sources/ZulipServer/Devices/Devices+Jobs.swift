@@ -4,16 +4,16 @@ package import Registrations
 internal import SQL
 internal import Sealing
 
-/// A device's token on its way to the bouncer.
+/// Work item: a device's token to be registered at the bouncer.
 struct RegistrationJob: Sendable {
   let lease: LeasedQueue.Lease
-  /// The row of its user.
+  /// Row id of its user.
   let user: Int64
   let realm: UUID
   let tokenID: TokenID
-  /// The bouncer's public key, as the client spelled it.
+  /// The bouncer's public key, in the client's spelling.
   let bouncerPublicKey: String
-  /// What is sealed to it, in base64.
+  /// The registration sealed to that key, in base64.
   let sealed: String
   let requestedAt: Date
 
@@ -21,7 +21,7 @@ struct RegistrationJob: Sendable {
 }
 
 extension Devices {
-  /// Registrations that wait for the bouncer.
+  /// Registrations to be sent to the bouncer.
   package var jobs: LeasedQueue {
     LeasedQueue(
       "device_registrations", key: "device_id",
@@ -42,8 +42,8 @@ extension Devices {
     }
   }
 
-  /// The bouncer has accepted: from now on the token gets notifications. Where the device is gone or wants
-  /// another token by now, this one goes again. The token of its old app has served.
+  /// The bouncer has accepted: from now on the token gets notifications, and the token of its old app is
+  /// removed. If the device is gone or wants another token by now, this token is unregistered again.
   func finish(_ job: RegistrationJob) async throws {
     try await end(job) { [legacyTokens] device, connection in
       let fields = device.accepted(job.tokenID)
@@ -67,7 +67,7 @@ extension Devices {
     let server = localServer
     do {
       _ = try await self.change(job.device, user: job.user) { device, connection in
-        // Whatever the number of tries: an answer about this token is an answer.
+        // Without a condition on the number of tries: an answer about this token counts, whoever got it.
         try connection.run(
           Statement(
             "DELETE FROM device_registrations WHERE device_id = $1 AND token_id = $2", .integer(job.device),
@@ -83,13 +83,13 @@ extension Devices {
 }
 
 extension Connection {
-  /// Keeps other changes of the user's devices waiting until this transaction ends; false if there is no
-  /// such user.
+  /// Locks the user, so that other changes of its devices wait until this transaction ends; false if there is
+  /// no such user.
   func lock(user: Int64) throws -> Bool {
     try run(Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))) > 0
   }
 
-  /// Numbers an event and keeps it as clients read it; the user's row is locked.
+  /// Stores an event under the user's next number, as JSON for clients. The user's row must be locked.
   func emit(
     _ operation: String, device: Int64, user: Int64, _ members: [JSON.Object.Member] = [], now: Int64
   ) throws {
@@ -109,8 +109,8 @@ extension Connection {
         .integer(user), .integer(number), .text(JSON.object(event).text), .integer(now)))
   }
 
-  /// Ends the registrations of tokens at this program's own bouncer, but for those that another device of
-  /// the realm has.
+  /// Ends the registrations of tokens at this program's own bouncer, except those that another device of the
+  /// realm has.
   func forget(_ tokens: [TokenID], realmOf user: Int64, at server: Int64?) throws {
     guard let server, !tokens.isEmpty else { return }
     try run(

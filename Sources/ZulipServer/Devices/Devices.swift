@@ -3,29 +3,27 @@ internal import Registrations
 package import SQL
 package import Sealing
 
-/// The devices of users, what happens to them, and their registrations on the way to the bouncer.
+/// The devices of users, their events, and their registrations to be sent to the bouncer.
 ///
 /// Every change locks the user's row, writes the device, its events and its job in one transaction, and
-/// tells those who wait for events afterwards.
+/// afterwards wakes clients that wait for events.
 package final class Devices: Sendable {
   static let maximumPerUser = 500
 
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
-  /// The tokens of the users' old apps, which devices take the place of.
+  /// The tokens of the users' old apps, which are removed when a device replaces them.
   package let legacyTokens: LegacyTokens
-  /// As whom this program registers with its own bouncer; nil if it uses another's.
+  /// Row id of the remote server as which this program uses its own bouncer; nil if it uses another one.
   let localServer: Int64?
-  /// Tells those who wait for a user's events that there may be some.
+  /// Wakes clients that wait for a user's events; gets the id of the user's row.
   package let changed: @Sendable (_ user: Int64) -> Void
 
-  /// The devices in `database`, whose keys are sealed under `storageKey`.
-  ///
   /// - Parameters:
-  ///   - localServer: the row of the remote server as whom this program registers with its own bouncer;
-  ///     what no device has any more then goes there too. nil if it uses another's.
-  ///   - changed: called after a change of a user's devices, with the user's row.
+  ///   - localServer: row id of the remote server as which this program uses its own bouncer: a token that no
+  ///     device has any more is then unregistered there too. nil if it uses another bouncer.
+  ///   - changed: called after a change of a user's devices, with the id of the user's row.
   package init(
     database: any Database, storageKey: StorageKey, localServer: Int64?,
     now: @escaping @Sendable () -> Date, changed: @escaping @Sendable (Int64) -> Void
@@ -38,10 +36,10 @@ package final class Devices: Sendable {
     self.changed = changed
   }
 
-  /// Adds a device to a user; returns its id.
+  /// Creates a device for a user and returns its id.
   ///
-  /// - Throws: `DeviceError.tooMany`, `DeviceError.unknownDevice` if the user is gone, or the
-  ///   database's own error.
+  /// - Throws: `DeviceError.tooMany`, `DeviceError.unknownDevice` if the user is gone, or the database's own
+  ///   error.
   package func add(user: Int64) async throws -> Int64 {
     let now = now().milliseconds
     let id = try await database.write { connection in
@@ -76,7 +74,7 @@ package final class Devices: Sendable {
     changed(user)
   }
 
-  /// Removes a user with everything about it.
+  /// Removes a user with all devices, tokens and events.
   package func remove(user: Int64) async throws {
     try await database.write { [self] connection in
       guard try connection.lock(user: user) else { return }
@@ -86,9 +84,9 @@ package final class Devices: Sendable {
     changed(user)
   }
 
-  /// Ends all that a user's apps have registered: their key has changed, so they are no longer signed in
-  /// (`Documentation/Protocols/Zulip.md` 10.8). For the transaction in which that happens; ``changed``
-  /// comes after it.
+  /// Removes everything that a user's apps have registered: their API key has changed, so they are signed out
+  /// (`Documentation/Protocols/Zulip.md` 10.8). Call it in the transaction that changes the key, and
+  /// ``changed`` after it.
   package func signOut(user: Int64, on connection: any Connection) throws {
     guard try connection.lock(user: user) else { return }
     for device in try removeAll(of: user, on: connection) {
@@ -96,7 +94,7 @@ package final class Devices: Sendable {
     }
   }
 
-  /// The user's row is locked.
+  /// The user's row must be locked.
   @discardableResult
   private func removeAll(of user: Int64, on connection: any Connection) throws -> [Device] {
     let devices = try devices(of: user, on: connection)
@@ -106,7 +104,7 @@ package final class Devices: Sendable {
     return devices
   }
 
-  /// A user's devices as they are, and the number of the newest event that has led there.
+  /// A user's devices, and the number of the latest event that they include.
   func snapshot(user: Int64) async throws -> (devices: [Device], lastEvent: Int64) {
     try await database.read { connection in
       let last = try connection.query(
@@ -116,7 +114,7 @@ package final class Devices: Sendable {
     }
   }
 
-  /// A user's devices that get notifications: one query, each with the key and the token of one moment.
+  /// A user's devices that get notifications. One query, so that key and token of each belong together.
   func active(user: Int64) async throws -> [Device] {
     try await database.lookUp(Self.selectActive(user)).map(device)
   }
@@ -130,7 +128,7 @@ package final class Devices: Sendable {
       "SELECT \(Device.columns) FROM devices WHERE user_id = $1 AND token_id IS NOT NULL", .integer(user))
   }
 
-  /// Takes what a client sent. With a new token there is a job for the bouncer when this returns.
+  /// Applies a client's request. If it has a new token, there is a job for the bouncer when this returns.
   ///
   /// - Returns: whether there is one.
   /// - Throws: ``DeviceError``, or the database's own error.
@@ -161,7 +159,7 @@ package final class Devices: Sendable {
     return fields.contains(.pendingTokenID)
   }
 
-  /// Forgets tokens that the bouncer no longer knows.
+  /// Removes tokens that the bouncer no longer knows.
   func lose(_ tokens: [TokenID], user: Int64) async throws {
     guard !tokens.isEmpty else { return }
     let now = now().milliseconds
@@ -215,7 +213,7 @@ extension Devices {
   {
     guard !fields.isEmpty else { return }
     let place = SealedColumn.pushKey.place(.integer(device.id))
-    // Without a key there is none yet, or one that does not open, which is left as it is.
+    // nil means that there is no key yet, or that it does not open; the stored value is then kept.
     let key = device.pushKey.map { key in key.withBytes { storageKey.seal($0, at: place) } }
     try connection.run(
       Statement(
@@ -241,7 +239,7 @@ extension Devices {
 }
 
 extension Device {
-  /// That it has or wants.
+  /// The ids of its present and its pending token.
   var tokens: [TokenID] { [state.tokenID, state.pendingTokenID].compactMap(\.self) }
 
   fileprivate static let columns = """

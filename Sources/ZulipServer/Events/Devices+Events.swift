@@ -4,24 +4,24 @@ internal import Registrations
 internal import SQL
 
 extension Devices {
-  /// How many queues a user may have; the one that was longest not asked for goes first.
+  /// Maximum number of event queues of a user; for one more, the one longest unused is removed.
   static let maximumQueues = 100
-  /// A queue that nobody has asked for so long is gone, as upstream's.
+  /// Seconds after which an unused queue is removed, the same as upstream.
   static let queueLifetime: TimeInterval = 600
-  /// Events older than this are gone: every queue that lives has seen them.
+  /// Seconds after which events are removed; every live queue has seen them.
   static let eventLifetime: TimeInterval = 86_400
-  /// How many events an answer has at most.
+  /// Maximum number of events in an answer.
   static let eventsAtOnce = 1000
 
-  /// Opens a queue of events for one of a user's clients: its id, and all there is at this moment.
+  /// Opens an event queue for a client; returns its id and the present state.
   ///
-  /// - Parameter followsDevices: whether the client wants to hear of its user's devices.
+  /// - Parameter followsDevices: whether the client wants events of its user's devices.
   func openQueue(user: Int64, followsDevices: Bool) async throws -> (
     id: String, devices: [Device], lastEvent: Int64
   ) {
     let id = UUID().canonical
     let now = now()
-    // The queue comes first: an event between the two is then in both, and not in neither.
+    // The queue is stored first, so that an event in between is in both and not in neither.
     try await database.write { connection in
       try connection.run(
         Statement(
@@ -38,7 +38,7 @@ extension Devices {
     return (id, devices, lastEvent)
   }
 
-  /// Closes a queue; false if the user has no such queue.
+  /// Closes an event queue; false if the user has no such queue.
   func closeQueue(_ id: String, user: Int64) async throws -> Bool {
     let statement = Statement(
       "DELETE FROM event_queues WHERE id = $1 AND user_id = $2", .text(id), .integer(user))
@@ -47,7 +47,8 @@ extension Devices {
     return isClosed
   }
 
-  /// A user's events after a number, in order, as clients read them; nil if there is no such queue (any more).
+  /// A user's events after a number, in order, as JSON for clients; nil if there is no such queue, or it has
+  /// expired.
   func events(queue id: String, user: Int64, after number: Int64) async throws -> [JSON]? {
     let now = now()
     let found = try await database.read { connection -> (seenAt: Date, rows: [Row])? in
@@ -69,7 +70,7 @@ extension Devices {
       return (seenAt, rows)
     }
     guard let (seenAt, rows) = found else { return nil }
-    // A queue that is asked for every minute need not be written every time.
+    // The time of use is not written for every call, since clients call every minute.
     if now.timeIntervalSince(seenAt) > Self.queueLifetime / 10 {
       _ = try await database.execute(
         Statement("UPDATE event_queues SET seen_at = $2 WHERE id = $1", .text(id), .integer(now.milliseconds))
@@ -78,7 +79,7 @@ extension Devices {
     return try rows.map { try JSON.parse($0.text(0)) }
   }
 
-  /// The number of the newest event of each of these users; none for one that is gone.
+  /// The number of the latest event of each of these users; users that are gone are left out.
   func lastEvents(of users: [Int64]) async throws -> [Int64: Int64] {
     let lists = stride(from: 0, to: users.count, by: 16_384).map {
       Array(users[$0..<min($0 + 16_384, users.count)])
@@ -94,9 +95,9 @@ extension Devices {
     return latest
   }
 
-  /// Removes events and queues that nobody needs any more, a bounded number at once.
+  /// Removes a bounded number of old events and queues.
   ///
-  /// - Returns: how many events; fewer than `limit` means that none are left.
+  /// - Returns: the number of events; fewer than `limit` means that none are left.
   package func removeOldEvents(limit: Int = 1000) async throws -> Int {
     let now = now()
     return try await database.write { connection in

@@ -4,9 +4,9 @@ internal import SQL
 internal import Synchronization
 internal import Timing
 
-/// Wakes those who wait for a user's events.
+/// Wakes clients that wait for a user's events.
 package final class EventNotifier: Sendable {
-  /// How many may wait for one user; more are answered at once.
+  /// Maximum number of waiting clients of a user; further ones are answered at once.
   static let maximumWaiters = 20
 
   private struct State {
@@ -24,7 +24,7 @@ package final class EventNotifier: Sendable {
     for waiter in state.withLock({ $0.waiters[user] })?.values ?? [:].values { waiter.yield() }
   }
 
-  /// The service ends: nobody waits any longer.
+  /// Wakes all clients for good, because the service ends.
   package func close() {
     let waiters = state.withLock { state in
       state.isClosed = true
@@ -33,7 +33,8 @@ package final class EventNotifier: Sendable {
     for waiter in waiters { waiter.finish() }
   }
 
-  /// Runs `body` with a stream that rings from now on and ends with the service; nil where too many wait.
+  /// Runs `body` with a stream that yields on each change from now on, and finishes when the service ends;
+  /// returns nil if too many wait.
   func listening<Result>(
     to user: Int64, _ body: (AsyncStream<Void>) async throws -> Result
   ) async rethrows -> Result? {
@@ -56,8 +57,8 @@ package final class EventNotifier: Sendable {
     return try await body(stream)
   }
 
-  /// Rings for what other processes have done to a user's devices: another node on the same database, or a command. One
-  /// small query each half second, which is how late a client may hear of it, and only while somebody waits.
+  /// Detects changes of devices by other processes: another node on the same database, or a command. It polls
+  /// with one small query each half second, but only while a client waits.
   package func watch(_ devices: Devices, logger: Logger) async {
     var known: [Int64: Int64] = [:]
     await every(.milliseconds(500)) {

@@ -3,12 +3,13 @@ internal import Hummingbird
 internal import Registrations
 internal import Timing
 
-/// A client's queue of events (`Documentation/Protocols/Zulip.md` 10.3).
+/// A client's event queue (`Documentation/Protocols/Zulip.md` 10.3).
 extension ZulipServerRoutes {
-  /// How long a client waits for events before it hears that it is still connected.
+  /// Time after which a waiting client gets a heartbeat event.
   private static let heartbeat = Duration.seconds(50)
 
-  /// A queue of events and what there is now, as far as devices go. Other event types may be asked for; there are none.
+  /// Opens an event queue and returns the present state, as far as it concerns devices. Other event types may
+  /// be requested, but never occur.
   func openQueue(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await parameters(of: request)
     let types = try parameters.eventTypes("event_types")
@@ -34,7 +35,7 @@ extension ZulipServerRoutes {
     return parameters.success(members)
   }
 
-  /// Waits for events after the last that the client has, or answers with a heartbeat.
+  /// Waits for events after the client's last one, or answers with a heartbeat.
   func events(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await parameters(of: request)
     let queue = try parameters.required("queue_id")
@@ -48,7 +49,7 @@ extension ZulipServerRoutes {
     }
     var events = try await found()
     if events == nil, mayWait {
-      // Who listens before he looks misses nothing.
+      // Listening starts before the first query, so that no event is missed.
       events =
         try await eventNotifier.listening(to: user.id) { rings in
           if let events = try await found() { return events }
@@ -71,7 +72,7 @@ extension ZulipServerRoutes {
 }
 
 extension Parameters {
-  /// A list of names; nil stands for all.
+  /// A list of event types; nil stands for all.
   fileprivate mutating func eventTypes(_ name: String) throws -> Set<String>? {
     guard let field = try optionalJSON(name)?.present else { return nil }
     return Set(try field.elements().map { try $0.string() })

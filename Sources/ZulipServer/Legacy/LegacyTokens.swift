@@ -4,10 +4,10 @@ package import Registrations
 internal import SQL
 internal import Sealing
 
-/// The tokens of users' old apps, and what the bouncer has yet to be told of them.
+/// The tokens of users' old apps, and the unregistrations to be sent to the bouncer.
 ///
-/// What goes here and not yet there is written down in the transaction in which it goes, so that nothing
-/// is left behind at the bouncer, whatever happens (`Documentation/Decisions` 0009).
+/// Removing a token here stores its unregistration in the same transaction, so that none is left behind at
+/// the bouncer, whatever happens (`Documentation/Decisions` 0009).
 package struct LegacyTokens: Sendable {
   static let maximumPerUser = 500
 
@@ -15,7 +15,7 @@ package struct LegacyTokens: Sendable {
   let storageKey: StorageKey
   let now: @Sendable () -> Date
 
-  /// Adds a token; one that the user has stays as it is. It is no longer one that the bouncer should forget.
+  /// Adds a token; an existing one is not changed. A pending unregistration of it is cancelled.
   ///
   /// - Parameter user: the user's row.
   func add(_ added: LegacyToken, user: User) async throws {
@@ -46,7 +46,7 @@ package struct LegacyTokens: Sendable {
     }
   }
 
-  /// Removes a token in every spelling, here and, in its time, at the bouncer, if the user has it.
+  /// Removes a token in every spelling, here and later at the bouncer, if the user has it.
   ///
   /// - Returns: whether the user had it.
   func remove(_ token: PushToken, user: User) async throws -> Bool {
@@ -57,7 +57,7 @@ package struct LegacyTokens: Sendable {
     }
   }
 
-  /// Forgets tokens that the bouncer does not have.
+  /// Removes tokens that the bouncer does not have.
   func forget(_ tokens: [PushToken], user: Int64) async throws {
     guard !tokens.isEmpty else { return }
     try await database.write { connection in
@@ -65,13 +65,13 @@ package struct LegacyTokens: Sendable {
     }
   }
 
-  /// A user's tokens, the oldest first; without those that do not open.
+  /// A user's tokens that open, the oldest first.
   func tokens(of user: Int64) async throws -> [LegacyToken] {
     try await database.read { try tokens(of: user, on: $0) }
   }
 
-  /// The recipients of a notification, read in one transaction: each device once. Tokens of old apps whose device has
-  /// an encrypted registration by now are left out and removed.
+  /// The recipients of a notification, each device once, read in one transaction. Tokens of old apps whose
+  /// device has an encrypted registration by now are left out and removed.
   func recipients(
     _ user: Int64, devices: Devices
   ) async throws -> (tokens: [LegacyToken], devices: [Device]) {
@@ -88,8 +88,8 @@ package struct LegacyTokens: Sendable {
     return (tokens.filter { !old.contains($0) }, active)
   }
 
-  /// A device of the user gets its notifications end-to-end encrypted from now on: the token of its old
-  /// app goes, in whichever case that was spelled.
+  /// Removes the token of an old app, in either case, because its device gets end-to-end encrypted
+  /// notifications from now on.
   func supersede(by id: TokenID, user: Int64, on connection: any Connection) throws {
     for old in try tokens(of: user, on: connection) where old.isMeant(by: id) {
       if try delete(old.token, user: user, on: connection) {
@@ -98,7 +98,7 @@ package struct LegacyTokens: Sendable {
     }
   }
 
-  /// All tokens of a user go, here and, in their time, at the bouncer.
+  /// Removes all tokens of a user, here and later at the bouncer.
   func removeAll(user: Int64, on connection: any Connection) throws {
     let removed = try connection.run(
       Statement("DELETE FROM legacy_tokens WHERE user_id = $1", .integer(user)))
@@ -159,15 +159,14 @@ extension LegacyTokens {
 }
 
 extension LegacyTokens {
-  /// What the bouncer has yet to be told.
+  /// Unregistrations to be sent to the bouncer.
   package var jobs: LeasedQueue {
     LeasedQueue(
       "legacy_unregistrations", columns: "realm_uuid, user_uuid, user_id, kind, token", database: database,
       now: now)
   }
 
-  /// Takes what the bouncer has yet to be told. What has a token that does not open stays: without one it would mean
-  /// all.
+  /// Leases unregistrations. One whose token does not open is left: without a token it would mean all tokens.
   func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
     try await jobs.take(limit: limit, for: seconds).compactMap { lease, row in
       var token: PushToken?
@@ -182,8 +181,8 @@ extension LegacyTokens {
     }
   }
 
-  /// The tokens that the user has here again, of those that the bouncer was to forget: an app has signed in
-  /// anew meanwhile, and the bouncer may have heard of it in either order.
+  /// The tokens of an unregistration that the user has again: an app has signed in again meanwhile, and the
+  /// bouncer may have received both calls in either order.
   func returned(after job: Unregistration) async throws -> [LegacyToken] {
     guard let uuid = job.user.uuid?.canonical else { return [] }
     let tokens = try await database.read { connection in
@@ -198,24 +197,24 @@ extension LegacyTokens {
     return tokens.filter { $0.token.kind == job.token?.kind && storageKey.tokenHash(of: $0.token) == gone }
   }
 
-  /// The bouncer knows, whoever has told it.
+  /// Removes an unregistration that the bouncer has received, whoever holds its lease.
   func finish(_ job: Unregistration) async throws { try await jobs.finish([job.lease]) }
 
-  /// Tries again at this time; `failure` says why it was not to be had now.
+  /// Postpones an unregistration to this time; `failure` is the reason of the latest failure.
   func postpone(_ job: Unregistration, until date: Date, failure: String) async throws {
     try await jobs.postpone(job.lease, until: date, changing: "failure = $5", .text(failure))
   }
 }
 
-/// A token of a user's old app, as the built-in chat-server side keeps it.
+/// A token of a user's old app on the built-in chat-server side.
 package struct LegacyToken: Sendable, Hashable {
-  /// The token, as it was first spelled.
+  /// The token, as first spelled.
   let token: PushToken
-  /// The app's bundle id; there for APNs.
+  /// The app's bundle id, for APNs.
   let iosAppID: String?
 
-  /// Whether a client that names this id means the same device: clients spell an APNs token in either
-  /// case, and the id is one of the spelling (`Documentation/Protocols/Zulip.md` 8.2).
+  /// Whether a client that names this id means the same device: clients spell an APNs token in either case,
+  /// and the id depends on the spelling (`Documentation/Protocols/Zulip.md` 8.2).
   func isMeant(by id: TokenID) -> Bool {
     let text = token.text
     let spellings = token.kind == .apns ? [text, text.lowercased(), text.uppercased()] : [text]
@@ -223,11 +222,11 @@ package struct LegacyToken: Sendable, Hashable {
   }
 }
 
-/// What the bouncer has yet to be told: that a token, or that all tokens of a user, are no longer used.
+/// Work item: a token, or all tokens of a user, to be unregistered at the bouncer.
 struct Unregistration: Sendable {
   let lease: LeasedQueue.Lease
   let realm: UUID
   let user: LegacyUser
-  /// The token; nil stands for all of the user's.
+  /// nil stands for all of the user's tokens.
   let token: PushToken?
 }

@@ -5,7 +5,7 @@ internal import Providers
 internal import Registrations
 internal import Sealing
 
-/// What old apps register with (`Documentation/Protocols/Zulip.md` 10.8).
+/// Endpoints for old apps (`Documentation/Protocols/Zulip.md` 10.8).
 extension ZulipServerRoutes {
   func addAPNsToken(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await parameters(of: request)
@@ -29,7 +29,8 @@ extension ZulipServerRoutes {
         try await bouncer.calls.registerLegacy(token, of: user.legacyUser, realm: user.realm.uuid)
       }
     } catch let error as BouncerError {
-      // Else the row stays: the app comes again, and until then the bouncer says that it does not have it.
+      // After other errors the row stays: the app tries again, and until then the bouncer reports the token
+      // as missing.
       if error.isInvalidToken {
         try await devices.legacyTokens.forget([token.token], user: user.id)
       }
@@ -37,8 +38,8 @@ extension ZulipServerRoutes {
     }
   }
 
-  /// It is gone here when this has answered, and will be at the bouncer: what cannot be told now is kept. A token that
-  /// this side does not have may still be the bouncer's; whether it was is the answer.
+  /// Removes a token here at once, and at the bouncer as soon as possible. A token that this side does not
+  /// have is unregistered at the bouncer directly, and the answer says whether the bouncer had it.
   func removeLegacyToken(_ kind: PushToken.Kind) -> UserHandler {
     { user, request, _ in
       var parameters = try await parameters(of: request)
@@ -56,7 +57,7 @@ extension ZulipServerRoutes {
     }
   }
 
-  /// To one old app of the user, or to all.
+  /// Sends a test to one old app of the user, or to all.
   func sendLegacyTest(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await parameters(of: request)
     let text = parameters.optional("token")

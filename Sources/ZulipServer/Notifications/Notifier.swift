@@ -4,32 +4,33 @@ package import Registrations
 internal import Sealing
 package import ZulipBouncer
 
-/// Sends notifications to all devices of a user, those to devices that decrypt each sealed with that device's key, in one
-/// request to the bouncer.
+/// Sends notifications to all devices of a user in one request to the bouncer. For devices with end-to-end
+/// encryption, each is encrypted with that device's key.
 package struct Notifier: Sendable {
   let devices: Devices
   let bouncer: BouncerLink?
   private let removal: ProviderShape
 
   /// - Parameters:
-  ///   - bouncer: nil if there is none, and nobody gets any.
-  ///   - removal: the shape of encrypted notifications that take others away.
+  ///   - bouncer: nil if there is none; nothing is sent then.
+  ///   - removal: how encrypted removals are sent.
   package init(devices: Devices, bouncer: BouncerLink?, removal: ProviderShape = .removal) {
     (self.devices, self.bouncer, self.removal) = (devices, bouncer, removal)
   }
 
-  /// What became of a notification.
+  /// Result of a notification.
   package struct Result: Sendable, Hashable {
-    /// Devices that it was sent to.
+    /// Number of devices that it was sent to.
     var devices = 0
-    /// Of these, how many APNs had accepted when the bouncer answered; of old apps, to how many it goes.
+    /// Number of those that APNs had accepted when the bouncer answered; for old apps, number that it is sent
+    /// to.
     var apple = 0
-    /// The same with FCM.
+    /// The same for FCM.
     var android = 0
-    /// Devices whose token the bouncer does not know, or no longer.
+    /// Number of devices whose token the bouncer does not know, or no longer.
     var gone = 0
 
-    /// As the backend API tells it.
+    /// The result as the backend API reports it.
     package var json: JSON {
       [
         "devices": .integer(Int64(devices)), "apple_successfully_sent_count": .integer(Int64(apple)),
@@ -37,7 +38,7 @@ package struct Notifier: Sendable {
       ]
     }
 
-    /// The same of old apps.
+    /// The same for old apps.
     package var legacyJSON: JSON {
       [
         "devices": .integer(Int64(devices)), "total_apple_devices": .integer(Int64(apple)),
@@ -46,19 +47,19 @@ package struct Notifier: Sendable {
     }
   }
 
-  /// What became of each part that there was, or why it could not be sent: an `APIError`, or the
-  /// database's error. Of a part that failed nothing is promised.
+  /// Result of each part that was sent, or why it failed: an `APIError`, or the database's error. A failed
+  /// part is not promised.
   package struct Results: Sendable {
     package internal(set) var encrypted: Swift.Result<Result, any Error>?
     package internal(set) var legacy: Swift.Result<Result, any Error>?
   }
 
   /// Sends to all devices of a user: to old apps first (`Documentation/Protocols/Zulip.md` 10.6), and to each
-  /// device once, also to one that is changing from the one to the other at this moment. Where the realm
-  /// wants end-to-end encryption, old apps get nothing at all, and stay registered.
+  /// device once, even one in transition from legacy to encrypted. If the realm requires end-to-end
+  /// encryption, old apps stay registered but get nothing.
   ///
-  /// - Parameter payload: what phones read once they have opened it (6.6); `realm_url`, `realm_name` and `user_id` are
-  ///   filled in where they are missing.
+  /// - Parameter payload: the plaintext for phones (6.6); missing `realm_url`, `realm_name` and `user_id` are
+  ///   filled in.
   package func notify(
     _ user: User, _ payload: JSON.Object?, legacy: LegacyNotification? = nil
   ) async throws -> Results {
@@ -70,7 +71,7 @@ package struct Notifier: Sendable {
       do {
         let (result, missing) = try await send(legacy, to: tokens.map(\.token), of: user)
         results.legacy = .success(result)
-        // The bouncer left them out because their devices have moved on since we looked.
+        // The bouncer left these out because their devices have switched to encryption meanwhile.
         if payload != nil, !missing.isEmpty {
           recipients += try await successors(
             of: tokens.filter { missing.contains($0.token) }, user, except: active)
@@ -91,7 +92,7 @@ package struct Notifier: Sendable {
     return results
   }
 
-  /// Sends to these devices of a user; the bouncer's refusals as they are.
+  /// Sends to these devices of a user; throws the bouncer's errors unchanged.
   func send(_ payload: JSON.Object, to devices: [Device], of user: User) async throws -> Result {
     guard let bouncer else { throw APIError.pushServiceNotConfigured }
     var payload = payload
@@ -111,11 +112,11 @@ package struct Notifier: Sendable {
       devices: items.count, apple: receipt.apple, android: receipt.android, gone: receipt.gone.count)
   }
 
-  /// Sends to these tokens of a user, and returns which of them the bouncer does not have.
+  /// Sends to these tokens of a user; also returns those that the bouncer does not have.
   private func send(
     _ notification: LegacyNotification, to tokens: [PushToken], of user: User
   ) async throws -> (result: Result, missing: Set<PushToken>) {
-    // Nobody is there: the bouncer need not be asked (`Documentation/Protocols/Zulip.md` 10.6).
+    // Without recipients the bouncer is not called (`Documentation/Protocols/Zulip.md` 10.6).
     guard !tokens.isEmpty else { return (Result(), []) }
     guard let bouncer else { throw APIError.pushServiceNotConfigured }
     var notification = notification
@@ -134,7 +135,7 @@ package struct Notifier: Sendable {
   }
 
   /// The devices that have replaced old apps with these tokens, without the known ones. The bouncer has their
-  /// registrations already, even if this side has not been told yet.
+  /// registrations already, even if its answer has not arrived yet.
   private func successors(
     of tokens: [LegacyToken], _ user: User, except known: [Device]
   ) async throws -> [Device] {
@@ -148,7 +149,8 @@ package struct Notifier: Sendable {
 }
 
 extension LegacyNotification {
-  /// Reads `{"apns_payload", "gcm_payload", "gcm_options"}`, each of which may be missing, from the host application.
+  /// Reads `{"apns_payload", "gcm_payload", "gcm_options"}` from the host application; each member is
+  /// optional.
   package init(backend field: Field) throws(APIError) {
     try field.forbidMembers(except: ["apns_payload", "gcm_payload", "gcm_options"])
     try self.init(field) { member throws(APIError) in try member.present?.members() ?? [:] }

@@ -5,17 +5,17 @@ internal import Registrations
 internal import Sealing
 internal import ZulipBouncer
 
-/// A notification as its users' phones will read it, before it is sealed for each
+/// The plaintext of a notification, before it is encrypted for each device
 /// (`Documentation/Protocols/Zulip.md` 5.6, 6.6 and 10.6).
 struct PlainNotification {
-  /// What a provider takes, less what surrounds the sealed text.
+  /// What a provider accepts, minus the fields around the ciphertext.
   static let maximumBytes = (4096 - 256) / 4 * 3 - SecretBox.overhead
 
   private let plaintext: [UInt8]
   private let shape: ProviderShape
 
-  /// - Parameter removal: the shape of one that takes others away.
-  /// - Throws: the 400 for one that is larger than a provider takes.
+  /// - Parameter removal: how removals are sent.
+  /// - Throws: the 400 for a notification larger than a provider accepts.
   init(_ payload: JSON.Object, removal: ProviderShape) throws(APIError) {
     var payload = payload
     let isRemoval = payload["type"] == "remove"
@@ -31,7 +31,7 @@ struct PlainNotification {
     }
   }
 
-  /// The notification sealed for a device; nil for one that cannot get any.
+  /// The notification encrypted for a device; nil if the device cannot get any.
   func sealed(for device: Device) -> NotifyRequest.Item? {
     guard let key = device.pushKey, let keyID = device.state.pushKeyID, let tokenID = device.state.tokenID,
       let kind = device.kind
@@ -42,26 +42,26 @@ struct PlainNotification {
   }
 }
 
-/// What Apple and Google are told of a notification that they cannot read. Apps decide what it has to be, so
-/// all of it stands here.
+/// The unencrypted part of an encrypted notification, for Apple and Google. Apps decide what it must contain,
+/// so all of it is defined here.
 package struct ProviderShape: Sendable {
   let apns: NotifyRequest.Item.Shape
   let fcm: NotifyRequest.Item.Shape
 
-  /// The text is what a phone shows until its app has decrypted the rest; without a sound some stay silent.
+  /// The text is shown until the phone's app has decrypted the rest; some phones stay silent without a sound.
   static let alert = ProviderShape(
     apns: .apns(
       pushType: .alert, priority: 10,
       aps: ["mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)], "sound": "default"]),
     fcm: .fcm(priority: .high))
 
-  /// Takes notifications away. iOS hands a push that shows nothing to the app only in this shape.
+  /// Removes notifications. iOS passes a push that shows nothing to the app only in this form.
   package static let removal = ProviderShape(
     apns: .apns(pushType: .background, priority: 5, aps: ["content-available": 1]),
     fcm: .fcm(priority: .normal))
 
-  /// The same for apps whose extension takes notifications away: iOS hands it alerts only. An app without Apple's filtering
-  /// entitlement would show this one.
+  /// The same for apps whose extension removes notifications, which iOS wakes for alerts only. An app without
+  /// Apple's filtering entitlement would show this one.
   package static let alertingRemoval = ProviderShape(
     apns: .apns(
       pushType: .alert, priority: 5,

@@ -6,17 +6,17 @@ import ProviderSimulator
 import ZulipImport
 import ZulipServer
 
-/// Lines to standard output, at once: a reader behind a pipe waits for them.
+/// Prints to standard output without buffering, because a reader behind a pipe may be waiting for the line.
 func tell(_ line: String) {
   write(line.printable, to: .standardOutput)
 }
 
-/// Lines to standard error: for people, never part of a result.
+/// Prints to standard error: messages for people that are not part of a result.
 func note(_ line: String) {
   write(line.printable, to: .standardError)
 }
 
-/// Where nobody reads any more (`| head -1`) the program ends without a word.
+/// Writes the whole text. If the reader has closed the pipe (`| head -1`), the program ends silently.
 private func write(_ text: String, to file: FileHandle) {
   ProgressLine.clear()
   var rest = Array("\(text)\n".utf8)[...]
@@ -25,7 +25,7 @@ private func write(_ text: String, to file: FileHandle) {
     if count > 0 {
       rest = rest.dropFirst(count)
     } else if errno == EAGAIN || errno == EINTR {
-      // A terminal that others use without waiting for it.
+      // The terminal is in non-blocking mode, because another program has set it so.
       usleep(1000)
     } else {
       if errno != EPIPE, file.fileDescriptor == STDOUT_FILENO {
@@ -36,30 +36,29 @@ private func write(_ text: String, to file: FileHandle) {
   }
 }
 
-/// What a command prints: lines and tables, one below the other.
+/// The output of a command: paragraphs and tables, one below the other.
 struct Page {
   let terminal: Terminal
   private var blocks: [String] = []
 
   init(for terminal: Terminal = .output) { self.terminal = terminal }
 
-  /// Adds a text of one line or more.
+  /// Adds one or more lines.
   mutating func add(_ text: String = "", _ tone: Terminal.Tone = .plain) {
     blocks.append(terminal.text(text.printable, tone))
   }
 
-  /// Adds a table.
   mutating func add(_ table: Table) { blocks.append(table.text(for: terminal)) }
 
   var text: String { blocks.joined(separator: "\n") }
 
-  /// Prints it as a result.
+  /// Prints the page to standard output.
   func print() { write(text, to: .standardOutput) }
 }
 
 extension String {
-  /// The text with an escape, as JSON has it, for what would not be shown but obeyed: characters that control
-  /// a terminal or turn the direction of writing, which strangers may have put into a name. Line breaks and tabs stay.
+  /// The text with characters escaped, as in JSON, that would control a terminal or change the direction of
+  /// writing. Names from outside may contain them. Line breaks and tabs are kept.
   var printable: String {
     guard unicodeScalars.contains(where: \.isObeyed) else { return self }
     return unicodeScalars.reduce(into: "") { text, scalar in
@@ -71,9 +70,9 @@ extension String {
     }
   }
 
-  /// The text in one line, as a name within a sentence or a table has to be: with blanks for line breaks and tabs.
+  /// The text in one line, as names in sentences and tables need it: line breaks and tabs become spaces.
   var inOneLine: String {
-    // By scalars: a carriage return with a line feed is one character, and is neither of both.
+    // Works on scalars, because a carriage return with a line feed is a single character that equals neither.
     unicodeScalars.reduce(into: "") {
       $0.unicodeScalars.append("\t\n\r".unicodeScalars.contains($1) ? " " : $1)
     }
@@ -90,18 +89,16 @@ extension Unicode.Scalar {
   }
 }
 
-/// What a stream of the program leads to, and so how text on it may look.
+/// The capabilities of the terminal, file or pipe behind one of the program's streams.
 struct Terminal: Sendable {
-  /// Whether a person reads along: lines may be rewritten.
+  /// Whether the stream is a terminal, on which lines can be rewritten.
   let isTerminal: Bool
   /// Whether text may be bold and coloured.
   let hasColour: Bool
 
-  /// A file or a pipe: text and nothing else.
+  /// A file or a pipe: plain text only.
   static let plain = Terminal(isTerminal: false, hasColour: false)
-  /// Where results go.
   static let output = Terminal(STDOUT_FILENO)
-  /// Where everything else goes.
   static let errors = Terminal(STDERR_FILENO)
 
   init(isTerminal: Bool, hasColour: Bool) {
@@ -113,17 +110,17 @@ struct Terminal: Sendable {
     self.init(isTerminal: isatty(descriptor) == 1, ProcessInfo.processInfo.environment)
   }
 
-  /// - Parameter environment: `NO_COLOR` (https://no-color.org) and `TERM=dumb` forbid colour.
+  /// - Parameter environment: `NO_COLOR` (https://no-color.org) and `TERM=dumb` turn colour off.
   init(isTerminal: Bool, _ environment: [String: String]) {
     let isDumb = environment["TERM"] == "dumb"
     self.isTerminal = isTerminal && !isDumb
     hasColour = self.isTerminal && environment["NO_COLOR", default: ""].isEmpty
   }
 
-  /// The same for text that stays as it is.
+  /// The same stream, for text that must not be coloured.
   var withoutColour: Terminal { Terminal(isTerminal: isTerminal, hasColour: false) }
 
-  /// How a text looks.
+  /// A text style.
   enum Tone: String {
     case plain = ""
     case heading = "1"
@@ -133,13 +130,13 @@ struct Terminal: Sendable {
     case faint = "2"
   }
 
-  /// `text`, which must have been made ``Swift/String/printable``, in a tone.
+  /// Adds the escape codes of a style to `text`, which must be ``Swift/String/printable`` already.
   func text(_ text: String, _ tone: Tone) -> String {
     hasColour && tone != .plain && !text.isEmpty ? "\u{1b}[\(tone.rawValue)m\(text)\u{1b}[0m" : text
   }
 }
 
-// The errors of modules that do not know who reads them.
+// Errors of modules that do not depend on `Readable`; their descriptions are written for people.
 extension BouncerError: Readable {}
 extension CommandError: Readable {}
 extension CredentialsError: Readable {}

@@ -2,7 +2,7 @@ import Foundation
 import HTTP
 import Operations
 
-/// What a command says of one row: a member of its JSON document, a cell of its table, or both.
+/// A column of a report: a member of each row's JSON object, a cell of the table, or both.
 struct ReportColumn<Row> {
   let key: String?
   let heading: String?
@@ -18,7 +18,7 @@ struct ReportColumn<Row> {
     }
   }
 
-  /// A number; with a tone, none is nothing to look at.
+  /// A number. With a tone, the number is highlighted unless it is zero.
   static func number(
     _ key: String?, _ heading: String?, _ tone: Terminal.Tone? = nil, _ number: @escaping (Row) -> Int64
   ) -> Self {
@@ -30,7 +30,7 @@ struct ReportColumn<Row> {
     }
   }
 
-  /// A time, in the table as how long ago it was.
+  /// A time, which the table shows as its age.
   static func age(_ key: String?, _ heading: String?, _ date: @escaping (Row) -> Date?) -> Self {
     .init(key: key, heading: heading) {
       timestamp(date($0))
@@ -47,17 +47,17 @@ struct ReportColumn<Row> {
     }
   }
 
-  /// What stands in the document alone.
+  /// A member of the JSON object that the table does not show.
   static func member(_ key: String, _ json: @escaping (Row) -> JSON) -> Self {
     .init(key: key, heading: nil, json: json) { _ in .none }
   }
 
-  /// What stands in the table alone.
+  /// A cell of the table that the JSON object does not contain.
   static func cell(_ heading: String, isNumber: Bool = false, _ cell: @escaping (Row) -> Table.Cell) -> Self {
     .init(key: nil, heading: heading, isNumber: isNumber, json: { _ in .null }, cell: cell)
   }
 
-  /// The same of a part of something larger.
+  /// The same column for a row type that contains this one.
   func of<Whole>(_ part: @escaping (Whole) -> Row) -> ReportColumn<Whole> {
     .init(key: key, heading: heading, isNumber: isNumber) {
       json(part($0))
@@ -68,7 +68,7 @@ struct ReportColumn<Row> {
 }
 
 extension Array {
-  /// The members of a row's object.
+  /// The members of the JSON object for one row.
   func members<Row>(_ row: Row) -> [JSON.Object.Member] where Element == ReportColumn<Row> {
     compactMap { column in column.key.map { .init($0, column.json(row)) } }
   }
@@ -92,9 +92,10 @@ extension Table.Cell {
 }
 
 extension GlobalOptions {
-  /// Prints a list: with `--json` as the member `name` of a document, else as a table below a sentence.
+  /// Prints a list: with `--json` as the member `name` of a document, otherwise as a table below a sentence.
   ///
-  /// - Parameter none: what to say where there is nothing, before where it was looked for.
+  /// - Parameter none: the text for an empty list, before the configuration, database and keys that were
+  ///   used.
   func show<Row>(
     _ name: String, _ rows: [Row], _ columns: [ReportColumn<Row>], _ sentence: String? = nil, none: String
   ) throws {

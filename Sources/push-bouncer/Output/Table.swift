@@ -1,26 +1,25 @@
 import Foundation
 import Synchronization
 
-/// Rows under headings, in columns that are as wide as they need to be.
+/// A table with headings, whose columns are as wide as their contents.
 struct Table {
-  /// What stands in a column of a row.
   struct Cell: ExpressibleByStringInterpolation {
     let text: String
     let tone: Terminal.Tone
 
     init(_ text: String, _ tone: Terminal.Tone = .plain) {
-      // In one line: a break in a name would end the row.
+      // A line break in a name would end the row.
       self.text = text.inOneLine.printable
       self.tone = tone
     }
 
     init(stringLiteral text: String) { self.init(text) }
 
-    /// Nothing to tell.
+    /// Stands for a missing value.
     static let none = Cell("-", .faint)
   }
 
-  /// A heading, and how what is below stands.
+  /// A heading, and the alignment of the column.
   struct Column: ExpressibleByStringLiteral {
     let heading: String
     let isNumber: Bool
@@ -29,7 +28,7 @@ struct Table {
 
     private init(number heading: String) { (self.heading, isNumber) = (heading, true) }
 
-    /// One of numbers, which stand to the right.
+    /// A column of numbers, aligned to the right.
     static func number(_ heading: String) -> Column { Column(number: heading) }
   }
 
@@ -38,7 +37,7 @@ struct Table {
   private let columns: [Column]
   private var rows: [[Cell]] = []
 
-  /// - Parameter columns: without any heading there is no row of them.
+  /// - Parameter columns: if all headings are empty, the table has no heading row.
   init(columns: [Column]) { self.columns = columns }
 
   init(_ columns: Column...) { self.init(columns: columns) }
@@ -47,7 +46,7 @@ struct Table {
 
   mutating func add(_ cells: Cell...) { add(cells: cells) }
 
-  /// Adds a row; columns that it does not have stay empty.
+  /// Adds a row; missing cells stay empty.
   mutating func add(cells: [Cell]) {
     rows.append(cells + Array(repeating: "", count: max(0, columns.count - cells.count)))
   }
@@ -57,7 +56,7 @@ struct Table {
     let all = (columns.allSatisfy(\.heading.isEmpty) ? [] : [headings]) + rows
     let widths = columns.indices.map { index in all.map { $0[index].text.displayedWidth }.max() ?? 0 }
     return all.map { cells in
-      // Blanks at the end of a line would wrap it on a narrow terminal.
+      // Spaces at the end of a line would wrap on a narrow terminal.
       let last = cells.lastIndex { !$0.text.isEmpty } ?? 0
       return columns.indices.prefix(last + 1).map { index in
         let cell = cells[index]
@@ -71,7 +70,7 @@ struct Table {
 }
 
 extension String {
-  /// How many columns of a terminal the text takes.
+  /// The number of terminal columns that the text takes.
   var displayedWidth: Int { reduce(0) { $0 + $1.displayedWidth } }
 }
 
@@ -97,28 +96,29 @@ extension Unicode.Scalar {
   }
 }
 
-/// How far a long command is, on standard error: one line that rewrites itself on a terminal; elsewhere a line now and
-/// then, so that a log stays short.
+/// Shows the progress of a long command on standard error: on a terminal in one line that rewrites itself,
+/// elsewhere in an occasional new line, so that a log stays short.
 final class ProgressLine: Sendable {
-  /// Between two lines that stay.
+  /// The time between two lines in a log.
   private static let pause = Duration.seconds(10)
-  /// Between two looks of the line that rewrites itself.
+  /// The time between two updates of the line on a terminal.
   private static let frame = Duration.milliseconds(100)
-  /// Whether such a line stands on the terminal.
+  /// Whether the terminal shows a progress line now.
   private static let stands = Mutex(false)
 
   private let terminal: Terminal
   private let last: Mutex<ContinuousClock.Instant?>
 
   /// - Parameters:
-  ///   - terminal: what standard error leads to.
-  ///   - isLong: whether a log is told from the first step on, and not only of a command that takes its time.
+  ///   - terminal: the capabilities of standard error.
+  ///   - isLong: whether a log gets its first line at once. Otherwise it gets one only if the command takes
+  ///     longer than ``pause``.
   init(_ terminal: Terminal = .errors, isLong: Bool = false) {
     self.terminal = terminal
     last = Mutex(terminal.isTerminal || isLong ? nil : .now)
   }
 
-  /// Says how far it is, if it is time for that.
+  /// Shows the progress, unless the last update was too recent.
   func show(_ text: @autoclosure () -> String) {
     let isDue = last.withLock { last in
       let now = ContinuousClock.now
@@ -128,7 +128,7 @@ final class ProgressLine: Sendable {
     }
     guard isDue else { return }
     guard terminal.isTerminal else { return note(text()) }
-    // Not beyond the line's end: what has wrapped cannot be rewritten.
+    // A line that has wrapped cannot be rewritten, so it is cut at the terminal's width.
     let line = text().inOneLine.printable.prefix(Self.columns - 1)
     Self.stands.withLock { stands in
       stands = true
@@ -136,7 +136,7 @@ final class ProgressLine: Sendable {
     }
   }
 
-  /// Takes a line that rewrites itself away, so that something else can be printed.
+  /// Clears the progress line, so that something else can be printed.
   static func clear() {
     stands.withLock { stands in
       if stands { FileHandle.standardError.write(Data("\r\u{1b}[K".utf8)) }

@@ -2,7 +2,7 @@ import Foundation
 import Providers
 
 extension World {
-  /// Lets something happen. What takes time goes on beside what comes next.
+  /// Starts an event. An event that takes time runs concurrently with the next ones.
   func perform(_ action: Event.Action) {
     switch action {
     case .message(let number, let users):
@@ -120,7 +120,7 @@ extension World {
     }
   }
 
-  /// Everything is mended, and some time passes: now all has to come right.
+  /// Ends all faults, lets time pass, and checks that every promise is kept.
   func settle() {
     note("-- everything is mended")
     for provider in [Route.Provider.apns, .fcm] { providers[provider]?.troubles = [] }
@@ -132,7 +132,8 @@ extension World {
       do { try node.start() } catch { violate("start", "\(node.name) does not start: \(error)") }
     }
     pass(until: time + 100)
-    // A server hears with a message whose registration a provider's lie has ended: its app registers when it is opened.
+    // A message tells a server which registrations a false report has ended; their apps register again when
+    // they are opened.
     if phones.contains(where: { $0.lies > 0 }) { _ = probe() }
     for _ in 0..<2 {
       for phone in phones { open(phone) }
@@ -155,8 +156,8 @@ extension World {
     guard violation == nil, hasDeadOnes || hasDeadNextcloudRows || hasDeadChatDevices else {
       return checkSecrets()
     }
-    // What is held back is believed an hour later, and so is a death since before the registration: by whatever clock
-    // that was made.
+    // Reports that were held back are accepted an hour later, as are those of a death before the
+    // registration, by the clock with which it was made.
     pass(until: max(time, latestTime) + 3700, grain: 60)
     _ = probe()
     _ = probe()
@@ -166,7 +167,7 @@ extension World {
     checkSecrets()
   }
 
-  /// Every server has a message for all of its users.
+  /// Sends a message from every server to all of its users.
   private func probe() -> String {
     let label = nextMessage()
     if let nextcloud { Task { await nextcloud.notify(label, users: nil) } }

@@ -10,7 +10,7 @@ import Registrations
 import SQL
 import Sealing
 
-/// What a world has found: a promise of the service that was not kept.
+/// A promise of the service that was not kept.
 struct Violation: Error, Sendable, Hashable {
   /// Which promise, in a word or two.
   let promise: String
@@ -22,9 +22,9 @@ struct Violation: Error, Sendable, Hashable {
 /// Unchecked: the world has one thread.
 final class World: @unchecked Sendable {
   static let epoch = 1_790_000_000.0
-  /// Stands in every token, and
+  /// Part of every token. It must not be found in clear in the database or the log.
   static let secret = "5ec2e75ec2e7"
-  /// before every text that only phones may read: none of it may be found where it has no business.
+  /// Precedes every text that only phones may decrypt. It must not be found in clear either.
   static let plaintext = "PLAINTEXT-"
   static let topic = "org.example.chat"
   static let maximumAge: TimeInterval = 3600
@@ -41,14 +41,14 @@ final class World: @unchecked Sendable {
   private(set) var nextcloud: NextcloudServer?
   private(set) var chat: Chat?
   private(set) var strangers: [Stranger] = []
-  /// Who was ever given a token.
+  /// The phone of every token that was ever issued.
   var owners: [String: Phone] = [:]
   var lives = 0
   var calls = 0
   /// Calls and notifications, for figures.
   var figures = Figures()
   private(set) var violation: Violation?
-  /// What has happened, if anybody wants to read it.
+  /// The world's log; empty unless `isTalking`.
   private(set) var log: [String] = []
   private let isTalking: Bool
   var ledger = Ledger()
@@ -57,14 +57,15 @@ final class World: @unchecked Sendable {
   private var messages = 0
   /// The latest time that a node's clock has shown, in seconds since the world began.
   var latestTime = 0.0
-  /// Until when a node that was killed, while its clock was ahead or soon after, may have put something off.
+  /// The latest time to which a node may have postponed work, if it was killed while its clock was ahead or
+  /// soon after.
   var putOffUntil = 0.0
-  /// Nothing more happens; what is under way ends.
+  /// Whether the world has ended and only work under way is finished.
   private(set) var isOver = false
-  /// Seconds that it has lasted.
+  /// How long the world lasted, in seconds.
   private(set) var duration = 0.0
   private let start: Int64
-  /// Seconds between two looks at everything.
+  /// Seconds between two checks of everything.
   var checkInterval = 0.0
   private var nextCheck = 0.0
 
@@ -108,7 +109,7 @@ final class World: @unchecked Sendable {
     if isTalking { log.append(String(format: "%10.3f  ", time) + text()) }
   }
 
-  /// Keeps the first.
+  /// Records a violation, unless there is one already.
   func violate(_ promise: String, _ text: String) {
     guard violation == nil else { return }
     violation = Violation(promise: promise, text: text)
@@ -117,7 +118,7 @@ final class World: @unchecked Sendable {
 
   // MARK: Running
 
-  /// Lives it through.
+  /// Runs the world's plan.
   func run() throws {
     defer { end() }
     for node in nodes { try node.start() }
@@ -134,12 +135,12 @@ final class World: @unchecked Sendable {
     settle()
   }
 
-  /// Does all that can be done now.
+  /// Runs all jobs that are ready.
   func work() { while VirtualExecutor.shared.step() {} }
 
   /// Lets time pass.
   ///
-  /// - Parameter grain: how late timers may fire, in seconds: time that nobody looks at closely passes faster so.
+  /// - Parameter grain: how late timers may fire, in seconds; a coarse grain makes the simulation faster.
   func pass(until end: Double, grain: Double? = nil) {
     if grain != nil { coarseUntil = end }
     let executor = VirtualExecutor.shared
@@ -148,7 +149,7 @@ final class World: @unchecked Sendable {
     repeat {
       work()
       guard violation == nil else { return }
-      // Just after something has happened every moment counts.
+      // Timers are exact for 8 s after an event, and then up to 1 s late.
       let grain = grain ?? (time - began < 8 ? 0 : 1)
       let goesOn = executor.pass(upTo: endTime, grain: Int64(grain * 1e9))
       eventLoop.advanceTime(to: .now())
@@ -188,12 +189,12 @@ final class World: @unchecked Sendable {
   nonisolated(unsafe) private(set) static var servers: [Identity] = []
   /// The chat servers of strangers.
   nonisolated(unsafe) private(set) static var strangers: [Identity] = []
-  /// As which the built-in chat server calls its bouncer.
+  /// The identity with which the built-in chat server calls its bouncer.
   nonisolated(unsafe) private(set) static var chatIdentity: Identity?
   nonisolated(unsafe) private(set) static var credentials = Credentials()
   nonisolated(unsafe) private(set) static var settings: Configuration?
 
-  /// Makes what all worlds begin with, once. Nothing of it depends on a seed.
+  /// Makes the data that all worlds start with, once. It does not depend on a seed.
   static func prepare() async throws {
     let empty = try await DatabaseServer.template()
     let server = try DatabaseServer(copyOf: empty)

@@ -4,20 +4,21 @@ import HTTPTypes
 import Sealing
 import ZulipServer
 
-/// A chat that has no push code of its own: it tells the built-in chat server of messages, and its phones register there.
+/// A chat application without push code of its own: it sends its messages to the built-in chat server, where
+/// its phones register.
 ///
 /// Unchecked: the world has one thread.
 final class Chat: @unchecked Sendable {
-  /// As many users as there may be.
+  /// The number of users.
   static let users = 3
-  /// Its phones are counted from here on.
+  /// The number of the first phone.
   static let firstPhone = 20_000
   static let backendToken = "backend-token-of-the-host-application"
 
   unowned let world: World
   private(set) var phones: [ChatPhone] = []
   private var random: WorldRandom
-  /// When a call of the chat server's to the bouncer was last without an answer, or failed.
+  /// When the chat server's last call to the bouncer that failed, or got no answer, ended.
   private var bouncerFailedAt = -1.0
 
   init(_ plans: [Plan.ChatPhonePlan], world: World, seed: UInt64) {
@@ -39,7 +40,7 @@ final class Chat: @unchecked Sendable {
     let name = String(path.split(separator: "/").last ?? "")
     let answer = world.standIn.answer(
       to: "chat/\(name)", await node.call(path, headers: headers, body: body))
-    // What the bouncer does not do now, its chat server cannot.
+    // The chat server's answer depends on the bouncer's: while the bouncer fails, an error is no violation.
     if bouncerFailedAt < began { world.answered("chat/\(name)", answer, by: node, since: began) }
     return (node, answer)
   }

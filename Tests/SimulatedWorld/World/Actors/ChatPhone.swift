@@ -3,24 +3,24 @@ import HTTP
 import Providers
 import Sealing
 
-/// A phone with an app of the chat's and one account. As the published apps do, it looks at what the server knows of it,
-/// tells what has changed, and looks again until the server has said yes or no.
+/// A phone with the chat's app and one account. Like the published apps, it reads what the server has stored
+/// for it, sends what differs, and polls until the server has confirmed or refused it.
 ///
 /// Unchecked: the world has one thread.
 final class ChatPhone: App, @unchecked Sendable {
-  /// The token's life is that of any phone.
+  /// Owns the token, and changes it.
   let phone: Phone
-  /// The token that the server has said yes to, as the phone knows it.
+  /// The token that the server has confirmed, as far as the phone knows.
   private(set) var confirmed: String?
-  /// All that it can open notifications with, by the id that the server is told.
+  /// All push keys of the phone, by key id.
   private(set) var keys: [Int: PushKey] = [:]
   private unowned let chat: Chat
   private var random: WorldRandom
   private var keyID = 0
-  /// What the server calls it; nil: it has not signed in yet.
+  /// The device's id at the server; nil before the first sign-in.
   private var device: Int?
   private var isRegistering = false
-  /// Until then a call that nobody waits for may still be carried out.
+  /// Until this time, a call whose caller has given up may still take effect.
   private var doubtUntil = -1.0
 
   init(_ phone: Phone, chat: Chat, seed: UInt64) {
@@ -29,7 +29,7 @@ final class ChatPhone: App, @unchecked Sendable {
     makeKey()
   }
 
-  /// The app makes another key. It keeps the former ones, for what is under way.
+  /// Makes another push key. The app keeps the former ones for notifications that are still on their way.
   func makeKey() {
     confirmed = nil
     keyID += 1
@@ -54,7 +54,7 @@ final class ChatPhone: App, @unchecked Sendable {
     for _ in 0..<100 {
       guard phone.isWaiting, !chat.world.isOver else { return }
       if await isSettled() { return }
-      // In place of the event that tells of what has changed.
+      // Polls instead of waiting for the event that announces the change.
       try? await Task.sleep(for: .seconds(20))
     }
   }
@@ -67,7 +67,8 @@ final class ChatPhone: App, @unchecked Sendable {
     if let device { _ = await call("remove_client_device", [("device_id", "\(device)")]) }
   }
 
-  /// Looks at what the server has, and tells it what it has not; whether there is nothing to wait for.
+  /// Compares the server's state of the device with the phone's and sends what differs. Returns true if no
+  /// answer is pending.
   private func isSettled() async -> Bool {
     confirmed = nil
     let (token, wanted) = (phone.token, keyID)
@@ -101,7 +102,7 @@ final class ChatPhone: App, @unchecked Sendable {
     return false
   }
 
-  /// What the server answers, if it is a success.
+  /// Returns the server's answer if it is a success, else nil.
   private func call(_ endpoint: String, _ fields: [(String, String)]) async -> JSON? {
     let (node, answer) = await chat.call(endpoint, as: phone.user, fields)
     chat.world.note(
@@ -110,7 +111,7 @@ final class ChatPhone: App, @unchecked Sendable {
     return answer?.status == 200 ? answer?.json : nil
   }
 
-  /// Opens what has arrived; nil where the key is gone with what the app knew before.
+  /// Decrypts a push; nil if the app has lost the key with its data.
   func opened(_ push: ReceivedPush) -> String? {
     guard let id = push.keyID, let key = keys[id] else { return nil }
     guard let sealed = push.sealed.flatMap({ Data(base64Encoded: $0) }), let text = key.open([UInt8](sealed))

@@ -2,7 +2,7 @@ import Foundation
 import HTTP
 import Providers
 
-/// Old apps, which get their notifications in clear, and what becomes of them when they are updated.
+/// Legacy apps, whose notifications are not encrypted, and their transition to encrypted ones.
 extension ChatServer {
   func registerLegacy(_ phone: Phone) async {
     guard legacy[phone.number] != phone.token else { return }
@@ -15,10 +15,11 @@ extension ChatServer {
     if answer?.status == 200, phone.isLegacy, phone.isLoggedIn { legacy[phone.number] = token }
   }
 
-  /// Its owner has logged out, or it has an encrypted app: one try, whatever comes of it.
+  /// Removes a legacy registration after a logout or a transition to an encrypted app. Tries once, and
+  /// ignores failures.
   func unregisterLegacy(_ phone: Phone) async {
     guard let token = legacy.removeValue(forKey: phone.number) else { return }
-    // What waits for a registration that is taken back goes with it.
+    // Removing a registration also removes the notifications that wait for it.
     phone.forgottenAt = world.time
     let (_, answer) = await call(
       "push/unregister", type: Self.form, form(identity(of: phone.user) + tokenFields(of: phone, token)))
@@ -26,12 +27,12 @@ extension ChatServer {
       "\(name): unregisters \(phone.name), an old app: \(answer.map { "\($0.status)" } ?? "no answer")")
   }
 
-  /// The registration of a phone has succeeded: its legacy one goes.
+  /// Removes the legacy registration of a phone whose encrypted registration has succeeded.
   func phoneIsEncrypted(_ phone: Phone) async {
     if !isOld { await unregisterLegacy(phone) }
   }
 
-  /// Tells a user's old apps of a message: all that the bouncer has of the user, if the server has one.
+  /// Notifies all legacy apps of a user, if the server knows at least one of them.
   func notifyLegacy(_ label: String, _ user: Int) async {
     let phones = world.phones.filter {
       $0.server === self && $0.user == user && legacy[$0.number] != nil

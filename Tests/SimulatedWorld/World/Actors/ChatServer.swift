@@ -4,13 +4,15 @@ import HTTPTypes
 import Providers
 import Sealing
 
-/// A chat server as Zulip has it in stock: what it makes of an answer is in Documentation/Protocols/Zulip.md 2.8.
+/// A stock Zulip server. How it reacts to the bouncer's answers is described in
+/// Documentation/Protocols/Zulip.md 2.8.
 ///
 /// Unchecked: the world has one thread.
 final class ChatServer: @unchecked Sendable {
-  /// What it believes of a phone's registration.
+  /// The state of a phone's registration, as the server sees it.
   enum Device: Equatable {
-    /// Its bouncer has been asked and has not answered yet, or it was given up: the app's attempts are refused.
+    /// The server has asked its bouncer and has no answer yet, or has given up. The app's attempts are
+    /// refused.
     case pending(token: String)
     case registered(token: String)
     /// Refused; the app's next attempt is sent again.
@@ -24,9 +26,10 @@ final class ChatServer: @unchecked Sendable {
   unowned let world: World
   private var random: WorldRandom
   private(set) var devices: [Int: Device] = [:]
-  /// Phones whose registration was given up although some node had taken the call and not refused the connection.
+  /// Phones whose registration the server gave up although a node had accepted the connection.
   private(set) var stuck: Set<Int> = []
-  /// Whether it is of before feature level 483: the legacy registration of an app that is encrypted by now stays.
+  /// Whether the server is older than feature level 483: such a server keeps the legacy registration of an
+  /// app after its transition.
   let isOld: Bool
   /// Legacy tokens of its users, by phone.
   var legacy: [Int: String] = [:]
@@ -55,7 +58,7 @@ final class ChatServer: @unchecked Sendable {
       .joined(separator: "&")
   }
 
-  /// A phone wants its notifications.
+  /// Registers a phone for notifications.
   func register(_ phone: Phone) async {
     if phone.isLegacy { return await registerLegacy(phone) }
     switch devices[phone.number] {

@@ -8,20 +8,20 @@ import Providers
 ///
 /// Unchecked: the world has one thread.
 final class NextcloudPhone: App, @unchecked Sendable {
-  /// What the proxy has said yes to.
+  /// A registration that the proxy has confirmed.
   struct Registration: Equatable {
     let identifier: [UInt8]
     let token: String
   }
 
-  /// The token's life is that of any phone.
+  /// Owns the token, and changes it.
   let phone: Phone
   private(set) var confirmed: Registration?
   private unowned let cloud: NextcloudServer
-  /// Which app password it has: each login makes one, and with it another identifier.
+  /// The number of the app password. Each login makes a new one, and with it another device identifier.
   private var login: Int
   private var isRegistering = false
-  /// Until then a call that nobody waits for may still be carried out.
+  /// Until this time, a call whose caller has given up may still take effect.
   private var doubtUntil = -1.0
 
   init(_ phone: Phone, cloud: NextcloudServer) {
@@ -29,7 +29,8 @@ final class NextcloudPhone: App, @unchecked Sendable {
     login = cloud.nextLogin()
   }
 
-  /// What its server signs: the account and the number of the app password, as PHP writes them.
+  /// The bytes that the server signs: the account and the number of the app password, as PHP encodes them in
+  /// JSON.
   var preimage: [UInt8] { Array(#"["user\#(phone.user)@cloud.example.org",\#(login)]"#.utf8) }
   var identifier: [UInt8] { Array(SHA512.hash(data: preimage)) }
 
@@ -51,7 +52,7 @@ final class NextcloudPhone: App, @unchecked Sendable {
     } while phone.isWaiting && told != Registration(identifier: identifier, token: phone.token)
   }
 
-  /// Tells its server and, once, the proxy; the next login has another identifier.
+  /// Unregisters at the server and, with one try, at the proxy. The next login has another identifier.
   func logOut() async {
     guard phone.isWaiting else { return }
     let signed = cloud.forget(self)
@@ -75,7 +76,7 @@ final class NextcloudPhone: App, @unchecked Sendable {
     login = cloud.nextLogin()
   }
 
-  /// Where it is: at home.
+  /// The phone's IP address.
   private var address: String { "192.0.2.\(1 + phone.number % 250)" }
 
   private var agent: String {

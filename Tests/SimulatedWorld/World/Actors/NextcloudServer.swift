@@ -4,12 +4,12 @@ import HTTP
 import HTTPTypes
 import Sealing
 
-/// A stock Nextcloud server with its users: it sends everything that a message makes in one request, never tries again,
-/// and forgets at once whom the proxy calls unknown.
+/// A stock Nextcloud server with its users: it sends all notifications of a message in one request, never
+/// retries, and removes each device at once that the proxy reports as unknown.
 ///
 /// Unchecked: the world has one thread.
 final class NextcloudServer: @unchecked Sendable {
-  /// What it knows of a phone.
+  /// A phone's registration at the server.
   struct Row {
     let phone: NextcloudPhone
     let identifier: [UInt8]
@@ -18,11 +18,11 @@ final class NextcloudServer: @unchecked Sendable {
 
   /// A request that was answered 200.
   struct Told {
-    /// When it was made: who was forgotten since may get it or not.
+    /// When the request was made. A device that was removed since may or may not receive its notification.
     let time: Double
-    /// What the proxy has not called unknown, by the label of each.
+    /// The notifications whose devices the proxy did not report as unknown, with their labels.
     let entries: [(label: String, row: Row)]
-    /// How many of them it says have failed.
+    /// The number of them that the proxy reported as failed.
     let failed: Int
   }
 
@@ -31,7 +31,7 @@ final class NextcloudServer: @unchecked Sendable {
 
   unowned let world: World
   private(set) var phones: [NextcloudPhone] = []
-  /// By the identifier in base64.
+  /// By device identifier in base64.
   private(set) var rows: [String: Row] = [:]
   private(set) var told: [Told] = []
   /// How often it has made new keys for a user.
@@ -50,7 +50,7 @@ final class NextcloudServer: @unchecked Sendable {
     }
   }
 
-  /// Its phones are counted from here on.
+  /// The number of the first phone.
   static let firstPhone = 10_000
 
   func nextLogin() -> Int {
@@ -62,17 +62,18 @@ final class NextcloudServer: @unchecked Sendable {
     Self.keys[(user + generations[user, default: 0]) % Self.keys.count]
   }
 
-  /// It was restored without its users' keys, and makes others: its phones hear of them when they register again.
+  /// Replaces a user's keys, as after a restore without them. Phones learn the new ones when they register
+  /// again.
   func makeKey(of user: Int) { generations[user, default: 0] += 1 }
 
-  /// A phone registers: it learns what the proxy asks for.
+  /// Registers a phone. Returns the fields that the phone has to send to the proxy.
   func register(_ phone: NextcloudPhone) -> [(String, String)] {
     rows[Base64.encode(phone.identifier)] = Row(
       phone: phone, identifier: phone.identifier, token: phone.phone.token)
     return signed(phone)
   }
 
-  /// A phone logs out.
+  /// Removes a phone that has logged out. Returns the fields that the phone has to send to the proxy.
   func forget(_ phone: NextcloudPhone) -> [(String, String)] {
     rows[Base64.encode(phone.identifier)] = nil
     return signed(phone)
@@ -99,13 +100,13 @@ final class NextcloudServer: @unchecked Sendable {
       body: Form.encode(fields.map { (name: $0.0, value: $0.1) }))
   }
 
-  /// The label of an entry: what message, to which phone, under which identifier.
+  /// The label of a notification: its message, phone and device identifier.
   static func label(_ message: String, _ row: Row) -> String {
     let id = row.identifier.prefix(4).map { String(format: "%02x", $0) }.joined()
     return "\(message).n\(row.phone.phone.number).\(id)"
   }
 
-  /// Tells these users of a message, or everybody.
+  /// Sends a message to these users; nil: to all users.
   func notify(_ message: String, users: [Int]?) async {
     let meant = rows.sorted { $0.key < $1.key }.map(\.value)
       .filter { users?.contains($0.phone.phone.user) ?? true }
@@ -132,7 +133,7 @@ final class NextcloudServer: @unchecked Sendable {
   }
 
   private func json(_ label: String, _ row: Row) -> String {
-    // What only the phone can read; as long as a ciphertext is.
+    // Stands for the text that only the phone can decrypt, padded to the length of a ciphertext.
     var subject = Array("\(World.plaintext)\(label)\"".utf8)
     subject += Array(repeating: 0x20, count: 256 - subject.count)
     let hash = SHA512.hash(data: Data(row.token.utf8)).map { String(format: "%02x", $0) }.joined()
@@ -145,7 +146,7 @@ final class NextcloudServer: @unchecked Sendable {
 }
 
 extension ReceivedPush {
-  /// The label of what Nextcloud sends, which is encoded once more.
+  /// The label in a notification of Nextcloud's, whose body is encoded once more.
   static func nextcloudLabel(_ body: String) -> String? {
     guard let subject = body.between(#""subject":""#, "\""),
       let bytes = Data(base64Encoded: subject.replacing(#"\/"#, with: "/"))

@@ -2,14 +2,14 @@ import Foundation
 import Providers
 import Sealing
 
-/// An app with one account, of whatever server, on a phone.
+/// An app with one account, at any kind of server, on a phone.
 protocol App: AnyObject, Sendable {
-  /// Whose token it has.
+  /// The phone whose token the app has.
   var phone: Phone { get }
-  /// It is started, and registers if it has to.
+  /// Starts the app, which registers if necessary.
   func open() async
   func logOut() async
-  /// It has lost all that it knew; nobody is told.
+  /// Loses the app's data without telling any server.
   func forget()
   func installAnew()
 }
@@ -21,17 +21,17 @@ final class Phone: App, @unchecked Sendable {
   let number: Int
   let kind: Route.Provider
   let server: ChatServer
-  /// Whose it is; somebody may have several.
+  /// The phone's user, who may have several phones.
   let user: Int
-  /// Whether its app is an old one, which gets its notifications in clear.
+  /// Whether its app is a legacy one, whose notifications are not encrypted.
   var isLegacy: Bool
   private(set) var token = ""
   private var generation = 0
   var isInstalled = true
   var isLoggedIn = true
-  /// When its server was last told to forget it: what was promised before may go nowhere.
+  /// When its server was last told to remove it. Notifications that were accepted before may be dropped.
   var forgottenAt = -1.0
-  /// How often a provider called its token dead or wrong while it was neither.
+  /// How often a provider reported its valid token as dead or wrong.
   var lies = 0
   private unowned let world: World
 
@@ -43,12 +43,12 @@ final class Phone: App, @unchecked Sendable {
 
   var name: String { "phone \(number)" }
   var tokenID: TokenID { TokenID(token: token) }
-  /// Whether the app is there and waits for messages.
+  /// Whether the app is installed and signed in, and so has to receive messages.
   var isWaiting: Bool { isInstalled && isLoggedIn }
 
   private var provider: Provider? { world.providers[kind] }
 
-  /// The provider gives it another token; the former one is dead from now on.
+  /// Gives the phone another token. The former one is dead from now on.
   func changeToken() {
     if !token.isEmpty { provider?.tokens[token] = .dead(since: world.time) }
     generation += 1
@@ -56,7 +56,7 @@ final class Phone: App, @unchecked Sendable {
     token =
       kind == .apns
       ? World.secret + String(repeating: digits, count: 6) + "0000" : "\(World.secret)-fcm:\(digits)"
-    // Nextcloud's proxy takes only what is as long as a token.
+    // Nextcloud's proxy refuses tokens that are shorter than real ones.
     if kind == .fcm, number >= NextcloudServer.firstPhone { token += String(repeating: "-", count: 100) }
     provider?.tokens[token] = .live(self)
     world.owners[token] = self
@@ -67,7 +67,7 @@ final class Phone: App, @unchecked Sendable {
     provider?.tokens[token] = .dead(since: world.time)
   }
 
-  /// The app comes back and is given the token that it had; the provider's answers are of before for a while.
+  /// Reinstalls the app with its former token. For two minutes APNs still answers as if the token were dead.
   func comeBack() {
     guard !isInstalled, case .dead(let since)? = provider?.tokens[token] else { return }
     isInstalled = true
@@ -98,7 +98,7 @@ final class Phone: App, @unchecked Sendable {
     await server.register(self)
   }
 
-  /// What it seals for the bouncer.
+  /// The registration, sealed to the bouncer.
   func sealedRegistration() -> String { Self.sealedRegistration(token, kind, at: world.time) }
 
   static func sealedRegistration(_ token: String, _ kind: Route.Provider, at time: Double) -> String {

@@ -5,13 +5,13 @@ import HTTPTypes
 import Providers
 import Sealing
 
-/// Somebody with devices that their provider refuses, each time and in one way, who sends to them in bursts: a chat
-/// server, or what is registered with the push proxy from one address. Nothing that is sent so arrives anywhere; what
-/// others send has to arrive all the same.
+/// A hostile sender: a chat server, or devices registered with the push proxy from one address. Its provider
+/// refuses every push to its devices, always in the same way, and it sends in bursts. The notifications of
+/// other senders must arrive all the same.
 ///
 /// Unchecked: the world has one thread.
 final class Stranger: @unchecked Sendable {
-  /// How many chat servers of strangers a world may have.
+  /// The number of strangers' chat servers that a world may have.
   static let chatServers = 2
   /// Made once for all worlds: RSA keys take long.
   static let key = RSAPrivateKey.generate()
@@ -35,7 +35,7 @@ final class Stranger: @unchecked Sendable {
     for token in tokens { world.providers[plan.kind]?.tokens[token] = .refused(plan.refusal) }
   }
 
-  /// Has its devices registered.
+  /// Registers its devices.
   func come() async {
     for device in tokens.indices {
       for attempt in 1...4 where !world.isOver {
@@ -46,7 +46,7 @@ final class Stranger: @unchecked Sendable {
     world.note("stranger \(number): has registered \(tokens.count) devices")
   }
 
-  /// Sends each of its devices so many notifications, one request after the other.
+  /// Sends each of its devices `count` notifications, one request after the other.
   func send(each count: Int) async {
     var statuses: [Int: Int] = [:]
     for _ in 0..<count where !world.isOver { statuses[await notify() ?? 0, default: 0] += 1 }
@@ -133,7 +133,7 @@ extension HTTPField.Name {
 }
 
 extension Event {
-  /// What strangers do.
+  /// An action of a stranger.
   enum Hostile: Sendable {
     case come(Int)
     case burst(Int, each: Int)

@@ -1,7 +1,7 @@
 import CVirtualTime
 import Foundation
 
-/// Lives worlds through, one after the other, and tells of the first that fails.
+/// Runs worlds one after the other and reports the first that fails.
 struct Command {
   private var seed: UInt64 = 1
   private var worlds = 1
@@ -53,7 +53,7 @@ struct Command {
     }
   }
 
-  /// The exit status: 0 where every promise was kept.
+  /// Runs the worlds. Returns the exit status: 0 if every promise was kept.
   func run() -> Int32 {
     VirtualExecutor.install()
     do {
@@ -83,7 +83,7 @@ struct Command {
       if isHostile { plan.addHostile() }
       if let only { plan.events.removeAll { !only.contains($0.number) } }
       let world = try World(plan, standIn: standIn, isTalking: isTalking)
-      // Looking at thousands of phones takes longer than what happens to one of them.
+      // Checking thousands of phones takes longer than an event of one of them.
       if days != nil { world.checkInterval = 600 }
       try world.run()
       figures.add(world.figures)
@@ -126,7 +126,7 @@ struct Command {
       """)
   }
 
-  /// Runs what is asynchronous to its end.
+  /// Runs asynchronous work until it ends.
   private static func wait(_ body: @escaping @Sendable () async throws -> Void) throws {
     final class Ending: @unchecked Sendable { var result: Result<Void, any Error>? }
     let ending = Ending()

@@ -1,4 +1,4 @@
-/// Leaves out events for as long as the same promise is broken.
+/// Shortens a failing plan: leaves out events as long as the same promise is still broken.
 struct Minimiser {
   private let plan: Plan
   private let promise: String
@@ -10,7 +10,8 @@ struct Minimiser {
     (self.plan, self.promise, self.standIn) = (plan, promise, standIn)
   }
 
-  /// The events without which it does not happen: parts are left out, first halves, then ever smaller ones.
+  /// The events that are needed for the failure. First halves of the plan are left out, then ever smaller
+  /// parts.
   mutating func minimised() throws -> [Event] {
     var events = plan.events
     var size = max(1, events.count / 2)

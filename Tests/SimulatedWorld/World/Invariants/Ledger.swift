@@ -1,6 +1,6 @@
 import Foundation
 
-/// What was promised, what has arrived and what was told, as the world sees it.
+/// The promises made, the pushes that arrived and the log lines written, as the world saw them.
 struct Ledger {
   struct Promise {
     let label: String
@@ -17,17 +17,18 @@ struct Ledger {
   var lostCommitAt = -1000.0
   /// By message and phone.
   var arrivals: [String: [Arrival]] = [:]
-  /// Notifications that the log has told the loss of, by the token's fingerprint.
+  /// Number of notifications that the log reported as lost, by token fingerprint.
   var losses: [String: Int] = [:]
-  /// When the log last told that a registration had ended, by the token's fingerprint: what waited for it goes with it.
+  /// When the log last reported the end of a registration, by token fingerprint. The notifications that
+  /// waited for it end with it.
   var ended: [String: Double] = [:]
-  /// When a provider was believed that called a living token dead.
+  /// When the service accepted a provider's false report that a token is dead.
   var believed: [String: Double] = [:]
-  /// Lines of a node that are limited, by its run and by the minute.
+  /// Number of rate-limited log lines, by run of a node and by minute.
   var lines: [Int: [Int: Int]] = [:]
   /// Notifications refused because too many wait.
   var backlogged = 0
-  /// When the database was last not as it should be.
+  /// When the database last failed or was slow.
   var databaseTroubleAt = -1000.0
   var clockTroubleAt = -10_000.0
 }

@@ -5,7 +5,7 @@ import Sealing
 
 /// The promises of the built-in chat server.
 extension World {
-  /// A provider has taken a push for one of the chat's phones.
+  /// Records a push that a provider accepted for one of the chat's phones.
   func arrivedFromChat(_ arrival: Arrival, at phone: Phone) {
     guard let chatPhone = chat?.phones[phone.number - Chat.firstPhone] else { return }
     guard let label = chatPhone.opened(arrival.push) else { return }
@@ -19,13 +19,13 @@ extension World {
     ledger.arrivals[key, default: []].append(arrival)
   }
 
-  /// Whether the chat server would send to a token.
+  /// Whether the chat server has a device with this token.
   func chatServerHas(_ token: String) -> Bool {
     let id = TokenID(token: token).storage
     return !server.rows("SELECT id FROM devices WHERE token_id = \(id)").isEmpty
   }
 
-  /// "No living registration ends": what the server has told a phone that it has, it has.
+  /// "No living registration ends": the server still has every token that it has confirmed to a phone.
   func checkChatDevices() {
     guard violation == nil, let chat else { return }
     for phone in chat.phones where phone.phone.isWaiting && phone.phone.lies == 0 {

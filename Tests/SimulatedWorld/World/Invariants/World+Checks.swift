@@ -12,7 +12,8 @@ extension World {
     checkLeftovers()
   }
 
-  /// "What is over is removed": two days after it has expired, and some hours in which all may have been broken.
+  /// "What is over is removed": two days after its expiry, plus some hours in which everything may have been
+  /// out of order.
   private func checkLeftovers() {
     guard violation == nil, time > 2 * 86_400 else { return }
     let limit = Int64((Self.epoch + time - 2 * 86_400 - 6 * 3600) * 1000)
@@ -53,7 +54,8 @@ extension World {
     }
   }
 
-  /// A provider has called a living token dead, and was believed: its registration has ended, or its server was told.
+  /// Records that the service accepted a false report of a dead token: it ended the registration, or told the
+  /// server that the token is dead.
   func wasBelieved(_ token: String, of provider: Route.Provider) {
     guard ledger.believed[token].map({ time - $0 > Self.badHour }) ?? true else { return }
     ledger.believed[token] = time
@@ -65,10 +67,10 @@ extension World {
     }
   }
 
-  /// How long the guard looks back, in seconds.
+  /// The period over which the guard counts dead tokens, in seconds.
   private static let badHour = 600.0
 
-  /// As many as a node may believe that have died at once.
+  /// The number of dead tokens that a node may accept in that period.
   private static let mostBelieved = 25
 
   /// "What was promised arrives or has an end that is told."
@@ -96,7 +98,7 @@ extension World {
     }
   }
 
-  /// Writes down what waits, for whoever reads of a loss.
+  /// Adds the outbox's entries to the world's log, to explain a loss.
   func noteOutbox() {
     let rows = server.rows("SELECT due_at, attempts, created_at FROM outbox ORDER BY id LIMIT 20")
     func seconds(_ milliseconds: Int64) -> Int { Int(Double(milliseconds) / 1000 - Self.epoch) }
@@ -125,7 +127,7 @@ extension World {
     }
   }
 
-  /// Whether servers still believe in devices that are no more.
+  /// Whether a server still has a token that is dead.
   var hasDeadOnes: Bool { phones.contains { $0.server.deadToken(of: $0, isLive: isLive) != nil } }
 
   /// "A dead registration ends."
@@ -168,7 +170,7 @@ extension ChatServer {
     }
   }
 
-  /// The token that it believes in although it is dead.
+  /// The token that the server has for a phone although it is dead.
   func deadToken(of phone: Phone, isLive: (String) -> Bool) -> String? {
     if case .registered(let token)? = devices[phone.number], !isLive(token) { return token }
     if let token = legacy[phone.number], !isLive(token) { return token }

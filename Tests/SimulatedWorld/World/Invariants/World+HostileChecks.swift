@@ -1,11 +1,11 @@
 import Foundation
 
 extension World {
-  /// How late a notification may be where nothing is wrong but that there are strangers, in seconds.
+  /// The longest delay of a notification when nothing but strangers disturbs the service, in seconds.
   private static let longestDelay = 60.0
 
-  /// "Strangers delay nobody": where nothing else is wrong, what was promised has arrived within a minute. No line of the
-  /// log excuses a loss: nothing has happened for which there would be one.
+  /// "Strangers delay nobody": if nothing else is wrong, every promised notification arrives within a minute.
+  /// No log line excuses a loss here, because nothing has happened that would cause one.
   func checkDelays() {
     guard violation == nil, plan.isCalm else { return }
     for promise in ledger.promises {

@@ -5,14 +5,14 @@ import Registrations
 import Sealing
 
 extension World {
-  /// A chat server was answered 200 for a notification of a phone. Its time is that of the call: who was forgotten since may
-  /// get it or not.
+  /// Records that a chat server's notification for a phone was answered 200. `time` is when the call was
+  /// made: a phone that was removed since may or may not receive it.
   func promised(_ label: String, to token: String, at time: Double) {
     figures.promises += 1
     ledger.promises.append(.init(label: label, token: token, time: time, answeredAt: self.time))
   }
 
-  /// A provider has taken a push.
+  /// Records a push that a provider accepted.
   func arrived(_ arrival: Arrival) {
     figures.arrivals += 1
     let push = arrival.push
@@ -43,7 +43,7 @@ extension World {
       return
     }
     for former in formers where !former.mayComeAgain(at: time) && !arrival.isTakenOver(from: former) {
-      // From then on only the answer to the one that took it over ends it.
+      // After a takeover, only the answer to the try that took the lease over ends the entry.
       if formers.contains(where: { $0.isTakenOver(from: former) && $0.mayComeAgain(at: time) }) { continue }
       return violate(
         "nothing arrives twice",
@@ -52,7 +52,7 @@ extension World {
     }
   }
 
-  /// A node has logged something.
+  /// Records a log line of a node.
   func heard(_ message: String, _ metadata: Logger.Metadata, level: Logger.Level, from life: Life) {
     if level >= .info, message != "request" {
       note(
@@ -75,15 +75,13 @@ extension World {
     }
   }
 
-  /// The node that a balancer in front of all gives a call to: one that takes connections, if there is any.
+  /// The node to which a load balancer passes a call: one that accepts connections, if there is any.
   func balanced(_ random: inout WorldRandom) -> Node {
     let alive = nodes.filter(\.isAlive)
     return random.pick(alive.isEmpty ? nodes : alive)
   }
 
-  /// A call of a server, or of a phone, which nothing but trouble may refuse.
-  ///
-  /// - Parameter name: of the endpoint.
+  /// Makes a call of a server or a phone. A refusal is a violation unless the world has caused trouble.
   func call(
     _ node: Node, _ name: String, _ path: String, method: HTTPRequest.Method = .post, headers: HTTPFields,
     body: [UInt8]
@@ -115,13 +113,14 @@ extension World {
 }
 
 extension Arrival {
-  /// Whether its sender may have thought that the lease of another try was over: by its time, not by that of whoever had
-  /// the lease. An answer counts when it is written down, and a push arrives a while after it was taken.
+  /// Whether this push's sender may have taken over the lease of another try, because its clock was ahead of
+  /// the lease holder's. The margin is for the time between taking an entry and sending it, and between an
+  /// answer and its write to the outbox.
   func isTakenOver(from former: Arrival) -> Bool {
     ahead - former.ahead > 10 && time - (former.answeredAt ?? time) < 20
   }
 
-  /// Whether its sender may send it again: it was not told, or could not write down what it was told.
+  /// Whether its sender may send it again, because it got no answer or could not write it to the outbox.
   func mayComeAgain(at now: Double) -> Bool {
     guard let answeredAt else {
       // The outbox waits for three seconds, and then as long as for any late answer.
@@ -132,8 +131,8 @@ extension Arrival {
 }
 
 extension Ledger {
-  /// Whether the log has told that what was promised to a token until then is over: its registration has ended, with all
-  /// that waited for it. An answer may come as late as a server waits for it.
+  /// Whether the log has reported the end of a token's registration, and with it of the notifications
+  /// promised until `time`. The margin of 15 s is how long a server waits for an answer.
   func isOver(_ token: String, promisedAt time: Double) -> Bool {
     time - 15 <= ended[PushToken.fingerprint(of: token), default: -.infinity]
   }

@@ -7,7 +7,7 @@ import Sealing
 
 /// The promises of the push proxy.
 extension World {
-  /// A provider has taken a push for one of Nextcloud's phones.
+  /// Records a push that a provider accepted for one of Nextcloud's phones.
   func arrivedFromNextcloud(_ arrival: Arrival, at phone: Phone) {
     let label = arrival.push.label
     guard label.split(separator: ".").dropFirst().first == "n\(phone.number)" else {
@@ -37,7 +37,8 @@ extension World {
     }
   }
 
-  /// "What was promised arrives or has an end that is told": of each request as much as was not called failed.
+  /// "What was promised arrives or has an end that is told": of each request, all notifications that were not
+  /// reported as failed.
   func checkNextcloudPromises() {
     guard violation == nil, let nextcloud, !ledger.isLoud else { return }
     for request in nextcloud.told {
@@ -72,8 +73,8 @@ extension World {
     }
   }
 
-  /// A row of the server's whose phone is no more. Nothing is said of keys that the proxy has never seen: they prove
-  /// nothing to it.
+  /// A registration of the server's whose phone no longer exists. Leaves out users' keys that the proxy has
+  /// never seen: it cannot verify their signatures.
   private var deadNextcloudRow: NextcloudServer.Row? {
     nextcloud?.rows.sorted { $0.key < $1.key }.map(\.value).first { row in
       nextcloud?.generations[row.phone.phone.user] == nil && !isLive(row.token)

@@ -2,7 +2,7 @@ import Foundation
 import Migrations
 import SQL
 
-/// The database that the nodes share: what is committed outlives every node.
+/// The database that the nodes share. Committed data survives the end of any node.
 ///
 /// Unchecked: the world has one thread.
 final class DatabaseServer: @unchecked Sendable {
@@ -24,7 +24,7 @@ final class DatabaseServer: @unchecked Sendable {
 
   func image() -> [UInt8] { handle.image() }
 
-  /// Runs `work` in one piece.
+  /// Runs `work` in a transaction.
   func transaction(_ kind: TransactionKind, _ work: (any Connection) throws -> Void) throws {
     try handle.run(kind == .write ? "BEGIN IMMEDIATE" : "BEGIN")
     do {
@@ -36,10 +36,10 @@ final class DatabaseServer: @unchecked Sendable {
     }
   }
 
-  /// What a look from outside finds.
+  /// Reads rows without passing through a node.
   func rows(_ sql: String) -> [Row] { (try? handle.query(Statement(sql))) ?? [] }
 
-  /// Straight to it, for what was there before the world.
+  /// Direct access, to set up data before the world starts.
   struct Direct: Database {
     let server: DatabaseServer
     var engine: DatabaseEngine { .sqlite }

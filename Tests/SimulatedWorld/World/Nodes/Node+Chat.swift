@@ -9,15 +9,15 @@ import Sealing
 import ZulipServer
 
 extension Node {
-  /// The built-in chat server, with the part that the chat calls.
+  /// The built-in chat server and the backend API that the chat calls.
   struct ChatSide: Sendable {
     let addRoutes: @Sendable (Router<WireContext>) -> Void
     let bringForward: @Sendable (_ isTimeSetBack: Bool) async throws -> Void
     let run: @Sendable () async -> Void
   }
 
-  /// The chat-server side, where the world has a chat. Its bouncer is reached as another program's is: through calls that
-  /// any node may take, and that break as calls do.
+  /// The chat-server side, if the world has a chat. It calls its bouncer over the simulated network: any node
+  /// may take the call, and the call may fail.
   func chatSide(
     database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool, logger: Logger

@@ -7,7 +7,7 @@ import SQL
 import Sealing
 
 extension Node {
-  /// What the detector of lost databases has written down; it is the node's own.
+  /// The file in which the node's detector of lost databases keeps its record.
   var storeRecord: URL {
     FileManager.default.temporaryDirectory.appending(
       path: "simulated-world-\(ProcessInfo.processInfo.processIdentifier)-\(name.suffix(1)).json")

@@ -14,7 +14,7 @@ import Sealing
 import Server
 import ZulipBouncer
 
-/// One run of the service's process. What it can do to the world ends with it.
+/// One run of the service's process. After its end it can no longer change anything in the world.
 ///
 /// Unchecked: the world has one thread.
 final class Life: @unchecked Sendable {
@@ -22,20 +22,21 @@ final class Life: @unchecked Sendable {
   /// Which run of any node it is.
   let number: Int
   var isAlive = true
-  /// It does not reach the database.
+  /// Whether the node is cut off from the database.
   var isCut = false
-  /// By how much its clock is wrong, in seconds.
+  /// The error of the node's clock, in seconds.
   var skew: TimeInterval = 0
-  /// By how much its service's time is wrong, in seconds: while it doubts its clock that is something else.
+  /// The error of the time that the service uses, in seconds. It differs from `skew` while the service
+  /// distrusts its clock.
   var ahead: () -> TimeInterval = { 0 }
-  /// When something kept it from writing down what it knew.
+  /// The times at which a failure kept the node from writing to the database.
   var disturbances: [Double] = []
   var calls: [Int: (Answer?) -> Void] = [:]
 
   init(node: String, number: Int) { (self.node, self.number) = (node, number) }
 }
 
-/// An answer as a caller reads it; no status at all where the connection broke or time was up.
+/// An answer as a caller receives it. There is none if the connection broke or the call timed out.
 struct Answer: Sendable {
   let status: Int
   let text: String

@@ -1,7 +1,8 @@
 import Foundation
 import SQL
 
-/// A node's way to the database: it may be slow, break before or after the commit, and ends with the node.
+/// A node's connection to the database: it may be slow, may break before or after a commit, and ends with the
+/// node.
 ///
 /// Unchecked: the world has one thread.
 final class NodeDatabase: Database, @unchecked Sendable {
@@ -58,7 +59,7 @@ final class NodeDatabase: Database, @unchecked Sendable {
     do {
       try check()
     } catch {
-      // It has committed, and nobody knows.
+      // The transaction is committed, but the node gets an error.
       if kind == .write { world.ledger.lostCommitAt = world.time }
       throw error
     }
@@ -73,14 +74,14 @@ final class NodeDatabase: Database, @unchecked Sendable {
   }
 }
 
-/// What the database is like at the moment, for all nodes.
+/// The current faults of the database, for all nodes.
 ///
 /// Unchecked: the world has one thread.
 final class DatabaseWeather: @unchecked Sendable {
   var isAway = false
   var isFull = false
   var isSlow = false
-  /// How many answers of commits are lost, of a hundred.
+  /// The percentage of commits whose answers are lost.
   var lostAnswers = 0
   private var random: WorldRandom
 

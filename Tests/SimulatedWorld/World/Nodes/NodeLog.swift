@@ -1,6 +1,6 @@
 import Logging
 
-/// What a node tells its operator: the world reads along.
+/// A node's log, which the world also reads.
 struct NodeLog: LogHandler {
   unowned let world: World
   let life: Life

@@ -4,7 +4,7 @@ import NIOEmbedded
 import NIOHPACK
 import Providers
 
-/// A node's way to Apple and Google.
+/// A node's network to Apple and Google.
 struct NodeNetwork: ProviderNetwork {
   unowned let world: World
   let life: Life

@@ -2,13 +2,13 @@ import Providers
 
 /// Something that happens in a world.
 struct Event: Sendable, CustomStringConvertible {
-  /// By which it is kept or left out.
+  /// Identifies the event when the minimiser leaves events out.
   let number: Int
   /// Seconds since the world began.
   let time: Double
   let action: Action
 
-  /// Phones are numbered through: those of Nextcloud and of the chat from their `firstPhone` on.
+  /// Phones are numbered across all servers: those of Nextcloud and of the chat from their `firstPhone` on.
   enum Action: Sendable {
     case message(server: Int, users: [Int])
     case open(Int), changeToken(Int), reinstall(Int), logOut(Int), logIn(Int), uninstall(Int), comeBack(Int)

@@ -56,7 +56,7 @@ extension Plan {
     let provider: Route.Provider = random.chance(0.5) ? .apns : .fcm
     let seconds = random.chance(0.7) ? random.seconds(5...600) : random.seconds(600...5400)
     return switch random.int(in: 0...9) {
-    // Whoever says the same an hour later is believed.
+    // Shorter than an hour, because a report that is repeated after an hour is accepted.
     case 0...4: .trouble(provider, trouble(&random), seconds: min(seconds, 3000))
     case 5, 6: .kill(random.int(in: 0...1), seconds: random.seconds(0...120))
     case 7: .cut(random.int(in: 0...1), seconds: min(seconds, 900))

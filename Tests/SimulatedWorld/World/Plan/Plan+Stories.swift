@@ -1,6 +1,6 @@
 import Providers
 
-/// Worlds in which it is written down what happens, where chance brings it about too rarely.
+/// Worlds with fixed events, for situations that random plans produce too rarely.
 extension Plan {
   static let stories = ["bad-hour"]
 
@@ -10,7 +10,7 @@ extension Plan {
     self.init(badHour: seed)
   }
 
-  /// Apple calls every token of many dead, while Google refuses every one.
+  /// Apple reports many tokens as dead, while Google refuses every token.
   private init(badHour seed: UInt64) {
     self.seed = seed
     (nodes, servers) = (1, 1)

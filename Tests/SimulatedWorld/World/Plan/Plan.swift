@@ -1,6 +1,6 @@
 import Providers
 
-/// Who is in a world and what happens there: all of it follows from a seed.
+/// The participants and events of a world, all derived from a seed.
 struct Plan: Sendable {
   struct PhonePlan: Sendable {
     let kind: Route.Provider
@@ -18,9 +18,9 @@ struct Plan: Sendable {
   var nextcloud: [NextcloudPhonePlan] = []
   /// The phones of its built-in chat server, if it has one.
   var chat: [ChatPhonePlan] = []
-  /// Who sends to devices that their provider refuses.
+  /// Senders whose devices their provider refuses.
   var strangers: [StrangerPlan] = []
-  /// Nothing goes wrong but what strangers bring about.
+  /// Whether nothing but strangers disturbs the service.
   var isCalm = false
 
   /// - Parameter steps: how many events; nil: as the seed has it.

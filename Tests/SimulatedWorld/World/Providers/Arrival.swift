@@ -7,10 +7,10 @@ import Providers
 struct ReceivedPush: Sendable {
   let token: String
   var id: String
-  /// Which notification it is, as the chat server wrote it into the part that only phones read.
+  /// The notification's label, which the chat server put into the encrypted part.
   let label: String
   let isLegacy: Bool
-  /// What the phone opens, in base64, and the id of the key for it.
+  /// The encrypted part in base64, and the id of its push key.
   let sealed: String?
   let keyID: Int?
 
@@ -37,13 +37,13 @@ struct ReceivedPush: Sendable {
 final class Arrival: @unchecked Sendable {
   let push: ReceivedPush
   let time: Double
-  /// Who had sent it.
+  /// The run of a node that sent it.
   let life: Life
-  /// By how much its sender's time was wrong, in seconds.
+  /// The error of its sender's time, in seconds.
   let ahead: Double
-  /// When the sender heard; nil: it has not.
+  /// When the sender got the answer; nil: it has none.
   var answeredAt: Double?
-  /// The answer does not come, or too late.
+  /// Whether the answer is lost or comes too late.
   let isAnswerLost: Bool
 
   init(_ push: ReceivedPush, at time: Double, from life: Life, isAnswerLost: Bool) {

@@ -3,26 +3,26 @@ import NIOCore
 import NIOHPACK
 import Providers
 
-/// Apple or Google: knows which tokens live, and has its bad hours.
+/// Apple or Google: keeps the state of every token, and may have faults.
 ///
 /// Unchecked: the world has one thread.
 final class Provider: @unchecked Sendable {
   let kind: Route.Provider
   private unowned let world: World
   private var random: WorldRandom
-  /// For what strangers send: others' chance stays what it was.
+  /// A separate stream for strangers' pushes, so that they do not change the random numbers of others.
   private var strangersRandom: WorldRandom
-  /// What is wrong with it now, the latest last.
+  /// Its current faults, the latest last.
   var troubles: [Trouble] = []
-  /// Tokens that devices have, and since when those that no longer count are dead.
+  /// The state of every token.
   var tokens: [String: TokenState] = [:]
 
   enum TokenState {
     case live(Phone)
-    /// It lives again, but what the provider says of it is still of before.
+    /// Valid again, but the provider still reports it as dead.
     case revived(Phone, since: Double)
     case dead(since: Double)
-    /// Nobody's: what is sent to it is refused.
+    /// A stranger's token: every push to it is refused.
     case refused(Refusal)
   }
 
@@ -38,10 +38,10 @@ final class Provider: @unchecked Sendable {
     try? await Task.sleep(for: .milliseconds(random.int(in: 5...80)))
   }
 
-  /// A request on its way: what comes back, and after how long.
+  /// A request under way: its answer and its latency.
   struct Way: Sendable {
     let latency: Double
-    /// Whether it has been handed over: it may be taken.
+    /// Whether the request was sent, and so may have been accepted.
     let isSent: Bool
     let answer: @Sendable (Life) -> Result<ProviderResponse, TransportFailure>
   }
@@ -143,7 +143,7 @@ final class Provider: @unchecked Sendable {
     return response(410, [:], #"{"reason":"Unregistered","timestamp":\#(milliseconds)}"#)
   }
 
-  /// The other form that a pause may have.
+  /// An HTTP-date for `Retry-After`.
   private func date(in seconds: Int) -> String {
     var time = time_t(World.epoch + world.time) + seconds
     var parts = tm()
@@ -182,21 +182,21 @@ final class Provider: @unchecked Sendable {
   }
 }
 
-/// What may be wrong with a provider.
+/// A fault of a provider.
 enum Trouble: Hashable, Sendable, CustomStringConvertible {
   case unreachable
-  /// It takes connections and says nothing.
+  /// Accepts connections and never answers.
   case silent
   case slow
-  /// So slow that hardly anybody still waits.
+  /// Answers so slowly that nearly every request times out.
   case late
-  /// Half of the answers do not come; most of what they were to is taken.
+  /// Half of the answers are lost; most of their requests are accepted.
   case losingAnswers
   case failing(Int)
   case overloaded(seconds: Int)
-  /// It calls every token dead, as in a bad hour.
+  /// Reports every token as dead.
   case lyingDead
-  /// It refuses every token, as with a wrong key or topic.
+  /// Refuses every token, as with a wrong key or topic.
   case lyingSuspect
   case refusing(String)
 

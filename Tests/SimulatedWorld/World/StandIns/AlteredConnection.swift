@@ -1,11 +1,11 @@
 import SQL
 
-/// A connection whose statements are others than those that were asked for.
+/// A connection that replaces statements by others.
 struct AlteredConnection: Connection {
   let connection: any Connection
-  /// What runs in place of a statement; nil: it changes nothing and finds nothing.
+  /// Returns the statement to run instead; nil: none runs, and the result is empty.
   var alter: (Statement) -> Statement? = { $0 }
-  /// What runs after it, with its rows.
+  /// Runs after each statement, with its rows.
   var afterwards: (Statement, [Row], any Connection) throws -> Void = { _, _, _ in }
 
   func query(_ statement: Statement) throws -> [Row] {
@@ -40,12 +40,12 @@ extension StandIn {
     }
   }
 
-  /// Has other statements run than those that were asked for; nil: none, and nothing is found.
+  /// Replaces statements; nil: none runs, and the result is empty.
   mutating func alter(_ alter: @escaping @Sendable (Statement) -> Statement?) {
     connection = { connection, _ in AlteredConnection(connection: connection, alter: alter) }
   }
 
-  /// Has more run after a statement, with its rows.
+  /// Adds work after each statement, with its rows.
   mutating func after(
     _ afterwards: @escaping @Sendable (Statement, [Row], any Connection, World) throws -> Void
   ) {

@@ -3,7 +3,7 @@ import NIOCore
 import NIOHPACK
 import Providers
 
-/// Parts that take a provider's answers for what they are not.
+/// Stand-ins that misinterpret providers' answers.
 extension StandIn {
   static let answers: [StandIn] = [
     reading("outage-is-death") { answer in
@@ -55,7 +55,7 @@ extension StandIn {
       guard case .success(let response) = answer, response.status == 200 else { return answer }
       return .failure(.connectionLost)
     },
-    // What is said of one device is taken for the provider's: it is out of order for ten minutes.
+    // A refusal of one device is taken for an outage of the provider, which pauses it for ten minutes.
     reading("blames-the-provider") { answer in
       guard case .success(let response) = answer, [401, 429].contains(response.status) else { return answer }
       let isApple = String(buffer: response.body).contains(#""reason""#)
@@ -81,7 +81,7 @@ extension StandIn {
     ProviderResponse(status: status, headers: [:], body: ByteBuffer(string: body))
   }
 
-  /// The word for a dead token, by Apple or by Google.
+  /// The answer of Apple or Google for a dead token.
   private static func dead(_ response: ProviderResponse) -> Result<ProviderResponse, TransportFailure> {
     String(buffer: response.body).contains(#""error""#)
       ? .success(
@@ -91,7 +91,7 @@ extension StandIn {
         )) : .success(made(410, #"{"reason":"Unregistered"}"#))
   }
 
-  /// A guard that believes whatever it is told of a token, however many are called dead at once.
+  /// A guard that accepts every report of a dead token, however many come at once.
   private static let guardBelievesAll: StandIn = {
     var standIn = reading("believes-everything") { answer in
       guard case .success(let response) = answer else { return answer }
@@ -102,7 +102,7 @@ extension StandIn {
     return standIn
   }()
 
-  /// Each try has an `apns-id` of its own: a phone shows what comes twice twice.
+  /// Each try has an `apns-id` of its own, so that a phone shows a notification that comes twice two times.
   private static let newIDs = StandIn("new-ids") { standIn in
     standIn.push = { push in
       var push = push

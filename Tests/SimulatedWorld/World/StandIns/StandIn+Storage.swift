@@ -1,6 +1,6 @@
 import SQL
 
-/// Parts that keep the wrong things.
+/// Stand-ins with faults in storage.
 extension StandIn {
   static let storage: [StandIn] = [
     .forgetfulOutbox, .outboxInMemory, .endlessLease, .shortLease, .expiresTheRenewed, .neverRevives,
@@ -12,7 +12,8 @@ extension StandIn {
     sql.hasPrefix("UPDATE outbox SET due_at = $2, attempts")
   }
 
-  /// Removes an entry when it takes it, and not when the provider has answered: what a crash interrupts is lost.
+  /// Removes an outbox entry when it is taken instead of when the provider has answered, so that a crash
+  /// loses it.
   private static let forgetfulOutbox = StandIn("forgetful-outbox") { standIn in
     standIn.after { statement, rows, connection, _ in
       guard isLease(statement.sql) else { return }
@@ -22,7 +23,7 @@ extension StandIn {
     }
   }
 
-  /// What waits, waits in the process.
+  /// Keeps the outbox in memory.
   private static let outboxInMemory = StandIn("outbox-in-memory") { standIn in
     standIn.killed = { world in
       try? world.server.transaction(.write) { try $0.run(Statement("DELETE FROM outbox")) }
@@ -36,7 +37,7 @@ extension StandIn {
         isLease(statement.sql)
         ? statement.sql.replacing(
           "SET due_at = $2, attempts", with: "SET due_at = $2 + 86400000, attempts")
-        // Whoever has it still ends it.
+        // The lease holder can still end it.
         : statement.sql.replacing(
           "AND attempts = $2 AND due_at = $3", with: "AND attempts = $2 AND $3 > 0")
       return Statement(sql, arguments: statement.arguments)
@@ -48,7 +49,7 @@ extension StandIn {
     "short-lease", replacing: "SET due_at = $2, attempts", by: "SET due_at = $1 + 0 * $2, attempts",
     where: isLease)
 
-  /// Compares nothing: what was registered again since it was sent to ends all the same.
+  /// Ends a registration without comparing: one that was renewed after the push ends as well.
   private static let expiresTheRenewed = StandIn(
     "compares-nothing", replacing: "AND registered_at = $2", by: "AND $2 IS NOT NULL",
     where: { $0.hasPrefix("SELECT token_hash, kind, target FROM registrations") })
@@ -58,7 +59,7 @@ extension StandIn {
     "never-revives", replacing: "ended_at = NULL, ", by: "",
     where: { $0.contains("INSERT INTO registrations\n  (wire, realm_id") })
 
-  /// Does not remove what was answered.
+  /// Does not remove entries that were answered.
   private static let forgetsRemovals = StandIn("forgets-removals") { standIn in
     standIn.alter { $0.sql.hasPrefix("DELETE FROM outbox WHERE id = $1 AND attempts") ? nil : $0 }
   }
@@ -79,7 +80,7 @@ extension StandIn {
     }
   }
 
-  /// Ends a registration at the first word, however many are called dead at once.
+  /// Ends a registration at the first report, however many tokens are reported as dead at once.
   static let neverHolds = StandIn("never-holds") { standIn in
     standIn.after { statement, _, connection, _ in
       guard statement.sql.hasPrefix("UPDATE registrations SET dead_since = COALESCE") else { return }

@@ -1,6 +1,6 @@
 import SQL
 
-/// Answers to chat servers as they must not be.
+/// Stand-ins with wrong answers to chat servers.
 extension StandIn {
   static let replies: [StandIn] = [
     replying("register-fails-hard") { endpoint, answer in
@@ -29,10 +29,10 @@ extension StandIn {
   }
 }
 
-/// Push proxies as they must not be.
+/// Stand-ins for a faulty push proxy.
 extension StandIn {
   static let nextcloud: [StandIn] = [
-    // Whoever leaves takes everybody along: the removal compares nothing.
+    // Removing one registration removes all: the statement has no condition.
     StandIn(
       "proxy-removes-all", replacing: "WHERE device_identifier = $1 AND user_key = $2",
       by: "WHERE LENGTH($1) + LENGTH($2) > 0 AND wire = 3",
@@ -41,13 +41,13 @@ extension StandIn {
     StandIn(
       "proxy-keeps-token", replacing: "token_sha512 = $3, token = $4,", by: "",
       where: { $0.contains("UPDATE registrations") }),
-    // An old answer of a provider ends what was registered anew since.
+    // An old answer of a provider ends a registration that was renewed since.
     StandIn(
       "proxy-ends-the-renewed", replacing: "WHERE id = $1 AND registered_at = $2",
       by: "WHERE id = $1 AND $2 > 0",
       where: { $0.hasPrefix("SELECT token_hash, kind, target FROM registrations") }),
     StandIn("proxy-tells-no-deaths") { standIn in
-      // A server is never told whom to forget.
+      // A server is never told which devices are unknown.
       standIn.reply = { endpoint, answer in
         guard endpoint == "notifications", let answer else { return answer }
         return Answer(status: answer.status, text: answer.text.replacing("unknown", with: "nothing"))
@@ -65,16 +65,16 @@ extension StandIn {
   ]
 }
 
-/// Chat servers as they must not be.
+/// Stand-ins for a faulty chat server.
 extension StandIn {
   static let chat: [StandIn] = [
-    // A new key is not kept: its id is told with what is sealed with the former.
+    // A new push key is not stored: notifications carry its id but are sealed with the former key.
     StandIn(
       "chat-keeps-key", replacing: "push_key = COALESCE($2, push_key)",
       by: "push_key = COALESCE(push_key, $2)",
       where: { $0.hasPrefix("UPDATE devices") }),
     StandIn("chat-forgets-registrations") { standIn in
-      // What is on its way to the bouncer is forgotten as soon as somebody takes it there.
+      // A pending registration is removed as soon as a node takes it, before the bouncer has answered.
       standIn.after { statement, rows, connection, _ in
         guard statement.sql.hasPrefix("UPDATE device_registrations"), statement.sql.contains("RETURNING")
         else { return }
@@ -85,7 +85,7 @@ extension StandIn {
         }
       }
     },
-    // The bouncer's word that a token is dead is not taken.
+    // The bouncer's report that a token is dead is ignored.
     StandIn(
       "chat-hears-no-deaths", replacing: "token_id = $4,", by: "token_id = COALESCE($4, token_id),",
       where: { $0.hasPrefix("UPDATE devices") }),

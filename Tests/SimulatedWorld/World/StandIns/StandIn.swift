@@ -1,26 +1,26 @@
 import Providers
 import SQL
 
-/// A part of the service as it must not be: it stands between the real parts and the world, which has to notice.
+/// A deliberately faulty part of the service. The world has to detect it.
 struct StandIn: Sendable {
   let name: String
-  /// What the nodes' statements go through.
+  /// Wraps the nodes' database connections.
   var connection: @Sendable (_ connection: any Connection, _ world: World) -> any Connection = {
     connection, _ in
     connection
   }
-  /// What the providers' answers go through.
+  /// Changes the providers' answers.
   var answer:
     @Sendable (_ answer: Result<ProviderResponse, TransportFailure>, _ world: World) -> Result<
       ProviderResponse, TransportFailure
     > = { answer, _ in answer }
-  /// What the pushes go through on their way to a provider.
+  /// Changes pushes on their way to a provider.
   var push: @Sendable (_ push: ReceivedPush) -> ReceivedPush = { $0 }
-  /// What else is lost when a node is killed.
+  /// Called when a node is killed, to lose more than the process.
   var killed: @Sendable (_ world: World) -> Void = { _ in }
-  /// Whether it waits for a provider however long that takes.
+  /// Whether a node waits for a provider without a time limit.
   var hasNoDeadline = false
-  /// What the answers to chat servers go through.
+  /// Changes the answers to chat servers.
   var reply: @Sendable (_ endpoint: String, _ answer: Answer?) -> Answer? = { $1 }
 
   init(_ name: String, _ set: (inout StandIn) -> Void = { _ in }) {
@@ -36,7 +36,7 @@ struct StandIn: Sendable {
     ProviderResponse, TransportFailure
   > { self.answer(answer, world) }
 
-  /// The service as it is.
+  /// No fault.
   static let none = StandIn("none")
   static let all = storage + answers + replies + nextcloud + chat
 }

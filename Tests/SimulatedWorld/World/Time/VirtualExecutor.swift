@@ -1,8 +1,8 @@
 import CVirtualTime
 @_spi(ExperimentalCustomExecutors) @_spi(ExperimentalScheduling) import _Concurrency
 
-/// Runs every task of the process on one thread, one piece at a time, in an order that follows from a seed, and lets
-/// them sleep in virtual time: it passes when nobody has anything to do.
+/// Runs every task of the process on one thread, one job at a time, in an order derived from a seed. Tasks
+/// sleep in virtual time, which passes when no job is ready.
 ///
 /// Unchecked: the world has one thread, and so has this.
 final class VirtualExecutor: TaskExecutor, SchedulingExecutor, @unchecked Sendable {
@@ -20,10 +20,10 @@ final class VirtualExecutor: TaskExecutor, SchedulingExecutor, @unchecked Sendab
   private var timers: [Timer] = []
   private var number = 0
   private var random = WorldRandom(seed: 0)
-  /// Pieces of work that were run.
+  /// The number of jobs that were run.
   private(set) var count = 0
 
-  /// Makes it the executor of everything, once, before there is any task.
+  /// Installs it as the executor of all tasks. Called once, before the first task.
   static func install() { _createExecutors(factory: Factory.self) }
 
   private enum Factory: ExecutorFactory {
@@ -67,7 +67,7 @@ final class VirtualExecutor: TaskExecutor, SchedulingExecutor, @unchecked Sendab
     push(Timer(time: virtual_time_now() + max(0, nanoseconds), number: number, job: UnownedJob(job)))
   }
 
-  /// Runs a piece of what is ready; false if nothing is.
+  /// Runs one ready job; false if there is none.
   func step() -> Bool {
     guard first < ready.count else {
       ready.removeAll(keepingCapacity: true)

@@ -4,7 +4,7 @@ struct WorldRandom: RandomNumberGenerator {
 
   init(seed: UInt64) { state = seed &* 0x9E37_79B9_7F4A_7C15 ^ 0xD1B5_4A32_D192_ED03 }
 
-  /// A stream of its own for something that has a name: what else is asked for changes nothing in it.
+  /// A separate stream for a name, independent of the numbers that other streams have given.
   init(seed: UInt64, _ name: String) {
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325
     for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
