@@ -124,7 +124,7 @@ import Testing
     await #expect(throws: NIOTooManyBytesError.self) {
       try await request(["abc", "def"], [.transferEncoding: "chunked"]).wholeBody(upTo: 5)
     }
-    // The stream never yields a byte: the outcome must not depend on the body.
+    // The body never arrives: `Content-Length` alone leads to the refusal.
     let (never, source) = AsyncStream.makeStream(of: ByteBuffer.self)
     defer { source.finish() }
     let unheard = Request(
