@@ -139,7 +139,7 @@ final class DeliveryLog: Sendable {
     self.limit = max(1, limit)
   }
 
-  /// `kept` is told the sequence number before any reader hears of it.
+  /// Records a delivery. `kept` gets the sequence number before any reader sees it.
   func record(_ delivery: Delivery, kept: (Int) -> Void) {
     contents.withLock { contents in
       contents.last += 1

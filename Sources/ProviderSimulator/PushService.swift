@@ -4,7 +4,7 @@ import NIOCore
 import NIOHPACK
 import Providers
 
-/// What a provider says to a push that it does not take.
+/// A provider's answer to a push that it refuses.
 struct Refusal: Error {
   let status: Int
   /// APNs' reason, FCM's error code or the push service's, for the record.
@@ -12,7 +12,8 @@ struct Refusal: Error {
   let body: JSON
 }
 
-/// What a provider says with a status, where a rule or a fault names no reason; `canonical` is its google.rpc.Code.
+/// The usual reason and message of a status, for a rule or a fault without a reason. `canonical` is its
+/// google.rpc.Code.
 struct Usual {
   let apns: Reason
   let fcm: Reason
@@ -48,7 +49,7 @@ extension HPACKHeaders {
   }
 }
 
-/// What a service has found out about a push.
+/// The result of a service's check of a push.
 struct PushCheck {
   var token = ""
   /// The answer's `apns-id`, FCM's message name, or the push service's message id.
@@ -59,7 +60,7 @@ struct PushCheck {
   var headers: [(name: String, value: String)] = []
   /// Whether it is delivered; FCM can be asked only to check.
   var isDelivered = true
-  /// Told the number of the kept delivery before any reader hears of it.
+  /// Gets the sequence number of the delivery before any reader sees it.
   var kept: (Int) -> Void = { _ in }
 }
 

@@ -205,7 +205,7 @@ extension SimulatedProviders {
     if faults.apns.outage { await dropAPNsConnections() }
   }
 
-  /// Makes every OAuth access token issued so far worthless, as a key rotation at Google's does.
+  /// Revokes every OAuth access token issued so far, as a key rotation at Google does.
   package func revokeAccessTokens() {
     accessTokens.revokeAll()
   }
@@ -231,7 +231,7 @@ extension SimulatedProviders {
 // MARK: What is answered to one request
 
 extension SimulatedProviders {
-  /// What is answered for one token from now on; nil: the ordinary answer.
+  /// Sets the rule for a token's answers; nil: the ordinary answer.
   package func setToken(_ token: String, _ rule: TokenRule?) {
     state.withLock { $0.rules[Self.key(token)] = rule }
   }
@@ -264,7 +264,7 @@ extension SimulatedProviders {
 
     func hits(_ every: Int?) -> Bool { every.map(number.isMultiple) ?? false }
 
-    /// What happens to a request that is not even looked at.
+    /// The action for a request that a fault hits before it is read.
     var action: Action? {
       if faults.outage || hits(faults.dropEvery) { return .dropConnection }
       if hits(faults.freezeEvery) { return .freezeConnection }
@@ -277,7 +277,7 @@ extension SimulatedProviders {
       }
     }
 
-    /// The status to answer with instead of the true one.
+    /// The status of a fault's answer; nil: the ordinary one.
     var status: Int? { hits(faults.every) ? faults.status ?? (faults.html ? 502 : nil) : nil }
   }
 
@@ -289,7 +289,8 @@ extension SimulatedProviders {
     }
   }
 
-  /// Keeps and counts what has been answered. `kept` is told the sequence number before any reader hears of it.
+  /// Records and counts an answered push. `kept` gets the sequence number before any reader sees the
+  /// delivery.
   func record(_ delivery: Delivery, kept: (Int) -> Void) {
     let keep = state.withLock { state in
       switch (delivery.accepted, delivery.provider) {

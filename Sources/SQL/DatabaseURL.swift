@@ -1,22 +1,21 @@
 import Foundation
 
-/// Where the database is: `sqlite:path` or `postgres://user:password@host:port/name?sslmode=...`.
+/// The location of the database: `sqlite:path` or `postgres://user:password@host:port/name?sslmode=...`.
 package struct DatabaseURL: Sendable, Hashable {
   enum Target: Sendable, Hashable {
-    /// A file, its path as written: relative to the working folder, or absolute.
+    /// The path as written: absolute, or relative to the working folder.
     case sqlite(path: String)
-    /// A server. The whole URL, which libpq reads itself; it may hold a password.
+    /// The whole URL, which libpq parses; it may contain a password.
     case postgreSQL(url: String)
   }
 
   let target: Target
 
-  /// The database in the SQLite file at `path`.
   package init(sqlitePath path: String) {
     target = .sqlite(path: path)
   }
 
-  /// Reads a URL; throws ``DatabaseError/Code/invalidURL``, whose text does not repeat it.
+  /// Parses a URL; throws ``DatabaseError/Code/invalidURL``, whose text does not repeat the URL.
   package init(_ text: String) throws(DatabaseError) {
     guard let colon = text.firstIndex(of: ":") else { throw Self.unknown }
     let rest = text[text.index(after: colon)...]
@@ -27,7 +26,7 @@ package struct DatabaseURL: Sendable, Hashable {
     }
   }
 
-  /// The path of the SQLite file as written, or nil for another engine.
+  /// The path of the SQLite file as written; nil for another engine.
   package var sqlitePath: String? {
     guard case .sqlite(let path) = target else { return nil }
     return path
@@ -36,7 +35,7 @@ package struct DatabaseURL: Sendable, Hashable {
   private static let unknown = DatabaseError(
     .invalidURL, "wants sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME")
 
-  /// What follows `sqlite:`. Many write an absolute path as `sqlite:///path`.
+  /// The path after `sqlite:`. Also accepts the common spelling `sqlite:///path` for an absolute path.
   private static func path(_ rest: Substring) throws(DatabaseError) -> String {
     let path = rest.hasPrefix("//") ? rest.dropFirst(2) : rest
     guard !rest.hasPrefix("//") || path.hasPrefix("/") else {
@@ -52,7 +51,7 @@ package struct DatabaseURL: Sendable, Hashable {
 
   private static func server(_ text: String) throws(DatabaseError) -> String {
     let parts = URLComponents(string: text, encodingInvalidCharacters: false)
-    // A socket in the file system is an option: postgres:///name?host=/run/postgresql
+    // A Unix socket is given as an option: postgres:///name?host=/run/postgresql
     let hosts = [parts?.host] + (parts?.queryItems ?? []).filter { $0.name == "host" }.map(\.value)
     guard hosts.contains(where: { $0?.isEmpty == false }) else { throw unknown }
     return text
@@ -76,13 +75,13 @@ extension DatabaseURL: CustomStringConvertible, CustomReflectable {
     }
   }
 
-  /// Nothing that a dump could show of a password.
+  /// Keeps the password out of dumps.
   package var customMirror: Mirror { Mirror(self, children: ["url": description]) }
 }
 
-/// Opens the database at `url`; creates the file of an SQLite database that is not there.
+/// Opens the database at `url`. Creates the file of an SQLite database if it does not exist.
 ///
-/// - Throws: ``DatabaseError``: why it could not be opened.
+/// - Throws: ``DatabaseError``.
 package func openDatabase(
   url: DatabaseURL, sqlite options: SQLiteDatabase.Options = .init(), observer: DatabaseObserver? = nil
 ) async throws -> any Database {

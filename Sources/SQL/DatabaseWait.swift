@@ -1,39 +1,39 @@
 import Timing
 
-/// How long a request waits for a database that is away or says nothing.
+/// How long a request waits for a database that is unavailable or does not answer.
 package enum DatabaseWait {
   @TaskLocal static var deadline: ContinuousClock.Instant?
   @TaskLocal private static var limit: Duration?
 
-  /// Within `body` each call of a ``Database`` is given up after `duration`: a server that hangs must not hold its
-  /// callers. What was asked for may still happen.
+  /// Each ``Database`` call within `body` fails after `duration`, so that a server that hangs does not hold
+  /// its callers. The work may still be done.
   package static func limit<Result>(
     eachCallTo duration: Duration, during body: () async throws -> Result
   ) async rethrows -> Result {
     try await $limit.withValue(duration, operation: body)
   }
 
-  /// Some callers lose for good what they were refused once: for them a database that is restarted, locked
-  /// or full is worth waiting for, up to the moment at which they would give up themselves.
+  /// Retries the calls of a ``RetryingDatabase`` within `body` while they fail for a reason that may pass,
+  /// for up to `duration` in all.
   ///
-  /// Within `body` each call of a ``RetryingDatabase`` is made again while it fails for a reason that may
-  /// pass, and given up when `duration` is over, which counts for all of them together.
+  /// For callers that do not try again after a failure: for them it is worth waiting for a database that is
+  /// restarting, locked or full, for as long as they would wait for the response.
   package static func wait<Result>(
     upTo duration: Duration, during body: () async throws -> Result
   ) async rethrows -> Result {
     try await $deadline.withValue(.now + duration, operation: body)
   }
 
-  /// When a call that is made `now` is given up; nil: never.
+  /// When a call made `now` fails for lack of an answer; nil for no limit.
   static func limit(from now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
     deadline ?? limit.map { now + $0 }
   }
 }
 
-/// A database whose failed calls are made again for as long as ``DatabaseWait/wait(upTo:during:)`` says.
+/// A database that repeats failed calls for as long as ``DatabaseWait/wait(upTo:during:)`` allows.
 ///
-/// What a broken connection has left in doubt is done again, as after a crash: a write that is not to
-/// happen twice has to say so itself.
+/// Also repeats calls whose result is unknown after a broken connection. A write that must not happen twice
+/// has to ensure that itself.
 package struct RetryingDatabase: Database {
   private static let backoff = Backoff(first: 0.05, longest: 0.5, shares: 0.5...1)
 

@@ -2,12 +2,12 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Jobs that wait for a few workers, which take what has gathered and do it together.
+/// A queue of jobs for a few workers, each of which takes several waiting jobs at once as a group.
 ///
-/// An idle worker begins at once, so nothing waits for others to gather; under load a group is
-/// what came while the worker was busy. Each worker is a thread of its own, so that waiting for the disk or a
-/// server never holds up a thread of Swift's pool or an event loop, and is there before the first job, so that
-/// none depends on the system's having one more.
+/// An idle worker starts at once, so no job waits for a group to fill; under load a group is what arrived
+/// while the worker was busy. Each worker is a thread of its own, so that waiting for the disk or a server
+/// blocks neither Swift's thread pool nor an event loop. The threads start in advance, so that no job fails
+/// for lack of one.
 final class JobQueue<Work: Sendable>: Sendable {
   struct Job: Sendable {
     let caller: Caller
@@ -16,20 +16,21 @@ final class JobQueue<Work: Sendable>: Sendable {
 
   private struct State {
     var waiting: [Job] = []
-    /// The group that each worker is doing.
+    /// The present group of each worker.
     var running: [[Job]]
-    /// Each once. The one that was idle last is taken first: the least used connections are never opened.
+    /// Idle workers without repetition. The one that became idle last is taken first, so that under little
+    /// load some connections are never opened.
     var idle: [Int] = []
-    /// How many workers have not ended.
+    /// Workers that have not ended.
     var threads: Int
     var isClosed = false
     var closers: [CheckedContinuation<Void, Never>] = []
-    /// Whether ``watch()`` is under way.
+    /// Whether ``watch()`` is running.
     var isWatched = false
   }
 
   private let state: Mutex<State>
-  /// One for each worker: there may be something to do.
+  /// One for each worker, signalled when there may be work.
   private let signals: [DispatchSemaphore]
   private let maximumGroup: Int
   private let maximumWaiting: Int
@@ -39,21 +40,21 @@ final class JobQueue<Work: Sendable>: Sendable {
   private let end: @Sendable (_ worker: Int) -> Void
 
   /// - Parameters:
-  ///   - label: begins the names of the threads, which end after 15 bytes.
-  ///   - workers: how many groups may be under way at once.
-  ///   - maximumGroup: how many jobs a worker takes at most.
-  ///   - maximumWaiting: how many jobs wait at most; one more fails as ``DatabaseError/Code/busy``.
-  ///   - waitLimit: how long a job waits for a worker; nil: for as long as it takes.
-  ///   - observer: is told how long callers waited.
+  ///   - label: prefix of the threads' names, which are cut after 15 bytes.
+  ///   - workers: how many groups may run at once.
+  ///   - maximumGroup: most jobs in a group.
+  ///   - maximumWaiting: most jobs that wait; a further one fails with ``DatabaseError/Code/busy``.
+  ///   - waitLimit: how long a job waits for a worker; nil for no limit.
+  ///   - observer: gets the time that callers waited.
   ///   - perform: does the jobs of one group in order, and answers each.
-  ///   - end: lets go of what the worker has held; nothing comes after it.
+  ///   - end: releases the worker's resources at its end.
   init(
     label: String, workers: Int, maximumGroup: Int, maximumWaiting: Int = .max, waitLimit: Duration? = nil,
     observer: DatabaseObserver?, perform: @escaping @Sendable (_ worker: Int, [Job]) -> Void,
     end: @escaping @Sendable (_ worker: Int) -> Void
   ) {
     let numbers = 0..<workers
-    // Each is idle once its thread has found nothing to do.
+    // A worker becomes idle once its thread has found no work.
     state = Mutex(State(running: numbers.map { _ in [] }, threads: workers))
     signals = numbers.map { _ in DispatchSemaphore(value: 0) }
     self.maximumGroup = maximumGroup
@@ -71,9 +72,9 @@ final class JobQueue<Work: Sendable>: Sendable {
 
   var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-  /// Has work done, and throws what it failed with, or that the queue is closed or full.
+  /// Does a job. Throws its error, or that the queue is closed or full.
   ///
-  /// - Parameter operation: what its caller's waiting is observed as, if it is.
+  /// - Parameter operation: the operation under which the caller's wait is observed; nil for none.
   func perform(_ work: Work, observedAs operation: DatabaseOperation?) async throws {
     try await withCheckedThrowingContinuation { continuation in
       let observe = operation.flatMap { operation in
@@ -83,7 +84,7 @@ final class JobQueue<Work: Sendable>: Sendable {
     }
   }
 
-  /// Takes no more jobs, and returns when those that it has are done and all threads have ended.
+  /// Refuses new jobs, and returns when the queued ones are done and all threads have ended.
   func close() async {
     await withCheckedContinuation { continuation in
       let isOver = state.withLock { state in
@@ -95,7 +96,7 @@ final class JobQueue<Work: Sendable>: Sendable {
     }
   }
 
-  /// Takes no more jobs; the threads end when those that it has are done.
+  /// Refuses new jobs. The threads end when the queued ones are done.
   func finish() {
     let idle = state.withLock { state in
       state.isClosed = true
@@ -126,7 +127,7 @@ final class JobQueue<Work: Sendable>: Sendable {
   private func run(_ worker: Int) {
     var group: [Job] = []
     while let next = withExtendedLifetime(group, { take(worker) }) {
-      // What the group before held is let go of here, where nobody waits for the lock.
+      // Releases the previous group outside of the lock.
       group = next
       if group.isEmpty { signals[worker].wait() } else { perform(worker, group) }
     }
@@ -138,7 +139,8 @@ final class JobQueue<Work: Sendable>: Sendable {
     for closer in closers { closer.resume() }
   }
 
-  /// This worker's share of what waits; nothing, and the worker idle, if nothing does; nil if nothing ever will.
+  /// The next group for a worker. Empty if there is no work, which makes the worker idle; nil if the queue is
+  /// closed.
   private func take(_ worker: Int) -> [Job]? {
     state.withLock { state in
       let share = min((state.waiting.count + signals.count - 1) / signals.count, maximumGroup)
@@ -154,8 +156,9 @@ final class JobQueue<Work: Sendable>: Sendable {
 
   // MARK: - Deadlines
 
-  /// Answers callers whose time is over, until there are none left: a disk or a server that hangs holds the
-  /// workers, not the callers. One task for all jobs; a timer for each would outlive it by seconds.
+  /// Fails the calls whose time is over, for as long as there are jobs: a disk or a server that hangs blocks
+  /// the workers, not the callers. One task serves all jobs, because a timer for each would stay for seconds
+  /// after the job.
   private func watch() async {
     var isOver = false
     while !isOver {
@@ -163,7 +166,7 @@ final class JobQueue<Work: Sendable>: Sendable {
       let expired: [Job], late: [Job]
       (expired, late, isOver) = state.withLock { state in
         let now = ContinuousClock.now
-        // All jobs of a queue are given the same time, so that the first are the oldest.
+        // All jobs of a queue have the same limit, so the oldest expire first.
         let expired = state.waiting.prefix { $0.caller.deadline.map { $0 <= now } ?? false }
         state.waiting.removeFirst(expired.count)
         let all = [state.waiting] + state.running
@@ -175,7 +178,7 @@ final class JobQueue<Work: Sendable>: Sendable {
         job.caller.fail(
           DatabaseError(.connectionLost, "no connection to the database became free in time"))
       }
-      // They stay where they are: what is asked for may still happen.
+      // Their jobs remain queued or running, so the work may still be done.
       for job in late {
         job.caller.fail(DatabaseError(.connectionLost, "the database did not answer in time"))
       }
@@ -183,12 +186,12 @@ final class JobQueue<Work: Sendable>: Sendable {
   }
 }
 
-/// Who waits for a job, and is answered once: when the job is done, or earlier by whoever gives it up.
+/// The caller of a job. Gets one answer: when the job is done, or earlier when its time is over.
 final class Caller: Sendable {
   private let start = ContinuousClock.now
-  /// When it waits no longer for a worker; nil: never.
+  /// When it stops waiting for a worker; nil for no limit.
   let deadline: ContinuousClock.Instant?
-  /// When it is answered whatever becomes of the job; nil: never. See ``DatabaseWait``.
+  /// When it gets an error even if the job is running; nil for no limit. See ``DatabaseWait``.
   let limit: ContinuousClock.Instant?
 
   private let continuation: Mutex<CheckedContinuation<Void, any Error>?>
@@ -204,10 +207,10 @@ final class Caller: Sendable {
     limit = DatabaseWait.limit(from: start)
   }
 
-  /// Tells it that the job is done, unless it was told something already.
+  /// Reports success, unless it has been answered already.
   func succeed() { take()?.resume() }
 
-  /// Tells it that nothing came of the job, unless it was told something already.
+  /// Reports an error, unless it has been answered already.
   func fail(_ error: any Error) { take()?.resume(throwing: error) }
 
   private func take() -> CheckedContinuation<Void, any Error>? {
@@ -220,8 +223,8 @@ final class Caller: Sendable {
   }
 }
 
-/// Where a job leaves what its caller asked for, to be fetched when that has been told that it is done. A job may
-/// be done more than once: what it left last counts.
+/// Passes a job's result to its caller, which reads it after the job is done. If the job runs several times,
+/// the last result counts.
 final class Kept<Value: Sendable>: Sendable {
   private let state = Mutex<Value?>(nil)
 

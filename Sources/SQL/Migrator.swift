@@ -1,18 +1,17 @@
 import Crypto
 package import Foundation
 
-/// Brings a database to the schema that the program knows.
+/// Migrates a database to the schema of this program.
 ///
-/// What has been applied stands in `schema_migrations(number, name, checksum, applied_at)`. Each
-/// migration is one transaction together with its row there, so it is applied wholly or not at
-/// all, and by one process only: they take turns, and whoever finds the row there leaves the
-/// migration to the other.
+/// The table `schema_migrations(number, name, checksum, applied_at)` lists the applied migrations. Each
+/// migration and its row are one transaction, so it is applied completely or not at all. Processes take
+/// turns, and one that finds the row of a migration skips it.
 package enum Migrator {
-  /// Applies what `migrations` has and `database` has not, in the order of their numbers.
+  /// Applies the missing migrations in the order of their numbers.
   ///
-  /// - Returns: what was applied, in order; empty if the database was up to date.
-  /// - Throws: ``DatabaseError``: as ``check(_:_:)`` does, before anything is changed, or why a migration
-  ///   failed, which its text names. Those before it stay.
+  /// - Returns: the applied ones, in order; empty if the database was up to date.
+  /// - Throws: ``DatabaseError``: that of ``check(_:_:)``, before any change, or why a migration, which the
+  ///   text names, failed. Those before it stay applied.
   @discardableResult
   package static func migrate(
     _ database: any Database, _ migrations: [Migration], now: Date = Date()
@@ -42,7 +41,8 @@ package enum Migrator {
     return applied
   }
 
-  /// Checks that `migrations` know all that `database` has applied, which must not be empty. Changes nothing.
+  /// Checks that `migrations` contain all that `database`, which must not be empty, has applied. Changes
+  /// nothing.
   ///
   /// - Throws: ``DatabaseError``: ``DatabaseError/Code/newerSchema`` if a newer program has migrated the database,
   ///   ``DatabaseError/Code/changedMigration`` if an applied migration has since been edited or removed.
@@ -96,16 +96,15 @@ package enum Migrator {
     """
 }
 
-/// One numbered change of the schema. Once released it is never edited: the next change is the
-/// next migration.
+/// One numbered change of the schema. Never edited once released: later changes are new migrations.
 package struct Migration: Sendable, Hashable {
-  /// Its place in the order, from 1.
+  /// The position in the order, from 1.
   package let number: Int
-  /// What it is about, as in its file's name: `0001_schema.sql` is `schema`.
+  /// The name in its file's name: `schema` for `0001_schema.sql`.
   package let name: String
-  /// The statements, separated by semicolons.
+  /// Statements separated by semicolons.
   package let sql: String
-  /// SHA-256 of the text, in hex: tells when a migration was edited after it had been applied.
+  /// SHA-256 of the SQL, in hex, to detect a migration that was edited after it had been applied.
   package let checksum: String
 
   package init(_ number: Int, _ name: String, sql: String) {
@@ -118,8 +117,8 @@ package struct Migration: Sendable, Hashable {
     }.joined()
   }
 
-  /// The migration with a text for every engine: what engines write differently stands there as a token, a
-  /// dollar and a word. A word that is no token stays as it is, and fails when it is run.
+  /// Creates the migration from a text for every engine. Syntax that differs between engines is written as a
+  /// token, a dollar and a word. Unknown words stay as they are, and fail when run.
   package init(_ number: Int, _ name: String, template: String, for engine: DatabaseEngine) {
     let tokens = engine.tokens
     self.init(number, name, sql: template.replacing(/\$([a-z_]+)/) { tokens[String($0.1)] ?? String($0.0) })
@@ -136,7 +135,7 @@ package struct Migration: Sendable, Hashable {
 }
 
 extension DatabaseEngine {
-  /// What the tokens of a migration's text stand for.
+  /// What the tokens of a migration's text are replaced by.
   fileprivate var tokens: [String: String] {
     switch self {
     case .sqlite:

@@ -1,7 +1,7 @@
-/// One row of a result, its columns by position, from 0.
+/// One row of a result, with columns by position, from 0.
 ///
-/// Columns are asked for by position and type: where the statement and the code that reads it
-/// disagree, ``DatabaseError/Code/typeMismatch`` says which column, and the program goes on.
+/// Columns are read by position and type. If a column has another type, ``DatabaseError/Code/typeMismatch``
+/// names it, and the program continues.
 package struct Row: Sendable, Hashable {
   package let values: [Value]
 
@@ -24,7 +24,7 @@ package struct Row: Sendable, Hashable {
     return value
   }
 
-  /// An integer that is 0 or 1.
+  /// A flag, stored as 0 or 1.
   package func flag(_ index: Int) throws(DatabaseError) -> Bool {
     switch try value(index) {
     case .integer(0): return false
@@ -58,7 +58,7 @@ package struct Row: Sendable, Hashable {
 }
 
 extension [Row] {
-  /// The row that a statement has returned which always returns one.
+  /// The row of a statement that always returns one.
   package var returned: Row {
     get throws(DatabaseError) {
       guard let row = first else { throw DatabaseError(.other, "a statement returned no row") }
@@ -71,7 +71,7 @@ extension [Row] {
 package enum Value: Sendable, Hashable {
   case null
   case integer(Int64)
-  /// Text in UTF-8, without U+0000 (which PostgreSQL cannot store).
+  /// UTF-8 without U+0000, which PostgreSQL cannot store.
   case text(String)
   case bytes([UInt8])
 
@@ -80,7 +80,7 @@ package enum Value: Sendable, Hashable {
   package static func bytes(_ value: [UInt8]?) -> Value { value.map(Value.bytes) ?? .null }
   package static func flag(_ value: Bool) -> Value { .integer(value ? 1 : 0) }
 
-  /// What kind of value this is, for error texts: never the value itself.
+  /// The kind of value, for error texts, which never contain the value.
   fileprivate var kind: String {
     switch self {
     case .null: "NULL"

@@ -1,10 +1,10 @@
 internal import Synchronization
 
-/// SQL text with its arguments. The text is the key under which the prepared statement is kept,
-/// so it is never assembled from values.
+/// SQL text with its arguments. Prepared statements are cached by the text, so it must not contain values.
 package struct Statement: Sendable {
-  /// SQL with numbered parameters, `$1` being the first of ``arguments``; a dollar means nothing else. `$skip_locked`
-  /// at the end of a `SELECT` that picks rows to work on leaves those to other programs that they are picking.
+  /// SQL with numbered parameters, `$1` being the first of ``arguments``; a dollar must have no other use,
+  /// except `$skip_locked` at the end of a `SELECT` that picks rows to work on, which skips rows locked by
+  /// other processes.
   package let sql: String
   package let arguments: [Value]
 
@@ -17,17 +17,16 @@ package struct Statement: Sendable {
     self.arguments = arguments
   }
 
-  /// How many arguments a statement can have on every engine (SQLite's limit is the lower one).
+  /// Most arguments that every engine accepts; SQLite has the lower limit.
   package static let maximumArguments = 32_766
 
   /// Pairs SQL text with its arguments and a list for `IN ($list)`:
   ///
   ///     Statement("SELECT id FROM devices WHERE realm = $1 AND token IN ($list)", realm, list: tokens)
   ///
-  /// `$list` becomes the parameters after `arguments`, their number padded to a power of two so
-  /// that few different texts are ever prepared. The padding repeats the last value, which `IN`
-  /// does not notice; an empty list is a single NULL, which is `IN` nothing. (`NOT IN` an empty
-  /// list is therefore never true.)
+  /// `$list` becomes the parameters after `arguments`. Their number is padded to a power of two, so that few
+  /// different texts are prepared. The padding repeats the last value; an empty list becomes a single NULL,
+  /// which `IN` never matches. (`NOT IN` with an empty list is therefore never true.)
   ///
   /// - Parameter list: up to ``maximumArguments`` values, less the other arguments.
   package init(_ sql: String, _ arguments: Value..., list: [Value]) {
@@ -47,7 +46,7 @@ package struct Statement: Sendable {
     (first..<first + count).map { "$\($0)" }.joined(separator: ", ")
   }
 
-  /// The smallest power of two that is not below `count`.
+  /// The smallest power of two that is at least `count`.
   static func paddedCount(_ count: Int) -> Int {
     count <= 1 ? 1 : 1 << (Int.bitWidth - (count - 1).leadingZeroBitCount)
   }
@@ -57,7 +56,7 @@ package struct Statement: Sendable {
     let count: Int
   }
 
-  /// Texts whose `$list` has been written out: as many as the program has with lists, times the powers of two.
+  /// Texts with `$list` expanded. Bounded by the program's statements with lists, times the powers of two.
   private static let listTexts = Mutex<[ListKey: String]>([:])
 
   private static func text(_ sql: String, count: Int, from first: Int) -> String {

@@ -1,14 +1,14 @@
-/// A table as the database's own catalog has it.
+/// A table as described by the database's catalog.
 package struct TableDescription: Sendable, Hashable {
   package let name: String
-  /// The columns of its primary key, in the key's order.
+  /// The columns of its primary key, in order.
   package let key: [String]
-  /// All of its columns, those of the key first.
+  /// All columns, those of the primary key first.
   package let columns: [String]
 }
 
 extension Database {
-  /// Every table, each after those that it refers to.
+  /// Every table, after the tables that it references.
   package func tables() async throws -> [TableDescription] {
     let catalog = engine.catalog
     let (columns, references) = try await read { connection in
@@ -28,7 +28,7 @@ extension Database {
     while !waiting.isEmpty {
       let held = Set(
         references.filter { from, to in from != to && waiting.contains { $0.name == to } }.map(\.from))
-      // Tables that refer to each other in a circle have no order.
+      // Tables that reference each other in a cycle have no order.
       if waiting.allSatisfy({ held.contains($0.name) }) { return ordered + waiting }
       ordered += waiting.filter { !held.contains($0.name) }
       waiting.removeAll { !held.contains($0.name) }
@@ -38,8 +38,8 @@ extension Database {
 }
 
 extension DatabaseEngine {
-  /// What its catalog is asked for the columns of all tables: table, column, and the column's place in the primary key
-  /// from 1, or 0; and for which table refers to which.
+  /// Two catalog queries: one for the columns of all tables (table, column, position in the primary key from
+  /// 1, or 0), and one for which table references which.
   fileprivate var catalog: (columns: String, references: String) {
     switch self {
     case .sqlite:

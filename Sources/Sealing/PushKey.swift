@@ -1,29 +1,27 @@
 internal import CSodium
 internal import Crypto
 
-/// The key under which a chat server seals notifications for one device: a first byte that names
-/// the cryptosystem, then the key (`Documentation/Protocols/Zulip.md` 5.5). There is one cryptosystem so far,
-/// 0x31: libsodium's SecretBox.
+/// The key with which a chat server encrypts notifications for one device: a first byte for the cryptosystem,
+/// then the key (`Documentation/Protocols/Zulip.md` 5.5). The only cryptosystem so far is 0x31, libsodium's
+/// SecretBox.
 package struct PushKey: Sendable {
-  /// The first byte of a SecretBox key.
   static let secretBoxType: UInt8 = 0x31
 
   private let secret: SecretBytes
 
-  /// Reads the wire form: the canonical base64 of 33 bytes of which the first is 0x31.
+  /// Parses the wire form: canonical base64 of 33 bytes, the first of which is 0x31.
   package init?(base64: String) {
     guard var bytes = Base64.decodeStrictly(base64) else { return nil }
     defer { bytes.wipe() }
     self.init(bytes: bytes)
   }
 
-  /// Reads the 33 bytes.
+  /// From the 33 bytes.
   package init?(bytes: [UInt8]) {
     guard bytes.count == 1 + SecretBox.keyBytes, bytes[0] == Self.secretBoxType else { return nil }
     secret = SecretBytes(bytes)
   }
 
-  /// A new random key.
   package static func generate() -> PushKey {
     var bytes = [secretBoxType] + Sodium.randomBytes(SecretBox.keyBytes)
     defer { bytes.wipe() }
@@ -36,17 +34,19 @@ package struct PushKey: Sendable {
   /// The wire form.
   package var base64: String { secret.withBytes { Base64.encode($0) } }
 
-  /// Seals a notification: `nonce || MAC || ciphertext`.
+  /// Encrypts a notification as `nonce
+  /// MAC
+  /// ciphertext`.
   package func seal(_ plaintext: [UInt8]) -> [UInt8] {
     withKey { SecretBox.seal(plaintext, key: $0) }
   }
 
-  /// Opens a notification; nil if it was sealed with another key or altered.
+  /// Decrypts a notification; nil if it was encrypted with another key or altered.
   package func open(_ sealed: [UInt8]) -> [UInt8]? {
     withKey { SecretBox.open(sealed, key: $0) }
   }
 
-  /// The 33 bytes, for keeping them sealed.
+  /// The 33 bytes, for storing them encrypted.
   package func withBytes<Result>(_ body: ([UInt8]) -> Result) -> Result {
     var bytes = secret.withBytes { Array($0) }
     defer { bytes.wipe() }
@@ -61,7 +61,7 @@ package struct PushKey: Sendable {
 }
 
 extension PushKey: Equatable {
-  /// Takes the same time wherever they differ.
+  /// Compares in constant time.
   package static func == (left: PushKey, right: PushKey) -> Bool {
     left.secret.withBytes { left in
       right.secret.withBytes { right in
@@ -71,19 +71,17 @@ extension PushKey: Equatable {
   }
 }
 
-/// What stands for a push token on the wire: the first 8 bytes of the SHA-256 of the token's
-/// UTF-8 text *as spelled* (`Documentation/Protocols/Zulip.md` 5.1). An APNs token in upper case and the same
-/// in lower case have different ids.
+/// Identifies a push token in Zulip's API: the first 8 bytes of the SHA-256 of the token's UTF-8 text *as
+/// spelled* (`Documentation/Protocols/Zulip.md` 5.1). So upper and lower case of an APNs token have different
+/// ids.
 package struct TokenID: Sendable, Hashable {
-  /// As a database keeps it: the 8 bytes as a big-endian signed integer.
+  /// The 8 bytes as a big-endian signed integer, for the database.
   package let storage: Int64
 
-  /// The id from its stored form.
   package init(storage: Int64) {
     self.storage = storage
   }
 
-  /// The id of a token.
   package init(token: String) {
     var hash = SHA256()
     var token = token
@@ -92,7 +90,7 @@ package struct TokenID: Sendable, Hashable {
     storage = Int64(bitPattern: value)
   }
 
-  /// The id from its wire form: standard base64 with padding, 12 characters for exactly 8 bytes.
+  /// Parses the wire form: standard base64 with padding, 12 characters for exactly 8 bytes.
   package init?(base64: String) {
     guard base64.utf8.count == 12, let bytes = Base64.decodeStrictly(base64), bytes.count == 8 else {
       return nil

@@ -1,23 +1,21 @@
 internal import Crypto
 
-/// A device's address with its push provider: a credential of that device, so it is never logged.
+/// A device's token from its push provider. Never logged, because anyone who has it can address the device.
 package struct PushToken: Sendable, Hashable {
-  /// Whose token it is.
   package enum Kind: String, Sendable, Hashable, CaseIterable {
-    /// Apple's, hexadecimal.
+    /// APNs; hexadecimal.
     case apns
-    /// Google's, opaque text.
+    /// FCM; opaque text.
     case fcm
   }
 
-  /// Why a text is no token.
   package enum Malformed: Error, Hashable, CustomStringConvertible {
     /// Empty, or more than 4096 bytes.
     case length
     /// An APNs token that is not hexadecimal.
     case notHexadecimal
 
-    /// In Zulip's words.
+    /// Zulip's error texts.
     package var description: String {
       switch self {
       case .length: "Empty or invalid length token"
@@ -26,14 +24,13 @@ package struct PushToken: Sendable, Hashable {
     }
   }
 
-  /// Whose token it is.
   package let kind: Kind
 
-  /// The token exactly as it was spelled.
+  /// The token as spelled.
   package let text: String
 
-  /// Reads a token of 1 to 4096 bytes; an APNs token must be pairs of hexadecimal digits, between
-  /// which ASCII white space is tolerated (as Python's `bytes.fromhex` does).
+  /// Parses a token of 1 to 4096 bytes. An APNs token must consist of pairs of hexadecimal digits; ASCII
+  /// white space between pairs is accepted, as by Python's `bytes.fromhex`.
   package init(_ text: String, kind: Kind) throws(Malformed) {
     guard (1...4096).contains(text.utf8.count) else { throw .length }
     if kind == .apns, !Self.isHexadecimal(text.utf8) { throw .notHexadecimal }
@@ -41,16 +38,16 @@ package struct PushToken: Sendable, Hashable {
     self.text = text
   }
 
-  /// The id under which chat servers know the token.
+  /// The id by which chat servers refer to the token.
   package var id: TokenID { TokenID(token: text) }
 
-  /// The spelling under which two texts are the same token: lower case for APNs, exact for FCM.
+  /// The same for all spellings of a token: lower case for APNs, unchanged for FCM.
   package var canonical: String { kind == .apns ? text.lowercased() : text }
 
-  /// What a log may show: the first 8 hex digits of the token's SHA-256.
+  /// What logs show instead: the first 8 hex digits of the token's SHA-256.
   package var fingerprint: String { Self.fingerprint(of: text) }
 
-  /// What a log may show of a secret text: the first 8 hex digits of its SHA-256.
+  /// What logs show instead of a secret text: the first 8 hex digits of its SHA-256.
   package static func fingerprint(of text: String) -> String {
     SHA256.hash(data: Array(text.utf8)).prefix(4).map { byte in
       (byte < 16 ? "0" : "") + String(byte, radix: 16)

@@ -2,14 +2,13 @@ internal import Crypto
 internal import CryptoExtras
 internal import Foundation
 
-/// An RSA key pair of 2048 to 4096 bits, as Nextcloud makes one for each user and each phone
+/// An RSA key pair of 2048 to 4096 bits, as Nextcloud creates one for each user and each phone
 /// (`Documentation/Protocols/Nextcloud.md` 2).
 package struct RSAPrivateKey: Sendable {
-  /// The public half.
   package let publicKey: RSAPublicKey
   private let key: _RSA.Signing.PrivateKey
 
-  /// A new random key of 2048 bits. Takes some tenths of a second.
+  /// Generates a key of 2048 bits, which takes some tenths of a second.
   package static func generate() -> RSAPrivateKey {
     do {
       return try RSAPrivateKey(_RSA.Signing.PrivateKey(keySize: .bits2048))
@@ -18,7 +17,7 @@ package struct RSAPrivateKey: Sendable {
     }
   }
 
-  /// Reads a private key in PEM: PKCS#8, or PKCS#1.
+  /// Parses a PEM private key, PKCS#8 or PKCS#1.
   package init(pem: String) throws(RSAPublicKey.Malformed) {
     guard let key = try? _RSA.Signing.PrivateKey(pemRepresentation: pem) else {
       throw RSAPublicKey.Malformed()
@@ -31,13 +30,13 @@ package struct RSAPrivateKey: Sendable {
     publicKey = try RSAPublicKey(key.publicKey)
   }
 
-  /// The key as PEM (PKCS#8), with a line break at the end. A secret.
+  /// The private key as PEM (PKCS#8), with a line break at the end.
   package var pem: String { key.pkcs8PEMRepresentation }
 
-  /// Signs a message: RSASSA-PKCS1-v1_5 with SHA-512, the same each time.
+  /// Signs a message with RSASSA-PKCS1-v1_5 and SHA-512, which is deterministic.
   package func sign(_ message: [UInt8]) -> [UInt8] { sign(SHA512.hash(data: message)) }
 
-  /// Signs what has this SHA-512 digest; nil unless it has 64 bytes.
+  /// Signs a message by its SHA-512 digest; nil unless that has 64 bytes.
   package func sign(digest: [UInt8]) -> [UInt8]? { SHA512Digest(bytes: digest).map(sign) }
 
   private func sign(_ digest: SHA512Digest) -> [UInt8] {
@@ -48,7 +47,7 @@ package struct RSAPrivateKey: Sendable {
     }
   }
 
-  /// Decrypts what was encrypted to the public half; nil if it was not, or with another padding.
+  /// Decrypts a ciphertext; nil if it was encrypted to another key or with another padding.
   package func decrypt(_ ciphertext: [UInt8], padding: RSAPadding) -> [UInt8]? {
     guard let key = try? _RSA.Encryption.PrivateKey(derRepresentation: key.derRepresentation),
       let plaintext = try? key.decrypt(ciphertext, padding: padding.encryption)
@@ -57,10 +56,10 @@ package struct RSAPrivateKey: Sendable {
   }
 }
 
-/// The textual encoding of keys (RFC 7468), read with any line breaks or none: forms, phones and PHP each
-/// have their own, and the library wants its own.
+/// Parses the textual encoding of keys (RFC 7468) with any line breaks or none: forms, phones and PHP differ
+/// in them, and the library is strict.
 enum PEM {
-  /// The bytes of a text that holds exactly one block with this label; nil for anything else.
+  /// The content of a text that is exactly one block with this label; nil for anything else.
   static func decode(_ text: String, label: String, limit: Int) -> [UInt8]? {
     guard text.utf8.count <= limit else { return nil }
     var block = text.utf8[...].trimmed

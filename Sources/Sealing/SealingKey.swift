@@ -2,20 +2,23 @@ internal import CSodium
 internal import Crypto
 internal import Foundation
 
-/// One of the keys that values are sealed under: XChaCha20-Poly1305 with a random nonce and associated data.
+/// A key that encrypts stored values: XChaCha20-Poly1305 with a random nonce and associated data.
 ///
-/// A value is `1 || the first 3 bytes of the key's id || nonce (24) || ciphertext || MAC (16)`, so that what another
-/// key has sealed can be told by its first four bytes.
+/// A value is `1
+/// first 3 bytes of the key's id
+/// nonce (24)
+/// ciphertext
+/// MAC (16)`, so its first four bytes show which key sealed it.
 final class SealingKey: Sendable {
   static let headerBytes = 4
 
-  /// What tells it from any other and gives nothing of it away: 16 bytes.
+  /// Identifies the key without revealing it: 16 bytes.
   let id: [UInt8]
-  /// What every value begins with that it has sealed.
+  /// The first bytes of every value that the key has sealed.
   let header: [UInt8]
   private let key: SecretBytes
 
-  /// The key of these 32 bytes.
+  /// From the 32 bytes of the root key.
   init(_ root: SymmetricKey) {
     Sodium.ready
     key = root.derived("sealing of rows").withUnsafeBytes { SecretBytes($0) }
@@ -27,7 +30,7 @@ final class SealingKey: Sendable {
     AEAD.seal(plaintext, after: header, place.associatedData, key)
   }
 
-  /// nil if it was sealed by another key or at another place, or was altered.
+  /// Opens a value; nil if it was sealed by another key or for another place, or altered.
   func open(_ sealed: [UInt8], at place: SealedPlace) -> [UInt8]? {
     guard sealed.starts(with: header) else { return nil }
     return AEAD.open(sealed, after: Self.headerBytes, place.associatedData, key)
@@ -35,14 +38,14 @@ final class SealingKey: Sendable {
 }
 
 extension SymmetricKey {
-  /// A key for one use.
+  /// Derives a key for one use.
   func derived(_ use: String) -> SymmetricKey {
     HKDF<SHA256>.deriveKey(
       inputKeyMaterial: self, info: Data("push-bouncer \(use)".utf8), outputByteCount: StorageKey.keyBytes)
   }
 }
 
-/// XChaCha20-Poly1305 of the IETF kind.
+/// XChaCha20-Poly1305 (IETF).
 private enum AEAD {
   private static let nonceBytes = 24
   private static let macBytes = 16

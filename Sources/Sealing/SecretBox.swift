@@ -1,7 +1,8 @@
 internal import CSodium
 
-/// libsodium's `crypto_secretbox_easy` (XSalsa20 and Poly1305) with a random nonce in front:
-/// `nonce (24) || MAC (16) || ciphertext` (`Documentation/Protocols/Zulip.md` 5.6).
+/// libsodium's `crypto_secretbox_easy` (XSalsa20 and Poly1305) with a random nonce in front: `nonce (24)
+/// MAC (16)
+/// ciphertext` (`Documentation/Protocols/Zulip.md` 5.6).
 package enum SecretBox {
   /// Bytes in a key.
   package static let keyBytes = 32
@@ -10,12 +11,12 @@ package enum SecretBox {
   static let nonceBytes = 24
   static let macBytes = 16
 
-  /// Seals under `key` (32 bytes) with a fresh random nonce.
+  /// Encrypts with a 32-byte key and a random nonce.
   package static func seal(_ plaintext: [UInt8], key: [UInt8]) -> [UInt8] {
     seal(plaintext, key: key, nonce: Sodium.randomBytes(nonceBytes))
   }
 
-  /// The same with a given nonce: only for test vectors, a nonce must never serve twice.
+  /// Encrypts with a given nonce. Only for test vectors, since a nonce must never be used twice.
   static func seal(_ plaintext: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8] {
     Sodium.ready
     precondition(key.count == keyBytes && nonce.count == nonceBytes)
@@ -28,7 +29,7 @@ package enum SecretBox {
     }
   }
 
-  /// Opens what ``seal(_:key:)`` made; nil if it was made with another key or was altered.
+  /// Decrypts the output of ``seal(_:key:)``; nil if another key was used or it was altered.
   package static func open(_ sealed: some Collection<UInt8>, key: [UInt8]) -> [UInt8]? {
     Sodium.ready
     precondition(key.count == keyBytes)
@@ -50,13 +51,13 @@ package enum SecretBox {
   }
 }
 
-/// libsodium's `crypto_box_seal`: anyone who knows the public key can seal, only the holder of the
-/// private key can open (`Documentation/Protocols/Zulip.md` 5.3). Adds 48 bytes.
+/// libsodium's `crypto_box_seal`: anyone with the public key can encrypt, and only the holder of the private
+/// key can decrypt (`Documentation/Protocols/Zulip.md` 5.3). Adds 48 bytes.
 package enum SealedBox {
   /// Bytes that sealing adds: an ephemeral public key and the MAC.
   package static let overhead = 48
 
-  /// Seals to a public key of 32 bytes; nil if it is not a public key.
+  /// Encrypts to a public key of 32 bytes; nil if that is not a valid public key.
   package static func seal(_ plaintext: [UInt8], to publicKey: [UInt8]) -> [UInt8]? {
     Sodium.ready
     guard publicKey.count == BouncerKeyPair.keyBytes else { return nil }
@@ -67,12 +68,11 @@ package enum SealedBox {
 
 /// libsodium, initialised once per process.
 enum Sodium {
-  /// Touch this before any call into libsodium.
+  /// Must be evaluated before any call of libsodium.
   static let ready: Void = {
     precondition(sodium_init() >= 0, "libsodium could not be initialised: the system gives no random numbers")
   }()
 
-  /// `count` bytes from the system's generator.
   static func randomBytes(_ count: Int) -> [UInt8] {
     ready
     return [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in

@@ -1,7 +1,7 @@
 internal import CSodium
 internal import Foundation
 
-/// Key material in memory of its own, copied nowhere by itself and wiped when the last reference goes.
+/// Key material in a private allocation that is not copied implicitly and is wiped on deallocation.
 final class SecretBytes: Sendable {
   // The memory is written before the instance is shared and only read afterwards.
   private nonisolated(unsafe) let memory: UnsafeMutableBufferPointer<UInt8>
@@ -24,7 +24,7 @@ final class SecretBytes: Sendable {
 }
 
 extension [UInt8] {
-  /// Overwrites the bytes in a way that the compiler does not leave out; copies that somebody else has stay.
+  /// Overwrites the bytes, which the compiler cannot optimize away. Does not affect other copies.
   package mutating func wipe() {
     withUnsafeMutableBytes { sodium_memzero($0.baseAddress, $0.count) }
   }
@@ -36,12 +36,12 @@ extension [UInt8] {
   internal import Darwin
 #endif
 
-/// This process's memory, in which keys and push tokens are.
+/// The memory of this process, which holds keys and push tokens.
 package enum ProcessMemory {
-  /// Keeps it from other processes of the same user and out of core dumps, of which a crash would leave one behind.
-  /// Another process of the same user can no longer be attached to this one; root's still can.
+  /// Hides the memory from other processes of the same user and from core dumps. Debuggers of that user can
+  /// no longer attach; root's still can.
   ///
-  /// - Returns: whether the system has done it.
+  /// - Returns: whether it succeeded.
   package static func hide() -> Bool {
     #if canImport(Glibc)
       let core = __rlimit_resource_t(RLIMIT_CORE.rawValue)
@@ -54,12 +54,12 @@ package enum ProcessMemory {
   }
 }
 
-/// Random texts for keys and secrets that people and configuration files carry.
+/// Random texts for keys and secrets that people copy or put into configuration files.
 package enum RandomText {
   package static let alphanumerics = Array(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8)
 
-  /// `count` letters and digits, each drawn evenly from 62 by the system's generator.
+  /// `count` letters and digits, chosen uniformly with the system's generator.
   package static func alphanumeric(_ count: Int) -> String {
     var generator = SystemRandomNumberGenerator()
     return String(
@@ -70,15 +70,14 @@ package enum RandomText {
   }
 }
 
-/// Standard base64 (RFC 4648 section 4, padded), in the two readings the wires ask for.
+/// Standard base64 (RFC 4648 section 4, padded), with a strict and a lenient decoder.
 package enum Base64 {
-  /// Padded standard base64.
   package static func encode(_ bytes: some Collection<UInt8>) -> String {
     let length = (bytes.count + 2) / 3 * 4
     return Array(bytes).withUnsafeBufferPointer { bytes in
       String(unsafeUninitializedCapacity: length + 1) { text in
         text.withMemoryRebound(to: CChar.self) {
-          // There is room for one byte at least: C ends a text with a byte 0.
+          // libsodium appends a zero byte, for which there is room.
           if let start = $0.baseAddress {
             sodium_bin2base64(start, $0.count, bytes.baseAddress, bytes.count, variant)
           }
@@ -88,7 +87,7 @@ package enum Base64 {
     }
   }
 
-  /// Only the canonical encoding of some bytes: alphabet, padding and unused bits all as they must be.
+  /// Accepts only the canonical encoding: alphabet, padding and unused bits must be exact.
   package static func decodeStrictly(_ text: String) -> [UInt8]? {
     var text = text
     return text.withUTF8 { text in
@@ -108,7 +107,7 @@ package enum Base64 {
             bytes[count] = UInt8(truncatingIfNeeded: bits >> held)
             count += 1
           }
-          // What is left over must be 0, or several texts would be the same bytes.
+          // Unused bits must be 0, so that no two texts decode to the same bytes.
           if bits & (1 << held - 1) != 0 { isRead = false }
         }
       }
@@ -116,7 +115,7 @@ package enum Base64 {
     }
   }
 
-  /// Of each byte as a digit.
+  /// The value of each byte as a base64 digit.
   private static let values: [UInt8] = {
     var values = [UInt8](repeating: none, count: 256)
     let digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -127,7 +126,7 @@ package enum Base64 {
 
   private static let variant = sodium_base64_VARIANT_ORIGINAL
 
-  /// As Python's `b64decode` reads it: characters outside the alphabet (line breaks, say) are skipped.
+  /// Skips characters outside the alphabet, such as line breaks, like Python's `b64decode`.
   static func decodeLeniently(_ text: String) -> [UInt8]? {
     Data(base64Encoded: text, options: .ignoreUnknownCharacters).map { [UInt8]($0) }
   }

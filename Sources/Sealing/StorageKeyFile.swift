@@ -2,20 +2,20 @@ internal import CSodium
 internal import Crypto
 internal import Foundation
 
-/// What `Keys/storage.key` says: a key in base64. While it is being changed there is a second one, on a line of its
-/// own: both open, and the database says which one seals. From the first change on a line `hashing ...` keeps the key
-/// of the hashes, which stays: what was hashed is known nowhere, so that it could not be hashed anew.
+/// The content of `Keys/storage.key`: a key in base64. During a key change there is a second key on its own
+/// line; both open, and the database names the one that seals. From the first change on, a line `hashing ...`
+/// keeps the original key for hashes, because the hashed texts are not stored and so could not be hashed
+/// again.
 ///
-/// Its keys are only in memory that is wiped when it is given back.
+/// The keys are held only in memory that is wiped when freed.
 package struct StorageKeyFile: Sendable {
-  /// A larger file is not a key file.
   package static let maximumBytes = 4096
 
   private var keys: [SymmetricKey] = []
-  /// nil if it follows from the only key.
+  /// Nil if it is derived from the only key.
   private var hashing: SymmetricKey?
 
-  /// Reads a file's content, which the caller wipes.
+  /// Parses a file's content, which the caller wipes.
   package init?(utf8 content: UnsafeRawBufferPointer) {
     guard content.count <= Self.maximumBytes else { return nil }
     for line in content.split(whereSeparator: { $0 == 0x0A || $0 == 0x0D }) {
@@ -31,7 +31,6 @@ package struct StorageKeyFile: Sendable {
     guard (1...2).contains(keys.count), keys.count == 1 || hashing != nil else { return nil }
   }
 
-  /// Reads a file's text.
   package init?(_ text: String) {
     var text = text
     guard let file = text.withUTF8({ StorageKeyFile(utf8: UnsafeRawBufferPointer($0)) }) else { return nil }
@@ -40,12 +39,11 @@ package struct StorageKeyFile: Sendable {
 
   private init(key: SymmetricKey) { keys = [key] }
 
-  /// A file with a new random key.
   package static func generate() -> StorageKeyFile { StorageKeyFile(key: SymmetricKey(size: .bits256)) }
 
-  /// As it is written; the caller wipes it.
+  /// The file's content; the caller wipes it.
   package var utf8: [UInt8] {
-    // Room for all of it from the beginning, so that no copy is left behind.
+    // Reserved in advance, because growing would leave copies in memory.
     var text: [UInt8] = []
     text.reserveCapacity(256)
     for key in keys { Self.write(key, to: &text) }
@@ -56,21 +54,21 @@ package struct StorageKeyFile: Sendable {
     return text
   }
 
-  /// What tells its keys from any other, in order; it gives nothing of them away.
+  /// The ids of the keys, in order; they do not reveal the keys.
   package var ids: [[UInt8]] { sealingKeys.map(\.id) }
 
-  /// The same with a new key beside its only one.
+  /// Adds a new key to the only one.
   package func addingKey() -> StorageKeyFile {
     var file = self
     file.hashing = hashingKey
     repeat {
       file.keys = [keys[0], SymmetricKey(size: .bits256)]
-      // Values name their key by the first bytes of its id.
+      // Sealed values name their key by the first bytes of its id, so these must differ.
     } while Set(file.sealingKeys.map(\.header)).count < 2
     return file
   }
 
-  /// The same with only the key of this id; nil if there is none.
+  /// Keeps only the key of this id; nil if there is none.
   package func keepingKey(_ id: [UInt8]) -> StorageKeyFile? {
     guard let index = ids.firstIndex(of: id) else { return nil }
     var file = self
@@ -82,7 +80,7 @@ package struct StorageKeyFile: Sendable {
 
   var hashingKey: SymmetricKey { hashing ?? keys[0].derived("hashing") }
 
-  /// 32 bytes in canonical base64.
+  /// Parses 32 bytes in canonical base64.
   private static func key(_ text: UnsafeRawBufferPointer) -> SymmetricKey? {
     var bytes = [UInt8](repeating: 0, count: StorageKey.keyBytes)
     defer { bytes.wipe() }
@@ -95,7 +93,7 @@ package struct StorageKeyFile: Sendable {
   }
 
   private static func write(_ key: SymmetricKey, to text: inout [UInt8]) {
-    // 32 bytes in base64, and the zero that ends a text in C.
+    // 32 bytes in base64, and C's terminating zero.
     var line = [CChar](repeating: 0, count: 45)
     defer { line.withUnsafeMutableBytes { sodium_memzero($0.baseAddress, $0.count) } }
     key.withUnsafeBytes { key in

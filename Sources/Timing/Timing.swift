@@ -1,22 +1,20 @@
 internal import Synchronization
 
-/// How long to wait before the next try: a random share of a bound that doubles with each try up to the longest, so
-/// that what failed together does not come back together.
+/// The pause before the next attempt: a random share of a bound that doubles with each attempt up to a
+/// maximum, so that clients that failed together do not retry together.
 package struct Backoff: Sendable {
-  /// The bound after the first try, in seconds.
   package let first: Double
-  /// The largest bound, in seconds.
   package let longest: Double
   private let shares: ClosedRange<Double>
 
-  /// - Parameter shares: what shares of the bound a pause may be. From nothing to all of it ("full jitter") spreads best.
+  /// - Parameter shares: the range of the random share. The default, 0 to 1 ("full jitter"), spreads best.
   package init(first: Double, longest: Double, shares: ClosedRange<Double> = 0...1) {
     self.first = first
     self.longest = longest
     self.shares = shares
   }
 
-  /// Seconds to wait after so many tries, of which there has been one at least.
+  /// Seconds to wait after this many attempts, at least one.
   ///
   /// - Parameter random: from 0 to 1.
   package func pause(after tries: Int, random: Double = .random(in: 0...1)) -> Double {
@@ -26,7 +24,7 @@ package struct Backoff: Sendable {
   }
 }
 
-/// Does `body` at once, and again and again with a pause after each time, until the task is cancelled.
+/// Runs `body` at once and then again after each pause, until the task is cancelled.
 package func every(_ pause: Duration, _ body: () async -> Void) async {
   while !Task.isCancelled {
     await body()
@@ -34,8 +32,8 @@ package func every(_ pause: Duration, _ body: () async -> Void) async {
   }
 }
 
-/// Does `body` at once, and again and again with a pause after each time, until the task is cancelled. What it throws
-/// is told to `onError` and ends nothing.
+/// Runs `body` at once and then again after each pause, until the task is cancelled. Errors are passed to
+/// `onError` and do not end the loop.
 package func every(
   _ pause: Duration, _ body: () async throws -> Void, onError: (any Error) -> Void
 ) async {
@@ -44,21 +42,21 @@ package func every(
   }
 }
 
-/// Works in lanes that do not wait for each other, in each of them one round at a time.
+/// Runs work in independent lanes, one round at a time in each.
 package final class Lanes<Lane: Hashable & Sendable>: Sendable {
   private let pause: Duration
   private let busy = Mutex<Set<Lane>>([])
 
-  /// - Parameter pause: after which it looks again which lanes have something to do.
+  /// - Parameter pause: the interval at which it checks which lanes have work.
   package init(every pause: Duration) {
     self.pause = pause
   }
 
-  /// Works until the task is cancelled, and returns when the rounds that are under way have ended.
+  /// Works until the task is cancelled, and returns when the rounds under way have ended.
   ///
   /// - Parameters:
-  ///   - lanes: those with something to do. One that is being worked in is left alone.
-  ///   - round: does as much as may be done at once in a lane; whether there may be more.
+  ///   - lanes: returns the lanes that have work. Busy ones are skipped.
+  ///   - round: does one batch of a lane's work; returns whether there may be more.
   package func run(
     _ lanes: () async -> [Lane], round: @escaping @Sendable (Lane) async -> Bool
   ) async {
@@ -75,8 +73,9 @@ package final class Lanes<Lane: Hashable & Sendable>: Sendable {
   }
 }
 
-/// What `body` returns or throws; nil if it takes longer. It is cancelled then, as it is with the caller, and waited
-/// for: what does not heed that is not cut short, see `Task.value(within:)`. Where there is no time it is not begun.
+/// Runs `body` with a time limit; nil if it takes longer. `body` is cancelled at the limit, or with the
+/// caller, and waited for: one that ignores cancellation is not cut short (see `Task.value(within:)`). A
+/// limit of zero does not start it.
 package func withTimeout<Result: Sendable>(
   _ limit: Duration, _ body: @escaping @Sendable () async throws -> Result
 ) async throws -> Result? {
@@ -90,7 +89,7 @@ package func withTimeout<Result: Sendable>(
     defer { group.cancelAll() }
     for try await result in group {
       if let result { return result }
-      // Else the caller is cancelled, and `body` with it: it says what comes of that.
+      // Otherwise the caller was cancelled, and `body` with it, and its result counts.
       if !Task.isCancelled { break }
     }
     return nil
@@ -98,7 +97,7 @@ package func withTimeout<Result: Sendable>(
 }
 
 extension Task where Failure == Never {
-  /// The result; nil if it takes longer or the caller is cancelled. The task goes on then.
+  /// The result; nil if it takes longer or the caller is cancelled. The task continues in both cases.
   package func value(within limit: Duration) async -> Success? {
     let (results, continuation) = AsyncStream.makeStream(of: Success.self)
     Task<Void, Never> {
@@ -115,18 +114,18 @@ extension Task where Failure == Never {
   }
 }
 
-/// Does what has gathered, in rounds: at once when somebody wakes it, and twice a second for what comes due and for
-/// what a node that died had taken.
+/// Runs rounds of work: at once when woken, and at intervals for work that becomes due and for work that a
+/// crashed node left behind.
 package final class Worker: Sendable {
   private let pause: Duration
   private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
-  /// - Parameter pause: after which it looks by itself.
+  /// - Parameter pause: the interval between rounds without a wake-up.
   package init(every pause: Duration = .milliseconds(500)) {
     self.pause = pause
   }
 
-  /// There is something new: need not wait for the next look.
+  /// Starts a round without waiting for the interval.
   package func wake() {
     wakeUps.continuation.yield()
   }
@@ -134,8 +133,8 @@ package final class Worker: Sendable {
   /// Works until the task is cancelled.
   ///
   /// - Parameters:
-  ///   - round: does as much as may be done at once; whether there may be more.
-  ///   - onError: is told what a round has thrown. The next look comes all the same.
+  ///   - round: does one batch of work; returns whether there may be more.
+  ///   - onError: called with a round's error. Work continues.
   package func run(_ round: () async throws -> Bool, onError: (any Error) -> Void) async {
     await withTaskGroup { group in
       group.addTask { await every(self.pause) { self.wake() } }

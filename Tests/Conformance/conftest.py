@@ -110,7 +110,7 @@ def pytest_pyfunc_call(pyfuncitem):
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_comes_late(request):
-    """What was not to come does not come later either."""
+    """Checks that pushes that must not arrive do not arrive later either."""
     if not any("running" in item.fixturenames for item in request.session.items):
         yield
         return

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Delivery
 
-/// What ails one route is no other's business.
+/// Tests that a fault of one route does not affect others.
 @Suite struct BulkheadTests {
   @Test(arguments: ["slow", "down", "refusing"])
   func `A provider in trouble does not slow the other`(trouble: String) async throws {

@@ -7,14 +7,14 @@ import Testing
 
 @testable import Delivery
 
-/// Nothing is lost whatever the providers do, and nothing comes twice without a reason.
+/// Tests that provider faults lose no notification, and duplicate none without a reason.
 @Suite(.serialized) struct FaultTests {
-  /// What providers do to many notifications.
+  /// A fault of the providers during many notifications.
   struct Fault: CustomTestStringConvertible, Sendable {
     var testDescription: String
-    /// At both, until all has been handed over.
+    /// The faults of both providers until all notifications have been handed over.
     let faults: @Sendable (inout ProviderFaults) -> Void
-    /// How many may come twice.
+    /// How many notifications may arrive twice.
     let mayRepeat: ClosedRange<Int>
 
     init(

@@ -9,7 +9,7 @@ import Testing
 @testable import Delivery
 @testable import Providers
 
-/// What becomes of deaths that are too many to be believed.
+/// Tests what happens to reports of dead tokens that are too many to be accepted.
 @Suite struct HeldDeathTests {
   private static let reason = Reason.fcmUnregistered
 

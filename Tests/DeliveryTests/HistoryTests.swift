@@ -9,7 +9,7 @@ import Testing
 
 @testable import Delivery
 
-/// What is remembered of deliveries: counts by the hour, and each registration's last success.
+/// Tests the record of deliveries: counts by the hour, and each registration's last success.
 @Suite struct HistoryTests {
   @Test func `Accepted and refused notifications are counted by route, with reasons and times`() async throws
   {

@@ -10,7 +10,7 @@ import Testing
 
 @testable import Delivery
 
-/// What the log and the metrics say of what arrives and what does not.
+/// Tests the log lines and metrics of delivered and refused notifications.
 @Suite struct LossTests {
   @Test
   func `Each registration that ends and each notification that is refused has a line, without its token`()

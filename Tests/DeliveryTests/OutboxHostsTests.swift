@@ -8,7 +8,7 @@ import Testing
 
 @testable import Delivery
 
-/// What waits for push services, of which there may be thousands.
+/// Tests the queues of push services, of which there may be thousands.
 @Suite struct OutboxHostsTests {
   private static func host(_ name: String) -> Route {
     Route(provider: .webPush, credential: name, target: "")

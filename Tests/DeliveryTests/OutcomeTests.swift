@@ -8,7 +8,7 @@ import Testing
 
 @testable import Delivery
 
-/// What becomes of a notification and its registration, answer by answer.
+/// Tests the outcome of each answer for a notification and its registration.
 @Suite struct OutcomeTests {
   @Test func `What a provider accepts is delivered, once and in the order asked for`() async throws {
     try await DeliveryBench.test { bench in
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  /// aioapns makes a provider token for each connection, until APNs has had too many.
+  /// aioapns makes a provider token for each connection, until APNs refuses them as too many.
   @Test func `New connections do not mean new tokens`() async throws {
     try await DeliveryBench.test(deadline: .seconds(20)) { bench in
       let devices = try await bench.devices(.apns) + bench.devices(.fcm)

@@ -7,9 +7,9 @@ import Testing
 @testable import Delivery
 @testable import Providers
 
-/// Whom an answer teaches something: the kind of registration that it was about, and the credential that asked.
+/// Tests what an answer affects: the kind of registration that it was for, and the credential that was used.
 @Suite struct ProofTests {
-  /// A device that anybody may have registered.
+  /// A push to a device that anybody may have registered.
   private static func stranger(_ number: Int64, _ token: String) -> Outgoing {
     Outgoing(
       push: .fcm(FCMMessage(token: token, data: ["name": "stranger"])),

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Delivery
 
-/// What goes to the outbox, and how it comes out again.
+/// Tests what is stored in the outbox, and how it is sent from there.
 @Suite struct QueueingTests {
   @Test func `A device that gets too many waits as long as its provider says`() async throws {
     try await DeliveryBench.test { bench in

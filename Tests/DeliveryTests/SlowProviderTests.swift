@@ -9,9 +9,9 @@ import Testing
 
 @testable import Delivery
 
-/// Providers that take their time: nobody waits for longer than the deadline, and nothing is sent twice for that.
+/// Tests slow providers: no caller waits longer than the deadline, and nothing is sent twice because of it.
 @Suite(.serialized) struct SlowProviderTests {
-  /// Each push that the simulator took, however it answered, by name.
+  /// The number of pushes that the simulator received, with any answer, by name.
   private static func arrivals(_ bench: DeliveryBench) -> [String: Int] {
     bench.simulator.deliveries(includingRefused: true).reduce(into: [:]) {
       $0[DeliveryBench.name($1.payload), default: 0] += 1

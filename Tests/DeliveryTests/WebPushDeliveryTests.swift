@@ -10,7 +10,7 @@ import Testing
 @testable import Delivery
 @testable import Providers
 
-/// Push services are named by strangers: what ails one is no other's business.
+/// Tests that a fault of one push service does not affect others, because strangers can name push services.
 @Suite struct WebPushDeliveryTests {
   private static func route(_ authority: String) -> Route {
     Route(provider: .webPush, credential: authority, target: "")

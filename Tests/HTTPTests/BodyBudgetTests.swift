@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTP
 
-/// How many bytes of bodies are held, and whose.
+/// Tests the limit of body bytes in memory, and which source has to give way.
 @Suite struct BodyBudgetTests {
   private func address(_ number: Int) throws -> ClientAddress {
     try #require(ClientAddress("10.0.0.\(number)"))
@@ -55,11 +55,11 @@ import Testing
       held.append(BodyCharge(budget, source: try address(number)))
       try held[number - 1].add(count)
     }
-    // Whoever has as much as any waits.
+    // A source that already holds as much as any other is refused.
     let latest = BodyCharge(budget, source: try address(10))
     #expect(throws: BodyBudget.Exceeded.self) { try latest.begin(expecting: 100) }
     #expect(throws: BodyBudget.Exceeded.self) { try latest.add(100) }
-    // What is there whole is being worked on.
+    // A complete body is being processed and is not dropped.
     held[0].end()
     try latest.begin(expecting: 99)
     try latest.add(99)
@@ -124,7 +124,7 @@ import Testing
     await #expect(throws: NIOTooManyBytesError.self) {
       try await request(["abc", "def"], [.transferEncoding: "chunked"]).wholeBody(upTo: 5)
     }
-    // Nothing comes, and nothing is waited for.
+    // The body never arrives: `Content-Length` alone leads to the refusal.
     let (never, source) = AsyncStream.makeStream(of: ByteBuffer.self)
     defer { source.finish() }
     let unheard = Request(

@@ -137,7 +137,7 @@ import Testing
     #expect(throws: APIError.self) { try limiter.check(-1) }
     for key in 0..<200_000 { _ = limiter.count(key) }
     #expect(throws: APIError.self) { try limiter.check(-1) }
-    // Those who came when it was full share windows, which are kept as well.
+    // Sources that came when the memory was full share windows, which are kept as well.
     for _ in 0..<2 { _ = limiter.count(1_000_000) }
     #expect(throws: APIError.self) { try limiter.check(1_000_000) }
     for key in 200_000..<300_000 { _ = limiter.count(key) }

@@ -21,7 +21,7 @@ struct SignInGuardTests {
     SignInGuard.Attempt(from: ClientAddress(address) ?? .loopback, account: account, secret: secret)
   }
 
-  /// Tries credentials: nil if they were looked at, else after how long they may come again.
+  /// Tries credentials. Returns nil if they were checked, else the wait until the next try, in seconds.
   @discardableResult
   private func tries(_ attempt: SignInGuard.Attempt, isRight: Bool = false) -> Double? {
     do throws(APIError) {
@@ -95,7 +95,7 @@ struct SignInGuardTests {
     #expect(tries(attempt("3")) == nil)
     #expect(tries(attempt("4")) == 2)
     #expect(tries(attempt("right", from: "192.0.2.2"), isRight: true) == nil)
-    // A typing error is none of a stranger's.
+    // One mistyped password from another address causes no wait.
     #expect(tries(attempt("rihgt", from: "192.0.2.3")) == nil)
     #expect(tries(attempt("right", from: "192.0.2.3"), isRight: true) == nil)
     for number in 0..<4 { tries(attempt("\(number)", "bob", from: "192.0.2.4")) }

@@ -7,8 +7,8 @@ import Testing
 
 @testable import HTTP
 
-/// Text from outside costs what it weighs. Taken for characters, so much of any of these runs of
-/// combining marks takes several seconds wherever it is looked at.
+/// Tests that the cost of text from outside is linear in its bytes. Compared as `Character`s, this much of
+/// any of these runs of combining marks takes several seconds.
 @Suite struct TextCostTests {
   private static let bytes = 128 * 1024
   /// Generous for a debug build on a busy machine.

@@ -11,7 +11,7 @@ import Testing
 
 /// Headers that only a proxy should send.
 @Suite struct UnnamedProxiesTests {
-  /// Those that the operator was told of.
+  /// The addresses that were logged for the operator.
   private static func addresses(_ log: LogRecorder) -> [String] {
     log.lines.filter { $0.level == .warning && $0.metadata["advice"] != nil }
       .compactMap { $0.metadata["address"]?.description }

@@ -2,7 +2,7 @@ import Foundation
 import Sealing
 import Testing
 
-/// What Nextcloud's own cryptography has made is made and read the same here.
+/// Tests against vectors made with Nextcloud's own cryptography.
 @Suite struct VectorsTests {
   private let vectors: Vectors
   private let user: RSAPublicKey

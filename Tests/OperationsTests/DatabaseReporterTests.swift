@@ -7,7 +7,7 @@ import Testing
 
 @testable import Operations
 
-/// What the operator is told of a database that is away.
+/// Tests the operator's log lines when the database is unreachable.
 @Suite struct DatabaseReporterTests {
   /// What is told of a database that is seen so, second by second.
   private static func told(_ failures: [DatabaseCheck.Failure?]) -> [Int: DatabaseReporter.Event] {

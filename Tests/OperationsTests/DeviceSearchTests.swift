@@ -9,7 +9,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// Why does this user get nothing: what is found of a device, and what is said of it.
+/// Tests the diagnosis of a user's devices that get no notifications.
 @Suite struct DeviceSearchTests {
   private static let realm = UUID(uuidString: "8F1B3A52-6D0C-4F3E-9B1A-2C7D5E9F0A11")!  // a valid UUID
   private static let apnsText = String(repeating: "ab12", count: 16)

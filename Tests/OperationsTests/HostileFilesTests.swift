@@ -5,7 +5,7 @@ import Testing
 
 @testable import Operations
 
-/// Files of the operator's that are none, at the size of the largest: what is wrong is said at once.
+/// Tests that malformed files of the largest permitted size are rejected quickly.
 @Suite struct HostileFilesTests {
   private static let bytes = 1 << 20
   /// Seconds of CPU time, for a debug build; taken for characters, each of these takes minutes.

@@ -27,7 +27,7 @@ extension StorageKeyRotationTests {
     let server: RemoteServer
     let serverKey: String
     let realm: Int64
-    /// What the clock of the leases is ahead.
+    /// Seconds by which the leases' clock is ahead.
     let ahead = Mutex<TimeInterval>(0)
 
     var database: any Database { test.database }

@@ -7,7 +7,7 @@ import Testing
 @testable import ProviderSimulator
 
 @Suite struct APNsTests {
-  /// What is changed about a good push, and how it is refused.
+  /// A change that makes a valid push wrong, and the refusal that it gets.
   struct Wrong: Sendable, CustomTestStringConvertible {
     let reason: String
     var status = 400

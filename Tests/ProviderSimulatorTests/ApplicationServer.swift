@@ -3,7 +3,8 @@ import Foundation
 import NIOHTTP1
 import ProviderSimulator
 
-/// Who sends Web Push messages: the key pair of RFC 8292, and requests of which each part can be made wrong.
+/// A sender of Web Push messages: the key pair of RFC 8292, and requests in which each part can be made
+/// wrong.
 struct ApplicationServer {
   let key = P256.Signing.PrivateKey()
 
@@ -24,7 +25,8 @@ struct ApplicationServer {
     return "vapid t=\(signed).\(JWT.encode(signature)), k=\(k ?? publicKey)"
   }
 
-  /// A body with a good frame but for what the arguments change; the record is noise, as to the push service it is.
+  /// A body with a valid header, except for what the arguments change. The record is random bytes, because
+  /// the push service cannot decrypt it.
   static func body(
     record: Int = 100, size: UInt32 = 4096, keyID: [UInt8]? = nil, salt: Int = 16
   ) -> [UInt8] {
@@ -37,7 +39,7 @@ struct ApplicationServer {
 }
 
 extension Client {
-  /// Subscribes as a phone does: the endpoint.
+  /// Subscribes as a phone does. Returns the endpoint.
   func subscribe(_ server: ApplicationServer, at origin: String? = nil) async throws -> String {
     let answer = try await send(
       .POST, "\(origin ?? simulator.webPushEndpoint)/subscriptions", [:], #"{"vapid":"\#(server.publicKey)"}"#
@@ -45,7 +47,7 @@ extension Client {
     return answer.json["endpoint"] as? String ?? ""
   }
 
-  /// A good message but for what the arguments change; a header that is nil is left out.
+  /// A valid message, except for what the arguments change. A header that is nil is left out.
   func send(
     to endpoint: String, from server: ApplicationServer, headers: [String: String?] = [:],
     also: HTTPHeaders = [:], method: HTTPMethod = .POST, body: [UInt8] = ApplicationServer.body()
@@ -66,7 +68,7 @@ extension Client {
       fields.compactMap { name, value in value.map { (name, $0) } } + also.map { ($0.name, $0.value) })
   }
 
-  /// What waits for a phone.
+  /// Fetches the messages that wait for a phone.
   func messages(at endpoint: String, since: Int = 0, wait: Int = 0) async throws -> (
     next: Int, messages: [[String: Any]]
   ) {

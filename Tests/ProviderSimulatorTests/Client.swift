@@ -22,7 +22,7 @@ struct Client: Sendable {
 
   let simulator: SimulatedProviders
   private let http: HTTPClient
-  /// The provider token that is shown where nothing else is said.
+  /// The default provider token of requests.
   let bearer: String
 
   private init(simulator: SimulatedProviders, http: HTTPClient) throws {
@@ -44,8 +44,8 @@ struct Client: Sendable {
     try result.get()
   }
 
-  /// Drops the connections to APNs, and hands `body` a client that never had one: this one may still take its own
-  /// for open.
+  /// Drops the connections to APNs, and passes `body` a new client: this one may not have noticed yet that
+  /// its connections are closed.
   func dropConnections(_ body: (Client) async throws -> Void) async throws {
     await simulator.dropAPNsConnections()
     try await Self.with(simulator, body)
@@ -121,7 +121,7 @@ struct Client: Sendable {
     return signed + "." + JWT.encode(try key.signature(for: Data(signed.utf8)).rawRepresentation)
   }
 
-  /// A good push but for what the arguments change; a header that is nil is left out.
+  /// A valid push, except for what the arguments change. A header that is nil is left out.
   func push(
     token: String = Client.token, headers: [String: String?] = [:], also: HTTPHeaders = [:],
     payload: String = #"{"aps":{"alert":"x"}}"#, method: HTTPMethod = .POST, path: String? = nil

@@ -141,7 +141,7 @@ import Testing
     }
   }
 
-  /// Status, reason asked for, and the canonical status and error code that come of it.
+  /// Status and reason of the rule, and the canonical status and error code of the answer.
   typealias Told = (status: Int, reason: String?, canonical: String, code: String?)
 
   static let told: [Told] = [

@@ -35,7 +35,8 @@ import Testing
         await client.simulator.setFaults(faults)
         var answered: [Bool] = []
         for _ in 0..<4 {
-          // A connection each: what is tested is the simulator, not how soon a client sees that one is gone.
+          // Each request has its own connection, so that the test does not depend on how soon a client
+          // notices a closed one.
           guard let frames = try? await FrameClient(client.simulator) else {
             answered.append(false)
             continue

@@ -3,7 +3,7 @@ import ProviderSimulator
 import Testing
 
 @Suite struct KeysTests {
-  /// A folder of its own, gone afterwards.
+  /// Runs `body` with a temporary folder.
   private func withDirectory(_ body: (URL) async throws -> Void) async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "simulator-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }

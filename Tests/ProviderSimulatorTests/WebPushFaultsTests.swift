@@ -70,7 +70,8 @@ import Testing
         var faults = Faults()
         change(&faults.webPush)
         await client.simulator.setFaults(faults)
-        // A client each: what is tested is the simulator, not how soon a client sees that a connection is gone.
+        // Each request has its own client, so that the test does not depend on how soon a client notices a
+        // closed connection.
         var isAnswered = false
         try await Client.with(client.simulator, speaking: version) {
           isAnswered = (try? await $0.send(to: endpoint, from: server).status) == 201

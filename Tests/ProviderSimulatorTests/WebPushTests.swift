@@ -247,7 +247,8 @@ import Testing
       _ = try await client.send(to: other, from: server)
       _ = try await client.send(to: endpoint, from: server)
       #expect(try await waiting == 2)
-      // Often, so that some are waiting by then: the client gives up long before the five minutes are over.
+      // Repeated, so that some requests are waiting when the client gives up, long before the five minutes
+      // are over.
       for _ in 0..<20 {
         let short = try await client.subscribe(server)
         async let ending = client.messages(at: short, wait: 300).next
@@ -263,7 +264,7 @@ import Testing
 }
 
 extension TestClock {
-  /// A simulator by this clock.
+  /// A configuration with this clock.
   fileprivate var configuration: SimulatedProviders.Configuration {
     var configuration = SimulatedProviders.Configuration()
     configuration.now = { self.now }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Providers
 
-/// Every reason that Apple lists, and what none lists.
+/// Tests every reason that Apple lists, and unlisted answers.
 @Suite("What APNs' answers mean")
 struct APNsOutcomeTests {
   static let now = Date(timeIntervalSince1970: 1_800_000_000)

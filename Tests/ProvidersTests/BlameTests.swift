@@ -4,7 +4,7 @@ import Testing
 
 @testable import Providers
 
-/// What a provider answers about single tokens, and whom it holds up.
+/// Tests a provider's refusals of single tokens, and which pushes they delay.
 @Suite struct BlameTests {
   private static let now = Date(timeIntervalSince1970: 1_800_000_000)
   private static let quota = Outcome.retry(.fcmQuotaExceeded, notBefore: nil, scope: .tokenOrRoute)

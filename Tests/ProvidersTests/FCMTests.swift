@@ -55,7 +55,7 @@ struct FCMTests {
       ])
   }
 
-  /// Strings of all that JSON minds, and of much that it does not.
+  /// Strings with all characters that JSON escapes, and many others.
   static let strings: [String] = {
     var random = SplitMix(seed: 7)
     let scalars =

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Providers
 
-/// Whoever has a subscription can name a push service of their own.
+/// Tests floods from a push service, which any owner of a subscription can choose.
 @Suite("Push services that pour", .timeLimit(.minutes(10)))
 struct FloodTests {
   enum Flood: String, CaseIterable, Sendable {

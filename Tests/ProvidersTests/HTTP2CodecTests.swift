@@ -8,7 +8,8 @@ import Testing
 
 @testable import Providers
 
-/// What one side writes the other reads: but for the preface both speak alike.
+/// Tests that one side can read what the other writes. Except for the preface, both sides have the same
+/// format.
 @Suite("HTTP/2 as bytes")
 struct HTTP2CodecTests {
   static let preface = 24

@@ -393,7 +393,7 @@ struct HTTP2PoolTests {
 }
 
 extension HTTP2Pool {
-  /// What a request ends with, by HTTP's status.
+  /// The HTTP status of a request, or its failure.
   func status(_ path: String, within seconds: Double = 20) async -> Result<Int, TransportFailure> {
     await execute(HTTP2PoolTests.request(path), deadline: .seconds(seconds)).map(\.status)
   }

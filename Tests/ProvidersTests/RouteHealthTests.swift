@@ -4,7 +4,7 @@ import Testing
 
 @testable import Providers
 
-/// What an outcome teaches about its route, by whom it concerns.
+/// Tests how an outcome changes the state of its route.
 @Suite struct RouteHealthTests {
   private static let now = Date(timeIntervalSince1970: 1_800_000_000)
 

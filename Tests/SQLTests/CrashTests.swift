@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Crashes")
 struct CrashTests {
-  /// Counts what was acknowledged, and notes each on the disk before it counts.
+  /// Counts acknowledged writes, and notes each in a file before it counts.
   private final class Acknowledgements: Sendable {
     private let file: Int32
     private let count = Mutex(0)
@@ -43,7 +43,7 @@ struct CrashTests {
                   try connection.run(
                     Statement("INSERT INTO t VALUES ($2, $1)", .integer(number), .integer(number + 1)))
                 }
-                // The others are anywhere in their writes at this moment.
+                // At this moment the other writes are at any stage.
                 if acknowledged.note(number) == 2000 { kill(getpid(), SIGKILL) }
               }
             }

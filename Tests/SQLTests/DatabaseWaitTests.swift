@@ -101,7 +101,7 @@ struct DatabaseWaitTests {
       #expect(error?.code == .connectionLost)
       gate.open()
       try await holder.value
-      // What was given up has happened all the same: nobody was promised that it would not.
+      // The write that was given up has still happened: giving up does not cancel it.
       _ = try await database.write { try $0.query(Statement("SELECT 1")) }
       #expect(try await database.integer("SELECT count(*) FROM t") == 1)
     }

@@ -11,7 +11,7 @@ struct JobQueueTests {
     options.readers = 4
     for _ in 0..<20 {
       try await withDatabase(options: options) { database, _ in
-        // All have had something to do, and nothing.
+        // Every thread has worked and been idle.
         for _ in 0..<10 { _ = await database.results(16) { _ in try await database.read { _ in } } }
         let (entered, gate) = (Counter(), Gate())
         async let held: Void = database.read { _ in

@@ -1,8 +1,7 @@
 @testable import SQL
 
 extension Database {
-  /// Does `count` writes at once, in one group if the engine has groups of them, and returns what came of
-  /// each.
+  /// Does `count` writes at once, in one group if the engine groups writes, and returns their results.
   func atOnce<Output: Sendable>(
     _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output
   ) async throws -> [Result<Output, any Error>] {
@@ -10,7 +9,7 @@ extension Database {
     return await results(count, work)
   }
 
-  /// Does `count` writes at once and returns what came of each.
+  /// Does `count` writes at once and returns their results.
   func results<Output: Sendable>(
     _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output, meanwhile: () async -> Void = {}
   ) async -> [Result<Output, any Error>] {
@@ -28,8 +27,8 @@ extension Database {
 }
 
 extension SQLiteDatabase {
-  /// Does `count` writes that gather behind one that waits, so that they make one group, and
-  /// returns what came of each.
+  /// Does `count` writes that gather behind a waiting one, so that they form one group, and returns their
+  /// results.
   func together<Output: Sendable>(
     _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output
   ) async throws -> [Result<Output, any Error>] {

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 extension Chaos {
-  /// What strangers, and servers, can make the process hold.
+  /// Tests how much memory strangers and servers can make the process use.
   @Suite struct BodyMemoryTests {
     /// In kilobytes.
     private static let limit = 200 * 1024

@@ -7,7 +7,7 @@ import NIOSSL
 import TestSupport
 import Testing
 
-/// The public listener's TLS, with clients that are picky.
+/// Tests the public listener's TLS with strict clients.
 @Suite struct CertificateTests {
   /// A client that asks for the service's front page.
   private struct Client {

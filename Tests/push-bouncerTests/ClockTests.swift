@@ -8,7 +8,7 @@ import Testing
 
 @testable import Demo
 
-/// The real program with a clock that is wrong for a while.
+/// Tests the real program with a clock that is wrong for a while.
 @Suite(.serialized) struct ClockTests {
   /// Promises a notification to each of four phones while no provider takes any, and ends the service.
   private func promise(_ stage: Stage, _ arguments: String...) async throws -> Set<String> {

@@ -9,7 +9,7 @@ import Testing
 @testable import Demo
 
 extension Chaos {
-  /// Credentials that change under load, for better and for worse.
+  /// Tests credentials that change under load, to valid and to invalid ones.
   @Suite struct CredentialTests {
     @Test func `Wrong keys cost no registration and no notification`() async throws {
       try await Stage.test { stage in
@@ -96,7 +96,7 @@ extension Chaos {
       }
     }
 
-    /// Waits for so many more promises.
+    /// Waits for `count` more promises.
     private func promises(_ count: Int, _ ledger: Ledger) async throws {
       let before = ledger.now.marks.count
       await eventually("promises") { ledger.now.marks.count >= before + count }

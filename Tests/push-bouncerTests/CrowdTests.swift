@@ -15,7 +15,7 @@ extension Chaos {
       var testDescription: String { "\(descriptors) descriptors, \(habit.rawValue)" }
     }
 
-    /// CROWD_SECONDS keeps the strangers coming for as long, and lets all of them come where there is most room.
+    /// CROWD_SECONDS sets how long strangers keep connecting. With it, the largest case admits all of them.
     private static let wanted = Int(ProcessInfo.processInfo.environment["CROWD_SECONDS"] ?? "")
     private static let seconds = wanted ?? 1
 
@@ -58,8 +58,8 @@ extension Chaos {
       }
     }
 
-    /// Where more stay than the process could hold, it holds no more than it should, and the operator's listener takes
-    /// who comes.
+    /// Tests that the process keeps to its limit of connections when more clients stay than it could hold,
+    /// and that the operator's listener still accepts connections.
     private func expectRoom(
       _ allowed: Int, _ running: Running, whenThere come: () async throws -> Void
     ) async throws {
@@ -73,7 +73,7 @@ extension Chaos {
       #expect(count <= allowed + 40)
     }
 
-    /// Asked for on a new connection, as one that was there before needs no descriptor; 0 without an answer.
+    /// The status on a new connection, because an existing one needs no new descriptor; 0 without an answer.
     private func openConnections(_ running: Running) async throws -> Int {
       let connection = try await RawConnection(port: try #require(running.port(of: "admin")))
       try await connection.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

@@ -7,7 +7,7 @@ import Testing
 @testable import Demo
 
 extension Chaos {
-  /// SIGTERM: what has begun is answered, what is promised is kept.
+  /// Tests SIGTERM: requests under way are answered, and promised notifications are kept.
   @Suite struct DrainTests {
     @Test func `What is under way is answered`() async throws {
       try await Stage.test { stage in
@@ -103,7 +103,7 @@ extension Chaos {
       }
     }
 
-    /// The providers take what is for these phones and do not answer.
+    /// Makes the providers accept pushes for these phones without an answer.
     private func hold(_ phones: [VirtualPhone], at simulator: SimulatedProviders) {
       for phone in phones {
         simulator.setToken(phone.token, TokenRule(status: 200, delayMilliseconds: 60_000))

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What becomes of the connections that are there when the service is told to end.
+/// Tests open connections during a graceful shutdown.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct EndingConnectionsTests {
   private let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
   private let first =
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  /// The kernel has taken them for a process that is too busy to notice.
+  /// Connections that the kernel has accepted but the busy process has not.
   @Test func `What the kernel holds is answered`() async throws {
     try await Workplace.test { place in
       try await place.serve { running in

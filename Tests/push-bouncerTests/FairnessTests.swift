@@ -7,8 +7,8 @@ import Testing
 @testable import Demo
 
 extension Chaos {
-  /// Strangers whose tokens their provider refuses, or their push service, each in its own way: it is their trouble, and
-  /// what a server that belongs here sends meanwhile over the same route arrives as soon as ever.
+  /// Tests that strangers whose tokens a provider or push service refuses, in various ways, do not delay the
+  /// notifications of a regular server on the same route.
   @Suite struct FairnessTests {
     private static let quotaExceeded = TokenRule(status: 429, reason: "QUOTA_EXCEEDED")
     private static let thirdPartyAuthError = TokenRule(status: 401, reason: "THIRD_PARTY_AUTH_ERROR")
@@ -91,7 +91,7 @@ extension Chaos {
 }
 
 extension Stage {
-  /// Brings in so many phones with Google.
+  /// Registers `count` phones with FCM.
   fileprivate func androids(_ count: Int, at server: ChatServer) async throws -> [VirtualPhone] {
     var phones: [VirtualPhone] = []
     for _ in 0..<count {
@@ -104,6 +104,6 @@ extension Stage {
 }
 
 extension VirtualPhone {
-  /// What its provider knows it by.
+  /// Its token at the provider.
   fileprivate var address: String { subscriptions.last.map { String($0.id) } ?? token }
 }

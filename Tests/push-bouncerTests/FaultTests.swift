@@ -5,7 +5,8 @@ import Testing
 
 @testable import Demo
 
-/// What an operator gets wrong: `serve` refuses it in a sentence that says what to do, and `doctor` says the same.
+/// Tests operators' mistakes: `serve` refuses each with a sentence that says what to do, and `doctor` says
+/// the same.
 @Suite struct FaultTests {
   @Test(arguments: Mistake.all) func `What serve refuses doctor finds in the same words`(_ mistake: Mistake)
     async throws
@@ -231,7 +232,7 @@ import Testing
   }
 }
 
-/// Something that is wrong, and what has to be said about it.
+/// A mistake, and the message that it must lead to.
 struct Mistake: Sendable, CustomTestStringConvertible {
   let name: String
   var testDescription: String { name }
@@ -251,14 +252,14 @@ struct Mistake: Sendable, CustomTestStringConvertible {
     try #require(chown(path, 0, 0) == 0 && chmod(path, mode_t(closed.mode)) == 0)
   }
 
-  /// What no library may say to a person.
+  /// Texts of libraries that must not appear in messages.
   static let foreign = [
     "errno", "Error Domain", "NSCocoa", "could not be completed", "libpq", "Is the server running",
     "connectionLost",
     "Fatal error", "bind:", "database is locked", "SQLITE", "file is not a database", "NIOSSL", "BoringSSL",
   ]
 
-  /// Nobody is asked for the time: there may be no network.
+  /// Disables the check of the time over the network, which may be missing.
   static let nowhere = ["--fcm.endpoint", ""]
 
   static func ports(_ arguments: [String]) -> [String] {

@@ -9,8 +9,8 @@ import Testing
 
 @testable import Demo
 
-/// A fleet of phones that moves from old apps, which are notified in clear, to new ones, while
-/// notifications flow: each phone gets each notification once, whichever app it has at that moment.
+/// Tests the transition of many phones from legacy apps to encrypted ones while notifications flow: each
+/// phone gets each notification once, with whichever app it has at that moment.
 @Suite struct FleetTests {
   /// `FLEET_PHONES` sets how many phones there are.
   private static let phones =

@@ -10,7 +10,8 @@ import Testing
 
 @testable import Demo
 
-/// A PostgreSQL server that takes connections and says nothing, as behind a broken network or on a stuck disk.
+/// Tests a PostgreSQL server that accepts connections but does not answer, as behind a broken network or on a
+/// stuck disk.
 @Suite(.needsPostgreSQL) struct FrozenDatabaseTests {
   @Test func `Everybody is answered and the service goes on`() async throws {
     try await PostgreSQLServer.test { cluster in

@@ -8,7 +8,7 @@ import Testing
 @testable import Demo
 
 extension Chaos {
-  /// A disk that takes no more: nothing is promised that cannot be kept, and nothing is lost.
+  /// Tests a full disk: the service promises nothing that it cannot keep, and loses nothing.
   @Suite struct FullDiskTests {
     @Test(arguments: DiskTrouble.possible) func `A disk that takes nothing refuses for now and recovers`(
       trouble: DiskTrouble
@@ -82,7 +82,7 @@ extension Chaos {
   }
 }
 
-/// Ways in which a disk takes nothing any more while the service runs, and takes it again.
+/// Ways in which a disk refuses writes while the service runs, and later accepts them again.
 enum DiskTrouble: String, CaseIterable, Sendable {
   /// Files may not grow (EFBIG).
   case fileLimit
@@ -92,7 +92,7 @@ enum DiskTrouble: String, CaseIterable, Sendable {
   /// to the program, with another number).
   case readOnly
 
-  /// Those that this machine lets a test bring about: the latter two take privileges.
+  /// The ways that are possible on this machine: the last two need privileges.
   static var possible: [DiskTrouble] {
     allCases.filter { trouble in
       switch trouble {

@@ -126,7 +126,7 @@ import Testing
 }
 
 extension Running {
-  /// Brings a phone in as its chat server does.
+  /// Registers a phone as its chat server does.
   func register(_ phone: VirtualPhone, of server: JSON, bouncerKey: String) async throws {
     let chat = ChatServer(
       bouncer: url("public"), id: server["org_id"]?.string ?? "", key: server["org_key"]?.string ?? "",

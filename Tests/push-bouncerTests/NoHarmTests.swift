@@ -5,7 +5,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-/// Commands in the wrong place, or at the wrong time.
+/// Tests commands in the wrong place or at the wrong time.
 @Suite struct NoHarmTests {
   private static let commands = [
     ["server", "list"], ["server", "add", "--hostname", "a.example.org"], ["keys", "list"],

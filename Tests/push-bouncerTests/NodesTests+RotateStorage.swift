@@ -83,7 +83,7 @@ extension NodesTests {
   }
 }
 
-/// What processes have logged that are gone.
+/// The log lines of processes that have ended.
 private final class Logs: Sendable {
   private let parts = Mutex<[String]>([])
   var text: String { parts.withLock { $0.joined() } }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import Demo
 
-/// Several nodes on one PostgreSQL, behind a plain round-robin.
+/// Tests several nodes on one PostgreSQL database, behind a round-robin balancer.
 @Suite(.serialized, .needsPostgreSQL) struct NodesTests {
   /// Runs nodes until `body` returns; each comes back when it has ended, as a supervisor sees to it.
   ///
@@ -112,8 +112,8 @@ import Testing
     }
   }
 
-  /// The other node goes on; the one that is cut off promises nothing that it cannot keep, and is back
-  /// by itself.
+  /// Tests that the other node keeps working, and that the node that is cut off promises nothing that it
+  /// cannot keep and recovers by itself.
   @Test(.enabled(if: Network.isAvailable, "takes privileges and ip"))
   func `A node that is cut off from its database comes back`() async throws {
     let port = try await freePort()
@@ -236,7 +236,7 @@ import Testing
     }
   }
 
-  /// Everything promised arrives, and every phone is still known.
+  /// Expects that everything promised arrives and every phone is still registered.
   func settle(_ stage: Stage, _ robin: RoundRobin, _ ledger: Ledger) async throws {
     let promised = ledger.now
     #expect(promised.phones.count > 5 && promised.marks.count > 50)

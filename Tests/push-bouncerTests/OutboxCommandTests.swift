@@ -8,7 +8,7 @@ import Testing
 @testable import Demo
 
 extension Chaos {
-  /// What waits for a provider, as the operator sees and drops it.
+  /// Tests how the operator lists and drops the notifications that wait for a provider.
   @Suite struct OutboxCommandTests {
     @Test func `What waits is listed and dropped, while the service runs`() async throws {
       try await Stage.test { stage in

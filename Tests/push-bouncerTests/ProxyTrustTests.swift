@@ -11,7 +11,7 @@ import ZulipServer
 
 @testable import Server
 
-/// Whoever stands between this service and another's push proxy learns nothing of what it sends.
+/// Tests that an attacker between this service and a foreign push proxy learns nothing of its requests.
 @Suite struct ProxyTrustTests {
   /// Whether a call, made as those of notifications are, is answered; `caFile` is what is trusted.
   private func isAnswered(_ host: OthersHost, trusting caFile: String) async throws -> Bool {

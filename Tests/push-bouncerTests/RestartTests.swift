@@ -9,7 +9,7 @@ import Testing
 @testable import Demo
 
 extension Chaos {
-  /// Behind a socket that systemd holds, nobody notices a restart.
+  /// Tests that no client notices a restart behind a socket that systemd holds.
   @Suite struct RestartTests {
     /// `CHAOS_RESTARTS` makes it longer.
     static let restarts = Int(ProcessInfo.processInfo.environment["CHAOS_RESTARTS"] ?? "") ?? 10
@@ -70,7 +70,7 @@ extension Chaos {
       }
     }
 
-    /// A stock server's: a connection for each request, and no second try.
+    /// A stock server's calls: a connection for each request, and no retry.
     private static func stockClient() -> HTTPClient {
       var configuration = HTTPClient.Configuration()
       configuration.connectionPool.retryConnectionEstablishment = false

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Root works in the folder of a service that has been taken over: what stands there must not move root to do what the
+/// Tests root's commands in the folder of a compromised service: files there must not make root do what the
 /// service's user could not.
 @Suite(.enabled(if: geteuid() == 0)) struct RootTests {
   /// The service's folder beside one that only root may enter.

@@ -8,7 +8,7 @@ import Testing
 @testable import Demo
 
 extension Chaos {
-  /// Deaths that are held back, as the operator meets them.
+  /// Tests how the operator handles held reports of dead tokens.
   @Suite struct RoutesCommandTests {
     @Test func `What is held back outlives a kill, and ends at the operator's word`() async throws {
       try await Stage.test { stage in

@@ -3,7 +3,7 @@ import HTTP
 import TestSupport
 import Testing
 
-/// Who is there when the service is told to end, and wants nothing of it any more.
+/// Tests idle clients during a graceful shutdown.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ShutdownTests {
   @Test func `A client that never ends does not hold it`() async throws {
     try await Workplace.test { place in

@@ -9,9 +9,10 @@ import Testing
 @testable import Demo
 
 extension Chaos {
-  /// What a stock server meets when things go wrong here: no notification is lost, no device left pending.
+  /// Tests a stock server during failures of the service: no notification is lost, and no device stays
+  /// pending.
   @Suite struct StockServerTests {
-    /// So long a database is away; stock servers wait 15 s for an answer.
+    /// How long the database is unreachable; stock servers wait 15 s for an answer.
     private static let outage = Duration.seconds(10)
     /// As it takes a moment to start, it is started before that is over.
     private static let starting = Duration.seconds(0.5)

@@ -229,17 +229,17 @@ final class OpenConnection: Sendable {
 
 struct ConnectionMetrics: Sendable {
   enum Reason: String, CaseIterable, Sendable {
-    /// Its source has as many as it may.
+    /// The source reached its limit of connections.
     case share
-    /// There is no room, and no idle connection to close for it.
+    /// The total was reached, and no connection could be displaced.
     case full
-    /// It made room for another.
+    /// Displaced by a new connection.
     case displaced
-    /// No request came whole in time.
+    /// No complete request came in time.
     case timeout
-    /// Its peer did not take an answer in time.
+    /// The peer did not read an answer in time.
     case untaken
-    /// Many bytes came that belong to no request.
+    /// Too many bytes came that belong to no request.
     case senseless
   }
 

@@ -1,19 +1,19 @@
 import HTTPTypes
 package import Hummingbird
 
-/// The parameters of a request: those of its form first, then those of its query string
-/// as Zulip has it. A parameter is declared by asking for it; the errors are upstream's.
+/// The parameters of a request: first those of its form, then those of its query string, as in Zulip. Reading
+/// a parameter declares it; undeclared ones are reported. The errors are Zulip's.
 package struct Parameters: Sendable {
   private let fields: [Form.Field]
-  /// A few, which an array finds sooner than a set.
+  /// An array, which is faster than a set for so few.
   private var declared: [Name] = []
 
-  /// For callers that have no request.
+  /// For callers without a request.
   package init(_ fields: [(name: String, value: String)]) {
     self.fields = fields.map { Form.Field(name: Name($0), value: $1) }
   }
 
-  /// - Throws: 400 where one other than `lookedUp` is no text that can be kept (``Swift/String/isStorable``).
+  /// - Throws: 400 if a value other than that of `lookedUp` is not storable (``Swift/String/isStorable``).
   private init(checking fields: [Form.Field], lookedUp: Name? = nil) throws(APIError) {
     var fields = fields
     for index in fields.indices where !fields[index].value.isStorable {
@@ -23,9 +23,10 @@ package struct Parameters: Sendable {
     self.fields = fields
   }
 
-  /// Reads the form, if the body is one, and the query string.
+  /// Reads the query string and, if the body is a form, its fields.
   ///
-  /// - Parameter lookedUp: a parameter whose value is only looked up: one that is no text that can be kept is read as empty.
+  /// - Parameter lookedUp: a parameter that is only used for a lookup, and so reads as empty instead of
+  ///   failing if it is not storable.
   package static func read(from request: Request, limit: Int, lookedUp: Name? = nil) async throws
     -> Parameters
   {
@@ -37,15 +38,15 @@ package struct Parameters: Sendable {
       guard let form = isForm ? Form.parse(body.readableBytesView) : [],
         let query = query.map({ Form.parse(Array($0.utf8)) }) ?? []
       else { throw APIError("Too many parameters") }
-      // Of fields with one name the last counts, and the form goes before the query.
+      // The last field of a name counts, and the form takes precedence over the query.
       return try Parameters(checking: query + form, lookedUp: lookedUp)
     }
   }
 
-  /// The length of all values together.
+  /// The bytes of all values together.
   package var bytes: Int { fields.reduce(0) { $0 + $1.value.utf8.count } }
 
-  /// Reads the query string alone, for requests whose body is JSON.
+  /// Reads only the query string, for requests whose body is JSON.
   package init(query request: Request) throws(APIError) {
     guard let fields = request.uri.query.map({ Form.parse(Array($0.utf8)) }) ?? [] else {
       throw APIError("Too many parameters")
@@ -59,7 +60,7 @@ package struct Parameters: Sendable {
     return fields.last { $0.name == name }?.value
   }
 
-  /// Declares parameters that may be sent and change nothing.
+  /// Declares parameters that are accepted and ignored.
   package mutating func ignore(_ names: Set<Name>) {
     declared += names
   }
@@ -73,7 +74,7 @@ package struct Parameters: Sendable {
     return value
   }
 
-  /// An integer, written as JSON.
+  /// An integer in JSON notation.
   package mutating func integer(_ name: String) throws(APIError) -> Int64 {
     try Self.present(optionalInteger(name), name)
   }
@@ -95,7 +96,7 @@ package struct Parameters: Sendable {
     }
   }
 
-  /// A parameter whose value is a JSON array, read an element at a time.
+  /// A parameter whose value is a JSON array, which is read one element at a time.
   package mutating func list<Element>(
     _ name: String, _ read: (Field) throws(APIError) -> Element
   ) throws(APIError) -> [Element] {
@@ -118,7 +119,7 @@ package struct Parameters: Sendable {
     }
   }
 
-  /// The answer of success, which names the parameters that were sent but never asked for.
+  /// A success response, which lists the parameters that were sent but not declared.
   package func success(_ members: [JSON.Object.Member] = []) -> Response {
     let ignored = fields.map(\.name).filter { !declared.contains($0) }
     guard !ignored.isEmpty else { return Envelope.success(members) }
@@ -127,23 +128,24 @@ package struct Parameters: Sendable {
   }
 }
 
-/// The rules a text parameter may be under, in the order in which they are checked.
+/// The rules for a text parameter, in the order in which they are checked.
 package struct TextRules: Sendable {
   var isStripped: Bool
   var length: Int?
   var maximum: Int?
 
-  /// White space around it goes, and something must remain; of exactly `length`, or at most `maximum`, characters.
+  /// Removes surrounding white space and requires a rest of exactly `length`, or at most `maximum`,
+  /// characters.
   package static func stripped(length: Int? = nil, maximum: Int? = nil) -> TextRules {
     TextRules(isStripped: true, length: length, maximum: maximum)
   }
 
-  /// As it is; of exactly `length`, or at most `maximum`, characters.
+  /// Keeps the text, which must have exactly `length`, or at most `maximum`, characters.
   package static func verbatim(length: Int? = nil, maximum: Int? = nil) -> TextRules {
     TextRules(isStripped: false, length: length, maximum: maximum)
   }
 
-  /// The text under these rules, or the 400 that names the parameter.
+  /// Applies the rules; throws the 400 that names the parameter.
   package func apply(to text: String, name: String) throws(APIError) -> String {
     var text = text
     if isStripped {
@@ -170,7 +172,7 @@ extension Parameters {
 }
 
 extension String {
-  /// The text without white space at its ends, as Python's `strip` leaves it.
+  /// Removes white space from both ends, like Python's `strip`.
   package func strippingWhitespace() -> String {
     let scalars = unicodeScalars
     guard let first = scalars.firstIndex(where: { !$0.properties.isWhitespace }),
@@ -180,8 +182,7 @@ extension String {
   }
 }
 
-/// The bundle id of an iOS app, as Zulip's wire names it: `^[.a-zA-Z0-9-]+$`
-/// (`Documentation/Protocols/Zulip.md` 2.5).
+/// The bundle id of an iOS app in Zulip's API: `^[.a-zA-Z0-9-]+$` (`Documentation/Protocols/Zulip.md` 2.5).
 package enum AppID {
   package static func isValid(_ text: String) -> Bool { text.isName(1..., with: ".-") }
 }

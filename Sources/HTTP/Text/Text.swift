@@ -1,10 +1,10 @@
 package import Foundation
 
-/// A name from outside: of a member of a JSON object, or of a field of a form. Names are the same if their
-/// bytes are, and are hashed and ordered by them.
+/// A name from outside: of a JSON object's member or a form's field. Compared, hashed and ordered by its
+/// bytes.
 ///
-/// `String` goes by canonical equivalence instead, which no wire wants, and which takes quadratic time in a
-/// run of combining marks.
+/// `String` compares by canonical equivalence, which no protocol here wants, and which takes quadratic time
+/// for runs of combining marks.
 package struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral, CustomStringConvertible {
   package let text: String
 
@@ -27,8 +27,7 @@ package struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral,
   }
 }
 
-/// What `String` itself does by characters and canonical equivalence, by bytes: for texts from outside, on
-/// which the others take quadratic time.
+/// Comparisons by bytes for texts from outside, where `String`'s own can take quadratic time.
 extension String {
   package func hasSameBytes(as other: String) -> Bool {
     guard utf8.count == other.utf8.count else { return false }
@@ -38,7 +37,7 @@ extension String {
     return (isSame ?? nil) ?? utf8.elementsEqual(other.utf8)
   }
 
-  /// The text after these ASCII characters, be they large or small letters; nil where it does not begin so.
+  /// The text after an ASCII prefix, ignoring case; nil if it does not start with it.
   package func dropping(prefix: StaticString) -> Substring? {
     let count = prefix.utf8CodeUnitCount
     guard utf8.count >= count,
@@ -47,7 +46,7 @@ extension String {
     return Substring(utf8.dropFirst(count))
   }
 
-  /// Whether these ASCII characters are somewhere in it, be they large or small letters.
+  /// Whether it contains an ASCII text, ignoring case.
   package func contains(ascii text: StaticString) -> Bool {
     let count = text.utf8CodeUnitCount
     let found = utf8.withContiguousStorageIfAvailable { bytes in
@@ -56,7 +55,7 @@ extension String {
           (0..<count).allSatisfy { Self.isSame(bytes[start + $0], text.utf8Start[$0]) }
         }
     }
-    // Only texts that Foundation has bridged are not in one piece.
+    // Only strings bridged from Foundation are not contiguous.
     return found ?? String(decoding: Array(utf8), as: UTF8.self).contains(ascii: text)
   }
 
@@ -64,15 +63,15 @@ extension String {
 }
 
 extension String {
-  /// As many non-starters follow each other in no language (Unicode Standard Annex 15, stream-safe text).
+  /// Longest run of non-starters in any language (Unicode Standard Annex 15, stream-safe text).
   private static let maximumNonStarters = 30
 
-  /// Whether a database keeps it, and whatever compares or orders it later is done in linear time: it has
-  /// no U+0000, and is stream-safe.
+  /// Whether every database can store it and comparisons take linear time: it has no U+0000 and is
+  /// stream-safe.
   package var isStorable: Bool {
     guard !isEmpty else { return true }
     let range = utf8.withContiguousStorageIfAvailable(Self.range) ?? Self.range(Array(utf8))
-    // Most texts have no character beyond U+02FF, that is, no byte beyond this.
+    // Characters up to U+02FF, which are all that most texts have, have no byte from this on.
     return range.least > 0 && (range.most < 0xCC || isStreamSafe)
   }
 
@@ -80,8 +79,8 @@ extension String {
     bytes.reduce((.max, 0)) { (Swift.min($0.0, $1), Swift.max($0.1, $1)) }
   }
 
-  /// Whether no run of combining marks is longer than any that is written. What counts is the canonical
-  /// decomposition, which is what comparing goes by.
+  /// Whether no run of combining marks is longer than real text has. Counts in the canonical decomposition,
+  /// by which strings are compared.
   private var isStreamSafe: Bool {
     var run = 0
     for scalar in unicodeScalars {
@@ -94,7 +93,8 @@ extension String {
 }
 
 extension Unicode.Scalar {
-  /// How many non-starters it decomposes to, if to nothing else. Four do that themselves.
+  /// The number of non-starters in its decomposition, if there is nothing else in it. Only four characters
+  /// decompose to several.
   fileprivate var nonStarters: Int {
     switch value {
     case 0..<0x300: 0
@@ -105,14 +105,12 @@ extension Unicode.Scalar {
 }
 
 extension UInt8 {
-  /// An ASCII capital letter as a small one; anything else as it is.
   var lowercased: UInt8 { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(self) ? self | 0x20 : self }
 
   package var isASCIIDigit: Bool { self &- UInt8(ascii: "0") < 10 }
 
   package var isASCIILetterOrDigit: Bool { isASCIIDigit || (self | 0x20) &- UInt8(ascii: "a") < 26 }
 
-  /// The value of a hexadecimal digit in either case; nil for anything else.
   package var hexadecimalValue: UInt8? {
     switch self {
     case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
@@ -124,7 +122,7 @@ extension UInt8 {
 }
 
 extension String {
-  /// Whether it is ASCII letters, digits and `others` alone, and so many of them.
+  /// Whether it consists of ASCII letters, digits and `others`, in an allowed length.
   package func isName(_ lengths: some RangeExpression<Int>, with others: StaticString) -> Bool {
     lengths.contains(utf8.count)
       && utf8.allSatisfy { byte in
@@ -134,8 +132,8 @@ extension String {
 }
 
 extension UUID {
-  /// Reads 36 characters: digits in either case, hyphens in their places. `UUID(uuidString:)` has the C library scan
-  /// them, to which `-A` and ` A` are numbers, too.
+  /// Parses 36 characters: hexadecimal digits in either case, with hyphens in their places.
+  /// `UUID(uuidString:)` uses the C library, which also accepts `-A` and ` A` as numbers.
   package init?(hyphenated text: String) {
     guard text.utf8.count == 36 else { return nil }
     var bits = UInt128(0)
@@ -150,7 +148,6 @@ extension UUID {
     self.init(bits: bits)
   }
 
-  /// The UUID of 32 hexadecimal digits; nil for anything else.
   package init?(digits: some Collection<UInt8>) {
     let values = digits.compactMap(\.hexadecimalValue)
     guard values.count == 32, digits.count == 32 else { return nil }
@@ -161,6 +158,6 @@ extension UUID {
     self = withUnsafeBytes(of: bits.bigEndian) { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
   }
 
-  /// Whether it is a UUID of version 4 (RFC 9562), which is all that Zulip's bouncers take for a realm's.
+  /// Whether it is a version 4 UUID (RFC 9562), the only kind that Zulip's bouncer accepts for a realm.
   package var isVersion4: Bool { uuid.6 >> 4 == 4 && uuid.8 >> 6 == 0b10 }
 }

@@ -41,14 +41,14 @@ struct APNsService: PushService {
     .apns(status, reason ?? Usual(status).apns.rawValue, timestamp: timestamp)
   }
 
-  /// Checks the provider token and what the connection has seen before (Apple, "Establishing a token-based connection
-  /// to APNs"): the first good one fixes the key and lifts the limit of one stream; a second change within the interval
-  /// blocks the connection for as long.
+  /// Checks the provider token against earlier ones of the connection (Apple, "Establishing a token-based
+  /// connection to APNs"): the first valid one fixes the key and lifts the limit of one stream; a second
+  /// change within the interval blocks the connection for the length of the interval.
   private func authenticate(_ request: Request, on connection: Connection, now: Date) throws(Refusal) {
     let fields = request.headers["authorization"]
     guard let field = fields.first else { throw .apns(.missingProviderToken) }
     let token = String(field.dropFirst(7))
-    // Told from the text where it is the same as before, which it nearly always is.
+    // Comparing the texts is enough in nearly all cases, because the token rarely changes.
     if let known = connection.providerToken, !known.utf8.elementsEqual(token.utf8),
       let other = CompactJWT(token)?.header.kid, other != connection.keyID
     {
@@ -146,7 +146,7 @@ enum APNsRequest {
   /// Checks all but the id and the provider token.
   /// - Parameters:
   ///   - topics: what the key may push to; a bundle also serves its `.voip`, `.complication` and other suffixes.
-  ///   - isRegistered: whether a malformed token is to pass all the same.
+  ///   - isRegistered: whether a malformed token passes because it has a rule.
   static func check(_ request: Request, token: String, topics: Set<String>, isRegistered: (String) -> Bool)
     throws(Refusal)
   {

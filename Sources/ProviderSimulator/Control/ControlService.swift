@@ -91,7 +91,7 @@ struct DeliveryQuery {
   }
 }
 
-/// A control call that cannot be done.
+/// The error of a wrong control call.
 struct ControlError: Error {
   var status = 400
   var message: String
@@ -134,7 +134,7 @@ extension JSON.Object {
     }
   }
 
-  /// Sets members of a control call. One that is null is as if it were not there; `retry_after` may be a number.
+  /// Sets members of a control call. A null member counts as absent; `retry_after` may be a number.
   mutating func add(_ members: [Member]) {
     for member in members where member.value != .null {
       let name = member.name.text

@@ -79,7 +79,7 @@ package struct ProviderFaults: Sendable, Equatable, Codable {
     case retryAfter = "retry_after"
   }
 
-  /// What comes along with that answer.
+  /// Header fields of that answer.
   var headers: [(name: String, value: String)] {
     [("retry-after", retryAfter), ("location", location)].compactMap { name, value in value.map { (name, $0) }
     }
@@ -133,7 +133,7 @@ package struct TokenRule: Sendable, Equatable {
   /// Header fields of the answer.
   var headers: [(name: String, value: String)] { retryAfter.map { [("retry-after", $0)] } ?? [] }
 
-  /// Milliseconds since 1970, where the answer has one.
+  /// The answer's `timestamp` in milliseconds since 1970; nil if it has none.
   func timestamp(at now: Date) -> Int? {
     switch timestamp {
     case .at(let milliseconds): milliseconds
@@ -181,7 +181,7 @@ extension Faults: Codable {
     for key in [CodingKeys.record, .oauthLatencyMilliseconds, .oauthStatus] {
       all.add([.init(key.rawValue, given[key.rawValue] ?? .null)])
     }
-    // Flat members are for all providers; those under a provider's name are added to them.
+    // Top-level members apply to all providers; those under a provider's name are added to them.
     for provider in Delivery.Provider.allCases {
       var faults = JSON.Object(encoding: ProviderFaults())
       faults.add(given.members.filter { names.contains($0.name.text) })

@@ -30,7 +30,7 @@ final class AccessTokens: Sendable {
   private let key: _RSA.Signing.PublicKey
   private let credentials: Credentials
   private let lifetime: Int
-  /// When each token ends.
+  /// The expiry of each token.
   private let issued = Mutex<[String: Date]>([:])
 
   init(_ credentials: Credentials, lifetime: Int) {
@@ -62,7 +62,7 @@ final class AccessTokens: Sendable {
       throw Failure(error: "invalid_grant", description: "Invalid JWT: Failed audience check.")
     }
     let seconds = now.timeIntervalSince1970
-    // Google forgives a clock that is a little fast, no more.
+    // Google accepts a clock that is a little fast, but no more.
     guard claims.exp > claims.iat, claims.exp - claims.iat <= 3600, Double(claims.iat) <= seconds + 300,
       Double(claims.exp) > seconds
     else {
@@ -93,14 +93,14 @@ final class AccessTokens: Sendable {
     ]
   }
 
-  /// Whether an `authorization` field carries one of ours that has not ended.
+  /// Whether an `authorization` field has an access token that was issued here and has not expired.
   func accepts(_ authorization: String?, now: Date) -> Bool {
     guard let authorization, authorization.prefix(7).lowercased() == "bearer " else { return false }
     let token = String(authorization.dropFirst(7))
     return issued.withLock { $0[token] }.map { $0 > now } ?? false
   }
 
-  /// Makes every token issued so far worthless.
+  /// Revokes every token issued so far.
   func revokeAll() {
     issued.withLock { $0.removeAll() }
   }

@@ -4,7 +4,7 @@ import NIOCore
 import NIOHPACK
 import Providers
 
-/// What is served on the FCM port: `messages:send`, the OAuth endpoint and the control calls.
+/// The services on the FCM port: `messages:send`, the OAuth endpoint and the control calls.
 struct FCMService: PushService {
   let simulation: SimulatedProviders
   let provider = Delivery.Provider.fcm
@@ -13,7 +13,7 @@ struct FCMService: PushService {
     let path = request.pathOnly
     if path.hasPrefix("/_control") { return ControlService(simulation: simulation).respond(to: request) }
     if path == "/token" { return token(request, on: connection) }
-    // Google's front end answers for what it does not know, in HTML.
+    // Google's front end answers unknown paths in HTML.
     guard let project = Self.project(in: path) else { return .answer(.html(404)) }
     guard request.method == "POST" else { return .answer(.html(405)) }
     return send(request, project: project, on: connection)
@@ -76,7 +76,7 @@ struct FCMService: PushService {
   func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal {
     let reason = reason ?? Usual(status).fcm.rawValue
     if status == 400, reason == Reason.fcmInvalidArgument.rawValue { return .invalidFCMToken }
-    // These come from Google's front end, which knows nothing of FCM's codes.
+    // These errors come from Google's front end, which has no FCM error codes.
     let isFrontEnds = [.fcmUnauthenticated, .fcmPermissionDenied, .fcmNotFound].map(\Reason.rawValue)
       .contains(reason)
     return .fcm(

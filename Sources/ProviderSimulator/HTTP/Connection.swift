@@ -5,19 +5,19 @@ import NIOHTTP2
 /// What a listener remembers of one connection. Used only on the connection's event loop.
 final class Connection {
   let channel: any Channel
-  /// Whether a GOAWAY can be said here.
+  /// Whether the connection speaks HTTP/2 and so can send a GOAWAY.
   let isHTTP2: Bool
   /// Requests that came in whole, in all.
   var requests = 0
-  /// What the key could push to when the connection was opened: a topic that is added later is not served here.
+  /// The key's topics when the connection was opened. A topic that is added later is not served on it.
   var topics: Set<String> = []
-  /// The key of the first good provider token: another's is not taken here.
+  /// The key of the first valid provider token. Tokens of other keys are refused on this connection.
   var keyID: String?
   /// The provider token that was last used.
   var providerToken: String?
   /// When that changed for the last time.
   var tokenChangedAt: Date?
-  /// Until then nothing is taken: the provider token changed too often.
+  /// The time until which every push is refused because the provider token changed too often.
   var blockedUntil: Date?
   /// Whether it has been counted as one that pushes.
   var isCounted = false
@@ -56,8 +56,9 @@ final class Connection {
 
   /// Promises to serve the streams opened so far, and closes once they are answered.
   ///
-  /// The frame goes round swift-nio-http2's state machine: that one takes DATA of a stream it has refused for an
-  /// error of the connection and closes it, in-flight streams and all. Apple's servers keep their promise.
+  /// The frame bypasses swift-nio-http2's state machine, which treats DATA of a refused stream as a
+  /// connection error and closes the connection with its in-flight streams. Apple's servers still answer
+  /// those.
   func goAway() {
     guard lastStream == nil,
       let http2 = try? channel.pipeline.syncOperations.context(handlerType: NIOHTTP2Handler.self)

@@ -83,8 +83,9 @@ extension Responder {
   func opened(_ connection: Connection) {}
 }
 
-/// Carries out what a service says on an HTTP/2 stream, or on an HTTP/1.1 connection, a request at a time. Written on the
-/// frames themselves: as a provider in benchmarks, the simulator must cost little beside the service.
+/// Carries out a service's actions on an HTTP/2 stream, or on an HTTP/1.1 connection one request at a time.
+/// It handles frames directly, because in benchmarks the simulator must cost little compared with the
+/// service.
 final class Exchange: ChannelInboundHandler {
   typealias InboundIn = HTTP2Frame.FramePayload
   typealias OutboundOut = HTTP2Frame.FramePayload

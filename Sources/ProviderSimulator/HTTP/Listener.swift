@@ -127,7 +127,8 @@ private struct Pipeline: Sendable {
       .init(parameter: .maxHeaderListSize, value: 8000),
     ]
     settings.targetWindowSize = 1 << 24
-    // A service of Apple's or Google's size does not break off for being talked to much; so neither may its double.
+    // Apple's and Google's servers do not close a connection because of many control frames, so the simulator
+    // must not either.
     settings.controlFrameRateLimit.maximumCount = .max
     settings.maximumBufferedControlFrames = 100_000
     settings.maximumConnectionGlitches = .max

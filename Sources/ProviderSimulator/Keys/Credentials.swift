@@ -155,7 +155,8 @@ extension Credentials {
       ], "\(Name.bouncer)/simulator.json")
   }
 
-  /// Writes a file whole or not at all, never readable by others for a moment before it is private.
+  /// Writes a file atomically and with its final permissions, so that a private file is never readable by
+  /// others.
   private static func put(_ data: Data, at url: URL, mode: Int) throws {
     let files = FileManager.default
     if let present = try? Data(contentsOf: url), present == data { return }

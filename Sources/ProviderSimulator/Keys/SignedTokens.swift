@@ -3,7 +3,7 @@ import Foundation
 import Providers
 import Synchronization
 
-/// A JWT in its compact form (RFC 7515), taken apart but not believed.
+/// A JWT in its compact form (RFC 7515), parsed but not verified.
 ///
 /// Written here rather than taken from the library with which the clients sign: a verifier of its own also notices
 /// what that library gets wrong, and it answers at once, on the event loop.
@@ -38,7 +38,7 @@ struct CompactJWT {
   }
 }
 
-/// Tokens that were good, by their text: a signature is checked once and not with each push.
+/// Cache of valid tokens by their text, so that a signature is checked once and not with each push.
 final class KnownTokens<Claims: Sendable>: Sendable {
   private let known = Mutex<[String: Claims]>([:])
 

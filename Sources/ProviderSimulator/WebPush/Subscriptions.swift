@@ -4,12 +4,12 @@ import Synchronization
 
 /// Who has subscribed, and which messages wait for them. The messages themselves are in the delivery log.
 final class Subscriptions: Sendable {
-  /// More are refused; those that have ended count, for they are remembered.
+  /// The most subscriptions, including ended ones, which are remembered.
   static let limit = 1_000_000
-  /// So many messages wait for each at most; the oldest go.
+  /// The most messages that wait for a subscription. The oldest are dropped.
   static let waitingLimit = 100
-  /// Phones here ask for their messages, where real ones hold a connection open: no message is older than its TTL
-  /// before they had a chance to.
+  /// The shortest lifetime of a message, in seconds. Phones poll here, where real ones hold a connection
+  /// open, so a message must not expire before the next poll.
   static let leastLife: TimeInterval = 10
 
   private struct Message {
@@ -65,7 +65,7 @@ final class Subscriptions: Sendable {
     return found.0
   }
 
-  /// Has a message wait for the phone, in the place of one with the same topic that it has not seen yet.
+  /// Queues a message for the phone. It replaces an unseen one with the same topic.
   func deliver(_ sequence: Int, _ request: WebPushRequest, to id: String, now: Date) {
     let end = now.addingTimeInterval(max(Double(request.timeToLive), Self.leastLife))
     state.withLock { state in
@@ -79,7 +79,7 @@ final class Subscriptions: Sendable {
     }
   }
 
-  /// Whether a message after `sequence` waits, or will never again.
+  /// Whether a message after `sequence` waits, or the subscription has ended.
   func hasNews(_ id: String, after sequence: Int) -> Bool {
     state.withLock { state in
       guard let subscription = state.subscriptions[id], !subscription.hasEnded else { return true }

@@ -16,7 +16,7 @@ final class VAPIDTokens: Sendable {
     let key: Data
   }
 
-  /// By the whole text of the field.
+  /// By the whole text of the `authorization` field.
   private let known = KnownTokens<(claims: Claims, key: Data)>()
 
   /// Throws what is wrong with an `authorization` field at `now`.

@@ -114,8 +114,7 @@ extension Refusal {
   static let unknownSubscription = webPush(404, "NotFound", "there is no such subscription")
   static let endedSubscription = webPush(410, "Gone", "the subscription has ended")
 
-  /// RFC 8030 leaves the form of the body to the service: a word for programs, and what is wrong for whoever has to
-  /// mend it.
+  /// RFC 8030 does not define the body. This one has a code for programs, and a message for the developer.
   static func webPush(_ status: Int, _ reason: String, _ message: String) -> Refusal {
     Refusal(
       status: status, reason: reason,
@@ -127,7 +126,7 @@ extension Refusal {
 struct WebPushRequest {
   /// A push service may refuse more (RFC 8291 4).
   static let maximumBody = 4096
-  /// Nothing is kept for longer: four weeks, as at Mozilla and Google.
+  /// The longest time that a message is kept, in seconds: four weeks, as at Mozilla and Google.
   static let maximumTTL = 28 * 86400
 
   /// For how many seconds the message is kept, as granted.

@@ -30,14 +30,12 @@ package final class RouteSender: Sendable {
     sender.provider == .fcm && reason.concernsSignIn ? sender.tokenHost : sender.origin.authority
   }
 
-  /// Sends one push and returns what became of it by the deadline, a few milliseconds late at most, or when the
-  /// task is cancelled. What has been handed to the provider by then goes on; what has not is `retry(timeout)`.
-  /// While the breaker is open that is `retry(breakerOpen)`, at once; while the token or its owner waits, `retry` with the
-  /// reason for that.
+  /// Sends one push and returns its outcome at the deadline, a few milliseconds late at most, or when the task
+  /// is cancelled. A push that the provider was handed by then stays under way; another one is `retry(timeout)`.
+  /// Returns `retry(breakerOpen)` at once while the breaker is open, and `retry` with another reason while the
+  /// token or its owner has to wait.
   ///
-  /// - Parameters:
-  ///   - owner: who answers for it.
-  ///   - isPatient: goes also where answers come later than the deadlines of most.
+  /// - Parameter isPatient: whether to send even if the route answers too slowly for most callers.
   package func attempt(
     _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false
   ) async -> Awaited<Outcome> {

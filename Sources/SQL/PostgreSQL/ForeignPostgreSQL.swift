@@ -1,23 +1,23 @@
 import Dispatch
 import Synchronization
 
-/// The PostgreSQL database of another program, as it is at one moment: a repeatable-read snapshot that
-/// can only be read, on one connection with a thread of its own.
+/// Reads the PostgreSQL database of another program in a read-only repeatable-read snapshot, over one
+/// connection with its own thread.
 ///
-/// Results are streamed with the server's cursors, so memory does not grow with the tables. Columns are
-/// of the types that ``Row`` knows; of others ask for `column::text`. Times are then in ISO 8601 and UTC.
+/// Results are streamed with server-side cursors, so memory does not grow with the tables. Columns must have
+/// types that ``Row`` supports; cast others with `column::text`. Times are then ISO 8601 in UTC.
 package final class ForeignPostgreSQL: Sendable {
   private let queue = DispatchQueue(label: "Foreign PostgreSQL")
   private let cursors = Atomic(0)
-  /// Locked by the queue only, hence never waited for.
+  /// Locked only on the queue, so without contention.
   private let handle = Mutex<PostgreSQLHandle?>(nil)
 
   private init() {}
 
-  /// Runs `body` with a snapshot of the database that a `postgres://` URL names, and closes it.
+  /// Runs `body` with a snapshot of the database at a `postgres://` URL, and closes it.
   ///
-  /// - Throws: ``DatabaseError``: ``DatabaseError/Code/invalidURL`` if the URL names another engine,
-  ///   or why there is no connection; or what `body` threw.
+  /// - Throws: ``DatabaseError/Code/invalidURL`` for another engine, another ``DatabaseError`` if connecting
+  ///   fails, or what `body` threw.
   package static func snapshot<Result>(
     of url: DatabaseURL, _ body: (ForeignPostgreSQL) async throws -> Result
   ) async throws -> Result {
@@ -41,15 +41,15 @@ package final class ForeignPostgreSQL: Sendable {
     }
   }
 
-  /// The rows of a statement that has few.
+  /// Runs a statement that returns few rows.
   package func query(_ statement: Statement) async throws -> [Row] {
     let statement = try PostgreSQLStatement(statement)
     return try await onQueue { try $0?.output(of: statement).rows } ?? []
   }
 
-  /// Begins to read the rows of a `SELECT`, which may have any number.
+  /// Opens a cursor for a `SELECT` with any number of rows.
   ///
-  /// - Parameter batch: how many rows the cursor gives at a time.
+  /// - Parameter batch: how many rows to fetch at a time.
   package func cursor(_ statement: Statement, batch: Int) async throws -> Cursor {
     let name = "foreign_\(cursors.add(1, ordering: .relaxed).newValue)"
     _ = try await query(
@@ -57,19 +57,19 @@ package final class ForeignPostgreSQL: Sendable {
     return Cursor(database: self, fetch: Statement("FETCH \(batch) FROM \(name)"))
   }
 
-  /// Rows that are fetched as they are asked for.
+  /// Rows that are fetched in batches, on demand.
   package struct Cursor: Sendable {
     fileprivate let database: ForeignPostgreSQL
     fileprivate let fetch: Statement
 
-    /// The next rows; none at the end.
+    /// The next batch; empty at the end.
     package func next() async throws -> [Row] { try await database.query(fetch) }
   }
 
   private func begin(_ settings: PostgreSQLSettings) async throws {
     try await onQueue { held in
       let handle = try PostgreSQLHandle(settings)
-      // Who reads on may have waited for a disk of its own for long.
+      // The reader may pause for long between batches, for example for a slow disk.
       try handle.runScript(
         """
         BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
@@ -82,7 +82,7 @@ package final class ForeignPostgreSQL: Sendable {
   }
 
   private func close() async {
-    // Ends the transaction too. There is nothing to keep, so nothing can fail.
+    // Also ends the transaction. Nothing was written, so errors do not matter.
     try? await onQueue { $0 = nil }
   }
 

@@ -1,15 +1,14 @@
-/// A connection inside a transaction or a snapshot, which begins with the first statement: both are
-/// sent together.
+/// A transaction or a snapshot on a connection. `BEGIN` is sent together with the first statement.
 final class PostgreSQLConnection: Connection {
   private let handle: PostgreSQLHandle
   private let begin: StaticString
   private var hasBegun = false
 
-  /// What ended the transaction. PostgreSQL runs nothing after a statement that failed; here too
-  /// everything after it fails, even if the body thinks nothing of it.
+  /// The first failure. PostgreSQL refuses all statements after it, and so does this type, even if the body
+  /// ignores the error.
   private(set) var failure: DatabaseError?
 
-  /// Whether the server may have committed.
+  /// Whether `COMMIT` was sent, so that the server may have committed.
   private(set) var isCommitting = false
 
   init(_ handle: PostgreSQLHandle, begin: StaticString) {
@@ -33,21 +32,19 @@ final class PostgreSQLConnection: Connection {
   }
 
   func lockSchema() throws {
-    // The number is of no meaning but to be the same in every one of these programs. A migration
-    // may take its time, and so may others that wait for it.
+    // An arbitrary number, the same in all versions of this program. Migrations, and processes that wait for
+    // them, may take long.
     handle.longestSilence = nil
     try runScript("SET LOCAL statement_timeout = '1h'; SELECT pg_advisory_xact_lock(8102661155420761709)")
   }
 
-  /// Makes what was written durable.
   func commit() throws(DatabaseError) {
     guard hasBegun else { return }
     isCommitting = true
     if let failure = try handle.exchange([.text("COMMIT")]).failure { throw failure }
   }
 
-  /// Ends what has not been committed, without waiting for the answer. A connection that breaks in
-  /// this moment ends it too.
+  /// Rolls back without waiting for the answer. If the connection breaks, the server rolls back as well.
   func end() {
     if handle.isInTransaction { try? handle.send([.text("ROLLBACK")]) }
   }

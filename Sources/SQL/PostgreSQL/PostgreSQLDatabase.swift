@@ -1,11 +1,10 @@
 import Dispatch
 
-/// A database on a PostgreSQL server, of version 15 or later.
+/// A database on a PostgreSQL server, version 15 or later.
 ///
-/// Reads are snapshots, transactions are serializable, both on a pool of connections that is shared
-/// by turns; single statements are committed together on a connection of their own, which costs
-/// one round trip and one fsync for all that have gathered. Other programs may use the same
-/// database.
+/// Snapshots and serializable transactions share a pool of connections. Single statements are committed in
+/// groups on a separate connection, with one round trip and one fsync per group. Other programs may use the
+/// same database.
 package final class PostgreSQLDatabase: Database {
   package let engine = DatabaseEngine.postgreSQL
 
@@ -36,7 +35,7 @@ package final class PostgreSQLDatabase: Database {
     writes.finish()
   }
 
-  /// Runs `work` in a snapshot, or in a serializable transaction; up to ten times if others get in the way.
+  /// Runs `work` in a snapshot or a serializable transaction, up to ten times if it conflicts with others.
   package func transaction(
     _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
   ) async throws {
@@ -48,7 +47,7 @@ package final class PostgreSQLDatabase: Database {
     try await read { try $0.query(statement) }
   }
 
-  /// A server is always waited for.
+  /// A server takes a round trip, so nothing is read at once.
   package func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
 
   package func execute(_ statement: Statement) async throws -> [Row] {
@@ -67,33 +66,32 @@ package final class PostgreSQLDatabase: Database {
 extension PostgreSQLDatabase {
   /// How a PostgreSQL database is used.
   package struct Options: Sendable {
-    /// How many snapshots and transactions run beside each other; one more connection is for single
-    /// statements.
+    /// How many snapshots and transactions run at once. One more connection is for single statements.
     package var connections = 8
-    /// How many single statements share a commit at most.
+    /// Most single statements that share a commit.
     package var maximumWriteGroup = 512
-    /// How many calls of a kind wait for a connection at most.
+    /// Most calls of a kind that wait for a connection.
     var maximumWaiting = 16_384
     /// How long a call waits for a connection, in seconds.
     package var waitLimit = 10.0
     /// How long a statement may run, in milliseconds.
     var statementTimeout = 30_000
-    /// How long the server may say nothing, in seconds, before its connection is given up: longer than a
+    /// How long the server may be silent, in seconds, before its connection is closed. Longer than a
     /// statement may run.
     package var longestSilence = 40.0
-    /// How many statements each connection keeps prepared.
+    /// How many prepared statements each connection keeps.
     var preparedStatements = 256
 
     package init() {}
   }
 
-  /// Opens the database that a `postgres://` URL names, which has to exist.
+  /// Opens the existing database at a `postgres://` URL.
   ///
-  /// libpq reads the URL, its options and its own environment variables and files. Where they do
-  /// not say how far to trust the network (`sslmode`), a server that is not on this machine has to
-  /// speak TLS (`require`); say `verify-full`, with `sslrootcert`, to have it prove who it is.
+  /// libpq reads the URL, with its options, and its own environment variables and files. If none of them sets
+  /// `sslmode`, connections to other machines require TLS (`require`); `verify-full` with `sslrootcert` also
+  /// verifies the server.
   ///
-  /// - Throws: ``DatabaseError``: ``DatabaseError/Code/invalidURL``, or why there is no connection within
+  /// - Throws: ``DatabaseError``: ``DatabaseError/Code/invalidURL``, or why no connection was made within
   ///   ``Options/waitLimit``.
   package static func open(
     url: String, options: Options = Options(), observer: DatabaseObserver? = nil
@@ -102,7 +100,7 @@ extension PostgreSQLDatabase {
       url: url, statementTimeout: options.statementTimeout, longestSilence: .seconds(options.longestSilence))
     let database = PostgreSQLDatabase(settings, options, observer: observer)
     do {
-      // Not observed: it is no call of the program's.
+      // Not observed, because it is no call of the program.
       try await database.transactions.perform(
         PostgreSQLTransaction(kind: .read) { _ = try $0.query(Statement("SELECT 1")) }, observedAs: nil)
       return database
@@ -112,7 +110,7 @@ extension PostgreSQLDatabase {
     }
   }
 
-  /// Runs a statement outside of a transaction, as `CREATE DATABASE` wants to be: for tests.
+  /// Runs a statement outside of a transaction, as `CREATE DATABASE` requires. For tests.
   package static func runAlone(_ sql: String, url: String) async throws {
     let settings = try PostgreSQLSettings(url: url, statementTimeout: Options().statementTimeout)
     try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in

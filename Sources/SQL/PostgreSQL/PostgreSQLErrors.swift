@@ -1,10 +1,10 @@
 import CPostgreSQL
 
 extension DatabaseError {
-  /// What the server answered instead of a result.
+  /// The error in a result.
   ///
-  /// The primary message alone: the detail holds values. Of data exceptions not even that, because
-  /// they quote what they could not convert.
+  /// Uses only the primary message, because the detail contains values. Leaves out the message of data
+  /// exceptions as well, since it quotes the value.
   init(_ result: OpaquePointer) {
     let state = Self.field(CPG_DIAG_SQLSTATE, of: result) ?? ""
     let message = Self.field(CPG_DIAG_MESSAGE_PRIMARY, of: result) ?? "the connection broke"
@@ -23,18 +23,18 @@ extension DatabaseError {
 }
 
 extension DatabaseError.Code {
-  /// The kind of failure that a SQLSTATE means (PostgreSQL 15, appendix A).
+  /// The kind of failure for a SQLSTATE (PostgreSQL 15, appendix A).
   init(sqlState: String) {
     self =
       switch sqlState {
-      // Without a state it is libpq that speaks, of a connection that has ended.
+      // An error without SQLSTATE is libpq's own, about a broken connection.
       case "", "57P01", "57P02", "57P03", "57P05", "25P03": .connectionLost
-      // A program that does not keep to the protocol.
+      // A protocol violation of this program.
       case "08P01": .other
       case "23505": .uniqueViolation
       case "23503": .foreignKeyViolation
       case "23514": .checkViolation
-      // A column given a value of another type: SQLite's strict tables call it a check.
+      // A value of the wrong type. SQLite's strict tables report that as a failed check.
       case "42804": .checkViolation
       case "23502": .notNullViolation
       case "40001", "40P01": .serializationFailure

@@ -1,30 +1,29 @@
 import CPostgreSQL
 import Glibc
 
-/// A connection to a server, used by one thread at a time, which waits for the server's answers.
+/// A connection to a server, used by one thread at a time, which blocks for answers.
 ///
-/// It is kept in libpq's pipeline mode: what is sent together costs one round trip.
+/// Uses libpq's pipeline mode: commands that are sent together cost one round trip.
 final class PostgreSQLHandle {
-  /// What can be sent.
   enum Command {
-    /// A text without parameters, not kept prepared: `BEGIN` and the like.
+    /// Text without parameters that is not kept prepared, such as `BEGIN`.
     case text(StaticString)
     case statement(PostgreSQLStatement)
   }
 
-  /// What the server made of a statement.
+  /// The result of a statement.
   struct Output: Sendable {
     let rows: [Row]
     let changedRows: Int
   }
 
-  /// What it made of several: as many outputs as went well before the one that failed, if one did.
+  /// The results of several commands: the outputs before the first failure, and the failure.
   struct Answer {
     var outputs: [Output] = []
     var failure: DatabaseError?
   }
 
-  /// What is to be read for something that was sent.
+  /// A result that has to be read for a command that was sent.
   private enum Pending {
     case preparation(PostgreSQLStatement.Key)
     case output
@@ -34,34 +33,34 @@ final class PostgreSQLHandle {
   static let beginWrite: StaticString = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 
   private let handle: OpaquePointer
-  /// The names of the statements that the server has prepared for this connection. No name is ever given twice.
+  /// The names of the statements that are prepared on this connection. Names are never reused.
   private var statements: [PostgreSQLStatement.Key: String] = [:]
   private var preparations = 0
   private var pending: [Pending] = []
 
-  /// Whether the connection broke, so that the handle is of no more use.
+  /// Whether the connection broke. The handle is useless then.
   private(set) var isLost = false
 
-  /// How long the server may say nothing while it is waited for; nil: for ever.
+  /// How long to wait for a silent server; nil for no limit.
   var longestSilence: Duration?
 
-  /// Connects; blocks for as long as `connect_timeout` allows.
+  /// Connects; blocks for up to `connect_timeout`.
   ///
-  /// - Throws: ``DatabaseError/Code/connectionLost``, in libpq's words.
+  /// - Throws: ``DatabaseError/Code/connectionLost`` with libpq's message.
   init(_ settings: PostgreSQLSettings) throws(DatabaseError) {
     guard let handle = settings.connect() else { throw DatabaseError(.io, "no memory for a connection") }
     self.handle = handle
     longestSilence = settings.longestSilence
     guard PQstatus(handle) == CONNECTION_OK else {
       isLost = true
-      // What is indented only guesses at the cause of the line before.
+      // Indented lines only guess at the cause of the line before.
       let lines = String(cString: PQerrorMessage(handle)).split(whereSeparator: \.isNewline)
         .filter { !$0.hasPrefix("\t") }
       throw DatabaseError(.connectionLost, lines.joined(separator: "; "))
     }
-    // libpq would write notices to the standard error.
+    // By default libpq writes notices to standard error.
     PQsetNoticeReceiver(handle, { _, _ in }, nil)
-    // Else libpq itself would wait for a server that takes nothing.
+    // Otherwise libpq itself would wait for a server that reads nothing.
     guard PQsetnonblocking(handle, 1) == 0 else { throw lost() }
     try runScript(settings.sessionScript)
   }
@@ -70,7 +69,7 @@ final class PostgreSQLHandle {
 
   // MARK: - One after the other
 
-  /// Sends all of `commands` and reads their answers. Those after one that fails are not run.
+  /// Sends all commands and reads their answers. Commands after a failed one are not run.
   ///
   /// - Throws: ``DatabaseError/Code/connectionLost``; see ``isLost``.
   func exchange(_ commands: [Command]) throws(DatabaseError) -> Answer {
@@ -78,7 +77,6 @@ final class PostgreSQLHandle {
     return try receive()
   }
 
-  /// Runs one statement.
   func output(of statement: PostgreSQLStatement, after begin: StaticString? = nil) throws(DatabaseError)
     -> Output
   {
@@ -88,7 +86,7 @@ final class PostgreSQLHandle {
     return output
   }
 
-  /// Runs statements in one transaction of their own: their outputs, as many as went well before a failure.
+  /// Runs statements in one transaction and returns the outputs before a failure.
   func commit(_ statements: [PostgreSQLStatement]) throws(DatabaseError) -> Answer {
     var answer = try exchange(
       [.text(Self.beginWrite)] + statements.map(Command.statement) + [.text("COMMIT")])
@@ -97,7 +95,7 @@ final class PostgreSQLHandle {
     return answer
   }
 
-  /// Sends all of `commands`; their answers are read, and forgotten, before anything else is.
+  /// Sends all commands. Their answers are read and discarded before anything else is read.
   func send(_ commands: [Command]) throws(DatabaseError) {
     if PQpipelineStatus(handle) == PQ_PIPELINE_OFF { try check(PQenterPipelineMode(handle)) }
     for command in commands {
@@ -114,21 +112,21 @@ final class PostgreSQLHandle {
       }
       pending.append(.output)
     }
-    // Also sends what libpq has gathered.
+    // Also flushes libpq's buffer.
     try check(PQpipelineSync(handle))
     pending.append(.synchronization)
     try flush()
   }
 
-  /// Whether the handle can begin something new: it has not been closed from the other side.
+  /// Whether the handle can begin a transaction, and the server has not closed the connection.
   func isUsable() -> Bool {
     guard !isLost, (try? receive()) != nil else { return false }
-    // What a server says when it ends a connection is read first, and only then the end.
+    // The server's message about the end of a connection is read first, and the end of the stream second.
     for _ in 0..<2 where PQconsumeInput(handle) == 0 { return false }
     return PQstatus(handle) == CONNECTION_OK && !isInTransaction
   }
 
-  /// Whether a transaction is open, also one that has failed.
+  /// Whether a transaction is open, including a failed one.
   var isInTransaction: Bool {
     switch PQtransactionStatus(handle) {
     case PQTRANS_INTRANS, PQTRANS_INERROR: true
@@ -136,7 +134,7 @@ final class PostgreSQLHandle {
     }
   }
 
-  /// Runs statements without parameters.
+  /// Runs any number of statements without parameters.
   func runScript(_ sql: String) throws(DatabaseError) {
     _ = try receive()
     if PQpipelineStatus(handle) != PQ_PIPELINE_OFF { try check(PQexitPipelineMode(handle)) }
@@ -153,9 +151,9 @@ final class PostgreSQLHandle {
     if let failure { throw failure }
   }
 
-  /// Has the server forget all prepared statements where there are more than so many.
+  /// Discards all prepared statements if there are more than `count`.
   func forgetStatements(above count: Int) {
-    // A connection that is lost by now is found to be when it is used again.
+    // A lost connection is noticed at its next use.
     guard statements.count > count, (try? runScript("DEALLOCATE ALL")) != nil else { return }
     statements = [:]
   }
@@ -203,17 +201,17 @@ final class PostgreSQLHandle {
         if case .output = next { answer.outputs.append(Output(result)) }
       default:
         if case .preparation(let key) = next { statements[key] = nil }
-        // The others have been passed over.
+        // Commands after the failed one were skipped.
         if status != PGRES_PIPELINE_ABORTED { answer.failure = try error(result) }
       }
-      // The end of what belongs to this command.
+      // Every command's results end with a nil.
       guard try nextResult() == nil else { throw lost() }
     }
     pending.removeAll(keepingCapacity: true)
     return answer
   }
 
-  /// The next result, waited for; nil after the last one of a command.
+  /// The next result, once it has arrived; nil after the last one of a command.
   private func nextResult() throws(DatabaseError) -> OpaquePointer? {
     while PQisBusy(handle) == 1 {
       try wait(for: POLLIN)
@@ -222,13 +220,13 @@ final class PostgreSQLHandle {
     return PQgetResult(handle)
   }
 
-  /// Hands what libpq has gathered to the server.
+  /// Sends libpq's buffer to the server.
   private func flush() throws(DatabaseError) {
     while true {
       switch PQflush(handle) {
       case 0: return
       case 1:
-        // A server that is busy answering takes nothing until its answers are read.
+        // A server that is busy answering reads nothing until its answers are read.
         if try wait(for: POLLIN | POLLOUT) & Int16(POLLIN) != 0 {
           guard PQconsumeInput(handle) == 1 else { throw lost() }
         }
@@ -237,7 +235,7 @@ final class PostgreSQLHandle {
     }
   }
 
-  /// Waits until the connection can be read or written, and says which.
+  /// Waits until the connection is readable or writable, and returns which.
   @discardableResult
   private func wait(for events: Int32) throws(DatabaseError) -> Int16 {
     var entry = pollfd(fd: PQsocket(handle), events: Int16(events), revents: 0)
@@ -254,7 +252,7 @@ final class PostgreSQLHandle {
     }
   }
 
-  /// The error in a result; thrown instead if the connection ended with it.
+  /// The error in a result. Throws it if the connection broke as well.
   private func error(_ result: OpaquePointer) throws(DatabaseError) -> DatabaseError {
     let error = DatabaseError(result)
     if error.code == .connectionLost || PQstatus(handle) == CONNECTION_BAD {
@@ -266,7 +264,7 @@ final class PostgreSQLHandle {
 
   private func lost() -> DatabaseError {
     isLost = true
-    // Not in libpq's words: it may repeat the error of a statement, with the values in it.
+    // Not libpq's message, which may repeat a statement's error with its values.
     return DatabaseError(.connectionLost, "the connection to the server broke")
   }
 }
@@ -274,7 +272,7 @@ final class PostgreSQLHandle {
 extension PostgreSQLHandle.Output {
   fileprivate init(_ result: OpaquePointer) {
     rows = PQntuples(result) == 0 ? [] : Row.all(of: result)
-    // "SELECT 3" counts rows too, but has changed none.
+    // For "SELECT 3" the count is of rows that were read, not changed.
     let isSelect = String(cString: PQcmdStatus(result)).hasPrefix("SELECT")
     changedRows = isSelect ? 0 : Int(String(cString: PQcmdTuples(result))) ?? 0
   }

@@ -1,23 +1,22 @@
 import CPostgreSQL
 import Foundation
 
-/// How connections to a server are made: the URL's options, completed where it is silent.
+/// Connection settings: the URL's options and our defaults for those that it leaves out.
 struct PostgreSQLSettings: Sendable {
-  /// libpq's options by name; they may hold a password.
+  /// libpq's options by name; may contain a password.
   private let options: [String: String]
 
-  /// Run on every new connection. Not sent as the option `options`, which the URL may have.
+  /// Run on every new connection. Not sent as the libpq option `options`, because the URL may use that.
   ///
-  /// A commit that is answered before it is on a disk would not be durable, so a server that was
-  /// told to answer sooner is told otherwise. A program that vanished in mid-transaction gives its
-  /// locks back after a minute.
+  /// Makes commits durable even if the server's default is not. A process that vanishes in a transaction
+  /// releases its locks after a minute.
   let sessionScript: String
 
-  /// How long a server may say nothing while it is waited for; nil: for ever. It ends a statement that takes too
-  /// long by itself, so one that is silent for longer hangs.
+  /// How long to wait for a silent server; nil for no limit. The server itself ends statements that take too
+  /// long, so one that is silent for longer hangs.
   let longestSilence: Duration?
 
-  /// - Throws: ``DatabaseError/Code/invalidURL``, whose text does not repeat it.
+  /// - Throws: ``DatabaseError/Code/invalidURL``, whose text does not repeat the URL.
   init(url: String, statementTimeout: Int, longestSilence: Duration? = nil) throws(DatabaseError) {
     var options = Self.defaults
     for (name, value) in try Self.parse(url) { options[name] = value }
@@ -34,7 +33,7 @@ struct PostgreSQLSettings: Sendable {
     self.longestSilence = longestSilence
   }
 
-  /// Connects and blocks meanwhile; nil if there is no memory.
+  /// Connects, blocking; nil if memory runs out.
   func connect() -> OpaquePointer? {
     let options = Array(options)
     let names = options.map { strdup($0.key) } + [nil]
@@ -43,10 +42,10 @@ struct PostgreSQLSettings: Sendable {
     return PQconnectdbParams(names.map { UnsafePointer($0) }, values.map { UnsafePointer($0) }, 0)
   }
 
-  /// What libpq is asked for; `sslmode` aside.
+  /// The effective `sslmode` option, if any.
   var sslMode: String? { options["sslmode"] }
 
-  /// The error of who could not connect: a server that is not there may be as good as lost later.
+  /// Turns a lost connection into ``DatabaseError/Code/unreachable`` if it occurred while connecting.
   static func unreachable(_ error: any Error) -> any Error {
     guard let error = error as? DatabaseError, error.code == .connectionLost else { return error }
     return DatabaseError(.unreachable, error.message)
@@ -55,12 +54,12 @@ struct PostgreSQLSettings: Sendable {
   private static let defaults = [
     "application_name": "push-bouncer", "client_encoding": "UTF8", "connect_timeout": "5",
     "keepalives": "1", "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
-    // Milliseconds until what nobody acknowledges ends the connection.
+    // Milliseconds without an acknowledgement after which the connection is closed.
     "tcp_user_timeout": "30000",
   ]
 
   private static func parse(_ url: String) throws(DatabaseError) -> [String: String] {
-    // Its message quotes the URL and so perhaps the password.
+    // libpq's message is left out, because it quotes the URL and perhaps the password.
     guard let list = PQconninfoParse(url, nil) else {
       throw DatabaseError(.invalidURL, "is no URL of a database, or has an option that does not exist")
     }
@@ -74,10 +73,9 @@ struct PostgreSQLSettings: Sendable {
     return options
   }
 
-  /// Whether nothing leaves this machine: a socket in the file system or the loopback, for each of
-  /// several hosts.
+  /// Whether all hosts are Unix sockets or loopback addresses.
   private static func isLocal(_ options: [String: String]) -> Bool {
-    // An address, if there is one, is what is connected to, whatever the host's name.
+    // If there is a `hostaddr`, it is connected to, whatever the host's name.
     let hosts = options["hostaddr"] ?? options["host"] ?? getenv("PGHOST").map { String(cString: $0) } ?? ""
     return hosts.split(separator: ",", omittingEmptySubsequences: false).allSatisfy { host in
       host.isEmpty || host.hasPrefix("/") || host.hasPrefix("@") || host == "localhost" || host == "::1"

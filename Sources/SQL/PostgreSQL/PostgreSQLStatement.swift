@@ -1,26 +1,24 @@
 import CPostgreSQL
 
-/// A statement as libpq takes it: its text as the program wrote it, which is what the prepared
-/// statement is kept under, and its arguments in PostgreSQL's binary format.
+/// A statement in libpq's form: the SQL, by which prepared statements are cached, and the arguments in
+/// PostgreSQL's binary format.
 ///
-/// The types of the arguments are said, not left to the server to find out: `$1 = 1` would make
-/// it a parameter of 32 bits.
+/// States the types of the arguments, because the server would infer a 32-bit parameter from `$1 = 1`.
 struct PostgreSQLStatement: Sendable {
-  /// A text with the types of its arguments: what the server prepares.
+  /// SQL with the types of its arguments, which is what the server prepares.
   struct Key: Hashable, Sendable {
     let sql: String
     let types: [Oid]
   }
 
   let key: Key
-  /// The arguments' bytes, one after the other, and a last one that belongs to none, so that
-  /// empty text has an address too.
+  /// The bytes of all arguments, and one extra byte, so that empty text has an address too.
   private var buffer: [UInt8] = []
-  /// Where each begins; nil: NULL.
+  /// The start of each argument; nil for NULL.
   private var offsets: [Int?] = []
   private var lengths: [CInt] = []
 
-  /// - Throws: ``DatabaseError/Code/invalidArgument`` if U+0000 is in a text.
+  /// - Throws: ``DatabaseError/Code/invalidArgument`` if a text contains U+0000.
   init(_ statement: Statement) throws(DatabaseError) {
     key = Key(sql: statement.sql, types: statement.arguments.map(\.postgreSQLType))
     for (index, argument) in statement.arguments.enumerated() {
@@ -42,7 +40,7 @@ struct PostgreSQLStatement: Sendable {
     buffer.append(0)
   }
 
-  /// Gives `body` what libpq's functions take: addresses and lengths of the arguments.
+  /// Calls `body` with the addresses and lengths of the arguments, as libpq's functions expect them.
   func withArguments<Result>(
     _ body: (_ count: CInt, [UnsafePointer<CChar>?], [CInt]) -> Result
   ) -> Result {
@@ -54,7 +52,7 @@ struct PostgreSQLStatement: Sendable {
   }
 }
 
-/// Types by their numbers in PostgreSQL's catalog (`pg_type.dat`), which never change.
+/// Type ids from PostgreSQL's catalog (`pg_type.dat`), which never change.
 private enum PostgreSQLType {
   static let bool: Oid = 16
   static let bytea: Oid = 17
@@ -65,7 +63,7 @@ private enum PostgreSQLType {
 }
 
 extension Value {
-  /// The type's number; 0 for the server to find out.
+  /// The type's id; 0 lets the server infer it.
   fileprivate var postgreSQLType: Oid {
     switch self {
     case .null: 0
@@ -75,8 +73,8 @@ extension Value {
     }
   }
 
-  /// A value of one of the types that the program's tables and functions have. Those of other
-  /// types are the bytes of their binary form, which no column is asked for.
+  /// A value of one of the types that this program uses. Values of other types are returned as the bytes of
+  /// their binary form.
   fileprivate init(_ bytes: UnsafeRawBufferPointer, type: Oid) {
     switch type {
     case PostgreSQLType.int8: self = .integer(Int64(bigEndian: bytes.loadUnaligned(as: Int64.self)))
@@ -89,7 +87,7 @@ extension Value {
 }
 
 extension Row {
-  /// All rows of a result in the binary format.
+  /// All rows of a result in binary format.
   static func all(of result: OpaquePointer) -> [Row] {
     let columns = PQnfields(result)
     let types = (0..<columns).map { PQftype(result, $0) }

@@ -2,19 +2,19 @@ import Foundation
 import Synchronization
 import Timing
 
-/// A snapshot or a transaction that a caller waits for.
+/// A snapshot or a transaction of one caller.
 struct PostgreSQLTransaction: Sendable {
   let kind: TransactionKind
   let body: @Sendable (any Connection) throws -> Void
 }
 
-/// A single statement that a caller waits for.
+/// A single statement of one caller.
 struct PostgreSQLWrite: Sendable {
   let statement: PostgreSQLStatement
   let rows: Kept<[Row]>
 }
 
-/// One thread's connection, made when it is needed and made again when it broke.
+/// The connection of one thread, opened on demand and reopened after it broke.
 final class PostgreSQLWorker: Sendable {
   private static let backoff = Backoff(first: 0.05, longest: 1, shares: 0.5...1)
 
@@ -23,7 +23,7 @@ final class PostgreSQLWorker: Sendable {
   private let repetition: Repetition
   private let observer: DatabaseObserver?
 
-  /// Locked by the worker's own thread only, hence never waited for.
+  /// Locked only by the worker's thread, so without contention.
   private let handle = Mutex<PostgreSQLHandle?>(nil)
 
   init(
@@ -38,9 +38,9 @@ final class PostgreSQLWorker: Sendable {
 
   /// Does a job and answers its caller.
   ///
-  /// The body is run again if another transaction got in the way, and if the connection broke before
-  /// it came to the commit: either way nothing came of it, and a body has no effects but on the
-  /// database. Not so if it broke during the commit, whose outcome nobody knows.
+  /// Runs the body again if it conflicted with another transaction, or if the connection broke before the
+  /// commit: in both cases nothing was written. If the connection breaks during the commit, the result is
+  /// unknown, so the body is not run again.
   func perform(_ job: JobQueue<PostgreSQLTransaction>.Job) {
     var failure: (any Error)?
     repetition.run {
@@ -48,7 +48,7 @@ final class PostgreSQLWorker: Sendable {
       do {
         return try withConnection(until: job.caller.deadline ?? .now) { handle in
           let connection = PostgreSQLConnection(handle, begin: job.work.kind.begin)
-          // A snapshot ends when its caller already goes on.
+          // A snapshot is ended after its caller was answered.
           defer { connection.end() }
           do {
             try job.work.body(connection)
@@ -64,7 +64,7 @@ final class PostgreSQLWorker: Sendable {
           }
         }
       } catch {
-        // No connection in all that time.
+        // No connection could be made in time.
         failure = error
         return false
       }
@@ -72,12 +72,12 @@ final class PostgreSQLWorker: Sendable {
     if let failure { job.caller.fail(failure) }
   }
 
-  /// Commits the statements of several callers in one transaction, all in one round trip, and answers
-  /// each once the server has confirmed the commit.
+  /// Commits the statements of several callers in one transaction and one round trip, and answers each after
+  /// the commit.
   ///
-  /// Where one fails in the transaction of several, all of it has been rolled back: those before
-  /// it, it, and those after it are then three transactions. So one that fails because of
-  /// another's work does so only if that is kept.
+  /// If a statement fails in a group, the whole transaction was rolled back. The group is then run again as
+  /// three transactions: the statements before it, the statement itself, and those after it. So it fails
+  /// because of another statement only if that one is committed.
   func commit(_ group: ArraySlice<JobQueue<PostgreSQLWrite>.Job>) {
     guard let first = group.first else { return }
     var result: Result<PostgreSQLHandle.Answer, DatabaseError>?
@@ -92,7 +92,7 @@ final class PostgreSQLWorker: Sendable {
           return .failure(error)
         }
       }
-      // Of several, the one that was in the way is soon alone.
+      // A group is split, and the conflicting statement soon runs alone.
       guard group.count == 1, case .success(let answer) = result else { return false }
       return answer.failure?.code == .serializationFailure
     }
@@ -106,7 +106,7 @@ final class PostgreSQLWorker: Sendable {
         return
       }
       guard group.count > 1 else { return first.caller.fail(failure) }
-      // Where it was the commit that failed, nobody knows whose it is.
+      // If the commit itself failed, the cause may be any statement of the group, so the group is halved.
       let index = answer.outputs.count < group.count ? answer.outputs.count : group.count / 2
       let failed = group.startIndex + index
       commit(group[..<failed])
@@ -117,9 +117,9 @@ final class PostgreSQLWorker: Sendable {
     }
   }
 
-  /// Runs `body` with a connection that is usable as far as can be known without asking the server.
+  /// Runs `body` with a connection that is usable as far as is known without asking the server.
   ///
-  /// - Throws: ``DatabaseError/Code/connectionLost`` if until `deadline` no connection could be made.
+  /// - Throws: ``DatabaseError/Code/connectionLost`` if no connection was made until `deadline`.
   private func withConnection<Result>(
     until deadline: ContinuousClock.Instant, _ body: (PostgreSQLHandle) throws(DatabaseError) -> Result
   ) throws(DatabaseError) -> Result {
@@ -147,7 +147,7 @@ final class PostgreSQLWorker: Sendable {
         tries += 1
         let pause = Self.backoff.pause(after: tries)
         guard ContinuousClock.now + .seconds(pause) < deadline else { throw error }
-        // The thread is the worker's own: nobody else waits on it.
+        // Blocks only the worker's own thread.
         Thread.sleep(forTimeInterval: pause)
       }
     }
@@ -163,21 +163,21 @@ extension TransactionKind {
   }
 }
 
-/// Runs transactions again that others got in the way of.
+/// Repeats transactions that conflicted with others.
 ///
-/// All may be under way at once, but of those that are run again only one at a time: else many
-/// that write the same row would go on to fail each other.
+/// Repeats only one transaction at a time, because many that write the same row would otherwise keep
+/// conflicting.
 final class Repetition: Sendable {
   private static let backoff = Backoff(first: 0.002, longest: 0.1, shares: 0.5...1)
 
-  /// Waited for on the threads of connections only, which have nothing else to do.
+  /// Blocks only the worker threads, which have nothing else to do.
   private let turn = Mutex(())
 
-  /// Runs `body` for as long as it says that it has to be run again, ten times at most.
+  /// Runs `body` until it returns false, ten times at most.
   func run(_ body: () -> Bool) {
     guard body() else { return }
     for attempt in 1..<10 {
-      // Whoever got in the way is given the time to end; the thread is the driver's own.
+      // Gives the conflicting transaction time to end. Blocks only the worker's own thread.
       Thread.sleep(forTimeInterval: Self.backoff.pause(after: attempt))
       guard turn.withLock({ _ in body() }) else { return }
     }

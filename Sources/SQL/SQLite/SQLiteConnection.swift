@@ -1,16 +1,16 @@
-/// What one caller runs inside a transaction or a snapshot of a handle.
+/// Runs one caller's statements in a transaction or a snapshot.
 package final class SQLiteConnection: Connection {
   private let handle: SQLiteHandle
 
-  /// What went wrong. SQLite would go on after it; PostgreSQL does not. Nor may it go on where SQLite has rolled the
-  /// transaction back by itself, as on a full disk: a statement after that would be committed at once and alone.
+  /// The first failure, after which all statements fail, as on PostgreSQL. SQLite would continue, and after
+  /// it has rolled back by itself, as on a full disk, it would commit each further statement alone.
   private var failure: DatabaseError?
 
   package init(_ handle: SQLiteHandle) {
     self.handle = handle
   }
 
-  /// Runs all that the caller wants done; throws what failed even if `body` thinks nothing of it.
+  /// Runs the caller's `body`. Throws a statement's failure even if `body` ignores it.
   package func run(_ body: (any Connection) throws -> Void) throws {
     try body(self)
     if let failure { throw failure }
@@ -29,7 +29,7 @@ package final class SQLiteConnection: Connection {
     try inTransaction { () throws(DatabaseError) in try handle.runScript(sql) }
   }
 
-  /// There is one writer, whatever it writes.
+  /// Nothing to do, since SQLite has one writer at a time.
   package func lockSchema() {}
 
   private func inTransaction<Result>(_ work: () throws(DatabaseError) -> Result) throws(DatabaseError)

@@ -2,19 +2,19 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// A database in one SQLite file, with its write-ahead log beside it.
+/// A database in one SQLite file, with its write-ahead log (WAL) beside it.
 ///
-/// Writes go through one writer, which commits everything that has gathered in one transaction
-/// and answers afterwards: an fsync per group instead of one per write.
+/// One writer commits all waiting writes in one transaction and then answers them: one fsync per group
+/// instead of one per write.
 ///
-/// Other processes may use the same file: a write waits for theirs up to the busy timeout.
+/// Other processes may use the same file; a write waits for theirs up to the busy timeout.
 package final class SQLiteDatabase: Database {
   package let engine = DatabaseEngine.sqlite
 
   let writer: JobQueue<SQLiteWork>
   let readers: JobQueue<SQLiteWork>
   private let idleReaders: [SQLiteWorker]
-  /// A read on a caller's thread has waited for the disk: none is tried there until then.
+  /// When a read on a caller's thread was slow, until when reads use only the readers' threads.
   private let slowUntil = Mutex<ContinuousClock.Instant?>(nil)
   private let observer: DatabaseObserver?
 
@@ -60,8 +60,8 @@ package final class SQLiteDatabase: Database {
     try await (kind == .read ? readers : writer).perform(work, observedAs: kind.operation)
   }
 
-  /// Asks on the caller's thread over a reader's connection that is idle: a page that is in memory, as those of a
-  /// database in use are, is found in less time than it takes to tell another thread.
+  /// Reads on the caller's thread, over the connection of an idle reader: reading a cached page takes less
+  /// time than switching threads.
   package func rowsAtOnce(_ statement: Statement) -> [Row]? {
     let start = ContinuousClock.now
     guard slowUntil.withLock({ $0.map { $0 < start } ?? true }) else { return nil }
@@ -79,37 +79,36 @@ package final class SQLiteDatabase: Database {
     return nil
   }
 
-  /// Notes how long a read on a caller's thread has taken. One of pages that are in memory takes microseconds; a thread
-  /// that others kept from running, milliseconds.
+  /// Records the duration of a read on a caller's thread. Cached pages take microseconds, and milliseconds if the
+  /// thread was suspended; a longer read has waited for the disk.
   func note(_ duration: Duration) {
     if duration >= .milliseconds(20) { slowUntil.withLock { $0 = .now + .seconds(1) } }
   }
 
   package func close() async {
     await readers.close()
-    // With the last connection the log is written back.
+    // Closing the last connection checkpoints the WAL.
     await writer.close()
   }
 }
 
 extension SQLiteDatabase {
-  /// How an SQLite database is run.
   package struct Options: Sendable {
-    /// How many reads run beside each other.
+    /// How many reads run at once.
     package var readers = 2
-    /// How many writes share a commit at most.
+    /// Most writes that share a commit.
     package var maximumWriteGroup = 512
-    /// How long a write waits for another process that is writing, in seconds.
+    /// How long a write waits for another process, in seconds.
     var busyTimeout = 5.0
-    /// How much of the file the writer keeps in memory, in KiB: SQLite's own default.
+    /// The writer's page cache, in KiB: SQLite's default.
     var writerCache = 2000
-    /// After how many pages of 4 KiB in the log it is written back: SQLite's own default.
+    /// Pages of 4 KiB in the WAL after which it is checkpointed: SQLite's default.
     var checkpoint = 1000
 
     package init() {}
 
-    /// For a program that fills a database: the indexes stay in memory, and a page that many transactions
-    /// change is written back once. The log grows to half a gigabyte.
+    /// For a program that fills a database: indexes stay in memory, and a page that many transactions change
+    /// is written back once. The WAL grows to half a gigabyte.
     package static let filling: Options = {
       var options = Options()
       options.writerCache = 64 << 10
@@ -131,18 +130,17 @@ extension SQLiteDatabase {
     }
   }
 
-  /// Opens the database at `path`, made with mode 0600 if it is not there. Blocks.
+  /// Opens the database at `path`, or creates it with mode 0600. Blocks.
   ///
   /// - Throws: ``DatabaseError``.
   package convenience init(
     path: String, options: Options = Options(), observer: DatabaseObserver? = nil
   ) throws(DatabaseError) {
-    // SQLite gives special meanings to ":memory:", "file:" and the empty path, but not to an
-    // absolute path.
+    // SQLite treats ":memory:", "file:" and the empty path specially, but not an absolute path.
     let path = URL(fileURLWithPath: path).path
     try createPrivately(path)
     let writer = SQLiteWorker(path: path, options, isWriter: true, observer: observer)
-    // What is wrong with the file is told now.
+    // Reports errors of the file now.
     try writer.withHandle { _ in }
     let readers = (0..<options.readers).map { _ in
       SQLiteWorker(path: path, options, isWriter: false, observer: observer)
@@ -151,13 +149,13 @@ extension SQLiteDatabase {
   }
 }
 
-/// Makes the file if it is not there; never at the end of a link that leads nowhere. SQLite gives the log and the shared
-/// memory beside it the same mode.
+/// Creates the file if it does not exist, but not through a dangling symbolic link. SQLite gives the WAL and
+/// the shared memory beside it the same mode.
 private func createPrivately(_ path: String) throws(DatabaseError) {
   let kind = O_RDWR | O_CLOEXEC
   var file = open(path, kind)
   if file < 0, errno == ENOENT { file = open(path, kind | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600) }
-  // Another process has made it meanwhile.
+  // Another process has created it meanwhile.
   if file < 0, errno == EEXIST { file = open(path, kind) }
   guard file >= 0 else {
     let number = errno

@@ -1,23 +1,23 @@
 import CSQLite
 
-/// A connection to an SQLite file, used by one thread at a time, with the statements that it has prepared.
+/// A connection to an SQLite file with its prepared statements, used by one thread at a time.
 package final class SQLiteHandle {
   let connection: OpaquePointer
 
-  /// How long it waits for others who hold the file, in milliseconds.
+  /// How long it waits for locks of others, in milliseconds.
   private let busyTimeout: CInt
 
-  /// By their texts as the program has them, which are few; all are forgotten should they be many.
+  /// By their SQL. All are discarded if there are too many.
   private var statements: [String: OpaquePointer] = [:]
   private static let maximumStatements = 500
 
-  /// How long a text may be, in bytes, for its statement to be kept: one with a thousand parameters takes more memory
-  /// than all others, and more time to run than to prepare.
+  /// Longest SQL, in bytes, whose prepared statement is kept: one with a thousand parameters takes more
+  /// memory than all others, and little time to prepare compared to running it.
   private static let maximumKeptLength = 4096
 
-  /// Opens a file that is there.
+  /// Opens an existing file.
   ///
-  /// - Parameter busyTimeout: how long it waits for others who hold the file, in seconds.
+  /// - Parameter busyTimeout: how long it waits for locks of others, in seconds.
   package init(path: String, busyTimeout: Double) throws(DatabaseError) {
     var opened: OpaquePointer?
     let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
@@ -36,24 +36,23 @@ package final class SQLiteHandle {
     sqlite3_close_v2(connection)
   }
 
-  /// Whether a transaction is open. SQLite ends one by itself after some errors.
+  /// Whether a transaction is open. SQLite ends it by itself after some errors.
   package var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
 
-  /// Runs a statement and returns its rows.
   package func query(_ statement: Statement) throws(DatabaseError) -> [Row] {
     var rows: [Row] = []
     try step(statement.sql, statement.arguments) { rows.append(Row($0)) }
     return rows
   }
 
-  /// Runs a statement outside of a transaction: it is a snapshot of its own.
+  /// Runs a statement outside of a transaction, so in its own snapshot.
   ///
-  /// - Parameter mayWait: whether it waits for others who hold the file.
+  /// - Parameter mayWait: whether it waits for locks of others.
   func queryAlone(_ statement: Statement, mayWait: Bool) throws(DatabaseError) -> [Row] {
     if !mayWait { sqlite3_busy_timeout(connection, 0) }
     defer {
       if !mayWait { sqlite3_busy_timeout(connection, busyTimeout) }
-      // It may have been a BEGIN.
+      // The statement may have been a BEGIN.
       if isInTransaction { try? run("ROLLBACK") }
     }
     return try query(statement)
@@ -62,18 +61,17 @@ package final class SQLiteHandle {
   /// Runs a statement and returns how many rows it changed.
   @discardableResult
   func run(_ statement: Statement) throws(DatabaseError) -> Int {
-    // The number of changed rows stays what it was after a statement that changes none.
+    // After a statement that changes nothing, SQLite still reports the previous count.
     let before = sqlite3_total_changes64(connection)
     try step(statement.sql, statement.arguments) { _ in }
     return sqlite3_total_changes64(connection) == before ? 0 : Int(sqlite3_changes64(connection))
   }
 
-  /// Runs a statement without parameters or rows.
   package func run(_ sql: String) throws(DatabaseError) {
     try step(sql, []) { _ in }
   }
 
-  /// Runs any number of statements without parameters, and keeps none of them.
+  /// Runs several statements without parameters, and does not keep them prepared.
   func runScript(_ sql: String) throws(DatabaseError) {
     let code = sqlite3_exec(connection, sql, nil, nil, nil)
     guard code == SQLITE_OK else { throw error(code) }
@@ -86,7 +84,7 @@ package final class SQLiteHandle {
     let statement = try isKept ? kept(sql) : prepared(sql)
     defer {
       if isKept {
-        // An idle statement keeps neither a read mark in the WAL nor a copy of what was bound.
+        // An idle statement must hold neither a read mark in the WAL nor copies of its arguments.
         sqlite3_reset(statement)
         sqlite3_clear_bindings(statement)
       } else {
@@ -130,8 +128,8 @@ package final class SQLiteHandle {
   private func prepared(_ sql: String) throws(DatabaseError) -> OpaquePointer {
     var statement: OpaquePointer?
     var rest: UnsafePointer<CChar>?
-    // To SQLite `$1` is a parameter that happens to be named "$1", numbered by where it first stands; `?1` is the
-    // first one wherever it stands and however often. There is one writer, so nobody else is picking.
+    // SQLite takes `$1` for a named parameter and numbers it by its first occurrence; `?1` is always the
+    // first. `$skip_locked` is dropped, since there is only one writer.
     let text = String(
       decoding: sql.replacing("$skip_locked", with: "").utf8.map {
         $0 == UInt8(ascii: "$") ? UInt8(ascii: "?") : $0
@@ -153,7 +151,7 @@ package final class SQLiteHandle {
 }
 
 extension SQLiteHandle {
-  /// All pages of the database: what a file would hold.
+  /// All pages of the database, as a file would contain them.
   package func image() -> [UInt8] {
     var size: sqlite3_int64 = 0
     guard let bytes = sqlite3_serialize(connection, "main", &size, 0) else { return [] }
@@ -161,7 +159,7 @@ extension SQLiteHandle {
     return Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
   }
 
-  /// Holds these pages from now on, in memory, instead of its own.
+  /// Replaces the database by these pages, in memory.
   package func load(_ image: [UInt8]) throws(DatabaseError) {
     let size = sqlite3_int64(image.count)
     guard let bytes = sqlite3_malloc64(UInt64(image.count)) else {

@@ -1,7 +1,7 @@
 import CSQLite
 
 extension Value {
-  /// Binds it to a parameter, the first being 1; what is bound is a copy.
+  /// Binds a copy of the value to a parameter, the first being 1.
   ///
   /// - Returns: SQLite's result code.
   func bind(to statement: OpaquePointer, at index: CInt) throws(DatabaseError) -> CInt {
@@ -11,7 +11,7 @@ extension Value {
     case .integer(let integer):
       return sqlite3_bind_int64(statement, index, integer)
     case .bytes(let bytes) where bytes.isEmpty:
-      // An address of nothing would be NULL.
+      // A nil address would bind NULL.
       return sqlite3_bind_zeroblob(statement, index, 0)
     case .bytes(let bytes):
       return bytes.withUnsafeBytes { csqlite_bind_bytes(statement, index, $0.baseAddress, UInt64($0.count)) }
@@ -29,7 +29,7 @@ extension Value {
     }
   }
 
-  /// What a column of the row that `statement` stands at holds.
+  /// The value in a column of the current row.
   fileprivate init(_ statement: OpaquePointer, _ column: CInt) {
     switch sqlite3_column_type(statement, column) {
     case SQLITE_NULL:
@@ -41,8 +41,8 @@ extension Value {
       let count = Int(sqlite3_column_bytes(statement, column))
       self = .bytes(Array(UnsafeRawBufferPointer(start: start, count: count)))
     default:
-      // Text, or a floating-point number, of which ``Value`` has none: as text. The pointer is
-      // asked for before the count, since that is what converts the value.
+      // Text, or a floating-point number, which is read as text because ``Value`` has none. The pointer has
+      // to be read before the count, because that converts the value.
       let start = sqlite3_column_text(statement, column)
       let count = Int(sqlite3_column_bytes(statement, column))
       self = .text(String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self))
@@ -51,20 +51,20 @@ extension Value {
 }
 
 extension Row {
-  /// The row that `statement` stands at.
+  /// The current row.
   init(_ statement: OpaquePointer) {
     self.init(values: (0..<sqlite3_column_count(statement)).map { Value(statement, $0) })
   }
 }
 
 extension DatabaseError {
-  /// What SQLite has said, as every engine's callers know it.
+  /// The error for an SQLite result code.
   ///
   /// - Parameters:
   ///   - code: the extended result code.
-  ///   - connection: where it happened, which knows more; nil if there was no memory for one.
+  ///   - connection: the connection, for its message; nil if it could not be allocated.
   init(sqlite code: CInt, _ connection: OpaquePointer?) {
-    // The message names tables and columns, never what was bound.
+    // The message names tables and columns, never the arguments.
     let message = String(cString: connection.flatMap(sqlite3_errmsg) ?? sqlite3_errstr(code))
     self.init(Code(sqlite: code), message, constraint: Self.constraint(in: message))
   }
@@ -84,11 +84,11 @@ extension DatabaseError.Code {
         .uniqueViolation
       case CSQLITE_CONSTRAINT_FOREIGNKEY: .foreignKeyViolation
       case CSQLITE_CONSTRAINT_NOTNULL: .notNullViolation
-      // The latter: the column of a STRICT table given a value of another type.
+      // CSQLITE_CONSTRAINT_DATATYPE: a value of the wrong type for a column of a STRICT table.
       case CSQLITE_CONSTRAINT_CHECK, CSQLITE_CONSTRAINT_DATATYPE: .checkViolation
       case CSQLITE_BUSY_SNAPSHOT: .serializationFailure
       default:
-        // The primary code.
+        // The primary result code.
         switch code & 0xFF {
         case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL: .busy
         case SQLITE_FULL: .full

@@ -1,11 +1,11 @@
 import Foundation
 import Synchronization
 
-/// What one caller wants done.
+/// The work of one caller.
 enum SQLiteWork: Sendable {
-  /// One statement, whose rows are kept.
+  /// One statement, and where to put its rows.
   case statement(Statement, Kept<[Row]>)
-  /// Any number of them.
+  /// Any number of statements.
   case body(@Sendable (any Connection) throws -> Void)
 
   func run(on connection: SQLiteConnection) throws {
@@ -16,7 +16,8 @@ enum SQLiteWork: Sendable {
   }
 }
 
-/// A connection to the file, opened when it is needed: of one thread, and of others for a moment while that is idle.
+/// A connection to the file, opened on demand. Used by its worker's thread, and by callers' threads while
+/// that is idle.
 final class SQLiteWorker: Sendable {
   typealias Job = JobQueue<SQLiteWork>.Job
 
@@ -25,11 +26,11 @@ final class SQLiteWorker: Sendable {
   private let isWriter: Bool
   private let observer: DatabaseObserver?
 
-  /// Others than the worker's own thread take it only where it is free, and have it for microseconds.
+  /// Callers' threads lock it only if it is free, and for microseconds.
   private let handle = Mutex<SQLiteHandle?>(nil)
   private let isClosed = Atomic(false)
 
-  /// - Parameter isWriter: whether the connection may write; there is one that does.
+  /// - Parameter isWriter: whether this is the one connection that writes.
   init(path: String, _ options: SQLiteDatabase.Options, isWriter: Bool, observer: DatabaseObserver?) {
     self.path = path
     self.options = options
@@ -37,12 +38,12 @@ final class SQLiteWorker: Sendable {
     self.observer = observer
   }
 
-  /// Does each read in a snapshot of its own, and answers it.
+  /// Runs each read in its own snapshot and answers it.
   func read(_ jobs: [Job]) {
     for job in jobs {
       answer([job]) { handle in
         if case .statement(let statement, let rows) = job.work {
-          // It is a snapshot of its own, without the two statements around it that make one.
+          // A single statement is a snapshot by itself, without BEGIN and COMMIT.
           rows.value = try handle.queryAlone(statement, mayWait: true)
         } else {
           try handle.run("BEGIN")
@@ -53,13 +54,13 @@ final class SQLiteWorker: Sendable {
     }
   }
 
-  /// Commits the writes of several callers in one transaction, and answers each once its work is on the disk, or is
-  /// known to be undone: failures too, as a job may have failed over what another one of the group has written.
+  /// Commits the writes of several callers in one transaction. Answers each after the commit, also the failed
+  /// ones, since a write may have failed because of another one in the group.
   func commit(_ jobs: [Job]) {
     answer(jobs) { handle in
       try handle.run("BEGIN IMMEDIATE")
-      // One alone needs no savepoint, for which SQLite would keep a copy of each page that the job changes, in a file
-      // if they are many.
+      // A single job needs no savepoint, for which SQLite would copy each page that the job changes, in a
+      // file if there are many.
       if jobs.count == 1 { try jobs[0].work.run(on: SQLiteConnection(handle)) }
       let failures = jobs.count == 1 ? [nil] : try jobs.map { try failure(of: $0.work, on: handle) }
       try observingCommit(observer) { try handle.run("COMMIT") }
@@ -67,8 +68,8 @@ final class SQLiteWorker: Sendable {
     }
   }
 
-  /// Answers each of `jobs` by what `work` returns for it: nil where all went well; or all by what it throws. A
-  /// transaction that is still open then is rolled back.
+  /// Runs `work` and answers each job with its error, or nil for success. If `work` throws, rolls back an
+  /// open transaction and answers all jobs with that error.
   private func answer(_ jobs: [Job], _ work: (SQLiteHandle) throws -> [(any Error)?]) {
     var failures: [(any Error)?] = []
     do {
@@ -84,13 +85,14 @@ final class SQLiteWorker: Sendable {
     }
   }
 
-  /// Does a job of several in a transaction so that its failure undoes what it wrote, and nothing else.
+  /// Runs one job of a group. Its failure undoes only its own writes.
   ///
-  /// - Throws: what ended the whole transaction.
+  /// - Returns: the job's error, if it failed.
+  /// - Throws: an error that ended the whole transaction.
   private func failure(of work: SQLiteWork, on handle: SQLiteHandle) throws -> (any Error)? {
     let isBody = if case .body = work { true } else { false }
     do {
-      // SQLite itself undoes a statement that fails.
+      // SQLite undoes a single failed statement by itself.
       if isBody { try handle.run("SAVEPOINT body") }
       try work.run(on: SQLiteConnection(handle))
       if isBody { try handle.run("RELEASE body") }
@@ -105,7 +107,6 @@ final class SQLiteWorker: Sendable {
     }
   }
 
-  /// Runs `body` with the connection.
   func withHandle(_ body: (SQLiteHandle) throws(DatabaseError) -> Void) throws(DatabaseError) {
     try handle.withLock { held throws(DatabaseError) in
       let handle = if let held { held } else { try open() }
@@ -125,8 +126,8 @@ final class SQLiteWorker: Sendable {
     }
   }
 
-  /// Closes the connection. The writer first writes the log back: while others have the file open, SQLite would
-  /// leave that to whoever writes next.
+  /// Closes the connection. The writer first checkpoints the WAL, which SQLite would skip while others have
+  /// the file open.
   func close() {
     handle.withLock { held in
       isClosed.store(true, ordering: .relaxed)
@@ -141,8 +142,8 @@ final class SQLiteWorker: Sendable {
     return handle
   }
 
-  /// Of two programs that open a new database at once, SQLite tells one that it is busy without
-  /// waiting: while the log is set up, the busy timeout does not count.
+  /// If two processes open a new database at once, SQLite reports busy to one of them without waiting,
+  /// because the busy timeout does not apply while the WAL is set up.
   private func prepareToWrite(_ handle: SQLiteHandle) throws(DatabaseError) {
     let deadline = ContinuousClock.now + .seconds(options.busyTimeout)
     while true {

@@ -1,4 +1,4 @@
-"""What the suites know of an implementation: one file each, with a class `Implementation` made from this one.
+"""The suites' interface to an implementation: one file each, with a class `Implementation` made from this one.
 
 Settings have names of our own, so that cases need not know an implementation's:
 
@@ -104,7 +104,7 @@ class Running:
         return (id, key) if answer.status == 200 else self.admit_server(hostname)
 
     def admit_server(self, hostname):
-        """(id, key) of a new chat server that the operator lets in, whoever else may come in."""
+        """(id, key) of a new chat server that the operator admits, independent of the rules for others."""
         raise Unsupported("the adapter lets no chat servers in")
 
     def add_user(self, name):
@@ -162,7 +162,7 @@ class Running:
         raise Unsupported("the adapter cannot take its database away")
 
     def lose_database(self):
-        """Starts it again with an empty database, of which nobody has told it."""
+        """Starts it again with an empty database, without telling it so."""
         raise Unsupported("the adapter cannot empty its database")
 
     def kill(self):

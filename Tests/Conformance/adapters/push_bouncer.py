@@ -250,7 +250,7 @@ class Service(Running):
         self.process.wait(TIMEOUT)
 
     def stop(self):
-        # In good order: what is at a provider has its answer written down, and is not sent again.
+        # A graceful stop stores the answers of pushes under way, so that they are not sent again.
         if self.process.poll() is None:
             self.end()
         self.folder.cleanup()

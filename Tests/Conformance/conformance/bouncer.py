@@ -1,4 +1,4 @@
-"""A bouncer for chat servers to call: it writes down what it is told, and answers as a case wants: `(status, body)`, or
+"""A bouncer for chat servers to call: it records calls, and answers as a case says: `(status, body)`, or
 `(status, body, {header: value})`; status 0 is no answer."""
 
 import functools

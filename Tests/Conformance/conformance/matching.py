@@ -56,7 +56,7 @@ MATCHERS = {"any", "text", "integer", "number", "match", "has", "unordered"}
 
 
 def differences(wanted, got, place=""):
-    """Where the two are not the same, in words."""
+    """Yields a description of each difference."""
     if isinstance(wanted, Matcher):
         if not wanted.accepts(got):
             yield f"{place or 'it'} is {got!r}, not {wanted!r}"

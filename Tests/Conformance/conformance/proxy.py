@@ -1,4 +1,4 @@
-"""A push proxy that Nextcloud servers send to: it writes down what it is told, and answers as a case wants."""
+"""A push proxy that Nextcloud servers send to: it records requests, and answers as a case says."""
 
 import collections
 import functools
@@ -51,7 +51,7 @@ class Proxy:
                 self.end_headers()
                 self.wfile.write(data)
 
-            # Nobody should: a redirect that is followed becomes a GET.
+            # A GET means that a redirect was followed, which is wrong.
             do_GET = do_POST
 
             def log_message(self, *_):
@@ -71,7 +71,7 @@ class Proxy:
             return list(self.requests[place])
 
     def settle(self, what, place):
-        """Nothing more may be taken there: `late` says what was."""
+        """Fails if anything more was accepted there; `late` names it."""
         with self.changed:
             self.seen[place] = (what, taken(self.requests[place]))
 
@@ -83,7 +83,7 @@ class Proxy:
 
 
 def taken(requests):
-    """How many were answered for good, so that nobody asks again."""
+    """The number of final answers, after which no call is repeated."""
     return sum(0 < request["status"] < 500 for request in requests)
 
 

@@ -50,7 +50,7 @@ class Simulator:
     # What has arrived.
 
     def read(self, wait=0):
-        """Takes in what is new, refused ones too."""
+        """Fetches new deliveries, including refused ones."""
         answer = self.call("GET", f"/deliveries?all=true&since={self.next}&wait={wait}")
         self.next = answer["next"]
         for delivery in answer["deliveries"]:
@@ -93,7 +93,7 @@ class Simulator:
     # What goes wrong.
 
     def answer(self, token, status, **more):
-        """What is answered for one token: `reason`, `timestamp`, `retry_after`, `delay_ms`, `times`."""
+        """Sets the answer for one token: `reason`, `timestamp`, `retry_after`, `delay_ms`, `times`."""
         self.call("PUT", "/tokens/" + urllib.parse.quote(token, safe=""), {"status": status, **more})
 
     def forget(self, token):

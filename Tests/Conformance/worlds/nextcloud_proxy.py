@@ -1,4 +1,4 @@
-"""What the cases of a Nextcloud push proxy speak of: phones with an account each, and their server, which signs."""
+"""The objects of a Nextcloud push proxy's cases: phones with an account each, and their server, which signs."""
 
 import base64
 import functools

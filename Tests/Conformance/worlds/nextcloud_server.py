@@ -1,4 +1,4 @@
-"""What the cases of a Nextcloud server speak of: users, apps that are signed in, and the proxy that their phones name."""
+"""The objects of a Nextcloud server's cases: users, apps that are signed in, and the proxy that their phones name."""
 
 import base64
 import contextlib
@@ -17,7 +17,7 @@ from conformance.matching import Matcher
 from conformance.nextcloud import AGENTS, PADDINGS, app_of, encode, key, pem, php, sha512_hex, verifies
 
 USERS = ("alice", "bob")
-#: Apps by the names that cases have for them, and what they call themselves.
+#: User-Agent of each app, by the app's name in cases.
 APPS = {"talk": AGENTS["talk_android"], "files": AGENTS["files_android"], "plain": "Plain/1.0", "web": AGENTS["talk_android"]}
 PUSH = "apps/notifications/api/v2/push"
 WEBPUSH = "apps/notifications/api/v2/webpush"

@@ -1,4 +1,4 @@
-"""What the cases of a Zulip bouncer speak of: chat servers, realms, phones, and the envelope of answers."""
+"""The objects of a Zulip bouncer's cases: chat servers, realms, phones, and the envelope of answers."""
 
 import base64
 import functools
@@ -139,7 +139,7 @@ class World:
         if name in ("server", "other", "third"):
             made = Server(self, name)
         elif name == "admitted":
-            # Let in by the operator, whoever else may come in.
+            # Admitted by the operator, independent of the rules for others.
             made = Server(self, name)
             made.credentials = self.running.admit_server(made.hostname)
         elif re.fullmatch(r"(apns|fcm|fid|web)[0-9]*", name):
@@ -168,7 +168,7 @@ class World:
 
     @property
     def own_subscription(self):
-        """A token that is a subscription, at a push service that nobody has asked."""
+        """A token with a subscription at a push service that has not created it."""
         return Subscription("https://localhost:4443/x").token
 
     @functools.cached_property
@@ -177,7 +177,7 @@ class World:
 
     @functools.cached_property
     def address_end(self):
-        """The end of an IPv6 address that nobody else has."""
+        """A unique end of an IPv6 address."""
         return f"{secrets.randbelow(0xefff) + 0x1000:x}:{secrets.randbelow(0xefff) + 0x1000:x}"
 
     @functools.cached_property
@@ -348,7 +348,7 @@ class World:
         return {**item, **changes}
 
     def make_arrival(self, argument):
-        """What the phone of `!item` then gets."""
+        """What the phone of `!item` receives."""
         phone = getattr(self, argument)
         payload = self.make_item(argument)["payload"]
         if phone.kind == "apns":

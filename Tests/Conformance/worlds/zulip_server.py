@@ -1,4 +1,4 @@
-"""What the cases of a chat server's side speak of: users, their devices, and the phones that these are."""
+"""The objects of a chat server's cases: users, their devices, and the phones that these are."""
 
 import base64
 import functools

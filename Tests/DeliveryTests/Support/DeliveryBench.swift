@@ -14,8 +14,8 @@ import Testing
 @testable import Delivery
 @testable import Providers
 
-/// All that a delivery goes through: registrations and outbox in SQLite, providers over TLS and HTTP/2,
-/// and the simulator at the other end.
+/// The whole path of a delivery: registrations and outbox in SQLite, connections over TLS and HTTP/2, and the
+/// simulator as the provider.
 final class DeliveryBench: Sendable {
   struct Device: Sendable {
     let kind: PushToken.Kind
@@ -122,7 +122,7 @@ final class DeliveryBench: Sendable {
     try result.get()
   }
 
-  /// The simulator's credentials, but for what is told.
+  /// The simulator's credentials, except for what the arguments change.
   func credentials(keyID: String? = nil, topics: [String] = [topic], project: String? = nil) throws
     -> Credentials
   {
@@ -135,7 +135,7 @@ final class DeliveryBench: Sendable {
     return Credentials(apns: [apns], fcm: [fcm])
   }
 
-  /// As of another node, or of the same one after a restart.
+  /// A deliverer as on another node, or after a restart.
   func anotherDeliverer() -> Deliverer {
     Deliverer(
       providers: providers, registrations: recorder, outbox: outbox, deadline: .seconds(60),
@@ -147,7 +147,7 @@ final class DeliveryBench: Sendable {
   var fcmRoute: Route { Route(provider: .fcm, credential: "default", target: simulator.projectID) }
   func state(_ route: Route) -> PushProviders.RouteState? { deliverer.routeStates()[route] }
 
-  /// Time passes for everybody.
+  /// Advances all clocks.
   func advance(_ seconds: TimeInterval) {
     clock.advance(seconds)
     simulatorClock.advance(seconds)
@@ -165,7 +165,7 @@ final class DeliveryBench: Sendable {
     return found.map { Device(kind: kind, token: $0.token.text, registration: $0.reference) }
   }
 
-  /// Registers one, or registers it again.
+  /// Registers a token, or renews its registration.
   func register(_ token: PushToken) async throws {
     try await registrations.register(
       token, iosAppID: token.kind == .apns ? Self.topic : nil, realm: realm, bouncerKey: "key")
@@ -175,7 +175,7 @@ final class DeliveryBench: Sendable {
     try await recorder.living([device.registration]).contains(device.registration.id)
   }
 
-  /// A notification to be told by its name.
+  /// A notification that its name identifies.
   func push(
     _ name: String, to device: Device, of owner: Owner = .chatServer(1), expiration: Date? = nil,
     topic: String = topic

@@ -18,10 +18,10 @@ struct FaultRun {
   static let notifications = Int(ProcessInfo.processInfo.environment["FAULT_NOTIFICATIONS"] ?? "") ?? 1500
   private static let callers = 64
   private static let largestBatch = 20
-  /// So many may be at a provider when something happens to its connections.
+  /// The most notifications that may be under way when connections fail.
   static let mostUnderWay = callers * largestBatch
 
-  /// What became of a run.
+  /// The result of a run.
   struct Account {
     /// Queued once at least, out of how many.
     var queued = 0

@@ -42,7 +42,7 @@ final class OutboxStore: Sendable {
       limits: limits, now: { clock.now }, mayExpire: { clock.isTrusted })
   }
 
-  /// Keeps one entry, due after so many seconds.
+  /// Stores one entry, due after `due` seconds.
   func keep(_ delivery: RegisteredPush, on route: Route = route, due: TimeInterval = 0) async throws {
     try await outbox.keep([(delivery, route, clock.now + due)])
   }
@@ -69,7 +69,7 @@ extension Outbox {
     try await lease(route, limit: limit, for: 30)
   }
 
-  /// What the entries say that are due on a route; takes them.
+  /// Takes the entries due on a route and returns their texts.
   func texts(_ limit: Int = 9, on route: Route = OutboxStore.route) async throws -> [String] {
     try await take(limit, on: route).map(\.delivery.text)
   }
@@ -81,7 +81,7 @@ extension Outbox {
 }
 
 extension RegisteredPush {
-  /// A delivery to be told by its text.
+  /// A delivery that its text identifies.
   static func sample(
     _ text: String, kind: RegistrationReference.Kind = .e2ee, registration: Int64 = 1,
     token: String = String(repeating: "ab", count: 32),

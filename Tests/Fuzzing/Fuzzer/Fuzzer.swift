@@ -4,7 +4,7 @@ import Fuzzing
 /// The target that FUZZ_TARGET names.
 private let target = fuzzTargets.first { $0.name == ProcessInfo.processInfo.environment["FUZZ_TARGET"] }
 
-/// Without a target it says which there are, as Scripts/fuzz wants to know.
+/// Without a target, prints the names of all targets for Scripts/fuzz.
 @_cdecl("LLVMFuzzerInitialize")
 public func initialize(
   _ count: UnsafeMutablePointer<CInt>, _ arguments: UnsafeMutableRawPointer
@@ -14,14 +14,14 @@ public func initialize(
   exit(0)
 }
 
-/// What libFuzzer calls for each input. A broken property and a slow input stop the process, as a crash does.
+/// libFuzzer calls this for each input. A broken property or a slow input stops the process, as a crash does.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func testOneInput(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
   guard let target else { return 0 }
   let bytes = Array(UnsafeBufferPointer(start: data, count: size))
   var time = run(target, bytes)
   let limit = target.baseTime + target.timePerByte * Double(size)
-  // Once more where something else may have taken the time: what is made once, or a page that came late.
+  // Repeats a slow input, because one-time initialization or a page fault may have taken the time.
   for _ in 0..<3 where time > limit { time = min(time, run(target, bytes)) }
   slowest.note(time, size)
   guard time <= limit else {
@@ -35,7 +35,7 @@ public func testOneInput(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
   return 0
 }
 
-/// The CPU time that it takes, in nanoseconds: other programs do not count.
+/// The CPU time of one run of the target, in nanoseconds. CPU time is independent of other programs.
 private func run(_ target: any FuzzTarget.Type, _ bytes: [UInt8]) -> Double {
   let start = cpuTime()
   do {
@@ -46,7 +46,7 @@ private func run(_ target: any FuzzTarget.Type, _ bytes: [UInt8]) -> Double {
   return cpuTime() - start
 }
 
-/// POSIX counts a million a second.
+/// The process's CPU time in nanoseconds. POSIX fixes CLOCKS_PER_SEC at one million.
 private func cpuTime() -> Double { Double(clock()) * 1000 }
 
 private func stop(_ reason: String) -> Never {
@@ -54,8 +54,9 @@ private func stop(_ reason: String) -> Never {
   abort()
 }
 
-/// What libFuzzer changes inputs with; now and then a piece is repeated, which it never does itself. What became long by
-/// that is mostly cut before it is changed further: short inputs find as much, in a fraction of the time.
+/// libFuzzer calls this to mutate an input. Sometimes a piece of the input is repeated, which libFuzzer never
+/// does itself. Inputs that became long that way are mostly cut before further mutations: short inputs find
+/// as much in a fraction of the time.
 @_cdecl("LLVMFuzzerCustomMutator")
 public func mutate(
   _ data: UnsafeMutablePointer<UInt8>, _ size: Int, _ limit: Int, _ seed: CUnsignedInt

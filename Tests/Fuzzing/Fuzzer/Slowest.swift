@@ -5,7 +5,7 @@ struct Slowest {
   private var time = 0.0
 
   mutating func note(_ time: Double, _ size: Int) {
-    // The first few make what is made once.
+    // The first few inputs include one-time initialization.
     guard time > self.time else { return }
     self.time = time
     FileHandle.standardError.write(Data("==SLOWEST== \(Int(time / 1000)) µs, \(size) bytes\n".utf8))

@@ -1,4 +1,5 @@
-/// Where SwiftPM begins a program of this name; libFuzzer's own `main` would not be found.
+/// The entry point that SwiftPM expects of an executable of this name, which would not find libFuzzer's own
+/// `main`.
 @_cdecl("fuzz_main")
 public func start(
   _ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>

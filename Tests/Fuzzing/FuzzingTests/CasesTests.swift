@@ -2,7 +2,7 @@ import Foundation
 import Fuzzing
 import Testing
 
-/// What fuzzing begins with, and what it has found, is read again each time, without libFuzzer.
+/// Replays the seeds and findings of fuzzing, without libFuzzer.
 @Suite struct CasesTests {
   /// `Tests/Fuzzing`
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Fuzzing
 
-/// That a parser whose time grows with the square of the input is told from others.
+/// Tests that a parser whose time grows with the square of the input is detected.
 @Suite struct GrowthTests {
   private static func input(_ piece: String, _ count: Int = 20_000) -> [UInt8] {
     Array("{\"a\": [\(String(repeating: piece, count: count))1]}".utf8)

@@ -7,7 +7,7 @@ import TestStore
 import TestSupport
 import Testing
 
-/// A token that is dead in one place is dead wherever it was registered.
+/// Tests that a dead token ends all registrations of that token.
 @Suite struct DeadTokenTests {
   private static let app = "org.example.chat"
 

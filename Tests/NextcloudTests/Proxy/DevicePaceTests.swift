@@ -6,8 +6,8 @@ import Testing
 
 @testable import NextcloudProxy
 
-/// Anybody may register a device with a token of their own making, and send it whatever they like under the
-/// operator's credential: one device gets no more than its share of it.
+/// Anybody may register a device with any token, and send to it with the operator's credential. Tests that
+/// one device gets no more than its share.
 @Suite("A device that is sent two thousand notifications in one go")
 struct DevicePaceTests {
   @Test(arguments: [true, false])

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Holds whoever waits at it until it is opened.
+/// Suspends its waiters until it is opened.
 final class Barrier: Sendable {
   private struct State {
     var isOpen = false

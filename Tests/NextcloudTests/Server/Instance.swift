@@ -153,7 +153,7 @@ struct SignedIn: Sendable {
       userAgent: userAgent)
   }
 
-  /// Its registration as it is kept.
+  /// Its stored registration.
   func registration() async throws -> NextcloudRegistration? {
     try await instance.registrations.find(appPassword: appPassword)
   }

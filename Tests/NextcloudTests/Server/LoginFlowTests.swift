@@ -13,7 +13,7 @@ import Testing
 @Suite struct LoginFlowTests {
   private static let agent = "Mozilla/5.0 (Android) Nextcloud-Talk v20.0.0"
 
-  /// An app that has asked to be let in.
+  /// An app that has started a login.
   private struct Asking {
     let instance: Instance
     let poll: String
@@ -37,7 +37,7 @@ import Testing
 
     var token: String { String(page.split(separator: "/").last ?? "") }
 
-    /// The app asks what has become of it.
+    /// The app polls the login.
     func ask(base: String = "/index.php/login/v2") async throws -> Instance.Answer {
       try await instance.call(
         .post, "\(base)/poll", form: [("token", poll)], isOCS: false, format: nil, base: "")

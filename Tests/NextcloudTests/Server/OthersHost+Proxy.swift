@@ -1,9 +1,9 @@
 import HTTP
 import TestSupport
 
-/// Another's host as a push proxy.
+/// A foreign host as a push proxy.
 extension OthersHost {
-  /// Runs a test beside a proxy in clear, which takes everything until it is told otherwise.
+  /// Runs a test with a proxy without TLS, which accepts everything by default.
   static func runProxy(_ test: @escaping @Sendable (OthersHost) async throws -> Void) async throws {
     try await runInClear { proxy in
       proxy.reply(200, unknown([], failed: 0))
@@ -11,7 +11,7 @@ extension OthersHost {
     }
   }
 
-  /// Says of these phones that it does not know them.
+  /// An answer that reports these phones as unknown.
   static func unknown(_ identifiers: [String], failed: Int) -> String {
     JSON.object(["unknown": .array(identifiers.map(JSON.string)), "failed": .integer(Int64(failed))]).text
   }

@@ -11,7 +11,7 @@ import Testing
 
 @testable import NextcloudServer
 
-/// What a proxy could not take is brought again: `Documentation/Decisions` 0022.
+/// Tests that notifications that a proxy could not take are retried (`Documentation/Decisions` 0022).
 @Suite struct QueueTests {
   /// Runs a test beside a proxy, with an app registered there.
   private func withPhone(

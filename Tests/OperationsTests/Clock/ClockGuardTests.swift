@@ -4,7 +4,7 @@ import Testing
 
 @testable import Operations
 
-/// Two clocks that a test moves, and what the guard makes of them.
+/// Two clocks that a test sets, and the guard that compares them.
 private struct Clocks {
   var reading: ClockGuard.Reading
   var clock: ClockGuard

@@ -2,16 +2,16 @@ import NIOCore
 import Synchronization
 import TestSupport
 
-/// A server over TLS that says something to whoever asks, and then pours bytes as fast as they are read, whatever the
-/// other side does.
+/// A server over TLS that answers each client with a first text, and then sends bytes as fast as they are
+/// read, whatever the client does.
 final class FloodServer: TestListening {
   /// What it says.
   struct Speech: Sendable {
-    /// Once, when the first bytes of a request have come.
+    /// Sent once, after the first bytes of a request.
     var opening: [UInt8]
-    /// Again and again after that.
+    /// Sent repeatedly after that.
     var refrain: [UInt8]
-    /// It ends after so many bytes.
+    /// The number of bytes after which it stops.
     var limit: Int
     /// What it agrees to speak; nothing: whatever a client without an agreement takes it for.
     var protocols: [String]

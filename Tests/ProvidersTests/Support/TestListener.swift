@@ -4,7 +4,7 @@ import NIOSSL
 import Synchronization
 import TestSupport
 
-/// A port on this machine that answers as the test wants, also against the rules.
+/// A local port that answers as the test says, even in violation of the protocol.
 final class TestListener: Sendable {
   private struct State {
     var connections = 0

@@ -44,7 +44,7 @@ final class TestServer: TestListening {
     var delaySettings: TimeAmount?
     /// What comes right after the SETTINGS.
     var greeting: [Action] = []
-    /// Leave PINGs unanswered, and everything else: the peer is gone.
+    /// Leaves everything unanswered, including PINGs, like a peer that has vanished.
     var isDeaf = false
   }
 

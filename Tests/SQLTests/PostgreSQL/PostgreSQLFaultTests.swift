@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Faults of a PostgreSQL server", .needsPostgreSQL)
 struct PostgreSQLFaultTests {
-  /// What happened to a server and its callers.
+  /// Records what happened to a server and its callers.
   private final class Journal: Sendable {
     let isDown = Mutex(false)
     let acknowledged = Mutex<Set<Int64>>([])
@@ -135,7 +135,7 @@ struct PostgreSQLFaultTests {
       let database = try await PostgreSQLDatabase.open(
         url: server.url + "&connect_timeout=2", options: options)
       try await database.write { try $0.runScript("CREATE TABLE t (a BIGINT, b BYTEA)") }
-      // More than a connection takes that nobody reads from.
+      // More than the buffers of a connection that is not read.
       let much = [UInt8](repeating: 0, count: 8 << 20)
       _ = try await database.execute(Statement("INSERT INTO t VALUES (0, $1)", .bytes(much)))
       try server.freeze()

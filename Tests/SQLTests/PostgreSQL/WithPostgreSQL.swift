@@ -22,7 +22,7 @@ func withPostgreSQL<Result>(
 }
 
 extension TestDatabase {
-  /// What libpq is given.
+  /// The connection URI for libpq.
   func serverURL() throws -> String {
     guard case .postgreSQL(let url) = url.target else { throw DatabaseError(.invalidURL, "no server") }
     return url

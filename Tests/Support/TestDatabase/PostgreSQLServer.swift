@@ -3,8 +3,8 @@ import SQL
 package import Testing
 
 extension Trait where Self == ConditionTrait {
-  /// Skips what needs a PostgreSQL server where there is none: where the tests were given one, there is the
-  /// program to start another, too.
+  /// Skips a test if there is no PostgreSQL server. If the tests were given one, its programs to start
+  /// another are installed too.
   package static var needsPostgreSQL: Self {
     .enabled(
       if: DatabaseEngine.available.contains(.postgreSQL),
@@ -12,12 +12,12 @@ extension Trait where Self == ConditionTrait {
   }
 }
 
-/// A PostgreSQL server of a test's own, which may be ended at any moment.
+/// A PostgreSQL server for one test, which may stop it at any time.
 package struct PostgreSQLServer: Sendable {
   private let folder: String
   package let url: String
 
-  /// Runs a test with a server that has nothing in it.
+  /// Runs a test with an empty server.
   ///
   /// - Parameter settings: `name=value`, as in postgresql.conf.
   package static func test(_ settings: String..., body: (PostgreSQLServer) async throws -> Void) async throws
@@ -34,10 +34,10 @@ package struct PostgreSQLServer: Sendable {
     _ = try script("stop", folder)
   }
 
-  /// Ends it as a crash would.
+  /// Stops it as a crash would.
   package func kill() throws { _ = try Self.script("kill", folder) }
 
-  /// Has it say nothing until it is thawed: connections are taken, and nobody answers.
+  /// Stops its processes until they are thawed: connections are accepted, but nothing answers.
   package func freeze() throws { _ = try Self.script("freeze", folder) }
   package func thaw() throws { _ = try Self.script("thaw", folder) }
 

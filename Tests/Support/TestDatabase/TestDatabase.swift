@@ -24,10 +24,10 @@ package final class TestDatabase: Sendable {
   /// Where it is.
   package let url: DatabaseURL
 
-  /// What other programs are given to reach a database on a server; nil for a file.
+  /// The connection URL for other programs; nil for SQLite.
   package let postgreSQLURL: String?
 
-  /// It as a setting.
+  /// The value for the setting `database.url`.
   package var setting: String {
     postgreSQLURL ?? "sqlite:\(folder.appending(path: "test.sqlite").path(percentEncoded: false))"
   }
@@ -69,9 +69,8 @@ package final class TestDatabase: Sendable {
     self.database = database
   }
 
-  /// Everything that is kept, as it is kept: what is in clear here is in clear at rest.
-  ///
-  /// - Parameter other: the same database as somebody else has it open, if this one is closed.
+  /// The stored bytes of the whole database, to search for text that must not be stored in clear. Pass as
+  /// `other` another open connection to the same database if this one is closed.
   package func contents(through other: (any Database)? = nil) async throws -> Data {
     let database = other ?? self.database
     guard database.engine == .postgreSQL else {
@@ -83,7 +82,7 @@ package final class TestDatabase: Sendable {
         Statement("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'"))
       return try tables.reduce(into: Data()) { data, table in
         let name = try table.text(0)
-        // Bytes as text, one character each, so that a text among them is found.
+        // Bytes are decoded as one character each, so that a text among them is found.
         for row in try connection.query(Statement("SELECT row_to_json(t)::text FROM \(name) t")) {
           data += Data(try row.text(0).utf8)
         }

@@ -29,7 +29,7 @@ struct TestServer: Sendable {
     return name
   }
 
-  /// Removes a database and whoever uses it.
+  /// Removes a database and ends its connections.
   func drop(_ name: String) async throws {
     try await run("DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
   }

@@ -30,7 +30,6 @@ package struct TestService: Sendable {
   ///   - isWorking: whether it listens and works in the background; else it only answers.
   ///   - isLive: whether it is called over TCP.
   ///   - keys: writes into its key folder, which has a bouncer key.
-  ///   - bodies: the bodies that are read at a time.
   ///   - remoteBouncer: what is called where `server.bouncer` is a URL.
   ///   - adjust: what no setting says.
   package static func run(
@@ -105,7 +104,7 @@ package struct TestService: Sendable {
       status: Int(response.status.code), headers: response.headers, text: String(buffer: response.body))
   }
 
-  /// Says that the clock is right, as the operator does.
+  /// Confirms the clock, as the operator does.
   package func trustClock() async throws {
     let record = ClockRecord(database: service.store.database)
     try await record.write(clock.now)
@@ -123,7 +122,7 @@ package struct TestService: Sendable {
   }
 }
 
-/// An answer as a caller reads it.
+/// An answer as a caller receives it.
 package struct Answer: Sendable {
   package let status: Int
   package let headers: HTTPFields
@@ -142,7 +141,7 @@ package struct Answer: Sendable {
 }
 
 extension Logger {
-  /// One that says nothing.
+  /// A logger that discards everything.
   package static var quiet: Logger {
     var logger = Logger(label: "test")
     logger.logLevel = .critical

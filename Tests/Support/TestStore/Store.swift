@@ -6,8 +6,7 @@ internal import Synchronization
 internal import TestDatabase
 package import TestSupport
 
-/// A database of its own with everything that is kept in it, and a clock that
-/// is set by hand.
+/// A database of a test's own with the stores on it, and a clock that the test sets.
 package final class Store: Sendable {
   package let database: any Database
   package let storageKey: StorageKey
@@ -42,7 +41,7 @@ package final class Store: Sendable {
     try await servers.add(hostname: try Hostname(hostname), contactEmail: "admin@example.org")
   }
 
-  /// Takes in a server's list of its realms.
+  /// Stores a server's list of its realms.
   @discardableResult
   package func take(_ realms: [RealmDescription], of server: RemoteServer) async throws
     -> [RealmSync.Takeover]

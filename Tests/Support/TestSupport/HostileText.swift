@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// Texts that cost whoever takes them for characters most: each is one cluster or a few, which comparing,
-/// hashing and searching by canonical equivalence takes apart and sorts.
+/// Texts that are most expensive to process as `Character`s: each is one grapheme cluster or a few, which
+/// comparing, hashing and searching by canonical equivalence decompose and sort.
 package enum HostileText: String, CaseIterable, Sendable {
   case marks = "\u{345}"
   case decomposedMarks = "\u{344}"
@@ -10,12 +10,12 @@ package enum HostileText: String, CaseIterable, Sendable {
   case flags = "\u{1F1E6}"
   case joinedEmoji = "\u{1F468}\u{200D}"
 
-  /// So many bytes of it, or a few less.
+  /// The text with `bytes` bytes, or a few less.
   package func text(bytes: Int) -> String {
     String(repeating: rawValue, count: bytes / rawValue.utf8.count)
   }
 
-  /// Whether it is a run of combining marks, which is no text to keep.
+  /// Whether it is a run of combining marks, which the product does not store.
   package var isUnfit: Bool {
     switch self {
     case .marks, .decomposedMarks, .unorderedMarks, .compositeMarks: true
@@ -24,7 +24,7 @@ package enum HostileText: String, CaseIterable, Sendable {
   }
 }
 
-/// What a call has cost this thread, in seconds of CPU time: other tests and programs do not count.
+/// The CPU time of a call in this thread, in seconds, which is independent of other tests and programs.
 package func cpuSeconds(_ call: () throws -> Void) rethrows -> Double {
   let start = threadTime()
   try call()

@@ -7,9 +7,9 @@ import Logging
 import ServiceLifecycle
 import Synchronization
 
-/// A server of other people's, whose answers are the test's.
+/// A foreign server whose answers the test sets.
 package final class OthersHost: Sendable {
-  /// What it was asked.
+  /// A call that it received.
   package struct Call: Sendable {
     package let path: String
     package let headers: HTTPFields
@@ -31,7 +31,7 @@ package final class OthersHost: Sendable {
   package let port: Int
   /// Where it is.
   package let url: String
-  /// A file with the certificate that it shows; empty in clear.
+  /// A file with its certificate; empty without TLS.
   package let caFile: String
   private let calls: Calls
 
@@ -45,10 +45,10 @@ package final class OthersHost: Sendable {
   /// Host and port as its certificate names it.
   package var name: String { "localhost:\(port)" }
 
-  /// What it was asked so far.
+  /// The calls that it has received.
   package var seen: [Call] { calls.state.withLock { $0.seen } }
 
-  /// Sets what it answers from now on.
+  /// Sets its answer from now on.
   package func reply(_ reply: @escaping Reply) { calls.state.withLock { $0.reply = reply } }
 
   /// Answers with text.
@@ -64,10 +64,10 @@ package final class OthersHost: Sendable {
   /// Runs a test beside one with TLS.
   ///
   /// - Parameters:
-  ///   - ciphers: those that it knows, of TLS 1.2; nil for any.
-  ///   - name: whom its certificate is of,
-  ///   - address: or of which address alone.
-  ///   - end: until when.
+  ///   - ciphers: the only cipher suites of TLS 1.2 that it supports; nil for all.
+  ///   - name: the only host name in its certificate.
+  ///   - address: the only IPv4 address in its certificate.
+  ///   - end: when its certificate expires.
   package static func run(
     ciphers: String? = nil, certified name: String? = nil, at address: [UInt8]? = nil,
     until end: Date = Date() + 3600, _ test: @escaping @Sendable (OthersHost) async throws -> Void
@@ -106,8 +106,8 @@ package final class OthersHost: Sendable {
   }
 }
 
-/// Runs a test while a server of other people's listens, and lets that one end as it should: a
-/// connection that is just coming in when its server is cancelled is a fatal error in NIO.
+/// Runs a test while a foreign server listens, and shuts that one down gracefully: NIO fails fatally if a
+/// connection arrives while its server is cancelled.
 private func listening(
   _ router: Router<BasicRequestContext>, over server: HTTPServerBuilder = .http1(),
   _ test: @escaping @Sendable (_ port: Int) async throws -> Void

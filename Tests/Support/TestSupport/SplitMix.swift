@@ -1,4 +1,4 @@
-/// SplitMix64: random numbers that a seed brings back, the same everywhere.
+/// SplitMix64: random numbers that a seed reproduces on any machine.
 package struct SplitMix: RandomNumberGenerator {
   private var state: UInt64
 

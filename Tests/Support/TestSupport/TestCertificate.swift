@@ -5,24 +5,24 @@ package import NIOSSL
 import SwiftASN1
 import X509
 
-/// A certificate for `localhost` and 127.0.0.1, unless for another host, that is its own trust root.
+/// A self-signed certificate, by default for `localhost` and 127.0.0.1.
 package struct TestCertificate: Sendable {
-  /// How a server shows it.
+  /// The TLS configuration of a server with this certificate.
   package let configuration: TLSConfiguration
   /// The PEM file to trust.
   package let caFile: String
 
-  /// One for all tests: making it is not what they are about.
+  /// A certificate that tests share.
   package static let shared = Result { try TestCertificate() }
 
   /// - Parameters:
-  ///   - host: whose it is, by its name and nothing else.
-  ///   - address: whose it is, by its IPv4 address and nothing else.
-  ///   - ciphers: those of TLS 1.2 that its server offers, and nothing else; nil for all that there are.
+  ///   - host: the only host name in it.
+  ///   - address: the only IPv4 address in it.
+  ///   - ciphers: the only cipher suites of TLS 1.2 that its server offers; nil for all.
   package init(
     host: String? = nil, address: [UInt8]? = nil, end: Date = Date() + 86_400, ciphers: String? = nil
   ) throws {
-    // Only an RSA key serves the old ones.
+    // The old cipher suites need an RSA key.
     let (pem, key) = try Self.makePEM(isRSA: ciphers != nil, host: host, address: address, end: end)
     let file = FileManager.default.temporaryDirectory.appending(path: "push-bouncer-\(UUID()).pem")
     try pem.write(to: file, atomically: true, encoding: .utf8)
@@ -37,9 +37,9 @@ package struct TestCertificate: Sendable {
     self.configuration = configuration
   }
 
-  /// One and its key as the files of a server have them.
+  /// Makes a certificate and its key in PEM.
   ///
-  /// - Parameter isRSA: whether the key could decrypt as well as sign, as TLS without forward secrecy wants it.
+  /// - Parameter isRSA: whether to make an RSA key, which TLS without forward secrecy needs.
   package static func makePEM(
     isRSA: Bool = false, host: String? = nil, address: [UInt8]? = nil, end: Date = Date() + 86_400
   ) throws -> (certificate: String, key: String) {

@@ -1,14 +1,14 @@
 package import Foundation
 import Synchronization
 
-/// A clock that a test sets: it stands still until it is moved, or goes along with the machine's.
+/// A clock that a test sets: it stands still until it is moved, or follows the machine's clock.
 package final class TestClock: Sendable {
   private struct State {
-    /// What both clocks show if they stand still.
+    /// The time of both clocks if they stand still.
     var standing: (wall: Date, monotonic: Duration)?
-    /// What has been added to both.
+    /// Seconds added to both clocks.
     var advanced: TimeInterval = 0
-    /// What has been added to the time of day alone.
+    /// Seconds added to the time of day only.
     var jumped: TimeInterval = 0
     var isTrusted = true
   }
@@ -16,7 +16,7 @@ package final class TestClock: Sendable {
   private let begin = ContinuousClock.now
   private let state: Mutex<State>
 
-  /// - Parameter start: where it stands still; nil for a clock that goes.
+  /// - Parameter start: the time at which it stands still; nil for a running clock.
   package init(_ start: Date? = Date(timeIntervalSince1970: 1_790_000_000)) {
     state = Mutex(State(standing: start.map { ($0, .zero) }))
   }
@@ -26,12 +26,12 @@ package final class TestClock: Sendable {
     state.withLock { ($0.standing?.wall ?? Date()) + $0.advanced + $0.jumped }
   }
 
-  /// What has passed.
+  /// The monotonic time.
   package var monotonic: Duration {
     state.withLock { ($0.standing?.monotonic ?? .now - begin) + .seconds($0.advanced) }
   }
 
-  /// Whether a service that is told believes it.
+  /// Whether a service that uses the clock trusts it.
   package var isTrusted: Bool {
     get { state.withLock { $0.isTrusted } }
     set { state.withLock { $0.isTrusted = newValue } }
@@ -43,7 +43,7 @@ package final class TestClock: Sendable {
   /// Lets time pass until then, or takes it back.
   package func set(_ date: Date) { advance(date.timeIntervalSince(now)) }
 
-  /// Puts the time of day wrong: no time has passed.
+  /// Changes the time of day without the passage of time.
   package func jump(_ seconds: TimeInterval) { state.withLock { $0.jumped += seconds } }
 
   /// From now on time passes by ``advance(_:)`` only.

@@ -20,10 +20,11 @@ final class Arrivals: Sendable {
 
   init(at simulator: SimulatedProviders) { self.simulator = simulator }
 
-  /// How many arrived more than once.
+  /// The number of notifications that arrived more than once.
   var twice: Int { state.withLock(\.twice) }
 
-  /// Those that arrived again although nothing had cut the service off from its providers in between.
+  /// Notifications that arrived again although the service had not been cut off from its providers in
+  /// between.
   var unexplained: [String] { state.withLock(\.unexplained) }
 
   /// To be called whenever an answer may have been lost: after a kill, and once connections were closed. What arrived

@@ -2,9 +2,9 @@ import Foundation
 import NIOCore
 import TestSupport
 
-/// Strangers with many addresses, who open connections and send on them what keeps them waiting.
+/// Strangers with many addresses, who open connections and send incomplete data that keeps them open.
 actor Crowd {
-  /// What a stranger does with a connection.
+  /// A stranger's use of a connection.
   enum Habit: String, CaseIterable, Sendable {
     case idle
     /// Sends a request bit by bit.
@@ -95,7 +95,7 @@ actor Crowd {
     }
   }
 
-  /// No more have to come.
+  /// Ends the arrival of new strangers.
   func end() { isToEnd = true }
 
   func leave() {

@@ -111,12 +111,12 @@ struct Stage {
     try result.get()
   }
 
-  /// Brings a phone in, as its chat server does.
+  /// Registers a phone, as its chat server does.
   func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
     try await server.register(phone, bouncerKey: bouncerKey)
   }
 
-  /// Brings in so many phones, every other one an iPhone.
+  /// Registers `count` phones, every other one an iPhone.
   func phones(_ count: Int, at server: ChatServer) async throws -> [VirtualPhone] {
     var phones: [VirtualPhone] = []
     for index in 0..<count {
@@ -127,7 +127,7 @@ struct Stage {
     return phones
   }
 
-  /// Brings in another chat server.
+  /// Registers another chat server.
   func anotherServer(_ hostname: String, at running: Running) async throws -> ChatServer {
     let added = try await place.run("server", "add", "--hostname", hostname, "--json").json
     let server = ChatServer(
@@ -137,7 +137,7 @@ struct Stage {
     return server
   }
 
-  /// Brings in so many phones without Google.
+  /// Registers `count` phones without Google's services.
   func subscribers(_ count: Int, at server: ChatServer, of running: Running) async throws -> [VirtualPhone] {
     let answer = try await running.call(path: "/api/v1/zulip-services/webpush/vapid")
     let key = try #require(answer.json["vapid"]?.string)

@@ -6,19 +6,18 @@ import TestSupport
 
 @testable import Demo
 
-/// A chat server with the patience that a stock Zulip server's code has, whatever an answer says. A
-/// notification gets one try and is lost with any answer but 200. A registration gets four at once: where none is
-/// answered, or each with 5xx, its device is pending for ever; any 4xx is kept as an error, after which its phone
-/// may try again.
+/// A chat server that retries as a stock Zulip server does. A notification gets one try, and is lost with any
+/// answer but 200. A registration gets four tries at once: if all fail without an answer or with 5xx, its
+/// device stays pending forever. A 4xx is stored as an error, after which its phone may try again.
 final class StockServer: Sendable {
   struct Record {
     /// Registered.
     var phones: [VirtualPhone] = []
     /// What was promised to phones, by the marks of ``ChatServer/mark(_:)``.
     var promised: Set<String> = []
-    /// What each lost notification met.
+    /// The failure of each lost notification.
     var lost: [String] = []
-    /// What each device that is pending for ever met.
+    /// The failures of each device that stays pending forever.
     var stranded: [String] = []
     /// Refusals after which a phone tried again.
     var errors = 0

@@ -8,7 +8,7 @@ import TestSupport
 
 @testable import Demo
 
-/// Who has no business here, at a new address each time.
+/// Attackers, with a new address for each call.
 final class Strangers: Sendable {
   private struct State {
     var calls = 0

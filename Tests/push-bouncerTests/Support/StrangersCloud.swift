@@ -6,8 +6,8 @@ import Sealing
 
 @testable import Demo
 
-/// A Nextcloud server of a stranger's, whose devices are tokens of FCM that somebody has thought up: a key of one's own
-/// is all that the push proxy asks for.
+/// A stranger's Nextcloud server, whose devices have made-up FCM tokens: the push proxy only requires that
+/// the server has a key.
 struct StrangersCloud {
   private struct Device {
     let token: String
@@ -54,7 +54,7 @@ struct StrangersCloud {
     }
   }
 
-  /// Sends each device so many notifications.
+  /// Sends each device `count` notifications.
   func notify(each count: Int) async throws {
     let entries = (0..<count).flatMap { _ in devices }.map { device -> String in
       let subject = (0..<256).map { _ in UInt8.random(in: .min ... .max) }

@@ -23,7 +23,7 @@ struct Workplace {
     try await body(place)
   }
 
-  /// What a command came to.
+  /// The result of a command.
   struct Result {
     let status: Int32
     let output: String

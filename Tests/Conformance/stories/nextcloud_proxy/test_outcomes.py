@@ -1,4 +1,4 @@
-"""What becomes of notifications when providers, phones or the proxy itself fail."""
+"""The outcome of notifications when providers, phones or the proxy itself fail."""
 
 import time
 
@@ -186,7 +186,7 @@ def test_kill_9_loses_neither_registrations_nor_what_was_taken(world):
         world.running.kill()
     world.running.restart()
     assert {arrival["to"] for arrival in world.arrived(2)} == {"talk_android", "files_ios"}
-    # What was taken may come twice after a kill; for iPhones it then shows once.
+    # After a kill, a push may come twice; an iPhone shows it once.
     assert answered(world.notify(phone.entry(2))) == taken()
     assert any(arrival["payload"]["message"]["data"]["subject"] == phone.notification(2)[0]
                for arrival in world.arrived(1) if arrival["to"] == "talk_android")

@@ -1,4 +1,4 @@
-"""Apps that are let in, and who shows wrong passwords."""
+"""Apps that sign in, and wrong passwords."""
 
 import html
 import re
@@ -33,7 +33,7 @@ def poll(world, flow):
 
 
 def proof(world, flow, user):
-    """Signs in; what the form for "yes" then carries."""
+    """Signs in and returns the fields of the form for "yes"."""
     answer = browse(world, flow["login"], {"login": user.email, "key": user.key})
     found = re.search(r'name="proof" value="([^"]+)"', answer.bytes.decode())
     assert answer.status == 200 and found, answer
@@ -90,7 +90,7 @@ def test_a_host_application_lets_an_app_in(world):
 
 @RULES("nextcloud/5.5/post-index-php.b")
 @pytest.mark.option("limits-of-ocs")
-# A service of its own, in which no other case waits to be let in.
+# A separate service, in which no other case has a login waiting.
 @pytest.mark.settings(calls_per_address="100000/60s")
 def test_two_hundred_apps_of_an_address_may_wait(world):
     for _ in range(200):

@@ -82,7 +82,7 @@ def moved(world, host):
 
 
 def upload(server, *realms):
-    """What a server is told when it names these realms."""
+    """Uploads these realms for a server. Returns the error message, or "taken in" if there is none."""
     answer = server.call("POST", "server/analytics", form={
         "realm_counts": "[]", "installation_counts": "[]", "realms": json.dumps(realms)})
     return answer.body["msg"] if answer.status != 200 else "taken in"

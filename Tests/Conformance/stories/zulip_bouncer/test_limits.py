@@ -78,7 +78,7 @@ def test_a_body_is_compact_json_with_one_newline(world):
     assert answer.bytes == json.dumps(answer.body, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
     answer = world.send({"request": "POST /api/v1/remotes/server/register/transfer", "as": "nobody", "form": {"hostname": "Zoë"}})
     assert "ë".encode() in answer.bytes and answer.bytes.endswith(b"}\n")
-    # Members of its own stand between the words and the code.
+    # The error's own members come between the message and the code.
     answer = world.server.call("POST", "push/e2ee/register", form={})
     assert list(answer.body) == ["result", "msg", "var_name", "code"]
     answer = world.send({"request": "PUT /api/v1/remotes/server/deactivate", "as": "nobody"})

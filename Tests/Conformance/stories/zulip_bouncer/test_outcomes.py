@@ -1,4 +1,4 @@
-"""What becomes of a notification, and of a registration."""
+"""The outcomes of a notification, and of a registration."""
 
 import time
 

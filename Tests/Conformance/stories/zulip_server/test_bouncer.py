@@ -266,7 +266,7 @@ def test_old_apps_come_first_and_all_new_ones_in_one_call(world, peer):
     assert [name for name, _ in calls] == ["push/notify", "push/e2ee/notify"]
     assert sorted(calls[0][1]["android_devices"]) == sorted([old, gone])
     assert sorted(item["token_id"] for item in calls[1][1]["push_requests"]) == sorted([world.fcm.token_id, world.apns.token_id])
-    # What the bouncer has called gone is forgotten.
+    # The server removes tokens that the bouncer reports as gone.
     world.send({"request": "HOST notifications", "json": part})
     assert [form for name, form, _ in peer.calls if name == "push/notify"][-1]["android_devices"] == [old]
 

@@ -1,4 +1,4 @@
-"""Devices, what becomes of their keys and tokens, and how clients hear of it."""
+"""Devices, changes of their keys and tokens, and the events that clients get."""
 
 import concurrent.futures
 import json

@@ -1,7 +1,8 @@
 import Dispatch
 import Synchronization
 
-/// Waits for what is asynchronous only because a body could come in parts: libFuzzer calls a plain function.
+/// Runs asynchronous work to its end, because libFuzzer calls a synchronous function. The work never really
+/// suspends: it is asynchronous only because a body may come in parts.
 func blocking<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) throws -> Value {
   let result = Mutex<Result<Value, any Error>?>(nil)
   let done = DispatchSemaphore(value: 0)

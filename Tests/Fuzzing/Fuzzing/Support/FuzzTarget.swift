@@ -1,12 +1,14 @@
-/// What fuzzing and the replaying suite drive: one parser of the product, and what must hold of it whatever it is given.
+/// A parser of the product with the properties that must hold for any input. The fuzzer and the test suite
+/// that replays cases run it.
 package protocol FuzzTarget: SendableMetatype {
-  /// How Scripts/fuzz and the folders of cases call it.
+  /// The target's name in Scripts/fuzz and in the folders of cases.
   static var name: String { get }
-  /// The CPU time that a byte may take at most, in nanoseconds, beside ``baseTime``. What takes more is a finding.
+  /// The most CPU time per byte of input, in nanoseconds, in addition to ``baseTime``. A slower input is a
+  /// finding.
   static var timePerByte: Double { get }
   /// The CPU time that any input may take, in nanoseconds.
   static var baseTime: Double { get }
-  /// Reads the bytes as the product would.
+  /// Parses the bytes as the product does.
   ///
   /// - Throws: ``BrokenProperty`` where a property does not hold.
   static func run(_ bytes: [UInt8]) throws
@@ -17,7 +19,7 @@ extension FuzzTarget {
   package static var baseTime: Double { 20_000_000 }
 }
 
-/// What must hold, and did not.
+/// A property that did not hold.
 package struct BrokenProperty: Error, CustomStringConvertible {
   package let description: String
 }

@@ -1,14 +1,15 @@
 import Foundation
 
-/// How time grows with an input: where a piece is repeated, with half and with a quarter of the repeats. A limit for the
-/// time itself has to bear with the slowest target and machine; this has not.
+/// Checks how time grows with an input that repeats a piece, by comparing it with half and a quarter of the
+/// repeats. A limit for the time itself would have to allow for the slowest target and machine.
 package enum Growth {
-  /// What is quicker, in nanoseconds, says nothing.
+  /// Times below this are too short to compare, in nanoseconds.
   private static let leastTime = 4_000_000.0
-  /// Time may grow with this power of the length: 1 is in proportion, 2 the square.
+  /// The largest permitted exponent of the growth: 1 is linear, 2 quadratic.
   private static let power = 1.6
   private static let longestPiece = 64
-  /// So many repeats are left out at a time that what comes in groups of bytes, as base64 does, stays whole.
+  /// Repeats are left out in multiples of this, so that encodings in groups of bytes, such as base64, stay
+  /// valid.
   private static let group = 192
 
   /// The lengths and the times (in nanoseconds) of an input, half and a quarter of it, if the time grows too fast.
@@ -22,7 +23,7 @@ package enum Growth {
     else { return nil }
     let inputs = [bytes, half, quarter]
     var times = [Double](repeating: .infinity, count: inputs.count)
-    // The machine may do something else for a while, but hardly each time.
+    // Several measurements, because another program may disturb one of them but hardly all.
     for _ in 0..<8 {
       for (index, input) in inputs.enumerated() { times[index] = min(times[index], run(input)) }
       guard isTooFast(inputs.map(\.count), times) else { return nil }
@@ -30,7 +31,7 @@ package enum Growth {
     return zip(inputs, times).map { ($0.count, $1) }
   }
 
-  /// Both times: one limit that is passed on the way makes a single step.
+  /// Whether both steps grow too fast. Passing a threshold, such as a buffer size, makes only one step large.
   static func isTooFast(_ lengths: [Int], _ times: [Double]) -> Bool {
     zip(lengths.indices, lengths.indices.dropFirst()).allSatisfy { long, short in
       times[long] / times[short] > pow(Double(lengths[long]) / Double(lengths[short]), power)

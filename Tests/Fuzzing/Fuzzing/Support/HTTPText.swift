@@ -36,7 +36,7 @@ struct HTTPText {
   /// The first line as a status.
   var status: Int { Int(first) ?? 200 }
 
-  /// What a server is asked. The body comes in two parts, as bodies do.
+  /// The input as a request to a server, with the body in two parts.
   var request: Request {
     var fields = HTTPFields()
     for (name, value) in headers {

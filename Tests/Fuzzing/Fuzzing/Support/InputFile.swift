@@ -10,7 +10,7 @@ struct InputFile {
     let memory = "/dev/shm"
     let place = FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory()
     let folder = URL(fileURLWithPath: place).appending(path: "push-bouncer-fuzz.\(getpid())")
-    // Whoever cannot write here cannot fuzz either.
+    // An error shows when the first file is written.
     try? FileManager.default.createDirectory(
       at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     atexit { try? FileManager.default.removeItem(at: InputFile.folder) }

@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import Providers
 
-/// Stands for the pool of a connection, and remembers how its requests end.
+/// Takes the place of a connection's pool, and records how its requests end.
 final class RecordingOwner: HTTP2ConnectionOwner {
   private struct State {
     var endings: [ObjectIdentifier: Int] = [:]
@@ -38,7 +38,7 @@ final class RecordingOwner: HTTP2ConnectionOwner {
     state.withLock { $0.closed += 1 }
   }
 
-  /// Each request has ended once, the connection once, and no answer is longer than it may be.
+  /// Checks that each request and the connection ended exactly once, and that no answer exceeds its limit.
   func checkEndings(of requests: Int) throws {
     let state = state.withLock { $0 }
     try check(state.endings.values.allSatisfy { $0 == 1 }, "a request ends once")

@@ -1,5 +1,6 @@
-/// Makes long inputs out of short ones: a piece is repeated where it stands, so that what was valid often stays so.
-/// Time that grows faster than an input shows in these, where chance would never make them.
+/// Makes a long input from a short one by repeating a piece in place, so that a valid input often stays
+/// valid. Such inputs show time that grows faster than the length, and random mutations would never produce
+/// them.
 package func repeatPiece(_ bytes: inout [UInt8], limit: Int, seed: UInt64) {
   guard !bytes.isEmpty, bytes.count < limit else { return }
   var state = seed &* 0x9E37_79B9_7F4A_7C15 &+ 1

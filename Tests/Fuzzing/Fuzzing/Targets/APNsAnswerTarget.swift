@@ -3,7 +3,7 @@ import NIOCore
 
 @testable import Providers
 
-/// What APNs answers: only Apple's own word with 410 ends a registration.
+/// Answers of APNs: only a 410 with a reason of Apple's ends a registration.
 enum APNsAnswerTarget: FuzzTarget {
   static let name = "apns-answer"
 
@@ -34,7 +34,7 @@ extension HTTPText {
 }
 
 extension Outcome {
-  /// A time that somebody else names is one that we wait for.
+  /// Checks that a retry time from an answer is within `RetryAfter.limit`.
   func checkTimes() throws {
     guard case .retry(_, let notBefore?, _) = self else { return }
     let pause = notBefore.timeIntervalSince(APNsAnswerTarget.now)

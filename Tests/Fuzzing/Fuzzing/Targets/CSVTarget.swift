@@ -43,7 +43,7 @@ enum CSVTarget: FuzzTarget {
 
   private static func written(_ records: [[String?]]) -> String {
     records.map { fields in
-      // A line without anything would be passed over.
+      // An empty line would be skipped.
       if fields == [nil] { return "\"\"" }
       return fields.map { field in
         guard let field else { return "" }

@@ -4,7 +4,7 @@ import NIOCore
 @testable import HTTP
 @testable import Providers
 
-/// What FCM answers, and Google's endpoint for access tokens.
+/// Answers of FCM and of Google's endpoint for access tokens.
 enum FCMAnswerTarget: FuzzTarget {
   static let name = "fcm-answer"
 
@@ -16,7 +16,7 @@ enum FCMAnswerTarget: FuzzTarget {
     case .delivered:
       try check(text.status == 200, "only 200 is a success")
       let json = try? JSON.parse(text.body)
-      // Foundation takes more for JSON than it is: other encodings, a mark of the encoding, more values.
+      // Foundation accepts more than RFC 8259 allows: other encodings, a byte order mark, several values.
       if let json { try check(json["name"] != nil, "an accepted message has a name") }
     case .dead(let reason, _):
       try check(text.status == 404 && reason == .fcmUnregistered, "only 404 with its code is an end")

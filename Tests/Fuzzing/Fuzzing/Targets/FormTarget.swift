@@ -1,6 +1,6 @@
 @testable import HTTP
 
-/// Forms: as a slow and plain reading has them, and the same when written and read again.
+/// Forms: compared with a slow and simple parser, and unchanged when written and read again.
 enum FormTarget: FuzzTarget {
   static let name = "form"
 

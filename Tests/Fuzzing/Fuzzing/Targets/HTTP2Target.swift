@@ -4,11 +4,11 @@ import NIOHPACK
 
 @testable import Providers
 
-/// What a provider says over HTTP/2: read in one piece and in several, and with requests under way, each of which must
-/// end once.
+/// A provider's bytes over HTTP/2: read in one piece and in several, and with requests under way, each of
+/// which must end exactly once.
 enum HTTP2Target: FuzzTarget {
   static let name = "http2"
-  // Header compression lets a byte stand for a whole list of headers.
+  // With header compression, one byte can stand for a whole header field.
   static let timePerByte = 20_000.0
 
   static func run(_ bytes: [UInt8]) throws {
@@ -19,7 +19,7 @@ enum HTTP2Target: FuzzTarget {
     try answer(bytes, by: bytes.count.isMultiple(of: 2) ? max(bytes.count, 1) : bytes.count / 2 + 1)
   }
 
-  /// What the bytes are read as, until they make no sense.
+  /// The frames that the bytes are read as, up to the first error.
   private static func read(_ bytes: [UInt8], by length: Int) -> [String] {
     var (input, frames, rest) = (HTTP2Input(), [String](), bytes[...])
     while !rest.isEmpty {
@@ -54,7 +54,7 @@ enum HTTP2Target: FuzzTarget {
 }
 
 extension EmbeddedChannel {
-  /// Sends requests, takes what a peer says to them, and closes.
+  /// Sends requests, feeds the peer's bytes to the connection, and closes it.
   func exchange(
     _ bytes: [UInt8], by length: Int, requests: Int, start: ([PendingRequest]) -> Void
   ) throws {
@@ -64,7 +64,7 @@ extension EmbeddedChannel {
     ]
     start(
       (0..<requests).map { number in
-        // More than a peer takes before it has said how much.
+        // Larger than the initial flow-control window.
         PendingRequest(.init(headers: headers, body: ByteBuffer(repeating: 7, count: 40_000 * number)))
       })
     var rest = bytes[...]

@@ -5,7 +5,7 @@ import NIOCore
 @testable import NextcloudServer
 @testable import ZulipBouncer
 
-/// JSON: what is read and written reads the same, and it is JSON to Foundation too.
+/// JSON: a value that is written and read again stays the same, and Foundation accepts the same texts.
 enum JSONTarget: FuzzTarget {
   static let name = "json"
 
@@ -48,8 +48,8 @@ enum JSONTarget: FuzzTarget {
     (try? JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)) != nil
   }
 
-  /// Whether Foundation takes it, but for what it takes beyond RFC 8259: other encodings than UTF-8, a mark of the
-  /// encoding, and a comma before a closing bracket.
+  /// Whether Foundation accepts it, excluding what it accepts beyond RFC 8259: encodings other than UTF-8, a
+  /// byte order mark, and a comma before a closing bracket.
   private static func isPlainlyJSON(_ bytes: [UInt8]) -> Bool {
     guard !bytes.contains(0), !bytes.starts(with: [0xEF, 0xBB, 0xBF]), !bytes.starts(with: [0xFE, 0xFF]),
       !bytes.starts(with: [0xFF, 0xFE]), String(validating: bytes, as: UTF8.self) != nil
@@ -63,7 +63,7 @@ enum JSONTarget: FuzzTarget {
 }
 
 extension JSON {
-  /// Whether there is a number that not everybody can represent.
+  /// Whether there is a number that not every JSON parser can represent.
   fileprivate var hasNumber: Bool {
     switch self {
     case .number: true

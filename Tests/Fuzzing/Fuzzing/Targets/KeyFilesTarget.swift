@@ -4,7 +4,8 @@ import Foundation
 @testable import Providers
 @testable import Sealing
 
-/// The JSON files of the key folder: an Apple key's, a service account's, a key pair's. Each reads the same bytes.
+/// The JSON files of the key folder: for an Apple key, a service account and a key pair. All three parsers
+/// read the same bytes.
 enum KeyFilesTarget: FuzzTarget {
   static let name = "key-files"
   // Keys are checked, RSA's for 20 ms.

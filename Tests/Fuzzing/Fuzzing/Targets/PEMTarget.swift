@@ -17,7 +17,7 @@ enum PEMTarget: FuzzTarget {
     #"{"key_id": "ABCDE12345", "team_id": "ABCDE12345", "key_file": "AuthKey.p8", "topics": ["a.b"], "environment": "sandbox"}"#
       .utf8)
 
-  /// A key of the kind that Apple gives out, made for this alone.
+  /// A generated key of the kind that Apple issues.
   static let p8 = P256.Signing.PrivateKey().pemRepresentation
 
   static func run(_ bytes: [UInt8]) throws {

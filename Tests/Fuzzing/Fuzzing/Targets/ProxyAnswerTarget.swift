@@ -2,7 +2,7 @@ import NIOCore
 
 @testable import NextcloudServer
 
-/// What a Nextcloud push proxy answers: a status and a body.
+/// Answers of a Nextcloud push proxy: a status and a body.
 enum ProxyAnswerTarget: FuzzTarget {
   static let name = "proxy-answer"
 

@@ -4,7 +4,7 @@ import Foundation
 @testable import Sealing
 @testable import ZulipBouncer
 
-/// What a phone seals for its bouncer: the bytes as what is in the box, as the box, and as its base64.
+/// A phone's sealed registration: the bytes are read as the plaintext, as the sealed box, and as its base64.
 enum SealedRegistrationTarget: FuzzTarget {
   static let name = "sealed-registration"
 

@@ -4,10 +4,10 @@ import NIOHTTP1
 
 @testable import Providers
 
-/// What a push service says over HTTP/1.1 to a request; over HTTP/2 it is `http2`. The answer is the same in parts.
+/// A push service's answer over HTTP/1.1 (the target `http2` covers HTTP/2). It must read the same in parts.
 enum WebPushAnswerTarget: FuzzTarget {
   static let name = "webpush-answer"
-  // Byte by byte, each of them goes through a channel.
+  // In parts of one byte, each byte passes through a channel.
   static let timePerByte = 20_000.0
 
   static func run(_ bytes: [UInt8]) throws {

@@ -3,7 +3,7 @@ import Foundation
 @testable import HTTP
 @testable import Providers
 
-/// Tokens that are subscriptions, their endpoints, and `Retry-After`.
+/// Web Push subscriptions as tokens, their endpoints, and `Retry-After`.
 enum WebPushSubscriptionTarget: FuzzTarget {
   static let name = "webpush-subscription"
 

@@ -2,11 +2,11 @@ import Foundation
 
 @testable import Operations
 
-/// The configuration's file: it is read, or a fault says why not, in words that can be shown.
+/// The configuration file: it is read, or an error says why not in printable text.
 enum YAMLTarget: FuzzTarget {
   static let name = "yaml"
-  // The library is not optimized here, and a key of one letter costs it as much as one of twenty. Released, 8,000 keys
-  // that are there twice take 38 ms and 128,000 take 450.
+  // The YAML library is not optimized in this build, and a key of one letter costs it as much as one of
+  // twenty. In a release build, 8,000 duplicate keys take 38 ms, and 128,000 take 450 ms.
   static let timePerByte = 20_000.0
 
   private static let file = InputFile("push-bouncer.yaml")

@@ -31,7 +31,7 @@ final class ProxyBench: Sendable {
     var log: (@Sendable (String) -> any LogHandler)?
   }
 
-  /// An answer as a client reads it.
+  /// An answer as a client receives it.
   struct Answer: Sendable {
     let status: Int
     let headers: HTTPFields
@@ -39,11 +39,11 @@ final class ProxyBench: Sendable {
 
     var json: JSON { (try? JSON.parse(text)) ?? .null }
     var message: String? { json["message"]?.string }
-    /// What a server shows its admin: the body, if it is no JSON.
+    /// The text that a server shows its admin: the body, if it is not JSON.
     var reason: String? {
       headers[.contentType] == "text/plain; charset=utf-8" && json == .null && !text.isEmpty ? text : nil
     }
-    /// The identifiers that are called unknown, if the answer has the key.
+    /// The identifiers reported as unknown; nil if the answer lacks the key.
     var unknown: [String]? {
       guard case .array(let ids)? = json["unknown"] else { return nil }
       return ids.compactMap(\.string)

@@ -59,7 +59,7 @@ struct ProxyPhone: Sendable {
     try await bench.call(.delete, "/devices", userAgent: app.rawValue, body: Form.encode(fields))
   }
 
-  /// An entry as its server makes one. What the phone would decrypt is of no concern to the proxy.
+  /// A notification as the phone's server makes it. The proxy cannot read the encrypted subject.
   func entry(
     _ kind: String? = "alert", priority: String? = "high", subject: [UInt8] = ciphertext(),
     changing: (inout JSON.Object) -> Void = { _ in }

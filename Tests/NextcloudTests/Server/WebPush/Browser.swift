@@ -39,7 +39,7 @@ struct Browser: Sendable {
 
   func unsubscribe() async throws -> Instance.Answer { try await app.call(.delete, Self.path) }
 
-  /// Puts its subscription into the database without a word to anybody; the token that makes it active.
+  /// Stores its subscription without a message to it. Returns the token that activates it.
   func put(appTypes: String = "all", appPassword: Int64?) async throws -> String? {
     let target = try WebPushSubscription(endpoint: endpoint, p256dh: phone.publicKey, auth: phone.auth)
     let registered = try await app.instance.webPush.subscriptions.put(

@@ -76,12 +76,12 @@ struct PushService: Sendable {
     return browser
   }
 
-  /// What this answers for a browser from now on.
+  /// Sets the answer for a browser.
   func answer(_ browser: Browser, with status: Int, times: Int? = nil) {
     simulator.setToken(Self.id(of: browser), TokenRule(status: status, times: times))
   }
 
-  /// What it answers for all.
+  /// Changes the faults for all browsers.
   func faults(_ change: (inout ProviderFaults) -> Void) async {
     var faults = Faults()
     change(&faults.webPush)
@@ -93,12 +93,12 @@ struct PushService: Sendable {
     browser.endpoint.split(separator: "/").last.map(String.init) ?? ""
   }
 
-  /// What was taken for a browser.
+  /// The messages accepted for a browser.
   func deliveries(to browser: Browser) -> [Delivery] {
     simulator.deliveries().filter { $0.provider == .webPush && $0.token == Self.id(of: browser) }
   }
 
-  /// What has come to a browser, opened.
+  /// The messages that a browser received, decrypted.
   func messages(of browser: Browser) throws -> [String] {
     try deliveries(to: browser).map {
       String(decoding: try browser.phone.open([UInt8]($0.payload)), as: UTF8.self)
