@@ -158,7 +158,7 @@ let package = Package(
     tests("SealingTests", "Sealing", "CryptoExtras"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
     tests(
-      "ProvidersTests", "Providers", "ProviderSimulator", "TestSupport", "Timing", "AsyncHTTPClient",
+      "ProvidersTests", "Providers", "TestSupport", "Timing", "AsyncHTTPClient",
       "Crypto", "CryptoExtras", "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK",
       "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
