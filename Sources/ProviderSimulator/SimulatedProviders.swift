@@ -173,7 +173,7 @@ extension SimulatedProviders {
     return deliveries()
   }
 
-  /// Subscribes a phone to messages of whoever has the private half of this key.
+  /// Subscribes a phone to messages that are signed with the private half of this key.
   ///
   /// - Returns: the subscription's id, the last part of its endpoint; nil for what is no key.
   package func subscribe(vapid: String) -> String? {

@@ -47,7 +47,7 @@ import Testing
     for device in devices { bench.simulator.setToken(device.token, isDead ? TokenRule(status: 404) : nil) }
   }
 
-  /// What becomes of a notification for each.
+  /// The outcome of a notification for each.
   private static func say(_ devices: some Sequence<DeliveryBench.Device>, _ bench: DeliveryBench) async throws
     -> [DeliveryResult]
   {

@@ -62,7 +62,7 @@ import Testing
     store.clock.advance(0.1)
     let second = try #require(try await store.outbox.take(1).first)
     #expect(second.lease.id == first.lease.id && second.lease.attempts == first.lease.attempts + 1)
-    // Whoever held it before has nothing to say any more.
+    // The former lease holder can no longer change it.
     try await store.outbox.remove([first])
     try await store.outbox.settle([(first.lease, .init(at: store.clock.now))])
     #expect(try await store.rows() == 1)

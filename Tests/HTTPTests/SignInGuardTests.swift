@@ -45,7 +45,7 @@ struct SignInGuardTests {
       clock.advance(expected)
       #expect(tries(attempt("worse \(expected)")) == nil)
     }
-    // Whoever goes on gets one try in five minutes, and waits for some at the longest.
+    // A client that keeps trying gets one try in five minutes, which is the longest wait.
     let (began, count) = (clock.now, 50)
     var longest = 0.0
     for number in 0..<count {

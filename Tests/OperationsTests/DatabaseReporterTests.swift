@@ -9,7 +9,7 @@ import Testing
 
 /// Tests the operator's log lines when the database is unreachable.
 @Suite struct DatabaseReporterTests {
-  /// What is told of a database that is seen so, second by second.
+  /// The events reported for a database with these check results, one per second.
   private static func told(_ failures: [DatabaseCheck.Failure?]) -> [Int: DatabaseReporter.Event] {
     var reporter = DatabaseReporter()
     let start = ContinuousClock.now

@@ -79,7 +79,7 @@ struct Operator: Sendable {
     }
   }
 
-  /// Puts notifications into the outbox that came so many seconds ago.
+  /// Puts notifications into the outbox that arrived the given number of seconds ago.
   func keep(
     _ count: Int = 1, since seconds: TimeInterval, due: TimeInterval = 0, attempts: Int64 = 5,
     route: Route = Route(provider: .apns, credential: "main", target: "org.example.chat")

@@ -8,7 +8,8 @@ import Testing
 
 @testable import Operations
 
-/// What an operator is told of Web Push: what concerns everybody, and of single push services so much and no more.
+/// Tests the log lines about Web Push: those about all of it, and a limited number about single push
+/// services.
 @Suite struct PushServicesTests {
   static let now = Date(timeIntervalSince1970: 1_800_000_000)
   static let broken = PushProviders.RouteState.open(.connectFailed, since: now - 60)
@@ -150,7 +151,7 @@ import Testing
 
   // MARK: The log
 
-  /// What is told of Web Push that is seen so, five seconds apart.
+  /// The log lines for these states of Web Push, five seconds apart.
   private static func log(_ looks: [PushServices]) async throws -> [LogRecorder.Line] {
     let log = LogRecorder()
     try await Operator.test { service in

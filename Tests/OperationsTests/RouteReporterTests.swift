@@ -10,7 +10,7 @@ import Testing
   private static let fcm = Route(provider: .fcm, credential: "main", target: "demo")
   private static let failing = PushProviders.RouteState.failing(.connectionLost, since: start)
 
-  /// What is told of a route that is seen so, second by second.
+  /// The events reported for a route with these states, one per second.
   private static func told(_ states: [PushProviders.RouteState?]) -> [Int: [RouteReporter.Event]] {
     var reporter = RouteReporter()
     var told: [Int: [RouteReporter.Event]] = [:]

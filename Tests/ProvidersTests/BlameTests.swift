@@ -13,7 +13,7 @@ import Testing
     Recipient(owner: .chatServer(owner), token: Int(owner) * 1000 + token)
   }
 
-  /// A route, and who has been answered what after how many seconds.
+  /// A route, and the answers to its senders with their times in seconds.
   private struct Played {
     let health = RouteHealth()
 

@@ -15,7 +15,7 @@ import Testing
     .retry(.unknown, notBefore: notBefore, scope: scope)
   }
 
-  /// A route that such an outcome has come over so many times.
+  /// The state of a route after this outcome has occurred `times` times.
   private static func route(_ outcome: Outcome, times: Int = Breaker.threshold) -> RouteHealth {
     let health = RouteHealth()
     for _ in 0..<times { health.record(outcome, after: .milliseconds(50), now: now) }

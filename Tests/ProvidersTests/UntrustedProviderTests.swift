@@ -5,7 +5,8 @@ import Testing
 
 @testable import Providers
 
-/// Whoever stands between this service and a provider learns nothing: no token, no credential, no notification.
+/// Tests that an attacker between this service and a provider learns no token, no credential and no
+/// notification.
 @Suite("Providers that cannot show who they are", .timeLimit(.minutes(10)))
 struct UntrustedProviderTests {
   enum Service: CaseIterable, Sendable {

@@ -65,7 +65,7 @@ import Testing
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
     }
 
-    /// So many bytes wait for the peer.
+    /// The number of bytes that wait for the peer.
     func wait(_ count: Int) {
       channel.write(ByteBuffer(repeating: 0, count: count), promise: nil)
       channel.isWritable = false

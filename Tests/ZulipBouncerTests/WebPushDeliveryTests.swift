@@ -11,7 +11,7 @@ import Testing
 
 @Suite("What phones without Google get")
 struct WebPushDeliveryTests {
-  /// The bodies that a subscription was sent, as its phone reads them, each with its urgency.
+  /// The decrypted bodies that a subscription received, each with its urgency.
   private func read(_ id: String, _ phone: WebPushPhone, _ world: Simulated) throws -> [(JSON, String?)] {
     try world.simulator.deliveries().filter { $0.provider == .webPush && $0.token == id }.map {
       (try JSON.parse(phone.open(Array($0.payload))), $0.header("urgency"))

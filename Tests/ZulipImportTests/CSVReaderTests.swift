@@ -5,7 +5,7 @@ import Testing
 @testable import ZulipImport
 
 @Suite struct CSVReaderTests {
-  /// The records of a file, or why it has none.
+  /// The records of a file, or the error of reading it.
   private func records(_ bytes: some Sequence<UInt8>) throws -> [[String?]] {
     let file = Data(bytes)
     var reader = CSVReader(file)

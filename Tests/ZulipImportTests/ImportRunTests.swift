@@ -10,7 +10,7 @@ import Testing
 @testable import ZulipImport
 
 extension ImportCounts {
-  /// Rows that are here after the run, or are part of one that is.
+  /// Number of source rows that are stored after the run, on their own or as part of another row.
   fileprivate var present: Int {
     self[.imported] + self[.alreadyThere] + self[.foldedSpelling] + self[.foldedToken]
   }

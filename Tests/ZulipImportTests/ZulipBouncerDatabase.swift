@@ -22,7 +22,7 @@ struct ZulipBouncerDatabase {
   var database: any Database { test.database }
   var source: ZulipSource { .database(test.url) }
 
-  /// With the rows of ``ZulipRows``, and then what a script changes.
+  /// A database with the rows of ``ZulipRows``, changed by a script.
   init(_ script: String = "") async throws {
     test = try await TestDatabase(.postgreSQL, migrated: false)
     let schema = String(decoding: PackageResources.zulip_sql, as: UTF8.self)
@@ -55,7 +55,7 @@ struct ZulipBouncerDatabase {
   }
 }
 
-/// Where a test brings it.
+/// The database into which a test imports.
 struct ImportTarget {
   static let key = StorageKey(bytes: [UInt8](repeating: 9, count: 32))
   static let now = Date(timeIntervalSince1970: 1_790_000_000)

@@ -1,11 +1,11 @@
 import Foundation
 
-/// Rows of a Zulip bouncer with everything that occurs in one, and rows that break each rule.
+/// Rows of a Zulip bouncer: every valid variant, and rows that break each rule.
 enum ZulipRows {
   static let alpha = UUID(uuidString: "a1000000-0000-4000-8000-000000000001")
   static func key(_ letter: Character) -> String { String(repeating: letter, count: 64) }
 
-  /// Rows beyond those with a meaning, so that there are many batches.
+  /// The number of filler rows, which make many batches.
   static let ordinary = 60
 
   static let script = """

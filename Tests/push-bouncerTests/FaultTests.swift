@@ -240,7 +240,7 @@ struct Mistake: Sendable, CustomTestStringConvertible {
   var says: [String]
   /// A command that runs the one that follows it: as a user who may do little, which only root can let it.
   var launcher: [String] = []
-  /// What becomes root's, and its mode.
+  /// The file that is given to root, and its mode.
   var closed: (path: String, mode: Int)?
   var make: @Sendable (Workplace) async throws -> Void = { _ in }
 

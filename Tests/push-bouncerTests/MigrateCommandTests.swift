@@ -7,7 +7,8 @@ import Testing
   private static let uuid = "a1000000-0000-4000-8000-000000000001"
   private static let key = String(repeating: "k", count: 64)
 
-  /// A folder as COPY leaves it, of a server with so many Android phones, one row of which is broken.
+  /// A folder of files as COPY writes them, of a server with the given number of Android phones, one of them
+  /// in a broken row.
   private func write(to place: Workplace, devices: Int = 3) throws {
     try place.write(
       "zulip/zilencer_remotezulipserver.csv",

@@ -70,7 +70,7 @@ import Testing
       for _ in 0..<30 { ledger.add(try await robin.call { try await $0.mark(phones) }) }
       await stage.faults()
       await stage.expectArrival(of: ledger.now.marks)
-      // Whoever takes an entry has it alone.
+      // Only one node at a time has the lease of an entry.
       #expect(stage.arrived().values.allSatisfy { $0 == 1 })
       #expect(ledger.now.marks.count == 600)
     }

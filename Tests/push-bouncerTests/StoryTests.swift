@@ -5,7 +5,7 @@ import Testing
 
 @testable import Demo
 
-/// The commands that play: on this machine, as whoever tries the program does it.
+/// Tests the demo commands as a user runs them, on this machine.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct StoryTests {
   @Test func `The demo plays to its end`() async throws {
     try await Workplace.test { place in

@@ -38,7 +38,7 @@ struct CertificateAuthority: Sendable {
     get throws { try certificate.serializeAsPEM().pemString + "\n" }
   }
 
-  /// The private key, so that a restarted simulator is trusted by whoever trusted the first.
+  /// The private key, with which clients that trust the simulator still trust it after a restart.
   var keyPEM: String { key.pemRepresentation + "\n" }
 
   /// TLS for 127.0.0.1, ::1 and localhost with a fresh server certificate.

@@ -2,7 +2,7 @@ import Foundation
 import Providers
 import Synchronization
 
-/// Who has subscribed, and which messages wait for them. The messages themselves are in the delivery log.
+/// The subscriptions, and which messages wait for each. The messages themselves are in the delivery log.
 final class Subscriptions: Sendable {
   /// The most subscriptions, including ended ones, which are remembered.
   static let limit = 1_000_000

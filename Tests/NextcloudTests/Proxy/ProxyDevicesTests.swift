@@ -54,7 +54,7 @@ struct ProxyDevicesTests {
       #expect(
         try await bench.call(.post, "/devices", userAgent: "Jakarta Commons-HttpClient/3.1", body: field)
           .status == 400)
-      // Whoever cannot sign is not worth a line.
+      // A request with an invalid signature is not logged.
       let unsigned = change(phone.fields, "deviceIdentifierSignature", "AAAA")
       _ = try await bench.call(.post, "/devices", userAgent: "Nobody/1", body: Form.encode(unsigned))
       #expect(try await bench.number("SELECT COUNT(*) FROM registrations WHERE wire = 3") == 0)

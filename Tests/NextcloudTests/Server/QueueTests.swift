@@ -27,7 +27,7 @@ import Testing
     }
   }
 
-  /// Runs a sender, on so many nodes, while a test goes on.
+  /// Runs a sender on each of several nodes during a test.
   private func running(
     _ sender: NextcloudSender, nodes: Int = 1, test: () async throws -> Void
   ) async throws {

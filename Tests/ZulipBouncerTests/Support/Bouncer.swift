@@ -141,7 +141,7 @@ extension Bouncer {
     ]
   }
 
-  /// What whoever names another's realm is told to do.
+  /// The instruction in the error for a server that names another server's realm.
   static func gettingBack(_ realm: String) -> String {
     """
     If that is this server under another hostname, run: manage.py register_server --registration-transfer. If not, the \
@@ -165,7 +165,7 @@ extension Bouncer {
     }
   }
 
-  /// What a phone seals.
+  /// The registration that a phone seals.
   func sealed(_ json: JSON) throws -> String {
     Base64.encode(try #require(SealedBox.seal(json.bytes, to: keyPair.publicKey)))
   }

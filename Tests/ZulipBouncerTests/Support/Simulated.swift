@@ -46,7 +46,7 @@ struct Simulated: Sendable {
     return (id, phone.token(at: "\(simulator.webPushEndpoint)/push/\(id)"))
   }
 
-  /// What each token was sent, in order: the bodies.
+  /// The bodies of the pushes to each token, in order.
   func arrived() -> [String: [JSON]] {
     var arrived: [String: [JSON]] = [:]
     for delivery in simulator.deliveries() {
@@ -64,7 +64,7 @@ extension Bouncer {
   }
 }
 
-/// A user of old apps, as a stock server names it.
+/// A user of legacy apps, as a stock server identifies it.
 struct OldUser: Sendable {
   let id: Int64
   let uuid = UUID().uuidString.lowercased()

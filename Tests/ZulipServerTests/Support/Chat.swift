@@ -13,9 +13,9 @@ import Testing
 @testable import Server
 @testable import ZulipServer
 
-/// The service, called as the chat-server side's clients call it. The bouncer's end of the wire is the test's.
+/// The service, called as the chat-server side's clients call it. The test plays its bouncer.
 final class Chat: Sendable {
-  /// What the far end of the wire answers, and what it was asked.
+  /// The bouncer that the test plays: its answers, and the calls that it received.
   final class Wire: Sendable {
     typealias Answering = @Sendable (BouncerClient.Call) async throws -> (Int, String)
 
@@ -53,7 +53,7 @@ final class Chat: Sendable {
   let test: TestService
   let wire: Wire
   let realm: ChatRealm
-  /// On the same database, as another node has them: nobody here hears of what they do.
+  /// Devices on another node with the same database. This node gets no local events of their changes.
   let elsewhere: Devices
 
   var clock: TestClock { test.clock }
@@ -165,7 +165,7 @@ struct Client: Sendable {
       ])
   }
 
-  /// Waits until the device's state is so.
+  /// Waits until the device has this state.
   func waitUntil(
     _ device: String, _ what: String, sourceLocation: SourceLocation = #_sourceLocation,
     _ condition: (Device.State) async throws -> Bool

@@ -45,7 +45,7 @@ struct Stage {
     }
   }
 
-  /// What Apple and Google do wrong from now on, and nobody else.
+  /// Sets the faults of Apple and Google only.
   func faults(_ change: (inout ProviderFaults) -> Void = { _ in }) async {
     var faults = Faults()
     change(&faults.apns)

@@ -30,7 +30,7 @@ extension StandIn {
     },
     reading("only-json-is-an-answer") { answer in
       guard case .success(let response) = answer, response.status == 502 else { return answer }
-      // Neither success nor failure: dropped, and nobody is told.
+      // An answer that is neither success nor failure: the notification is dropped and not reported.
       return .success(made(200, ""))
     },
     reading("date-is-no-pause") { answer in

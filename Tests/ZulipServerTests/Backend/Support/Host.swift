@@ -14,7 +14,7 @@ import ZulipServer
 
 /// A host application that calls the backend API, which has a database of its own.
 struct Host: Sendable {
-  /// What the backend has asked of the rest of the program.
+  /// The calls that the backend API has made to the rest of the program.
   final class Asked: Sendable {
     private struct State {
       var notifications: [(user: User, payload: JSON.Object)] = []
@@ -26,7 +26,7 @@ struct Host: Sendable {
     var notifications: [(user: User, payload: JSON.Object)] { state.withLock { $0.notifications } }
     var realmChanges: Int { state.withLock { $0.realmChanges } }
     func changeRealms() { state.withLock { $0.realmChanges += 1 } }
-    /// What becomes of parts whose payload has this `content`.
+    /// The outcomes for parts whose payload has this `content`.
     func refuse(_ content: String, with error: APIError) { state.withLock { $0.refusals[content] = error } }
     func notify(_ user: User, _ payload: JSON.Object) throws -> Result<Void, any Error> {
       state.withLock { state in
@@ -40,7 +40,7 @@ struct Host: Sendable {
   }
 
   static let token = "the-backend-token"
-  /// What becomes of every notification.
+  /// The outcome of every notification.
   static let sent: JSON = ["devices": 2, "apple_successfully_sent_count": 1]
 
   let test: TestDatabase
@@ -145,11 +145,11 @@ struct Host: Sendable {
     }
   }
 
-  /// Everything in the database as it is kept.
+  /// The stored bytes of the whole database.
   func contents() async throws -> Data { try await test.contents() }
 }
 
-/// An answer as the host application reads it.
+/// An answer as the host application receives it.
 struct Answer {
   let status: Int
   let headers: HTTPFields
