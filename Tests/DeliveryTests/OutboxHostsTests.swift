@@ -159,6 +159,13 @@ import Testing
     #expect(schedule.turns(of: living[0]) == [])
   }
 
+  @Test func `Push services of one owner have a quarter of the places`() {
+    var schedule = OutboxSchedule(limits: .init(hosts: 8, unprovenHosts: 8, rounds: 2))
+    let queues = (0..<8).map { OutboxQueue(route: Self.host("\($0).example"), owner: .user(1)) }
+    let now = Date(timeIntervalSince1970: 1_790_000_000)
+    #expect(schedule.admit(queues, proven: { [] }, now: now).count == 2)
+  }
+
   @Test func `Owners of a route have their turns, each as much as the others`() {
     var schedule = OutboxSchedule(limits: .init(late: 100))
     let now = Date(timeIntervalSince1970: 1_790_000_000)
