@@ -155,7 +155,7 @@ let package = Package(
       "ServiceLifecycle", path: "Tests/Support/TestService"),
     tests("WorldTests"),
     tests("TimingTests", "Timing"),
-    tests("SealingTests", "Sealing", "CryptoExtras"),
+    tests("SealingTests", "Sealing", "Crypto", "CryptoExtras"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
     tests(
       "ProvidersTests", "Providers", "TestSupport", "Timing", "AsyncHTTPClient",

@@ -1,28 +1,6 @@
 internal import CSodium
 internal import Foundation
 
-/// Key material in a private allocation that is not copied implicitly and is wiped on deallocation.
-final class SecretBytes: Sendable {
-  // The memory is written before the instance is shared and only read afterwards.
-  private nonisolated(unsafe) let memory: UnsafeMutableBufferPointer<UInt8>
-
-  /// Copies `bytes`; the caller wipes its own copy.
-  init(_ bytes: some Collection<UInt8>) {
-    memory = .allocate(capacity: bytes.count)
-    _ = memory.initialize(fromContentsOf: bytes)
-  }
-
-  deinit {
-    sodium_memzero(memory.baseAddress, memory.count)
-    memory.deallocate()
-  }
-
-  /// The bytes, valid only inside `body`.
-  func withBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
-    body(UnsafeBufferPointer(memory))
-  }
-}
-
 extension [UInt8] {
   /// Overwrites the bytes, which the compiler cannot optimize away. Does not affect other copies.
   package mutating func wipe() {
@@ -61,12 +39,9 @@ package enum RandomText {
 
   /// `count` letters and digits, chosen uniformly with the system's generator.
   package static func alphanumeric(_ count: Int) -> String {
-    var generator = SystemRandomNumberGenerator()
-    return String(
-      decoding: (0..<count).map { _ in
-        alphanumerics[Int.random(in: 0..<alphanumerics.count, using: &generator)]
-      },
-      as: UTF8.self)
+    String(
+      decoding: (0..<count).map { _ in alphanumerics[Int.random(in: 0..<alphanumerics.count)] }, as: UTF8.self
+    )
   }
 }
 
