@@ -39,8 +39,11 @@ struct HTTP2Output {
   mutating func send(_ request: ProviderRequest, on stream: HTTP2StreamID) {
     let start = bytes.writerIndex
     writeFrame(.headers, [.endHeaders], on: stream, length: 0)
-    // Throws only while headers are encoded one by one, which nothing here does.
-    try! encoder.encode(headers: request.headers, to: &bytes)
+    do {
+      try encoder.encode(headers: request.headers, to: &bytes)
+    } catch {
+      preconditionFailure("it throws only while headers are encoded one by one")
+    }
     let length = bytes.writerIndex - start - 9
     if length <= HTTP2Input.longestFrame {
       bytes.setInteger(UInt32(length) << 8 | UInt32(HTTP2FrameKind.headers.rawValue), at: start)
@@ -89,10 +92,10 @@ struct HTTP2Output {
   // MARK: What the peer allows
 
   /// Applies the peer's settings and acknowledges them.
-  mutating func apply(_ settings: HTTP2Input.Settings) {
-    // A larger table is not needed. Throws only while headers are encoded one by one, which nothing here does.
+  mutating func apply(_ settings: HTTP2Input.Settings) throws {
+    // A larger table is not needed.
     if let size = settings.headerTable, size < encoder.allowedDynamicTableSize {
-      try! encoder.setDynamicTableSize(size)
+      try encoder.setDynamicTableSize(size)
     }
     if let new = settings.initialWindow {
       for index in unsent.indices { unsent[index].window += new - initialWindow }
