@@ -56,20 +56,18 @@ package struct TokenID: Sendable, Hashable {
     self.storage = storage
   }
 
-  package init(token: String) {
-    var hash = SHA256()
-    var token = token
-    token.withUTF8 { hash.update(bufferPointer: UnsafeRawBufferPointer($0)) }
-    let value = hash.finalize().prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-    storage = Int64(bitPattern: value)
+  private init(bytes: some Sequence<UInt8>) {
+    storage = Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
   }
+
+  package init(token: String) { self.init(bytes: SHA256.hash(data: Array(token.utf8)).prefix(8)) }
 
   /// Parses the wire form: standard base64 with padding, 12 characters for exactly 8 bytes.
   package init?(base64: String) {
     guard base64.utf8.count == 12, let bytes = Base64.decodeStrictly(base64), bytes.count == 8 else {
       return nil
     }
-    storage = Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+    self.init(bytes: bytes)
   }
 
   /// The wire form: standard base64 with padding, 12 characters.
