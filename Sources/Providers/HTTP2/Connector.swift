@@ -55,7 +55,9 @@ struct Connector: Sendable {
             return
           } catch {
             webPush.giveBack(place)
-            failure = Self.failure(error)
+            guard Self.failure(error) == .proxyRefused else { continue }
+            failure = .proxyRefused
+            break
           }
         }
       } catch OutgoingClient.Refusal.forbiddenAddress {
