@@ -14,7 +14,7 @@ let libraries: [(repository: String, version: Version, products: [String])] = [
     "apple/swift-nio", "2.101.2",
     ["NIOCore", "NIOEmbedded", "NIOFoundationCompat", "NIOHTTP1", "NIOPosix", "NIOTLS"]
   ),
-  ("apple/swift-nio-extras", "1.35.2", ["NIOHTTPTypes"]),
+  ("apple/swift-nio-extras", "1.35.2", ["NIOExtras", "NIOHTTPTypes"]),
   ("apple/swift-nio-http2", "1.46.0", ["NIOHPACK", "NIOHTTP2"]),
   ("apple/swift-nio-ssl", "2.37.6", ["NIOSSL"]),
   (
@@ -76,7 +76,7 @@ let package = Package(
     module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql"]),
     module(
       "Providers", "Timing", "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging", "Metrics", "NIOCore",
-      "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
+      "NIOExtras", "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
       "HTTP", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
       "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
@@ -155,7 +155,7 @@ let package = Package(
       "ServiceLifecycle", path: "Tests/Support/TestService"),
     tests("WorldTests"),
     tests("TimingTests", "Timing"),
-    tests("SealingTests", "Sealing", "CryptoExtras"),
+    tests("SealingTests", "Sealing", "Crypto", "CryptoExtras"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
     tests(
       "ProvidersTests", "Providers", "TestSupport", "Timing", "AsyncHTTPClient",

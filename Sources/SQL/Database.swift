@@ -88,12 +88,7 @@ package enum TransactionKind: Sendable {
   case write
 
   /// The operation under which its duration is observed.
-  var operation: DatabaseOperation {
-    switch self {
-    case .read: .read
-    case .write: .write
-    }
-  }
+  var operation: DatabaseOperation { self == .read ? .read : .write }
 }
 
 package enum DatabaseEngine: String, Sendable, CaseIterable {
@@ -117,6 +112,29 @@ package protocol Connection {
 
   /// Keeps other programs from changing the schema until the transaction ends.
   func lockSchema() throws
+}
+
+/// The first failure in a transaction, after which all statements fail, even if the body ignores the error. SQLite by
+/// itself would continue, and after it has rolled back, as on a full disk, commit each further statement alone.
+struct FirstFailure {
+  private(set) var first: DatabaseError?
+
+  /// Does the work of a statement, unless one has failed before.
+  mutating func inTransaction<Result>(
+    isOpen: @autoclosure () -> Bool, _ work: () throws(DatabaseError) -> Result
+  ) throws(DatabaseError) -> Result {
+    if let first { throw first }
+    do throws(DatabaseError) {
+      let result = try work()
+      guard isOpen() else {
+        throw DatabaseError(.other, "a statement ended the transaction that it ran in")
+      }
+      return result
+    } catch {
+      first = error
+      throw error
+    }
+  }
 }
 
 /// An operation whose duration a ``DatabaseObserver`` gets.

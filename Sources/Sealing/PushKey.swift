@@ -1,13 +1,13 @@
-internal import CSodium
 internal import Crypto
 
 /// The key with which a chat server encrypts notifications for one device: a first byte for the cryptosystem,
 /// then the key (`Documentation/Protocols/Zulip.md` 5.5). The only cryptosystem so far is 0x31, libsodium's
 /// SecretBox.
-package struct PushKey: Sendable {
+package struct PushKey: Sendable, Equatable {
   static let secretBoxType: UInt8 = 0x31
 
-  private let secret: SecretBytes
+  /// The 32 bytes of SecretBox; compared in constant time.
+  private let key: SymmetricKey
 
   /// Parses the wire form: canonical base64 of 33 bytes, the first of which is 0x31.
   package init?(base64: String) {
@@ -19,55 +19,29 @@ package struct PushKey: Sendable {
   /// From the 33 bytes.
   package init?(bytes: [UInt8]) {
     guard bytes.count == 1 + SecretBox.keyBytes, bytes[0] == Self.secretBoxType else { return nil }
-    secret = SecretBytes(bytes)
+    key = SymmetricKey(data: bytes[1...])
   }
 
-  package static func generate() -> PushKey {
-    var bytes = [secretBoxType] + Sodium.randomBytes(SecretBox.keyBytes)
-    defer { bytes.wipe() }
-    guard let key = PushKey(bytes: bytes) else {
-      preconditionFailure("33 bytes that begin with 0x31 are a key")
-    }
-    return key
-  }
+  private init(_ key: SymmetricKey) { self.key = key }
+
+  package static func generate() -> PushKey { PushKey(SymmetricKey(size: .bits256)) }
 
   /// The wire form.
-  package var base64: String { secret.withBytes { Base64.encode($0) } }
+  package var base64: String { withBytes { Base64.encode($0) } }
 
   /// Encrypts a notification as `nonce
   /// MAC
   /// ciphertext`.
-  package func seal(_ plaintext: [UInt8]) -> [UInt8] {
-    withKey { SecretBox.seal(plaintext, key: $0) }
-  }
+  package func seal(_ plaintext: [UInt8]) -> [UInt8] { SecretBox.seal(plaintext, key: key) }
 
   /// Decrypts a notification; nil if it was encrypted with another key or altered.
-  package func open(_ sealed: [UInt8]) -> [UInt8]? {
-    withKey { SecretBox.open(sealed, key: $0) }
-  }
+  package func open(_ sealed: [UInt8]) -> [UInt8]? { SecretBox.open(sealed, key: key) }
 
   /// The 33 bytes, for storing them encrypted.
   package func withBytes<Result>(_ body: ([UInt8]) -> Result) -> Result {
-    var bytes = secret.withBytes { Array($0) }
+    var bytes = [Self.secretBoxType] + key.withUnsafeBytes { Array($0) }
     defer { bytes.wipe() }
     return body(bytes)
-  }
-
-  private func withKey<Result>(_ body: ([UInt8]) -> Result) -> Result {
-    var key = secret.withBytes { Array($0.dropFirst()) }
-    defer { key.wipe() }
-    return body(key)
-  }
-}
-
-extension PushKey: Equatable {
-  /// Compares in constant time.
-  package static func == (left: PushKey, right: PushKey) -> Bool {
-    left.secret.withBytes { left in
-      right.secret.withBytes { right in
-        left.count == right.count && sodium_memcmp(left.baseAddress, right.baseAddress, left.count) == 0
-      }
-    }
   }
 }
 
@@ -82,20 +56,18 @@ package struct TokenID: Sendable, Hashable {
     self.storage = storage
   }
 
-  package init(token: String) {
-    var hash = SHA256()
-    var token = token
-    token.withUTF8 { hash.update(bufferPointer: UnsafeRawBufferPointer($0)) }
-    let value = hash.finalize().prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-    storage = Int64(bitPattern: value)
+  private init(bytes: some Sequence<UInt8>) {
+    storage = Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
   }
+
+  package init(token: String) { self.init(bytes: SHA256.hash(data: Array(token.utf8)).prefix(8)) }
 
   /// Parses the wire form: standard base64 with padding, 12 characters for exactly 8 bytes.
   package init?(base64: String) {
     guard base64.utf8.count == 12, let bytes = Base64.decodeStrictly(base64), bytes.count == 8 else {
       return nil
     }
-    storage = Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+    self.init(bytes: bytes)
   }
 
   /// The wire form: standard base64 with padding, 12 characters.

@@ -1,53 +1,37 @@
 internal import CSodium
+internal import Crypto
 
 /// libsodium's `crypto_secretbox_easy` (XSalsa20 and Poly1305) with a random nonce in front: `nonce (24)
 /// MAC (16)
 /// ciphertext` (`Documentation/Protocols/Zulip.md` 5.6).
 package enum SecretBox {
   /// Bytes in a key.
-  package static let keyBytes = 32
+  static let keyBytes = 32
   /// Bytes that sealing adds: nonce and MAC.
   package static let overhead = nonceBytes + macBytes
-  static let nonceBytes = 24
-  static let macBytes = 16
+  private static let nonceBytes = 24
+  private static let macBytes = 16
 
-  /// Encrypts with a 32-byte key and a random nonce.
-  package static func seal(_ plaintext: [UInt8], key: [UInt8]) -> [UInt8] {
-    seal(plaintext, key: key, nonce: Sodium.randomBytes(nonceBytes))
+  /// Encrypts with a 32-byte key.
+  ///
+  /// - Parameter nonce: given only for test vectors, since a nonce must never be used twice.
+  static func seal(
+    _ plaintext: [UInt8], key: SymmetricKey, nonce: [UInt8] = Sodium.randomBytes(nonceBytes)
+  ) -> [UInt8] {
+    precondition(key.bitCount == keyBytes * 8 && nonce.count == nonceBytes)
+    var box = [UInt8](repeating: 0, count: plaintext.count + macBytes)
+    _ = key.withSodium { crypto_secretbox_easy(&box, plaintext, UInt64(plaintext.count), nonce, $0) }
+    return nonce + box
   }
 
-  /// Encrypts with a given nonce. Only for test vectors, since a nonce must never be used twice.
-  static func seal(_ plaintext: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8] {
-    Sodium.ready
-    precondition(key.count == keyBytes && nonce.count == nonceBytes)
-    let count = overhead + plaintext.count
-    return [UInt8](unsafeUninitializedCapacity: count) { output, initialized in
-      output.baseAddress!.update(from: nonce, count: nonceBytes)  // count > 0, so there is an address
-      crypto_secretbox_easy(
-        output.baseAddress! + nonceBytes, plaintext, UInt64(plaintext.count), nonce, key)
-      initialized = count
-    }
-  }
-
-  /// Decrypts the output of ``seal(_:key:)``; nil if another key was used or it was altered.
-  package static func open(_ sealed: some Collection<UInt8>, key: [UInt8]) -> [UInt8]? {
-    Sodium.ready
-    precondition(key.count == keyBytes)
+  /// Decrypts the output of ``seal(_:key:nonce:)``; nil if another key was used or it was altered.
+  static func open(_ sealed: [UInt8], key: SymmetricKey) -> [UInt8]? {
+    precondition(key.bitCount == keyBytes * 8)
     guard sealed.count >= overhead else { return nil }
-    let sealed = Array(sealed)
-    let count = sealed.count - overhead
-    var opened = false
-    let plaintext = sealed.withUnsafeBufferPointer { input in
-      [UInt8](unsafeUninitializedCapacity: count) { output, initialized in
-        // The guard above leaves at least the overhead, so there is an address.
-        let start = input.baseAddress!
-        opened =
-          crypto_secretbox_open_easy(
-            output.baseAddress, start + nonceBytes, UInt64(count + macBytes), start, key) == 0
-        initialized = opened ? count : 0
-      }
-    }
-    return opened ? plaintext : nil
+    let (nonce, box) = (Array(sealed[..<nonceBytes]), Array(sealed[nonceBytes...]))
+    var plaintext = [UInt8](repeating: 0, count: box.count - macBytes)
+    let status = key.withSodium { crypto_secretbox_open_easy(&plaintext, box, UInt64(box.count), nonce, $0) }
+    return status == 0 ? plaintext : nil
   }
 }
 
@@ -75,9 +59,17 @@ enum Sodium {
 
   static func randomBytes(_ count: Int) -> [UInt8] {
     ready
-    return [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
-      if let start = buffer.baseAddress { randombytes_buf(start, count) }
-      initialized = count
-    }
+    var bytes = [UInt8](repeating: 0, count: count)
+    randombytes_buf(&bytes, count)
+    return bytes
+  }
+}
+
+extension SymmetricKey {
+  /// Calls `body` with the key's bytes as libsodium takes them, valid only inside `body`.
+  func withSodium<Result>(_ body: (UnsafePointer<UInt8>) -> Result) -> Result {
+    Sodium.ready
+    // No key is empty, so there is an address.
+    return withUnsafeBytes { body($0.bindMemory(to: UInt8.self).baseAddress!) }
   }
 }

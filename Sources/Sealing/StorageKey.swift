@@ -57,28 +57,25 @@ package final class StorageKey: Sendable {
   ///
   /// - Returns: false, without a change, if the sealing key is missing or the file belongs to another
   ///   database.
-  package func take(_ file: StorageKeyFile) -> Bool {
-    guard file.hashingKey == hashingKey else { return false }
-    let keys = file.sealingKeys
-    return ring.withLock { ring in
-      guard let present = keys.first(where: { $0.id == ring.present.id }) else { return false }
-      ring = Ring(present: present, keys: keys)
-      return true
-    }
-  }
+  package func take(_ file: StorageKeyFile) -> Bool { replace(by: file, sealingWith: nil, keepingOld: false) }
 
   /// Takes over the keys of a file that was changed before this process had followed. Values sealed with the
   /// removed key can still be opened.
   ///
   /// - Returns: false, without a change, if the key of this id, which seals from now on, is missing.
   package func catchUp(_ file: StorageKeyFile, sealingWith id: [UInt8]) -> Bool {
+    replace(by: file, sealingWith: id, keepingOld: true)
+  }
+
+  private func replace(by file: StorageKeyFile, sealingWith id: [UInt8]?, keepingOld: Bool) -> Bool {
     guard file.hashingKey == hashingKey else { return false }
     let keys = file.sealingKeys
-    guard let present = keys.first(where: { $0.id == id }) else { return false }
-    ring.withLock {
-      $0 = Ring(present: present, keys: keys + $0.keys.filter { !keys.map(\.id).contains($0.id) })
+    return ring.withLock { ring in
+      guard let present = keys.first(where: { $0.id == id ?? ring.present.id }) else { return false }
+      let old = keepingOld ? ring.keys.filter { !keys.map(\.id).contains($0.id) } : []
+      ring = Ring(present: present, keys: keys + old)
+      return true
     }
-    return true
   }
 
   /// Seals with the key of this id from now on.

@@ -4,8 +4,10 @@ import Testing
 @testable import Providers
 
 @Suite struct DeletionGuardTests {
-  private let registered = Date(timeIntervalSince1970: 1000)
-  private let now = Date(timeIntervalSince1970: 2000)
+  fileprivate static let registered = Date(timeIntervalSince1970: 1000)
+  fileprivate static let now = Date(timeIntervalSince1970: 2000)
+  private let registered = Self.registered
+  private let now = Self.now
   private let delivered = Outcome.delivered
   private let suspect = Outcome.suspect(.badDeviceToken)
 
@@ -14,10 +16,10 @@ import Testing
     func dead(_ since: Double?) -> Outcome {
       .dead(.unregistered, since: since.map(Date.init(timeIntervalSince1970:)))
     }
-    #expect(deletionGuard.verdict(on: dead(nil), registeredAt: registered, now: now) == .end)
-    #expect(deletionGuard.verdict(on: dead(1000.001), registeredAt: registered, now: now) == .end)
-    #expect(deletionGuard.verdict(on: dead(1000), registeredAt: registered, now: now) == .keep)
-    #expect(deletionGuard.verdict(on: dead(999), registeredAt: registered, now: now) == .keep)
+    #expect(deletionGuard.verdict(on: dead(nil)) == .end)
+    #expect(deletionGuard.verdict(on: dead(1000.001)) == .end)
+    #expect(deletionGuard.verdict(on: dead(1000)) == .keep)
+    #expect(deletionGuard.verdict(on: dead(999)) == .keep)
   }
 
   @Test func `A time before the registration counts for as long as a provider may need to notice it`() {
@@ -26,22 +28,17 @@ import Testing
     for (believedSince, verdict) in [
       (registered - 0.001, DeletionGuard.Verdict.keep), (registered, .end), (registered + 3600, .end),
     ] {
-      #expect(
-        deletionGuard.verdict(on: dead, registeredAt: registered, believedSince: believedSince, now: now)
-          == verdict
-      )
+      #expect(deletionGuard.verdict(on: dead, believedSince: believedSince) == verdict)
     }
     // Many at once are held back like others.
-    for _ in 0..<20 { _ = deletionGuard.verdict(on: dead, registeredAt: registered, now: now) }
-    #expect(deletionGuard.verdict(on: dead, registeredAt: registered, believedSince: now, now: now) == .hold)
+    for _ in 0..<20 { _ = deletionGuard.verdict(on: dead) }
+    #expect(deletionGuard.verdict(on: dead, believedSince: now) == .hold)
   }
 
   @Test func `While the clock is doubted, no time that a provider names ends a registration`() {
     var deletionGuard = DeletionGuard()
     func verdict(_ since: Date?) -> DeletionGuard.Verdict {
-      deletionGuard.verdict(
-        on: .dead(.unregistered, since: since), registeredAt: registered, believedSince: .distantPast,
-        now: now)
+      deletionGuard.verdict(on: .dead(.unregistered, since: since), believedSince: .distantPast)
     }
     for since in [registered - 1, registered + 1, now + 1] { #expect(verdict(since) == .keep) }
     #expect(verdict(nil) == .end)
@@ -50,48 +47,40 @@ import Testing
   @Test func `A refused token counts for nothing on a route that has never delivered`() {
     var deletionGuard = DeletionGuard()
     for _ in 0..<100 {
-      #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .doubtRoute)
+      #expect(deletionGuard.verdict(on: suspect) == .doubtRoute)
     }
   }
 
   @Test func `A refused token ends its registration on a route that delivers`() {
     var deletionGuard = DeletionGuard()
-    #expect(deletionGuard.verdict(on: delivered, registeredAt: registered, now: now) == .keep)
+    #expect(deletionGuard.verdict(on: delivered) == .keep)
     // One of two is not more than half.
-    #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .end)
-    #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .doubtRoute)
+    #expect(deletionGuard.verdict(on: suspect) == .end)
+    #expect(deletionGuard.verdict(on: suspect) == .doubtRoute)
   }
 
   @Test func `Refusals stop ending registrations when they are more than half of the last 50 answers`() {
     var deletionGuard = DeletionGuard()
-    for _ in 0..<1000 { _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now) }
+    for _ in 0..<1000 { _ = deletionGuard.verdict(on: delivered) }
     for count in 1...60 {
-      #expect(
-        deletionGuard.verdict(on: suspect, registeredAt: registered, now: now)
-          == (count <= 25 ? .end : .doubtRoute)
-      )
+      #expect(deletionGuard.verdict(on: suspect) == (count <= 25 ? .end : .doubtRoute))
     }
     // And go on when the route has recovered.
-    for _ in 0..<24 { _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now) }
-    #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .doubtRoute)
-    _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now)
-    #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .end)
+    for _ in 0..<24 { _ = deletionGuard.verdict(on: delivered) }
+    #expect(deletionGuard.verdict(on: suspect) == .doubtRoute)
+    _ = deletionGuard.verdict(on: delivered)
+    #expect(deletionGuard.verdict(on: suspect) == .end)
   }
 
   @Test func `An outage or a wrong key ends nothing and proves nothing`() {
     var deletionGuard = DeletionGuard()
-    _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now)
+    _ = deletionGuard.verdict(on: delivered)
     for _ in 0..<100 {
-      #expect(
-        deletionGuard.verdict(
-          on: .retry(.timeout, notBefore: nil, scope: .route), registeredAt: registered, now: now) == .keep)
-      #expect(
-        deletionGuard.verdict(on: .misconfigured(.topicDisallowed), registeredAt: registered, now: now)
-          == .keep)
-      #expect(
-        deletionGuard.verdict(on: .rejected(.payloadTooLarge), registeredAt: registered, now: now) == .keep)
+      #expect(deletionGuard.verdict(on: .retry(.timeout, notBefore: nil, scope: .route)) == .keep)
+      #expect(deletionGuard.verdict(on: .misconfigured(.topicDisallowed)) == .keep)
+      #expect(deletionGuard.verdict(on: .rejected(.payloadTooLarge)) == .keep)
     }
-    #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .end)
+    #expect(deletionGuard.verdict(on: suspect) == .end)
   }
 
   @Test func `Deaths stop ending registrations when they are too many within minutes`() {
@@ -99,28 +88,26 @@ import Testing
     var deletionGuard = DeletionGuard()
     // All that are asked for: twenty are believed.
     for count in 1...60 {
-      #expect(
-        deletionGuard.verdict(on: dead, registeredAt: registered, now: now) == (count <= 20 ? .end : .hold))
+      #expect(deletionGuard.verdict(on: dead) == (count <= 20 ? .end : .hold))
     }
-    #expect(deletionGuard.verdict(on: dead, registeredAt: registered, now: now + 599) == .hold)
+    #expect(deletionGuard.verdict(on: dead, now: now + 599) == .hold)
     // Long after, they are the first again.
-    #expect(deletionGuard.verdict(on: dead, registeredAt: registered, now: now + 1200) == .end)
+    #expect(deletionGuard.verdict(on: dead, now: now + 1200) == .end)
 
     // Half of fifty: one more is too many.
     deletionGuard = DeletionGuard()
-    for _ in 0..<50 { _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now) }
+    for _ in 0..<50 { _ = deletionGuard.verdict(on: delivered) }
     for count in 1...30 {
-      #expect(
-        deletionGuard.verdict(on: dead, registeredAt: registered, now: now) == (count <= 25 ? .end : .hold))
+      #expect(deletionGuard.verdict(on: dead) == (count <= 25 ? .end : .hold))
     }
-    for _ in 0..<26 { _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now) }
-    #expect(deletionGuard.verdict(on: dead, registeredAt: registered, now: now) == .end)
+    for _ in 0..<26 { _ = deletionGuard.verdict(on: delivered) }
+    #expect(deletionGuard.verdict(on: dead) == .end)
 
     // Few among many, for as long as it takes.
     deletionGuard = DeletionGuard()
     for count in 0..<1000 {
       let isDead = count.isMultiple(of: 3)
-      let verdict = deletionGuard.verdict(on: isDead ? dead : delivered, registeredAt: registered, now: now)
+      let verdict = deletionGuard.verdict(on: isDead ? dead : delivered)
       #expect(verdict == (isDead ? .end : .keep))
     }
   }
@@ -128,8 +115,7 @@ import Testing
   @Test func `One owner's bad tokens make nobody else's doubtful`() {
     var deletionGuard = DeletionGuard()
     func verdict(_ outcome: Outcome, _ owner: Int64) -> DeletionGuard.Verdict {
-      deletionGuard.verdict(
-        on: outcome, of: .chatServer(owner), registeredAt: registered, believedSince: .distantPast, now: now)
+      deletionGuard.verdict(on: outcome, of: .chatServer(owner), believedSince: .distantPast)
     }
     let dead = Outcome.dead(.fcmUnregistered, since: nil)
     for _ in 0..<10 { _ = verdict(delivered, 2) }
@@ -144,9 +130,7 @@ import Testing
     for outcome in [suspect, .dead(.fcmUnregistered, since: nil)] {
       var deletionGuard = DeletionGuard()
       func verdict(_ outcome: Outcome, _ owner: Int64) -> DeletionGuard.Verdict {
-        deletionGuard.verdict(
-          on: outcome, of: .chatServer(owner), registeredAt: registered, believedSince: .distantPast, now: now
-        )
+        deletionGuard.verdict(on: outcome, of: .chatServer(owner), believedSince: .distantPast)
       }
       _ = verdict(delivered, 9)
       for _ in 0..<8 {
@@ -160,9 +144,12 @@ import Testing
 extension DeletionGuard {
   /// With a registration that is new, of the one owner that there is.
   fileprivate mutating func verdict(
-    on outcome: Outcome, registeredAt: Date, believedSince: Date = Date(timeIntervalSince1970: 0), now: Date
+    on outcome: Outcome, of owner: Owner = .chatServer(1),
+    believedSince: Date = Date(timeIntervalSince1970: 0),
+    now: Date = DeletionGuardTests.now
   ) -> Verdict {
     verdict(
-      on: outcome, of: .chatServer(1), registeredAt: registeredAt, believedSince: believedSince, now: now)
+      on: outcome, of: owner, registeredAt: DeletionGuardTests.registered, believedSince: believedSince,
+      now: now)
   }
 }

@@ -127,7 +127,7 @@ struct SQLiteOpeningTests {
   @Test
   func `closing does what was asked for before it`() async throws {
     try await withDatabase(script: "CREATE TABLE t (a)") { database, folder in
-      try await database.behindGate { open in
+      try await database.holding { open in
         try await withThrowingTaskGroup(of: Void.self) { group in
           for _ in 0..<20 {
             group.addTask { _ = try await database.execute(Statement("INSERT INTO t VALUES (1)")) }
@@ -204,17 +204,10 @@ struct SQLiteOpeningTests {
     options.busyTimeout = 0.01
     try await withDatabase(options: options, script: "CREATE TABLE t (a)") { first, folder in
       let second = try await SQLiteDatabase.open(path: folder.databasePath)
-      let entered = AsyncStream<Void>.makeStream()
-      let leave = Gate()
-      async let holder: Void = second.write { connection in
-        try connection.run(Statement("INSERT INTO t VALUES (1)"))
-        entered.continuation.finish()
-        leave.wait()
+      let error = try await second.holding(after: { try $0.run(Statement("INSERT INTO t VALUES (1)")) }) {
+        _ in
+        try await databaseError { try await first.execute(Statement("INSERT INTO t VALUES (2)")) }
       }
-      for await _ in entered.stream {}
-      let error = try await databaseError { try await first.execute(Statement("INSERT INTO t VALUES (2)")) }
-      leave.open()
-      try await holder
       #expect(error?.code == .busy)
       #expect(error?.isTransient == true)
       _ = try await first.execute(Statement("INSERT INTO t VALUES (3)"))

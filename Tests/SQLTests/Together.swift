@@ -32,24 +32,32 @@ extension SQLiteDatabase {
   func together<Output: Sendable>(
     _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output
   ) async throws -> [Result<Output, any Error>] {
-    try await behindGate { open in
+    try await holding { open in
       await results(count, work) {
         while writer.waitingCount < count { await Task.yield() }
         open()
       }
     }
   }
+}
 
-  /// Runs `body` while a write holds the writer, until `body` opens the gate.
-  func behindGate<Output>(_ body: (_ open: () -> Void) async throws -> Output) async throws -> Output {
-    let entered = AsyncStream<Void>.makeStream()
-    let gate = Gate()
-    async let holder: Void = write { _ in
+extension Database {
+  /// Runs `body` while a transaction that has done `first` stays open, until `body` opens the gate or ends.
+  func holding<Output>(
+    _ kind: TransactionKind = .write,
+    after first: @escaping @Sendable (any Connection) throws -> Void = { _ in },
+    _ body: (_ open: @escaping @Sendable () -> Void) async throws -> Output
+  ) async throws -> Output {
+    let (entered, gate) = (AsyncStream<Void>.makeStream(), Gate())
+    async let holder: Void = transaction(kind) { connection in
+      try first(connection)
       entered.continuation.finish()
       gate.wait()
     }
     for await _ in entered.stream {}
+    defer { gate.open() }
     let output = try await body { gate.open() }
+    gate.open()
     try await holder
     return output
   }

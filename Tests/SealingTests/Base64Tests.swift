@@ -1,33 +1,30 @@
-import Foundation
 import Sealing
 import Testing
 
 @Suite struct Base64Tests {
-  /// What Foundation reads, if it would write it so.
-  private func canonical(_ text: String) -> [UInt8]? {
-    Data(base64Encoded: text).flatMap { $0.base64EncodedString() == text ? [UInt8]($0) : nil }
-  }
-
   @Test(arguments: 0...70)
   func `bytes come back`(count: Int) {
     let bytes = (0..<count).map { _ in UInt8.random(in: .min ... .max) }
-    let text = Base64.encode(bytes)
-    #expect(text == Data(bytes).base64EncodedString())
-    #expect(Base64.decodeStrictly(text) == bytes)
+    #expect(Base64.decodeStrictly(Base64.encode(bytes)) == bytes)
   }
 
   @Test(arguments: ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYmE=", "/+8A/////w=="])
   func `nothing is read that would be written otherwise`(text: String) {
-    #expect(Base64.decodeStrictly(text) == canonical(text))
+    #expect(Base64.decodeStrictly(text).map(Base64.encode) == text)
     for index in text.indices {
       for replacement in ["A", "/", "=", "-", "_", " ", "\n", "\0", "é", "", "AA", "===="] {
         var changed = text
         changed.replaceSubrange(index...index, with: replacement)
-        #expect(Base64.decodeStrictly(changed) == canonical(changed), "\(changed)")
+        if let bytes = Base64.decodeStrictly(changed) { #expect(Base64.encode(bytes) == changed) }
       }
     }
-    for more in ["=", "==", "====", "A", "AAAA", "\n"] {
-      #expect(Base64.decodeStrictly(text + more) == canonical(text + more), "\(text + more)")
+    for more in ["=", "==", "====", "\n"] {
+      #expect(Base64.decodeStrictly(text + more) == nil, "\(text + more)")
     }
+  }
+
+  @Test(arguments: ["Zh==", "Zm9=", "Zm9vYmF=", "Zg", "Zg=", "Zg==Zg==", "Zm9v\r\n", "-_8=", "Z"])
+  func `what is not the one spelling of its bytes is not read`(text: String) {
+    #expect(Base64.decodeStrictly(text) == nil)
   }
 }

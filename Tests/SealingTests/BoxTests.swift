@@ -1,3 +1,4 @@
+import Crypto
 import Testing
 
 @testable import Sealing
@@ -78,7 +79,8 @@ import Testing
       AAECAwQFBgcICQoLDA0ODxAREhMUFRYXhn2OaMIdeNrRPRVXXK3+IbJishlr8evOpc2ZEYvDYkEOlF3m8cZK85BDAE1Np0I0+HlDmA0URVjx5\
       hsq8wGZtKQn+2XC5azPlvBWOdx4eS5zs+RKG1nxA72ALguG+Lnki6knUxTxiftyj3hK1HqpkyMJfv9IV36LxDj7+kM=
       """
-    let sealed = SecretBox.seal(Array(plaintext.utf8), key: Array(bytes.dropFirst()), nonce: Array(0..<24))
+    let sealed = SecretBox.seal(
+      Array(plaintext.utf8), key: SymmetricKey(data: bytes.dropFirst()), nonce: Array(0..<24))
     #expect(Base64.encode(sealed) == expected)
     #expect(key.open(sealed) == Array(plaintext.utf8))
   }

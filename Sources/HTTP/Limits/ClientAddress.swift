@@ -1,10 +1,6 @@
 internal import Foundation
 package import NIOCore
 
-#if canImport(Glibc)
-  internal import Glibc
-#endif
-
 /// The address of a client, independent of its spelling: `::ffff:192.0.2.1`, as a listener on `::` sees an
 /// IPv4 client, equals `192.0.2.1`.
 package struct ClientAddress: Sendable, Hashable {
@@ -13,30 +9,19 @@ package struct ClientAddress: Sendable, Hashable {
 
   private init(bits: UInt128) { self.bits = bits }
 
-  private init(ipv4: in_addr) { bits = Self.mapped | UInt128(UInt32(bigEndian: ipv4.s_addr)) }
-
-  private init(ipv6: in6_addr) {
-    bits = withUnsafeBytes(of: ipv6) { bytes in bytes.reduce(0) { $0 << 8 | UInt128($1) } }
-  }
-
   /// Parses dotted decimal, or IPv6 without brackets and zone, like `inet_pton`.
   package init?(_ text: String) {
-    var ipv4 = in_addr()
-    var ipv6 = in6_addr()
-    if inet_pton(AF_INET, text, &ipv4) == 1 {
-      self.init(ipv4: ipv4)
-    } else if inet_pton(AF_INET6, text, &ipv6) == 1 {
-      self.init(ipv6: ipv6)
-    } else {
-      return nil
-    }
+    guard !text.utf8.contains(UInt8(ascii: "%")), let peer = try? SocketAddress(ipAddress: text, port: 0)
+    else { return nil }
+    self.init(peer)
   }
 
   /// The address of a peer; ``loopback`` if it has none, as on a Unix socket.
   package init(_ peer: SocketAddress?) {
     switch peer {
-    case .v4(let peer): self.init(ipv4: peer.address.sin_addr)
-    case .v6(let peer): self.init(ipv6: peer.address.sin6_addr)
+    case .v4(let peer): bits = Self.mapped | UInt128(UInt32(bigEndian: peer.address.sin_addr.s_addr))
+    case .v6(let peer):
+      bits = withUnsafeBytes(of: peer.address.sin6_addr) { $0.reduce(0) { $0 << 8 | UInt128($1) } }
     case .unixDomainSocket, nil: self = .loopback
     }
   }
@@ -55,14 +40,9 @@ package struct ClientAddress: Sendable, Hashable {
 extension ClientAddress: CustomStringConvertible {
   /// As usually written: `192.0.2.1`, `2001:db8::1`.
   package var description: String {
-    if isIPv4 {
-      let address = UInt32(truncatingIfNeeded: bits)
-      return "\(address >> 24).\(address >> 16 & 255).\(address >> 8 & 255).\(address & 255)"
-    }
-    let bytes = (0..<16).map { UInt8(truncatingIfNeeded: bits >> (8 * (15 - $0))) }
-    var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
-    inet_ntop(AF_INET6, bytes, &text, socklen_t(text.count))
-    return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    let packed =
+      isIPv4 ? ByteBuffer(integer: UInt32(truncatingIfNeeded: bits)) : ByteBuffer(integer: bits)
+    return (try? SocketAddress(packedIPAddress: packed, port: 0))?.ipAddress ?? ""
   }
 }
 

@@ -136,25 +136,15 @@ extension UUID {
   /// `UUID(uuidString:)` uses the C library, which also accepts `-A` and ` A` as numbers.
   package init?(hyphenated text: String) {
     guard text.utf8.count == 36 else { return nil }
-    var bits = UInt128(0)
-    for (index, byte) in text.utf8.enumerated() {
-      if index == 8 || index == 13 || index == 18 || index == 23 {
-        guard byte == UInt8(ascii: "-") else { return nil }
-      } else {
-        guard let digit = byte.hexadecimalValue else { return nil }
-        bits = bits << 4 | UInt128(digit)
-      }
-    }
-    self.init(bits: bits)
+    let parts = text.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
+    guard parts.map(\.count) == [8, 4, 4, 4, 12] else { return nil }
+    self.init(digits: parts.joined())
   }
 
   package init?(digits: some Collection<UInt8>) {
     let values = digits.compactMap(\.hexadecimalValue)
     guard values.count == 32, digits.count == 32 else { return nil }
-    self.init(bits: values.reduce(0) { $0 << 4 | UInt128($1) })
-  }
-
-  private init(bits: UInt128) {
+    let bits = values.reduce(UInt128(0)) { $0 << 4 | UInt128($1) }
     self = withUnsafeBytes(of: bits.bigEndian) { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
   }
 

@@ -1,5 +1,6 @@
 import Foundation
 import NIOCore
+import NIOExtras
 import NIOHTTP1
 import NIOPosix
 import NIOSSL
@@ -32,8 +33,8 @@ struct Connector: Sendable {
   /// Opens a connection and reports the result to the owner alone.
   func connect(_ id: ConnectionID, owner: any HTTP2ConnectionOwner, on eventLoop: any EventLoop) {
     guard let webPush else {
-      open(id, owner, at: host, on: eventLoop).whenFailure { _ in
-        owner.closed(id, wasUp: false, failure: .connectFailed)
+      open(id, owner, at: host, on: eventLoop).whenFailure {
+        owner.closed(id, wasUp: false, failure: Self.failure($0))
       }
       return
     }
@@ -48,12 +49,16 @@ struct Connector: Sendable {
             failure = .overloaded
             continue
           }
-          guard let channel = try? await open(id, owner, at: address, on: eventLoop).get() else {
+          do {
+            let channel = try await open(id, owner, at: address, on: eventLoop).get()
+            channel.closeFuture.whenComplete { _ in webPush.giveBack(place) }
+            return
+          } catch {
             webPush.giveBack(place)
-            continue
+            guard Self.failure(error) == .proxyRefused else { continue }
+            failure = .proxyRefused
+            break
           }
-          channel.closeFuture.whenComplete { _ in webPush.giveBack(place) }
-          return
         }
       } catch OutgoingClient.Refusal.forbiddenAddress {
         failure = .forbiddenAddress
@@ -64,32 +69,46 @@ struct Connector: Sendable {
     }
   }
 
-  /// Opens a channel. What follows once it is connected is reported to the owner.
+  private static func failure(_ error: any Error) -> TransportFailure {
+    error is NIOHTTP1ProxyConnectHandler.Error ? .proxyRefused : .connectFailed
+  }
+
+  /// Opens a channel to the address. What follows is reported to the owner.
   private func open(
     _ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, at address: String, on eventLoop: any EventLoop
   ) -> EventLoopFuture<any Channel> {
     ClientBootstrap(group: eventLoop)
       .connectTimeout(webPush == nil ? .seconds(5) : .seconds(3))
-      .channelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture {
-          guard let proxy else { return }
-          let handler = ProxyConnectHandler(proxy: proxy, host: address, port: port) { result in
-            do {
-              try result.get()
-              try addHandlers(id, owner, to: channel)
-            } catch {
-              owner.closed(id, wasUp: false, failure: .proxyRefused)
-              channel.close(promise: nil)
-            }
-          }
-          try channel.pipeline.syncOperations.addHandler(handler)
+      .connect(host: proxy?.host ?? address, port: proxy?.port ?? port)
+      .flatMap { channel in
+        tunnel(channel, to: address).flatMapThrowing {
+          try addHandlers(id, owner, to: channel)
+          return channel
         }
       }
-      .connect(host: proxy?.host ?? address, port: proxy?.port ?? port)
-      .flatMapThrowing { channel in
-        if proxy == nil { try addHandlers(id, owner, to: channel) }
-        return channel
-      }
+  }
+
+  /// Has the proxy, if there is one, connect the channel to the address.
+  private func tunnel(_ channel: any Channel, to address: String) -> EventLoopFuture<Void> {
+    guard let proxy else { return channel.eventLoop.makeSucceededVoidFuture() }
+    let host = address.contains(":") ? "[\(address)]" : address
+    var headers: HTTPHeaders = ["Host": "\(host):\(port)"]
+    if let userInfo = proxy.userInfo {
+      headers.add(
+        name: "Proxy-Authorization", value: "Basic \(Data(userInfo.utf8).base64EncodedString())")
+    }
+    let (pipeline, opened) = (channel.pipeline.syncOperations, channel.eventLoop.makePromise(of: Void.self))
+    let (encoder, decoder) = (HTTPRequestEncoder(), ByteToMessageHandler(HTTPResponseDecoder()))
+    let handler = NIOHTTP1ProxyConnectHandler(
+      targetHost: host, targetPort: port, headers: headers, deadline: .now() + .seconds(10), promise: opened)
+    do {
+      try pipeline.addHandlers([encoder, decoder, handler])
+    } catch {
+      opened.fail(error)
+    }
+    return opened.futureResult.assumeIsolated().flatMap {
+      pipeline.removeHandler(decoder).and(pipeline.removeHandler(encoder)).map { _ in }
+    }.nonisolated()
   }
 
   private func addHandlers(_ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, to channel: any Channel)
@@ -181,69 +200,6 @@ struct Proxy: Sendable, Hashable {
     self.userInfo = url.user(percentEncoded: false).map {
       "\($0):\(url.password(percentEncoded: false) ?? "")"
     }
-  }
-}
-
-/// Sends CONNECT to the proxy, and removes itself once the tunnel is open.
-private final class ProxyConnectHandler: ChannelInboundHandler, RemovableChannelHandler {
-  typealias InboundIn = ByteBuffer
-  typealias InboundOut = ByteBuffer
-  typealias OutboundOut = ByteBuffer
-
-  private struct Refused: Error {}
-
-  private static let longestHead = 8192
-  private static let timeout = TimeAmount.seconds(10)
-
-  private let request: String
-  private var done: ((Result<Void, any Error>) -> Void)?
-  private var head = ByteBuffer()
-
-  /// - Parameter done: called once, on the event loop; on success it adds the next handlers.
-  init(proxy: Proxy, host: String, port: Int, done: @escaping (Result<Void, any Error>) -> Void) {
-    let target = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
-    let authorization = proxy.userInfo.map {
-      "Proxy-Authorization: Basic \(Data($0.utf8).base64EncodedString())\r\n"
-    }
-    self.request = "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\n\(authorization ?? "")\r\n"
-    self.done = done
-  }
-
-  func channelActive(context: ChannelHandlerContext) {
-    context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: request)), promise: nil)
-    context.eventLoop.assumeIsolated().scheduleTask(in: Self.timeout) { self.finish(.failure(Refused())) }
-    context.fireChannelActive()
-  }
-
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard done != nil else { return context.fireChannelRead(data) }
-    head.writeImmutableBuffer(unwrapInboundIn(data))
-    guard let end = head.readableBytesView.firstRange(of: Array("\r\n\r\n".utf8)) else {
-      if head.readableBytes > Self.longestHead { finish(.failure(Refused())) }
-      return
-    }
-    let status = String(buffer: head).prefix { $0 != "\r\n" }.split(separator: " ")
-    guard status.count >= 2, status[0].hasPrefix("HTTP/1."), status[1].count == 3, status[1].hasPrefix("2")
-    else { return finish(.failure(Refused())) }
-    head.moveReaderIndex(to: end.upperBound)
-    finish(.success(()))
-    if head.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(head)) }
-    context.pipeline.syncOperations.removeHandler(self, promise: nil)
-  }
-
-  func channelInactive(context: ChannelHandlerContext) {
-    finish(.failure(Refused()))
-    context.fireChannelInactive()
-  }
-
-  func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    finish(.failure(error))
-    context.fireErrorCaught(error)
-  }
-
-  private func finish(_ result: Result<Void, any Error>) {
-    done?(result)
-    done = nil
   }
 }
 

@@ -245,7 +245,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     case .goAway(let last): goAway(last)
     case .settings(let settings):
       try owe()
-      output.apply(settings)
+      try output.apply(settings)
       self.settings(streams: settings.streams)
     case .window(let stream, let increment): try output.widen(stream, by: increment)
     case .ping(let data):

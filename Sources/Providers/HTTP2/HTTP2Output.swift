@@ -13,7 +13,8 @@ struct HTTP2Output {
 
   /// Bytes to send; the caller clears them once sent.
   private(set) var bytes = ByteBuffer()
-  private var compressor = HeaderCompressor()
+  /// Without Huffman coding, which costs more than the bytes it saves.
+  private var encoder = HPACKEncoder(allocator: ByteBufferAllocator(), useHuffmanEncoding: false)
   private var window = HTTP2Input.window
   private var initialWindow = HTTP2Input.window
   /// In the order of their requests.
@@ -38,7 +39,11 @@ struct HTTP2Output {
   mutating func send(_ request: ProviderRequest, on stream: HTTP2StreamID) {
     let start = bytes.writerIndex
     writeFrame(.headers, [.endHeaders], on: stream, length: 0)
-    compressor.write(request.headers, into: &bytes)
+    do {
+      try encoder.encode(headers: request.headers, to: &bytes)
+    } catch {
+      preconditionFailure("it throws only while headers are encoded one by one")
+    }
     let length = bytes.writerIndex - start - 9
     if length <= HTTP2Input.longestFrame {
       bytes.setInteger(UInt32(length) << 8 | UInt32(HTTP2FrameKind.headers.rawValue), at: start)
@@ -87,8 +92,11 @@ struct HTTP2Output {
   // MARK: What the peer allows
 
   /// Applies the peer's settings and acknowledges them.
-  mutating func apply(_ settings: HTTP2Input.Settings) {
-    if let size = settings.headerTable { compressor.limit(to: size) }
+  mutating func apply(_ settings: HTTP2Input.Settings) throws {
+    // A larger table is not needed.
+    if let size = settings.headerTable, size < encoder.allowedDynamicTableSize {
+      try encoder.setDynamicTableSize(size)
+    }
     if let new = settings.initialWindow {
       for index in unsent.indices { unsent[index].window += new - initialWindow }
       initialWindow = new
@@ -138,109 +146,5 @@ struct HTTP2Output {
     _ kind: HTTP2FrameKind, _ flags: HTTP2Flags = [], on stream: HTTP2StreamID, length: Int
   ) {
     bytes.writeMultipleIntegers(UInt32(length) << 8 | UInt32(kind.rawValue), flags.rawValue, UInt32(stream))
-  }
-}
-
-/// Encodes request headers as HPACK (RFC 7541). Headers that requests share are sent once per connection and
-/// then referred to by index. Does not use Huffman coding, which costs more than the bytes it saves.
-struct HeaderCompressor {
-  /// The used part of the static table (RFC 7541 appendix A).
-  private static let known: [(name: String, value: String)] = [
-    (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
-    (":scheme", "http"), (":scheme", "https"),
-  ]
-  private static let knownCount = 61
-
-  /// The dynamic table, the latest entry last.
-  private var table: [(name: String, value: String)] = []
-  private var size = 0
-  private var limit = 4096
-  /// Whether the peer's decoder has to be told of a new limit.
-  private var isLimitNew = false
-
-  /// Applies the peer's limit of the dynamic table.
-  mutating func limit(to size: Int) {
-    // A larger limit is ignored: the table does not need it.
-    guard size < limit else { return }
-    limit = size
-    isLimitNew = true
-    makeRoom(for: 0)
-  }
-
-  mutating func write(_ headers: HPACKHeaders, into buffer: inout ByteBuffer) {
-    if isLimitNew {
-      Self.write(limit, bits: 5, of: 0x20, into: &buffer)
-      isLimitNew = false
-    }
-    for (name, value, indexing) in headers { write(name, value, indexing, into: &buffer) }
-  }
-
-  private mutating func write(
-    _ name: String, _ value: String, _ indexing: HPACKIndexing, into buffer: inout ByteBuffer
-  ) {
-    if indexing == .indexable, let index = index(of: name, value) {
-      Self.write(index, bits: 7, of: 0x80, into: &buffer)
-      return
-    }
-    let cost = name.utf8.count + value.utf8.count + 32
-    let isKept = indexing == .indexable && cost <= limit
-    let nameIndex = Self.knownIndex(of: name)
-    switch indexing {
-    case .indexable where isKept: Self.write(nameIndex, bits: 6, of: 0x40, into: &buffer)
-    case .neverIndexed: Self.write(nameIndex, bits: 4, of: 0x10, into: &buffer)
-    default: Self.write(nameIndex, bits: 4, of: 0, into: &buffer)
-    }
-    if nameIndex == 0 { Self.write(name, into: &buffer) }
-    Self.write(value, into: &buffer)
-    guard isKept else { return }
-    makeRoom(for: cost)
-    table.append((name, value))
-    size += cost
-  }
-
-  private func index(of name: String, _ value: String) -> Int? {
-    if let index = table.lastIndex(where: { $0.value == value && $0.name == name }) {
-      return Self.knownCount + table.count - index
-    }
-    guard name.first == ":" else { return nil }
-    return Self.known.firstIndex { $0.name == name && $0.value == value }.map { $0 + 1 }
-  }
-
-  private static func knownIndex(of name: String) -> Int {
-    switch name {
-    case ":authority": 1
-    case ":path": 4
-    case "authorization": 23
-    case "content-type": 31
-    default: 0
-    }
-  }
-
-  private mutating func makeRoom(for cost: Int) {
-    while size + cost > limit, let oldest = table.first {
-      size -= oldest.name.utf8.count + oldest.value.utf8.count + 32
-      table.removeFirst()
-    }
-  }
-
-  /// Writes an integer with a prefix of `bits` bits (RFC 7541 section 5.1).
-  private static func write(_ number: Int, bits: Int, of first: UInt8, into buffer: inout ByteBuffer) {
-    let most = 1 << bits - 1
-    guard number >= most else {
-      buffer.writeInteger(first | UInt8(number))
-      return
-    }
-    buffer.writeInteger(first | UInt8(most))
-    var rest = number - most
-    while rest >= 0x80 {
-      buffer.writeInteger(UInt8(rest & 0x7f) | 0x80)
-      rest >>= 7
-    }
-    buffer.writeInteger(UInt8(rest))
-  }
-
-  private static func write(_ text: String, into buffer: inout ByteBuffer) {
-    write(text.utf8.count, bits: 7, of: 0, into: &buffer)
-    buffer.writeString(text)
   }
 }

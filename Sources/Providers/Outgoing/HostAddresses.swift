@@ -66,14 +66,11 @@ package struct IPAddress: Sendable, Hashable {
 
   /// Parses dotted decimal, or IPv6 without brackets and zone, like `inet_pton`.
   package init?(_ text: String) {
-    var ipv4 = in_addr()
-    var ipv6 = in6_addr()
-    if inet_pton(AF_INET, text, &ipv4) == 1 {
-      bytes = withUnsafeBytes(of: ipv4) { Array($0) }
-    } else if inet_pton(AF_INET6, text, &ipv6) == 1 {
-      bytes = withUnsafeBytes(of: ipv6) { Array($0) }
-    } else {
-      return nil
+    guard !text.utf8.contains(UInt8(ascii: "%")) else { return nil }
+    switch try? SocketAddress(ipAddress: text, port: 0) {
+    case .v4(let address): bytes = withUnsafeBytes(of: address.address.sin_addr) { Array($0) }
+    case .v6(let address): bytes = withUnsafeBytes(of: address.address.sin6_addr) { Array($0) }
+    case .unixDomainSocket, nil: return nil
     }
   }
 
@@ -89,11 +86,7 @@ package struct IPAddress: Sendable, Hashable {
 
   /// The canonical text, as `inet_ntop` writes it.
   package var text: String {
-    var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
-    bytes.withUnsafeBytes { bytes in
-      _ = inet_ntop(isIPv6 ? AF_INET6 : AF_INET, bytes.baseAddress, &text, socklen_t(text.count))
-    }
-    return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    (try? SocketAddress(packedIPAddress: ByteBuffer(bytes: bytes), port: 0))?.ipAddress ?? ""
   }
 
   package var isIPv6: Bool { bytes.count == 16 }

@@ -4,9 +4,9 @@ final class PostgreSQLConnection: Connection {
   private let begin: StaticString
   private var hasBegun = false
 
-  /// The first failure. PostgreSQL refuses all statements after it, and so does this type, even if the body
-  /// ignores the error.
-  private(set) var failure: DatabaseError?
+  private var failures = FirstFailure()
+
+  var failure: DatabaseError? { failures.first }
 
   /// Whether `COMMIT` was sent, so that the server may have committed.
   private(set) var isCommitting = false
@@ -22,7 +22,7 @@ final class PostgreSQLConnection: Connection {
   func run(_ statement: Statement) throws -> Int { try output(of: statement).changedRows }
 
   func runScript(_ sql: String) throws {
-    try inTransaction { () throws(DatabaseError) in
+    try failures.inTransaction(isOpen: handle.isInTransaction) { () throws(DatabaseError) in
       if !hasBegun {
         hasBegun = true
         if let failure = try handle.exchange([.text(begin)]).failure { throw failure }
@@ -51,25 +51,9 @@ final class PostgreSQLConnection: Connection {
 
   private func output(of statement: Statement) throws(DatabaseError) -> PostgreSQLHandle.Output {
     let statement = try PostgreSQLStatement(statement)
-    return try inTransaction { () throws(DatabaseError) in
+    return try failures.inTransaction(isOpen: handle.isInTransaction) { () throws(DatabaseError) in
       defer { hasBegun = true }
       return try handle.output(of: statement, after: hasBegun ? nil : begin)
-    }
-  }
-
-  private func inTransaction<Result>(
-    _ work: () throws(DatabaseError) -> Result
-  ) throws(DatabaseError) -> Result {
-    if let failure { throw failure }
-    do throws(DatabaseError) {
-      let result = try work()
-      guard handle.isInTransaction else {
-        throw DatabaseError(.other, "a statement ended the transaction that it ran in")
-      }
-      return result
-    } catch {
-      failure = error
-      throw error
     }
   }
 }

@@ -1,10 +1,9 @@
 import NIOCore
-import Synchronization
 import TestSupport
 
 /// A server over TLS that answers each client with a first text, and then sends bytes as fast as they are
 /// read, whatever the client does.
-final class FloodServer: TestListening {
+struct FloodServer: TestListening {
   /// What it says.
   struct Speech: Sendable {
     /// Sent once, after the first bytes of a request.
@@ -26,38 +25,30 @@ final class FloodServer: TestListening {
     }
   }
 
-  private final class Log: Sendable {
-    let written = Mutex(0)
-  }
-
   let listener: TestListener
-  private let log: Log
+  private let log: Shared<Int>
 
   static func start(certificate: TestCertificate, _ speech: Speech) async throws -> FloodServer {
-    let log = Log()
+    let log = Shared(0)
     let listener = try await TestListener.start(certificate: certificate, protocols: speech.protocols) {
       pipeline, _ in try pipeline.addHandler(Handler(speech: speech, log: log))
     }
-    return FloodServer(listener, log)
-  }
-
-  private init(_ listener: TestListener, _ log: Log) {
-    (self.listener, self.log) = (listener, log)
+    return FloodServer(listener: listener, log: log)
   }
 
   /// Bytes that were handed to the network.
-  var written: Int { log.written.withLock { $0 } }
+  var written: Int { log.withLock { $0 } }
 
   private final class Handler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     private let speech: Speech
-    private let log: Log
+    private let log: Shared<Int>
     private var hasBegun = false
     private var rest: Int
 
-    init(speech: Speech, log: Log) {
+    init(speech: Speech, log: Shared<Int>) {
       (self.speech, self.log) = (speech, log)
       rest = speech.limit
     }
@@ -73,7 +64,7 @@ final class FloodServer: TestListening {
       guard rest > 0 else { return }
       rest -= part.readableBytes
       context.writeAndFlush(wrapOutboundOut(part)).assumeIsolated().whenSuccess {
-        self.log.written.withLock { $0 += part.readableBytes }
+        self.log.withLock { $0 += part.readableBytes }
         // Not at once: it may have been written before anybody asked.
         context.eventLoop.assumeIsolated().execute { self.pour(context, part) }
       }

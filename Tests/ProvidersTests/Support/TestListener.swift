@@ -11,13 +11,9 @@ final class TestListener: Sendable {
     var open: [ObjectIdentifier: any Channel] = [:]
   }
 
-  private final class Shared: Sendable {
-    let state = Mutex(State())
-  }
-
   let port: Int
   private let channel: any Channel
-  private let shared: Shared
+  private let state: Shared<State>
 
   /// - Parameters:
   ///   - certificate: nil in clear.
@@ -30,17 +26,17 @@ final class TestListener: Sendable {
     var configuration = certificate?.configuration
     configuration?.applicationProtocols = protocols
     let tls = try configuration.map { try NIOSSLContext(configuration: $0) }
-    let shared = Shared()
+    let state = Shared(State())
     let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
       .childChannelInitializer { channel in
-        let connection = shared.state.withLock { state in
+        let connection = state.withLock { state in
           state.connections += 1
           state.open[ObjectIdentifier(channel)] = channel
           return state.connections
         }
         channel.closeFuture.whenComplete { _ in
-          shared.state.withLock { state in _ = state.open.removeValue(forKey: ObjectIdentifier(channel)) }
+          state.withLock { state in _ = state.open.removeValue(forKey: ObjectIdentifier(channel)) }
         }
         return channel.eventLoop.makeCompletedFuture {
           let pipeline = channel.pipeline.syncOperations
@@ -49,27 +45,36 @@ final class TestListener: Sendable {
         }
       }
       .bind(host: address, port: 0).get()
-    return TestListener(channel, shared)
+    return TestListener(channel, state)
   }
 
-  private init(_ channel: any Channel, _ shared: Shared) {
+  private init(_ channel: any Channel, _ state: Shared<State>) {
     self.channel = channel
-    self.shared = shared
+    self.state = state
     port = channel.localAddress?.port ?? 0
   }
 
-  var connections: Int { shared.state.withLock { $0.connections } }
-  var openConnections: Int { shared.state.withLock { $0.open.count } }
+  var connections: Int { state.withLock { $0.connections } }
+  var openConnections: Int { state.withLock { $0.open.count } }
 
   func stop() async throws {
     try await channel.close()
-    for channel in shared.state.withLock({ Array($0.open.values) }) { channel.close(promise: nil) }
+    for channel in state.withLock({ Array($0.open.values) }) { channel.close(promise: nil) }
   }
 
   deinit {
     channel.close(promise: nil)
-    for channel in shared.state.withLock({ Array($0.open.values) }) { channel.close(promise: nil) }
+    for channel in state.withLock({ Array($0.open.values) }) { channel.close(promise: nil) }
   }
+}
+
+/// What the connections of a server write and its test reads.
+final class Shared<Value: Sendable>: Sendable {
+  private let value: Mutex<Value>
+
+  init(_ value: Value) { self.value = Mutex(value) }
+
+  func withLock<Result: Sendable>(_ body: (inout Value) -> Result) -> Result { value.withLock { body(&$0) } }
 }
 
 /// A server behind such a port.

@@ -1,29 +1,20 @@
 import NIOCore
 import NIOPosix
-import Synchronization
 
 /// An HTTP proxy that knows CONNECT only, and remembers what it was asked.
-final class TestProxy: TestListening {
+struct TestProxy: TestListening {
   let listener: TestListener
-  private let log: Log
+  fileprivate let log: Shared<[String]>
 
-  final class Log: Sendable {
-    let heads = Mutex<[String]>([])
-  }
-
-  var heads: [String] { log.heads.withLock { $0 } }
+  var heads: [String] { log.withLock { $0 } }
 
   /// - Parameter status: with 200 it connects through.
   static func start(status: Int = 200) async throws -> TestProxy {
-    let log = Log()
+    let log = Shared<[String]>([])
     let listener = try await TestListener.start(certificate: nil) { pipeline, _ in
       try pipeline.addHandler(TestProxyHandler(log: log, status: status))
     }
-    return TestProxy(listener, log)
-  }
-
-  private init(_ listener: TestListener, _ log: Log) {
-    (self.listener, self.log) = (listener, log)
+    return TestProxy(listener: listener, log: log)
   }
 }
 
@@ -31,12 +22,12 @@ private final class TestProxyHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
-  private let log: TestProxy.Log
+  private let log: Shared<[String]>
   private let status: Int
   private var head = ""
   private var target: (any Channel)?
 
-  init(log: TestProxy.Log, status: Int) {
+  init(log: Shared<[String]>, status: Int) {
     self.log = log
     self.status = status
   }
@@ -49,7 +40,7 @@ private final class TestProxyHandler: ChannelInboundHandler {
     }
     head += String(buffer: data)
     guard head.hasSuffix("\r\n\r\n") else { return }
-    log.heads.withLock { $0.append(head) }
+    log.withLock { $0.append(head) }
     guard status == 200,
       let port = head.split(separator: " ")[1].split(separator: ":").last.flatMap({ Int($0) })
     else {

@@ -2,11 +2,10 @@ import Foundation
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
-import Synchronization
 import TestSupport
 
 /// An HTTP/2 server over TLS that does to each request what the test wants, frame by frame.
-final class TestServer: TestListening {
+struct TestServer: TestListening {
   struct Request: Sendable {
     /// Which connection it came over, from 1.
     let connection: Int
@@ -56,18 +55,13 @@ final class TestServer: TestListening {
   }
 
   let listener: TestListener
-  private let log: SharedLog
-
-  /// What the connections write and the tests read.
-  final class SharedLog: Sendable {
-    fileprivate let mutex = Mutex(Log())
-  }
+  fileprivate let log: Shared<Log>
 
   static func start(
     _ configuration: Configuration = .init(), certificate: TestCertificate? = nil,
     react: @escaping @Sendable (Request) -> [Action]
   ) async throws -> TestServer {
-    let log = SharedLog()
+    let log = Shared(Log())
     let listener = try await TestListener.start(
       certificate: certificate ?? TestCertificate.shared.get(), protocols: ["h2"]
     ) { pipeline, connection in
@@ -86,28 +80,14 @@ final class TestServer: TestListening {
         TestServerHandler(connection: connection, log: log, greeting: configuration.greeting, react: react),
       ])
     }
-    return TestServer(listener, log)
+    return TestServer(listener: listener, log: log)
   }
 
-  private init(_ listener: TestListener, _ log: SharedLog) {
-    (self.listener, self.log) = (listener, log)
-  }
-
-  var requests: [Request] { log.mutex.withLock { $0.requests } }
+  var requests: [Request] { log.withLock { $0.requests } }
   /// The most requests that were under way at a time on one connection.
-  var mostStreams: Int { log.mutex.withLock { $0.mostStreams } }
-  var resets: Int { log.mutex.withLock { $0.resets } }
-  var pings: Int { log.mutex.withLock { $0.pings } }
-
-  fileprivate static func note(_ request: Request, streams: Int, in log: SharedLog) {
-    log.mutex.withLock { log in
-      log.requests.append(request)
-      log.mostStreams = max(log.mostStreams, streams)
-    }
-  }
-
-  fileprivate static func noteReset(in log: SharedLog) { log.mutex.withLock { $0.resets += 1 } }
-  fileprivate static func notePing(in log: SharedLog) { log.mutex.withLock { $0.pings += 1 } }
+  var mostStreams: Int { log.withLock { $0.mostStreams } }
+  var resets: Int { log.withLock { $0.resets } }
+  var pings: Int { log.withLock { $0.pings } }
 }
 
 private final class TestServerHandler: ChannelInboundHandler {
@@ -115,7 +95,7 @@ private final class TestServerHandler: ChannelInboundHandler {
   typealias OutboundOut = HTTP2Frame
 
   private let connection: Int
-  private let log: TestServer.SharedLog
+  private let log: Shared<TestServer.Log>
   private let greeting: [TestServer.Action]
   private let react: @Sendable (TestServer.Request) -> [TestServer.Action]
   private var open: [HTTP2StreamID: (headers: HPACKHeaders, body: String)] = [:]
@@ -125,7 +105,7 @@ private final class TestServerHandler: ChannelInboundHandler {
   private var last = HTTP2StreamID.maxID
 
   init(
-    connection: Int, log: TestServer.SharedLog, greeting: [TestServer.Action],
+    connection: Int, log: Shared<TestServer.Log>, greeting: [TestServer.Action],
     react: @escaping @Sendable (TestServer.Request) -> [TestServer.Action]
   ) {
     self.connection = connection
@@ -151,10 +131,10 @@ private final class TestServerHandler: ChannelInboundHandler {
       if case .byteBuffer(let buffer) = payload.data { open[frame.streamID]?.body += String(buffer: buffer) }
       if payload.endStream { received(frame.streamID, context) }
     case .rstStream:
-      TestServer.noteReset(in: log)
+      log.withLock { $0.resets += 1 }
       open[frame.streamID] = nil
     case .ping(_, ack: false):
-      TestServer.notePing(in: log)
+      log.withLock { $0.pings += 1 }
     default: break
     }
   }
@@ -173,7 +153,10 @@ private final class TestServerHandler: ChannelInboundHandler {
     guard let (headers, body) = open[stream] else { return }
     count += 1
     let request = TestServer.Request(connection: connection, number: count, headers: headers, body: body)
-    TestServer.note(request, streams: open.count, in: log)
+    log.withLock { log in
+      log.requests.append(request)
+      log.mostStreams = max(log.mostStreams, open.count)
+    }
     perform(react(request), on: stream, context)
   }
 

@@ -1,10 +1,9 @@
 import NIOCore
 import NIOHTTP1
-import Synchronization
 import TestSupport
 
 /// An HTTP/1.1 server: a push service, Google's OAuth endpoint, or FCM as a simulator speaks it in clear.
-final class TestWebServer: TestListening {
+struct TestWebServer: TestListening {
   struct Request: Sendable {
     /// Which connection it came over, from 1.
     let connection: Int
@@ -37,12 +36,8 @@ final class TestWebServer: TestListening {
     static let nothing = Answer(end: .nothing)
   }
 
-  private final class Log: Sendable {
-    let requests = Mutex<[Request]>([])
-  }
-
   let listener: TestListener
-  private let log: Log
+  private let log: Shared<[Request]>
 
   /// A push service, which speaks over TLS.
   static func start(
@@ -59,32 +54,28 @@ final class TestWebServer: TestListening {
   private static func start(
     _ address: String, _ certificate: TestCertificate?, _ answer: @escaping @Sendable (Request) -> Answer
   ) async throws -> TestWebServer {
-    let log = Log()
+    let log = Shared<[Request]>([])
     let listener = try await TestListener.start(address: address, certificate: certificate) {
       pipeline, connection in
       try pipeline.configureHTTPServerPipeline()
       try pipeline.addHandler(Handler(connection: connection, log: log, answer: answer))
     }
-    return TestWebServer(listener, log)
+    return TestWebServer(listener: listener, log: log)
   }
 
-  private init(_ listener: TestListener, _ log: Log) {
-    (self.listener, self.log) = (listener, log)
-  }
-
-  var requests: [Request] { log.requests.withLock { $0 } }
+  var requests: [Request] { log.withLock { $0 } }
 
   private final class Handler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
     private let connection: Int
-    private let log: Log
+    private let log: Shared<[Request]>
     private let answer: @Sendable (Request) -> Answer
     private var head: HTTPRequestHead?
     private var body = ByteBuffer()
 
-    init(connection: Int, log: Log, answer: @escaping @Sendable (Request) -> Answer) {
+    init(connection: Int, log: Shared<[Request]>, answer: @escaping @Sendable (Request) -> Answer) {
       (self.connection, self.log, self.answer) = (connection, log, answer)
     }
 
@@ -95,7 +86,7 @@ final class TestWebServer: TestListening {
       case .end:
         guard let head else { return }
         let request = Request(connection: connection, path: head.uri, headers: head.headers, body: body)
-        log.requests.withLock { $0.append(request) }
+        log.withLock { $0.append(request) }
         let answer = answer(request)
         context.eventLoop.assumeIsolated().scheduleTask(in: answer.delay) { self.write(answer, context) }
       }
