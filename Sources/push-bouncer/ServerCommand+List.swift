@@ -57,7 +57,7 @@ extension ServerCommand {
           .init(ServerCommand.registrations(summary.registrations, summary.legacyRegistrations)))
         page.add(facts)
         page.add()
-        guard !realms.isEmpty else { return page.add("It has not told of any realm yet.") }
+        guard !realms.isEmpty else { return page.add("It has not reported any realm yet.") }
         page.add(realms.table(ServerCommand.realmColumns))
       }
     }

@@ -113,7 +113,7 @@ extension ServerCommand {
       let end = Date() + 86_400
       let found = try await Store.with(options) { store in
         guard let found = try await store.realms.release(uuid: uuid, until: end) else {
-          throw NotFound("no server has told of realm \(realm)")
+          throw NotFound("no server has reported realm \(realm)")
         }
         return found
       }

@@ -94,7 +94,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [true, false]) func `A renewed certificate is taken up`(bySignal: Bool) async throws {
+  @Test(arguments: [true, false]) func `A renewed certificate is reloaded`(bySignal: Bool) async throws {
     try await serve { place, running, old in
       let early = try Client(running, trusting: old)
       #expect(await early.isAnswered())

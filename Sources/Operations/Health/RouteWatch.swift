@@ -71,7 +71,7 @@ package struct RouteWatch: Sendable {
         let used = Phrase.count(services.working + services.failing, "push service")
         logger.warning(
           """
-          Web Push does not work (\(reason)): of \(used) used of late \
+          Web Push does not work (\(reason)): of \(used) used recently \
           \(Phrase.count(services.failing, "fails", "fail")), \
           \(Phrase.count(services.waiting, "notification waits", "notifications wait"))
           """, metadata: Self.metadata(route, reason, services.waiting))

@@ -45,7 +45,7 @@ package final class ServerCertificate: Sendable {
       guard signature != state.signature || state.problem != nil else { return }
       do {
         state = State(signature: signature, context: try files.serverContext(), end: try files.end())
-        logger.notice("certificate taken up", metadata: ["file": "\(files.certificateFile)"])
+        logger.notice("certificate reloaded", metadata: ["file": "\(files.certificateFile)"])
       } catch {
         state.signature = signature
         guard state.problem != "\(error)" else { return }
@@ -54,7 +54,7 @@ package final class ServerCertificate: Sendable {
           "certificate cannot be used, the one before stays in use",
           metadata: [
             "problem": "\(error)",
-            "advice": "put a certificate and its key there; they are taken up by themselves",
+            "advice": "put a certificate and its key there; they are reloaded by themselves",
           ])
       }
     }
@@ -153,7 +153,7 @@ extension Configuration.TLS {
     return Fault(
       key: "http.tls.certificate_file",
       "names \(certificateFile), which \(verb) on \(end.formatted(.iso8601.year().month().day()))",
-      advice: "renew it; the new one is taken up by itself")
+      advice: "renew it; the new one is reloaded by itself")
   }
 
   private func certificates() throws(Fault) -> [NIOSSLCertificate] {
