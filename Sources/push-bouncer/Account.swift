@@ -87,11 +87,7 @@ extension Account {
         "accounts", users,
         [
           .text("email", "EMAIL") { $0.email }, .text("username", "USERNAME") { $0.username },
-          .init(key: "user_id", heading: "USER", isNumber: true) {
-            .integer($0.userID)
-          } cell: {
-            .init("\($0.userID)")
-          },
+          .member("user_id") { .integer($0.userID) }, .cell("USER", isNumber: true) { .init("\($0.userID)") },
           .text("realm", "REALM") { $0.realm.name },
           .text("realm_uuid", "REALM UUID") { $0.realm.uuid.uuidString.lowercased() },
         ], none: "no accounts: add one with push-bouncer account add --email EMAIL")

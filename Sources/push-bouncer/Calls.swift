@@ -20,15 +20,15 @@ private func callOnce(
   settings.redirectConfiguration = .disallow
   settings.connectionPool.retryConnectionEstablishment = false
   let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
-  let result: Result<(HTTPClientResponse, ByteBuffer), any Error>
   do {
     let head = try await client.execute(request, timeout: limit)
-    result = .success((head, bytes == 0 ? ByteBuffer() : try await head.body.collect(upTo: bytes)))
+    let body = bytes == 0 ? ByteBuffer() : try await head.body.collect(upTo: bytes)
+    try? await client.shutdown()
+    return (head, body)
   } catch {
-    result = .failure(error)
+    try? await client.shutdown()
+    throw error
   }
-  try? await client.shutdown()
-  return try result.get()
 }
 
 /// Finds a service that already runs with a configuration.

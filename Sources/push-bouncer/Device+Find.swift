@@ -191,21 +191,12 @@ extension FoundDevice {
   fileprivate static var columns: [ReportColumn<FoundDevice>] {
     [
       .text("name", "DEVICE") { $0.name },
-      .init(key: "state", heading: "STATE") {
-        .string($0.state.rawValue)
-      } cell: {
-        .init($0.state.rawValue, $0.state.tone)
-      },
+      .text("state", "STATE", tone: \.state.tone) { $0.state.rawValue },
       .text("advice", nil) { $0.advice }, .text("provider", nil) { $0.provider },
-      .init(key: "realm", heading: "REALM") {
-        place($0.realm)
-      } cell: {
-        .optional($0.realm?.host)
-      },
+      .member("realm") { place($0.realm) }, .cell("REALM") { .optional($0.realm?.host) },
       .text("user", "USER") { $0.user },
-      .init(key: "app", heading: "APP") {
-        .optional($0.app)
-      } cell: { device in
+      .member("app") { .optional($0.app) },
+      .cell("APP") { device in
         let pushService = device.provider == "webpush" ? device.target : nil
         return .init([device.app, device.provider, pushService].compactMap(\.self).joined(separator: " "))
       },
@@ -214,11 +205,8 @@ extension FoundDevice {
       .member("server") { place($0.server) }, .text("device_identifier", nil) { $0.identifier },
       .age("registered_at", "REGISTERED") { $0.registeredAt }, .member("ended_at") { timestamp($0.endedAt) },
       .age("last_success_at", "LAST SUCCESS") { $0.deliveredAt },
-      .init(key: "last_failure", heading: "LAST FAILURE") {
-        json($0.failure)
-      } cell: {
-        .optional($0.failure.map { "\($0.reason) \(Phrase.age($0.at))" })
-      },
+      .member("last_failure") { json($0.failure) },
+      .cell("LAST FAILURE") { .optional($0.failure.map { "\($0.reason) \(Phrase.age($0.at))" }) },
       .member("held_death") { json($0.held) }, .number("waiting", "WAITING") { $0.waiting },
       .member("waiting_since") { timestamp($0.waitingSince) },
     ]

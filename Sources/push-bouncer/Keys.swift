@@ -21,11 +21,7 @@ private struct KeyReport {
   static var columns: [ReportColumn<KeyReport>] {
     [
       .text("public_key", "PUBLIC KEY") { $0.key.publicKey },
-      .init(key: "state", heading: "STATE") {
-        .string($0.key.state.rawValue)
-      } cell: {
-        .init($0.key.state.rawValue, $0.key.state == .active ? .good : .faint)
-      },
+      .text("state", "STATE", tone: { $0.key.state == .active ? .good : .faint }) { $0.key.state.rawValue },
       .age("created_at", "CREATED") { $0.key.createdAt },
       .number("registrations", "REGISTRATIONS") { $0.usage?.registrations ?? 0 },
       .number("registrations_30d", "IN 30 DAYS") { $0.usage?.recentRegistrations ?? 0 },

@@ -223,16 +223,9 @@ private struct RouteReport {
     return [
       .text("name", "ROUTE") { $0.name },
       .member("provider") { .string(String($0.name.prefix { $0 != ":" })) },
-      .init(key: "state", heading: "STATE") {
-        $0.check?["status"] ?? .null
-      } cell: {
-        $0.state
-      },
-      .init(key: "since", heading: "SINCE") {
-        $0.check?["since"] ?? .null
-      } cell: {
-        .optional($0.since.map { Phrase.age($0) })
-      },
+      .member("state") { $0.check?["status"] ?? .null }, .cell("STATE") { $0.state },
+      .member("since") { $0.check?["since"] ?? .null },
+      .cell("SINCE") { .optional($0.since.map { Phrase.age($0) }) },
       .text("reason", "REASON") { $0.check?["reason"]?.string }, member("meaning"), member("advice"),
       .number("waiting", "WAITING") { Int64($0.waiting) },
       .number("held", "HELD BACK") { Int64($0.held.map(\.count).reduce(0, +)) },

@@ -76,16 +76,8 @@ extension ServerCommand {
 
   fileprivate static var realmColumns: [ReportColumn<RemoteRealms.Summary>] {
     [
-      .init(key: "host", heading: "REALM") {
-        .optional($0.uuid == nil ? nil : $0.host)
-      } cell: {
-        $0.uuid == nil ? .init("(not known yet)", .faint) : .init($0.host)
-      },
-      .init(key: "name", heading: "NAME") {
-        .optional($0.uuid == nil ? nil : $0.name)
-      } cell: {
-        .init($0.name)
-      },
+      .text("host", "REALM", missing: .init("(not known yet)", .faint)) { $0.uuid == nil ? nil : $0.host },
+      .text("name", "NAME", missing: "") { $0.uuid == nil ? nil : $0.name },
       .state { $0.isDeactivated }, .number("registrations", "ENCRYPTED") { $0.registrations },
       .number("legacy_registrations", "LEGACY") { $0.legacyRegistrations },
       .age("last_request_at", "LAST REQUEST") { $0.lastRequestAt },
