@@ -127,7 +127,8 @@ private func search(
   }
   options.show([
     "devices": answer.devices.json(FoundDevice.columns), "more": .bool(answer.isCut),
-    "servers": .array(answer.servers.map { ["org_id": .string($0.uuid), "hostname": .string($0.hostname)] }),
+    "servers": .array(
+      answer.servers.map { ["org_id": .string($0.uuid.canonical), "hostname": .string($0.hostname)] }),
     "advice": .optional(answer.advice),
   ]) { page in
     guard answer.devices.isEmpty else { return fill(&page, answer) }
