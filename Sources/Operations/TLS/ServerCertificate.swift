@@ -13,6 +13,10 @@ package final class ServerCertificate: Sendable {
     var context: NIOSSLContext
     var end: Date
     var problem: String?
+
+    init(_ files: Configuration.TLS) throws(Fault) {
+      (signature, context, end) = (files.signature, try files.serverContext(), try files.end())
+    }
   }
 
   private let files: Configuration.TLS
@@ -23,8 +27,7 @@ package final class ServerCertificate: Sendable {
   package init(_ files: Configuration.TLS, logger: Logger) throws(Fault) {
     self.files = files
     self.logger = logger
-    state = Mutex(
-      State(signature: files.signature, context: try files.serverContext(), end: try files.end()))
+    state = Mutex(try State(files))
   }
 
   /// The TLS context for new connections, looked up for each connection.
@@ -44,7 +47,7 @@ package final class ServerCertificate: Sendable {
       // files.
       guard signature != state.signature || state.problem != nil else { return }
       do {
-        state = State(signature: signature, context: try files.serverContext(), end: try files.end())
+        state = try State(files)
         logger.notice("certificate reloaded", metadata: ["file": "\(files.certificateFile)"])
       } catch {
         state.signature = signature
