@@ -74,10 +74,9 @@ extension Routes {
         listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
       let webPush = checks?["webpush"]
       // `/readyz` lists only failing push services, so the others have no entry here.
-      var failing: [String: JSON] = [:]
-      if case .array(let services)? = webPush?["failing_services"] {
-        for service in services { failing["webpush:\(service["host"]?.string ?? "")"] = service }
-      }
+      let failing = Dictionary(
+        (webPush?["failing_services"]?.elements ?? []).map { ("webpush:\($0["host"]?.string ?? "")", $0) },
+        uniquingKeysWith: { $1 })
       let known = Set(held.names).union(waiting.keys).union(failing.keys)
       let services = known.filter(\.isPushService).sorted {
         (waiting[$1] ?? 0, held.count($1), $0) < (waiting[$0] ?? 0, held.count($0), $1)

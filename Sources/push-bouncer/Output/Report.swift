@@ -83,8 +83,7 @@ extension Array {
 
   func table(_ columns: [ReportColumn<Element>]) -> Table {
     let shown = columns.filter { $0.heading != nil }
-    var table = Table(
-      columns: shown.map { $0.isNumber ? .number($0.heading ?? "") : .init(stringLiteral: $0.heading ?? "") })
+    var table = Table(columns: shown.map { .init($0.heading ?? "", isNumber: $0.isNumber) })
     for row in self { table.add(cells: shown.map { $0.cell(row) }) }
     return table
   }
