@@ -82,18 +82,18 @@ extension Device {
       if let tokenFile {
         return .token(try FileOwner.acting(onWayTo: tokenFile) { try Self.token(in: tokenFile) })
       }
-      do { return try DeviceQuery(text ?? "") } catch { throw CommandError(error.description) }
+      do { return try DeviceQuery(text ?? "") } catch { throw Fault(error.description) }
     }
 
     /// Reads a token. Neither the token nor a wrong file's content is ever shown.
     private static func token(in file: String) throws -> String {
       let handle = file == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: file)
       guard let data = try? handle?.read(upToCount: 16_384) else {
-        throw CommandError("\(file) cannot be read")
+        throw Fault("\(file) cannot be read")
       }
       let text = String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
       guard !text.isEmpty, text.utf8.count <= 8192 else {
-        throw CommandError("there is no token in \(file == "-" ? "standard input" : file)")
+        throw Fault("there is no token in \(file == "-" ? "standard input" : file)")
       }
       return text
     }

@@ -22,7 +22,7 @@ extension Migrate {
       let report = try await Store.with(options) { store in
         let report = try await MigrationStatus(database: store.database, now: store.now).report()
         guard let server else { return report }
-        return report.only(try await store.find(server).uuid.uuidString.lowercased())
+        return report.only(try await store.find(server).uuid.canonical)
       }
       let (servers, cleanup) = (report.servers, report.cleanup)
       let total = servers.reduce(into: MigrationStatus.Devices()) { $0 += $1.devices }

@@ -107,13 +107,13 @@ extension OutboxCommand {
     private func confirm(_ listing: OutboxContents.Listing) throws {
       let text = Phrase.count(listing.count, "notification")
       guard isatty(STDIN_FILENO) == 1 else {
-        throw CommandError("this would drop \(text): add --yes to do it")
+        throw Fault("this would drop \(text): add --yes to do it")
       }
       note(listing.table.text(for: .errors.withoutColour))
       if let rest = listing.rest { note(rest) }
       FileHandle.standardError.write(Data("\nDrop \(text)? Nobody will get them. [y/N] ".utf8))
       guard ["y", "yes"].contains(readLine()?.lowercased() ?? "") else {
-        throw CommandError("nothing was dropped")
+        throw Fault("nothing was dropped")
       }
     }
   }

@@ -168,7 +168,7 @@ private struct HeldByRoute {
     let found = names.filter { $0 == name || $0.hasSuffix(":\(name)") }
     if let route = found.first, found.count == 1 { return route }
     let those = found.isEmpty ? names : found
-    throw CommandError(
+    throw Fault(
       found.isEmpty
         ? "nothing is held back on \(name)\(those.isEmpty ? ", nor on any other" : "; it is on: \(list(those))")"
         : "\(name) is any of: \(list(those))")

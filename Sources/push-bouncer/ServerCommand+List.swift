@@ -46,7 +46,7 @@ extension ServerCommand {
         let server = summary.server
         page.add(server.hostname, .heading)
         var facts = Table("", "")
-        facts.add("Org id", .init(server.uuid.uuidString.lowercased()))
+        facts.add("Org id", .init(server.uuid.canonical))
         facts.add("State", ReportColumn<Bool>.state { $0 }.cell(server.isDeactivated))
         facts.add("Contact", server.contactEmail.isEmpty ? .none : .init(server.contactEmail))
         facts.add("Version", .optional(server.version))
@@ -69,7 +69,7 @@ extension ServerCommand {
       .number("realms", "REALMS") { $0.realms }, .number("registrations", "ENCRYPTED") { $0.registrations },
       .number("legacy_registrations", "LEGACY") { $0.legacyRegistrations },
       .age("last_request_at", "LAST REQUEST") { $0.server.lastRequestAt },
-      .text("org_id", "ORG ID") { $0.server.uuid.uuidString.lowercased() },
+      .text("org_id", "ORG ID") { $0.server.uuid.canonical },
       .text("contact_email", nil) { $0.server.contactEmail },
     ]
   }
@@ -82,7 +82,7 @@ extension ServerCommand {
       .number("legacy_registrations", "LEGACY") { $0.legacyRegistrations },
       .age("last_request_at", "LAST REQUEST") { $0.lastRequestAt },
       .age("last_registered_at", "LAST REGISTRATION") { $0.lastRegisteredAt },
-      .text("realm_uuid", "UUID") { $0.uuid?.uuidString.lowercased() },
+      .text("realm_uuid", "UUID") { $0.uuid?.canonical },
     ]
   }
 

@@ -170,7 +170,7 @@ extension Store {
     do {
       return try await with(configuration, making: making, sqlite: sqlite, body)
     } catch  where error is NotFound || error is BouncerKeyFiles.NotFound || error is Absence {
-      throw CommandError("\(error)\n\(configuration.whereabouts)")
+      throw Fault("\(error)\n\(configuration.whereabouts)")
     }
   }
 }

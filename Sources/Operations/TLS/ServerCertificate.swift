@@ -155,7 +155,7 @@ extension Configuration.TLS {
     let verb = end < now ? "ended" : "ends"
     return Fault(
       key: "http.tls.certificate_file",
-      "names \(certificateFile), which \(verb) on \(end.formatted(.iso8601.year().month().day()))",
+      "names \(certificateFile), which \(verb) on \(end.day)",
       advice: "renew it; the new one is reloaded by itself")
   }
 

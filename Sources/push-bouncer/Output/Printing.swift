@@ -138,7 +138,6 @@ struct Terminal: Sendable {
 
 // Errors of modules that do not depend on `Readable`; their descriptions are written for people.
 extension BouncerError: Readable {}
-extension CommandError: Readable {}
 extension CredentialsError: Readable {}
 extension DemoError: Readable {}
 extension ZulipSourceError: Readable {}
