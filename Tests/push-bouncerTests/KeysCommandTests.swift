@@ -84,6 +84,9 @@ import Testing
       let bad = try await place.run("keys", "import", "--zulip-secrets", "zulip-secrets.conf")
       #expect(bad.status == 1)
       #expect(bad.errors.contains("push_registration_encryption_keys"))
+      let missing = try await place.run("keys", "import", "--zulip-secrets", "nowhere.conf")
+      #expect(missing.status == 1)
+      #expect(missing.errors.contains("nowhere.conf"))
     }
   }
 

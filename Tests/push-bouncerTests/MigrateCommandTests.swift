@@ -92,13 +92,14 @@ import Testing
       try write(to: place)
       _ = try await place.run("migrate", "zulip", "--from", "zulip")
       let report = try await place.run("migrate", "status", "--json").json
-      let servers = report["servers"]?.elements ?? []
-      try #require(servers.count == 1)
-      let realms = servers[0]["realms"]?.elements ?? []
-      #expect(servers[0]["org_id"]?.string == Self.uuid)
+      guard case .array(let servers)? = report["servers"], case .array(let realms)? = servers.first?["realms"]
+      else {
+        Issue.record("no servers")
+        return
+      }
+      #expect(servers.count == 1 && servers[0]["org_id"]?.string == Self.uuid)
       #expect(servers[0]["legacy"] == 3 && servers[0]["e2ee"] == 1)
-      try #require(realms.count == 1)
-      #expect(realms[0]["name"] == "Our, chat" && realms[0]["legacy"] == 3)
+      #expect(realms.count == 1 && realms[0]["name"] == "Our, chat" && realms[0]["legacy"] == 3)
       #expect(report["cleanup"]?["outstanding"] == 0)
       #expect(report["total"]?["legacy"] == 3 && report["total"]?["e2ee"] == 1)
       let text = try await place.run("migrate", "status").output
@@ -143,6 +144,8 @@ import Testing
 
   @Test func `What is wrong is said`() async throws {
     try await Workplace.test(begun: true) { place in
+      let missing = try await place.run("migrate", "zulip", "--from", "nowhere")
+      #expect(missing.status == 1 && missing.errors.contains("there is no folder nowhere"))
       #expect(try await place.run("migrate", "zulip").status == 64)
       let password = try await place.run("migrate", "zulip", "--from", "postgres://user:hidden@")
       #expect(password.status == 1 && !password.errors.contains("hidden"))

@@ -15,8 +15,8 @@ import Testing
       #expect(hostname.lowercased() == "chat.example.org")
 
       let list = try await place.run("server", "list", "--json")
-      let servers = try list.json["servers"]?.elements ?? []
-      try #require(servers.count == 1)
+      guard case .array(let servers)? = try list.json["servers"] else { return #expect(Bool(false)) }
+      #expect(servers.count == 1)
       let key = try #require(try added.json["org_key"]?.string)
       #expect(!list.output.contains(key))
       for server in [servers[0], try await place.run("server", "show", id, "--json").json] {

@@ -36,6 +36,14 @@ import Testing
     }
   }
 
+  @Test func `A file that is not there is one and named`() async throws {
+    try await Workplace.test { place in
+      let result = try await place.run("keys", "list", "--config", "missing.yaml")
+      #expect(result.status == 1)
+      #expect(result.errors.contains("missing.yaml"))
+    }
+  }
+
   @Test(arguments: [
     ["keys", "list"], ["keys", "generate"], ["server", "list"],
   ])
