@@ -109,7 +109,7 @@ extension OutboxCommand {
       guard isatty(STDIN_FILENO) == 1 else {
         throw Fault("this would drop \(text): add --yes to do it")
       }
-      note(listing.table.text(for: .errors.withoutColour))
+      note(listing.table.text(for: .plain))
       if let rest = listing.rest { note(rest) }
       FileHandle.standardError.write(Data("\nDrop \(text)? Nobody will get them. [y/N] ".utf8))
       guard ["y", "yes"].contains(readLine()?.lowercased() ?? "") else {

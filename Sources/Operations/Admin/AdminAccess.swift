@@ -99,17 +99,15 @@ struct AdminAccess: Sendable {
   /// Admits a request whose host is an address or `localhost`. Without a token, any website could point its
   /// name at this listener and read the answer (DNS rebinding).
   static func admitLocal(_ request: Request) throws {
-    guard isLocalName(request.head.authority ?? "") else {
-      throw APIError(
-        .forbidden, "Without admin.token this is shown under an address or localhost only: set admin.token")
-    }
-  }
-
-  private static func isLocalName(_ authority: String) -> Bool {
+    let authority = request.head.authority ?? ""
     let host =
       authority.hasPrefix("[")
       ? String(authority.dropFirst().prefix { $0 != "]" }) : String(authority.prefix { $0 != ":" })
-    if host.isEmpty || host == "localhost" || host.hasSuffix(".localhost") { return true }
-    return ClientAddress(host) != nil
+    guard
+      host.isEmpty || host == "localhost" || host.hasSuffix(".localhost") || ClientAddress(host) != nil
+    else {
+      throw APIError(
+        .forbidden, "Without admin.token this is shown under an address or localhost only: set admin.token")
+    }
   }
 }
