@@ -108,11 +108,6 @@ struct JSONService {
   }
 }
 
-extension JSON {
-  /// The elements of an array; none of any other value.
-  var elements: [JSON] { if case .array(let elements) = self { elements } else { [] } }
-}
-
 /// A step of the demo that failed, in words for its user.
 package struct DemoError: Error, CustomStringConvertible {
   package let description: String

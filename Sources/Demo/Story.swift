@@ -36,7 +36,7 @@ package struct Story {
   private func showOperatorsView() async throws {
     let ready = try await JSONService(url: admin, client: home.client).call(.GET, "readyz")
     guard ready["status"] == "ready", case .object(let checks)? = ready["checks"] else {
-      throw DemoError("it is not so that the operator sees nothing to do: \(ready.text)")
+      throw DemoError("expected that the operator sees nothing to do: \(ready.text)")
     }
     let summary = checks.members.map { "\($0.name) \($0.value["status"]?.string ?? "")" }
     step("The operator's /readyz says that it is ready: \(summary.joined(separator: ", ")).")
@@ -47,7 +47,7 @@ package struct Story {
   }
 
   func expect(_ happened: Bool, _ what: String) throws {
-    guard happened else { throw DemoError("it is not so that \(what)") }
+    guard happened else { throw DemoError("expected that \(what)") }
   }
 
   /// Waits for exactly one delivery.

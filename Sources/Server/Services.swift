@@ -98,7 +98,7 @@ extension ServiceManager {
       if isListening(), await answers(database) { break }
       guard (try? await Task.sleep(for: .milliseconds(50))) != nil else { return }
     }
-    if !tell(.ready) { logger.warning("NOTIFY_SOCKET: nobody listens there") }
+    if !tell(.ready) { logger.warning("NOTIFY_SOCKET: systemd is not listening there") }
     guard let watchdogInterval else { return }
     repeat {
       for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() { try? await loop.submit {}.get() }

@@ -61,15 +61,15 @@ extension Account {
         return try await accounts.add(
           .init(email: email, apiKey: apiKey, username: username), userID: userID, realm: realm)
       } catch let refusal as AccountStore.Refusal {
-        let realm = realm.uuidString.lowercased()
+        let realm = realm.canonical
         let error: any Error =
           switch refusal {
           case .unknownRealm: NotFound("there is no realm \(realm)")
-          case .emailTaken: CommandError("a user with the email \(email) already exists")
+          case .emailTaken: Fault("a user with the email \(email) already exists")
           case .usernameTaken:
-            CommandError("a user with this username already exists: give another with --username")
-          case .userIDTaken: CommandError("realm \(realm) already has a user with this number")
-          case .noUserIDLeft: CommandError("realm \(realm) has no next number: give one with --user-id")
+            Fault("a user with this username already exists: give another with --username")
+          case .userIDTaken: Fault("realm \(realm) already has a user with this number")
+          case .noUserIDLeft: Fault("realm \(realm) has no next number: give one with --user-id")
           }
         throw error
       }
@@ -87,13 +87,9 @@ extension Account {
         "accounts", users,
         [
           .text("email", "EMAIL") { $0.email }, .text("username", "USERNAME") { $0.username },
-          .init(key: "user_id", heading: "USER", isNumber: true) {
-            .integer($0.userID)
-          } cell: {
-            .init("\($0.userID)")
-          },
+          .member("user_id") { .integer($0.userID) }, .cell("USER", isNumber: true) { .init("\($0.userID)") },
           .text("realm", "REALM") { $0.realm.name },
-          .text("realm_uuid", "REALM UUID") { $0.realm.uuid.uuidString.lowercased() },
+          .text("realm_uuid", "REALM UUID") { $0.realm.uuid.canonical },
         ], none: "no accounts: add one with push-bouncer account add --email EMAIL")
     }
   }
@@ -124,8 +120,8 @@ extension Store {
     if let named { return named }
     let realms = try await accounts.realms()
     guard realms.count <= 1 else {
-      let list = realms.map { "\n  \($0.uuid.uuidString.lowercased())  \($0.name.inOneLine)" }.joined()
-      throw CommandError("there are several realms: name one with --realm\(list)")
+      let list = realms.map { "\n  \($0.uuid.canonical)  \($0.name.inOneLine)" }.joined()
+      throw Fault("there are several realms: name one with --realm\(list)")
     }
     if let only = realms.first { return only.uuid }
     return try await accounts.put(realm: UUID(), name: server.name, url: server.url, requiresE2EE: nil).realm
@@ -136,13 +132,13 @@ extension Store {
 extension User {
   fileprivate var summary: [JSON.Object.Member] {
     [
-      .init("realm_uuid", .string(realm.uuid.uuidString.lowercased())), .init("user_id", .integer(userID)),
-      .init("user_uuid", .string(uuid.uuidString.lowercased())), .init("email", .string(email)),
+      .init("realm_uuid", .string(realm.uuid.canonical)), .init("user_id", .integer(userID)),
+      .init("user_uuid", .string(uuid.canonical)), .init("email", .string(email)),
       .init("username", .string(username)),
     ]
   }
 
   fileprivate var line: String {
-    "\(email)  \(username)  user \(userID) of \(realm.name.inOneLine) (\(realm.uuid.uuidString.lowercased()))"
+    "\(email)  \(username)  user \(userID) of \(realm.name.inOneLine) (\(realm.uuid.canonical))"
   }
 }

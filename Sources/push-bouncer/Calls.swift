@@ -20,15 +20,15 @@ private func callOnce(
   settings.redirectConfiguration = .disallow
   settings.connectionPool.retryConnectionEstablishment = false
   let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
-  let result: Result<(HTTPClientResponse, ByteBuffer), any Error>
   do {
     let head = try await client.execute(request, timeout: limit)
-    result = .success((head, bytes == 0 ? ByteBuffer() : try await head.body.collect(upTo: bytes)))
+    let body = bytes == 0 ? ByteBuffer() : try await head.body.collect(upTo: bytes)
+    try? await client.shutdown()
+    return (head, body)
   } catch {
-    result = .failure(error)
+    try? await client.shutdown()
+    throw error
   }
-  try? await client.shutdown()
-  return try result.get()
 }
 
 /// Finds a service that already runs with a configuration.
@@ -84,16 +84,7 @@ enum ProviderTime {
     guard let url = configuration.fcm.endpoint else { return nil }
     let answer = try? await callOnce(
       HTTPClientRequest(url: url.absoluteString), .outgoing(configuration.providers), within: .seconds(10))
-    return answer?.head.headers.first(name: "date").flatMap(parse)
-  }
-
-  /// `Sun, 06 Nov 1994 08:49:37 GMT`
-  static func parse(_ text: String) -> Date? {
-    let formatter = DateFormatter()
-    formatter.locale = Locale(identifier: "en_US_POSIX")
-    formatter.timeZone = .gmt
-    formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-    return formatter.date(from: text)
+    return answer?.head.headers.first(name: "date").flatMap(RetryAfter.parse)
   }
 }
 

@@ -72,8 +72,8 @@ struct Copy: AsyncParsableCommand {
     return try await nodes.all()
   }
 
-  private static func refusal(_ node: Nodes.Node, _ option: String, _ verb: String) -> CommandError {
-    CommandError(
+  private static func refusal(_ node: Nodes.Node, _ option: String, _ verb: String) -> Fault {
+    Fault(
       """
       the \(option) database is in use: the node on \(node.hostname), started \(Phrase.age(node.startedAt)), \(verb). \
       Stop every node, then run this command again
@@ -92,7 +92,7 @@ struct Copy: AsyncParsableCommand {
     _ url: DatabaseURL, _ option: String, _ body: (any Database) async throws -> Result
   ) async throws -> Result {
     if option == "--from", let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
-      throw CommandError("\(option): there is no \(URL(fileURLWithPath: path).path)")
+      throw Fault("\(option): there is no \(URL(fileURLWithPath: path).path)")
     }
     let database: any Database
     do { database = try await openDatabase(url: url) } catch let error as DatabaseError {
@@ -101,7 +101,7 @@ struct Copy: AsyncParsableCommand {
     return try await database.use {
       do {
         if option == "--from", try await Migrator.version(of: database) == 0 {
-          throw CommandError("\(option): \(url) holds no database of push-bouncer")
+          throw Fault("\(option): \(url) holds no database of push-bouncer")
         }
         try await Schema.migrate(database)
       } catch let error as DatabaseError {

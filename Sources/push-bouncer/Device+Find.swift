@@ -82,18 +82,18 @@ extension Device {
       if let tokenFile {
         return .token(try FileOwner.acting(onWayTo: tokenFile) { try Self.token(in: tokenFile) })
       }
-      do { return try DeviceQuery(text ?? "") } catch { throw CommandError(error.description) }
+      do { return try DeviceQuery(text ?? "") } catch { throw Fault(error.description) }
     }
 
     /// Reads a token. Neither the token nor a wrong file's content is ever shown.
     private static func token(in file: String) throws -> String {
       let handle = file == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: file)
       guard let data = try? handle?.read(upToCount: 16_384) else {
-        throw CommandError("\(file) cannot be read")
+        throw Fault("\(file) cannot be read")
       }
       let text = String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
       guard !text.isEmpty, text.utf8.count <= 8192 else {
-        throw CommandError("there is no token in \(file == "-" ? "standard input" : file)")
+        throw Fault("there is no token in \(file == "-" ? "standard input" : file)")
       }
       return text
     }
@@ -127,7 +127,8 @@ private func search(
   }
   options.show([
     "devices": answer.devices.json(FoundDevice.columns), "more": .bool(answer.isCut),
-    "servers": .array(answer.servers.map { ["org_id": .string($0.uuid), "hostname": .string($0.hostname)] }),
+    "servers": .array(
+      answer.servers.map { ["org_id": .string($0.uuid.canonical), "hostname": .string($0.hostname)] }),
     "advice": .optional(answer.advice),
   ]) { page in
     guard answer.devices.isEmpty else { return fill(&page, answer) }
@@ -191,21 +192,12 @@ extension FoundDevice {
   fileprivate static var columns: [ReportColumn<FoundDevice>] {
     [
       .text("name", "DEVICE") { $0.name },
-      .init(key: "state", heading: "STATE") {
-        .string($0.state.rawValue)
-      } cell: {
-        .init($0.state.rawValue, $0.state.tone)
-      },
+      .text("state", "STATE", tone: \.state.tone) { $0.state.rawValue },
       .text("advice", nil) { $0.advice }, .text("provider", nil) { $0.provider },
-      .init(key: "realm", heading: "REALM") {
-        place($0.realm)
-      } cell: {
-        .optional($0.realm?.host)
-      },
+      .member("realm") { place($0.realm) }, .cell("REALM") { .optional($0.realm?.host) },
       .text("user", "USER") { $0.user },
-      .init(key: "app", heading: "APP") {
-        .optional($0.app)
-      } cell: { device in
+      .member("app") { .optional($0.app) },
+      .cell("APP") { device in
         let pushService = device.provider == "webpush" ? device.target : nil
         return .init([device.app, device.provider, pushService].compactMap(\.self).joined(separator: " "))
       },
@@ -214,11 +206,8 @@ extension FoundDevice {
       .member("server") { place($0.server) }, .text("device_identifier", nil) { $0.identifier },
       .age("registered_at", "REGISTERED") { $0.registeredAt }, .member("ended_at") { timestamp($0.endedAt) },
       .age("last_success_at", "LAST SUCCESS") { $0.deliveredAt },
-      .init(key: "last_failure", heading: "LAST FAILURE") {
-        json($0.failure)
-      } cell: {
-        .optional($0.failure.map { "\($0.reason) \(Phrase.age($0.at))" })
-      },
+      .member("last_failure") { json($0.failure) },
+      .cell("LAST FAILURE") { .optional($0.failure.map { "\($0.reason) \(Phrase.age($0.at))" }) },
       .member("held_death") { json($0.held) }, .number("waiting", "WAITING") { $0.waiting },
       .member("waiting_since") { timestamp($0.waitingSince) },
     ]

@@ -106,42 +106,42 @@ extension Phone {
 
   /// The role that the options name. Throws if they name no role, several roles, or an incomplete one.
   func role() throws -> Role {
+    // `--forget` is allowed with every app.
+    let isForget = app.forget && nextcloud.nextcloud == nil
     let appOptions = [
       ("--server", app.server), ("--email", app.email), ("--api-key", app.apiKey),
-      ("--test", app.test ? "" : nil), ("--forget", app.forget ? "" : nil),
+      ("--test", app.test ? "" : nil), ("--forget", isForget ? "" : nil),
     ]
     let ownOptions = [
       ("--org-id", own.orgID), ("--org-key", own.orgKey), ("--realm", own.realm),
       ("--hostname", own.hostname), ("--send", own.send.first),
     ]
-    let given = (app: appOptions.first { $0.1 != nil }, own: ownOptions.first { $0.1 != nil })
+    let given = [[("--nextcloud", nextcloud.nextcloud)], appOptions, ownOptions].map { options in
+      options.first { $0.1 != nil }?.0
+    }
     let ways = "--server, --email and --api-key, or --org-id, --org-key and --realm, or --nextcloud"
+    let names = given.compactMap(\.self)
+    guard names.count < 2 else {
+      throw ValidationError("\(names[0]) and \(names[1]) do not go together: give \(ways)")
+    }
+    guard !names.isEmpty else { throw ValidationError("give \(ways)") }
     if let server = nextcloud.nextcloud {
-      // `--forget` is allowed with every role.
-      if let other = (appOptions + ownOptions).first(where: { $0.1 != nil && $0.0 != "--forget" }) {
-        throw ValidationError("--nextcloud and \(other.0) do not go together: give \(ways)")
-      }
       return .nextcloud(
         server: try Self.address(server, of: "--nextcloud", such: "https://cloud.example.org"))
     }
-    switch given {
-    case (nil, nil): throw ValidationError("give \(ways)")
-    case (let app?, let own?):
-      throw ValidationError("\(app.0) and \(own.0) do not go together: give \(ways)")
-    case (_?, nil):
+    if given[1] != nil {
       guard let server = app.server, let email = app.email, let apiKey = app.apiKey else {
         throw Self.missing(appOptions)
       }
       return .app(
         server: try Self.address(server, of: "--server", such: "https://chat.example.org"), email: email,
         apiKey: apiKey)
-    case (nil, _?):
-      guard let id = own.orgID, let key = own.orgKey, let realm = own.realm else {
-        throw Self.missing(ownOptions)
-      }
-      return try .ownServer(
-        id: id, key: key, realm: realm, bouncer: bouncerAddress() ?? "http://127.0.0.1:8080")
     }
+    guard let id = own.orgID, let key = own.orgKey, let realm = own.realm else {
+      throw Self.missing(ownOptions)
+    }
+    return try .ownServer(
+      id: id, key: key, realm: realm, bouncer: bouncerAddress() ?? "http://127.0.0.1:8080")
   }
 
   /// A server's address, without a trailing slash.

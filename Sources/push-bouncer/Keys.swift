@@ -21,11 +21,7 @@ private struct KeyReport {
   static var columns: [ReportColumn<KeyReport>] {
     [
       .text("public_key", "PUBLIC KEY") { $0.key.publicKey },
-      .init(key: "state", heading: "STATE") {
-        .string($0.key.state.rawValue)
-      } cell: {
-        .init($0.key.state.rawValue, $0.key.state == .active ? .good : .faint)
-      },
+      .text("state", "STATE", tone: { $0.key.state == .active ? .good : .faint }) { $0.key.state.rawValue },
       .age("created_at", "CREATED") { $0.key.createdAt },
       .number("registrations", "REGISTRATIONS") { $0.usage?.registrations ?? 0 },
       .number("registrations_30d", "IN 30 DAYS") { $0.usage?.recentRegistrations ?? 0 },
@@ -53,7 +49,7 @@ extension GlobalOptions {
   fileprivate func keyFiles() throws -> BouncerKeyFiles {
     let configuration = try load()
     guard FileManager.default.fileExists(atPath: configuration.keys.directory) else {
-      throw CommandError(
+      throw Fault(
         """
         there is no folder \(configuration.keys.directory). Run this where the service runs or name its configuration \
         with --config; push-bouncer init makes a new one
@@ -127,7 +123,7 @@ extension Keys {
         let usage = try await store.usage()[publicKey]
         if !force, let usage, usage.recentRegistrations > 0 {
           let count = Phrase.count(usage.recentRegistrations, "registration was", "registrations were")
-          throw CommandError(
+          throw Fault(
             """
             \(count) made with this key in the last 30 days, the latest \(Phrase.age(usage.lastUsedAt)); those phones \
             could not register again. --force removes it all the same

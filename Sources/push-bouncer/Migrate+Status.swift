@@ -22,7 +22,7 @@ extension Migrate {
       let report = try await Store.with(options) { store in
         let report = try await MigrationStatus(database: store.database, now: store.now).report()
         guard let server else { return report }
-        return report.only(try await store.find(server).uuid.uuidString.lowercased())
+        return report.only(try await store.find(server).uuid.canonical)
       }
       let (servers, cleanup) = (report.servers, report.cleanup)
       let total = servers.reduce(into: MigrationStatus.Devices()) { $0 += $1.devices }
@@ -57,11 +57,8 @@ extension Migrate {
     private static var servers: [ReportColumn<MigrationStatus.ServerDevices>] {
       [.text("org_id", nil) { $0.uuid }, .text("hostname", "SERVER") { $0.hostname }]
         + MigrationStatus.Devices.columns.map { $0.of(\.devices) } + [
-          .init(key: "realms", heading: "REALMS", isNumber: true) {
-            $0.realms.json(realms)
-          } cell: {
-            .init(Phrase.number($0.realms.count { $0.uuid != nil }))
-          },
+          .member("realms") { $0.realms.json(realms) },
+          .cell("REALMS", isNumber: true) { .init(Phrase.number($0.realms.count { $0.uuid != nil })) },
           .member("history") { $0.history.json(days) },
         ]
     }
@@ -69,16 +66,8 @@ extension Migrate {
     private static var realms: [ReportColumn<MigrationStatus.RealmDevices>] {
       [
         .text("realm_uuid", nil) { $0.uuid },
-        .init(key: "host", heading: "REALM") {
-          .optional($0.host)
-        } cell: {
-          $0.host.map { .init($0) } ?? .init("(not known yet)", .faint)
-        },
-        .init(key: "name", heading: "NAME") {
-          .optional($0.name)
-        } cell: {
-          .init($0.name ?? "")
-        },
+        .text("host", "REALM", missing: .init("(not known yet)", .faint)) { $0.host },
+        .text("name", "NAME", missing: "") { $0.name },
       ] + MigrationStatus.Devices.columns.map { $0.of(\.devices) } + [
         .member("history") { $0.history.json(days) }
       ]

@@ -50,7 +50,7 @@ extension Migrate {
       // that root has named.
       try actingOnRejects { path in
         guard let obstacle = FileObstacle.writing(path) else { return }
-        throw Fault(key: "--rejects", "names \(path), which \(obstacle.problem)", advice: obstacle.advice)
+        throw Fault(obstacle, of: path, key: "--rejects")
       }
       let source = try FileOwner.acting(onWayTo: from) { try openSource() }
       let refused = try actingOnRejects { try PrivateFile.make(at: $0) }
@@ -74,12 +74,12 @@ extension Migrate {
       if !from.contains("://"), FileManager.default.fileExists(atPath: from),
         let obstacle = FileObstacle.lookingInto(from)
       {
-        throw Fault(key: "--from", "names \(from), which \(obstacle.problem)", advice: obstacle.advice)
+        throw Fault(obstacle, of: from, key: "--from")
       }
       do {
         return try ZulipSource(from)
       } catch {
-        throw CommandError("--from: \(error)")
+        throw Fault("--from: \(error)")
       }
     }
 
@@ -141,7 +141,7 @@ extension Migrate.Zulip {
     let version = try await Migrator.version(of: database)
     guard version > 0 else { return false }
     guard version >= Schema.version else {
-      throw CommandError(
+      throw Fault(
         "the database is of an older version of this program: start the service once, or any other command")
     }
     guard try await StorageSeal.matches(key, in: database) ?? true else { throw StorageSeal.WrongKey() }

@@ -107,13 +107,13 @@ extension OutboxCommand {
     private func confirm(_ listing: OutboxContents.Listing) throws {
       let text = Phrase.count(listing.count, "notification")
       guard isatty(STDIN_FILENO) == 1 else {
-        throw CommandError("this would drop \(text): add --yes to do it")
+        throw Fault("this would drop \(text): add --yes to do it")
       }
-      note(listing.table.text(for: .errors.withoutColour))
+      note(listing.table.text(for: .plain))
       if let rest = listing.rest { note(rest) }
       FileHandle.standardError.write(Data("\nDrop \(text)? Nobody will get them. [y/N] ".utf8))
       guard ["y", "yes"].contains(readLine()?.lowercased() ?? "") else {
-        throw CommandError("nothing was dropped")
+        throw Fault("nothing was dropped")
       }
     }
   }
@@ -123,26 +123,16 @@ extension OutboxContents.Group {
   fileprivate static var columns: [ReportColumn<Self>] {
     [
       .text("route", "ROUTE") { "\($0.provider):\($0.credential)" },
-      .init(key: "target", heading: "TARGET") {
-        .string($0.target)
-      } cell: {
-        $0.target.isEmpty ? .none : .init($0.target)
-      },
+      .member("target") { .string($0.target) },
+      .cell("TARGET") { $0.target.isEmpty ? .none : .init($0.target) },
       .text("kind", "KIND") { group in
         OutboxCommand.Drop.Kind.allCases.first { $0.kind == group.kind }?.rawValue ?? "unknown"
       },
       .number("waiting", "WAITING") { Int64($0.count) }, .age("oldest_at", "OLDEST") { $0.oldestAt },
       .number("attempts", "ATTEMPTS") { Int64($0.attempts) },
-      .init(key: "due_at", heading: "NEXT TRY") {
-        timestamp($0.dueAt)
-      } cell: {
-        .init(Phrase.until($0.dueAt))
-      },
-      .init(key: "expires_at", heading: "FIRST GIVEN UP") {
-        timestamp($0.expiresAt)
-      } cell: {
-        .init(Phrase.until($0.expiresAt))
-      },
+      .member("due_at") { timestamp($0.dueAt) }, .cell("NEXT TRY") { .init(Phrase.until($0.dueAt)) },
+      .member("expires_at") { timestamp($0.expiresAt) },
+      .cell("FIRST GIVEN UP") { .init(Phrase.until($0.expiresAt)) },
     ]
   }
 }

@@ -74,10 +74,9 @@ extension Routes {
         listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
       let webPush = checks?["webpush"]
       // `/readyz` lists only failing push services, so the others have no entry here.
-      var failing: [String: JSON] = [:]
-      if case .array(let services)? = webPush?["failing_services"] {
-        for service in services { failing["webpush:\(service["host"]?.string ?? "")"] = service }
-      }
+      let failing = Dictionary(
+        (webPush?["failing_services"]?.elements ?? []).map { ("webpush:\($0["host"]?.string ?? "")", $0) },
+        uniquingKeysWith: { $1 })
       let known = Set(held.names).union(waiting.keys).union(failing.keys)
       let services = known.filter(\.isPushService).sorted {
         (waiting[$1] ?? 0, held.count($1), $0) < (waiting[$0] ?? 0, held.count($0), $1)
@@ -169,7 +168,7 @@ private struct HeldByRoute {
     let found = names.filter { $0 == name || $0.hasSuffix(":\(name)") }
     if let route = found.first, found.count == 1 { return route }
     let those = found.isEmpty ? names : found
-    throw CommandError(
+    throw Fault(
       found.isEmpty
         ? "nothing is held back on \(name)\(those.isEmpty ? ", nor on any other" : "; it is on: \(list(those))")"
         : "\(name) is any of: \(list(those))")
@@ -223,16 +222,9 @@ private struct RouteReport {
     return [
       .text("name", "ROUTE") { $0.name },
       .member("provider") { .string(String($0.name.prefix { $0 != ":" })) },
-      .init(key: "state", heading: "STATE") {
-        $0.check?["status"] ?? .null
-      } cell: {
-        $0.state
-      },
-      .init(key: "since", heading: "SINCE") {
-        $0.check?["since"] ?? .null
-      } cell: {
-        .optional($0.since.map { Phrase.age($0) })
-      },
+      .member("state") { $0.check?["status"] ?? .null }, .cell("STATE") { $0.state },
+      .member("since") { $0.check?["since"] ?? .null },
+      .cell("SINCE") { .optional($0.since.map { Phrase.age($0) }) },
       .text("reason", "REASON") { $0.check?["reason"]?.string }, member("meaning"), member("advice"),
       .number("waiting", "WAITING") { Int64($0.waiting) },
       .number("held", "HELD BACK") { Int64($0.held.map(\.count).reduce(0, +)) },

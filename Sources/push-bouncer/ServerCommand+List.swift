@@ -46,7 +46,7 @@ extension ServerCommand {
         let server = summary.server
         page.add(server.hostname, .heading)
         var facts = Table("", "")
-        facts.add("Org id", .init(server.uuid.uuidString.lowercased()))
+        facts.add("Org id", .init(server.uuid.canonical))
         facts.add("State", ReportColumn<Bool>.state { $0 }.cell(server.isDeactivated))
         facts.add("Contact", server.contactEmail.isEmpty ? .none : .init(server.contactEmail))
         facts.add("Version", .optional(server.version))
@@ -57,7 +57,7 @@ extension ServerCommand {
           .init(ServerCommand.registrations(summary.registrations, summary.legacyRegistrations)))
         page.add(facts)
         page.add()
-        guard !realms.isEmpty else { return page.add("It has not told of any realm yet.") }
+        guard !realms.isEmpty else { return page.add("It has not reported any realm yet.") }
         page.add(realms.table(ServerCommand.realmColumns))
       }
     }
@@ -69,28 +69,20 @@ extension ServerCommand {
       .number("realms", "REALMS") { $0.realms }, .number("registrations", "ENCRYPTED") { $0.registrations },
       .number("legacy_registrations", "LEGACY") { $0.legacyRegistrations },
       .age("last_request_at", "LAST REQUEST") { $0.server.lastRequestAt },
-      .text("org_id", "ORG ID") { $0.server.uuid.uuidString.lowercased() },
+      .text("org_id", "ORG ID") { $0.server.uuid.canonical },
       .text("contact_email", nil) { $0.server.contactEmail },
     ]
   }
 
   fileprivate static var realmColumns: [ReportColumn<RemoteRealms.Summary>] {
     [
-      .init(key: "host", heading: "REALM") {
-        .optional($0.uuid == nil ? nil : $0.host)
-      } cell: {
-        $0.uuid == nil ? .init("(not known yet)", .faint) : .init($0.host)
-      },
-      .init(key: "name", heading: "NAME") {
-        .optional($0.uuid == nil ? nil : $0.name)
-      } cell: {
-        .init($0.name)
-      },
+      .text("host", "REALM", missing: .init("(not known yet)", .faint)) { $0.uuid == nil ? nil : $0.host },
+      .text("name", "NAME", missing: "") { $0.uuid == nil ? nil : $0.name },
       .state { $0.isDeactivated }, .number("registrations", "ENCRYPTED") { $0.registrations },
       .number("legacy_registrations", "LEGACY") { $0.legacyRegistrations },
       .age("last_request_at", "LAST REQUEST") { $0.lastRequestAt },
       .age("last_registered_at", "LAST REGISTRATION") { $0.lastRegisteredAt },
-      .text("realm_uuid", "UUID") { $0.uuid?.uuidString.lowercased() },
+      .text("realm_uuid", "UUID") { $0.uuid?.canonical },
     ]
   }
 

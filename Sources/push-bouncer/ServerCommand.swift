@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import HTTP
+import Operations
 import Registrations
 import Server
 
@@ -12,15 +13,6 @@ struct ServerCommand: AsyncParsableCommand {
     subcommands: [
       Add.self, List.self, Show.self, Deactivate.self, Reactivate.self, RotateKey.self, ReleaseRealm.self,
     ])
-}
-
-/// An error of a command, in words for the person who typed it.
-struct CommandError: Error, CustomStringConvertible {
-  let description: String
-
-  init(_ description: String) {
-    self.description = description
-  }
 }
 
 extension ServerCommand {
@@ -50,9 +42,9 @@ extension ServerCommand {
         do {
           return try await store.servers.add(hostname: name, uuid: id, key: orgKey, contactEmail: email)
         } catch RemoteServers.Refusal.hostnameTaken {
-          throw CommandError("a server with hostname \(hostname) already exists")
+          throw Fault("a server with hostname \(hostname) already exists")
         } catch RemoteServers.Refusal.alreadyThere {
-          throw CommandError("a server with id \(id.uuidString.lowercased()) already exists")
+          throw Fault("a server with id \(id.canonical) already exists")
         }
       }
       options.show(ServerCommand.credentials(of: server, key), ServerCommand.settings(of: server, key))
@@ -90,7 +82,7 @@ extension ServerCommand {
         let found = try await store.find(server)
         return (found, try await store.servers.rotateKey(found.id))
       }
-      guard let key else { throw CommandError("there is no server \(server)") }
+      guard let key else { throw Fault("there is no server \(server)") }
       options.show(ServerCommand.credentials(of: found, key), ServerCommand.settings(of: found, key))
     }
   }
@@ -113,11 +105,11 @@ extension ServerCommand {
       let end = Date() + 86_400
       let found = try await Store.with(options) { store in
         guard let found = try await store.realms.release(uuid: uuid, until: end) else {
-          throw NotFound("no server has told of realm \(realm)")
+          throw NotFound("no server has reported realm \(realm)")
         }
         return found
       }
-      let id = uuid.uuidString.lowercased()
+      let id = uuid.canonical
       options.show(
         [
           "realm": .string(id), "host": .string(found.realm), "server": .string(found.server),
@@ -139,7 +131,7 @@ extension ServerCommand {
     // Waits until a running service must have noticed the change.
     try await Task.sleep(for: RemoteServers.propagation)
     let document: JSON = [
-      "org_id": .string(found.uuid.uuidString.lowercased()), "hostname": .string(found.hostname),
+      "org_id": .string(found.uuid.canonical), "hostname": .string(found.hostname),
       "deactivated": .bool(deactivated),
     ]
     options.show(document, "\(found.hostname) is \(deactivated ? "deactivated" : "active")")
@@ -147,7 +139,7 @@ extension ServerCommand {
 
   private static func credentials(of server: RemoteServer, _ key: String) -> JSON {
     [
-      "org_id": .string(server.uuid.uuidString.lowercased()), "org_key": .string(key),
+      "org_id": .string(server.uuid.canonical), "org_key": .string(key),
       "hostname": .string(server.hostname),
     ]
   }
@@ -156,7 +148,7 @@ extension ServerCommand {
     """
     \(server.hostname) may use this bouncer. In its /etc/zulip/zulip-secrets.conf:
 
-    zulip_org_id = \(server.uuid.uuidString.lowercased())
+    zulip_org_id = \(server.uuid.canonical)
     zulip_org_key = \(key)
     """
   }

@@ -149,10 +149,10 @@ struct GlobalOptions: ParsableArguments {
 
 /// What a command was asked about does not exist. The error also names the configuration, database and keys
 /// that were used.
-struct NotFound: Error {
-  let sentence: String
+struct NotFound: Error, CustomStringConvertible {
+  let description: String
 
-  init(_ sentence: String) { self.sentence = sentence }
+  init(_ description: String) { self.description = description }
 }
 
 extension Store {
@@ -169,12 +169,8 @@ extension Store {
     let configuration = try configuration ?? options.load()
     do {
       return try await with(configuration, making: making, sqlite: sqlite, body)
-    } catch let error as NotFound {
-      throw CommandError("\(error.sentence)\n\(configuration.whereabouts)")
-    } catch let error as BouncerKeyFiles.NotFound {
-      throw CommandError("\(error)\n\(configuration.whereabouts)")
-    } catch let error as Absence {
-      throw CommandError("\(error)\n\(configuration.whereabouts)")
+    } catch  where error is NotFound || error is BouncerKeyFiles.NotFound || error is Absence {
+      throw Fault("\(error)\n\(configuration.whereabouts)")
     }
   }
 }

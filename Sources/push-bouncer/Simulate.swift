@@ -52,9 +52,7 @@ struct Simulate: AsyncParsableCommand {
       guard (0...65535).contains(port) else { throw ValidationError("\(option) wants a port, 0 to 65535") }
       try ListenerAddress(host: "127.0.0.1", port: port, keys: (nil, option)).check()
     }
-    if let obstacle = FileObstacle.filling(keysOut) {
-      throw Fault(key: "--keys-out", "names \(keysOut), which \(obstacle.problem)", advice: obstacle.advice)
-    }
+    if let obstacle = FileObstacle.filling(keysOut) { throw Fault(obstacle, of: keysOut, key: "--keys-out") }
     let simulator = try await SimulatedProviders.start(settings)
     options.show(
       [

@@ -17,10 +17,10 @@ struct Vectors: AsyncParsableCommand {
     guard let check else { return tell((nextcloud ? makeNextcloud() : make()).text) }
     try FileOwner.become(ofWaysTo: [check])
     guard case .array(let vectors) = try JSON.parse(Data(contentsOf: URL(fileURLWithPath: check))) else {
-      throw CommandError("\(check) is no array of vectors")
+      throw Fault("\(check) is no array of vectors")
     }
     for (index, vector) in vectors.enumerated() where try !opens(vector) {
-      throw CommandError("vector \(index) does not open")
+      throw Fault("vector \(index) does not open")
     }
     tell("\(vectors.count) vectors open")
   }
@@ -50,7 +50,7 @@ struct Vectors: AsyncParsableCommand {
 
   private func opens(_ vector: JSON) throws -> Bool {
     func text(_ name: String) throws -> String {
-      guard let text = vector[name]?.string else { throw CommandError("a vector lacks \(name)") }
+      guard let text = vector[name]?.string else { throw Fault("a vector lacks \(name)") }
       return text
     }
     if let opens = opensNextcloud(vector) { return opens }

@@ -9,91 +9,52 @@ import Testing
 
 @testable import Operations
 
-/// Push services that go away and come back, as the operator sees them.
+/// A push service that goes away and comes back, as the operator sees it.
 @Suite(.timeLimit(.minutes(5))) struct PushServiceOutageTests {
-  /// What sends to push services of the simulator's.
-  private struct Stage {
-    let services: [SimulatedProviders]
-    let providers: PushProviders
-
-    static func test(_ count: Int, _ test: (Stage) async throws -> Void) async throws {
-      try await withTemporaryFolder { folder in
-        var services: [SimulatedProviders] = []
-        for _ in 0..<count { services.append(try await SimulatedProviders.start()) }
-        let file = folder.appending(path: "ca.pem")
-        let roots = try services.map { try $0.certificateAuthorityPEM }.joined(separator: "\n")
-        try Data(roots.utf8).write(to: file)
-        let providers = try PushProviders(
-          configuration: .init(
-            caFile: file.path,
-            webPush: .init(key: VAPIDKey(), contact: "mailto:a@example.org", privateHosts: ["127.0.0.1"])))
-        let stage = Stage(services: services, providers: providers)
-        let result: Result<Void, any Error>
-        do { result = .success(try await test(stage)) } catch { result = .failure(error) }
-        await providers.shutdown(within: .zero)
-        for service in services { await service.stop() }
-        try result.get()
-      }
-    }
-
-    /// To a phone that the push service does not know: it answers all the same.
-    func say(to service: Int) async throws {
+  @Test func `One that fails is listed as one that has worked, and it passes`() async throws {
+    try await withTemporaryFolder { folder in
+      let simulator = try await SimulatedProviders.start()
+      let file = folder.appending(path: "ca.pem")
+      try Data(simulator.certificateAuthorityPEM.utf8).write(to: file)
+      let providers = try PushProviders(
+        configuration: .init(
+          caFile: file.path,
+          webPush: .init(key: VAPIDKey(), contact: "mailto:a@example.org", privateHosts: ["127.0.0.1"])))
+      // A phone that the push service does not know: it answers all the same.
       let key = P256.KeyAgreement.PrivateKey().publicKey.x963Representation
-      let subscription = try WebPushSubscription(
-        endpoint: "\(services[service].webPushEndpoint)/push/nobody", p256dh: key.base64URL,
-        auth: Data(repeating: 7, count: 16).base64URL)
       let message = WebPushMessage(
-        subscription: subscription, body: ByteBuffer(string: "hello"), urgency: .normal, timeToLive: 60,
-        collapseID: nil)
-      _ = await providers.send(.webPush(message), deadline: .now + .seconds(30))
-    }
+        subscription: try WebPushSubscription(
+          endpoint: "\(simulator.webPushEndpoint)/push/nobody", p256dh: key.base64URL,
+          auth: Data(repeating: 7, count: 16).base64URL),
+        body: ByteBuffer(string: "hello"), urgency: .normal, timeToLive: 60, collapseID: nil)
+      func services() async -> PushServices {
+        _ = await providers.send(.webPush(message), deadline: .now + .seconds(30))
+        return PushServices(
+          providers.webPushSenders.map {
+            .init(route: $0.route, state: $0.state, triedAt: $0.triedAt, hasAnswered: $0.hasAnswered)
+          }, waiting: [:], now: Date())
+      }
+      var now = await services()
+      #expect(now.working == 1 && now.failing == 0 && now.state == .ok)
 
-    /// Whether a push service answers with an error from now on.
-    func set(_ service: Int, failing: Bool) async {
       var faults = Faults()
-      if failing { faults.webPush.status = 503 }
-      await services[service].setFaults(faults)
-    }
-
-    func set(failing: Range<Int>) async throws {
-      for service in failing {
-        await set(service, failing: true)
-        try await eventually("\(service) fails") {
-          try await say(to: service)
-          return now.listed.contains { $0.route.credential.hasSuffix(":\(services[service].webPushPort)") }
-        }
+      faults.webPush.status = 503
+      await simulator.setFaults(faults)
+      await eventually("it fails") {
+        now = await services()
+        return now.failing == 1
       }
-    }
+      #expect(now.working == 0 && now.outage?.reason == .serverError)
+      #expect(now.listed.map(\.reason) == [.serverError] && now.listed.first?.hasAnswered == true)
 
-    /// How Web Push fares.
-    var now: PushServices {
-      PushServices(
-        providers.webPushSenders.map {
-          .init(route: $0.route, state: $0.state, triedAt: $0.triedAt, hasAnswered: $0.hasAnswered)
-        }, waiting: [:], now: Date())
-    }
-  }
-
-  @Test func `One among several that fails is listed, all of them are an outage, and it passes`() async throws
-  {
-    try await Stage.test(4) { stage in
-      for service in 0..<4 { try await stage.say(to: service) }
-      #expect(stage.now.working == 4 && stage.now.failing == 0 && stage.now.state == .ok)
-
-      try await stage.set(failing: 0..<1)
-      #expect(stage.now.working == 3 && stage.now.failing == 1 && stage.now.outage == nil)
-      #expect(stage.now.listed.map(\.reason) == [.serverError])
-      #expect(stage.now.listed.first?.hasAnswered == true)
-
-      try await stage.set(failing: 1..<4)
-      #expect(stage.now.working == 0 && stage.now.outage?.reason == .serverError)
-
-      for service in 0..<4 { await stage.set(service, failing: false) }
-      try await eventually("all work again") {
-        for service in 0..<4 { try await stage.say(to: service) }
-        return stage.now.working == 4
+      await simulator.setFaults(Faults())
+      await eventually("it works again") {
+        now = await services()
+        return now.working == 1
       }
-      #expect(stage.now.outage == nil && stage.now.listed.isEmpty)
+      #expect(now.outage == nil && now.listed.isEmpty)
+      await providers.shutdown(within: .zero)
+      await simulator.stop()
     }
   }
 }

@@ -80,7 +80,7 @@ import Testing
     #expect(Self.services(failing: ["ntfy.example"], working: ["a.example"], own: ["ntfy"]).outage == nil)
   }
 
-  @Test func `Only what was used of late tells of the present`() {
+  @Test func `Only what was used recently tells of the present`() {
     let old = Self.now - PushServices.memory - 1
     let idle = (0..<50).map { Self.service("\($0).example", triedAt: old) }
     let failing = ["x.example", "y.example", "z.example"].map { Self.service($0, Self.broken) }
@@ -194,7 +194,7 @@ import Testing
     let warnings = lines.filter { $0.level == .warning }
     #expect(
       warnings.map(\.message) == [
-        "Web Push does not work (connectFailed): of 3,000 push services used of late 3,000 fail, 7 notifications wait"
+        "Web Push does not work (connectFailed): of 3,000 push services used recently 3,000 fail, 7 notifications wait"
       ])
     #expect(warnings.first?.metadata["advice"] != nil && warnings.first?.metadata["route"] == "webpush")
     #expect(lines.contains { $0.level == .notice && $0.message.hasPrefix("Web Push works again, after ") })

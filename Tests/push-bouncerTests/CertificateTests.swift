@@ -94,7 +94,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [true, false]) func `A renewed certificate is taken up`(bySignal: Bool) async throws {
+  @Test(arguments: [true, false]) func `A renewed certificate is reloaded`(bySignal: Bool) async throws {
     try await serve { place, running, old in
       let early = try Client(running, trusting: old)
       #expect(await early.isAnswered())
@@ -110,14 +110,9 @@ import Testing
       }
       #expect(await early.isAnswered())
       #expect(try await !Client.reaches(running, trusting: old))
-      let ready = try await running.call("admin", path: "/readyz")
-      #expect(ready.json["checks"]?["certificate"]?["status"]?.string == "ok")
+      #expect(try await running.check("certificate")["status"] == "ok")
       // The certificates here are good for an hour; clocks are rounded.
-      let metrics = try await running.call("admin", path: "/metrics")
-      let end = metrics.text.split(separator: "\n").lazy.compactMap {
-        $0.split(separator: " ").first == "push_bouncer_certificate_expires_seconds"
-          ? $0.split(separator: " ").last.flatMap { Double($0) } : nil
-      }.first
+      let end = try await running.metric("push_bouncer_certificate_expires_seconds")
       let left = try #require(end) - Date().timeIntervalSince1970
       #expect((0...3700).contains(left))
       try await early.close()

@@ -109,7 +109,7 @@ extension Chaos {
     ) async throws {
       var last = JSON.null
       try await eventually("\(name) \(states)", sourceLocation: sourceLocation) {
-        last = try await running.call("admin", path: "/readyz").json["checks"]?[name] ?? .null
+        last = try await running.check(name)
         return states.contains(last["status"]?.string ?? "")
       }
       guard states != ["ok"] else { return }

@@ -1,4 +1,5 @@
 import Foundation
+import NIOCore
 import ProviderSimulator
 import Synchronization
 import TestSupport
@@ -136,13 +137,6 @@ private func accepts(_ running: Running) -> Bool { connect(to: running.port(of: 
 private func connect(to port: Int) -> Bool {
   let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
   defer { close(socket) }
-  var address = sockaddr_in()
-  address.sin_family = sa_family_t(AF_INET)
-  address.sin_port = in_port_t(port).bigEndian
-  address.sin_addr.s_addr = inet_addr("127.0.0.1")
-  return withUnsafePointer(to: &address) { pointer in
-    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-      connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-    }
-  }
+  let address = try? SocketAddress(ipAddress: "127.0.0.1", port: port)
+  return address?.withSockAddr { connect(socket, $0, socklen_t($1)) == 0 } == true
 }

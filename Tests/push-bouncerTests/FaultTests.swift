@@ -63,7 +63,7 @@ import Testing
     ("fcm/google-services.json", #"{"project_info":{"project_id":"x"},"client":[]}"#, "google-services.json"),
     ("fcm/x.json", #"{"type":"authorized_user"}"#, "another kind of Google's keys"),
     ("fcm/x.json", #"{"key_file":"a.p8","key_id":"x"}"#, "put it into apns"),
-    ("fcm/x.json", #"{}"#, "no service-account file"), ("apns/x.json", "hunter2", "is no JSON"),
+    ("fcm/x.json", #"{}"#, "no service-account file"), ("apns/x.json", "hunter2", "is not JSON"),
     ("apns/AuthKey_X.p8", "hunter2", "no JSON file beside it"),
     (
       "apns/x.json",

@@ -55,8 +55,7 @@ extension Chaos {
           try await trouble.end(running, folder)
           stage.simulator.setToken(phones[0].token, nil)
           try await eventually("ready again") {
-            try await running.call("admin", path: "/readyz").json["checks"]?["database"]?["status"]?.string
-              == "ok"
+            try await running.check("database")["status"] == "ok"
           }
           try await stage.register(Stage.phone(.fcm), at: server)
           await stage.faults { $0.outage = true }

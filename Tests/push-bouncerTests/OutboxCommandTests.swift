@@ -26,12 +26,7 @@ extension Chaos {
           #expect(
             text.contains("apns:simulator") && text.contains("fcm:default") && text.contains("encrypted"))
           for phone in phones { #expect(!text.contains(phone.token)) }
-          guard
-            case .array(let groups)? = try await stage.place.run("outbox", "list", "--json").json["groups"]
-          else {
-            Issue.record("no groups")
-            return
-          }
+          let groups = try await stage.place.run("outbox", "list", "--json").json["groups"]?.elements ?? []
           #expect(groups.map { $0["route"]?.string } == ["apns:simulator", "fcm:default"])
           #expect(groups.map { $0["kind"]?.string } == ["encrypted", "encrypted"])
 

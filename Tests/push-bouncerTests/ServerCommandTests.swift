@@ -82,7 +82,7 @@ import Testing
     try await Workplace.test(begun: true) { place in
       let none = try await place.run("server", "release-realm", UUID().uuidString)
       #expect(none.status == 1)
-      #expect(none.errors.contains("no server has told of realm"))
+      #expect(none.errors.contains("no server has reported realm"))
       #expect(try await place.run("server", "release-realm", "chat.example.org").status == 64)
     }
   }

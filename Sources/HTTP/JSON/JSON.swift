@@ -69,6 +69,9 @@ extension JSON {
     if case .string(let text) = self, text.isStorable { text } else { nil }
   }
 
+  /// The elements of an array; none of any other value.
+  package var elements: [JSON] { if case .array(let elements) = self { elements } else { [] } }
+
   /// Whether both are the same value in the same spelling.
   package static func == (left: JSON, right: JSON) -> Bool {
     switch (left, right) {

@@ -16,14 +16,8 @@ struct AdminAccess: Sendable {
   private static let cookie = "push-bouncer-admin"
   private static let purpose = StorageKey.Purpose("admin.session")
 
-  /// Why a request may not see a page.
-  enum Refusal: Error {
-    /// No valid session or token: the user has to sign in.
-    case signIn
-    /// The request came under a host name that is neither an address nor `localhost`. Without a token, any
-    /// website could point its name at this listener and read the pages (DNS rebinding).
-    case foreignName
-  }
+  /// No valid session or token: the user has to sign in.
+  struct SignInNeeded: Error {}
 
   private let secret: (token: String, bearer: BearerToken)?
   private let storageKey: StorageKey
@@ -35,18 +29,18 @@ struct AdminAccess: Sendable {
     self.now = now
   }
 
-  /// Throws ``Refusal`` for a request that may not see the page. Returns whether the request came with a
-  /// session, which can be signed out of.
+  /// Throws for a request that may not see the page. Returns whether the request came with a session, which
+  /// can be signed out of.
   func admit(_ request: Request, _ context: WireContext) throws -> Bool {
     guard let secret else {
-      guard Self.isLocalName(request.head.authority ?? "") else { throw Refusal.foreignName }
+      try Self.admitLocal(request)
       return false
     }
     if request.headers[.authorization] != nil {
       try secret.bearer.check(request, from: context.clientAddress)
       return false
     }
-    guard hasSession(request, secret.token) else { throw Refusal.signIn }
+    guard hasSession(request, secret.token) else { throw SignInNeeded() }
     return true
   }
 
@@ -54,7 +48,7 @@ struct AdminAccess: Sendable {
   ///
   /// - Throws: 401, or 429 after many wrong ones.
   func signIn(_ token: String, _ request: Request, _ context: WireContext) throws -> String {
-    guard let secret else { throw Refusal.signIn }
+    guard let secret else { throw SignInNeeded() }
     try secret.bearer.check(token, from: context.clientAddress)
     let end = Int64(now().timeIntervalSince1970 + Self.lifetime)
     let proof = storageKey.hash(Self.text(end, secret.token), for: Self.purpose)
@@ -102,22 +96,18 @@ struct AdminAccess: Sendable {
       "\(cookie)=\(value); Path=/admin; Max-Age=\(age); HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"
   }
 
-  /// Admits a request whose host is an address or `localhost`. Without a token this is enough to keep other
-  /// sites from reading the answer.
+  /// Admits a request whose host is an address or `localhost`. Without a token, any website could point its
+  /// name at this listener and read the answer (DNS rebinding).
   static func admitLocal(_ request: Request) throws {
-    guard isLocalName(request.head.authority ?? "") else {
-      throw APIError(
-        .forbidden, "Without admin.token this is shown under an address or localhost only: set admin.token")
-    }
-  }
-
-  /// Whether the host is an address or `localhost`, and not a name that a stranger could point at this
-  /// listener (DNS rebinding).
-  static func isLocalName(_ authority: String) -> Bool {
+    let authority = request.head.authority ?? ""
     let host =
       authority.hasPrefix("[")
       ? String(authority.dropFirst().prefix { $0 != "]" }) : String(authority.prefix { $0 != ":" })
-    if host.isEmpty || host == "localhost" || host.hasSuffix(".localhost") { return true }
-    return ClientAddress(host) != nil
+    guard
+      host.isEmpty || host == "localhost" || host.hasSuffix(".localhost") || ClientAddress(host) != nil
+    else {
+      throw APIError(
+        .forbidden, "Without admin.token this is shown under an address or localhost only: set admin.token")
+    }
   }
 }

@@ -77,8 +77,6 @@ struct AdminRoutes: Sendable {
       var response = Self.forward
       response.headers[.setCookie] = try access.signIn(token, request, context)
       return response
-    } catch let error as APIError where error.status == .unauthorized {
-      return Self.answer(.unauthorized, Self.signInPage("This is not the token."))
     } catch {
       return Self.refusal(error)
     }
@@ -102,8 +100,8 @@ struct AdminRoutes: Sendable {
   /// The page for an error.
   private static func refusal(_ error: any Error) -> Response {
     switch error {
-    case AdminAccess.Refusal.signIn: return answer(.unauthorized, signInPage(nil))
-    case AdminAccess.Refusal.foreignName:
+    case is AdminAccess.SignInNeeded: return answer(.unauthorized, signInPage(nil))
+    case let error as APIError where error.status == .forbidden:
       return answer(
         .forbidden,
         Page.message(

@@ -59,7 +59,7 @@ extension Dashboard {
     if services.outage != nil {
       return "<span class=\"word bad\">\(Phrase.number(services.failing)) of \(used) fail</span>"
     }
-    if all == 0 { return "<span class=\"faint\">not used of late</span>" }
+    if all == 0 { return "<span class=\"faint\">not used recently</span>" }
     let part = services.failing == 0 ? ": " : " at \(Phrase.number(services.working)) of "
     return "<span class=\"word \">works\(part)\(used)</span>"
   }

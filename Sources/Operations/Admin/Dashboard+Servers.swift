@@ -9,7 +9,10 @@ extension Dashboard {
 
   func servers(_ recent: Recent, _ census: Census?) -> HTML {
     let busiest = recent.servers.sorted {
-      (census?.week[$1.id]?.sent ?? 0, $0.hostname) < (census?.week[$0.id]?.sent ?? 0, $1.hostname)
+      let (left, right) = ($0.server, $1.server)
+      return (census?.week[right.id]?.sent ?? 0, left.hostname) < (
+        census?.week[left.id]?.sent ?? 0, right.hostname
+      )
     }
     let all = recent.servers.count
     return """
@@ -43,11 +46,11 @@ extension Dashboard {
     var table = HTMLTable(
       .text("Server"), .wide("Version"), .wideNumber("Realms"), .wideNumber("Encrypted"),
       .wideNumber("Legacy"), .number("Pushes 7 d"), .wideNumber("Refused"), .text("Last seen"))
-    for server in servers {
+    for (server, realms) in servers {
       let (week, devices) = (census?.week[server.id], census.map { $0.byServer[server.id] ?? .init() })
       table.add(
         "<a href=\"/admin/servers/\(server.id)\">\(server.hostname)</a>\(Shown.deactivated(server.isDeactivated))",
-        Shown.optional(server.version), Shown.number(server.realms), Shown.number(devices?.e2ee),
+        Shown.optional(server.version), Shown.number(realms), Shown.number(devices?.e2ee),
         Shown.number(devices?.legacy), Shown.number(census.map { _ in week?.sent ?? 0 }),
         Shown.bad(week?.failed ?? 0), Shown.age(server.lastRequestAt, at: sources.now()))
     }
@@ -63,7 +66,7 @@ extension Dashboard {
 
   /// A chat server's page; nil if there is no such server.
   func serverPage(_ id: Int64) async throws -> (title: String, content: HTML)? {
-    guard let server = try await sources.servers(id).first else { return nil }
+    guard let (server, count) = try await sources.servers(id).first else { return nil }
     let now = sources.now()
     let realms = try await sources.realms(of: id, limit: Self.shownRealms + 1)
     let hours = try await HourlyCounts(database: sources.database, now: sources.now).report(
@@ -93,11 +96,11 @@ extension Dashboard {
       <p><a href="/admin/servers">All chat servers</a></p>
       <section><h1>\(server.hostname)\(Shown.deactivated(server.isDeactivated))</h1>
       <dl>
-      <dt>zulip_org_id</dt><dd class="code">\(server.uuid)</dd>
+      <dt>zulip_org_id</dt><dd class="code">\(server.uuid.canonical)</dd>
       <dt>Version</dt><dd>\(Shown.optional(server.version))</dd>
       <dt>Last seen</dt><dd>\(Shown.age(server.lastRequestAt, at: now))</dd>
       <dt>Devices</dt><dd>\(Shown.optional(devices.map { "\(Phrase.number($0.e2ee)) encrypted, \(Phrase.number($0.legacy)) legacy" }))
-      (<a href="/admin/find?q=\(server.uuid)">show</a>)</dd>
+      (<a href="/admin/find?q=\(server.uuid.canonical)">show</a>)</dd>
       </dl>
       </section>
       <section><h2>Notifications handed in, 7 days</h2>
@@ -105,7 +108,7 @@ extension Dashboard {
       \(Chart.bars(bars, label: "\(Phrase.number(sent)) notifications in 7 days, \(Phrase.number(failed)) refused", ends: (hours.first?.start.day ?? "", "now"),
       legend: "<span class=\"key a\"></span>taken <span class=\"key b\"></span>refused at once, by the hour"))
       </section>
-      <section><h2>\(Phrase.count(server.realms, "realm"))</h2>
+      <section><h2>\(Phrase.count(count, "realm"))</h2>
       \(table.html(otherwise: "This server has registered no realm."))
       \(realms.count > Self.shownRealms ? "<p class=\"faint\">The first \(Self.shownRealms).</p>" : HTML.none)
       </section>
@@ -127,7 +130,7 @@ extension Dashboard {
     let search = DeviceSearch(database: sources.database, storageKey: sources.storageKey)
     let answer = try await search.find(query)
     let known = await latestRecent()?.value.servers ?? []
-    let pages = Dictionary(known.map { ($0.uuid, $0.id) }) { first, _ in first }
+    let pages = Dictionary(known.map { ($0.server.uuid.canonical, $0.server.id) }) { first, _ in first }
     let servers = answer.servers.map { server -> HTML in
       "<p>Chat server <a href=\"/admin/servers/\(server.id)\">\(server.hostname)</a></p>\n"
     }

@@ -30,16 +30,8 @@ package struct Dashboard: Sendable {
     let now: @Sendable () -> Date
   }
 
-  /// A chat server in the list of servers.
-  struct Server: Sendable {
-    let id: Int64
-    let uuid: String
-    let hostname: String
-    let version: String?
-    let isDeactivated: Bool
-    let lastRequestAt: Date?
-    let realms: Int64
-  }
+  /// A chat server with the number of its realms.
+  typealias Server = (server: RemoteServer, realms: Int64)
 
   struct Realm: Sendable {
     let id: Int64
@@ -125,19 +117,12 @@ extension Dashboard.Sources {
   func servers(_ id: Int64? = nil) async throws -> [Dashboard.Server] {
     let statement = Statement(
       """
-      SELECT s.id, s.uuid, s.hostname, s.last_version, s.deactivated_at, s.last_request_at, COALESCE(r.number, 0)
-      FROM remote_servers s LEFT JOIN (
-          SELECT server_id, COUNT(*) AS number FROM remote_realms WHERE is_locally_deleted = 0 GROUP BY server_id
-        ) r ON r.server_id = s.id
-      WHERE \(id == nil ? "TRUE" : "s.id = $1") ORDER BY s.hostname_key
+      SELECT \(RemoteServer.columns),
+        (SELECT COUNT(*) FROM remote_realms r WHERE r.server_id = s.id AND r.is_locally_deleted = 0)
+      FROM remote_servers s WHERE \(id == nil ? "TRUE" : "id = $1") ORDER BY hostname_key
       """, arguments: id.map { [.integer($0)] } ?? [])
-    return try await database.read { connection in
-      try connection.query(statement).map { row in
-        Dashboard.Server(
-          id: try row.int64(0), uuid: try row.text(1), hostname: try row.text(2),
-          version: try row.optionalText(3), isDeactivated: try row.optionalInt64(4) != nil,
-          lastRequestAt: try row.optionalDate(5), realms: try row.int64(6))
-      }
+    return try await database.query(statement).map {
+      (try RemoteServer(row: $0), try $0.int64(RemoteServer.columnCount))
     }
   }
 
@@ -148,12 +133,10 @@ extension Dashboard.Sources {
       SELECT id, uuid, host, name, is_deactivated, last_request_at FROM remote_realms
       WHERE server_id = $1 AND is_locally_deleted = 0 ORDER BY host, id LIMIT $2
       """, .integer(server), .integer(Int64(limit)))
-    return try await database.read { connection in
-      try connection.query(statement).map { row in
-        Dashboard.Realm(
-          id: try row.int64(0), uuid: try row.text(1), host: try row.text(2), name: try row.text(3),
-          isDeactivated: try row.flag(4), lastRequestAt: try row.optionalDate(5))
-      }
+    return try await database.query(statement).map { row in
+      Dashboard.Realm(
+        id: try row.int64(0), uuid: try row.text(1), host: try row.text(2), name: try row.text(3),
+        isDeactivated: try row.flag(4), lastRequestAt: try row.optionalDate(5))
     }
   }
 }

@@ -53,7 +53,7 @@ extension String {
     unicodeScalars.reduce(into: "") { text, scalar in
       if let entity = Self.entities[scalar] {
         text += entity
-      } else if scalar.isObeyed {
+      } else if scalar.isHidden {
         text += "\\u{\(String(scalar.value, radix: 16))}"
       } else {
         text.unicodeScalars.append(scalar)
@@ -63,13 +63,11 @@ extension String {
 }
 
 extension Unicode.Scalar {
-  fileprivate var isObeyed: Bool {
+  /// Whether it is obeyed instead of shown, or shown as nothing.
+  fileprivate var isHidden: Bool {
     switch value {
-    case 0x09, 0x0A: false
-    case 0..<0x20, 0x7F..<0xA0, 0x61C, 0x200B...0x200F, 0x2028...0x202E, 0x2060...0x2069, 0xFEFF,
-      0xFFF9...0xFFFB:
-      true
-    default: false
+    case 0x200B...0x200D, 0x2060...0x2065, 0xFEFF, 0xFFF9...0xFFFB: true
+    default: isObeyed
     }
   }
 }

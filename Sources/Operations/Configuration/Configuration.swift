@@ -20,7 +20,7 @@ package struct Configuration: Sendable {
 
     @Setting(
       "http.tls.certificate_file", .file("/etc/ssl/push.example.org.pem"),
-      "certificate chain in PEM; with it and its key the listener speaks TLS. A renewed one is taken up")
+      "certificate chain in PEM; with it and its key the listener speaks TLS. A renewed one is reloaded")
     var certificateFile: String?
 
     @Setting(

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import HTTP
 internal import Providers
+package import Registrations
 package import SQL
 package import Sealing
 
@@ -13,17 +14,9 @@ package struct DeviceSearch: Sendable {
     /// Whether more devices match than the limit allows.
     package let isCut: Bool
     /// The chat servers that match the text by name or id, or through one of their realms.
-    package let servers: [Server]
+    package let servers: [RemoteServer]
     /// Why there may be no device, and what to check; nil if devices were found.
     package let advice: String?
-  }
-
-  package struct Server: Sendable, Hashable {
-    /// Its row id.
-    package let id: Int64
-    /// Its `zulip_org_id`.
-    package let uuid: String
-    package let hostname: String
   }
 
   private let database: any Database
@@ -45,7 +38,7 @@ package struct DeviceSearch: Sendable {
       advice: found.devices.isEmpty ? Self.advice(for: query, found.servers, hasPlace: found.hasPlace) : nil)
   }
 
-  private static func advice(for query: DeviceQuery, _ servers: [Server], hasPlace: Bool) -> String {
+  private static func advice(for query: DeviceQuery, _ servers: [RemoteServer], hasPlace: Bool) -> String {
     let register = """
       The app registers when it is opened and the user is logged in: open it on the phone while it is online. If \
       nothing comes here then, the chat server cannot reach this service (see its log, and its ZULIP_SERVICES_URL), \

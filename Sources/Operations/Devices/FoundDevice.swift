@@ -91,7 +91,7 @@ package struct FoundDevice: Sendable, Hashable {
     let all: [(name: String, fact: Fact?)] = [
       ("server", server.map(Fact.server)), ("realm", realm.map { .text($0.host, code: $0.uuid) }),
       ("user", user.map { .text($0) }),
-      ("app", .text("\(app ?? "not told") (\(provider)\(target.map { " to \($0)" } ?? ""))")),
+      ("app", .text("\(app ?? "unknown") (\(provider)\(target.map { " to \($0)" } ?? ""))")),
       ("token id", tokenID.map { .text("", code: $0.base64) }),
       ("token in the log", fingerprint.map { .text("", code: $0) }),
       ("device identifier", identifier.map { .text("", code: $0) }),

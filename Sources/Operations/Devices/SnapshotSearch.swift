@@ -13,7 +13,7 @@ struct SnapshotSearch {
 
   struct Found {
     var devices: [FoundDevice] = []
-    var servers: [DeviceSearch.Server] = []
+    var servers: [RemoteServer] = []
     /// False if the server, or the realm named with it, is unknown.
     var hasPlace = true
   }
@@ -103,17 +103,18 @@ struct SnapshotSearch {
     return Found(servers: try self.servers("hostname_key LIKE $1 ESCAPE '\\'", .text("%\(key)%")))
   }
 
-  private func servers(named name: String) throws -> [DeviceSearch.Server] {
+  private func servers(named name: String) throws -> [RemoteServer] {
     if let uuid = UUID(uuidString: name) { return try servers("uuid = $1", .text(uuid.canonical)) }
     return try servers("hostname_key = $1", .text(Hostname.key(of: name)))
   }
 
-  private func servers(_ condition: String, _ value: Value) throws -> [DeviceSearch.Server] {
+  private func servers(_ condition: String, _ value: Value) throws -> [RemoteServer] {
     try connection.query(
       Statement(
-        "SELECT id, uuid, hostname FROM remote_servers WHERE \(condition) ORDER BY hostname_key LIMIT 100",
-        value)
-    ).map { .init(id: try $0.int64(0), uuid: try $0.text(1), hostname: try $0.text(2)) }
+        """
+        SELECT \(RemoteServer.columns) FROM remote_servers WHERE \(condition) ORDER BY hostname_key LIMIT 100
+        """, value)
+    ).map(RemoteServer.init)
   }
 
   private func realms(named name: String, of server: Int64? = nil) throws -> [(id: Int64, server: Int64)] {

@@ -49,7 +49,7 @@ extension StartCheck {
           }
           _ = try tls.serverContext()
           return .good(
-            $0, "the certificate ends on \(try tls.end().formatted(.iso8601.year().month().day()))")
+            $0, "the certificate ends on \(try tls.end().day)")
         },
         file("providers.ca_file", configuration.providers.caFile),
         file("bouncer.verify_ca_file", configuration.bouncer.verifyCAFile),

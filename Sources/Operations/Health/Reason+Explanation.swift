@@ -189,7 +189,7 @@ extension Reason {
       .init(
         "No credential serves this app or Firebase project, or Web Push is switched off.",
         """
-        Put its key into Keys/apns (with the bundle id in topics) or Keys/fcm; it is taken up within seconds. For Web \
+        Put its key into Keys/apns (with the bundle id in topics) or Keys/fcm; it is reloaded within seconds. For Web \
         Push see webpush.enabled.
         """
       )

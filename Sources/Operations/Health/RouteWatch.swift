@@ -51,13 +51,8 @@ package struct RouteWatch: Sendable {
     let senders = Dictionary(providers.routeSenders.map { ($0.route, $0) }) { $1 }
     for event in reporter.look(at: senders.mapValues(\.state), now: now()) {
       let waiting = outbox.count(for: event.route)
-      switch event {
-      case .began(let route, let reason):
-        began(
-          route, reason, waiting, level: .warning,
-          more: ["host": "\(senders[route]?.host(for: reason) ?? "")"])
-      case .recovered(let route, let seconds):
-        recovered("\(route)", route, after: seconds, waiting, level: .notice)
+      log(event, "\(event.route)", waiting, Self.wait(waiting), began: .warning, recovered: .notice) {
+        ["host": "\(senders[event.route]?.host(for: $0) ?? "")"]
       }
     }
   }
@@ -65,29 +60,17 @@ package struct RouteWatch: Sendable {
   /// Logs what has changed for Web Push as a whole and for each push service.
   func look(at services: PushServices, _ told: inout Told) {
     let now = now()
+    let used = Phrase.count(services.working + services.failing, "push service")
+    let failing = "of \(used) used recently \(Phrase.count(services.failing, "fails", "fail"))"
     for event in told.webPush.look(at: services.state.map { [.webPush: $0] } ?? [:], now: now) {
-      switch event {
-      case .began(let route, let reason):
-        let used = Phrase.count(services.working + services.failing, "push service")
-        logger.warning(
-          """
-          Web Push does not work (\(reason)): of \(used) used of late \
-          \(Phrase.count(services.failing, "fails", "fail")), \
-          \(Phrase.count(services.waiting, "notification waits", "notifications wait"))
-          """, metadata: Self.metadata(route, reason, services.waiting))
-      case .recovered(let route, let seconds):
-        recovered("Web Push", route, after: seconds, services.waiting, level: .notice)
-      }
+      let sentence = "\(failing), \(Self.wait(services.waiting))"
+      log(event, "Web Push", services.waiting, sentence, began: .warning, recovered: .notice)
     }
     for event in told.services.look(at: services.states, now: now)
     where told.budget.spend(1, now: now) > 0 {
       let waiting = outbox.count(for: event.route)
-      switch event {
-      case .began(let route, let reason):
-        began(route, reason, waiting, " of those who chose it", level: .notice)
-      case .recovered(let route, let seconds):
-        recovered("\(route)", route, after: seconds, waiting, level: .info)
-      }
+      let sentence = "\(Self.wait(waiting)) of those who chose it"
+      log(event, "\(event.route)", waiting, sentence, began: .notice, recovered: .info)
     }
     let leftOut = told.budget.takeLeftOut(now: now)
     guard leftOut > 0 else { return }
@@ -95,35 +78,29 @@ package struct RouteWatch: Sendable {
       "more push services began to fail or work again", metadata: ["left_out": .stringConvertible(leftOut)])
   }
 
-  private func began(
-    _ route: Route, _ reason: Reason, _ waiting: Int, _ whose: String = "", level: Logger.Level,
-    more: Logger.Metadata = [:]
-  ) {
-    logger.log(
-      level: level,
-      """
-      \(route) does not work (\(reason)): \
-      \(Phrase.count(waiting, "notification waits", "notifications wait"))\(whose)
-      """, metadata: Self.metadata(route, reason, waiting).merging(more) { $1 })
+  private static func wait(_ count: Int) -> String {
+    Phrase.count(count, "notification waits", "notifications wait")
   }
 
-  private static func metadata(_ route: Route, _ reason: Reason, _ waiting: Int) -> Logger.Metadata {
-    let explanation = reason.explanation
-    return [
-      "route": "\(route)", "reason": "\(reason)", "waiting": .stringConvertible(waiting),
-      "meaning": "\(explanation.meaning)", "advice": "\(explanation.advice)",
-    ]
-  }
-
-  private func recovered(
-    _ name: String, _ route: Route, after seconds: TimeInterval, _ waiting: Int, level: Logger.Level
+  /// - Parameters:
+  ///   - consequence: what the failure means for notifications.
+  ///   - more: further metadata of a failure for this reason.
+  private func log(
+    _ event: RouteReporter.Event, _ name: String, _ waiting: Int, _ consequence: String, began: Logger.Level,
+    recovered: Logger.Level, more: (Reason) -> Logger.Metadata = { _ in [:] }
   ) {
-    logger.log(
-      level: level, "\(name) works again, after \(Phrase.span(seconds))",
-      metadata: [
-        "route": "\(route)", "seconds": .stringConvertible(Int(seconds.rounded())),
-        "waiting": .stringConvertible(waiting),
-      ])
+    var metadata: Logger.Metadata = ["route": "\(event.route)", "waiting": .stringConvertible(waiting)]
+    switch event {
+    case .began(_, let reason):
+      metadata["reason"] = "\(reason)"
+      metadata["meaning"] = "\(reason.explanation.meaning)"
+      metadata["advice"] = "\(reason.explanation.advice)"
+      metadata.merge(more(reason)) { $1 }
+      logger.log(level: began, "\(name) does not work (\(reason)): \(consequence)", metadata: metadata)
+    case .recovered(_, let seconds):
+      metadata["seconds"] = .stringConvertible(Int(seconds.rounded()))
+      logger.log(level: recovered, "\(name) works again, after \(Phrase.span(seconds))", metadata: metadata)
+    }
   }
 }
 

@@ -81,7 +81,7 @@ package struct BouncerKeyFiles: Sendable {
       })?[1]
     else { throw Failure(description: "\(path) has no push_registration_encryption_keys") }
     guard case .object(let pairs)? = try? JSON.parse(String(value)) else {
-      throw Failure(description: "\(path): push_registration_encryption_keys is no JSON object")
+      throw Failure(description: "\(path): push_registration_encryption_keys is not a JSON object")
     }
     let keys = try pairs.members.map { member in
       guard let pair = member.value.string.flatMap(BouncerKeyPair.init(privateKey:)),
@@ -143,7 +143,7 @@ package struct BouncerKeyFiles: Sendable {
 
 extension BouncerKeyFiles.Key {
   init(_ data: Data) throws(BouncerKeyFiles.Failure) {
-    guard let json = try? JSON.parse(data) else { throw .init(description: "is no JSON") }
+    guard let json = try? JSON.parse(data) else { throw .init(description: "is not JSON") }
     guard let pair = json["private_key"]?.string.flatMap(BouncerKeyPair.init(privateKey:)) else {
       throw .init(description: "has no private_key of 32 bytes in base64")
     }

@@ -62,7 +62,7 @@ struct KeyFile: Sendable, Equatable {
   private func content(_ data: Data) throws -> Content {
     guard let json = try? JSON.parse(data), json.isStorable else {
       throw Fault(
-        "is no JSON, or has text that nobody can read", advice: "put the right file there, or remove it")
+        "is not JSON, or has text that nobody can read", advice: "put the right file there, or remove it")
     }
     let stem = url.deletingPathExtension().lastPathComponent
     switch name.prefix(while: { $0 != "/" }) {

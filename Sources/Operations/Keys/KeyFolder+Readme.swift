@@ -105,7 +105,7 @@ extension KeyFolder {
       problem: "there is no credential in Keys/apns and Keys/fcm: only Web Push can be delivered",
       advice: "For phones with Apple's or Google's services: \(putOne)", isFault: false)
     private static let putOne =
-      "Put one there, as the folder's README.md shows; it is taken up within seconds."
+      "Put one there, as the folder's README.md shows; it is reloaded within seconds."
   }
 }
 

@@ -11,13 +11,14 @@ internal import Synchronization
 /// body.
 ///
 /// Log lines about unauthenticated callers are limited per minute; the number of lines left out is logged.
-package struct RequestObserver: RouterMiddleware {
+package final class RequestObserver: RouterMiddleware {
   package typealias Context = WireContext
 
-  private let metrics: RequestMetrics
+  private let factory: any MetricsFactory
   private let level: Logger.Level
   private let now: @Sendable () -> Date
-  private let lines = StrangersLines()
+  /// The log lines left for unauthenticated callers, so that nobody can fill the disk.
+  private let lines = Mutex((refused: LineBudget(perMinute: 300), others: LineBudget(perMinute: 6000)))
 
   /// - Parameter level: the level of the log line for each request.
   package init(
@@ -26,7 +27,7 @@ package struct RequestObserver: RouterMiddleware {
   ) {
     self.level = level
     self.now = now
-    metrics = RequestMetrics(factory: factory)
+    self.factory = factory
   }
 
   package func handle(
@@ -37,13 +38,13 @@ package struct RequestObserver: RouterMiddleware {
     let path = context.coreContext.endpointPath.value
     // For a path without a route, Hummingbird has a name that does not begin with a slash.
     let route = path.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "unmatched"
-    metrics.record(request.method, route, response.status, duration)
+    count(request.method, route, response.status, duration)
     guard context.notes.isFromServer || mayLog(response.status, to: context.logger) else { return response }
     context.logger.log(
       level: level, "request",
       metadata: context.notes.metadata.merging([
         "request_id": "\(response.headers[.xRequestID] ?? "")",
-        "method": "\(RequestMetrics.name(request.method))", "route": "\(route)",
+        "method": "\(Self.name(request.method))", "route": "\(route)",
         "status": .stringConvertible(response.status.code),
         "ms": .stringConvertible((duration / .microseconds(1)).rounded() / 1000),
       ]) { $1 })
@@ -53,7 +54,12 @@ package struct RequestObserver: RouterMiddleware {
   /// Whether the response to an unauthenticated caller may be logged. First logs how many lines were left out
   /// before.
   private func mayLog(_ status: HTTPResponse.Status, to logger: Logger) -> Bool {
-    let (mayLog, leftOut) = lines.spend(isRefused: status.code >= 400, now: now())
+    let now = now()
+    let (mayLog, leftOut) = lines.withLock { lines in
+      let leftOut = lines.refused.takeLeftOut(now: now) + lines.others.takeLeftOut(now: now)
+      let left = status.code >= 400 ? lines.refused.spend(1, now: now) : lines.others.spend(1, now: now)
+      return (left > 0, leftOut)
+    }
     if leftOut > 0 {
       logger.log(
         level: level, "more lines were left out: requests of strangers",
@@ -61,66 +67,23 @@ package struct RequestObserver: RouterMiddleware {
     }
     return mayLog
   }
-}
 
-/// Limits log lines about unauthenticated callers, so that nobody can fill the disk. Refused requests have a
-/// lower limit.
-private final class StrangersLines: Sendable {
-  private let budgets = Mutex((refused: LineBudget(perMinute: 300), others: LineBudget(perMinute: 6000)))
-
-  func spend(isRefused: Bool, now: Date) -> (mayLog: Bool, leftOut: Int) {
-    budgets.withLock { budgets in
-      let leftOut = budgets.refused.takeLeftOut(now: now) + budgets.others.takeLeftOut(now: now)
-      let count = isRefused ? budgets.refused.spend(1, now: now) : budgets.others.spend(1, now: now)
-      return (count > 0, leftOut)
-    }
-  }
-}
-
-/// Metrics by their labels, each created once.
-private final class RequestMetrics: Sendable {
-  private struct Labels: Hashable {
-    let method: String
-    let route: String
-    let status: Int
-  }
-
-  private struct Handles {
-    let count: Counter
-    let duration: Timer
-  }
-
-  private let factory: any MetricsFactory
-  private let handles = Mutex<[Labels: Handles]>([:])
-
-  init(factory: any MetricsFactory) {
-    self.factory = factory
-  }
-
-  func record(
+  private func count(
     _ method: HTTPRequest.Method, _ route: String, _ status: HTTPResponse.Status, _ duration: Duration
   ) {
-    let labels = Labels(method: Self.name(method), route: route, status: status.code)
-    let handles = handles.withLock { handles in
-      if let known = handles[labels] { return known }
-      let made = Handles(
-        count: Counter(
-          label: "push_bouncer_http_requests_total",
-          dimensions: [("method", labels.method), ("route", route), ("status", "\(labels.status)")],
-          factory: factory),
-        duration: Timer(
-          label: "push_bouncer_http_request_duration_seconds", dimensions: [("route", route)],
-          factory: factory))
-      handles[labels] = made
-      return made
-    }
-    handles.count.increment()
-    handles.duration.record(duration: duration)
+    Counter(
+      label: "push_bouncer_http_requests_total",
+      dimensions: [("method", Self.name(method)), ("route", route), ("status", "\(status.code)")],
+      factory: factory
+    ).increment()
+    Timer(
+      label: "push_bouncer_http_request_duration_seconds", dimensions: [("route", route)], factory: factory
+    ).record(duration: duration)
   }
 
   /// The name of a well-known method. Other methods share one name, because callers could invent any number
   /// of them.
-  static func name(_ method: HTTPRequest.Method) -> String {
+  private static func name(_ method: HTTPRequest.Method) -> String {
     let known: [HTTPRequest.Method] = [.get, .head, .post, .put, .patch, .delete, .options, .trace, .connect]
     return known.contains(method) ? method.rawValue : "other"
   }

@@ -13,6 +13,10 @@ package final class ServerCertificate: Sendable {
     var context: NIOSSLContext
     var end: Date
     var problem: String?
+
+    init(_ files: Configuration.TLS) throws(Fault) {
+      (signature, context, end) = (files.signature, try files.serverContext(), try files.end())
+    }
   }
 
   private let files: Configuration.TLS
@@ -23,8 +27,7 @@ package final class ServerCertificate: Sendable {
   package init(_ files: Configuration.TLS, logger: Logger) throws(Fault) {
     self.files = files
     self.logger = logger
-    state = Mutex(
-      State(signature: files.signature, context: try files.serverContext(), end: try files.end()))
+    state = Mutex(try State(files))
   }
 
   /// The TLS context for new connections, looked up for each connection.
@@ -44,8 +47,8 @@ package final class ServerCertificate: Sendable {
       // files.
       guard signature != state.signature || state.problem != nil else { return }
       do {
-        state = State(signature: signature, context: try files.serverContext(), end: try files.end())
-        logger.notice("certificate taken up", metadata: ["file": "\(files.certificateFile)"])
+        state = try State(files)
+        logger.notice("certificate reloaded", metadata: ["file": "\(files.certificateFile)"])
       } catch {
         state.signature = signature
         guard state.problem != "\(error)" else { return }
@@ -54,7 +57,7 @@ package final class ServerCertificate: Sendable {
           "certificate cannot be used, the one before stays in use",
           metadata: [
             "problem": "\(error)",
-            "advice": "put a certificate and its key there; they are taken up by themselves",
+            "advice": "put a certificate and its key there; they are reloaded by themselves",
           ])
       }
     }
@@ -152,8 +155,8 @@ extension Configuration.TLS {
     let verb = end < now ? "ended" : "ends"
     return Fault(
       key: "http.tls.certificate_file",
-      "names \(certificateFile), which \(verb) on \(end.formatted(.iso8601.year().month().day()))",
-      advice: "renew it; the new one is taken up by itself")
+      "names \(certificateFile), which \(verb) on \(end.day)",
+      advice: "renew it; the new one is reloaded by itself")
   }
 
   private func certificates() throws(Fault) -> [NIOSSLCertificate] {

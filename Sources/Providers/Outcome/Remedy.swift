@@ -74,7 +74,7 @@ package enum RetryAfter {
   ///
   /// Hand-written, because Foundation needs a formatter per format: milliseconds that a malicious host could
   /// make us spend.
-  private static func parse(_ value: String) -> Date? {
+  package static func parse(_ value: String) -> Date? {
     let parts = value.utf8.prefix(64).split { !$0.isAlphanumeric }.map { String(Substring($0)) }
     let (day, month, year, time): (String, String, String, ArraySlice<String>)
     switch parts.count {

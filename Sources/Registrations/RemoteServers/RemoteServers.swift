@@ -141,13 +141,13 @@ package struct RemoteServer: Sendable, Hashable {
 
 extension RemoteServer {
   /// The columns that ``init(row:)`` reads, in order.
-  static let columns = """
+  package static let columns = """
     id, uuid, hostname, contact_email, deactivated_at, last_request_at, last_version, last_merge_base, \
     last_api_feature_level, last_audit_log_update_at, created_at
     """
-  static let columnCount = 11
+  package static let columnCount = 11
 
-  init(row: Row) throws {
+  package init(row: Row) throws {
     id = try row.int64(0)
     uuid = try row.uuid(1)
     hostname = try row.text(2)

@@ -63,8 +63,11 @@ package final class BouncerLink: Sendable {
     _ worker: Worker, atOnce: Int, _ lease: (Int, TimeInterval) async throws -> [Job],
     _ tell: @escaping @Sendable (Job) async throws -> Void
   ) async {
+    // Rounds come twice a second, and an outage is logged once.
+    var isFailing = false
     await worker.run {
       let jobs = try await lease(atOnce, Self.lease)
+      isFailing = false
       await withTaskGroup { group in
         for job in jobs {
           group.addTask {
@@ -73,7 +76,7 @@ package final class BouncerLink: Sendable {
             } catch {
               // When the lease runs out, the job is tried again.
               self.logger.error(
-                "what the bouncer said could not be stored",
+                "the bouncer's answer could not be stored",
                 metadata: ["error": "\(DatabaseError.name(of: error))"])
             }
           }
@@ -81,8 +84,10 @@ package final class BouncerLink: Sendable {
       }
       return jobs.count == atOnce
     } onError: { error in
+      defer { isFailing = true }
+      guard !isFailing else { return }
       logger.error(
-        "what the bouncer has to be told cannot be read",
+        "jobs for the bouncer cannot be read",
         metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }

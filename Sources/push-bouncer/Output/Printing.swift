@@ -79,16 +79,6 @@ extension String {
   }
 }
 
-extension Unicode.Scalar {
-  fileprivate var isObeyed: Bool {
-    switch value {
-    case 0x09, 0x0A: false
-    case 0..<0x20, 0x7F..<0xA0, 0x61C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: true
-    default: false
-    }
-  }
-}
-
 /// The capabilities of the terminal, file or pipe behind one of the program's streams.
 struct Terminal: Sendable {
   /// Whether the stream is a terminal, on which lines can be rewritten.
@@ -117,9 +107,6 @@ struct Terminal: Sendable {
     hasColour = self.isTerminal && environment["NO_COLOR", default: ""].isEmpty
   }
 
-  /// The same stream, for text that must not be coloured.
-  var withoutColour: Terminal { Terminal(isTerminal: isTerminal, hasColour: false) }
-
   /// A text style.
   enum Tone: String {
     case plain = ""
@@ -138,7 +125,6 @@ struct Terminal: Sendable {
 
 // Errors of modules that do not depend on `Readable`; their descriptions are written for people.
 extension BouncerError: Readable {}
-extension CommandError: Readable {}
 extension CredentialsError: Readable {}
 extension DemoError: Readable {}
 extension ZulipSourceError: Readable {}

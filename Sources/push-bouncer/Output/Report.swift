@@ -10,11 +10,14 @@ struct ReportColumn<Row> {
   let json: (Row) -> JSON
   let cell: (Row) -> Table.Cell
 
-  static func text(_ key: String?, _ heading: String?, _ text: @escaping (Row) -> String?) -> Self {
+  static func text(
+    _ key: String?, _ heading: String?, missing: Table.Cell = .none,
+    tone: @escaping (Row) -> Terminal.Tone = { _ in .plain }, _ text: @escaping (Row) -> String?
+  ) -> Self {
     .init(key: key, heading: heading) {
       .optional(text($0))
-    } cell: {
-      .optional(text($0))
+    } cell: { row in
+      text(row).map { .init($0, tone(row)) } ?? missing
     }
   }
 
@@ -80,8 +83,7 @@ extension Array {
 
   func table(_ columns: [ReportColumn<Element>]) -> Table {
     let shown = columns.filter { $0.heading != nil }
-    var table = Table(
-      columns: shown.map { $0.isNumber ? .number($0.heading ?? "") : .init(stringLiteral: $0.heading ?? "") })
+    var table = Table(columns: shown.map { .init($0.heading ?? "", isNumber: $0.isNumber) })
     for row in self { table.add(cells: shown.map { $0.cell(row) }) }
     return table
   }

@@ -22,14 +22,14 @@ struct Table {
   /// A heading, and the alignment of the column.
   struct Column: ExpressibleByStringLiteral {
     let heading: String
+    /// Whether it is aligned to the right.
     let isNumber: Bool
 
-    init(stringLiteral heading: String) { (self.heading, isNumber) = (heading, false) }
+    init(_ heading: String, isNumber: Bool) { (self.heading, self.isNumber) = (heading, isNumber) }
 
-    private init(number heading: String) { (self.heading, isNumber) = (heading, true) }
+    init(stringLiteral heading: String) { self.init(heading, isNumber: false) }
 
-    /// A column of numbers, aligned to the right.
-    static func number(_ heading: String) -> Column { Column(number: heading) }
+    static func number(_ heading: String) -> Column { Column(heading, isNumber: true) }
   }
 
   private static let gap = "  "

@@ -116,12 +116,6 @@ extension Mistake {
       name: "setting: a folder", arguments: ["--config", "Keys"],
       says: ["Keys cannot be used: Is a directory"]),
     .init(
-      name: "setting: mysql", arguments: ["--database.url", "mysql://u:hunter2@h/d"],
-      says: ["database.url wants sqlite:PATH or postgres://"]),
-    .init(
-      name: "setting: a proxy that is none", arguments: ["--providers.proxy", "socks5://u:hunter2@p:1"],
-      says: ["providers.proxy wants a URL"]),
-    .init(
       name: "setting: half of TLS", arguments: ["--http.tls.key_file", "k.pem"],
       says: ["http.tls.certificate_file must be set when http.tls.key_file is"]),
   ]
