@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import http.server
 import ssl
 import tempfile
 import threading
@@ -12,6 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from .played import Played
 
 PATH = "/api/v1/zulip-services/verify/"
 
@@ -35,59 +36,30 @@ def certificate(folder, authority):
     return path
 
 
-class ChatHost:
-    """`answer` is what it says: (status, body as text), or a function of the path; None: nothing, ever."""
+class ChatHost(Played):
+    """`told` is what it answers: a status, a body as text and perhaps a Location; None: nothing, ever."""
 
-    def __init__(self, port):
-        self.hostname = f"localhost:{port}"
-        self.answer = (404, "{}")
-        self.asked = []
+    def __init__(self, context):
+        super().__init__(context)
+        self.hostname, self.told, self.asked, self.over = f"localhost:{self.port}", (404, "{}"), [], threading.Event()
+
+    def answer(self, method, path, headers, body):
+        self.asked.append(path)
+        if self.told is None:
+            self.over.wait(60)
+            return 0, ""
+        return self.told
 
 
 @contextlib.contextmanager
 def chat_host(authority):
-    """One that runs on loopback, trusted by those who trust the authority; None: by nobody."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            host.asked.append(self.path)
-            answer = host.answer(self.path) if callable(host.answer) else host.answer
-            if answer is None:
-                over.wait(60)
-                return
-            status, body, *headers = answer
-            self.send_response(status)
-            for name, value in headers:
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body.encode())))
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_):
-            pass
-
-    class Server(http.server.ThreadingHTTPServer):
-        def finish_request(self, request, address):
-            with contextlib.suppress(OSError):
-                request.settimeout(60)
-                super().finish_request(context.wrap_socket(request, server_side=True), address)
-
-        def handle_error(self, *_):
-            pass
-
-    over = threading.Event()
+    """A host on loopback, trusted by those who trust the authority; None: by nobody."""
     with tempfile.TemporaryDirectory() as folder:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate(folder, authority))
-        server = Server(("127.0.0.1", 0), Handler)
-        host = ChatHost(server.server_port)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+        host = ChatHost(context)
         try:
             yield host
         finally:
-            over.set()
-            server.shutdown()
-            server.server_close()
-
-
+            host.over.set()
+            host.stop()

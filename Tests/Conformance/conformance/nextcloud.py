@@ -1,6 +1,5 @@
 """Keys, signatures and texts of Nextcloud's protocol, made with Python's cryptography and PHP's habits."""
 
-import base64
 import functools
 import hashlib
 import json
@@ -11,6 +10,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa, utils
 
+from .phones import decode, encode
+
 OAEP = padding.OAEP(mgf=padding.MGF1(hashes.SHA1()), algorithm=hashes.SHA1(), label=None)
 PADDINGS = {"OAEP": OAEP, "PKCS1": padding.PKCS1v15()}
 AGENTS = {
@@ -19,10 +20,6 @@ AGENTS = {
     "files_android": "Mozilla/5.0 (Android) Nextcloud-android/3.30.0",
     "files_ios": "Mozilla/5.0 (iOS) Nextcloud-iOS/6.0.0  (Strict VoIP)",
 }
-
-
-def encode(data):
-    return base64.b64encode(data).decode()
 
 
 @functools.cache
@@ -40,10 +37,10 @@ def sign(private, data):
     return encode(private.sign(data, padding.PKCS1v15(), hashes.SHA512()))
 
 
-def verifies(public_pem, signature, data):
+def verifies(public_pem, signature, data, hash=hashes.SHA512()):
     public = serialization.load_pem_public_key(public_pem.encode())
     try:
-        public.verify(base64.b64decode(signature, validate=True), data, padding.PKCS1v15(), hashes.SHA512())
+        public.verify(decode(signature), data, padding.PKCS1v15(), hash)
         return True
     except InvalidSignature:
         return False
@@ -51,12 +48,7 @@ def verifies(public_pem, signature, data):
 
 def verifies_digest(public_pem, signature, digest):
     """As a proxy has to, which knows no more than the digest."""
-    public = serialization.load_pem_public_key(public_pem.encode())
-    try:
-        public.verify(base64.b64decode(signature, validate=True), digest, padding.PKCS1v15(), utils.Prehashed(hashes.SHA512()))
-        return True
-    except InvalidSignature:
-        return False
+    return verifies(public_pem, signature, digest, utils.Prehashed(hashes.SHA512()))
 
 
 def encrypt(text, private, kind="OAEP"):

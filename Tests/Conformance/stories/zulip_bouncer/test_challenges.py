@@ -6,6 +6,7 @@ import time
 import pytest
 
 from conformance.chat_host import PATH, chat_host
+from conformance.phones import upload
 
 pytestmark = pytest.mark.option("private-hosts")
 
@@ -40,7 +41,7 @@ def shown(secret):
 
 
 def refused(world, host, answer, hostname=None):
-    host.answer = answer
+    host.told = answer
     answer = verify(world, hostname or host.hostname)
     assert (answer.status, answer.body["result"], answer.body["code"]) == (400, "error", "BAD_REQUEST")
     return answer.body["msg"]
@@ -48,7 +49,7 @@ def refused(world, host, answer, hostname=None):
 
 @pytest.mark.rules("3.4/success-zulip_org_id.abc", "3.4/the-bouncer-calls", "3.3/the-caller-then", "3.3/success-verification_secret.b")
 def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_at_once(world, host, registered):
-    host.answer = shown(secret(world, host.hostname))
+    host.told = shown(secret(world, host.hostname))
     answer = verify(world, host.hostname)
     assert answer.status == 200 and answer.body.keys() == {"result", "msg", "zulip_org_id", "zulip_org_key"}, answer.body
     assert answer.body["zulip_org_id"] == registered.id
@@ -63,7 +64,7 @@ def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_
 @pytest.mark.rules("3.4/success-zulip_org_id.d", "3.3/post-server-register-transfer.c")
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_new_server_that_may_come_in_gets_both(world, host):
-    host.answer = shown(secret(world, host.hostname))
+    host.told = shown(secret(world, host.hostname))
     answer = verify(world, host.hostname)
     assert answer.status == 200, answer.body
     world.server.credentials = (answer.body["zulip_org_id"], answer.body["zulip_org_key"])
@@ -74,17 +75,16 @@ def test_a_new_server_that_may_come_in_gets_both(world, host):
 def moved(world, host):
     """`other`: a new server for all that is known of it, with the host's name, which it has proved."""
     assert world.server.realm
-    host.answer = shown(secret(world, host.hostname))
+    host.told = shown(secret(world, host.hostname))
     answer = verify(world, host.hostname)
     assert answer.status == 200, answer.body
     world.other.credentials = (answer.body["zulip_org_id"], answer.body["zulip_org_key"])
     return world.other
 
 
-def upload(server, *realms):
+def uploaded(server, *realms):
     """Uploads these realms for a server. Returns the error message, or "taken in" if there is none."""
-    answer = server.call("POST", "server/analytics", form={
-        "realm_counts": "[]", "installation_counts": "[]", "realms": json.dumps(realms)})
+    answer = server.call("POST", "server/analytics", form=upload(*realms))
     return answer.body["msg"] if answer.status != 200 else "taken in"
 
 
@@ -94,7 +94,7 @@ def upload(server, *realms):
 def test_a_server_takes_its_realms_along_to_another_hostname(world, moved):
     assert world.server.register(world.apns).status == 200
     assert world.server.register_in_clear(world.fcm, {"user_id": 10}, realm_uuid=None).status == 200
-    assert upload(moved, world.server.realm_item) == "taken in"
+    assert uploaded(moved, world.server.realm_item) == "taken in"
     answer = moved.call("POST", "push/e2ee/notify", json={"realm_uuid": world.server.realm, "push_requests": [world.make_item("apns")]})
     assert answer.body["apple_successfully_sent_count"] == 1
     answer = moved.call("POST", "push/notify", json={**world.user, "realm_uuid": world.server.realm, "gcm_payload": {"event": "message"}})
@@ -112,9 +112,9 @@ def test_a_proved_hostname_gives_nobody_the_realms_of_another(world, moved):
     world.server.upload(world.server.realm_item, second)
     stolen = {**second, "uuid_owner_secret": "another"}
     for realms in [world.server.realm_item], [world.server.realm_item, stolen], [world.server.realm_with_another_secret, second]:
-        said = upload(moved, *realms)
+        said = uploaded(moved, *realms)
         assert said.startswith("Duplicate registration detected.") and "release-realm" in said
-    assert upload(moved, world.server.realm_item, second) == "taken in"
+    assert uploaded(moved, world.server.realm_item, second) == "taken in"
 
 
 @pytest.mark.option("realms-change-hands")
@@ -122,7 +122,7 @@ def test_a_proved_hostname_gives_nobody_the_realms_of_another(world, moved):
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_proof_of_a_hostname_is_good_for_an_hour(world, moved):
     world.running.restart_later(61 * 60)
-    assert upload(moved, world.server.realm_item).startswith("Duplicate registration detected.")
+    assert uploaded(moved, world.server.realm_item).startswith("Duplicate registration detected.")
 
 
 @pytest.mark.rules("3.4/the-host-answers-400")
@@ -139,7 +139,7 @@ def test_the_host_answers_with_an_error(world, host, registered):
 
 @pytest.mark.rules("3.4/another-status", "3.4/the-bouncer-calls")
 def test_a_redirect_is_not_followed(world, host, registered):
-    said = refused(world, host, (302, "", ("Location", f"https://{host.hostname}/elsewhere")))
+    said = refused(world, host, (302, "", {"Location": f"https://{host.hostname}/elsewhere"}))
     assert said == "Error response received from the host: 302"
     assert len(host.asked) == 1
 
