@@ -126,9 +126,10 @@ class Subscription:
 
 class Phone:
     """`apns`, `fcm`, `fid`, whose token is a Firebase installation id, or `web`: a phone without Google's services, whose
-    token is a Web Push subscription."""
+    token is a Web Push subscription. The app has a key for notifications."""
 
     def __init__(self, sort, world):
+        self.push_key_id, self.secret = secrets.randbits(31), secrets.token_bytes(32)
         self.is_web = sort == "web"
         self.kind = "apns" if sort == "apns" else "fcm"
         self.world = world
@@ -168,6 +169,19 @@ class Phone:
     def box(self):
         """One sealed registration, the same each time."""
         return self.sealed()
+
+    @property
+    def push_key(self):
+        return encode(b"\x31" + self.secret)
+
+    @property
+    def key_fields(self):
+        return {"push_key_id": self.push_key_id, "push_key": self.push_key}
+
+    @property
+    def token_fields(self):
+        return {"token_kind": self.kind, "token_id": self.token_id, "bouncer_public_key": self.bouncer_key,
+                "encrypted_push_registration": self.box}
 
     @property
     def legacy_kind(self):

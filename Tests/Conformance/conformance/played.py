@@ -1,12 +1,48 @@
 """HTTP services that are played for an implementation to call."""
 
 import contextlib
+import datetime
 import http.server
+import ipaddress
 import json
+import ssl
+import tempfile
 import threading
 import time
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 TIMEOUT = 60
+
+
+def certificate(authority, *names):
+    """A certificate for these names and its key, in PEM; from the authority in this folder, or signed by itself."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.timezone.utc)
+    subject, day = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")]), datetime.timedelta(days=1)
+    issuer, signer = subject, key
+    if authority:
+        issuer = x509.load_pem_x509_certificate(Path(authority, "ca.pem").read_bytes()).subject
+        signer = serialization.load_pem_private_key(Path(authority, "ca-key.pem").read_bytes(), None)
+    made = (
+        x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
+        .serial_number(x509.random_serial_number()).not_valid_before(now - day).not_valid_after(now + day)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False).sign(signer, hashes.SHA256()))
+    return made.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
+
+def tls(authority, *protocols):
+    """TLS for localhost and 127.0.0.1, with such a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(protocols)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate(authority, x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))))
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
 
 
 class Played:

@@ -21,28 +21,11 @@ class Phone(phones.Phone):
 
     def __init__(self, sort, world, name):
         super().__init__(sort, world)
-        self.name, self.push_key_id, self.secret = name, secrets.randbits(31), secrets.token_bytes(32)
+        self.name = name
 
     @functools.cached_property
     def device(self):
         return self.world.send({"request": "POST register_client_device"}).body["device_id"]
-
-    @property
-    def push_key(self):
-        return encode(b"\x31" + self.secret)
-
-    @functools.cached_property
-    def registration_sealed(self):
-        return self.sealed()
-
-    @property
-    def key_fields(self):
-        return {"push_key_id": self.push_key_id, "push_key": self.push_key}
-
-    @property
-    def token_fields(self):
-        return {"token_kind": self.kind, "token_id": self.token_id, "bouncer_public_key": self.bouncer_key,
-                "encrypted_push_registration": self.registration_sealed}
 
     @property
     def fields(self):

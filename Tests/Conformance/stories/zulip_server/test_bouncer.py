@@ -159,7 +159,7 @@ def test_while_another_token_is_pending_the_active_one_stays_in_use(world, peer)
     answers(peer, phone, success())
     world.register(phone)
     former = phone.token_id
-    del phone.__dict__["registration_sealed"]
+    del phone.__dict__["box"]
     phone.token += "-new"
     answers(peer, phone, (503, ""))
     world.register(phone, waits=False)
