@@ -252,7 +252,7 @@ def draw(samples, path, title):
 
 
 def self_test():
-    """Checks that a process that leaks memory and descriptors is called not flat, and one that leaks nothing is."""
+    """Checks that a process that leaks memory and descriptors is called not flat, and one that leaks nothing flat."""
     leaking = "kept = []\nimport time\nwhile True:\n  kept.append((bytearray(b'x' * 400_000), open('/dev/null')))\n  time.sleep(0.05)"
     steady = "import time\nwhile True:\n  kept = bytearray(b'x' * 400_000), open('/dev/null')\n  time.sleep(0.05)"
     failed = False
