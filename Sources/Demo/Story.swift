@@ -36,7 +36,7 @@ package struct Story {
   private func showOperatorsView() async throws {
     let ready = try await JSONService(url: admin, client: home.client).call(.GET, "readyz")
     guard ready["status"] == "ready", case .object(let checks)? = ready["checks"] else {
-      throw DemoError("it is not so that the operator sees nothing to do: \(ready.text)")
+      throw DemoError("expected that the operator sees nothing to do: \(ready.text)")
     }
     let summary = checks.members.map { "\($0.name) \($0.value["status"]?.string ?? "")" }
     step("The operator's /readyz says that it is ready: \(summary.joined(separator: ", ")).")
@@ -47,7 +47,7 @@ package struct Story {
   }
 
   func expect(_ happened: Bool, _ what: String) throws {
-    guard happened else { throw DemoError("it is not so that \(what)") }
+    guard happened else { throw DemoError("expected that \(what)") }
   }
 
   /// Waits for exactly one delivery.
@@ -55,6 +55,15 @@ package struct Story {
     let deliveries = try await home.deliveries(1, after: &seen)
     try expect(deliveries.count == 1, "\(what) arrives once: \(deliveries.count) times")
     return deliveries[0]
+  }
+}
+
+extension JSON {
+  /// How many notifications Apple and Google have accepted, of an answer about notifications.
+  var sentCount: Int64 {
+    ["apple_successfully_sent_count", "android_successfully_sent_count"].reduce(0) {
+      $0 + (self[$1]?.integer ?? 0)
+    }
   }
 }
 
@@ -165,11 +174,8 @@ extension Story {
     showsWire: Bool = false
   ) async throws {
     let answer = try await server.notify(phones, plaintext(text))
-    let sent = ["apple_successfully_sent_count", "android_successfully_sent_count"].map {
-      answer[$0]?.integer ?? 0
-    }
     try expect(
-      sent.reduce(0, +) == phones.count && answer["delete_token_ids"] == [], "every phone is reached")
+      answer.sentCount == phones.count && answer["delete_token_ids"] == [], "every phone is reached")
     let isEncryptedAgain = phones.allSatisfy { !$0.subscriptions.isEmpty }
     step(
       """
