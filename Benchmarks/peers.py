@@ -16,7 +16,15 @@ from service import TOPIC
 HERE = Path(__file__).parent / "peers"
 
 
-class Client:
+class Peer:
+    def cpu(self):
+        return cpu_seconds(self.process.pid)
+
+    def memory(self):
+        return memory_megabytes(self.process.pid)
+
+
+class Client(Peer):
     """A process that only sends: it has neither an HTTP listener nor a database."""
 
     def __init__(self, name, script, endpoint, folder, processes, simulator, tokens, payload):
@@ -35,12 +43,6 @@ class Client:
             raise SystemExit(f"{self.name} has ended")
         return load.Load(**json.loads(line))
 
-    def cpu(self):
-        return cpu_seconds(self.process.pid)
-
-    def memory(self):
-        return memory_megabytes(self.process.pid)
-
 
 def aioapns(folder, processes, simulator, tokens, payload):
     payload = {**payload, "aps": {"mutable-content": 1, "alert": {"title": "New notification"}}}
@@ -52,7 +54,7 @@ def firebase_admin(folder, processes, simulator, tokens, payload):
     return Client("firebase-admin", "firebase_client.py", simulator.fcm, folder, processes, simulator, tokens, payload)
 
 
-class Sygnal:
+class Sygnal(Peer):
     """Matrix's push gateway, from a checkout. Its dependencies must be installed in the Python that runs the benchmark."""
 
     name = "Sygnal"
@@ -84,9 +86,3 @@ class Sygnal:
 
     def run(self, concurrency, seconds):
         return load.closed(self.folder, [self.target], concurrency, seconds)
-
-    def cpu(self):
-        return cpu_seconds(self.process.pid)
-
-    def memory(self):
-        return memory_megabytes(self.process.pid)

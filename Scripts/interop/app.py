@@ -3,17 +3,12 @@
 import functools
 import json
 import secrets
-import time
 import types
-import urllib.error
 import urllib.parse
-import urllib.request
 
 from adapters.push_bouncer import Service
-from conformance import phones
+from conformance import http, phones
 from conformance.phones import basic, encode
-
-TIMEOUT = 60
 
 
 class Mismatch(Exception):
@@ -26,16 +21,6 @@ def check(what, ok, detail=""):
     print(f"ok   {what}", flush=True)
 
 
-def wait(what, condition):
-    """The first value of `condition` that is true."""
-    deadline = time.monotonic() + TIMEOUT
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise Mismatch(what)
-        time.sleep(0.05)
-    return value
-
-
 class Caller:
     """Calls an HTTP service that answers in JSON, with these credentials."""
 
@@ -43,22 +28,15 @@ class Caller:
         self.base, self.authorization = base, authorization
 
     def __call__(self, method, path, *, form=None, body=None, status=200):
-        request = urllib.request.Request(self.base + path, method=method)
-        if self.authorization:
-            request.add_header("Authorization", self.authorization)
+        headers, data = {"Authorization": self.authorization} if self.authorization else {}, None
         if form is not None:
-            request.data = urllib.parse.urlencode(form).encode()
+            headers["Content-Type"], data = "application/x-www-form-urlencoded", urllib.parse.urlencode(form).encode()
         elif body is not None:
-            request.data = json.dumps(body).encode()
-            request.add_header("Content-Type", "application/json")
-        try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
-                code, answer = response.status, json.load(response)
-        except urllib.error.HTTPError as error:
-            code, answer = error.code, json.loads(error.read())
-        if code != status:
-            raise Mismatch(f"{method} {path.split('?')[0]} answered {code}, not {status}: {answer}")
-        return answer
+            headers["Content-Type"], data = "application/json", json.dumps(body).encode()
+        answer = http.send(self.base, method, urllib.parse.urlsplit(self.base).path + path, headers, data)
+        if answer.status != status:
+            raise Mismatch(f"{method} {path.split('?')[0]} answered {answer.status}, not {status}: {answer.body}")
+        return answer.body
 
 
 class Program(Service):

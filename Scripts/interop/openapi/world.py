@@ -1,6 +1,5 @@
 """The servers, users and phones that the checked service knows."""
 
-import hashlib
 import json
 import secrets
 import uuid
@@ -8,8 +7,9 @@ import uuid
 from adapters.push_bouncer import TOKEN
 from app import Caller
 from conformance import phones
-from conformance.nextcloud import AGENTS, key, pem, sign
+from conformance.nextcloud import key, pem
 from conformance.phones import basic, encode
+from worlds import nextcloud_proxy
 
 # The public key of an app (RFC 8291, section 5).
 POINT = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
@@ -163,17 +163,9 @@ class World:
     @staticmethod
     def phone():
         """A device by its parameters, and a notification that its server could send."""
-        user, subject, token = key("user"), secrets.token_bytes(256), secrets.token_hex(60)
-        preimage = json.dumps(["a@chat.example.org", secrets.randbits(30)]).encode()
-        identifier = encode(hashlib.sha512(preimage).digest())
-        entry = {
-            "deviceIdentifier": identifier, "pushTokenHash": hashlib.sha512(token.encode()).hexdigest(),
-            "subject": encode(subject), "signature": sign(user, subject), "priority": "high", "type": "alert",
-        }
+        phone = nextcloud_proxy.Phone("talk_android")
         return {
-            "pushToken": token, "deviceIdentifier": identifier, "deviceIdentifierSignature": sign(user, preimage),
-            "userPublicKey": pem(user.public_key()), "User-Agent": AGENTS["talk_android"], "notifications": [entry],
-            "notifications[0]": json.dumps(entry),
+            **phone.form(), "User-Agent": phone.agent, "notifications": [phone.entry()], "notifications[0]": json.dumps(phone.entry()),
         }
 
     def login(self):

@@ -1,6 +1,5 @@
 """Keys, signatures and texts of Nextcloud's protocol, made with Python's cryptography and PHP's habits."""
 
-import functools
 import hashlib
 import json
 import re
@@ -22,10 +21,14 @@ AGENTS = {
 }
 
 
-@functools.cache
+KEYS = {}
+
+
 def key(name, bits=2048):
     """The private key of that name: making one takes long, so cases share them. What is stored goes by identifiers."""
-    return rsa.generate_private_key(public_exponent=65537, key_size=bits)
+    if (name, bits) not in KEYS:
+        KEYS[name, bits] = rsa.generate_private_key(public_exponent=65537, key_size=bits)
+    return KEYS[name, bits]
 
 
 def pem(public):

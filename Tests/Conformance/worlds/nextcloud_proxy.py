@@ -36,16 +36,17 @@ class Phone:
     def signature(self):
         return self.signed("user")
 
-    def signed(self, by):
+    def signed(self, by, bits=2048):
         """The identifier's signature."""
-        return sign(key(by), self.preimage)
+        return sign(key(by, bits), self.preimage)
 
-    def owner(self, by="user"):
-        return {"deviceIdentifier": self.identifier, "deviceIdentifierSignature": self.signed(by), "userPublicKey": pem(key(by).public_key())}
+    def owner(self, by="user", bits=2048):
+        return {"deviceIdentifier": self.identifier, "deviceIdentifierSignature": self.signed(by, bits),
+                "userPublicKey": pem(key(by, bits).public_key())}
 
-    def form(self, by="user", token=None):
+    def form(self, by="user", token="token", bits=2048):
         """POST /devices."""
-        return {"pushToken": getattr(self, token or "token"), **self.owner(by)}
+        return {"pushToken": getattr(self, token), **self.owner(by, bits)}
 
     @property
     def hash(self):
@@ -141,9 +142,8 @@ class World(worlds.World):
 
     def make_of_size(self, argument):
         """A registration of a user whose key has so many bits: `!of_size [talk_ios, 4096]`."""
-        phone, private = getattr(self, argument[0]), key("user", argument[1])
-        return {"pushToken": phone.token, "deviceIdentifier": phone.identifier, "deviceIdentifierSignature": sign(private, phone.preimage),
-                "userPublicKey": pem(private.public_key())}
+        name, bits = argument
+        return getattr(self, name).form(bits=bits)
 
     def make_entry_of_size(self, argument):
         phone = getattr(self, argument[0])
