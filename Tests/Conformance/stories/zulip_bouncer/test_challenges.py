@@ -36,6 +36,14 @@ def verify(world, hostname, token="abc-_1"):
                        "form": {"hostname": hostname, "access_token": token}})
 
 
+def prove(world, host):
+    """Proves the hostname of a host. Returns the id and key that the server gets."""
+    host.told = shown(secret(world, host.hostname))
+    answer = verify(world, host.hostname)
+    assert answer.status == 200 and answer.body.keys() == {"result", "msg", "zulip_org_id", "zulip_org_key"}, answer.body
+    return answer.body["zulip_org_id"], answer.body["zulip_org_key"]
+
+
 def shown(secret):
     return 200, json.dumps({"result": "success", "msg": "", "verification_secret": secret})
 
@@ -49,14 +57,11 @@ def refused(world, host, answer, hostname=None):
 
 @pytest.mark.rules("3.4/success-zulip_org_id.abc", "3.4/the-bouncer-calls", "3.3/the-caller-then", "3.3/success-verification_secret.b")
 def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_at_once(world, host, registered):
-    host.told = shown(secret(world, host.hostname))
-    answer = verify(world, host.hostname)
-    assert answer.status == 200 and answer.body.keys() == {"result", "msg", "zulip_org_id", "zulip_org_key"}, answer.body
-    assert answer.body["zulip_org_id"] == registered.id
-    assert len(answer.body["zulip_org_key"]) == 64 and answer.body["zulip_org_key"] != registered.key
+    id, key = prove(world, host)
+    assert id == registered.id and len(key) == 64 and key != registered.key
     assert host.asked == [PATH + "abc-_1/"]
     assert registered.call("GET", "server/analytics/status").status == 401
-    registered.key = answer.body["zulip_org_key"]
+    registered.key = key
     assert registered.call("GET", "server/analytics/status").status == 200
 
 
@@ -64,10 +69,7 @@ def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_
 @pytest.mark.rules("3.4/success-zulip_org_id.d", "3.3/post-server-register-transfer.c")
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_new_server_that_may_come_in_gets_both(world, host):
-    host.told = shown(secret(world, host.hostname))
-    answer = verify(world, host.hostname)
-    assert answer.status == 200, answer.body
-    world.server.credentials = (answer.body["zulip_org_id"], answer.body["zulip_org_key"])
+    world.server.credentials = prove(world, host)
     assert world.server.call("GET", "server/analytics/status").status == 200
 
 
@@ -75,10 +77,7 @@ def test_a_new_server_that_may_come_in_gets_both(world, host):
 def moved(world, host):
     """`other`: a new server for all that is known of it, with the host's name, which it has proved."""
     assert world.server.realm
-    host.told = shown(secret(world, host.hostname))
-    answer = verify(world, host.hostname)
-    assert answer.status == 200, answer.body
-    world.other.credentials = (answer.body["zulip_org_id"], answer.body["zulip_org_key"])
+    world.other.credentials = prove(world, host)
     return world.other
 
 
