@@ -1,12 +1,11 @@
 """Measures push-bouncer on this machine: CPU time, rate, latency and memory, against others where wanted.
 
-What is compared runs in one run: in each round every case once, in random order, after a round that does not count.
+All cases run once in each round, in random order, after a first round that does not count. Compare only figures of one run.
 The figures are medians of the rounds, with the smallest and the largest. CPU time is that of the measured process
-alone; load, provider simulator and database run beside it on the same cores, so that rates are lower bounds.
+alone. The load, the provider simulator and the database run on the same cores, so the rates are lower bounds.
 """
 
 import argparse
-import base64
 import contextlib
 import dataclasses
 import importlib.metadata
@@ -26,6 +25,7 @@ from pathlib import Path
 
 import load
 import peers
+from conformance.phones import encode, encode_url
 from processes import Processes, tree_cpu_seconds
 from service import Service, Simulator
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = Path(__file__).parent / "kept.json"
 TOLERANCE = 1.5
 MORE_ROUNDS = 20
-# How busy the machine was before.
+# The machine's load before the run.
 LOAD = os.getloadavg()[0]
 
 
@@ -65,7 +65,7 @@ def arguments():
 
 @dataclasses.dataclass
 class Case:
-    """Something that is measured, once a round."""
+    """A case that is measured once in each round."""
 
     who: str
     what: str
@@ -75,7 +75,7 @@ class Case:
     at_once: int = 64
     pushes: bool = True          # whether each operation must arrive at the simulator
     database: object = None      # -> CPU seconds of the database's server
-    prepare: object = None       # what is done before it, and does not count
+    prepare: object = None       # called before, not measured
     rounds: list = dataclasses.field(default_factory=list)
 
     def median(self, figure):
@@ -90,8 +90,8 @@ class Bench:
     def __init__(self, options, folder, stack):
         self.options, self.folder, self.processes = options, folder, Processes(stack)
         self.stack, self.random, self.cases = stack, random.Random(1), []
-        self.simulator = Simulator(options.binary[0], folder, self.processes)
-        self.payload = {"push_key_id": 10, "encrypted_data": base64.b64encode(self.random.randbytes(400)).decode()}
+        self.simulator = Simulator(options.binary[0], stack)
+        self.payload = {"push_key_id": 10, "encrypted_data": encode(self.random.randbytes(400))}
         self.yardsticks, self.memory = [], {}
 
     def run(self):
@@ -119,7 +119,7 @@ class Bench:
         self.yardsticks.append(yardstick())
 
     def services(self):
-        """What is measured: each build with each number of registrations, on SQLite and, where wanted, PostgreSQL."""
+        """Starts each build with each number of registrations, on SQLite and, where wanted, on PostgreSQL."""
         found = []
         for number, binary in enumerate(self.options.binary):
             for prefill in self.options.prefill:
@@ -137,7 +137,7 @@ class Bench:
         return found
 
     def postgresql(self):
-        # Beside, not within, our folder: it is another user's.
+        # Not within our folder, since PostgreSQL runs as another user.
         script, directory = ROOT / "Scripts/postgresql", tempfile.mkdtemp(prefix="push-bouncer-bench-")
         url = subprocess.run([script, "start", directory, "fsync=on"], capture_output=True, text=True, check=True).stdout.strip()
         self.stack.callback(subprocess.run, [script, "stop", directory])
@@ -160,7 +160,7 @@ class Bench:
         self.add_open_loop(who, service, tokens, database)
 
     def add_open_loop(self, who, service, tokens, database):
-        """Half of the highest rate that was seen, whether or not the service keeps up."""
+        """Adds a load at half of the highest rate that was measured, whether or not the service keeps up."""
         what = "notification, 1 a request, at half of the highest rate"
         targets = service.notifications(tokens, 1, self.payload)
 
@@ -179,7 +179,7 @@ class Bench:
                 run = lambda seconds, targets=targets, at_once=at_once: load.closed(service.folder, targets, at_once, seconds)
                 self.cases.append(Case(f"push-bouncer, {kind} alone", f"{per_request} a request", run, service, per_request, at_once))
         iphones = [self.random.randbytes(32).hex() for _ in range(100)]
-        androids = [base64.urlsafe_b64encode(self.random.randbytes(105)).decode() for _ in range(100)]
+        androids = [encode_url(self.random.randbytes(105)) for _ in range(100)]
         common = (self.folder, self.processes, self.simulator)
         others = []
         if self.options.peers:
@@ -197,7 +197,7 @@ class Bench:
         arrived, cpu, database = self.simulator.count(), case.meter.cpu(), case.database() if case.database else 0
         result = case.run(seconds)
         operations = result.requests * case.per_request
-        # What was put in the queue counts when it has arrived.
+        # A notification that is in the outbox counts when it has arrived.
         deadline = time.monotonic() + 30
         while case.pushes and self.simulator.count() - arrived < operations and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -231,11 +231,11 @@ class Bench:
         for who, memory in self.memory.items():
             print(f"memory of {who}: {memory['idle']:.0f} MB idle, {memory['own']:.0f} MB of these its own, {memory['end']:.0f} MB at the end")
 
-    # A short run, and what is kept of it
+    # The short run of --keep and --check.
 
     def ratios(self):
-        """The cost of each case as a multiple of the yardstick's in the same run: the least of both, as whatever else
-        runs on the machine only ever adds to them."""
+        """The cost of each case as a multiple of the yardstick's in the same run. Both are the least that was measured,
+        since other processes on the machine can only add to them."""
         unit = min(self.yardsticks)
         return {case.what: round(case.spread("cpu")[0] / unit, 3) for case in self.cases}
 
@@ -244,8 +244,8 @@ class Bench:
         KEPT.write_text(json.dumps({**kept, name: self.ratios()}, indent=2, sort_keys=True) + "\n")
 
     def check(self, name):
-        """Whether every case costs about what is kept. What seems too dear is measured on: another's work on the
-        machine can spoil a few seconds, and a real cost stays however often it is measured."""
+        """Whether every case costs about what is kept. While a case seems to cost too much, more rounds are measured: other
+        processes can spoil a few seconds, and a real cost stays however often it is measured."""
         kept = json.loads(KEPT.read_text())[name]
         for further in range(MORE_ROUNDS + 1):
             worse = {what: cost / kept[what] for what, cost in self.ratios().items() if cost > TOLERANCE * kept[what]}
@@ -260,7 +260,7 @@ class Bench:
 
 
 def yardstick():
-    """CPU seconds of a fixed piece of work, not unlike that of a service: JSON and a keyed table."""
+    """CPU seconds of a fixed piece of work that resembles the service's: JSON and a keyed table."""
     start = time.process_time()
     database = sqlite3.connect(":memory:")
     database.execute("CREATE TABLE kept (key TEXT PRIMARY KEY, value TEXT)")
@@ -271,7 +271,7 @@ def yardstick():
 
 
 def machine(binaries, script="run"):
-    """What ran where, and the command: a figure stands with them."""
+    """The machine, the versions and the command, without which a figure means nothing."""
     def version(*command):
         try:
             found = re.search(r"\d+(\.\d+)+", subprocess.run(command, capture_output=True, text=True).stdout)

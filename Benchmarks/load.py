@@ -1,4 +1,4 @@
-"""Load on an HTTP service: as much as it takes (wrk), or so much a second whatever it takes (open loop)."""
+"""Load on an HTTP service: as much as the service can answer (wrk), or at a fixed rate (open loop)."""
 
 import asyncio
 import dataclasses
@@ -11,7 +11,7 @@ SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 @dataclasses.dataclass
 class Load:
-    """What came of a load. Latencies in seconds."""
+    """The result of a load. Latencies are in seconds."""
 
     requests: int
     elapsed: float
@@ -34,7 +34,7 @@ end
 
 
 def closed(folder, targets, connections, seconds):
-    """So many requests at once, a new one as soon as one is answered. `targets` share them: one wrk for each."""
+    """Keeps so many requests under way: each answer is followed by the next request. One wrk runs for each target."""
     loads, start = [], time.monotonic()
     for number, target in enumerate(targets):
         bodies, script = folder / f"bodies{number}", folder / f"load{number}.lua"
@@ -65,15 +65,15 @@ def _seconds(text):
 
 
 def open_loop(target, rate, seconds, connections=128):
-    """`rate` requests a second, each sent when it is due or, where no connection is free, as soon as one is. Its latency
-    counts from when it was due, so that a stall counts for everything that fell into it."""
+    """Sends `rate` requests a second, each when it is due or, if no connection is free then, as soon as one is. A latency
+    is measured from the time when the request was due, so that a stall counts for every request that was due meanwhile."""
     return asyncio.run(_open_loop(target, rate, seconds, connections))
 
 
 async def _open_loop(target, rate, seconds, connections):
     url = urllib.parse.urlparse(target.url)
     requests = [_request(url, target, body) for body in target.bodies]
-    due, free, latencies, failures = [], [], [], []
+    free, latencies, failures = [], [], []
     loop = asyncio.get_running_loop()
 
     class Connection(asyncio.Protocol):
@@ -100,7 +100,7 @@ async def _open_loop(target, rate, seconds, connections):
 
         def connection_lost(self, error):
             if self in free:
-                # Idle for so long that the service has closed it.
+                # The service has closed the idle connection.
                 free.remove(self)
             if self.due is not None:
                 failures.append("connection lost")
@@ -144,7 +144,7 @@ def _content_length(head):
 
 @dataclasses.dataclass
 class Target:
-    """Where bodies are posted to, one after the other and from the beginning again."""
+    """The address to which bodies are posted, one after the other and then from the first again."""
 
     url: str
     authorization: str

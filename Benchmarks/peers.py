@@ -1,6 +1,5 @@
-"""Others' clients and gateways on the same simulator, with the same payloads."""
+"""Other projects' clients and gateways on the same simulator, with the same payloads."""
 
-import base64
 import json
 import os
 import subprocess
@@ -10,21 +9,30 @@ import urllib.request
 from pathlib import Path
 
 import load
+from conformance.phones import encode
 from processes import cpu_seconds, free_ports, memory_megabytes
 from service import TOPIC
 
 HERE = Path(__file__).parent / "peers"
 
 
-class Client:
-    """A process that sends by itself when it is told to: no HTTP comes in, no database."""
+class Peer:
+    def cpu(self):
+        return cpu_seconds(self.process.pid)
 
-    def __init__(self, name, script, port, folder, processes, simulator, tokens, payload):
+    def memory(self):
+        return memory_megabytes(self.process.pid)
+
+
+class Client(Peer):
+    """A process that only sends: it has neither an HTTP listener nor a database."""
+
+    def __init__(self, name, script, endpoint, folder, processes, simulator, tokens, payload):
         self.name = name
         file = folder / f"{name}.tokens"
         file.write_text("\n".join(tokens))
         self.process = processes.start(
-            [sys.executable, HERE / script, simulator.keys, port, file, json.dumps(payload)],
+            [sys.executable, HERE / script, simulator.keys, endpoint, file, json.dumps(payload)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, concurrency, seconds):
@@ -35,25 +43,19 @@ class Client:
             raise SystemExit(f"{self.name} has ended")
         return load.Load(**json.loads(line))
 
-    def cpu(self):
-        return cpu_seconds(self.process.pid)
-
-    def memory(self):
-        return memory_megabytes(self.process.pid)
-
 
 def aioapns(folder, processes, simulator, tokens, payload):
     payload = {**payload, "aps": {"mutable-content": 1, "alert": {"title": "New notification"}}}
-    return Client("aioapns", "aioapns_client.py", simulator.apns_port, folder, processes, simulator, tokens, payload)
+    return Client("aioapns", "aioapns_client.py", simulator.apns, folder, processes, simulator, tokens, payload)
 
 
 def firebase_admin(folder, processes, simulator, tokens, payload):
     payload = {key: str(value) for key, value in payload.items()}
-    return Client("firebase-admin", "firebase_client.py", simulator.fcm_port, folder, processes, simulator, tokens, payload)
+    return Client("firebase-admin", "firebase_client.py", simulator.fcm, folder, processes, simulator, tokens, payload)
 
 
-class Sygnal:
-    """Matrix's push gateway, from a checkout; the Python that runs the bench needs what it depends on."""
+class Sygnal(Peer):
+    """Matrix's push gateway, from a checkout. Its dependencies must be installed in the Python that runs the benchmark."""
 
     name = "Sygnal"
 
@@ -69,9 +71,9 @@ class Sygnal:
         file = folder / "sygnal.yaml"
         file.write_text(json.dumps(config))  # JSON is YAML
         environment = {**os.environ, "SYGNAL_CONF": str(file), "SSL_CERT_FILE": str(simulator.keys / "ca.pem")}
-        self.process = processes.start([sys.executable, HERE / "sygnal_server.py", sources, simulator.apns_port], env=environment)
+        self.process = processes.start([sys.executable, HERE / "sygnal_server.py", sources, simulator.apns], env=environment)
         self.folder = folder
-        devices = [{"app_id": TOPIC, "pushkey": base64.b64encode(bytes.fromhex(token)).decode(), "data": {"default_payload": payload}} for token in tokens]
+        devices = [{"app_id": TOPIC, "pushkey": encode(bytes.fromhex(token)), "data": {"default_payload": payload}} for token in tokens]
         bodies = [json.dumps({"notification": {"event_id": "$1", "room_id": "!1", "prio": "high", "devices": [device]}}) for device in devices]
         self.target = load.Target(f"http://127.0.0.1:{self.port}/_matrix/push/v1/notify", "", "application/json", bodies)
         for _ in range(300):
@@ -84,9 +86,3 @@ class Sygnal:
 
     def run(self, concurrency, seconds):
         return load.closed(self.folder, [self.target], concurrency, seconds)
-
-    def cpu(self):
-        return cpu_seconds(self.process.pid)
-
-    def memory(self):
-        return memory_megabytes(self.process.pid)

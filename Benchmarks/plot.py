@@ -14,7 +14,7 @@ from matplotlib import pyplot  # noqa: E402  (after the backend is chosen)
 
 @dataclasses.dataclass
 class Panel:
-    """What is drawn over x: lines by name, each an (xs, ys)."""
+    """One panel: lines by name, each an (xs, ys)."""
 
     label: str
     lines: dict

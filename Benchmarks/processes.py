@@ -1,4 +1,4 @@
-"""Processes of a measurement: started, stopped, and what they have used."""
+"""The processes of a measurement: how they are started and stopped, and what they have used."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Processes:
-    """Ends what it has started, in reverse order."""
+    """Starts processes, and ends them in reverse order."""
 
     def __init__(self, stack: contextlib.ExitStack):
         self.stack = stack
@@ -49,7 +49,7 @@ def cpu_seconds(pid):
 
 
 def tree_cpu_seconds(pid):
-    """CPU time of a process and its children, of those too that have ended."""
+    """CPU time of a process and its children, including those that have ended."""
     total = sum(int(field) for field in _stat(pid)[11:15])
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         with contextlib.suppress(OSError):
@@ -58,14 +58,9 @@ def tree_cpu_seconds(pid):
 
 
 def memory_megabytes(pid, kind="VmRSS"):
-    """Resident memory."""
+    """Resident memory; of the kind RssAnon without that of files, such as the program and its libraries."""
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(kind)) / 1024
-
-
-def own_megabytes(pid):
-    """Resident memory that is no file's: without the program and its libraries."""
-    return memory_megabytes(pid, "RssAnon")
 
 
 def _stat(pid):

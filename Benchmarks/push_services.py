@@ -1,8 +1,7 @@
-"""Ten thousand push services on one machine: their names, nginx for those that live, and every way to be dead."""
+"""Ten thousand push services on one machine: a name server, nginx for those that live, and four ways to be dead."""
 
 import asyncio
 import contextlib
-import datetime
 import multiprocessing
 import socket
 import subprocess
@@ -10,20 +9,20 @@ import time
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+
+from conformance.played import certificate
 
 PORT = 8443
 NAME_SERVER, REFUSING, HANGING = "127.0.0.53", "127.2.0.1", "127.3.0.1"
-# Of the first one, of the other immortal ones, and of all others while they live.
+# The addresses of the first push service, of the other immortal ones, and of all others while they live.
 STEADY, QUIET, LIVING = "127.0.1.1", "127.1.1.1", "127.1.0.1"
 DOMAINS = 100
-# So many never die; the first of them keeps its connections, too.
+# The number of push services that never die. The first of them also keeps its connections.
 IMMORTAL = 10
 
 
 def name(number):
-    """They are of a hundred domains, so that no limit per domain is what is measured."""
+    """The name of a push service. There are a hundred domains, so that no limit per domain is measured."""
     return f"h{number // DOMAINS}.d{number % DOMAINS}.tt"
 
 
@@ -33,8 +32,8 @@ def number_of(name):
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """Tells where push services are. Of every four that are dead one has no address, one no answer, one an address that
-    refuses connections, and one an address where nobody ever says a word."""
+    """The name server. Of every four dead push services one has no name, for one there is no answer, one has an address
+    that refuses connections, and one has an address that takes connections and never answers."""
 
     def __init__(self, dead):
         self.dead = dead
@@ -62,7 +61,7 @@ class NameServer(asyncio.DatagramProtocol):
             status = 3
         answer = b""
         if kind == 1 and not status:
-            # A second: hosts that die are to be noticed.
+            # The answer is valid for a second, so that a death is noticed soon.
             answer = b"\xc0\x0c\x00\x01\x00\x01" + (1).to_bytes(4) + b"\x00\x04" + bytes(map(int, address.split(".")))
         head = query[:2] + (0x8180 + status).to_bytes(2) + b"\x00\x01" + (len(answer) > 0).to_bytes(2) + bytes(4)
         self.transport.sendto(head + question + answer, sender)
@@ -72,7 +71,7 @@ def serve_names(dead):
     async def serve():
         loop = asyncio.get_running_loop()
         await loop.create_datagram_endpoint(lambda: NameServer(dead), local_addr=(NAME_SERVER, 53))
-        # Takes connections and says nothing.
+        # Takes connections and never answers.
         await asyncio.start_server(lambda *_: asyncio.sleep(3600), HANGING, PORT, backlog=4096)
         await asyncio.sleep(3600)
 
@@ -80,8 +79,8 @@ def serve_names(dead):
 
 
 class PushServices:
-    """All of them. `folder` gets nginx's configuration and its log of what has arrived; `keys` has the authority that
-    signs for them."""
+    """All push services. `folder` gets nginx's configuration and its log of arrivals; `keys` has the authority that signs
+    their certificate."""
 
     def __init__(self, nginx, folder, keys, processes, stack):
         self.nginx, self.folder, self.processes = nginx, folder, processes
@@ -92,20 +91,22 @@ class PushServices:
         resolver = folder / "resolv.conf"
         resolver.write_text(f"nameserver {NAME_SERVER}\noptions timeout:2 attempts:1\n")
         subprocess.run(["mount", "--bind", resolver, Path("/etc/resolv.conf").resolve()], check=True)
-        certificate(keys, folder / "certificate.pem")
+        domains = (x509.DNSName(f"*.d{number}.tt") for number in range(DOMAINS))
+        (folder / "certificate.pem").write_bytes(certificate(keys, *domains))
         self.log = folder / "arrived.log"
         self.start(STEADY)
         self.quiet, self.living = self.start(QUIET), self.start(LIVING)
 
     def start(self, address):
         folder, configuration = self.folder, self.folder / f"{address}.conf"
+        # nginx gives this folder to another user.
+        temporary = " ".join(f"{kind}_temp_path {folder}/nginx;" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         configuration.write_text(f"""
             daemon off; master_process off; pid {folder}/{address}.pid; worker_rlimit_nofile 40000;
             events {{ worker_connections 30000; }}
             http {{
               log_format arrived "$host"; access_log {self.log} arrived;
-              client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder}; uwsgi_temp_path {folder};
-              scgi_temp_path {folder}; keepalive_requests 1000000; keepalive_timeout 600s;
+              {temporary} keepalive_requests 1000000; keepalive_timeout 600s;
               server {{
                 listen {address}:{PORT} ssl http2 backlog=4096;
                 ssl_certificate {folder}/certificate.pem; ssl_certificate_key {folder}/certificate.pem;
@@ -121,7 +122,8 @@ class PushServices:
         raise SystemExit((folder / "error.log").read_text())
 
     def die(self):
-        """All but the immortal. Their former address is dead, too: the service asks there when no name server answers."""
+        """Ends all but the immortal ones. Their former address refuses connections, since the service connects there when
+        the name server does not answer."""
         self.dead.value = 1
         self.processes.stop(self.living)
         self.disconnect()
@@ -134,17 +136,3 @@ class PushServices:
     def arrived(self):
         with open(self.log, "rb") as log:
             return sum(chunk.count(b"\n") for chunk in iter(lambda: log.read(1 << 20), b""))
-
-
-def certificate(keys, file):
-    """One for every name."""
-    authority = x509.load_pem_x509_certificate((keys / "ca.pem").read_bytes())
-    signer = serialization.load_pem_private_key((keys / "ca-key.pem").read_bytes(), None)
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.timezone.utc)
-    names = x509.SubjectAlternativeName([x509.DNSName(f"*.d{number}.tt") for number in range(DOMAINS)])
-    made = (
-        x509.CertificateBuilder().subject_name(x509.Name([])).issuer_name(authority.subject).public_key(key.public_key())
-        .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1)).add_extension(names, critical=True).sign(signer, hashes.SHA256()))
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    file.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))

@@ -2,22 +2,20 @@
 
 import base64
 import contextlib
-import hashlib
 import json
 import os
 import random
 import sqlite3
-import ssl
 import subprocess
 import time
 import urllib.parse
 import urllib.request
 import uuid
 
-import nacl.public
-
 import load
-from processes import cpu_seconds, free_ports, memory_megabytes, own_megabytes
+from conformance import phones, simulator
+from conformance.phones import basic, encode
+from processes import cpu_seconds, free_ports, memory_megabytes
 
 REALM = "6a0f3a5e-9c1d-4a3b-8f6e-1c2d3e4f5a6b"
 HOST = "chat.example.org"
@@ -25,40 +23,17 @@ TOPIC = "org.example.chat"
 BACKEND_TOKEN = "a-token-of-the-benchmark-long-enough-to-be-accepted"
 
 
-class Simulator:
-    """Apple and Google for everybody in a run."""
+class Simulator(simulator.Simulator):
+    """The simulator of Apple, Google and a push service for a run. It counts notifications and keeps none."""
 
-    def __init__(self, binary, folder, processes):
-        self.keys = folder / "Keys"
-        described = folder / "simulator.json"
-        with open(described, "w") as output:
-            self.process = processes.start(
-                [binary, "simulate", "--apns-port", "0", "--fcm-port", "0", "--webpush-port", "0", "--keys-out", self.keys, "--json"], stdout=output)
-        for _ in range(300):
-            with contextlib.suppress(ValueError):
-                endpoints = json.loads(described.read_text())
-                break
-            time.sleep(0.1)
-        self.apns, self.fcm, self.webpush = (endpoints[f"{name}_endpoint"] for name in ("apns", "fcm", "webpush"))
-        self.control("PUT", "faults", {"record": False})
-
-    def control(self, method, path, body=None):
-        data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(f"{self.fcm}/_control/{path}", data=data, method=method)
-        with urllib.request.urlopen(request, timeout=30, context=ssl.create_default_context(cafile=self.keys / "ca.pem")) as answer:
-            return json.load(answer)
+    def __init__(self, binary, stack):
+        super().__init__(binary)
+        stack.callback(self.stop)
+        self.call("PUT", "/faults", {"record": False})
 
     def count(self):
-        counts = self.control("GET", "counts")
+        counts = self.call("GET", "/counts")
         return counts["apns"] + counts["fcm"]
-
-    @property
-    def apns_port(self):
-        return urllib.parse.urlparse(self.apns).port
-
-    @property
-    def fcm_port(self):
-        return urllib.parse.urlparse(self.fcm).port
 
 
 class Service:
@@ -80,16 +55,15 @@ class Service:
             "PUSH_BOUNCER_PROVIDERS_CA_FILE": str(simulator.keys / "ca.pem"),
             "PUSH_BOUNCER_BOUNCER_RATE_LIMIT_PER_SERVER": "0",
             "PUSH_BOUNCER_SERVER_RATE_LIMIT_PER_USER": "0",
-            # Else more than a thousand a second would go through the queue.
+            # The default would send more than a thousand a second through the outbox.
             "PUSH_BOUNCER_BOUNCER_NOTIFICATIONS_PER_SERVER": "0",
             "PUSH_BOUNCER_BACKEND_TOKEN": BACKEND_TOKEN,
             "PUSH_BOUNCER_LOG_LEVEL": "warning",
             **settings,
         }
         self.key = self.command("init")["public_key"]
-        self.box = nacl.public.SealedBox(nacl.public.PublicKey(base64.b64decode(self.key)))
         server = self.command("server", "add", "--hostname", HOST)
-        self.authorization = "Basic " + base64.b64encode(f"{server['org_id']}:{server['org_key']}".encode()).decode()
+        self.authorization = basic(server["org_id"], server["org_key"])
         self.ports, self.admin_ports, self.nodes = [], [], []
         for _ in range(nodes):
             http, admin = free_ports(2)
@@ -103,7 +77,7 @@ class Service:
         self.users, self.last = {}, None
         self.built_in_realm = str(uuid.uuid4())
 
-    # What it has used
+    # What it has used.
 
     def cpu(self):
         return sum(cpu_seconds(node.pid) for node in self.nodes)
@@ -112,23 +86,23 @@ class Service:
         return max(memory_megabytes(node.pid) for node in self.nodes)
 
     def own_memory(self):
-        return max(own_megabytes(node.pid) for node in self.nodes)
+        return max(memory_megabytes(node.pid, "RssAnon") for node in self.nodes)
 
-    # What is asked of it
+    # Requests to it.
 
     def registrations(self, count, fcm_share=0.5):
         """Targets that register `count` new devices, and the tokens of these."""
         tokens, bodies = [], []
         for _ in range(count):
-            android = self.random.random() < fcm_share
-            token_id, sealed = self.sealed_token(android)
-            tokens.append((token_id, android))
+            kind = "fcm" if self.random.random() < fcm_share else "apns"
+            token_id, sealed = self.sealed_token(kind)
+            tokens.append((token_id, kind))
             bodies.append(urllib.parse.urlencode({
                 "realm_uuid": REALM, "token_id": token_id, "encrypted_push_registration": sealed, "bouncer_public_key": self.key}))
         return self.targets("push/e2ee/register", "application/x-www-form-urlencoded", bodies), tokens
 
     def register(self, count, fcm_share=0.5):
-        """Registers so many devices, to be written to."""
+        """Registers so many devices, which notifications go to. Returns their tokens."""
         targets, tokens = self.registrations(count, fcm_share)
         for body in targets[0].bodies + [body for target in targets[1:] for body in target.bodies]:
             self.post(targets[0].url, body, self.authorization, "application/x-www-form-urlencoded")
@@ -137,12 +111,12 @@ class Service:
     def notifications(self, tokens, per_request, payload):
         bodies = []
         for _ in range(5_000):
-            items = [item(*self.random.choice(tokens), payload) for _ in range(per_request)]
+            items = [phones.item(*self.random.choice(tokens), payload) for _ in range(per_request)]
             bodies.append(json.dumps({"realm_uuid": REALM, "push_requests": items}))
         return self.targets("push/e2ee/notify", "application/json", bodies)
 
     def sealed_notifications(self, devices):
-        """The built-in chat-server side: the host application says what, each device of a user gets it sealed."""
+        """Targets at the built-in chat server: the host application sends a notification, which is sealed for each device."""
         url = f"http://127.0.0.1:{self.ports[0]}/backend/v1/realms"
         realm = self.built_in_realm
         if not self.users:
@@ -158,17 +132,17 @@ class Service:
 
     def phones(self, account, count):
         """Registers devices of a user of the built-in server, and waits until they are active."""
-        credentials = "Basic " + base64.b64encode(f"{account['email']}:{account['api_key']}".encode()).decode()
+        credentials = basic(account["email"], account["api_key"])
 
         def call(endpoint, **fields):
             url = f"http://127.0.0.1:{self.ports[0]}/api/v1/{endpoint}"
             return self.post(url, urllib.parse.urlencode(fields), credentials, "application/x-www-form-urlencoded")
 
         for _ in range(count):
-            token_id, sealed = self.sealed_token(android=True)
+            token_id, sealed = self.sealed_token("fcm")
             call(
                 "mobile_push/register", device_id=call("register_client_device")["device_id"], push_key_id=1,
-                push_key=base64.b64encode(b"1" + self.random.randbytes(32)).decode(), token_kind="fcm", token_id=token_id,
+                push_key=encode(b"1" + self.random.randbytes(32)), token_kind="fcm", token_id=token_id,
                 bouncer_public_key=self.key, encrypted_push_registration=sealed)
         for _ in range(300):
             devices = call("register", event_types='["device"]')["devices"].values()
@@ -177,48 +151,38 @@ class Service:
             time.sleep(0.1)
         raise SystemExit(f"devices are not active: {list(devices)[:3]}")
 
-    # How it is asked
-
     def targets(self, endpoint, content_type, bodies):
         count = len(self.ports)
         return [
             load.Target(f"http://127.0.0.1:{port}/api/v1/remotes/{endpoint}", self.authorization, content_type, bodies[node::count])
             for node, port in enumerate(self.ports)]
 
-    def token(self, android):
-        return base64.urlsafe_b64encode(self.random.randbytes(105)).decode() if android else self.random.randbytes(32).hex()
+    def token(self, kind):
+        return base64.urlsafe_b64encode(self.random.randbytes(105)).decode() if kind == "fcm" else self.random.randbytes(32).hex()
 
-    def sealed_token(self, android):
+    def sealed_token(self, kind):
         """The id of a new token, and its registration sealed to the bouncer."""
-        token = self.token(android)
-        plain = {"token": token, "token_kind": "fcm" if android else "apns", "timestamp": int(time.time())}
-        if not android:
-            plain["ios_app_id"] = TOPIC
-        token_id = base64.b64encode(hashlib.sha256(token.encode()).digest()[:8]).decode()
-        return token_id, base64.b64encode(self.box.encrypt(json.dumps(plain).encode())).decode()
+        token = self.token(kind)
+        return phones.token_id(token), phones.seal(self.key, phones.registration(token, kind, TOPIC))
 
     def upload_realm(self):
-        realm = {
-            "id": 1, "host": HOST, "url": f"https://{HOST}", "name": "Bench", "org_type": 0, "date_created": 1.0,
-            "deactivated": False, "is_system_bot_realm": False, "authentication_methods": {}, "uuid": REALM,
-            "uuid_owner_secret": "secret"}
-        body = urllib.parse.urlencode({"realm_counts": "[]", "installation_counts": "[]", "realms": json.dumps([realm])})
+        body = urllib.parse.urlencode(phones.upload(phones.realm(uuid=REALM)))
         url = f"http://127.0.0.1:{self.ports[0]}/api/v1/remotes/server/analytics"
         self.post(url, body, self.authorization, "application/x-www-form-urlencoded")
 
     def prefill(self, count):
-        """Registrations of phones that nobody writes to: what counts is that they are there."""
+        """Adds registrations that no notification goes to, so that the database is as large as wanted."""
         columns = "wire, realm_id, token_id, kind, token, token_hash, registered_at"
         if count and self.database:
             sql = f"""INSERT INTO registrations ({columns})
                 SELECT 1, 1, hashint8extended(i, 1), 2, sha256(int8send(i)) || sha256(int8send(-i)), hashint8extended(i, 2), 1
                 FROM generate_series(1::bigint, {count}) i"""
-            # The first to read new rows would pay for marking them as committed.
+            # Otherwise the first reader of the new rows would spend time on marking them as committed.
             subprocess.run(["psql", "--quiet", self.database, "-c", sql, "-c", "VACUUM ANALYZE", "-c", "CHECKPOINT"], check=True)
         elif count:
             database = sqlite3.connect(self.folder / "bench.sqlite")
-            # Rows come in no order: with SQLite's own 2 MB of pages it would read and write the file again and again, and
-            # the service would have to wait all the while.
+            # The keys come in random order. With its default cache of 2 MB SQLite would read and write the file over and
+            # over, while the service waits.
             database.execute("PRAGMA cache_size = -400000")
             number = lambda: self.random.getrandbits(64) - (1 << 63)
             rows = [(1, 1, number(), 2, self.random.randbytes(64), number(), 1) for _ in range(count)]
@@ -227,7 +191,7 @@ class Service:
             database.close()
 
     def forget_new(self):
-        """Removes the registrations since it was first called, so that no more are there than are said to be."""
+        """Removes the registrations that came after the first call, so that the number of registrations stays the same."""
         if self.database:
             ask = lambda sql: subprocess.run(
                 ["psql", "--quiet", "--tuples-only", "--no-align", self.database, "-c", sql], check=True, capture_output=True, text=True).stdout
@@ -262,11 +226,3 @@ class Service:
                 return urllib.request.urlopen(url, timeout=30).read()
             time.sleep(0.1)
         raise SystemExit(f"{url} does not answer")
-
-
-def item(token_id, android, payload):
-    """One of `push_requests`."""
-    if android:
-        return {"token_id": token_id, "fcm_priority": "high", "payload": payload}
-    payload = {**payload, "aps": {"mutable-content": 1, "alert": {"title": "New notification"}}}
-    return {"token_id": token_id, "http_headers": {"apns_priority": 10, "apns_push_type": "alert"}, "payload": payload}

@@ -1,15 +1,17 @@
-"""Runs the service for hours under mixed load, with faults, and says whether it stays as it is.
+"""Runs the service for hours under mixed load, with faults, and checks that it loses nothing and stays as it is.
 
-A hundred calls a second, whatever they take: encrypted and legacy registrations and notifications of Zulip's, to Apple,
+A hundred calls a second, at a steady rate: encrypted and legacy registrations and notifications of Zulip's, to Apple,
 Google and Web Push, with devices that die and come back; Nextcloud's push proxy; the built-in chat server, whose phones
-rotate keys and tokens; an operator who looks; bad requests, and strangers' connections that come to nothing. Every minute
-something goes wrong: a provider is away, slow, loses answers, asks for pauses; the database is locked, killed or frozen;
-the service is paused or told to read its configuration again. The seed decides what and when.
+rotate keys and tokens; an operator who looks at the pages; bad requests, and strangers' connections without a complete
+request. A fault begins every minute: a provider is away, slow, loses answers or asks for pauses; the database is locked,
+killed or frozen; the service is paused or reloads its configuration. The seed decides the faults and their order.
 
-Memory, descriptors, threads, the database with its log, its rows and the outbox are sampled. In the end everything that
-was promised has to have arrived, or to have ended with its device; nothing may have arrived twice but around a fault; no
-living registration may have ended, and each dead one must have; no call may have been refused but while the database or
-the service was away; and what was sampled must be flat in the second half of the run. Exits 0 only then.
+Memory, descriptors, threads, the database with its log, its rows and the outbox are sampled. The exit status is 0 only if
+- every promised notification has arrived, or its device has died or signed off,
+- nothing has arrived twice except around a fault,
+- no living registration has ended, and every dead one has,
+- no call was refused except while the database or the service was away,
+- the samples are flat in the second half of the run.
 """
 
 import argparse
@@ -35,7 +37,7 @@ from processes import Processes
 from service import Service, Simulator
 
 ROOT = Path(__file__).resolve().parent.parent
-# What waits longer for a provider that works again is lost. The outbox's longest pause comes first.
+# A notification that has not arrived so many seconds after all faults is missing. The outbox's longest pause is shorter.
 TIMEOUT = 300
 
 
@@ -68,8 +70,8 @@ class Soak:
         options.out.mkdir(parents=True, exist_ok=True)
         self.path = lambda ending: options.out / f"soak-{self.engine}.{ending}"
         processes, server = Processes(stack), None
-        self.simulator = Simulator(options.binary, folder, processes)
-        self.simulator.control("PUT", "faults", {"record": True})
+        self.simulator = Simulator(options.binary, stack)
+        self.simulator.call("PUT", "/faults", {"record": True})
         if options.postgresql:
             server = tempfile.mkdtemp(prefix="soak-", dir="/tmp")
             url = subprocess.run(
@@ -100,7 +102,7 @@ class Soak:
                 for kind, count in ((Encrypted, 300), (Legacy, 90), (Nextcloud, 60), (BuiltIn, 40))]
             for each in self.callers:
                 await each.prepare()
-            # Of a hundred calls so many each; a registration at the built-in server takes several.
+            # Shares of a hundred; one change of a device at the built-in server takes several calls.
             mix = [
                 (42, encrypted.notify), (12, legacy.notify), (12, nextcloud.notify), (10, built_in.notify), (6, encrypted.churn),
                 (3, legacy.churn), (1, legacy.sign_off), (2, nextcloud.churn), (1, nextcloud.sign_off), (1, built_in.churn),
@@ -114,7 +116,7 @@ class Soak:
             reader.cancel()
 
     async def load(self, mix):
-        """Begins calls at a steady rate, whatever they take; more than 400 under way would only be in each other's way."""
+        """Begins calls at a steady rate, with at most 400 under way."""
         weights, calls = zip(*mix)
         start, begun, rate = time.monotonic(), 0, self.options.rate
         while (now := time.monotonic()) < start + self.seconds:
@@ -141,7 +143,7 @@ class Soak:
             await self.faults.run(self.seconds)
 
     async def read(self):
-        """Follows what arrives."""
+        """Reads arrivals into the ledger."""
         since = 0
         while True:
             answer = await self.world.control("GET", f"deliveries?since={since}&wait=5")
@@ -168,7 +170,7 @@ class Soak:
             await asyncio.sleep(max(0, turn * self.options.interval - self.sampler.now))
 
     async def end(self):
-        """All works again, and what is owed has time to come; the dead are written to until all are told so."""
+        """Ends the faults, and waits for owed notifications. Dead devices are notified until an answer calls each dead."""
         if self.underway:
             await asyncio.wait(self.underway)
         if not self.options.stuck:
@@ -190,7 +192,7 @@ class Soak:
         return self.sampler.database.sizes()["outbox"]
 
     def verdict(self):
-        """Prints what came of it; whether all is well."""
+        """Prints the result. Returns whether all is well."""
         ledger, recorder = self.ledger, self.recorder
         owed, untold, outbox = ledger.settle(), len(self.untold()), self.outbox()
         faults = [name for name, *_ in self.faults.history]
@@ -214,7 +216,7 @@ class Soak:
 
 
 def tell(verdicts):
-    """Prints whether it was flat; what is too short to say is no failure."""
+    """Prints the verdicts. Returns whether all are flat; a run that is too short to judge is no failure."""
     if verdicts is None:
         print("too short to say whether it is flat")
         return True
@@ -225,7 +227,7 @@ def tell(verdicts):
 
 
 def draw(samples, path, title):
-    import plot  # Only who draws needs matplotlib.
+    import plot  # Imported here, since loading matplotlib takes long.
     seconds, series = sampler.series(samples)
     hours = [second / 3600 for second in seconds]
     line = lambda name, scale=1: (hours, [value / scale for value in series[name]])
@@ -250,7 +252,7 @@ def draw(samples, path, title):
 
 
 def self_test():
-    """A process that leaks memory and descriptors, and one that does not, as a sampler sees them."""
+    """Checks that a process that leaks memory and descriptors is called not flat, and one that leaks nothing flat."""
     leaking = "kept = []\nimport time\nwhile True:\n  kept.append((bytearray(b'x' * 400_000), open('/dev/null')))\n  time.sleep(0.05)"
     steady = "import time\nwhile True:\n  kept = bytearray(b'x' * 400_000), open('/dev/null')\n  time.sleep(0.05)"
     failed = False
@@ -259,7 +261,7 @@ def self_test():
         try:
             samples = []
             for number in range(50):
-                # Nothing but the process: what a database has would be flat.
+                # There is no database, so its series are constant.
                 samples.append({"seconds": number, **sampler.process(process.pid), "database": 1e6, "log": 0.0, "rows": 100, "history": 0, "outbox": 0})
                 time.sleep(0.04)
         finally:
@@ -290,7 +292,7 @@ def main():
         asyncio.run(soak.run())
         is_well = soak.verdict()
         samples = soak.sampler.samples
-        # What came after the load is no part of it.
+        # Samples after the end of the load do not count.
         loaded = [sample for sample in samples if sample["seconds"] <= soak.seconds]
         is_well &= tell(flatness.judge(*sampler.series(loaded)))
         draw(samples, soak.path("svg"), f"{options.hours:g} hours of mixed load on {'PostgreSQL' if options.postgresql else 'SQLite'}, {options.rate} calls a second")

@@ -1,14 +1,16 @@
 """Measures Web Push over many push services on this machine.
 
 Registers phones without Google's services at a service that has a million subscriptions already, first of ten push
-services and then of ten thousand, and notifies them: CPU time of the service for each, rate, memory. Then all push services
-but ten die, in every way there is (no name, no answer to the question for it, refused connections, silence), while their
-phones are notified on and on, and the phones of one that lives are notified at a steady rate as before: p50 and p99 alone,
-beside as much work for nine others that live, and beside the dead. CPU time is the service's alone; load, nginx and name server run beside it on the same cores.
+services and then of ten thousand, and notifies them. Prints the CPU time of the service for each, the rate and the memory.
+
+Then all push services but ten die: their names do not exist, the name server does not answer, connections are refused, or
+nothing answers. Their phones are still notified, while the phones of one living push service are notified at a steady rate.
+Prints p50 and p99 of the living one alone, beside as many notifications to nine other living ones, and beside the dead ones.
+
+CPU time is the service's alone. The load, nginx and the name server run on the same cores.
 """
 
 import argparse
-import base64
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -22,14 +24,14 @@ import time
 import urllib.error
 from pathlib import Path
 
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import load
 from bench import ROOT, machine
+from conformance.phones import encode, encode_url, item, point
 from processes import Processes
 from push_services import IMMORTAL, PORT, PushServices, name
-from service import REALM, Service, Simulator, item
+from service import REALM, Service, Simulator
 
 TARGET = 1.5
 LIKE = "beside as many notifications to nine that live"
@@ -50,22 +52,20 @@ def arguments():
 
 
 class WebPushService(Service):
-    """One whose phones' tokens are subscriptions at `hosts`, in turn."""
+    """A service whose phones have subscriptions at `hosts`, in turn."""
 
     hosts, made = range(0), 0
-    # Making keys takes long: phones share a few, which is no concern of ours.
-    keys = [
-        base64.urlsafe_b64encode(ec.generate_private_key(ec.SECP256R1()).public_key().public_bytes(
-            serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)).decode().rstrip("=") for _ in range(50)]
+    # The phones share a few keys, since making one takes long.
+    keys = [encode_url(point(ec.generate_private_key(ec.SECP256R1()))) for _ in range(50)]
 
-    def token(self, android):
+    def token(self, kind):
         endpoint = f"https://{name(self.hosts[self.made % len(self.hosts)])}:{PORT}/push/{secrets.token_urlsafe(18)}"
         fields = {"endpoint": endpoint, "p256dh": self.keys[self.made % len(self.keys)], "auth": secrets.token_urlsafe(16)}
         self.made += 1
-        return "webpush:" + base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
+        return "webpush:" + encode_url(json.dumps(fields).encode())
 
     def register_at(self, hosts, count):
-        """Registers so many phones, each once; their token ids and what it took."""
+        """Registers so many phones. Returns their tokens, the CPU seconds for each and the rate."""
         self.hosts, self.made = hosts, 0
         targets, tokens = self.registrations(count, 1)
         cpu = self.cpu()
@@ -74,7 +74,7 @@ class WebPushService(Service):
 
 
 def send_all(what, target, at_once):
-    """Every body once, so many requests at a time; how long it took."""
+    """Sends every body once, so many requests at a time. Returns the seconds that it took."""
     elapsed = 0
     for start in range(0, len(target.bodies), at_once):
         part = dataclasses.replace(target, bodies=target.bodies[start:start + at_once])
@@ -88,8 +88,8 @@ def send_all(what, target, at_once):
 class Bench:
     def __init__(self, options, folder, stack):
         self.options, processes = options, Processes(stack)
-        self.payload = {"push_key_id": 10, "encrypted_data": base64.b64encode(os.urandom(400)).decode()}
-        simulator = Simulator(options.binary[0], folder, processes)
+        self.payload = {"push_key_id": 10, "encrypted_data": encode(os.urandom(400))}
+        simulator = Simulator(options.binary[0], stack)
         self.push = PushServices(os.environ["NGINX_PROGRAM"], folder, simulator.keys, processes, stack)
         names = ",".join(name(number) for number in range(options.hosts))
         self.service = WebPushService(options.binary[0], folder / "service", processes, simulator, prefill=options.prefill, settings={
@@ -102,7 +102,7 @@ class Bench:
         self.latencies(few, many)
 
     def costs(self, hosts, count):
-        """Of registering so many phones, and of notifying them; their tokens."""
+        """Measures the registration and the notification of so many phones. Returns their tokens."""
         who = f"{len(hosts):,} hosts"
         tokens, cpu, rate = self.service.register_at(hosts, count)
         print(f"{who}: a registration {cpu * 1e6:.0f} µs, {rate:,.0f} a second, memory {self.service.memory():.0f} MB")
@@ -115,7 +115,7 @@ class Bench:
     def report(self, what, bodies, count):
         arrived, cpu, start = self.push.arrived(), self.service.cpu(), time.monotonic()
         send_all(what, self.target(bodies), 64)
-        # What was put in the queue counts when it has arrived; what has not after a minute without any never will.
+        # A notification in the outbox counts when it has arrived. After a minute without any arrival the rest are missing.
         missing, progress = count, time.monotonic()
         while missing and time.monotonic() < progress + 60:
             time.sleep(0.1)
@@ -128,15 +128,15 @@ class Bench:
         print(f"{what}: {cpu * 1e6:.0f} µs, {count / elapsed:,.0f} a second, memory {self.service.memory():.0f} MB", flush=True)
 
     def latencies(self, few, others):
-        """Of a push service that lives, alone and beside the others when they are dead, and of nine that were not used for
-        a while and have to be connected to again."""
+        """The latency of a living push service, alone and beside the dead ones, and of nine that have to be connected to
+        again."""
         living, quiet = few[::IMMORTAL], few[1:IMMORTAL]
         alone = self.steady("alone", living)
         with self.load(quiet):
             like = self.steady(LIKE, living)
         self.push.die()
         dead = [token for number, token in enumerate(others) if number % self.options.hosts >= IMMORTAL]
-        # All once before it counts, so that the service has seen all of them dead.
+        # Notifies each dead one once beforehand, so that the service has met all of them.
         requests = [dead[start:start + 20] for start in range(0, self.options.hosts, 20)]
         with concurrent.futures.ThreadPoolExecutor(32) as pool:
             list(pool.map(self.notify, requests))
@@ -151,7 +151,7 @@ class Bench:
 
     @contextlib.contextmanager
     def load(self, tokens):
-        """Notifies these phones on and on meanwhile."""
+        """Notifies these phones over and over meanwhile."""
         end = threading.Event()
         loads = [threading.Thread(target=self.bother, args=(tokens[start::4], end)) for start in range(4)]
         for each in loads:
@@ -185,7 +185,7 @@ class Bench:
         return done
 
     def bother(self, tokens, end):
-        """Notifies phones, 20 a request, until it is to end."""
+        """Notifies phones, 20 in a request, until `end` is set."""
         at = 0
         while not end.wait(0.5):
             self.notify([tokens[(at + number) % len(tokens)] for number in range(20)])
@@ -194,7 +194,7 @@ class Bench:
     def notify(self, tokens):
         body = self.body(tokens)
         target = self.target([body])
-        # Refused where too many wait for their device.
+        # The service refuses notifications when too many wait for a device.
         with contextlib.suppress(urllib.error.HTTPError):
             self.service.post(target.url, body, target.authorization, target.content_type)
 

@@ -1,1 +1,1 @@
-"""Long runs of mixed load with faults: who calls, what goes wrong, what is measured, and what is made of it."""
+"""Long runs of mixed load with faults: the callers, the faults, the measurements and the verdict."""

@@ -1,4 +1,4 @@
-"""What the service has promised, and what has become of it."""
+"""The notifications that the service has promised, and what became of them."""
 
 import collections
 import json
@@ -6,24 +6,28 @@ import re
 import secrets
 import time
 
-import http_ece
 import nacl.secret
 
-from longrun.push import decode
+from conformance.phones import decode
 
 MARK = re.compile(rb"soak[0-9a-f]{16}")
-# Whoever has arrived is remembered for so long, to see it arrive again.
+# For how many seconds an arrival is remembered, to notice that a notification arrives again.
 MEMORY = 900
 
 
 def new_mark():
-    """A text by which a notification is known again; it is base64, too."""
+    """A text by which a notification is recognised. It is also valid base64."""
     return "soak" + secrets.token_hex(8)
 
 
+def mark_in(data):
+    found = MARK.search(data)
+    return found and found.group().decode()
+
+
 class Ledger:
-    """Promises, arrivals and deaths. `shaken(start, end)` says whether something went wrong then by which an answer may
-    have been lost."""
+    """Promises, arrivals and deaths. `shaken(start, end)` says whether there was a fault then that may have lost an
+    answer."""
 
     def __init__(self, shaken):
         self.shaken = shaken
@@ -58,13 +62,13 @@ class Ledger:
             self.arrived.popitem(last=False)
 
     def told_dead(self, device, state):
-        """An answer calls a device dead."""
+        """Records that an answer calls a device dead."""
         if state.alive and device.state == state:
             self.wrongly_ended.append(device.kind)
         device.told = True
 
     def settle(self):
-        """Takes out what has an end: its device died before it came, or was signed off. What is left is owed."""
+        """Drops the promises whose device has died or signed off before the arrival. Returns how many are still owed."""
         for key, (device, state, _) in list(self.waiting.items()):
             if not state.alive or device.state != state:
                 del self.waiting[key]
@@ -76,7 +80,7 @@ State = collections.namedtuple("State", "alive generation")
 
 
 class Device:
-    """An app on a phone. Its state changes whenever it dies, comes back, signs off or in."""
+    """An app on a phone. Its state changes when it dies, comes back, signs off or signs in."""
 
     count = 0
 
@@ -90,8 +94,7 @@ class Device:
         self.state, self.since, self.told = State(alive, self.state.generation + 1), time.monotonic(), False
 
     def mark(self, delivery):
-        found = MARK.search(json.dumps(delivery["payload"]).encode())
-        return found and found.group().decode()
+        return mark_in(json.dumps(delivery["payload"]).encode())
 
 
 class Browser(Device):
@@ -102,15 +105,11 @@ class Browser(Device):
         self.subscription = subscription
 
     def mark(self, delivery):
-        subscription = self.subscription
-        body = decode(delivery["payload"])
-        plain = http_ece.decrypt(body, private_key=subscription.key, auth_secret=subscription.auth, version="aes128gcm")
-        found = MARK.search(plain)
-        return found and found.group().decode()
+        return mark_in(self.subscription.open(decode(delivery["payload"])))
 
 
 class Sealed(Device):
-    """A device of the built-in chat server: it opens what arrives with one of the keys that it has made."""
+    """A device of the built-in chat server. It opens notifications with one of the keys that it has made."""
 
     def __init__(self, kind):
         super().__init__(kind, None)
@@ -126,5 +125,4 @@ class Sealed(Device):
         payload = delivery["payload"]
         data = payload["message"]["data"] if "message" in payload else payload
         key = self.keys.get(int(data["push_key_id"]))
-        found = key and MARK.search(nacl.secret.SecretBox(key).decrypt(decode(data["encrypted_data"])))
-        return found and found.group().decode()
+        return key and mark_in(nacl.secret.SecretBox(key).decrypt(decode(data["encrypted_data"])))

@@ -1,7 +1,6 @@
-"""Who calls: chat servers with phones of all kinds, Nextcloud servers, host applications, operators."""
+"""The callers: chat servers with phones of all kinds, Nextcloud servers, host applications, operators."""
 
 import asyncio
-import base64
 import hashlib
 import json
 import random
@@ -11,18 +10,17 @@ import time
 import uuid
 
 import aiohttp
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from conformance.nextcloud import AGENTS, key, pem, php, sha512_hex, sign
+from conformance.phones import Subscription, basic, decode, encode, item, new_token, registration, seal, token_id
 from longrun.accounts import Browser, Device, Sealed, new_mark
-from longrun.push import Subscription, encode
-from service import BACKEND_TOKEN, REALM, TOPIC, item
+from service import BACKEND_TOKEN, REALM, TOPIC
 
-REST = 20   # seconds for which the dead stay dead at least
+REST = 20   # seconds for which a dead device stays dead at least
 
 
 class World:
-    """The service, the simulator and all that is known of both, as those who call share it."""
+    """The service, the simulator and the books of the run, which all callers share."""
 
     def __init__(self, service, simulator, ledger, recorder, excused, seed):
         self.service, self.simulator, self.ledger, self.recorder, self.excused = service, simulator, ledger, recorder, excused
@@ -44,7 +42,7 @@ class World:
         await self.control_session.close()
 
     async def call(self, what, method, url, expected=(200,), session=None, **options):
-        """The answer's document, or None where it is not one of the expected."""
+        """Makes a call. Returns the answer's document; None if its status is not expected."""
         start, status, document, detail = time.monotonic(), None, None, ""
         try:
             async with (session or self.session).request(method, url, **options) as answer:
@@ -72,7 +70,7 @@ class World:
             return Subscription((await answer.json())["endpoint"])
 
     async def die(self, device):
-        """From now on its provider calls it dead."""
+        """Makes its provider call a device dead from now on."""
         device.become(False)
         status = 404 if device.kind == "fcm" else 410
         await self.control("PUT", f"tokens/{device.address}", {"status": status})
@@ -80,12 +78,9 @@ class World:
     async def live(self, device):
         await self.control("DELETE", f"tokens/{device.address}")
 
-    def token(self, kind):
-        return secrets.token_hex(32) if kind == "apns" else f"{secrets.token_hex(11)}:APA91b{secrets.token_hex(60)}"
-
 
 class Callers:
-    """Devices of one kind of registration: they come, are notified, die, are told dead and come back."""
+    """Devices of one kind of registration: they register, are notified, die, are called dead and come back."""
 
     def __init__(self, world, count):
         self.world, self.count, self.devices, self.random = world, count, [], world.random
@@ -103,92 +98,110 @@ class Callers:
         return found[:count]
 
     async def churn(self):
-        """One dies, or one that was told dead comes back; or one that lives registers again."""
+        await self.with_one(self.change)
+
+    async def sign_off(self):
+        await self.with_one(self.leave)
+
+    async def with_one(self, act):
+        """Acts on a device on which nothing else acts."""
         device = self.random.choice(self.devices)
         if device.busy:
             return
         device.busy = True
         try:
-            if device.state.alive:
-                # One in ten is dead in the end.
-                if self.random.random() < 0.1:
-                    await self.world.die(device)
-                else:
-                    await self.register(device)
-            elif device.told and time.monotonic() - device.since > REST:
-                await self.world.live(device)
-                await self.come(device)
+            await act(device)
         finally:
             device.busy = False
 
+    async def change(self, device):
+        """A living device dies or registers again; one that was called dead comes back."""
+        if device.state.alive:
+            # A tenth of the devices are dead in the end.
+            if self.random.random() < 0.1:
+                await self.world.die(device)
+            else:
+                await self.register(device)
+        elif device.told and time.monotonic() - device.since > REST:
+            await self.world.live(device)
+            await self.come(device)
+
+    async def leave(self, device):
+        """An app signs off and comes back."""
+        if device.state.alive:
+            device.become(False)
+            if await self.unregister(device) is None:
+                device.told = True
+            else:
+                await self.come(device)
+
     async def come(self, device):
         if await self.register(device) is None:
-            # Tried again later.
+            # It is tried again later.
             device.told = True
         else:
             device.become(True)
+
+    async def make_with_token(self, number):
+        """A device with Apple's, Google's or a push service's token, in turn."""
+        kind = ("apns", "fcm", "webpush")[number % 3]
+        if kind == "webpush":
+            device = Browser(await self.world.subscription())
+            device.token = device.subscription.token
+        else:
+            device = Device(kind, new_token(kind))
+            device.token = device.address
+        return device
+
+    def book(self, sent, is_dead):
+        """Records what an answer says of (device, state, mark): that the device is dead, or else a promise."""
+        for device, state, mark in sent:
+            if is_dead(device):
+                self.world.ledger.told_dead(device, state)
+            else:
+                self.world.ledger.promise(mark, device, state)
 
 
 class Encrypted(Callers):
     """Of Zulip's encrypted push: one third each by Apple, Google and Web Push."""
 
     async def make(self, number):
-        kind = ("apns", "fcm", "webpush")[number % 3]
-        if kind == "webpush":
-            subscription = await self.world.subscription()
-            device = Browser(subscription)
-            device.token = subscription.token
-        else:
-            token = self.world.token(kind)
-            device = Device(kind, token)
-            device.token = token
-        device.id = encode(hashlib.sha256(device.token.encode()).digest()[:8])
+        device = await self.make_with_token(number)
+        device.id = token_id(device.token)
         return device
 
     async def register(self, device):
         return await self.world.zulip("e2ee register", "push/e2ee/register", data={
             "realm_uuid": REALM, "token_id": device.id, "bouncer_public_key": self.world.service.key,
-            "encrypted_push_registration": self.seal(device)})
-
-    def seal(self, device):
-        plain = {"token": device.token, "token_kind": "apns" if device.kind == "apns" else "fcm", "timestamp": int(time.time())}
-        if device.kind == "apns":
-            plain["ios_app_id"] = TOPIC
-        return encode(self.world.service.box.encrypt(json.dumps(plain).encode()))
+            "encrypted_push_registration": sealed(self.world, device)})
 
     async def notify(self):
-        # The dead are written to as well, for nobody knows.
+        # Dead devices are notified as well, since the server does not know that they are dead.
         devices = self.some(self.random.randint(1, 3), alive=False)
         sent = [(device, device.state, new_mark()) for device in devices]
-        items = [item(device.id, device.kind != "apns", {"push_key_id": 7, "encrypted_data": mark}) for device, _, mark in sent]
+        items = [item(device.id, zulip_kind(device), {"push_key_id": 7, "encrypted_data": mark}) for device, _, mark in sent]
         answer = await self.world.zulip("e2ee notify", "push/e2ee/notify", json={"realm_uuid": REALM, "push_requests": items})
-        if answer is None:
-            return
-        dead = set(answer["delete_token_ids"])
-        for device, state, mark in sent:
-            if device.id in dead:
-                self.world.ledger.told_dead(device, state)
-            else:
-                self.world.ledger.promise(mark, device, state)
+        if answer is not None:
+            self.book(sent, lambda device: device.id in answer["delete_token_ids"])
+
+
+def zulip_kind(device):
+    return "apns" if device.kind == "apns" else "fcm"
+
+
+def sealed(world, device):
+    return seal(world.service.key, registration(device.token, zulip_kind(device), TOPIC))
 
 
 class Legacy(Callers):
-    """Of apps without encryption: users with an iPhone, an Android phone and one without Google each."""
+    """Of apps without encryption: each user has an iPhone, an Android phone and a phone without Google."""
 
     def __init__(self, world, count):
         super().__init__(world, count)
         self.users = [str(uuid.uuid4()) for _ in range((count + 2) // 3)]
 
     async def make(self, number):
-        kind = ("apns", "fcm", "webpush")[number % 3]
-        if kind == "webpush":
-            subscription = await self.world.subscription()
-            device = Browser(subscription)
-            device.token = subscription.token
-        else:
-            token = self.world.token(kind)
-            device = Device(kind, token)
-            device.token = token
+        device = await self.make_with_token(number)
         device.user = self.users[number // 3]
         return device
 
@@ -201,109 +214,65 @@ class Legacy(Callers):
             fields["ios_app_id"] = TOPIC
         return await self.world.zulip("legacy register", "push/register", data=fields)
 
-    async def sign_off(self):
-        """An app signs off and comes back."""
-        device = self.random.choice(self.devices)
-        if device.busy or not device.state.alive:
-            return
-        device.busy = True
-        try:
-            device.become(False)
-            # 400: a provider called it dead meanwhile, or the first try was answered and nobody heard it.
-            if await self.world.zulip("legacy unregister", "push/unregister", (200, 400), data=self.fields(device)) is not None:
-                await self.come(device)
-            else:
-                device.told = True
-        finally:
-            device.busy = False
+    async def unregister(self, device):
+        # 400: a provider called it dead meanwhile, or the answer to the first try was lost.
+        return await self.world.zulip("legacy unregister", "push/unregister", (200, 400), data=self.fields(device))
 
     async def notify(self):
         user = self.random.choice(self.users)
-        devices = [(device, device.state) for device in self.devices if device.user == user]
         mark = new_mark()
-        tokens = lambda apple: [device.token for device, _ in devices if (device.kind == "apns") == apple]
+        sent = [(device, device.state, mark) for device in self.devices if device.user == user]
+        tokens = lambda kind: [device.token for device, _, _ in sent if zulip_kind(device) == kind]
         answer = await self.world.zulip("legacy notify", "push/notify", json={
             "user_uuid": user, "realm_uuid": REALM,
             "gcm_payload": {"event": "message", "content": mark, "zulip_message_id": 1},
             "apns_payload": {"alert": {"title": "Iago", "body": mark}, "sound": "default", "badge": 0, "custom": {"zulip": {}}},
-            "gcm_options": {"priority": "high"}, "android_devices": tokens(False), "apple_devices": tokens(True)})
-        if answer is None:
-            return
-        deleted = answer["deleted_devices"]
-        dead = set(deleted["android_devices"] + deleted["apple_devices"])
-        for device, state in devices:
-            if device.token in dead:
-                self.world.ledger.told_dead(device, state)
-            else:
-                self.world.ledger.promise(mark, device, state)
+            "gcm_options": {"priority": "high"}, "android_devices": tokens("fcm"), "apple_devices": tokens("apns")})
+        if answer is not None:
+            deleted = answer["deleted_devices"]
+            self.book(sent, lambda device: device.token in deleted["android_devices"] + deleted["apple_devices"])
 
 
 class Nextcloud(Callers):
     """Talk on Android at the push proxy, and the servers that write to it."""
 
-    AGENT = {"User-Agent": "Mozilla/5.0 (Android) Nextcloud-Talk v21.0.0"}
-
-    def __init__(self, world, count):
-        super().__init__(world, count)
-        self.keys = [rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(6)]
-        form = serialization.PublicFormat.SubjectPublicKeyInfo
-        self.public = [key.public_key().public_bytes(serialization.Encoding.PEM, form).decode() for key in self.keys]
-
     async def make(self, number):
-        token = self.world.token("fcm")
-        device = Device("fcm", token)
-        device.token, device.key = token, number % len(self.keys)
-        preimage = json.dumps([f"a{number}@cloud.example.org", number]).encode()
-        device.id, device.signature = encode(hashlib.sha512(preimage).digest()), self.sign(device, preimage)
-        device.hash = hashlib.sha512(token.encode()).hexdigest()
+        device = Device("fcm", new_token("fcm"))
+        device.token, device.key = device.address, key(f"user {number % 6}")
+        preimage = php([f"a{number}@cloud.example.org", number]).encode()
+        device.id, device.signature = encode(hashlib.sha512(preimage).digest()), sign(device.key, preimage)
+        device.public, device.hash = pem(device.key.public_key()), sha512_hex(device.token)
         return device
-
-    def sign(self, device, data):
-        return encode(self.keys[device.key].sign(data, padding.PKCS1v15(), hashes.SHA512()))
 
     def fields(self, device):
         return {
             "pushToken": device.token, "deviceIdentifier": device.id, "deviceIdentifierSignature": device.signature,
-            "userPublicKey": self.public[device.key]}
+            "userPublicKey": device.public}
 
     async def register(self, device):
         return await self.world.call(
-            "nextcloud register", "POST", f"{self.world.url}/devices", data=self.fields(device), headers=self.AGENT)
+            "nextcloud register", "POST", f"{self.world.url}/devices", data=self.fields(device),
+            headers={"User-Agent": AGENTS["talk_android"]})
 
-    async def sign_off(self):
-        device = self.random.choice(self.devices)
-        if device.busy or not device.state.alive:
-            return
-        device.busy = True
-        try:
-            device.become(False)
-            # 403: it is gone already.
-            url = f"{self.world.url}/devices"
-            if await self.world.call("nextcloud unregister", "DELETE", url, (200, 403), data=self.fields(device)) is not None:
-                await self.come(device)
-            else:
-                device.told = True
-        finally:
-            device.busy = False
+    async def unregister(self, device):
+        # 403: it is gone already.
+        return await self.world.call(
+            "nextcloud unregister", "DELETE", f"{self.world.url}/devices", (200, 403), data=self.fields(device))
 
     async def notify(self):
         sent, form = [], {}
         for number, device in enumerate(self.some(self.random.randint(1, 2), alive=False)):
             mark = new_mark()
-            subject = base64.b64decode(mark) + secrets.token_bytes(241)
+            subject = decode(mark) + secrets.token_bytes(241)
             sent.append((device, device.state, mark))
             form[f"notifications[{number}]"] = json.dumps({
                 "deviceIdentifier": device.id, "pushTokenHash": device.hash, "subject": encode(subject),
-                "signature": self.sign(device, subject), "priority": "high", "type": "alert"})
+                "signature": sign(device.key, subject), "priority": "high", "type": "alert"})
         answer = await self.world.call("nextcloud notify", "POST", f"{self.world.url}/notifications", data=form)
-        if answer is None:
-            return
-        for device, state, mark in sent:
-            if device.id in answer["unknown"]:
-                self.world.ledger.told_dead(device, state)
-            elif state.alive or not answer["failed"]:
-                # Which of them failed is not said; of the living none may.
-                self.world.ledger.promise(mark, device, state)
+        if answer is not None:
+            # The answer does not say which ones failed; no living one may.
+            self.book([one for one in sent if one[0].id in answer["unknown"] or one[1].alive or not answer["failed"]],
+                      lambda device: device.id in answer["unknown"])
 
 
 class BuiltIn(Callers):
@@ -321,13 +290,13 @@ class BuiltIn(Callers):
         self.users = {}
         for user in range(10, 10 + (self.count + 1) // 2):
             account = await put(f"{self.backend}/users/{user}", {"email": f"user{user}@example.org"})
-            self.users[user] = "Basic " + encode(f"{account['email']}:{account['api_key']}".encode())
+            self.users[user] = basic(account["email"], account["api_key"])
         await super().prepare()
 
     async def make(self, number):
         device = Sealed("apns" if number % 2 else "fcm")
         device.user = 10 + number // 2
-        device.tokens = [self.world.token(device.kind) for _ in range(self.TOKENS)]
+        device.tokens = [new_token(device.kind) for _ in range(self.TOKENS)]
         for token in device.tokens:
             self.world.ledger.know(device, token)
         return device
@@ -347,7 +316,8 @@ class BuiltIn(Callers):
             device.become(True)
 
     async def rotate(self, device, key, token):
-        """Whether the device is active with what is new. Its state changes: what is under way meanwhile may be for either."""
+        """Replaces the key, the token or both. Returns whether the device is active with them. A notification that is under
+        way meanwhile may be for the old or the new ones."""
         fields = {}
         if key:
             device.new_key()
@@ -355,8 +325,8 @@ class BuiltIn(Callers):
         if token:
             device.token = self.random.choice([one for one in device.tokens if one != device.token])
             fields |= {
-                "token_kind": device.kind, "token_id": encode(hashlib.sha256(device.token.encode()).digest()[:8]),
-                "bouncer_public_key": self.world.service.key, "encrypted_push_registration": Encrypted.seal(self, device)}
+                "token_kind": device.kind, "token_id": token_id(device.token),
+                "bouncer_public_key": self.world.service.key, "encrypted_push_registration": sealed(self.world, device)}
         if await self.chat(device, "register push", "POST", "mobile_push/register", device_id=device.id, **fields) is None:
             return False
         return not token or await self.is_active(device, fields["token_id"])
@@ -375,26 +345,16 @@ class BuiltIn(Callers):
                 return True
         return False
 
-    async def churn(self):
-        device = self.random.choice(self.devices)
-        if device.busy:
-            return
-        device.busy = True
-        try:
-            what = self.random.random()
-            if not device.state.alive or what < 0.2:
-                device.become(False)
-                if device.id is not None and await self.chat(
-                        device, "remove device", "POST", "remove_client_device", (200, 400), device_id=device.id) is None:
-                    return
-                device.id = None
-                await self.come(device)
-            else:
-                device.become(False)
-                if await self.rotate(device, key=what < 0.7, token=what > 0.4):
-                    device.become(True)
-        finally:
-            device.busy = False
+    async def change(self, device):
+        what, was_alive = self.random.random(), device.state.alive
+        device.become(False)
+        if was_alive and what >= 0.2:
+            if await self.rotate(device, key=what < 0.7, token=what > 0.4):
+                device.become(True)
+        elif device.id is None or await self.chat(
+                device, "remove device", "POST", "remove_client_device", (200, 400), device_id=device.id) is not None:
+            device.id = None
+            await self.come(device)
 
     async def notify(self):
         user = self.random.choice(list(self.users))
@@ -411,7 +371,7 @@ class BuiltIn(Callers):
 
 
 class Operator:
-    """Looks at what there is to see."""
+    """An operator who looks at the pages."""
 
     PATHS = ("/metrics", "/readyz", "/healthz", "/admin", "/admin/servers", "/admin/find?q=chat.example.org")
 
@@ -420,5 +380,5 @@ class Operator:
 
     async def look(self):
         path = self.world.random.choice(self.PATHS)
-        # Not ready is an answer, too.
+        # "Not ready" is an expected answer.
         await self.world.call("operator", "GET", self.world.admin + path, (200, 503) if path == "/readyz" else (200,))

@@ -1,4 +1,4 @@
-"""What goes wrong in a long run: one thing at a time, in an order that the seed decides."""
+"""The faults of a long run: one at a time, in an order that the seed decides."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parent.parent.parent / "Scripts/postgresql"
 
-# At one provider. Whether answers may be lost by it, so that a notification may arrive twice.
+# Faults of one provider, by the simulator's names.
 AT_PROVIDERS = {
     "away": {"outage": True},
     "slow": {"latency_ms": 5000},
@@ -29,7 +29,7 @@ PROVIDERS = ("apns", "fcm", "webpush")
 
 
 class Faults:
-    """The faults of a run: `period` seconds from one to the next, of which it lasts the third part at most."""
+    """The faults of a run. One begins every `period` seconds, and lasts for a third of that at most."""
 
     def __init__(self, seed, period):
         self.random, self.period = random.Random(seed), period
@@ -41,14 +41,14 @@ class Faults:
         self.service, self.simulator, self.server = service, simulator, server
 
     def kinds(self):
-        faults = [(f"{provider} {name}", self.provider(provider, fault)) for name, fault in AT_PROVIDERS.items() for provider in PROVIDERS]
-        faults += [("all providers away", self.everywhere), ("Google's OAuth says 503", self.oauth)]
+        faults = [(f"{provider} {name}", self.simulated({provider: fault})) for name, fault in AT_PROVIDERS.items() for provider in PROVIDERS]
+        faults += [("all providers away", self.simulated({"outage": True})), ("Google's OAuth says 503", self.simulated({"oauth_status": 503}))]
         own = [("configuration read again", self.reload), ("service paused", self.pause)]
         if self.server:
             own += [("database killed", self.kill_database), ("database frozen", self.freeze_database)]
         else:
             own += [("database locked", self.lock_database)]
-        # What is the service's own comes as often as what is the providers', of which there are many more.
+        # The faults of the service and its database come more often, since there are many more of providers.
         faults += own * 4
         self.random.shuffle(faults)
         return faults
@@ -73,46 +73,32 @@ class Faults:
             self.now = ""
 
     async def stay(self):
-        """Apple goes away for good, so that it can be seen that a run can fail."""
+        """Ends Apple's service for good, to show that a run can fail."""
         await self.during("apns away for good", self.for_good, 0)
 
     async def for_good(self, _):
         await self.set({"apns": {"outage": True}})
         await asyncio.sleep(float("inf"))
 
-    # What was said of a time
-
     def shaken(self, start, end):
-        """Whether something went wrong between, or shortly before."""
+        """Whether there was a fault between these times, or shortly before."""
         return any(begun <= end and (ended is None or ended + 20 >= start) for _, begun, ended in self.history)
 
     def excuses(self, start, end):
-        """Whether the service could not answer then: its database was away, or itself. That providers are is no excuse."""
+        """Whether the service could not answer then, because the database or itself had a fault. A provider's is no excuse."""
         return any(
             begun <= end and (ended is None or ended + 15 >= start) for name, begun, ended in self.history
             if name.startswith(("database", "service")))
 
-    # The faults
-
     async def set(self, faults):
-        await asyncio.to_thread(self.simulator.control, "PUT", "faults", {"record": True, **faults})
+        await asyncio.to_thread(self.simulator.call, "PUT", "/faults", {"record": True, **faults})
 
-    def provider(self, provider, fault):
+    def simulated(self, faults):
         async def last(seconds):
-            await self.set({provider: fault})
+            await self.set(faults)
             await asyncio.sleep(seconds)
             await self.set({})
         return last
-
-    async def everywhere(self, seconds):
-        await self.set({"outage": True})
-        await asyncio.sleep(seconds)
-        await self.set({})
-
-    async def oauth(self, seconds):
-        await self.set({"oauth_status": 503})
-        await asyncio.sleep(seconds)
-        await self.set({})
 
     async def reload(self, seconds):
         for _ in range(5):

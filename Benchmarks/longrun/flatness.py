@@ -1,15 +1,19 @@
-"""Whether what was measured in a long run is flat.
+"""Judges whether the measurements of a long run are flat.
 
-Of each series the second half counts: the first is for what fills once (pools, caches, pages of the database). Its slope
-is Theil and Sen's, the median of the slopes between all pairs of points, which neither single peaks nor a fault's few
-samples move. Flat is what rises by no more than its bound from the beginning of the second half to its end.
+Only the second half of each series counts, since pools, caches and pages of the database fill during the first. The slope
+is Theil and Sen's: the median of the slopes between all pairs of points, which single peaks and the few samples during a
+fault do not change. A series is flat if it rises by no more than its bound from the beginning of the second half to its end.
 
-The bounds: 5 % of memory, which for a service of 100 MB and 100 calls a second is 28 bytes a call in an hour's run (what
-leaks less shows in a longer one), but at least 6 MB, which is what an allocator gives and takes; no more than 4
-descriptors of its own (all but the connections that clients hold open), for those to providers come and go; no thread; of
-the database 5 %, at least 1 MB; of its log one half, for it comes in pieces that checkpoints leave, at least 5 MB; of the
-rows 2 %, at least 50; of the outbox 20 notifications, for it empties when a fault ends. Rows that stay for a fixed time,
-such as the events of a day, grow in a shorter run: for each the database may have 256 bytes more.
+The bounds:
+- memory: 5 %, at least 6 MB, by which an allocator varies. For a service of 100 MB and 100 calls a second, 5 % is 28 bytes
+  a call in an hour's run; a smaller leak shows in a longer run
+- own descriptors, which are all but the connections that clients hold open: 4, since connections to providers come and go
+- threads: none
+- the database: 5 %, at least 1 MB, and 256 bytes for each row that is kept for a fixed time, such as the events of a day:
+  in a run that is shorter than that time the number of these rows grows
+- the database's log: one half, at least 5 MB, since it grows in pieces until a checkpoint
+- rows: 2 %, at least 50
+- the outbox: 20 notifications, since it empties when a fault ends
 """
 
 import dataclasses
@@ -17,14 +21,14 @@ import math
 import statistics
 
 MB = 1 << 20
-# So many points show a slope; more only take time.
+# Longer series are reduced to so many points, to save time.
 POINTS = 400
-# What is shorter says nothing.
+# A shorter series is not judged.
 LEAST_POINTS, LEAST_SECONDS = 20, 100
 
 HISTORY_BYTES = 256
 
-#: Of each series: which share of it, and how much at least, it may rise.
+#: By which share of its level, and by how much at least, each series may rise.
 BOUNDS = {
     "rss": (0.05, 6 * MB),
     "private": (0.05, 6 * MB),
@@ -56,8 +60,8 @@ class Verdict:
 
 
 def judge(seconds, series, least=(LEAST_POINTS, LEAST_SECONDS)):
-    """The verdict on each series that has a bound, or None where there is too little of it. `series` are values by name;
-    what could not be read is NaN."""
+    """The verdict on each series that has a bound; None if there are too few samples. `series` has values by name, NaN for
+    those that could not be read."""
     verdicts = []
     half = (seconds[0] + seconds[-1]) / 2 if seconds else 0
     rises = {}

@@ -11,7 +11,7 @@ class Recorder:
         self.latencies, self.unanswered, self.skipped = [], 0, 0
 
     def add(self, what, status, latency, is_expected, is_excused, detail=""):
-        """An answer; `status` is None where there was none."""
+        """Records a call; `status` is None if there was no answer."""
         self.calls[what, status] += 1
         self.latencies.append(latency)
         if is_expected:
@@ -23,7 +23,7 @@ class Recorder:
             self.wrong.append(f"{what}: {status} {detail}"[:300])
 
     def take(self):
-        """What came since it was last asked; latencies in milliseconds."""
+        """The calls since the last time; latencies are in milliseconds."""
         latencies, unanswered = sorted(self.latencies), self.unanswered
         self.latencies, self.unanswered = [], 0
         at = lambda share: round(1e3 * latencies[min(len(latencies) - 1, int(share * len(latencies)))], 2) if latencies else math.nan

@@ -1,4 +1,4 @@
-"""What a process and its database take, read every few seconds."""
+"""Samples of what a process and its database use, taken every few seconds."""
 
 import contextlib
 import csv
@@ -51,9 +51,9 @@ def series(samples):
 
 
 def process(pid, ports=()):
-    """Bytes resident, and written by it alone (what it has only read of its program counts as shared or private by whether
-    the same program runs a second time); open descriptors, those of them that no client holds open, threads, and seconds of CPU
-    time. `ports` are those that it listens on."""
+    """Resident bytes; private bytes that the process has written, since whether pages that it only read count as private
+    depends on whether the same program runs a second time; open descriptors; those that no client holds open; threads;
+    seconds of CPU time. `ports` are those that the process listens on."""
     folder = Path(f"/proc/{pid}")
     open_ones, held = descriptors(folder), held_by_clients(ports)
     rollup = _fields(folder / "smaps_rollup")
@@ -66,7 +66,7 @@ def process(pid, ports=()):
 
 
 def descriptors(folder):
-    """What each of its descriptors is."""
+    """The file or socket of each open descriptor."""
     found = []
     for descriptor in os.listdir(folder / "fd"):
         with contextlib.suppress(OSError):
@@ -75,8 +75,8 @@ def descriptors(folder):
 
 
 def held_by_clients(ports):
-    """The sockets of connections to these ports whose client has not closed them. How many there are is the clients'
-    doing; one that they have closed and the process has not is the process's."""
+    """The sockets of connections to these ports that their client has not closed. Clients decide how many there are; a
+    connection that a client has closed counts as the process's own."""
     held = set()
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if ports else []:
         fields = line.split()
@@ -87,7 +87,7 @@ def held_by_clients(ports):
 
 
 def _fields(file):
-    """The numbers of a file of names and values."""
+    """The numbers in a file of names and values."""
     lines = (line.split(":", 1) for line in file.read_text().splitlines() if ":" in line)
     return {name: int(value.split()[0]) for name, value in lines if value.split() and value.split()[0].isdigit()}
 
@@ -121,7 +121,7 @@ class SQLiteFile:
 
 
 class PostgreSQLDatabase:
-    """The same of a database of PostgreSQL's; its log is the server's."""
+    """The same of a PostgreSQL database; the log is that of the whole server."""
 
     def __init__(self, url):
         self.url, self.tables = url, None
@@ -149,7 +149,7 @@ class PostgreSQLDatabase:
 
 
 def _counts(counts):
-    """What waits in the outbox comes and goes, and what is history stays for its time: both are told apart."""
+    """Counts rows, without those of the outbox, which come and go, and of the history, which stay for a fixed time."""
     if counts is None:
         return UNKNOWN
     outbox, history = counts.pop("outbox", 0), sum(counts.pop(table, 0) for table in HISTORY)

@@ -1,9 +1,9 @@
-"""Who does wrong: bad requests from many addresses, and connections that come to nothing."""
+"""Strangers: bad requests from many addresses, and connections without a complete request."""
 
 import asyncio
+import contextlib
 import json
 import secrets
-import contextlib
 
 import aiohttp
 
@@ -25,7 +25,7 @@ class Strangers:
             await session.close()
 
     def bad(self):
-        """A request that is to be refused."""
+        """A request that the service must refuse."""
         random, service = self.world.random, self.world.service
         known = {"Authorization": service.authorization}
         wrong = {"Authorization": "Basic " + secrets.token_urlsafe(24)}
@@ -51,12 +51,12 @@ class Strangers:
     async def call(self):
         method, path, options = self.bad()
         session = self.world.random.choice(self.sessions)
-        # Of /notifications an unreadable entry is counted, not refused.
+        # /notifications counts an unreadable entry instead of refusing the request.
         expected = REFUSED + ((200,) if path == "/notifications" else ())
         await self.world.call("bad request", method, self.world.url + path, expected, session, **options)
 
     async def connect(self):
-        """A connection that says nothing, too little or nonsense, and stays for a while."""
+        """Opens a connection that sends nothing, too little or nonsense, and keeps it open for a while."""
         if self.open >= 30:
             return
         self.open += 1

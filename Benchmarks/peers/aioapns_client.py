@@ -1,19 +1,20 @@
-"""A bare aioapns client: for each line `CONCURRENCY SECONDS` on its input it sends that long, and prints a JSON line."""
+"""A bare aioapns client: for each line `CONCURRENCY SECONDS` of its input it sends for that long, and prints a JSON line."""
 
 import asyncio
 import json
 import ssl
 import sys
 import time
+import urllib.parse
 from pathlib import Path
 
 import aioapns
 from aioapns.connection import APNsProductionClientProtocol
 
 
-async def main(keys, port, tokens, payload):
+async def main(keys, endpoint, tokens, payload):
     APNsProductionClientProtocol.APNS_SERVER = "127.0.0.1"
-    APNsProductionClientProtocol.APNS_PORT = int(port)
+    APNsProductionClientProtocol.APNS_PORT = urllib.parse.urlsplit(endpoint).port
     description = json.loads((keys / "apns/simulator.json").read_text())
     client = aioapns.APNs(
         key=(keys / "apns" / description["key_file"]).read_text(), key_id=description["key_id"],

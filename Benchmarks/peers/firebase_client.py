@@ -1,4 +1,4 @@
-"""A bare firebase-admin client: for each line `CONCURRENCY SECONDS` on its input it sends that long from as many
+"""A bare firebase-admin client: for each line `CONCURRENCY SECONDS` of its input it sends for that long from as many
 threads, and prints a JSON line."""
 
 import json
@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-keys, port, tokens, payload = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]).read_text().split(), json.loads(sys.argv[4])
+keys, endpoint, tokens, payload = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]).read_text().split(), json.loads(sys.argv[4])
 os.environ["REQUESTS_CA_BUNDLE"] = str(keys / "ca.pem")
 
 import firebase_admin
@@ -16,8 +16,7 @@ from firebase_admin import credentials, messaging
 from firebase_admin.messaging import _MessagingService
 
 account = json.loads((keys / "fcm/default.json").read_text())
-scheme = account["token_uri"].split(":")[0]
-_MessagingService.FCM_URL = f"{scheme}://127.0.0.1:{port}/v1/projects/{{0}}/messages:send"
+_MessagingService.FCM_URL = endpoint + "/v1/projects/{0}/messages:send"
 app = firebase_admin.initialize_app(credentials.Certificate(account), {"httpTimeout": 30})
 
 

@@ -1,17 +1,15 @@
 """Apple and Google as python-h2 plays them, which takes no byte that the protocol does not allow.
 
-Our HTTP/2 client is our own, and so are the simulators that all else meets: this is somebody else's word on it. One
-server is generous; one remembers little, takes bodies by the spoonful and few at a time, pings, pads and says goodbye.
-Starts a service of its own; prints a line per check, exits 1 at the first that fails.
-
-    http2.py EXECUTABLE KEYS     with the credentials of a running simulator in KEYS, which grants access tokens
+The service's HTTP/2 client is our own, and so is the simulator that all other tests use: python-h2 is an independent
+implementation. One provider has generous limits. The other has a small header table, small windows and few streams. Both
+send PINGs and padding, and close each connection with GOAWAY after 40 answers.
 """
 
 import asyncio
 import json
-import sys
 import threading
 import time
+import types
 
 import h2.config
 import h2.connection
@@ -19,9 +17,10 @@ import h2.events
 import h2.exceptions
 from h2.settings import SettingCodes
 
-from app import Mismatch, Phone, Program, check, server_tls
+from app import Program, check, item
+from conformance.played import tls
 
-# A connection answers so many requests.
+# The number of requests that a connection answers.
 LAST = 40
 GENEROUS = {SettingCodes.MAX_CONCURRENT_STREAMS: 1000}
 MEAN = {SettingCodes.MAX_CONCURRENT_STREAMS: 3, SettingCodes.INITIAL_WINDOW_SIZE: 100, SettingCodes.HEADER_TABLE_SIZE: 200}
@@ -50,7 +49,7 @@ class Provider(asyncio.Protocol):
     def data_received(self, data):
         try:
             for event in self.h2.receive_data(data):
-                # What has come after the goodbye goes elsewhere.
+                # The client sends requests that come after the GOAWAY again elsewhere.
                 if self.answered < LAST:
                     self.take(event)
         except h2.exceptions.ProtocolError as error:
@@ -82,7 +81,6 @@ class Provider(asyncio.Protocol):
             self.h2.send_data(stream, name[:9], pad_length=5)
             self.h2.send_data(stream, name[9:], end_stream=True)
         if self.answered == LAST:
-            # Those that are under way end, and the next go elsewhere.
             self.h2.close_connection()
             self.flush()
             self.transport.close()
@@ -97,15 +95,19 @@ def provide(context, settings):
     return f"https://localhost:{server.sockets[0].getsockname()[1]}", seen
 
 
-def main(binary, keys, what, settings):
-    context, authority = server_tls("h2")
-    address, seen = provide(context, settings)
-    with Program(binary, keys, address, address, authorities=authority) as service:
-        phones = [Phone(kind, service.bouncer_key) for kind in ("apns", "fcm") for _ in range(10)]
+def main(binary, simulator):
+    for what, settings in ("a generous provider", GENEROUS), ("a mean provider", MEAN):
+        send(binary, simulator.keys, what, settings)
+
+
+def send(binary, keys, what, settings):
+    address, seen = provide(tls(keys, "h2"), settings)
+    with Program(binary, types.SimpleNamespace(keys=keys, apns=address, fcm=address), {}) as service:
+        phones = [service.phone(kind) for kind in ("apns", "fcm") for _ in range(10)]
         for phone in phones:
             service.register(phone)
         for _ in range(10):
-            service.notify(*(phone.item() for phone in phones))
+            service.notify_phones(*map(item, phones))
         deadline = time.monotonic() + 60
         while len(seen["tokens"]) < 200 and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -113,11 +115,3 @@ def main(binary, keys, what, settings):
     times = {phone.token: seen["tokens"].count(phone.token) for phone in phones}
     check(f"{what}: all arrive, each once", set(times.values()) == {10}, (len(seen["tokens"]), times))
     check(f"{what}: connections that said goodbye are followed by others", seen["connections"] >= 5, seen["connections"])
-
-
-if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:3], "a generous provider", GENEROUS)
-        main(*sys.argv[1:3], "a mean provider", MEAN)
-    except Mismatch as error:
-        sys.exit(f"FAIL {error}")

@@ -1,7 +1,7 @@
 <?php
-// What PHP's OpenSSL signs and encrypts, as Nextcloud's servers do, passes here, and what is made here passes
-// there. Given the URL of a running proxy as well, it is a server that registers a device for its user and
-// sends notifications as http_build_query writes them.
+// push-bouncer accepts what PHP's OpenSSL signs and encrypts, as Nextcloud's servers do, and PHP accepts what push-bouncer
+// makes. Given the URL of a running proxy as well, this script registers a device as a phone does, and sends notifications
+// as a server does, in the form that http_build_query writes.
 declare(strict_types=1);
 
 const PADDINGS = ['OAEP' => OPENSSL_PKCS1_OAEP_PADDING, 'PKCS1' => OPENSSL_PKCS1_PADDING];

@@ -1,74 +1,37 @@
-"""Pushes to a running provider simulator with aioapns and firebase-admin, as other servers push to Apple and Google.
+"""Pushes to the simulator with aioapns and firebase-admin, as other servers push to Apple and Google.
 
-Checks that what the simulator accepts and refuses is what these libraries send and understand. Needs requirements.txt
-and `push-bouncer simulate --apns-port P --fcm-port Q --keys-out DIR`. Prints a line per check;
-exits 1 if one fails.
+The simulator accepts what these libraries send, and they understand its refusals.
 """
 
-import argparse
 import asyncio
 import json
 import logging
 import os
 import ssl
-import sys
 import tempfile
-import urllib.request
+import urllib.parse
 import warnings
-from pathlib import Path
 
-failures = 0
+import aioapns
+import firebase_admin
+from aioapns.connection import APNsProductionClientProtocol
+from cryptography.hazmat.primitives.asymmetric import ec
+from firebase_admin import credentials, exceptions, messaging
 
-
-def check(what, ok, detail=""):
-    global failures
-    failures += not ok
-    print(f"{'ok  ' if ok else 'FAIL'} {what}" + (f": {detail}" if detail and not ok else ""), flush=True)
-
-
-class Control:
-    """The simulator's control calls."""
-
-    def __init__(self, fcm_port):
-        self.base = f"http://127.0.0.1:{fcm_port}/_control"
-
-    def __call__(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, data=data, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
-
-    def arrived(self, since):
-        answer = self("GET", f"/deliveries?since={since}")
-        return answer["deliveries"], answer["next"]
+from app import check
+from conformance import nextcloud
+from vectors import private_pem
 
 
-def elliptic_key():
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    return pem(ec.generate_private_key(ec.SECP256R1()), serialization)
+def arrived(simulator, since):
+    answer = simulator.call("GET", f"/deliveries?since={since}")
+    return answer["deliveries"], answer["next"]
 
 
-def rsa_key():
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-
-    return pem(rsa.generate_private_key(public_exponent=65537, key_size=2048), serialization)
-
-
-def pem(key, serialization):
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ).decode()
-
-
-async def check_apns(keys, port, control):
-    import aioapns
-    from aioapns.connection import APNsProductionClientProtocol
-
+async def check_apns(simulator):
+    keys = simulator.keys
     APNsProductionClientProtocol.APNS_SERVER = "127.0.0.1"
-    APNsProductionClientProtocol.APNS_PORT = port
+    APNsProductionClientProtocol.APNS_PORT = urllib.parse.urlsplit(simulator.apns).port
     description = json.loads((keys / "apns/simulator.json").read_text())
     key = (keys / "apns" / description["key_file"]).read_text()
     topic = description["topics"][0]
@@ -85,16 +48,16 @@ async def check_apns(keys, port, control):
         return await asyncio.wait_for(apns.send_notification(request), 30)
 
     good = client()
-    _, since = control.arrived(0)
+    _, since = arrived(simulator, 0)
     result = await push(good, priority=aioapns.PRIORITY_HIGH, time_to_live=3600)
     check("aioapns: accepted with the right key", result.is_successful, result.description)
-    arrived, _ = control.arrived(since)
+    found, _ = arrived(simulator, since)
     check(
         "aioapns: arrived as it was sent",
-        len(arrived) == 1 and arrived[0]["token"] == token and arrived[0]["topic"] == topic
-        and arrived[0]["payload"] == {"aps": {"alert": "Grüße"}, "n": 1} and arrived[0]["id"] == result.notification_id
-        and arrived[0]["headers"]["apns-priority"] == "10",
-        arrived)
+        len(found) == 1 and found[0]["token"] == token and found[0]["topic"] == topic
+        and found[0]["payload"] == {"aps": {"alert": "Grüße"}, "n": 1} and found[0]["id"] == result.notification_id
+        and found[0]["headers"]["apns-priority"] == "10",
+        found)
     results = await asyncio.gather(*[push(good) for _ in range(200)])
     check("aioapns: 200 at once all accepted", all(r.is_successful for r in results))
 
@@ -103,30 +66,25 @@ async def check_apns(keys, port, control):
         ({"status": 400, "reason": "BadDeviceToken"}, "BadDeviceToken"),
         ({"status": 429, "reason": "TooManyRequests"}, "TooManyRequests"),
     ]:
-        control("PUT", f"/tokens/{token}", rule)
+        simulator.answer(token, **rule)
         result = await push(good)
         check(
             f"aioapns: understands {reason}",
             result.status == str(rule["status"]) and result.description == reason, (result.status, result.description))
-    control("DELETE", f"/tokens/{token}")
+    simulator.forget(token)
 
     result = await push(client(topic="org.example.not-ours"))
     check("aioapns: another topic refused", result.description == "TopicDisallowed", result.description)
-    result = await push(client(key=elliptic_key()))
+    result = await push(client(key=private_pem(ec.generate_private_key(ec.SECP256R1()))))
     check("aioapns: another key refused", result.description == "InvalidProviderToken", result.description)
     result = await push(client(key_id="AAAAAAAAAA"))
     check("aioapns: another key id refused", result.description == "InvalidProviderToken", result.description)
 
 
-def check_fcm(keys, port, control):
-    os.environ["REQUESTS_CA_BUNDLE"] = str(keys / "ca.pem")
-    import firebase_admin
-    from firebase_admin import credentials, exceptions, messaging
-    from firebase_admin.messaging import _MessagingService
-
-    account = json.loads((keys / "fcm/default.json").read_text())
-    scheme = account["token_uri"].split(":")[0]
-    _MessagingService.FCM_URL = f"{scheme}://127.0.0.1:{port}/v1/projects/{{0}}/messages:send"
+def check_fcm(simulator):
+    os.environ["REQUESTS_CA_BUNDLE"] = str(simulator.keys / "ca.pem")
+    account = json.loads((simulator.keys / "fcm/default.json").read_text())
+    messaging._MessagingService.FCM_URL = simulator.fcm + "/v1/projects/{0}/messages:send"
 
     def app(name, **changes):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -147,19 +105,19 @@ def check_fcm(keys, port, control):
             android=messaging.AndroidConfig(priority="high", ttl=3600), **options)
 
     good = app("good")
-    _, since = control.arrived(0)
+    _, since = arrived(simulator, 0)
     name = messaging.send(message(), app=good)
     check("firebase-admin: accepted with the right account", name.startswith(f"projects/{account['project_id']}/messages/"))
-    arrived, since = control.arrived(since)
+    found, since = arrived(simulator, since)
     check(
         "firebase-admin: arrived as it was sent",
-        len(arrived) == 1 and arrived[0]["id"] == name and arrived[0]["project"] == account["project_id"]
-        and arrived[0]["payload"]["message"]["data"] == {"push_key_id": "20", "text": "Grüße"}, arrived)
+        len(found) == 1 and found[0]["id"] == name and found[0]["project"] == account["project_id"]
+        and found[0]["payload"]["message"]["data"] == {"push_key_id": "20", "text": "Grüße"}, found)
     batch = messaging.send_each([message(f"phone:{n}") for n in range(50)], app=good)
     check("firebase-admin: 50 at once all accepted", batch.success_count == 50)
-    _, since = control.arrived(since)
+    _, since = arrived(simulator, since)
     messaging.send(message(), dry_run=True, app=good)
-    check("firebase-admin: a dry run delivers nothing", control.arrived(since)[0] == [])
+    check("firebase-admin: a dry run delivers nothing", arrived(simulator, since)[0] == [])
 
     for rule, kind in [
         ({"status": 404, "reason": "UNREGISTERED"}, messaging.UnregisteredError),
@@ -168,12 +126,12 @@ def check_fcm(keys, port, control):
         ({"status": 401, "reason": "THIRD_PARTY_AUTH_ERROR"}, messaging.ThirdPartyAuthError),
         ({"status": 400, "reason": "INVALID_ARGUMENT"}, exceptions.InvalidArgumentError),
     ]:
-        control("PUT", "/tokens/phone%3Aone", rule)
+        simulator.answer("phone:one", **rule)
         error = failure(lambda: messaging.send(message(), app=good))
         check(f"firebase-admin: understands {rule['reason']}", type(error) is kind, repr(error))
-    control("DELETE", "/tokens/phone%3Aone")
+    simulator.forget("phone:one")
 
-    # The library refuses such data itself, so its check is passed by: what counts is the answer.
+    # The library itself refuses such data, so its check is bypassed to get the simulator's answer.
     service = messaging._get_messaging_service(good)
     body = {"message": {"token": "phone:one", "data": {"push_key_id": 20}}}
     error = failure(lambda: service._client.body("post", url=service._fcm_url, json=body))
@@ -187,26 +145,14 @@ def check_fcm(keys, port, control):
     error = failure(lambda: messaging.send(message(), app=app("project", project_id="another-project")))
     check("firebase-admin: another project refused", isinstance(error, exceptions.NotFoundError), repr(error))
     check("firebase-admin: another project is not a dead token", not isinstance(error, messaging.UnregisteredError))
-    error = failure(lambda: messaging.send(message(), app=app("key", private_key=rsa_key())))
+    error = failure(lambda: messaging.send(message(), app=app("key", private_key=private_pem(nextcloud.key("another")))))
     check("firebase-admin: another key refused by OAuth", "invalid_grant" in str(error), repr(error))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keys", type=Path, required=True, help="the folder of --keys-out")
-    parser.add_argument("--apns-port", type=int, required=True)
-    parser.add_argument("--fcm-port", type=int, required=True)
-    arguments = parser.parse_args()
-    # Refusals are what is looked for here: no need to hear of each from the libraries too.
+def main(simulator):
+    # The libraries log each refusal, and here most pushes are refused.
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore", DeprecationWarning)
-    control = Control(arguments.fcm_port)
-    asyncio.run(check_apns(arguments.keys, arguments.apns_port, control))
-    check_fcm(arguments.keys, arguments.fcm_port, control)
-    if failures:
-        print(f"{failures} failed", file=sys.stderr)
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    asyncio.run(check_apns(simulator))
+    check_fcm(simulator)
+    logging.disable(logging.NOTSET)

@@ -1,16 +1,10 @@
-"""pywebpush sends through a running simulator, which checks it, and our virtual phone opens it.
+"""pywebpush sends to the simulator's push service, which checks each message, and our virtual phone opens them.
 
-The phone's bouncer is one of Python's: it opens the phone's registration and sends what it is given with pywebpush. Prints
-a line per check; exits 1 at the first that fails.
-
-    webpush_sender.py EXECUTABLE KEYS FCM WEBPUSH     the simulator's keys and its two addresses
+The phone's bouncer is written in Python: it opens the phone's registration, and sends with pywebpush.
 """
 
-import http.server
 import json
 import subprocess
-import sys
-import threading
 import time
 import urllib.parse
 import uuid
@@ -20,8 +14,10 @@ import py_vapid
 import pywebpush
 import requests
 
-from app import Mismatch, check, decode, decode_url, encode, encode_url
-from webpush import Subscription, point
+from app import check
+from conformance.bouncer import DEFAULTS, success
+from conformance.phones import Subscription, decode, decode_url, encode, encode_url, point
+from conformance.played import Played
 
 TEXTS = ["Grüße 🚀", "long " * 400]
 
@@ -37,7 +33,7 @@ class Altered(requests.Session):
 
     def __init__(self, authority, changes=()):
         super().__init__()
-        # Else authorities that the environment names count instead.
+        # Otherwise requests would trust the authorities that the environment names.
         self.trust_env, self.verify, self.changes = False, authority, dict(changes)
 
     def post(self, url, headers, **rest):
@@ -45,18 +41,24 @@ class Altered(requests.Session):
         return super().post(url, headers={name: value for name, value in headers.items() if value is not None}, **rest)
 
 
-class Bouncer(http.server.ThreadingHTTPServer):
+class Bouncer(Played):
     """As much of a bouncer as a phone that plays its chat server needs."""
 
     def __init__(self, authority):
-        super().__init__(("127.0.0.1", 0), BouncerHandler)
         self.box, self.vapid, self.session = nacl.public.PrivateKey.generate(), vapid(), Altered(authority)
         self.tokens, self.sent = {}, []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        super().__init__()
 
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}"
+    def answer(self, method, path, headers, body):
+        if method == "GET":
+            return success(vapid=encode_url(point(self.vapid.private_key)))
+        if path.endswith("/push/e2ee/register"):
+            self.register(dict(urllib.parse.parse_qsl(body.decode())))
+            return success()
+        items = json.loads(body)["push_requests"]
+        self.notify(items)
+        return 200, {**DEFAULTS["push/e2ee/notify"][1], "android_successfully_sent_count": len(items), "realm_push_status": {
+            "can_push": True, "expected_end_timestamp": None}}
 
     def register(self, form):
         opened = nacl.public.SealedBox(self.box).decrypt(decode(form["encrypted_push_registration"]))
@@ -74,33 +76,6 @@ class Bouncer(http.server.ThreadingHTTPServer):
             self.sent.append(answer.status_code)
 
 
-class BouncerHandler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.succeed(vapid=encode_url(point(self.server.vapid.private_key)))
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        if self.path.endswith("/push/e2ee/register"):
-            self.server.register(dict(urllib.parse.parse_qsl(body)))
-            return self.succeed()
-        items = json.loads(body)["push_requests"]
-        self.server.notify(items)
-        self.succeed(
-            apple_successfully_sent_count=0, android_successfully_sent_count=len(items), delete_token_ids=[],
-            realm_push_status={"can_push": True, "expected_end_timestamp": None})
-
-    def succeed(self, **fields):
-        answer = json.dumps({"result": "success", "msg": "", **fields}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_):
-        pass
-
-
 def phone(binary, authority, fcm, base):
     bouncer = Bouncer(authority)
     sends = [word for text in TEXTS for word in ("--send", text)]
@@ -112,23 +87,21 @@ def phone(binary, authority, fcm, base):
     check("pywebpush: what it sends to our phone is accepted", bouncer.sent == [201] * len(TEXTS), (bouncer.sent, played.stderr))
     told = [json.loads(json.loads(line)["plaintext"])["content"] for line in played.stdout.splitlines() if line]
     check("pywebpush: our phone opens it", told == TEXTS, (told, played.stderr))
-    bouncer.shutdown()
+    bouncer.stop()
 
 
 def strictness(base, authority):
-    """Whom the simulator's push service takes messages of."""
+    """Whose messages the simulator's push service accepts."""
     key = vapid()
     made = requests.post(base + "/subscriptions", json={"vapid": encode_url(point(key.private_key))}, verify=authority)
     check("simulator: a subscription with py_vapid's key", made.status_code == 201, made.text)
-    endpoint = made.json()["endpoint"]
-    name = endpoint.rsplit("/", 1)[1]
-    subscription = Subscription(endpoint)
+    subscription = Subscription(made.json()["endpoint"])
 
-    def send(text="Grüße 🚀", *, key=key, claims=(), endpoint=endpoint, encoding="aes128gcm", changes=()):
+    def send(text="Grüße 🚀", *, key=key, claims=(), endpoint=subscription.endpoint, encoding="aes128gcm", changes=()):
         claims = {"sub": "mailto:interop@example.org", **dict(claims)}
         try:
             return pywebpush.webpush(
-                {**subscription.info, "endpoint": endpoint}, text, vapid_private_key=key, vapid_claims=claims, ttl=60,
+                {"keys": subscription.keys, "endpoint": endpoint}, text, vapid_private_key=key, vapid_claims=claims, ttl=60,
                 content_encoding=encoding, requests_session=Altered(authority, changes)).status_code
         except pywebpush.WebPushException as error:
             return error.status_code
@@ -143,7 +116,7 @@ def strictness(base, authority):
     def signed(by=key, exp=hour):
         return by.sign({"aud": base, "exp": exp, "sub": "mailto:interop@example.org"})["Authorization"]
 
-    # pywebpush itself sends no token that has expired, and only with the key that signed it.
+    # pywebpush itself neither sends an expired token nor names another key than the one that signed.
     check("accepted: signed by hand", send(changes={"authorization": signed()}) == 201)
     check("refused: expired", send(changes={"authorization": signed(exp=hour - 3660)}) in (401, 403))
     forged = signed(vapid()).split(",k=")[0] + ",k=" + signed().split(",k=")[1]
@@ -153,18 +126,11 @@ def strictness(base, authority):
     check("refused: the encoding of a draft", send(encoding="aesgcm") in (400, 415))
     check("refused: too long", send("x" * 4100) == 413)
     check("refused: nobody", send(endpoint=f"{base}/push/{uuid.uuid4()}") == 404)
-    requests.delete(f"{base}/subscriptions/{name}", verify=authority)
+    requests.delete(f"{base}/subscriptions/{subscription.id}", verify=authority)
     check("refused: unsubscribed", send() == 410)
 
 
-def main(binary, keys, fcm, base):
-    authority = f"{keys}/ca.pem"
-    phone(binary, authority, fcm, base)
-    strictness(base, authority)
-
-
-if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:])
-    except Mismatch as error:
-        sys.exit(f"FAIL {error}")
+def main(binary, simulator):
+    authority = str(simulator.keys / "ca.pem")
+    phone(binary, authority, simulator.fcm, simulator.webpush)
+    strictness(simulator.webpush, authority)

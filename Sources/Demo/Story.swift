@@ -58,6 +58,15 @@ package struct Story {
   }
 }
 
+extension JSON {
+  /// How many notifications Apple and Google have accepted, of an answer about notifications.
+  var sentCount: Int64 {
+    ["apple_successfully_sent_count", "android_successfully_sent_count"].reduce(0) {
+      $0 + (self[$1]?.integer ?? 0)
+    }
+  }
+}
+
 extension VirtualPhone {
   var name: String {
     switch kind {
@@ -165,11 +174,8 @@ extension Story {
     showsWire: Bool = false
   ) async throws {
     let answer = try await server.notify(phones, plaintext(text))
-    let sent = ["apple_successfully_sent_count", "android_successfully_sent_count"].map {
-      answer[$0]?.integer ?? 0
-    }
     try expect(
-      sent.reduce(0, +) == phones.count && answer["delete_token_ids"] == [], "every phone is reached")
+      answer.sentCount == phones.count && answer["delete_token_ids"] == [], "every phone is reached")
     let isEncryptedAgain = phones.allSatisfy { !$0.subscriptions.isEmpty }
     step(
       """

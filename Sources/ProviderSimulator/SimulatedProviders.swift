@@ -254,7 +254,7 @@ extension SimulatedProviders {
 
   /// APNs tokens are hex in either case; both spellings are one device.
   private static func key(_ token: String) -> String {
-    token.utf8.allSatisfy(\.isHexDigit) ? token.lowercased() : token
+    token.utf8.allSatisfy { $0.hexadecimalValue != nil } ? token.lowercased() : token
   }
 
   /// Which of a provider's faults hit one request.
@@ -302,17 +302,5 @@ extension SimulatedProviders {
       return state.faults.record
     }
     if keep { log.record(delivery, kept: kept) }
-  }
-}
-
-extension UInt8 {
-  /// 0-9, a-f, A-F.
-  var isHexDigit: Bool {
-    switch self {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
-      UInt8(ascii: "A")...UInt8(ascii: "F"):
-      true
-    default: false
-    }
   }
 }

@@ -1,9 +1,9 @@
-"""Whether the service answers as Documentation/OpenAPI says, whatever it is asked.
+"""Checks that the service answers as Documentation/OpenAPI says, whatever it is asked.
 
-Starts the simulator and a service with everything switched on, lets a chat server, a user and phones in, and has
-schemathesis ask each endpoint of each description, with good values and bad ones: no fault of the service, no status,
-header, media type or member that is not described, and no description of a method that is not there.
-The same seed asks the same.
+Starts the simulator and a service with everything switched on, registers a chat server, a user and phones, and has
+schemathesis call each endpoint of each description with good values and bad ones. There must be no internal error, no
+status, header, media type or member that is not described, and no described method that is missing. The same seed makes
+the same calls.
 
     run EXECUTABLE [--database URL] [--examples N] [--seed N] [--only NAME] [OPTION OF SCHEMATHESIS...]
 """
@@ -22,7 +22,11 @@ from pathlib import Path
 
 import yaml
 
-from world import World, basic
+from adapters.push_bouncer import TOKEN
+from app import Program
+from conformance.phones import basic
+from conformance.simulator import Simulator
+from world import World
 
 HERE = Path(__file__).resolve().parent
 DESCRIPTIONS = HERE / "../../../Documentation/OpenAPI"
@@ -30,79 +34,27 @@ CHECKS = [
     "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
     "response_schema_conformance", "unsupported_method", "allow_header_conformance", "ignored_auth",
 ]
-# A host that shows a secret and a phone that opens what it is sent are more than there is here, and other tests have them.
+# These need a host that shows a secret, or a phone that opens a message. Other tests have them.
 UNMET = {
     "POST /apps/notifications/api/v2/webpush/activate 202",
     "GET /server/register/verify_challenge 200", "POST /server/register/verify_challenge 200",
 }
-BACKEND_TOKEN = secrets.token_hex(32)
 ADMIN_TOKEN = secrets.token_hex(32)
-SETTINGS = {
-    "http.port": 0, "admin.port": 0, "log.format": "json", "log.level": "info", "bouncer.registration": "open",
-    "backend.token": BACKEND_TOKEN, "admin.token": ADMIN_TOKEN, "nextcloud.enabled": "true",
-    "nextcloud.allow_local_proxies": "true", "http.rate_limit.per_address": 0, "bouncer.rate_limit.per_server": 0,
-    "server.rate_limit.per_user": 0, "nextcloud.rate_limit.per_address": 0, "nextcloud.new_devices_per_address": 0,
-}
-
-
-class Processes:
-    """The simulator and the service."""
-
-    def __init__(self, binary, folder, database, stack):
-        self.folder, self.stack, self.running = folder, stack, []
-        keys = folder / "Keys"
-        self.start("endpoints", binary, "simulate", "--apns-port", 0, "--fcm-port", 0, "--webpush-port", 0, "--keys-out", keys, "--json")
-        endpoints = json.loads(self.wait("endpoints", lambda text: text.endswith("\n") and text))
-        settings = SETTINGS | {
-            "keys.directory": keys, "providers.ca_file": keys / "ca.pem", "database.url": database,
-            "apns.endpoint": endpoints["apns_endpoint"], "fcm.endpoint": endpoints["fcm_endpoint"],
-            "webpush.allow_private_hosts": "127.0.0.1",
-        }
-        self.start("log", binary, "serve", *(word for key, value in settings.items() for word in (f"--{key}", value)))
-        self.public, self.admin = (self.wait("log", self.listening(name)) for name in ("public", "admin"))
-        self.push_service, self.ca_file = endpoints["webpush_endpoint"], keys / "ca.pem"
-        self.bouncer_key = json.loads(next((keys / "bouncer").glob("*.json")).read_text())["public_key"]
-
-    def start(self, output, *command):
-        command = [str(word) for word in command]
-        with open(self.folder / output, "w") as file:
-            process = subprocess.Popen(command, cwd=self.folder, stdout=file, stderr=file)
-        self.running.append(process)
-        self.stack.callback(process.wait)
-        self.stack.callback(process.terminate)
-
-    @staticmethod
-    def listening(name):
-        def find(log):
-            for line in log.splitlines():
-                entry = json.loads(line) if line.startswith("{") else {}
-                if entry.get("listener") == name:
-                    return f"http://127.0.0.1:{entry['port']}"
-        return find
-
-    def wait(self, output, find):
-        for _ in range(600):
-            text = (self.folder / output).read_text()
-            if found := find(text):
-                return found
-            if any(process.poll() is not None for process in self.running):
-                break
-            time.sleep(0.1)
-        sys.exit(f"it did not start:\n{text}")
+UNLIMITED = {"calls_per_user": 0, "proxy_calls_per_address": 0, "new_devices_per_address": 0}
 
 
 def calls(url, admin, world):
-    """A description, where it is served, with which credentials, and which paths of it."""
+    """Yields each description with its address, the credentials for it, and options that choose paths."""
     user, phone = basic("1@example.org", world.keys[1]), world.password
     yield "Bouncer", f"{url}/api/v1/remotes", basic(*world.server), []
     yield "WebPush", f"{url}/api/v1/zulip-services", None, []
     yield "Chat", f"{url}/api/v1", user, []
     yield "Chat", url, user, ["--include-path", "/mobile_push/register"]
-    yield "Backend", f"{url}/backend/v1", f"Bearer {BACKEND_TOKEN}", []
+    yield "Backend", f"{url}/backend/v1", f"Bearer {TOKEN}", []
     yield "NextcloudProxy", url, None, []
-    # Before the login flow, whose wrong keys would count for an address that shows wrong app passwords, too.
+    # Comes before the login flow, whose wrong keys would count as wrong app passwords of this address.
     yield "NextcloudOCS", f"{url}/ocs/v2.php", phone, []
-    # There a refusal is told in the envelope, with status 200.
+    # This version tells a refusal in the envelope, with status 200.
     yield "NextcloudOCS", f"{url}/ocs/v1.php", phone, ["--exclude-checks", "ignored_auth"]
     yield "NextcloudLogin", url, None, []
     yield "NextcloudLogin", f"{url}/index.php", None, ["--exclude-path", "/status.php"]
@@ -110,7 +62,7 @@ def calls(url, admin, world):
 
 
 def headers(authorization, substitutes):
-    """What schemathesis's configuration says of credentials: for all paths, and for some."""
+    """The part of schemathesis's configuration with the credentials: for all paths, and others for some."""
     header = lambda value: f"headers = {{ Authorization = {json.dumps(value)} }}\n"
     return "".join(
         [header(authorization) if authorization else ""]
@@ -118,7 +70,7 @@ def headers(authorization, substitutes):
 
 
 def run(name, url, authorization, options, world, arguments, place):
-    """Whether a description is true at an address, and what is to be said of it."""
+    """Checks a description at an address. Returns whether it is right, the output, and which answers were met."""
     place.mkdir()
     personas, answers = place / "personas.json", place / "answers"
     personas.write_text(json.dumps(world.personas[name]))
@@ -141,7 +93,7 @@ def run(name, url, authorization, options, world, arguments, place):
 
 
 def successes(name):
-    """The successes that a description has: a run that does not meet each has not looked at what matters."""
+    """The successes that a description has. A run has to meet each, or it has not tested what matters."""
     description = yaml.safe_load((DESCRIPTIONS / f"{name}.yaml").read_text())
     return {
         f"{method.upper()} {path} {status}"
@@ -161,11 +113,13 @@ def main():
     arguments, options = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         folder = Path(folder)
-        database = arguments.database or f"sqlite:{folder}/service.sqlite"
-        processes = Processes(arguments.executable.resolve(), folder, database, stack)
-        world = World(processes, BACKEND_TOKEN, ADMIN_TOKEN)
+        simulator = Simulator(arguments.executable.resolve())
+        stack.callback(simulator.stop)
+        service = stack.enter_context(Program(
+            arguments.executable.resolve(), simulator, UNLIMITED, "--admin.token", ADMIN_TOKEN, database=arguments.database))
+        world = World(service, simulator, ADMIN_TOKEN)
         failed, met = [], {}
-        for name, url, authorization, more in calls(processes.public, processes.admin, world):
+        for name, url, authorization, more in calls(service.url, service.admin_url, world):
             if arguments.only not in (None, name):
                 continue
             start = time.monotonic()

@@ -1,5 +1,5 @@
-"""What schemathesis makes up for check.py is mostly unknown to the service: every other request has values that it
-knows, so that what stands behind the checks is tried, too."""
+"""Hooks of schemathesis for check.py. The service knows few of the generated values, so in a part of the requests they are
+replaced with values that it knows. Otherwise nearly every request would be refused by the first check."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def known(case, persona):
 
 
 def choose(schema, persona, root=None):
-    """Of a persona what a body with this schema may have."""
+    """The values of a persona that a body with this schema may have."""
     root = root or schema
     schema = root["x-bundled"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
     chosen = {
@@ -48,7 +48,7 @@ def choose(schema, persona, root=None):
 
 @schemathesis.hook
 def before_add_examples(context, examples):
-    """What each persona would send, in the order of the description."""
+    """Adds the request that each persona would make, in the order of the description."""
     operation = context.operation
     for persona in PERSONAS:
         persona = of(persona, operation)
@@ -73,7 +73,7 @@ def flatmap_case(context, case):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    # Nobody waits for events that do not come.
+    # A request for events must not wait for events that never come.
     if case.path == "/events" and case.query and case.query.get("dont_block") in (None, False, "false"):
         case.query["dont_block"] = "true"
 

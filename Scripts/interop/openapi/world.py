@@ -1,40 +1,35 @@
-"""Who is known to the service that is checked, and what is true of them."""
+"""The servers, users and phones that the checked service knows."""
 
-import hashlib
 import json
 import secrets
-import ssl
-import urllib.request
 import uuid
 
-from app import TOPIC, Phone, Service, encode
-from vectors import TALK_ANDROID, generate, public_pem, sign
-
+from adapters.push_bouncer import TOKEN
+from app import Caller
+from conformance import phones
+from conformance.nextcloud import key, pem
+from conformance.phones import basic, encode
+from worlds import nextcloud_proxy
 
 # The public key of an app (RFC 8291, section 5).
 POINT = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
 
 
-def basic(user, password):
-    return "Basic " + encode(f"{user}:{password}".encode())
-
-
 class World:
-    """The personas of each description: values by the names that it has for them. What a persona has under the name of
-    an operation goes before the rest there."""
+    """The personas of each description: values by the names of parameters and members. What a persona has under the name
+    of an operation replaces the rest there."""
 
-    def __init__(self, processes, backend_token, admin_token):
-        self.url, self.bouncer_key = processes.public, processes.bouncer_key
-        self.push_service, self.ca_file = processes.push_service, processes.ca_file
-        self.host = Service(f"{self.url}/backend/v1", f"Bearer {backend_token}")
+    def __init__(self, service, simulator, admin_token):
+        self.service, self.simulator, self.url = service, simulator, service.url
+        self.host = Caller(f"{self.url}/backend/v1", f"Bearer {TOKEN}")
         self.server = self.register("chat.example.org")
         self.realm, self.keys = self.new_realm(1, 3)
         self.leaving = basic(*self.register("leaving.example.org"))
         self.password, *self.passing = (basic("user3", self.app_password(3)) for _ in range(3))
-        # Once used they are known to be good, whatever wrong ones come from here.
-        Service(f"{self.url}/api/v1/remotes", self.leaving)("GET", "/server/analytics/status")
+        # Credentials that were right once keep working, however many wrong ones come from this address.
+        Caller(f"{self.url}/api/v1/remotes", self.leaving)("GET", "/server/analytics/status")
         for authorization in self.password, *self.passing, basic("user1", self.keys[1]):
-            Service(self.url, authorization)("GET", "/ocs/v2.php/cloud/user", status=412)
+            Caller(self.url, authorization)("GET", "/ocs/v2.php/cloud/user", status=412)
         self.personas = {
             "Bouncer": self.bouncer(), "Chat": self.phones(1, self.keys[1]), "Backend": self.backend(),
             "NextcloudProxy": self.proxy(), "NextcloudLogin": self.login(), "NextcloudOCS": self.ocs(),
@@ -44,7 +39,7 @@ class World:
 
     def register(self, hostname):
         credentials = str(uuid.uuid4()), secrets.token_hex(32)
-        Service(f"{self.url}/api/v1/remotes")("POST", "/server/register", form={
+        Caller(f"{self.url}/api/v1/remotes")("POST", "/server/register", form={
             "zulip_org_id": credentials[0], "zulip_org_key": credentials[1], "hostname": hostname,
             "contact_email": "admin@example.org",
         })
@@ -52,12 +47,8 @@ class World:
 
     def bouncer(self):
         """A phone for each provider, with an old app beside the new one."""
-        call = Service.basic(f"{self.url}/api/v1/remotes", *self.server)
-        realm = {
-            "id": 1, "host": "chat.example.org", "url": "https://chat.example.org", "name": "Chat", "org_type": 10,
-            "date_created": 1700000000.5, "deactivated": False, "is_system_bot_realm": False,
-            "authentication_methods": {"Email": True}, "uuid": str(uuid.uuid4()), "uuid_owner_secret": "owner",
-        }
+        call = Caller(f"{self.url}/api/v1/remotes", basic(*self.server))
+        realm = phones.realm(id=1)
         count = {
             "id": 1, "realm": 1, "property": "messages_sent:is_bot:hour", "subgroup": None, "end_time": 1700000000,
             "value": 5,
@@ -65,14 +56,11 @@ class World:
         row = {
             "id": 1, "realm": 1, "event_type": 101, "event_time": 1700000000, "backfilled": False, "extra_data": {},
         }
-        upload = {
-            "realm_counts": json.dumps([count]), "installation_counts": json.dumps([count]),
-            "realmauditlog_rows": json.dumps([row]), "realms": json.dumps([realm]), "version": '"12.0"',
-            "merge_base": '"12.0"', "api_feature_level": "483",
-        }
+        upload = phones.upload(
+            realm, realm_counts=json.dumps([count]), installation_counts=json.dumps([count]), realmauditlog_rows=json.dumps([row]))
         call("POST", "/server/analytics", form=upload)
         shared = {
-            # Ids rise: what was uploaded once is not taken again.
+            # The ids of rows must rise, so these rows cannot be uploaded again.
             **upload, "realm_counts": "[]", "installation_counts": "[]", "realmauditlog_rows": "[]",
             "zulip_org_id": self.server[0], "zulip_org_key": self.server[1], "new_org_key": self.server[1],
             "hostname": "chat.example.org", "contact_email": "admin@example.org", "access_token": "abc",
@@ -82,24 +70,20 @@ class World:
             "POST /push/unregister/all": {"user_id": 11, "user_uuid": str(uuid.uuid4())},
         }
         personas = []
-        for kind, number, urgency in [
-            ("apns", 1, {"http_headers": {"apns_priority": 10, "apns_push_type": "alert"}}),
-            ("fcm", 2, {"fcm_priority": "high"}),
-        ]:
-            phone = Phone(kind, self.bouncer_key, secrets.token_hex(32))
-            registration = {"realm_uuid": realm["uuid"], **phone.token_fields()}
+        for kind in ("apns", "fcm"):
+            phone = self.service.phone(kind, secrets.token_hex(32))
+            registration = {"realm_uuid": realm["uuid"], **phone.token_fields}
             del registration["token_kind"]
             call("POST", "/push/e2ee/register", form=registration)
             legacy = {
-                "user_id": 10, "user_uuid": str(uuid.uuid4()), "token_kind": number, "ios_app_id": TOPIC,
+                "user_id": 10, "user_uuid": str(uuid.uuid4()), "token_kind": phone.legacy_kind, "ios_app_id": phone.world.running.app_id,
                 "token": secrets.token_hex(32),
             }
             spare = {"token": secrets.token_hex(32)}
             for fields in legacy, legacy | spare:
                 call("POST", "/push/register", form=fields)
             item = {
-                **urgency, "token_id": registration["token_id"],
-                "payload": {"push_key_id": 1, "encrypted_data": "AAAA"},
+                **phones.item(phone.token_id, kind, {}), "payload": {"push_key_id": 1, "encrypted_data": "AAAA"},
             }
             personas.append({
                 **shared, **registration, **legacy, "android_devices": [legacy["token"]],
@@ -119,28 +103,28 @@ class World:
         return realm, keys
 
     def phones(self, user, key):
-        """A phone for each provider, which registers anew with the same when asked to."""
-        call = Service.basic(f"{self.url}/api/v1", f"{user}@example.org", key)
+        """A phone for each provider. It has the same values when it registers again."""
+        call = Caller(f"{self.url}/api/v1", basic(f"{user}@example.org", key))
         personas = []
         for kind in ("apns", "fcm"):
-            phone = Phone(kind, self.bouncer_key)
+            phone = self.service.phone(kind)
             id = call("POST", "/register_client_device")["device_id"]
-            call("POST", "/mobile_push/register", form={"device_id": id, **phone.key_fields(), **phone.token_fields()})
+            call("POST", "/mobile_push/register", form={"device_id": id, **phone.key_fields, **phone.token_fields})
             old = secrets.token_hex(32)
             path = "/users/me/apns_device_token" if kind == "apns" else "/users/me/android_gcm_reg_id"
-            call("POST", path, form={"token": old, "appid": TOPIC})
+            call("POST", path, form={"token": old, "appid": self.service.app_id})
             queue, spare = call("POST", "/register"), call("POST", "/register")
             device = call("POST", "/register_client_device")
             personas.append({
-                "device_id": id, "token": old, "appid": TOPIC, "queue_id": queue["queue_id"],
+                "device_id": id, "token": old, "appid": self.service.app_id, "queue_id": queue["queue_id"],
                 "last_event_id": queue["last_event_id"], "DELETE /events": {"queue_id": spare["queue_id"]},
                 "POST /remove_client_device": {"device_id": device["device_id"]},
-                "event_types": '["device"]', "fetch_event_types": "null", **phone.key_fields(), **phone.token_fields(),
+                "event_types": '["device"]', "fetch_event_types": "null", **phone.key_fields, **phone.token_fields,
             })
         return personas
 
     def backend(self):
-        """A realm with two users, one of whom has phones, and one that is not there yet, with a user who goes."""
+        """A realm with two users, one of whom has phones, and a realm that does not exist yet, with a user to be removed."""
         realm, keys = self.new_realm(4, 5)
         self.phones(4, keys[4])
         password = self.host("POST", f"/realms/{realm}/users/5/app-passwords", body={"name": "Talk"}, status=201)
@@ -169,7 +153,7 @@ class World:
         return self.host("POST", path, body={"name": "Talk"}, status=201)["password"]
 
     def flow(self):
-        return Service(self.url)("POST", "/login/v2")
+        return Caller(self.url)("POST", "/login/v2")
 
     def proxy(self):
         """A phone that stays and one that goes."""
@@ -179,21 +163,13 @@ class World:
     @staticmethod
     def phone():
         """A device by its parameters, and a notification that its server could send."""
-        user, subject, token = generate(), secrets.token_bytes(256), secrets.token_hex(60)
-        preimage = json.dumps(["a@chat.example.org", secrets.randbits(30)]).encode()
-        identifier = encode(hashlib.sha512(preimage).digest())
-        entry = {
-            "deviceIdentifier": identifier, "pushTokenHash": hashlib.sha512(token.encode()).hexdigest(),
-            "subject": encode(subject), "signature": sign(user, subject), "priority": "high", "type": "alert",
-        }
+        phone = nextcloud_proxy.Phone("talk_android")
         return {
-            "pushToken": token, "deviceIdentifier": identifier, "deviceIdentifierSignature": sign(user, preimage),
-            "userPublicKey": public_pem(user), "User-Agent": TALK_ANDROID, "notifications": [entry],
-            "notifications[0]": json.dumps(entry),
+            **phone.form(), "User-Agent": phone.agent, "notifications": [phone.entry()], "notifications[0]": json.dumps(phone.entry()),
         }
 
     def login(self):
-        """An app that has been let in, and one that waits."""
+        """An app whose login has been approved, and one that waits."""
         granted, waiting = self.flow(), self.flow()
         self.host(
             "POST", f"/realms/{self.realm}/users/3/login-flows", body={"token": granted["login"].rpartition("/")[2]})
@@ -201,26 +177,19 @@ class World:
                 {"token": waiting["login"].rpartition("/")[2], "login": "user3", "key": self.keys[3]}]
 
     def ocs(self):
-        """A phone that comes twice: who comes again is told something else."""
+        """A phone that makes each call twice, since the second call is answered otherwise."""
+        vapid = Caller(f"{self.url}/api/v1/zulip-services")("GET", "/webpush/vapid")["vapid"]
         path = f"/realms/{self.realm}/users/3/notifications"
         self.host("POST", path, body={"nextcloud": {"nid": 5, "app": "spreed", "subject": "Hello"}})
         phone = {
-            "pushTokenHash": "ab" * 64, "devicePublicKey": public_pem(generate()), "proxyServer": self.url,
-            "endpoint": self.subscription(), "uaPublicKey": POINT, "auth": encode(bytes(16))[:22], "appTypes": "all",
+            "pushTokenHash": "ab" * 64, "devicePublicKey": pem(key("device").public_key()), "proxyServer": self.url,
+            "endpoint": self.simulator.subscribe(vapid).endpoint, "uaPublicKey": POINT, "auth": encode(bytes(16))[:22], "appTypes": "all",
             "activationToken": str(uuid.uuid4()), "userId": "user3", "nid": 5, "ids": [5], "format": "json", "OCS-APIRequest": "true",
         }
         return [phone, phone]
 
-    def subscription(self):
-        """An endpoint of the simulator's push service."""
-        vapid = Service(f"{self.url}/api/v1/zulip-services")("GET", "/webpush/vapid")["vapid"]
-        request = urllib.request.Request(
-            f"{self.push_service}/subscriptions", json.dumps({"vapid": vapid}).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file)) as answer:
-            return json.load(answer)["endpoint"]
-
     def substitutes(self, name):
-        """Credentials for calls that make an end of those that they come with, and for calls that want others."""
+        """Other credentials for some paths: the calls there end the credentials, or need those of an account."""
         if name == "Bouncer":
             return {"/server/deactivate": self.leaving}
         if name == "NextcloudOCS":

@@ -181,7 +181,8 @@ enum APNsRequest {
 
   /// Hex of any even length from 6 on, so that tests can use short ones; all zeros is the token that cannot exist.
   private static func isWellFormed(_ token: String) -> Bool {
-    token.utf8.count >= 6 && token.utf8.count.isMultiple(of: 2) && token.utf8.allSatisfy(\.isHexDigit)
+    token.utf8.count >= 6 && token.utf8.count.isMultiple(of: 2)
+      && token.utf8.allSatisfy { $0.hexadecimalValue != nil }
       && token.utf8.contains { $0 != UInt8(ascii: "0") }
   }
 }

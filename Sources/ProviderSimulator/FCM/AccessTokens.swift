@@ -2,6 +2,7 @@ import Crypto
 import CryptoExtras
 import Foundation
 import HTTP
+import Providers
 import Synchronization
 
 /// Google's OAuth endpoint: a signed assertion in, an access token out (RFC 7523; Google: "Using OAuth 2.0 for Server
@@ -13,6 +14,10 @@ final class AccessTokens: Sendable {
     let description: String
 
     var json: JSON { ["error": .string(error), "error_description": .string(description)] }
+
+    static func invalidGrant(_ description: String) -> Failure {
+      Failure(error: "invalid_grant", description: description)
+    }
   }
 
   private struct Claims: Decodable {
@@ -46,30 +51,28 @@ final class AccessTokens: Sendable {
     }
     guard let text = form["assertion"], let jwt = CompactJWT(text), jwt.header.alg == "RS256",
       let claims = try? JSONDecoder().decode(Claims.self, from: jwt.claims)
-    else { throw Failure(error: "invalid_grant", description: "Bad JWT.") }
+    else { throw Failure.invalidGrant("Bad JWT.") }
     guard claims.iss == credentials.clientEmail else {
-      throw Failure(error: "invalid_grant", description: "Invalid grant: account not found")
+      throw Failure.invalidGrant("Invalid grant: account not found")
     }
     guard [nil, credentials.serviceAccountKeyID].contains(jwt.header.kid),
       key.isValidSignature(
         .init(rawRepresentation: jwt.signature), for: SHA256.hash(data: jwt.signedBytes),
         padding: .insecurePKCS1v1_5)
-    else { throw Failure(error: "invalid_grant", description: "Invalid JWT Signature.") }
+    else { throw Failure.invalidGrant("Invalid JWT Signature.") }
     let own = ["https", "http"].flatMap { scheme in
       ["127.0.0.1", "localhost"].map { "\(scheme)://\($0):\(port)/token" }
     }
     guard own.contains(claims.aud) || claims.aud == "https://oauth2.googleapis.com/token" else {
-      throw Failure(error: "invalid_grant", description: "Invalid JWT: Failed audience check.")
+      throw Failure.invalidGrant("Invalid JWT: Failed audience check.")
     }
     let seconds = now.timeIntervalSince1970
     // Google accepts a clock that is a little fast, but no more.
     guard claims.exp > claims.iat, claims.exp - claims.iat <= 3600, Double(claims.iat) <= seconds + 300,
       Double(claims.exp) > seconds
     else {
-      throw Failure(
-        error: "invalid_grant",
-        description:
-          "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. "
+      throw Failure.invalidGrant(
+        "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. "
           + "Check your iat and exp values in the JWT claim.")
     }
     guard claims.scope.split(separator: " ").contains(where: Self.scopes.contains) else {
@@ -79,11 +82,7 @@ final class AccessTokens: Sendable {
   }
 
   private func issue(now: Date) -> JSON {
-    let token =
-      "ya29.simulator-"
-      + SymmetricKey(size: .bits256).withUnsafeBytes { bytes in
-        bytes.map { String(format: "%02x", $0) }.joined()
-      }
+    let token = "ya29.simulator-" + Base64URL.encode((0..<32).map { _ in UInt8.random(in: .min ... .max) })
     issued.withLock { issued in
       if issued.count >= 10_000 { issued = issued.filter { $0.value > now } }
       issued[token] = now.addingTimeInterval(Double(lifetime))

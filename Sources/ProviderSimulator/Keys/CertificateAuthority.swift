@@ -11,20 +11,27 @@ struct CertificateAuthority: Sendable {
 
   /// A fresh authority.
   init() throws {
-    key = P256.Signing.PrivateKey()
-    let publicKey = Certificate.PublicKey(key.publicKey)
+    let key = P256.Signing.PrivateKey()
     let name = try DistinguishedName { CommonName("push-bouncer provider simulator") }
-    certificate = try Certificate(
-      version: .v3, serialNumber: .init(), publicKey: publicKey,
-      notValidBefore: Date(timeIntervalSinceNow: -86400),
-      notValidAfter: Date(timeIntervalSinceNow: 3650 * 86400),
-      issuer: name, subject: name, signatureAlgorithm: .ecdsaWithSHA256,
-      extensions: try Certificate.Extensions {
+    certificate = try Self.certificate(
+      for: key.publicKey, name: name, days: 3650, issuer: name, key: key,
+      extensions: Certificate.Extensions {
         Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 0))
         Critical(KeyUsage(keyCertSign: true, cRLSign: true))
-        SubjectKeyIdentifier(hash: publicKey)
-      },
-      issuerPrivateKey: .init(key))
+        SubjectKeyIdentifier(hash: Certificate.PublicKey(key.publicKey))
+      })
+    self.key = key
+  }
+
+  private static func certificate(
+    for publicKey: P256.Signing.PublicKey, name: DistinguishedName, days: Double, issuer: DistinguishedName,
+    key: P256.Signing.PrivateKey, extensions: Certificate.Extensions
+  ) throws -> Certificate {
+    try Certificate(
+      version: .v3, serialNumber: .init(), publicKey: .init(publicKey),
+      notValidBefore: Date(timeIntervalSinceNow: -86400),
+      notValidAfter: Date(timeIntervalSinceNow: days * 86400), issuer: issuer, subject: name,
+      signatureAlgorithm: .ecdsaWithSHA256, extensions: extensions, issuerPrivateKey: .init(key))
   }
 
   /// The authority of an earlier run.
@@ -44,14 +51,10 @@ struct CertificateAuthority: Sendable {
   /// TLS for 127.0.0.1, ::1 and localhost with a fresh server certificate.
   func serverContext(applicationProtocols: [String]) throws -> NIOSSLContext {
     let serverKey = P256.Signing.PrivateKey()
-    let publicKey = Certificate.PublicKey(serverKey.publicKey)
-    let server = try Certificate(
-      version: .v3, serialNumber: .init(), publicKey: publicKey,
-      notValidBefore: Date(timeIntervalSinceNow: -86400),
-      notValidAfter: Date(timeIntervalSinceNow: 397 * 86400),
-      issuer: certificate.subject, subject: try DistinguishedName { CommonName("localhost") },
-      signatureAlgorithm: .ecdsaWithSHA256,
-      extensions: try Certificate.Extensions {
+    let server = try Self.certificate(
+      for: serverKey.publicKey, name: DistinguishedName { CommonName("localhost") }, days: 397,
+      issuer: certificate.subject, key: key,
+      extensions: Certificate.Extensions {
         Critical(BasicConstraints.notCertificateAuthority)
         Critical(KeyUsage(digitalSignature: true))
         try ExtendedKeyUsage([.serverAuth])
@@ -60,28 +63,20 @@ struct CertificateAuthority: Sendable {
           .ipAddress(ASN1OctetString(contentBytes: [127, 0, 0, 1])),
           .ipAddress(ASN1OctetString(contentBytes: [UInt8](repeating: 0, count: 15) + [1])),
         ])
-        SubjectKeyIdentifier(hash: publicKey)
+        SubjectKeyIdentifier(hash: Certificate.PublicKey(serverKey.publicKey))
         // RFC 5280 4.2.1.1; OpenSSL's strict mode, Python's default since 3.13, insists on it.
         AuthorityKeyIdentifier(
           keyIdentifier: SubjectKeyIdentifier(hash: Certificate.PublicKey(key.publicKey)).keyIdentifier)
-      },
-      issuerPrivateKey: .init(key))
+      })
     var configuration = TLSConfiguration.makeServerConfiguration(
-      certificateChain: [.certificate(try NIOSSLCertificate(bytes: server.derBytes, format: .der))],
+      certificateChain: [
+        .certificate(
+          try NIOSSLCertificate(bytes: Array(server.serializeAsPEM().pemString.utf8), format: .pem))
+      ],
       privateKey: .privateKey(
         try NIOSSLPrivateKey(bytes: Array(serverKey.derRepresentation), format: .der)))
     configuration.applicationProtocols = applicationProtocols
     configuration.minimumTLSVersion = .tlsv12
     return try NIOSSLContext(configuration: configuration)
-  }
-}
-
-extension Certificate {
-  fileprivate var derBytes: [UInt8] {
-    get throws {
-      var serializer = DER.Serializer()
-      try serialize(into: &serializer)
-      return serializer.serializedBytes
-    }
   }
 }

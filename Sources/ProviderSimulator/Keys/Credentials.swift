@@ -43,20 +43,6 @@ struct APNsKeyFile: Codable {
   var environment = "production"
 }
 
-/// `fcm/default.json`: a Google service-account file.
-struct ServiceAccountFile: Codable {
-  var type = "service_account"
-  var project_id: String
-  var private_key_id: String
-  var private_key: String
-  var client_email: String
-  var client_id = "100000000000000000000"
-  var auth_uri = "https://accounts.google.com/o/oauth2/auth"
-  var token_uri: String
-  var auth_provider_x509_cert_url = "https://www.googleapis.com/oauth2/v1/certs"
-  var universe_domain = "googleapis.com"
-}
-
 /// The `Keys` folder cannot be used.
 package enum CredentialsError: Error, CustomStringConvertible {
   /// A file stands where the simulator's would go, and the simulator did not write it.
@@ -104,13 +90,12 @@ extension Credentials {
     apnsKey = try P256.Signing.PrivateKey(pemRepresentation: key)
     keyID = keyFile.key_id
     teamID = keyFile.team_id
-    let accountFile = try JSONDecoder().decode(ServiceAccountFile.self, from: Data(account.utf8))
-    guard accountFile.client_email == Self.clientEmail(accountFile.project_id) else {
-      throw CredentialsError.notOurs(directory.appending(path: Name.serviceAccount).path)
-    }
-    serviceAccountKey = try _RSA.Signing.PrivateKey(pemRepresentation: accountFile.private_key)
-    serviceAccountKeyID = accountFile.private_key_id
-    projectID = accountFile.project_id
+    let accountFile = try JSONDecoder().decode([String: String].self, from: Data(account.utf8))
+    guard let project = accountFile["project_id"], accountFile["client_email"] == Self.clientEmail(project),
+      let privateKey = accountFile["private_key"], let privateKeyID = accountFile["private_key_id"]
+    else { throw CredentialsError.notOurs(directory.appending(path: Name.serviceAccount).path) }
+    serviceAccountKey = try _RSA.Signing.PrivateKey(pemRepresentation: privateKey)
+    (serviceAccountKeyID, projectID) = (privateKeyID, project)
   }
 
   /// Writes them as a `Keys` folder (`Keys/README.md`) with `ca.pem` beside.
@@ -136,12 +121,15 @@ extension Credentials {
     try put(
       APNsKeyFile(key_file: keyFile, key_id: keyID, team_id: teamID, topics: topics),
       Name.apns)
+    // A Google service-account file.
     try put(
-      ServiceAccountFile(
-        project_id: projectID, private_key_id: serviceAccountKeyID,
-        private_key: serviceAccountKey.pkcs8PEMRepresentation + "\n", client_email: clientEmail,
-        token_uri: tokenURI),
-      Name.serviceAccount)
+      [
+        "type": "service_account", "project_id": projectID, "private_key_id": serviceAccountKeyID,
+        "private_key": serviceAccountKey.pkcs8PEMRepresentation + "\n", "client_email": clientEmail,
+        "client_id": "100000000000000000000", "auth_uri": "https://accounts.google.com/o/oauth2/auth",
+        "token_uri": tokenURI, "auth_provider_x509_cert_url": "https://www.googleapis.com/oauth2/v1/certs",
+        "universe_domain": "googleapis.com",
+      ], Name.serviceAccount)
     // A service is not ready without a bouncer key pair (X25519, as in libsodium's sealed boxes).
     let bouncer = directory.appending(path: Name.bouncer).path
     let present = try? FileManager.default.contentsOfDirectory(atPath: bouncer)

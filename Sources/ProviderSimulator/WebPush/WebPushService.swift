@@ -165,7 +165,7 @@ struct WebPushRequest {
       throw .webPush(400, "MissingTTL", "TTL is missing (RFC 8030 5.2)")
     }
     guard !text.isEmpty, text.utf8.count <= 100,
-      text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+      text.utf8.allSatisfy(\.isASCIIDigit)
     else { throw .webPush(400, "InvalidTTL", "TTL is a whole number of seconds from 0 on (RFC 8030 5.2)") }
     return min(Int(text) ?? .max, maximumTTL)
   }

@@ -74,6 +74,30 @@ class Implementation:
         """The tests are over."""
 
 
+#: What a Running may have in addition: a case that calls what it has not is skipped.
+OPTIONAL = {
+    "bouncer_key()": "the bouncer's public key in base64, which phones seal to",
+    "admit_server(hostname)": "(id, key) of a new chat server that the operator admits, independent of the rules for others",
+    "add_user(name)": "a new user of a server: an object with `login`, `email` and `key`, the API key of the account",
+    "add_app_password(user)": "(password, number) of a new app password",
+    "change_user(user, **members)": "another `api_key`, for example",
+    "remove_user(user)": "",
+    "grant_login(user, token)": "lets an app in that waits, by the last part of the address that it opened in the browser",
+    "require_encryption(wanted)": "whether old apps get nothing in the realm of the users",
+    "rename_realm(name)": "gives the realm of the users another name; it begins as `Conformance`",
+    "release_realm(uuid)": "lets a realm go: the next server that names it gets it",
+    "add_bouncer_key()": "another key pair that phones seal to; its public key in base64",
+    "retire_bouncer_key(key)": "it still opens, and no new app gets it",
+    "remove_bouncer_key(key)": "",
+    "notify(user, parts)": "the host application sends a notification, as Documentation/OpenAPI/Backend.yaml has it; the answer to it",
+    "without_database()": "a context in which its database is away",
+    "lose_database()": "starts it again with an empty database, without telling it so",
+    "kill()": "ends it at once, as kill -9 does",
+    "restart()": "starts it again after `kill`, or ends it in good order first; at the same address, with all that it knew",
+    "restart_later(seconds)": "ends it in good order and starts it again with a clock that is so far ahead of the machine's",
+}
+
+
 class Running:
     """An implementation that runs."""
 
@@ -92,10 +116,6 @@ class Running:
         """The end of its log where its process has ended, else None: the next case then gets another one."""
         return None
 
-    def bouncer_key(self):
-        """The bouncer's public key in base64, which phones seal to."""
-        raise Unsupported("the adapter knows no bouncer key")
-
     def add_server(self, hostname):
         """(id, key) of a new chat server: registers one, as every server does, else has the operator let it in."""
         id, key = str(uuid.uuid4()), secrets.token_hex(32)
@@ -103,82 +123,13 @@ class Running:
             "zulip_org_id": id, "zulip_org_key": key, "hostname": hostname, "contact_email": "operator@example.org"}).encode(), self.ca_file)
         return (id, key) if answer.status == 200 else self.admit_server(hostname)
 
-    def admit_server(self, hostname):
-        """(id, key) of a new chat server that the operator admits, independent of the rules for others."""
-        raise Unsupported("the adapter lets no chat servers in")
-
-    def add_user(self, name):
-        """A new user of a server: an object with `login`, `email` and `key`, the API key of the account."""
-        raise Unsupported("the adapter adds no users")
-
-    def add_app_password(self, user):
-        """(password, number) of a new app password."""
-        raise Unsupported("the adapter adds no app passwords")
-
-    def change_user(self, user, **members):
-        """Another `api_key`, for example."""
-        raise Unsupported("the adapter changes no users")
-
-    def remove_user(self, user):
-        raise Unsupported("the adapter removes no users")
-
-    def grant_login(self, user, token):
-        """Lets an app in that waits, by the last part of the address that it opened in the browser."""
-        raise Unsupported("the adapter grants no logins")
-
-    def require_encryption(self, wanted):
-        """Whether old apps get nothing in the realm of the users."""
-        raise Unsupported("the adapter changes no realm")
-
-    def rename_realm(self, name):
-        """Gives the realm of the users another name; it begins as `Conformance`."""
-        raise Unsupported("the adapter changes no realm")
-
-    def release_realm(self, uuid):
-        """Lets a realm go: the next server that names it gets it."""
-        raise Unsupported("the adapter releases no realms")
-
-    def add_bouncer_key(self):
-        """Another key pair that phones seal to; its public key in base64."""
-        raise Unsupported("the adapter makes no bouncer keys")
-
-    def retire_bouncer_key(self, key):
-        """It still opens, and no new app gets it."""
-        raise Unsupported("the adapter retires no bouncer keys")
-
-    def remove_bouncer_key(self, key):
-        raise Unsupported("the adapter removes no bouncer keys")
-
-    def notify(self, user, parts):
-        """The host application sends a notification, as Documentation/OpenAPI/Backend.yaml has it; the answer to it."""
-        raise Unsupported("the adapter plays no host application")
-
-    def trust(self, ca_pem):
-        """Trusts a certificate authority where a chat server proves its hostname."""
-        raise Unsupported("the adapter cannot make it trust a certificate")
-
-    def without_database(self):
-        """A context in which its database is away."""
-        raise Unsupported("the adapter cannot take its database away")
-
-    def lose_database(self):
-        """Starts it again with an empty database, without telling it so."""
-        raise Unsupported("the adapter cannot empty its database")
-
-    def kill(self):
-        """Ends it at once, as kill -9 does."""
-        raise Unsupported("the adapter cannot kill it")
-
-    def restart(self):
-        """Starts it again after `kill`, or ends it in good order first; at the same address, with all that it knew."""
-        raise Unsupported("the adapter cannot restart it")
-
-    def restart_later(self, seconds):
-        """Ends it in good order and starts it again with a clock that is so far ahead of the machine's."""
-        raise Unsupported("the adapter cannot set its clock")
-
     def stop(self):
         pass
+
+    def __getattr__(self, name):
+        if any(call.startswith(f"{name}(") for call in OPTIONAL):
+            raise Unsupported(f"the adapter has no {name}")
+        raise AttributeError(name)
 
 
 class All:

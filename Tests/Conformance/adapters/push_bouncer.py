@@ -1,11 +1,9 @@
 """push-bouncer itself, each time on a folder of its own."""
 
-import base64
 import contextlib
 import json
 import random
 import shutil
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -18,6 +16,7 @@ from pathlib import Path
 import nacl.public
 
 from conformance import bouncer, http, proxy
+from conformance.phones import decode, encode
 
 from . import ALL, Running, Unsupported
 from . import Implementation as Base
@@ -74,7 +73,7 @@ class Implementation(Base):
                 settings = {**settings, name: f"{proxy.shared().url}/{place}"}
         if unknown := settings.keys() - OPTIONS.keys() - {"bouncer_private_key", "apps"}:
             raise Unsupported(f"unknown settings: {', '.join(sorted(unknown))}")
-        return Service(self.program, self.simulator, {**DEFAULTS, **settings})
+        return Service(self.program, self.simulator, settings)
 
 
 def free_port():
@@ -88,25 +87,27 @@ def free_port():
 
 
 class Service(Running):
+    """`simulator` has the folder of keys and the addresses of the providers. `options` are more words of the command."""
+
     app_id = "org.example.chat"
 
-    def __init__(self, program, simulator, settings):
+    def __init__(self, program, simulator, settings, *options, database=None):
         self.program = program
         self.folder = tempfile.TemporaryDirectory(prefix="conformance.")
         # A folder of keys remembers the database that it was used with.
         self.keys = Path(shutil.copytree(simulator.keys, Path(self.folder.name, "Keys")))
+        self.place = ["--keys.directory", self.keys, "--database.url", database or f"sqlite:{self.folder.name}/service.sqlite"]
         self.options = [
-            "--keys.directory", self.keys, "--providers.ca_file", self.keys / "ca.pem",
-            "--bouncer.verify_ca_file", self.keys / "ca.pem",
-            "--database.url", f"sqlite:{self.folder.name}/service.sqlite",
+            *self.place, "--providers.ca_file", self.keys / "ca.pem", "--bouncer.verify_ca_file", self.keys / "ca.pem",
             "--apns.endpoint", simulator.apns, "--fcm.endpoint", simulator.fcm,
             "--webpush.allow_private_hosts", "127.0.0.1, localhost",
-            "--backend.token", TOKEN, "--log.format", "json"]
+            "--backend.token", TOKEN, "--log.format", "json", *options]
+        settings = {**DEFAULTS, **settings}
         if private := settings.pop("bouncer_private_key", None):
-            public = nacl.public.PrivateKey(base64.b64decode(private)).public_key
+            public = nacl.public.PrivateKey(decode(private)).public_key
             for path in (self.keys / "bouncer").glob("*.json"):
                 path.unlink()
-            pair = {"private_key": private, "public_key": base64.b64encode(bytes(public)).decode(), "state": "active",
+            pair = {"private_key": private, "public_key": encode(bytes(public)), "state": "active",
                     "created_at": "2025-01-01T00:00:00Z"}
             (self.keys / "bouncer" / "example.json").write_text(json.dumps(pair))
             (self.keys / "bouncer" / "example.json").chmod(0o600)
@@ -206,8 +207,7 @@ class Service(Running):
     def command(self, *words):
         """What an operator types; returns its output."""
         return subprocess.run(
-            [self.program, *words, "--keys.directory", self.keys, "--database.url", f"sqlite:{self.folder.name}/service.sqlite"],
-            check=True, capture_output=True, text=True, cwd=self.folder.name).stdout
+            [self.program, *words, *self.place], check=True, capture_output=True, text=True, cwd=self.folder.name).stdout
 
     @contextlib.contextmanager
     def without_database(self):
@@ -228,7 +228,6 @@ class Service(Running):
         self.launch()
 
     def last_words(self):
-        """The end of its log where its process has ended, else None."""
         return None if self.process.poll() is None else Path(self.folder.name, "log").read_text()[-2000:]
 
     def kill(self):
@@ -236,8 +235,7 @@ class Service(Running):
         self.process.wait(TIMEOUT)
 
     def restart(self):
-        if self.process.poll() is None:
-            self.end()
+        self.end()
         self.launch()
 
     def restart_later(self, seconds):
@@ -246,13 +244,10 @@ class Service(Running):
         self.launch("--clock-offset", f"{seconds}s")
 
     def end(self):
-        self.process.send_signal(signal.SIGTERM)
+        # A graceful stop stores the answers of pushes under way, so that they are not sent again.
+        self.process.terminate()
         self.process.wait(TIMEOUT)
 
     def stop(self):
-        # A graceful stop stores the answers of pushes under way, so that they are not sent again.
-        if self.process.poll() is None:
-            self.end()
+        self.end()
         self.folder.cleanup()
-
-

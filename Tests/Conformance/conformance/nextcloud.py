@@ -1,7 +1,5 @@
 """Keys, signatures and texts of Nextcloud's protocol, made with Python's cryptography and PHP's habits."""
 
-import base64
-import functools
 import hashlib
 import json
 import re
@@ -10,6 +8,8 @@ import secrets
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa, utils
+
+from .phones import decode, encode
 
 OAEP = padding.OAEP(mgf=padding.MGF1(hashes.SHA1()), algorithm=hashes.SHA1(), label=None)
 PADDINGS = {"OAEP": OAEP, "PKCS1": padding.PKCS1v15()}
@@ -21,14 +21,14 @@ AGENTS = {
 }
 
 
-def encode(data):
-    return base64.b64encode(data).decode()
+KEYS = {}
 
 
-@functools.cache
 def key(name, bits=2048):
     """The private key of that name: making one takes long, so cases share them. What is stored goes by identifiers."""
-    return rsa.generate_private_key(public_exponent=65537, key_size=bits)
+    if (name, bits) not in KEYS:
+        KEYS[name, bits] = rsa.generate_private_key(public_exponent=65537, key_size=bits)
+    return KEYS[name, bits]
 
 
 def pem(public):
@@ -40,10 +40,10 @@ def sign(private, data):
     return encode(private.sign(data, padding.PKCS1v15(), hashes.SHA512()))
 
 
-def verifies(public_pem, signature, data):
+def verifies(public_pem, signature, data, hash=hashes.SHA512()):
     public = serialization.load_pem_public_key(public_pem.encode())
     try:
-        public.verify(base64.b64decode(signature, validate=True), data, padding.PKCS1v15(), hashes.SHA512())
+        public.verify(decode(signature), data, padding.PKCS1v15(), hash)
         return True
     except InvalidSignature:
         return False
@@ -51,12 +51,7 @@ def verifies(public_pem, signature, data):
 
 def verifies_digest(public_pem, signature, digest):
     """As a proxy has to, which knows no more than the digest."""
-    public = serialization.load_pem_public_key(public_pem.encode())
-    try:
-        public.verify(base64.b64decode(signature, validate=True), digest, padding.PKCS1v15(), utils.Prehashed(hashes.SHA512()))
-        return True
-    except InvalidSignature:
-        return False
+    return verifies(public_pem, signature, digest, utils.Prehashed(hashes.SHA512()))
 
 
 def encrypt(text, private, kind="OAEP"):

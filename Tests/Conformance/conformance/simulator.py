@@ -10,6 +10,7 @@ import urllib.parse
 from pathlib import Path
 
 from . import http
+from .phones import Subscription
 
 TIMEOUT = 60
 
@@ -46,6 +47,11 @@ class Simulator:
                            body=None if body is None else json.dumps(body).encode())
         assert answer.status == 200, f"the simulator answered {answer.status} to {method} {path}: {answer.body}"
         return answer.body
+
+    def subscribe(self, vapid):
+        """A subscription at the push service, for who signs with this key."""
+        answer = http.send(self.webpush, "POST", "/subscriptions", body=json.dumps({"vapid": vapid}).encode(), ca_file=self.keys / "ca.pem")
+        return Subscription(answer.body["endpoint"])
 
     # What has arrived.
 

@@ -3,14 +3,12 @@
 import base64
 import functools
 import hashlib
-import json
 import re
 import secrets
 import time
 import urllib.parse
 
-from conformance import http
-from conformance.cases import resolve
+import worlds
 from conformance.matching import ABSENT, Matcher
 from conformance.nextcloud import AGENTS, app_of, encode, encrypt, key, pem, php, sha512_hex, sign, token
 from conformance.phones import fcm_recipient, installation_id
@@ -38,16 +36,17 @@ class Phone:
     def signature(self):
         return self.signed("user")
 
-    def signed(self, by):
+    def signed(self, by, bits=2048):
         """The identifier's signature."""
-        return sign(key(by), self.preimage)
+        return sign(key(by, bits), self.preimage)
 
-    def owner(self, by="user"):
-        return {"deviceIdentifier": self.identifier, "deviceIdentifierSignature": self.signed(by), "userPublicKey": pem(key(by).public_key())}
+    def owner(self, by="user", bits=2048):
+        return {"deviceIdentifier": self.identifier, "deviceIdentifierSignature": self.signed(by, bits),
+                "userPublicKey": pem(key(by, bits).public_key())}
 
-    def form(self, by="user", token=None):
+    def form(self, by="user", token="token", bits=2048):
         """POST /devices."""
-        return {"pushToken": getattr(self, token or "token"), **self.owner(by)}
+        return {"pushToken": getattr(self, token), **self.owner(by, bits)}
 
     @property
     def hash(self):
@@ -92,16 +91,12 @@ class Phone:
         return found
 
 
-class World:
-    def __init__(self, running, simulator):
-        self.running, self.simulator = running, simulator
-        self.last = None
-        self.phones = {}
-        self.more = {}
-        self.expected = 0
+class World(worlds.World):
+    body_type = "application/x-www-form-urlencoded"
 
-    def close(self, name):
-        self.simulator.settle(name, self.names)
+    def __init__(self, running, simulator):
+        super().__init__(running, simulator)
+        self.more = {}
 
     def __getattr__(self, name):
         if app_of(name) not in AGENTS:
@@ -147,28 +142,16 @@ class World:
 
     def make_of_size(self, argument):
         """A registration of a user whose key has so many bits: `!of_size [talk_ios, 4096]`."""
-        phone, private = getattr(self, argument[0]), key("user", argument[1])
-        return {"pushToken": phone.token, "deviceIdentifier": phone.identifier, "deviceIdentifierSignature": sign(private, phone.preimage),
-                "userPublicKey": pem(private.public_key())}
+        name, bits = argument
+        return getattr(self, name).form(bits=bits)
 
     def make_entry_of_size(self, argument):
         phone = getattr(self, argument[0])
         return phone.entry(signature=sign(key("user", argument[1]), base64.b64decode(phone.sealed)))
 
-    def make_repeat(self, argument):
-        text, count = argument
-        return text * count
-
-    def make_padded(self, argument):
-        text, length = argument
-        return text.ljust(length, "x")
-
     def make_lower_first(self, tokens):
         """The first of two tokens in lower case."""
         return tokens.split(" ")[0].lower()
-
-    def make_upper(self, text):
-        return text.upper()
 
     def make_zeros(self, count):
         return encode(bytes(count))
@@ -178,33 +161,19 @@ class World:
         count, text = argument
         return urllib.parse.urlencode([("notifications[]", text)] * count)
 
-    def make_json(self, value):
-        return json.dumps(value, separators=(",", ":"))
-
     def make_query(self, pairs):
         """A form whose names may be there twice."""
         return urllib.parse.urlencode([tuple(pair) for pair in pairs])
 
     # Steps before a case.
 
-    def prepare(self, step):
-        if isinstance(step, dict):
-            step = resolve(step, self)
-            answer = self.send(step)
-        else:
-            match step.split():
-                case [name, "is", "registered"]:
-                    answer = self.register(getattr(self, name))
-                case [name, "is", "registered", "by", by]:
-                    answer = self.register(getattr(self, name), by=by)
-                case [name, "is", "answered", status, reason]:
-                    for address in getattr(self, name).addresses:
-                        self.simulator.answer(address, int(status), reason=reason)
-                    return
-                case _:
-                    raise ValueError(f"no such step: {step}")
-        assert answer.status == 200, f"{step}: {answer.status} {answer.body}"
-        self.last = answer.body
+    def step(self, words):
+        match words:
+            case [name, "is", "registered"]:
+                return self.register(getattr(self, name))
+            case [name, "is", "registered", "by", by]:
+                return self.register(getattr(self, name), by=by)
+        raise ValueError(f"no such step: {words}")
 
     @staticmethod
     def in_seconds(seconds):
@@ -229,25 +198,15 @@ class World:
 
     def send(self, request):
         """`as` is the phone that asks, `server` for one, or `nobody` without a User-Agent. Objects in a form are texts of JSON."""
-        method, path = request["request"].split(" ", 1)
+        _, path = request["request"].split(" ", 1)
         headers = dict(request.get("headers", {}))
         who = request.get("as", "server")
         if "User-Agent" not in headers and who != "nobody":
             headers["User-Agent"] = "Nextcloud-Server-Crawler/33.0.0" if who == "server" else getattr(self, who).agent
-        if query := request.get("query"):
-            path += "?" + (query if isinstance(query, str) else urllib.parse.urlencode(query))
-        body = None
-        if "form" in request:
-            headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
-            body = urllib.parse.urlencode({
-                name: php(value) if isinstance(value, (dict, list)) else value for name, value in request["form"].items()}).encode()
-        elif "json" in request:
-            headers.setdefault("Content-Type", "application/json")
-            body = json.dumps(request["json"], separators=(",", ":")).encode()
-        elif "body" in request:
-            headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
-            body = request["body"].encode()
-        return http.send(self.running.url, method, path, headers, body, self.running.ca_file)
+        return self.call(request, path, headers)
+
+    def encoded(self, form):
+        return urllib.parse.urlencode({name: php(value) if isinstance(value, (dict, list)) else value for name, value in form.items()})
 
     def wanted(self, answer):
         """`ok`, `{refused: 400}` with a message for people, `{taken: {unknown, failed}}`, `{plain: 400}` with a text, or all of it."""
@@ -271,13 +230,6 @@ class World:
     def expect_more(self, tokens):
         """Tokens that a case makes itself."""
         self.more.update(dict.fromkeys(tokens, "another"))
-
-    def arrived(self, expected):
-        names = {self.simulator.key(address): name for address, name in self.names.items()}
-        found = self.simulator.wait(list(names), self.expected + expected)[self.expected:]
-        self.expected += len(found)
-        return [{"to": names[self.simulator.key(delivery["token"])], "headers": {**delivery["headers"], "token": delivery["token"]},
-                 "payload": delivery["payload"]} for delivery in found]
 
     def make_arrival(self, argument):
         """What a phone gets of `!entry`: `!arrival talk_ios`, `!arrival [talk_ios, {number: 2, priority: normal, type: voip}]`."""

@@ -1,30 +1,23 @@
 """The objects of a Nextcloud server's cases: users, apps that are signed in, and the proxy that their phones name."""
 
-import base64
 import contextlib
 import functools
 import json
 import secrets
 import urllib.parse
 
-import http_ece
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-
-from conformance import http, proxy
+import worlds
+from conformance import proxy
 from conformance.cases import resolve
 from conformance.matching import Matcher
-from conformance.nextcloud import AGENTS, PADDINGS, app_of, encode, key, pem, php, sha512_hex, verifies
+from conformance.nextcloud import AGENTS, PADDINGS, app_of, key, pem, php, sha512_hex, verifies
+from conformance.phones import basic, decode
 
 USERS = ("alice", "bob")
 #: User-Agent of each app, by the app's name in cases.
 APPS = {"talk": AGENTS["talk_android"], "files": AGENTS["files_android"], "plain": "Plain/1.0", "web": AGENTS["talk_android"]}
 PUSH = "apps/notifications/api/v2/push"
 WEBPUSH = "apps/notifications/api/v2/webpush"
-
-
-def encode_url(data):
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 class App:
@@ -34,7 +27,6 @@ class App:
         self.world, self.name = world, name
         self.agent = APPS[app_of(name)]
         self.token = secrets.token_hex(40)
-        self.auth, self.point_key = secrets.token_bytes(16), ec.generate_private_key(ec.SECP256R1())
         self.told = None
 
     @functools.cached_property
@@ -64,50 +56,50 @@ class App:
     # Web Push.
 
     @functools.cached_property
-    def endpoint(self):
+    def subscribed(self):
         vapid = self.world.send({"request": f"GET {WEBPUSH}/vapid", "as": self.name}).body["ocs"]["data"]["vapid"]
-        answer = http.send(self.world.simulator.webpush, "POST", "/subscriptions", body=json.dumps({"vapid": vapid}).encode(),
-                           ca_file=self.world.simulator.keys / "ca.pem")
-        self.world.subscribed[urllib.parse.urlsplit(answer.body["endpoint"]).path.split("/")[-1]] = self
-        return answer.body["endpoint"]
+        made = self.world.simulator.subscribe(vapid)
+        self.world.subscribed[made.id] = self
+        return made
+
+    @property
+    def endpoint(self):
+        return self.subscribed.endpoint
 
     @property
     def address(self):
-        return urllib.parse.urlsplit(self.endpoint).path.split("/")[-1]
+        return self.subscribed.id
 
     @property
     def point(self):
-        return encode_url(self.point_key.public_key().public_bytes(
-            serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint))
+        return self.subscribed.keys["p256dh"]
 
     @property
     def secret(self):
-        return encode_url(self.auth)
+        return self.subscribed.keys["auth"]
 
     @property
     def subscription(self):
         return {"endpoint": self.endpoint, "uaPublicKey": self.point, "auth": self.secret, "appTypes": "all"}
 
     def read(self, delivery):
-        return json.loads(http_ece.decrypt(
-            base64.b64decode(delivery["payload"]), private_key=self.point_key, auth_secret=self.auth, version="aes128gcm"))
+        return json.loads(self.subscribed.open(decode(delivery["payload"])))
 
 
-def basic(login, password):
-    return "Basic " + encode(f"{login}:{password}".encode())
-
-
-class World:
+class World(worlds.World):
     def __init__(self, running, simulator):
-        self.running, self.simulator = running, simulator
-        self.last, self.expected, self.web_expected = None, 0, 0
-        self.apps, self.subscribed = {}, {}
+        super().__init__(running, simulator)
+        self.web_expected, self.apps, self.subscribed = 0, {}, {}
         self.place = secrets.token_hex(8)
         self.peer = proxy.shared()
         self.proxy = f"{self.peer.url}/{self.place}"
 
+    @property
+    def names(self):
+        return {id: app.name for id, app in self.subscribed.items()}
+
     def close(self, name):
-        self.simulator.settle(name, list(self.subscribed))
+        super().close(name)
         self.peer.settle(name, self.place)
 
     def __getattr__(self, name):
@@ -128,19 +120,8 @@ class World:
 
     # What cases make.
 
-    def make_repeat(self, argument):
-        text, count = argument
-        return text * count
-
     def make_bearer(self, name):
         return "Bearer " + getattr(self, name).password
-
-    def make_basic(self, text):
-        return "Basic " + encode(text.encode())
-
-    def make_padded(self, argument):
-        text, length = argument
-        return text.ljust(length, "x")
 
     def make_garbled(self, key):
         """A key in PEM whose base64 is none, as long and with the same lines."""
@@ -164,24 +145,17 @@ class World:
             # `proxy: [[503, ""], [200, {...}]]`: its next answers; the last one stays.
             self.peer.answers[self.place] = [tuple(answer) for answer in resolve(step["proxy"], self)]
             return
-        if isinstance(step, dict):
-            answer = self.send(resolve(step, self))
-        else:
-            match step.split():
-                case [name, "is", "registered"]:
-                    answer = self.register(getattr(self, name))
-                case [name, "is", "subscribed"]:
-                    answer = self.subscribe(getattr(self, name))
-                case [name, "is", "subscribed", "to", apps]:
-                    answer = self.subscribe(getattr(self, name), appTypes=apps)
-                case [name, "is", "answered", "once", status]:
-                    return self.simulator.answer(getattr(self, name).address, int(status), times=1)
-                case [name, "is", "answered", status]:
-                    return self.simulator.answer(getattr(self, name).address, int(status))
-                case _:
-                    raise ValueError(f"no such step: {step}")
-        assert 200 <= answer.status < 300, f"{step}: {answer.status} {answer.body}"
-        self.last = answer.body
+        super().prepare(step)
+
+    def step(self, words):
+        match words:
+            case [name, "is", "registered"]:
+                return self.register(getattr(self, name))
+            case [name, "is", "subscribed"]:
+                return self.subscribe(getattr(self, name))
+            case [name, "is", "subscribed", "to", apps]:
+                return self.subscribe(getattr(self, name), appTypes=apps)
+        raise ValueError(f"no such step: {words}")
 
     def register(self, app, **changes):
         answer = self.send({"request": f"POST {PUSH}", "as": app.name, "form": {**app.form, **changes}})
@@ -220,20 +194,14 @@ class World:
                 query.setdefault("format", "json")
         if headers.get("OCS-APIRequest") == "":
             del headers["OCS-APIRequest"]
-        if query := urllib.parse.urlencode(query):
-            path += ("&" if "?" in path else "?") + query
-        body = None
-        if "form" in request:
-            headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
-            body = urllib.parse.urlencode(request["form"], doseq=True).encode()
-        elif "json" in request:
-            headers.setdefault("Content-Type", "application/json")
-            body = json.dumps(request["json"]).encode()
-        answer = http.send(self.running.url, method, path, headers, body, self.running.ca_file)
+        answer = self.call({**request, "query": query}, path, headers)
         self.last_tag = answer.header("ETag")
         if path.startswith("/ocs/v2.php/" + PUSH) and method == "POST" and answer.status < 300:
             self.apps[who].told = answer.body["ocs"]["data"]
         return answer
+
+    def encoded(self, form):
+        return urllib.parse.urlencode(form, doseq=True)
 
     def wanted(self, answer):
         """`{ocs: data}` with `status`, `{failure: CODE}`, `{receipt: {...}}` of the host application, or all of it."""
@@ -285,7 +253,7 @@ class World:
         assert list(entry) == ["deviceIdentifier", "pushTokenHash", "subject", "signature", "priority", "type"], entry
         app = next(app for app in self.apps.values() if app.told and app.told["deviceIdentifier"] == entry["deviceIdentifier"])
         assert entry["pushTokenHash"] == app.hash, "another token's hash"
-        subject = base64.b64decode(entry["subject"], validate=True)
+        subject = decode(entry["subject"])
         assert len(subject) == 256 and verifies(app.told["publicKey"], entry["signature"], subject), "the user's key has not signed it"
         # As apps do it.
         for padding in ("OAEP", "PKCS1"):

@@ -11,9 +11,10 @@ import uuid
 
 import nacl.public
 
+import worlds
 from conformance import http
 from conformance.matching import Matcher
-from conformance.phones import Phone, Subscription, encode, encode_url, fcm_recipient, seal, token_id
+from conformance.phones import Phone, Subscription, encode, encode_url, fcm_recipient, item, realm, registration, seal, token_id, upload
 
 REMOTES = "/api/v1/remotes/"
 CAN_PUSH = {"can_push": True, "expected_end_timestamp": None}
@@ -84,12 +85,10 @@ class Server:
         return self.realm_item["uuid"]
 
     def upload(self, *realms):
-        """Tells the bouncer of all realms of the server; returns the answer's body."""
-        answer = self.call("POST", "server/analytics", form={
-            "realm_counts": "[]", "installation_counts": "[]", "realms": json.dumps(realms), "version": '"12.0"',
-            "merge_base": '"12.0"', "api_feature_level": "500"})
+        """Tells the bouncer of all realms of the server."""
+        answer = self.call("POST", "server/analytics", form=upload(*realms))
         assert answer.status == 200, f"a realm could not be uploaded: {answer.status} {answer.body}"
-        return answer.body
+        return answer
 
     def call(self, method, path, **request):
         return self.world.send({"request": f"{method} {REMOTES}{path}", "as": self, **request})
@@ -114,24 +113,14 @@ class Server:
         return self.call("POST", "push/notify", json={**user, "realm_uuid": self.realm, **members})
 
 
-def realm(**changes):
-    return {
-        "id": 2, "uuid": str(uuid.uuid4()), "uuid_owner_secret": "zuliprealm_" + secrets.token_hex(16),
-        "host": "chat.example.org", "url": "https://chat.example.org", "name": "Example", "org_type": 10,
-        "date_created": 1600000000.5, "deactivated": False, "is_system_bot_realm": False,
-        "authentication_methods": {"Email": True}, **changes}
-
-
-class World:
+class World(worlds.World):
     def __init__(self, running, simulator):
-        self.running, self.simulator = running, simulator
-        self.last = None
-        self.phones = {}
+        super().__init__(running, simulator)
         self.user = {"user_id": 10, "user_uuid": str(uuid.uuid4())}
-        self.expected = 0
 
-    def close(self, name):
-        self.simulator.settle(name, [phone.address for phone in self.phones.values()])
+    @property
+    def names(self):
+        return {phone.address: name for name, phone in self.phones.items()}
 
     # Names of cases: `server`, `other` and so on are chat servers, `apns`, `fcm`, `fid`, `web`, also with a number, are phones.
 
@@ -214,21 +203,17 @@ class World:
     def make_registration_of(self, token):
         """The form of a registration of an FCM token, whatever it is."""
         return {"realm_uuid": self.server.realm, "bouncer_public_key": self.bouncer_key, "token_id": token_id(token),
-                "encrypted_push_registration": seal(self.bouncer_key, {"token": token, "token_kind": "fcm", "timestamp": self.now})}
+                "encrypted_push_registration": seal(self.bouncer_key, registration(token, "fcm", None))}
 
     def make_registration_body(self, token_id):
         """The form of a registration of the token `c0ffee`, in which the token id stands as it is."""
-        sealed = seal(self.bouncer_key, {"token": "c0ffee", "token_kind": "fcm", "timestamp": self.now})
+        sealed = seal(self.bouncer_key, registration("c0ffee", "fcm", None))
         return urllib.parse.urlencode({
             "realm_uuid": self.server.realm, "bouncer_public_key": self.bouncer_key, "encrypted_push_registration": sealed}) + f"&token_id={token_id}"
 
     def make_subscribed(self, changes):
         """The same of a subscription with changed members."""
         return self.make_registration_of(self.web.subscription(**changes))
-
-    def make_padded(self, argument):
-        text, length = argument
-        return text.ljust(length, "x")
 
     def make_url_bytes(self, argument):
         first, count = argument
@@ -274,13 +259,6 @@ class World:
     def make_token_id(self, token):
         return token_id(token)
 
-    def make_repeat(self, argument):
-        text, count = argument
-        return text * count
-
-    def make_json(self, value):
-        return json.dumps(value, separators=(",", ":"))
-
     def make_success(self, counts):
         """What `push/e2ee/notify` answers: `!success [sent by Apple, by Google, gone ids ...]`."""
         apple, google, *gone = counts
@@ -295,12 +273,6 @@ class World:
             "total_android_devices": android, "total_apple_devices": apple,
             "deleted_devices": {"android_devices": [], "apple_devices": []}, "realm": CAN_PUSH, **(changes[0] if changes else {})}}
 
-    def make_base64(self, text):
-        return encode(text.encode())
-
-    def make_basic(self, text):
-        return "Basic " + encode(text.encode())
-
     def make_zalgo(self, count):
         """A letter with so many combining characters."""
         return "x" + "\u0301" * count
@@ -310,9 +282,6 @@ class World:
 
     def make_unhyphened(self, text):
         return text.replace("-", "")
-
-    def make_upper(self, text):
-        return text.upper()
 
     def make_deep(self, depth):
         """An object nested so deep."""
@@ -339,13 +308,8 @@ class World:
         """An item of `push_requests` for a phone: `!item apns`, `!item [apns, {changes}]`."""
         name, changes = argument if isinstance(argument, list) else (argument, {})
         phone = getattr(self, name)
-        if phone.kind == "apns":
-            item = {"token_id": phone.token_id, "http_headers": {"apns_priority": 10, "apns_push_type": "alert"},
-                    "payload": {"push_key_id": 10, "encrypted_data": "c2VhbGVk", "aps": {
-                        "mutable-content": 1, "sound": "default", "alert": {"title": "New notification"}}}}
-        else:
-            item = {"token_id": phone.token_id, "fcm_priority": "high", "payload": {"push_key_id": 20, "encrypted_data": "c2VhbGVk"}}
-        return {**item, **changes}
+        payload = {"push_key_id": 10 if phone.kind == "apns" else 20, "encrypted_data": "c2VhbGVk"}
+        return {**item(phone.token_id, phone.kind, payload), **changes}
 
     def make_arrival(self, argument):
         """What the phone of `!item` receives."""
@@ -377,60 +341,35 @@ class World:
 
     # Steps before a case.
 
-    def prepare(self, step):
-        if isinstance(step, dict):
-            step = self.resolved(step)
-            answer = self.send(step)
-            assert 200 <= answer.status < 300, f"{step['request']} answered {answer.status}: {answer.body}"
-            self.last = answer.body
-            return
-        match step.split():
+    def step(self, words):
+        match words:
             case [phone, "is", "registered"]:
-                answer = self.server.register(getattr(self, phone))
+                return self.server.register(getattr(self, phone))
             case [phone, "is", "registered", "in", "clear"]:
-                answer = self.server.register_in_clear(getattr(self, phone), self.user)
+                return self.server.register_in_clear(getattr(self, phone), self.user)
             case [phone, "is", "unregistered", "in", "clear"]:
                 phone = getattr(self, phone)
-                answer = self.server.call("POST", "push/unregister", form={**self.user, "token": phone.token, "token_kind": phone.legacy_kind})
+                return self.server.call("POST", "push/unregister", form={**self.user, "token": phone.token, "token_kind": phone.legacy_kind})
             case [phone, "is", "notified"]:
                 answer = self.server.notify(self.make_item(phone))
                 self.arrived(0)
-            case [phone, "is", "answered", "once", status, reason]:
-                return self.simulator.answer(getattr(self, phone).address, int(status), reason=reason, times=1)
-            case [phone, "is", "answered", status, *reason]:
-                return self.simulator.answer(getattr(self, phone).address, int(status), **({"reason": reason[0]} if reason else {}))
+                return answer
             case [server, "is", "deactivated"]:
-                answer = getattr(self, server).call("POST", "server/deactivate")
+                return getattr(self, server).call("POST", "server/deactivate")
             case [server, "has", "a", "realm"]:
-                return getattr(self, server).realm
-            case _:
-                raise ValueError(f"no such step: {step}")
-        assert answer.status == 200, f"{step}: {answer.status} {answer.body}"
-
-    def resolved(self, step):
-        from conformance.cases import resolve
-        return resolve(step, self)
+                assert getattr(self, server).realm
+                return None
+        raise ValueError(f"no such step: {words}")
 
     # Requests and answers.
 
     def send(self, request):
-        method, path = request["request"].split(" ", 1)
+        _, path = request["request"].split(" ", 1)
         who = request.get("as", "server")
         headers = dict(request.get("headers", {}))
         if who != "nobody" and "Authorization" not in headers:
             headers["Authorization"] = (getattr(self, who) if isinstance(who, str) else who).authorization
-        if "query" in request:
-            path += "?" + (request["query"] if isinstance(request["query"], str) else urllib.parse.urlencode(request["query"]))
-        body = None
-        if "form" in request:
-            headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
-            body = urllib.parse.urlencode(request["form"]).encode()
-        elif "json" in request:
-            headers.setdefault("Content-Type", "application/json")
-            body = json.dumps(request["json"], separators=(",", ":")).encode()
-        elif "body" in request:
-            body = request["body"] if isinstance(request["body"], bytes) else request["body"].encode()
-        return http.send(self.running.url, method, path, headers, body, self.running.ca_file)
+        return self.call(request, path, headers)
 
     def wanted(self, answer):
         """`success`, `{success: {members}}`, `{error: msg, status:, code:, with: {members}, headers:}`, or all of it."""
@@ -450,16 +389,7 @@ class World:
 
     # What arrives.
 
-    def arrived(self, expected):
-        """What has come for the phones of the case since the last time."""
-        if not self.phones:
-            return []
-        names = {self.simulator.key(phone.address): name for name, phone in self.phones.items()}
-        found = self.simulator.wait(list(names), self.expected + expected)[self.expected:]
-        self.expected += len(found)
-        return [self.shown(names[self.simulator.key(delivery["token"])], delivery) for delivery in found]
-
     def shown(self, name, delivery):
-        return {"to": name, "headers": {**delivery["headers"], "token": delivery["token"]}, "payload": self.phones[name].read(delivery)}
+        return {**super().shown(name, delivery), "payload": self.phones[name].read(delivery)}
 
 

@@ -12,7 +12,7 @@ import nacl.secret
 from conformance import bouncer, phones
 from conformance.cases import resolve
 from conformance.matching import Matcher
-from conformance.phones import encode
+from conformance.phones import basic, encode
 from worlds import zulip_bouncer
 
 
@@ -21,28 +21,11 @@ class Phone(phones.Phone):
 
     def __init__(self, sort, world, name):
         super().__init__(sort, world)
-        self.name, self.push_key_id, self.secret = name, secrets.randbits(31), secrets.token_bytes(32)
+        self.name = name
 
     @functools.cached_property
     def device(self):
         return self.world.send({"request": "POST register_client_device"}).body["device_id"]
-
-    @property
-    def push_key(self):
-        return encode(b"\x31" + self.secret)
-
-    @functools.cached_property
-    def registration_sealed(self):
-        return self.sealed()
-
-    @property
-    def key_fields(self):
-        return {"push_key_id": self.push_key_id, "push_key": self.push_key}
-
-    @property
-    def token_fields(self):
-        return {"token_kind": self.kind, "token_id": self.token_id, "bouncer_public_key": self.bouncer_key,
-                "encrypted_push_registration": self.registration_sealed}
 
     @property
     def fields(self):
@@ -59,12 +42,12 @@ class Phone(phones.Phone):
 class World(zulip_bouncer.World):
     def close(self, name):
         super().close(name)
-        bouncer.shared().settle(name, [text for phone in self.phones.values() for text in (phone.token, phone.token_id)])
+        bouncer.shared().settle(name, tuple(text for phone in self.phones.values() for text in (phone.token, phone.token_id)))
 
     def __getattr__(self, name):
         if name in ("alice", "bob"):
             made = self.running.add_user(f"{name}-{secrets.token_hex(6)}")
-            made.authorization = "Basic " + encode(f"{made.email}:{made.key}".encode())
+            made.authorization = basic(made.email, made.key)
         elif re.fullmatch(r"(apns|fcm|fid)[0-9]*", name):
             made = self.phones[name] = Phone(name.rstrip("0123456789"), self, name)
         else:
@@ -90,24 +73,28 @@ class World(zulip_bouncer.World):
             time.sleep(0.4)
         assert found, what
 
-    def prepare(self, step):
-        if isinstance(step, dict):
-            return super().prepare(step)
-        match step.split():
+    def step(self, words):
+        match words:
             case [name, "is", "registered"]:
-                phone = getattr(self, name)
-                answer = self.send({"request": "POST mobile_push/register", "form": phone.fields})
-                assert answer.status == 200, answer.body
-                self.until(lambda: phone.state["push_token_id"] == phone.token_id, f"{name} never became active: {phone.state}")
+                return self.register(getattr(self, name))
             case [name, "is", "registered", "in", "clear"]:
                 phone = getattr(self, name)
-                path, form = ("apns_device_token", {"token": phone.token, "appid": phone.app_id}) if phone.kind == "apns" else ("android_gcm_reg_id", {"token": phone.token})
-                answer = self.send({"request": f"POST users/me/{path}", "form": form})
-                assert answer.status == 200, answer.body
-            case [name, "is", "answered", status, *reason]:
-                self.simulator.answer(getattr(self, name).token, int(status), **({"reason": reason[0]} if reason else {}))
-            case _:
-                raise ValueError(f"no such step: {step}")
+                path, form = ("apns_device_token", {"appid": phone.app_id}) if phone.kind == "apns" else ("android_gcm_reg_id", {})
+                return self.send({"request": f"POST users/me/{path}", "form": {"token": phone.token, **form}})
+        raise ValueError(f"no such step: {words}")
+
+    def register(self, phone, waits=True):
+        """Registers a phone's key and token, and waits until the token is active."""
+        answer = self.send({"request": "POST mobile_push/register", "form": phone.fields})
+        assert answer.status == 200, answer.body
+        if waits:
+            self.wait(phone)
+        return answer
+
+    def wait(self, phone):
+        self.until(
+            lambda: phone.state["push_token_id"] == phone.token_id and phone.state["pending_push_token_id"] is None,
+            f"{phone.name} never became active")
 
     def send(self, request):
         """A path without a slash is below /api/v1/; `HOST notifications` is the host application's."""

@@ -1,6 +1,7 @@
 """The outcome of notifications when providers, phones or the proxy itself fail."""
 
 import time
+import types
 
 import pytest
 
@@ -15,6 +16,10 @@ def taken(unknown=(), failed=0):
     return 200, {"unknown": list(unknown), "failed": failed}
 
 
+def registered(world, *phones):
+    assert [world.register(phone).status for phone in phones] == [200] * len(phones)
+
+
 short_deadline = pytest.mark.settings(proxy_deadline="500ms")
 
 
@@ -22,8 +27,7 @@ short_deadline = pytest.mark.settings(proxy_deadline="500ms")
 @RULES("nextcloud/3.4/the-provider-has-taken", "nextcloud/3.4/time-a-server.b", "nextcloud/3.4/unknown-makes.b")
 def test_what_providers_cannot_take_counts_as_sent_and_arrives_later(world):
     phones = [world.talk_android, world.talk_ios]
-    for phone in phones:
-        assert world.register(phone).status == 200
+    registered(world, *phones)
     with world.simulator.outage():
         assert answered(world.notify(*[phone.entry() for phone in phones])) == taken()
         # The same request again is still the same.
@@ -39,7 +43,7 @@ def test_what_providers_cannot_take_counts_as_sent_and_arrives_later(world):
 @RULES("nextcloud/3.4/the-provider-has-taken", "nextcloud/3.4/time-a-server.b", "nextcloud/3.4/unknown-makes.b")
 def test_a_provider_that_takes_its_time_is_not_waited_for_and_not_asked_again(world):
     phone = world.talk_android
-    assert world.register(phone).status == 200
+    registered(world, phone)
     world.simulator.answer(phone.token, 200, delay_ms=2000, times=1)
     began = time.monotonic()
     assert answered(world.notify(phone.entry())) == taken()
@@ -69,8 +73,7 @@ def test_a_dead_token_is_unknown_at_once_and_its_row_gone(world, name, status, r
 @RULES("nextcloud/3.4/the-key-that-verifies", "nextcloud/3.4/unknown-makes.c")
 def test_a_hash_of_a_token_that_the_proxy_has_yet_to_get_fails_and_is_unknown_after_an_hour(world):
     phone, other = world.talk_android, world.files_android
-    for each in (phone, other):
-        assert world.register(each).status == 200
+    registered(world, phone, other)
     early = phone.entry(1, token="another_token")
     assert answered(world.notify(early)) == taken(failed=1)
     world.running.restart_later(2 * 3600)
@@ -81,62 +84,54 @@ def test_a_hash_of_a_token_that_the_proxy_has_yet_to_get_fails_and_is_unknown_af
     assert sorted(arrival["to"] for arrival in world.arrived(2)) == ["files_android", "talk_android at its other token"]
 
 
-@RULES("nextcloud/3.2/the-same-identifier-with.bc", "nextcloud/3.2/what-identifies.a")
-def test_a_fifth_row_of_an_identifier_displaces_the_oldest_that_never_had_a_notification(world):
-    phone = world.talk_android
-    keys = ["user", "other", "third", "fourth", "fifth"]
-    tokens = [phone.token, *(f"{phone.another_token}{letter}" for letter in "abcd")]
-    phone.more = tokens
+KEYS = ["user", "other", "third", "fourth", "fifth"]
 
-    def form(number):
-        return {**phone.form(by=keys[number]), "pushToken": tokens[number]}
+
+@pytest.fixture
+def rows(world):
+    """A phone's rows by their numbers, each of another user key and another token."""
+    phone = world.talk_android
+    tokens = [f"{phone.another_token}{number}" for number in range(5)]
+    world.expect_more(tokens)
 
     def entry(number, again):
         phone.numbered = tokens[number]
-        return phone.entry(again, by=keys[number], token="numbered")
-
-    def register(number):
-        return world.send({"request": "POST /devices", "as": "talk_android", "form": form(number)}).status
-
-    assert [register(number) for number in range(4)] == [200] * 4
-    # The first has had one, the second is the oldest of the others.
-    assert answered(world.notify(entry(0, 1))) == taken()
-    assert register(4) == 200
-    assert answered(world.notify(*[entry(number, 2) for number in range(5)])) == taken(failed=1)
-    gone = world.send({"request": "DELETE /devices", "as": "talk_android", "form": phone.owner("other")}).status
-    assert gone == 403
-    assert [world.unregister(phone, by=by).status for by in ("user", "third", "fourth", "fifth")] == [200] * 4
-
-
-@RULES("nextcloud/3.2/the-same-identifier-with.d")
-def test_a_fifth_row_displaces_the_least_recently_used_where_all_four_have_had_one(world):
-    phone = world.talk_android
-    keys = ["user", "other", "third", "fourth", "fifth"]
-
-    def entry(number, again):
-        phone.numbered = f"{phone.another_token}{number}"
-        return phone.entry(again, by=keys[number], token="numbered")
+        return phone.entry(again, by=KEYS[number], token="numbered")
 
     def register(number):
         return world.send({"request": "POST /devices", "as": "talk_android", "form": {
-            **phone.form(by=keys[number]), "pushToken": f"{phone.another_token}{number}"}}).status
+            **phone.form(by=KEYS[number]), "pushToken": tokens[number]}}).status
 
-    world.expect_more(f"{phone.another_token}{number}" for number in range(5))
-    assert [register(number) for number in range(4)] == [200] * 4
+    return types.SimpleNamespace(entry=entry, register=register, unregister=lambda number: world.unregister(phone, by=KEYS[number]).status)
+
+
+@RULES("nextcloud/3.2/the-same-identifier-with.bc", "nextcloud/3.2/what-identifies.a")
+def test_a_fifth_row_of_an_identifier_displaces_the_oldest_that_never_had_a_notification(world, rows):
+    assert [rows.register(number) for number in range(4)] == [200] * 4
+    # The first has had one, the second is the oldest of the others.
+    assert answered(world.notify(rows.entry(0, 1))) == taken()
+    assert rows.register(4) == 200
+    assert answered(world.notify(*[rows.entry(number, 2) for number in range(5)])) == taken(failed=1)
+    assert [rows.unregister(number) for number in range(5)] == [200, 403, 200, 200, 200]
+    assert len(world.arrived(5)) == 5
+
+
+@RULES("nextcloud/3.2/the-same-identifier-with.d")
+def test_a_fifth_row_displaces_the_least_recently_used_where_all_four_have_had_one(world, rows):
+    assert [rows.register(number) for number in range(4)] == [200] * 4
     # The third is the first to have had one, and then for the longest time.
     for number in (2, 0, 1, 3):
-        assert answered(world.notify(entry(number, 1))) == taken()
-    assert register(4) == 200
-    assert answered(world.notify(*[entry(number, 2) for number in range(5)])) == taken(failed=1)
-    assert [world.unregister(phone, by=by).status for by in keys] == [200, 200, 403, 200, 200]
+        assert answered(world.notify(rows.entry(number, 1))) == taken()
+    assert rows.register(4) == 200
+    assert answered(world.notify(*[rows.entry(number, 2) for number in range(5)])) == taken(failed=1)
+    assert [rows.unregister(number) for number in range(5)] == [200, 200, 403, 200, 200]
     assert len(world.arrived(8)) == 8
 
 
 @RULES("nextcloud/3.4/unknown-makes.d")
 def test_for_an_hour_after_the_database_was_emptied_nobody_is_unknown(world):
     phones = [world.talk_android, *(getattr(world, f"talk_android{number}") for number in range(2, 14))]
-    for phone in phones:
-        assert world.register(phone).status == 200
+    registered(world, *phones)
     stranger = world.files_android
     assert answered(world.notify(stranger.entry())) == taken([stranger.identifier], 1)
     # How many there are is looked at when it starts, and from time to time.
@@ -179,8 +174,7 @@ def test_a_device_gets_240_at_once_and_a_hundred_more_at_that_pace(world):
 @RULES("nextcloud/3.2/registers-a-device.a", "nextcloud/3.4/the-provider-has-taken")
 def test_kill_9_loses_neither_registrations_nor_what_was_taken(world):
     phone, other = world.talk_android, world.files_ios
-    for each in (phone, other):
-        assert world.register(each).status == 200
+    registered(world, phone, other)
     with world.simulator.outage():
         assert answered(world.notify(phone.entry(), other.entry())) == taken()
         world.running.kill()

@@ -1,5 +1,7 @@
 """Apps that sign in, and wrong passwords."""
 
+import base64
+import hashlib
 import html
 import re
 import urllib.parse
@@ -7,7 +9,8 @@ import urllib.parse
 import pytest
 
 from conformance import http
-from worlds.nextcloud_server import PUSH, basic
+from conformance.phones import basic
+from worlds.nextcloud_server import PUSH
 
 RULES = pytest.mark.rules
 
@@ -130,9 +133,6 @@ def test_json_is_written_as_php_writes_it(world):
 
 @RULES("nextcloud/2.2/the-server-builds.bc", "nextcloud/2.1/deviceidentifier")
 def test_a_name_in_another_alphabet_is_signed_as_php_writes_it(world):
-    import base64
-    import hashlib
-
     user = world.running.add_user(f"jürgen-{world.place}")
     user.authorization, user.agent = basic(user.login, user.key), "Browser/1.0"
     world.__dict__["alice"] = user

@@ -58,7 +58,7 @@ def test_a_subscription_is_active_once_its_token_has_come_back(world):
 def test_another_one_of_an_app_takes_the_place_of_the_first(world):
     assert world.subscribe(world.web).status == 202
     former = world.subscribed.copy()
-    del world.web.__dict__["endpoint"]
+    del world.web.__dict__["subscribed"]
     assert world.subscribe(world.web).status == 202
     assert receipt(world, {"nid": 1, **HELLO})["sent"] == 1
     assert nids(world.web_arrived(1)) == [1]
@@ -69,7 +69,7 @@ def test_another_one_of_an_app_takes_the_place_of_the_first(world):
 def test_one_endpoint_of_a_user_is_one_subscription(world):
     assert world.subscribe(world.web).status == 202
     # The app has signed in anew.
-    world.web2.__dict__["endpoint"], world.web2.point_key, world.web2.auth = world.web.endpoint, world.web.point_key, world.web.auth
+    world.web2.__dict__["subscribed"] = world.web.subscribed
     assert world.subscribe(world.web2).status == 202
     assert receipt(world, {"nid": 1, **HELLO})["sent"] == 1
     assert nids(world.web_arrived(1)) == [1]
@@ -174,5 +174,5 @@ def test_a_subscription_that_goes_on_refusing_the_key_ends_where_another_gets_it
     assert devices[:2] == [2, 2] and devices[-1] == 1
     assert nids(world.web_arrived(len(devices))) == list(range(len(devices)))
     # It may come again.
-    del world.web.__dict__["endpoint"]
+    del world.web.__dict__["subscribed"]
     assert world.subscribe(world.web).status == 202

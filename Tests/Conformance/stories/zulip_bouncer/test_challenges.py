@@ -6,6 +6,7 @@ import time
 import pytest
 
 from conformance.chat_host import PATH, chat_host
+from conformance.phones import upload
 
 pytestmark = pytest.mark.option("private-hosts")
 
@@ -35,12 +36,20 @@ def verify(world, hostname, token="abc-_1"):
                        "form": {"hostname": hostname, "access_token": token}})
 
 
+def prove(world, host):
+    """Proves the hostname of a host. Returns the id and key that the server gets."""
+    host.told = shown(secret(world, host.hostname))
+    answer = verify(world, host.hostname)
+    assert answer.status == 200 and answer.body.keys() == {"result", "msg", "zulip_org_id", "zulip_org_key"}, answer.body
+    return answer.body["zulip_org_id"], answer.body["zulip_org_key"]
+
+
 def shown(secret):
     return 200, json.dumps({"result": "success", "msg": "", "verification_secret": secret})
 
 
 def refused(world, host, answer, hostname=None):
-    host.answer = answer
+    host.told = answer
     answer = verify(world, hostname or host.hostname)
     assert (answer.status, answer.body["result"], answer.body["code"]) == (400, "error", "BAD_REQUEST")
     return answer.body["msg"]
@@ -48,14 +57,11 @@ def refused(world, host, answer, hostname=None):
 
 @pytest.mark.rules("3.4/success-zulip_org_id.abc", "3.4/the-bouncer-calls", "3.3/the-caller-then", "3.3/success-verification_secret.b")
 def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_at_once(world, host, registered):
-    host.answer = shown(secret(world, host.hostname))
-    answer = verify(world, host.hostname)
-    assert answer.status == 200 and answer.body.keys() == {"result", "msg", "zulip_org_id", "zulip_org_key"}, answer.body
-    assert answer.body["zulip_org_id"] == registered.id
-    assert len(answer.body["zulip_org_key"]) == 64 and answer.body["zulip_org_key"] != registered.key
+    id, key = prove(world, host)
+    assert id == registered.id and len(key) == 64 and key != registered.key
     assert host.asked == [PATH + "abc-_1/"]
     assert registered.call("GET", "server/analytics/status").status == 401
-    registered.key = answer.body["zulip_org_key"]
+    registered.key = key
     assert registered.call("GET", "server/analytics/status").status == 200
 
 
@@ -63,10 +69,7 @@ def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_
 @pytest.mark.rules("3.4/success-zulip_org_id.d", "3.3/post-server-register-transfer.c")
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_new_server_that_may_come_in_gets_both(world, host):
-    host.answer = shown(secret(world, host.hostname))
-    answer = verify(world, host.hostname)
-    assert answer.status == 200, answer.body
-    world.server.credentials = (answer.body["zulip_org_id"], answer.body["zulip_org_key"])
+    world.server.credentials = prove(world, host)
     assert world.server.call("GET", "server/analytics/status").status == 200
 
 
@@ -74,17 +77,13 @@ def test_a_new_server_that_may_come_in_gets_both(world, host):
 def moved(world, host):
     """`other`: a new server for all that is known of it, with the host's name, which it has proved."""
     assert world.server.realm
-    host.answer = shown(secret(world, host.hostname))
-    answer = verify(world, host.hostname)
-    assert answer.status == 200, answer.body
-    world.other.credentials = (answer.body["zulip_org_id"], answer.body["zulip_org_key"])
+    world.other.credentials = prove(world, host)
     return world.other
 
 
-def upload(server, *realms):
+def uploaded(server, *realms):
     """Uploads these realms for a server. Returns the error message, or "taken in" if there is none."""
-    answer = server.call("POST", "server/analytics", form={
-        "realm_counts": "[]", "installation_counts": "[]", "realms": json.dumps(realms)})
+    answer = server.call("POST", "server/analytics", form=upload(*realms))
     return answer.body["msg"] if answer.status != 200 else "taken in"
 
 
@@ -94,7 +93,7 @@ def upload(server, *realms):
 def test_a_server_takes_its_realms_along_to_another_hostname(world, moved):
     assert world.server.register(world.apns).status == 200
     assert world.server.register_in_clear(world.fcm, {"user_id": 10}, realm_uuid=None).status == 200
-    assert upload(moved, world.server.realm_item) == "taken in"
+    assert uploaded(moved, world.server.realm_item) == "taken in"
     answer = moved.call("POST", "push/e2ee/notify", json={"realm_uuid": world.server.realm, "push_requests": [world.make_item("apns")]})
     assert answer.body["apple_successfully_sent_count"] == 1
     answer = moved.call("POST", "push/notify", json={**world.user, "realm_uuid": world.server.realm, "gcm_payload": {"event": "message"}})
@@ -112,9 +111,9 @@ def test_a_proved_hostname_gives_nobody_the_realms_of_another(world, moved):
     world.server.upload(world.server.realm_item, second)
     stolen = {**second, "uuid_owner_secret": "another"}
     for realms in [world.server.realm_item], [world.server.realm_item, stolen], [world.server.realm_with_another_secret, second]:
-        said = upload(moved, *realms)
+        said = uploaded(moved, *realms)
         assert said.startswith("Duplicate registration detected.") and "release-realm" in said
-    assert upload(moved, world.server.realm_item, second) == "taken in"
+    assert uploaded(moved, world.server.realm_item, second) == "taken in"
 
 
 @pytest.mark.option("realms-change-hands")
@@ -122,7 +121,7 @@ def test_a_proved_hostname_gives_nobody_the_realms_of_another(world, moved):
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_proof_of_a_hostname_is_good_for_an_hour(world, moved):
     world.running.restart_later(61 * 60)
-    assert upload(moved, world.server.realm_item).startswith("Duplicate registration detected.")
+    assert uploaded(moved, world.server.realm_item).startswith("Duplicate registration detected.")
 
 
 @pytest.mark.rules("3.4/the-host-answers-400")
@@ -139,7 +138,7 @@ def test_the_host_answers_with_an_error(world, host, registered):
 
 @pytest.mark.rules("3.4/another-status", "3.4/the-bouncer-calls")
 def test_a_redirect_is_not_followed(world, host, registered):
-    said = refused(world, host, (302, "", ("Location", f"https://{host.hostname}/elsewhere")))
+    said = refused(world, host, (302, "", {"Location": f"https://{host.hostname}/elsewhere"}))
     assert said == "Error response received from the host: 302"
     assert len(host.asked) == 1
 

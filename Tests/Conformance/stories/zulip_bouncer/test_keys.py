@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance import http
+from conformance import http, phones
 
 
 def register(world, phone, key):
@@ -61,8 +61,7 @@ def test_the_key_of_web_push_never_changes(world):
 
 def upload(world, server):
     """A server names the realm of `world.server`."""
-    return server.call("POST", "server/analytics", form={
-        "realm_counts": "[]", "installation_counts": "[]", "realms": world.make_json([world.server.realm_item])})
+    return server.call("POST", "server/analytics", form=phones.upload(world.server.realm_item))
 
 
 @pytest.mark.rules("4.4/a-realm-is-free", "13/a-realm-may")

@@ -23,17 +23,21 @@ def peer(world):
     made.answers.clear()
 
 
-def register(world, phone):
-    answer = world.send({"request": "POST mobile_push/register", "form": phone.fields})
-    assert answer.status == 200, answer.body
+def register_in_clear(world, *tokens):
+    for token in tokens:
+        answer = world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": token}})
+        assert answer.status == 200, answer.body
+
+
+def send(world, part={"zulip": {"type": "test"}}):
+    """The host application sends a notification. Returns the calls of the bouncer that it brought about."""
+    before = len(bouncer.shared().calls)
+    assert world.send({"request": "HOST notifications", "json": part}).status == 200
+    return [(call, form) for call, form, _ in bouncer.shared().calls[before:]]
 
 
 def answers(peer, phone, *told):
     peer.answers["push/e2ee/register", phone.token_id] = list(told)
-
-
-def active(world, phone):
-    world.until(lambda: phone.state["push_token_id"] == phone.token_id and phone.state["pending_push_token_id"] is None, phone.name)
 
 
 def error(world, phone):
@@ -46,8 +50,7 @@ def error(world, phone):
 @pytest.mark.parametrize("first", [(0, ""), (503, "x"), refused("RATE_LIMIT_HIT", 429), (200, "no sense")])
 def test_what_is_no_refusal_is_tried_again(world, peer, first):
     answers(peer, world.apns, first, success())
-    register(world, world.apns)
-    active(world, world.apns)
+    world.register(world.apns)
     assert world.apns.state["push_token_last_updated_timestamp"] > 1.7e9
     assert len(peer.told("push/e2ee/register", lambda form: form["token_id"] == world.apns.token_id)) == 2
 
@@ -58,8 +61,7 @@ def test_what_is_no_refusal_is_tried_again(world, peer, first):
 def test_the_next_try_comes_when_the_bouncer_wants_it(world, peer, spelled):
     # A pause of the server's own ends sooner.
     answers(peer, world.apns, (429, "", {"Retry-After": spelled(5)}), success())
-    register(world, world.apns)
-    active(world, world.apns)
+    world.register(world.apns)
     first, second = (when for (_, form, _), when in zip(peer.calls, peer.times) if form.get("token_id") == world.apns.token_id)
     assert second - first > 4
 
@@ -68,8 +70,7 @@ def test_the_next_try_comes_when_the_bouncer_wants_it(world, peer, spelled):
 def test_a_missing_realm_is_uploaded_and_the_call_made_again(world, peer):
     before = len(peer.calls)
     answers(peer, world.apns, refused("MISSING_REMOTE_REALM", 403), success())
-    register(world, world.apns)
-    active(world, world.apns)
+    world.register(world.apns)
     calls = [call for call in peer.calls[before:] if call[0] == "server/analytics" or call[1].get("token_id") == world.apns.token_id]
     assert [name for name, _, _ in calls][-3:] == ["push/e2ee/register", "server/analytics", "push/e2ee/register"]
     _, form, headers = calls[-2]
@@ -81,8 +82,7 @@ def test_a_missing_realm_is_uploaded_and_the_call_made_again(world, peer):
 @pytest.mark.parametrize("code", ["REMOTE_REALM_SERVER_MISMATCH_ERROR", "PUSH_NOTIFICATIONS_DISALLOWED", "INVALID_ZULIP_SERVER", "UNAUTHORIZED"])
 def test_what_an_operator_mends_is_tried_again(world, peer, code):
     answers(peer, world.fcm, refused(code, 403), success())
-    register(world, world.fcm)
-    active(world, world.fcm)
+    world.register(world.fcm)
 
 
 @RULES("zulip/10.5/invalid_bouncer_public_key-request_expired", "zulip/10.5/any-other-4xx", "zulip/10.5/a-refused-token.ab", "zulip/10.2/push_registration_error_code.a", "zulip/10.4/a-token.a")
@@ -91,25 +91,24 @@ def test_what_an_operator_mends_is_tried_again(world, peer, code):
 def test_a_refusal_is_shown_and_the_next_token_replaces_it(world, peer, code, shown):
     phone = world.fcm
     answers(peer, phone, refused(code))
-    register(world, phone)
+    world.register(phone, waits=False)
     assert error(world, phone) == shown
     answers(peer, phone, success())
-    register(world, phone)
-    active(world, phone)
+    world.register(phone)
     assert phone.state["push_registration_error_code"] is None
 
 
 @RULES("zulip/10.4/success-is-the-bare-envelope.c", "zulip/10.4/a-token.a", "zulip/10.5/a-refused-token.ef")
 def test_while_a_token_is_pending_no_other_is_taken(world, peer):
     answers(peer, world.fcm, (503, ""))
-    register(world, world.fcm)
+    world.register(world.fcm, waits=False)
     again = world.send({"request": "POST mobile_push/register", "form": world.fcm.fields})
     assert (again.status, again.body["msg"]) == (400, "A registration for the device already in progress.")
     # A kill loses nothing of it.
     world.running.kill()
     answers(peer, world.fcm, success())
     world.running.restart()
-    active(world, world.fcm)
+    world.wait(world.fcm)
 
 
 @RULES("zulip/10.6/no-answer", "zulip/10.6/5xx", "zulip/10.6/another-4xx", "zulip/10.7/post.c")
@@ -117,8 +116,7 @@ def test_while_a_token_is_pending_no_other_is_taken(world, peer):
     ((0, ""), 502, "FAILED_TO_CONNECT_BOUNCER"), ((500, ""), 502, "INTERNAL_SERVER_ERROR_ON_BOUNCER"),
     ((429, "{}"), 502, "INTERNAL_SERVER_ERROR_ON_BOUNCER"), (refused("X", 400), 403, "ADMIN_ACTION_REQUIRED")])
 def test_what_a_refusal_is_to_a_client(world, peer, told, status, code):
-    register(world, world.fcm)
-    active(world, world.fcm)
+    world.register(world.fcm)
     peer.answers["push/e2ee/notify", None] = [told]
     answer = world.send({"request": "POST mobile_push/e2ee/test_notification"})
     assert (answer.status, answer.body["code"]) == (status, code)
@@ -126,12 +124,11 @@ def test_what_a_refusal_is_to_a_client(world, peer, told, status, code):
 
 @RULES("zulip/10.6/ids.a", "zulip/10.3/an-event.ab")
 def test_a_token_that_the_bouncer_calls_dead_is_no_longer_active_which_is_an_event(world, peer):
-    register(world, world.fcm)
-    active(world, world.fcm)
+    world.register(world.fcm)
     queue = world.send({"request": "POST register", "form": {"event_types": '["device"]'}}).body
     told = dict(bouncer.DEFAULTS["push/e2ee/notify"][1], delete_token_ids=[world.fcm.token_id])
     peer.answers["push/e2ee/notify", None] = [(200, told)]
-    world.send({"request": "HOST notifications", "json": {"zulip": {"type": "test"}}})
+    send(world)
     assert world.fcm.state["push_token_id"] is None
     events = world.send({"request": f"GET events?queue_id={queue['queue_id']}&last_event_id={queue['last_event_id']}"}).body["events"]
     assert [{**event, "id": 0} for event in events] == [
@@ -141,9 +138,8 @@ def test_a_token_that_the_bouncer_calls_dead_is_no_longer_active_which_is_an_eve
 @RULES("zulip/10.5/200-the-token-becomes-active.b", "zulip/8.2/when-the-bouncer.a", "zulip/8.2/the-bouncer-is-told.a")
 def test_the_legacy_token_of_a_device_goes_when_the_encrypted_one_is_accepted(world, peer):
     phone = world.fcm
-    assert world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": phone.token}}).status == 200
-    register(world, phone)
-    active(world, phone)
+    register_in_clear(world, phone.token)
+    world.register(phone)
     peer.told("push/unregister", lambda form: form.get("token") == phone.token)
     answer = world.send({"request": "POST mobile_push/test_notification", "form": {"token": phone.token}})
     assert answer.body["code"] == "INVALID_PUSH_DEVICE_TOKEN"
@@ -151,8 +147,7 @@ def test_the_legacy_token_of_a_device_goes_when_the_encrypted_one_is_accepted(wo
 
 @RULES("zulip/10.8/when-a-user")
 def test_another_api_key_ends_all_devices(world, peer):
-    register(world, world.fcm)
-    active(world, world.fcm)
+    world.register(world.fcm)
     made = world.running.change_user(world.alice, api_key="a" * 32).body
     world.alice.authorization = world.make_basic(f"{world.alice.email}:{made.get('api_key', 'a' * 32)}")
     assert world.devices() == {}
@@ -162,24 +157,21 @@ def test_another_api_key_ends_all_devices(world, peer):
 def test_while_another_token_is_pending_the_active_one_stays_in_use(world, peer):
     phone = world.fcm
     answers(peer, phone, success())
-    register(world, phone)
-    active(world, phone)
+    world.register(phone)
     former = phone.token_id
-    del phone.__dict__["registration_sealed"]
+    del phone.__dict__["box"]
     phone.token += "-new"
     answers(peer, phone, (503, ""))
-    register(world, phone)
+    world.register(phone, waits=False)
     assert (phone.state["push_token_id"], phone.state["pending_push_token_id"]) == (former, phone.token_id)
     # Its key may change meanwhile.
     phone.push_key_id += 1
     answer = world.send({"request": "POST mobile_push/register", "form": {"device_id": phone.device, **phone.key_fields}})
     assert answer.status == 200 and phone.state["push_key_id"] == phone.push_key_id
-    before = len(peer.calls)
-    world.send({"request": "HOST notifications", "json": {"zulip": {"type": "test"}}})
-    [asked] = [form for name, form, _ in peer.calls[before:] if name == "push/e2ee/notify"]
+    [asked] = [form for name, form in send(world) if name == "push/e2ee/notify"]
     assert [item["token_id"] for item in asked["push_requests"]] == [former]
     answers(peer, phone, success())
-    active(world, phone)
+    world.wait(phone)
 
 
 @RULES("zulip/10.4/the-same-token.ab")
@@ -190,16 +182,14 @@ def test_the_same_token_is_registered_again_after_thirty_days_only(world, peer):
         return len(peer.told("push/e2ee/register", lambda form: form["token_id"] == phone.token_id))
 
     answers(peer, phone, success())
-    register(world, phone)
-    active(world, phone)
+    world.register(phone)
     world.running.restart_later(29 * 86400)
-    register(world, phone)
-    active(world, phone)
+    world.register(phone)
     assert told() == 1
     world.running.restart_later(31 * 86400)
-    register(world, phone)
+    world.register(phone, waits=False)
     peer.told("push/e2ee/register", lambda form: form["token_id"] == phone.token_id, count=2)
-    active(world, phone)
+    world.wait(phone)
     assert told() == 2
 
 
@@ -207,19 +197,18 @@ def test_the_same_token_is_registered_again_after_thirty_days_only(world, peer):
 def test_a_realm_that_cannot_be_uploaded_stays_missing(world, peer):
     answers(peer, world.apns, refused("MISSING_REMOTE_REALM", 403), refused("MISSING_REMOTE_REALM", 403), success())
     peer.answers["server/analytics", None] = [(503, "")]
-    register(world, world.apns)
+    world.register(world.apns, waits=False)
     peer.told("push/e2ee/register", lambda form: form["token_id"] == world.apns.token_id, count=2)
     assert world.apns.state["pending_push_token_id"] == world.apns.token_id
     peer.answers.pop(("server/analytics", None))
-    active(world, world.apns)
+    world.wait(world.apns)
 
 
 @RULES("zulip/10.5/missing_remote_realm-the.bc")
 @pytest.mark.parametrize("told, status, code", [
     (refused("BAD_REQUEST"), 403, "ADMIN_ACTION_REQUIRED"), ((503, ""), 502, "INTERNAL_SERVER_ERROR_ON_BOUNCER")])
 def test_a_call_is_what_the_upload_of_its_realm_is(world, peer, told, status, code):
-    register(world, world.fcm)
-    active(world, world.fcm)
+    world.register(world.fcm)
     peer.answers["push/e2ee/notify", None] = [refused("MISSING_REMOTE_REALM", 403)]
     peer.answers["server/analytics", None] = [told]
     answer = world.send({"request": "POST mobile_push/e2ee/test_notification"})
@@ -233,8 +222,7 @@ def test_the_legacy_token_of_an_iphone_goes_in_either_case(world, peer, spelling
     phone.token = spelling(phone.token)
     legacy = phone.token.swapcase()
     assert world.send({"request": "POST users/me/apns_device_token", "form": {"token": legacy, "appid": phone.app_id}}).status == 200
-    register(world, phone)
-    active(world, phone)
+    world.register(phone)
     peer.told("push/unregister", lambda form: form.get("token", "").lower() == legacy.lower())
     answer = world.send({"request": "POST mobile_push/test_notification", "form": {"token": legacy}})
     assert answer.body["code"] == "INVALID_PUSH_DEVICE_TOKEN"
@@ -243,7 +231,7 @@ def test_the_legacy_token_of_an_iphone_goes_in_either_case(world, peer, spelling
 @RULES("zulip/8.2/the-bouncer-is-told.b", "zulip/10.8/delete-removes.b")
 def test_the_bouncer_is_told_until_it_knows(world, peer):
     token = world.fcm.token
-    assert world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": token}}).status == 200
+    register_in_clear(world, token)
     peer.answers["push/unregister", None] = [(503, ""), success()]
     assert world.send({"request": "DELETE users/me/android_gcm_reg_id", "form": {"token": token}}).status == 200
     peer.told("push/unregister", lambda form: form.get("token") == token, count=2)
@@ -251,30 +239,24 @@ def test_the_bouncer_is_told_until_it_knows(world, peer):
 
 @RULES("zulip/8.2/a-notification.a", "zulip/10.6/the-host-application.b", "zulip/10.6/the-plaintext.b", "zulip/10.6/ids.b")
 def test_old_apps_come_first_and_all_new_ones_in_one_call(world, peer):
-    for phone in (world.fcm, world.apns):
-        register(world, phone)
-        active(world, phone)
+    world.register(world.fcm)
+    world.register(world.apns)
     old, gone = world.fcm2.token, world.fcm3.token
-    for token in (old, gone):
-        assert world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": token}}).status == 200
+    register_in_clear(world, old, gone)
     told = dict(bouncer.DEFAULTS["push/notify"][1], deleted_devices={"android_devices": [gone], "apple_devices": []})
     peer.answers["push/notify", None] = [(200, told)]
-    before = len(peer.calls)
     part = {"zulip": {"type": "test"}, "legacy": {"gcm_payload": {"event": "message"}}}
-    assert world.send({"request": "HOST notifications", "json": part}).status == 200
-    calls = [(name, form) for name, form, _ in peer.calls[before:] if name in ("push/notify", "push/e2ee/notify")]
+    calls = [(name, form) for name, form in send(world, part) if name in ("push/notify", "push/e2ee/notify")]
     assert [name for name, _ in calls] == ["push/notify", "push/e2ee/notify"]
     assert sorted(calls[0][1]["android_devices"]) == sorted([old, gone])
     assert sorted(item["token_id"] for item in calls[1][1]["push_requests"]) == sorted([world.fcm.token_id, world.apns.token_id])
     # The server removes tokens that the bouncer reports as gone.
-    world.send({"request": "HOST notifications", "json": part})
-    assert [form for name, form, _ in peer.calls if name == "push/notify"][-1]["android_devices"] == [old]
+    assert [form for name, form in send(world, part) if name == "push/notify"][-1]["android_devices"] == [old]
 
 
 @RULES("zulip/10.7/post.b")
 def test_a_test_of_what_the_bouncer_does_not_know(world, peer):
-    register(world, world.fcm)
-    active(world, world.fcm)
+    world.register(world.fcm)
     peer.answers["push/e2ee/notify", None] = [(200, dict(bouncer.DEFAULTS["push/e2ee/notify"][1], delete_token_ids=[world.fcm.token_id]))]
     answer = world.send({"request": "POST mobile_push/e2ee/test_notification"})
     assert (answer.status, answer.body["code"]) == (400, "NO_ACTIVE_PUSH_DEVICE")
@@ -309,8 +291,7 @@ def test_a_legacy_token_that_is_not_here_is_asked_for_at_the_bouncer(world, peer
 @RULES("zulip/10.8/post-mobile_push.de")
 def test_a_test_of_a_legacy_token_that_the_bouncer_does_not_know(world, peer):
     tokens = sorted([world.fcm.token, world.fcm2.token])
-    for token in tokens:
-        assert world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": token}}).status == 200
+    register_in_clear(world, *tokens)
     before = len(peer.calls)
     assert world.send({"request": "POST mobile_push/test_notification"}).status == 200
     assert sorted(form["token"] for name, form, _ in peer.calls[before:] if name == "push/test_notification") == tokens

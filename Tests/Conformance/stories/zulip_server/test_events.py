@@ -28,18 +28,15 @@ def heard(world, queue, count):
     return events(world, queue)
 
 
-def send(world, phone, *groups):
-    fields = {"device_id": phone.device}
-    for group in groups:
-        fields |= group
-    return world.send({"request": "POST mobile_push/register", "form": fields})
+def send(world, phone, fields):
+    return world.send({"request": "POST mobile_push/register", "form": {"device_id": phone.device, **fields}})
 
 
 @RULES("zulip/10.3/an-event.abcd", "zulip/10.3/get-events.ac", "zulip/10.3/delete-events", "zulip/10.4/success.ab")
 def test_every_client_hears_of_all_that_happens_in_its_order(world):
     one, two = queue(world), queue(world)
     phone = world.fcm
-    assert send(world, phone, phone.key_fields, phone.token_fields).body == {"result": "success", "msg": ""}
+    assert send(world, phone, phone.fields).body == {"result": "success", "msg": ""}
     world.until(lambda: phone.state["push_token_id"] == phone.token_id, "active")
     assert world.send({"request": "POST remove_client_device", "form": {"device_id": phone.device}}).status == 200
     found = heard(world, one, 4)
@@ -148,8 +145,8 @@ def test_a_new_key_takes_the_place_of_the_old_one(world):
 
 @RULES("zulip/10.6/the-host-application.d")
 def test_in_a_realm_that_requires_encryption_old_apps_get_nothing_and_stay_registered(world):
-    for step in ("fcm is registered", "fcm2 is registered in clear"):
-        world.prepare(step)
+    world.prepare("fcm is registered")
+    world.prepare("fcm2 is registered in clear")
     part = {"zulip": {"type": "test"}, "legacy": {"gcm_payload": {"event": "message"}}}
     world.running.require_encryption(True)
     try:
