@@ -42,11 +42,11 @@ package final class NextcloudDevices: Sendable {
     // Usually a phone renews what it registered before, which concerns no other row.
     guard try await database.execute(Statement(renewal, arguments: told)).isEmpty else { return }
     try await database.write { connection in
-      let rows = try connection.query(Statement(sameIdentifier, told[0])).map(DevicePlacement.Row.init)
+      let rows = try connection.query(sameIdentifier, told[0]).map(DevicePlacement.Row.init)
       let placement = DevicePlacement(of: registration, among: rows)
       if placement.row == nil { try admit() }
       for id in placement.removed {
-        try connection.run(Statement("DELETE FROM registrations WHERE id = $1", .integer(id)))
+        try connection.run("DELETE FROM registrations WHERE id = $1", .integer(id))
       }
       try connection.noteRemovedNextcloudDevices(placement.removed.count)
       try connection.run(
@@ -74,14 +74,14 @@ package final class NextcloudDevices: Sendable {
   package func lookup(_ identifiers: [[UInt8]]) async throws -> [NextcloudDevice] {
     var devices: [NextcloudDevice] = []
     for start in stride(from: 0, to: identifiers.count, by: Self.maximumList) {
-      let statement = Statement(
+      devices += try await database.lookUp(
         """
         SELECT id, device_identifier, user_key, token, token_sha512, kind, app, target, registered_at, is_used,
           seen_at, token_differs_since, owner
         FROM registrations WHERE device_identifier IN ($list)
         """,
-        list: identifiers[start..<min(start + Self.maximumList, identifiers.count)].map(Value.bytes))
-      devices += try await database.lookUp(statement).map(device)
+        list: identifiers[start..<min(start + Self.maximumList, identifiers.count)].map(Value.bytes)
+      ).map(device)
     }
     return devices
   }
@@ -269,10 +269,9 @@ extension NextcloudDevices {
       return StoreState(id: try row.bytes(0), devices: try row.int64(1), removed: try row.int64(2))
     }
     let id = (0..<16).map { _ in UInt8.random(in: .min ... .max) }
-    _ = try await database.execute(
-      Statement(
-        "INSERT INTO metadata (name, value) VALUES ('nextcloud_store', $1) ON CONFLICT (name) DO NOTHING",
-        .bytes(id)))
+    try await database.execute(
+      "INSERT INTO metadata (name, value) VALUES ('nextcloud_store', $1) ON CONFLICT (name) DO NOTHING",
+      .bytes(id))
     return try await storeState(countingTo: limit)
   }
 }

@@ -66,10 +66,10 @@ package struct NextcloudPushes: Sendable {
 
   /// The proxies with due pushes.
   func dueProxies() async throws -> [String] {
-    let statement = Statement(
+    try await database.query(
       "SELECT DISTINCT proxy_url FROM nextcloud_pushes WHERE due_at <= $1 AND expires_at > $2",
-      .integer(now().milliseconds), .integer(over.milliseconds))
-    return try await database.query(statement).map { try $0.text(0) }
+      .integer(now().milliseconds), .integer(over.milliseconds)
+    ).map { try $0.text(0) }
   }
 
   /// Leases due pushes for a proxy, in the order in which they were made.
@@ -91,9 +91,7 @@ package struct NextcloudPushes: Sendable {
 
   /// Removes expired pushes; returns how many.
   func removeExpired() async throws -> Int {
-    let statement = Statement(
-      "DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(over.milliseconds))
-    return try await database.write { try $0.run(statement) }
+    try await database.run("DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(over.milliseconds))
   }
 
   /// Makes pushes due that a wrong clock has postponed too far.
@@ -116,11 +114,10 @@ extension Connection {
   ) throws -> [NextcloudPush] {
     var room: [Int64: Int] = [:]
     let rows = try query(
-      Statement(
-        """
-        SELECT r.id, (SELECT COUNT(*) FROM nextcloud_pushes p WHERE p.registration_id = r.id)
-        FROM nextcloud_registrations r WHERE r.id IN ($list)
-        """, list: Set(pushes.map(\.registration)).map { .integer($0) }))
+      """
+      SELECT r.id, (SELECT COUNT(*) FROM nextcloud_pushes p WHERE p.registration_id = r.id)
+      FROM nextcloud_registrations r WHERE r.id IN ($list)
+      """, list: Set(pushes.map(\.registration)).map { .integer($0) })
     for row in rows {
       room[try row.int64(0)] = NextcloudPushes.maximumPerRegistration - Int(try row.int64(1))
     }
@@ -137,17 +134,16 @@ extension Connection {
     _ push: NextcloudPush, dueAt: Date, expiresAt: Date, now: Date
   ) throws -> NextcloudPush {
     let rows = try query(
-      Statement(
-        """
-        INSERT INTO nextcloud_pushes
-          (registration_id, registered_at, proxy_url, device_identifier, entry, nid, created_at, due_at, expires_at,
-           attempts)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1)
-        RETURNING id
-        """,
-        .integer(push.registration), .integer(push.registeredAt.milliseconds), .text(push.proxy),
-        .text(push.deviceIdentifier), .text(push.entry), .integer(push.nid),
-        .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiresAt.milliseconds)))
+      """
+      INSERT INTO nextcloud_pushes
+        (registration_id, registered_at, proxy_url, device_identifier, entry, nid, created_at, due_at, expires_at,
+         attempts)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1)
+      RETURNING id
+      """,
+      .integer(push.registration), .integer(push.registeredAt.milliseconds), .text(push.proxy),
+      .text(push.deviceIdentifier), .text(push.entry), .integer(push.nid),
+      .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiresAt.milliseconds))
     guard let id = try rows.first?.int64(0) else {
       throw DatabaseError(.other, "an insertion returned no row")
     }

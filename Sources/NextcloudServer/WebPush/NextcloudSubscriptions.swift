@@ -61,27 +61,24 @@ package struct NextcloudSubscriptions: Sendable {
       return try await database.write { [storageKey] connection in
         guard try connection.lock(holder) else { throw UnknownHolder() }
         let active = try connection.query(
-          Statement(
-            """
-            SELECT id, token FROM registrations
-            WHERE \(isHolders) AND endpoint_hash = $3 AND activated_at IS NOT NULL
-              AND (app_password_id IS NOT NULL OR api_key_hash = \(holder.apiKeyHash))
-            """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash))
+          """
+          SELECT id, token FROM registrations
+          WHERE \(isHolders) AND endpoint_hash = $3 AND activated_at IS NOT NULL
+            AND (app_password_id IS NOT NULL OR api_key_hash = \(holder.apiKeyHash))
+          """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash)
         ).first
         if let active, storageKey.openText(try active.bytes(1), at: place) == text {
           try connection.run(
-            Statement(
-              """
-              UPDATE registrations SET app_types = $2, registered_at = $3,
-                \(RegistrationReference.cleanSheet)
-              WHERE id = $1
-              """, .integer(try active.int64(0)), .text(appTypes.text), .integer(now.milliseconds)))
+            """
+            UPDATE registrations SET app_types = $2, registered_at = $3,
+              \(RegistrationReference.cleanSheet)
+            WHERE id = $1
+            """, .integer(try active.int64(0)), .text(appTypes.text), .integer(now.milliseconds))
           return .renewed
         }
         try connection.run(
-          Statement(
-            "DELETE FROM registrations WHERE \(isHolders) OR account_id = $1 AND endpoint_hash = $3",
-            .integer(holder.user), .integer(holder.appPassword), .bytes(hash)))
+          "DELETE FROM registrations WHERE \(isHolders) OR account_id = $1 AND endpoint_hash = $3",
+          .integer(holder.user), .integer(holder.appPassword), .bytes(hash))
         guard let id = try connection.query(insertion).first?.int64(0) else {
           throw DatabaseError(.other, "an insertion returned no row")
         }
@@ -102,39 +99,36 @@ package struct NextcloudSubscriptions: Sendable {
     let now = now()
     return try await database.write { [storageKey] connection in
       let found = try connection.query(
-        Statement(
-          "SELECT id, activation_hash FROM registrations WHERE \(isHolders)", .integer(holder.user),
-          .integer(holder.appPassword))
+        "SELECT id, activation_hash FROM registrations WHERE \(isHolders)", .integer(holder.user),
+        .integer(holder.appPassword)
       ).first
       guard let found else { return .nothing }
       guard let expected = try found.optionalBytes(1) else { return .wasActive }
       guard storageKey.matches(token, hash: expected, for: Self.activationPurpose) else { return .wrongToken }
       try connection.run(
-        Statement(
-          "UPDATE registrations SET activation_hash = NULL, activated_at = $2 WHERE id = $1",
-          .integer(try found.int64(0)), .integer(now.milliseconds)))
+        "UPDATE registrations SET activation_hash = NULL, activated_at = $2 WHERE id = $1",
+        .integer(try found.int64(0)), .integer(now.milliseconds))
       return .isActive
     }
   }
 
   /// Removes a holder's subscription; false if there was none.
   package func remove(_ holder: NextcloudSubscription.Holder) async throws -> Bool {
-    let statement = Statement(
-      "DELETE FROM registrations WHERE \(isHolders)", .integer(holder.user), .integer(holder.appPassword))
-    return try await database.write { try $0.run(statement) > 0 }
+    try await database.run(
+      "DELETE FROM registrations WHERE \(isHolders)", .integer(holder.user), .integer(holder.appPassword)) > 0
   }
 
   /// A user's active subscriptions that open, the oldest first.
   package func active(of user: Int64) async throws -> [NextcloudSubscription] {
-    let statement = Statement(
+    try await database.query(
       """
       SELECT w.id, w.app_password_id, w.endpoint_hash, w.token, w.app_types, w.registered_at, w.failure
       FROM registrations w JOIN users u ON u.id = w.account_id
       WHERE w.account_id = $1 AND w.activated_at IS NOT NULL
         AND (w.app_password_id IS NOT NULL OR w.api_key_hash = u.api_key_hash)
       ORDER BY w.id
-      """, .integer(user))
-    return try await database.query(statement).compactMap { row in
+      """, .integer(user)
+    ).compactMap { row in
       let place = SealedPlace.token(account: .integer(user), endpoint: .bytes(try row.bytes(2)))
       guard let text = storageKey.openText(try row.bytes(3), at: place),
         let target = try? WebPushSubscription(token: text)
@@ -172,9 +166,9 @@ extension Connection {
     let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(holder.user))
     guard try run(lock) > 0 else { return false }
     guard let appPassword = holder.appPassword else { return true }
-    let statement = Statement(
+    return try !query(
       "SELECT 1 FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(appPassword),
-      .integer(holder.user))
-    return try !query(statement).isEmpty
+      .integer(holder.user)
+    ).isEmpty
   }
 }

@@ -44,9 +44,8 @@ extension AccountStore {
 
   /// Removes an app password of a user; false if the user has none with this id.
   package func removeAppPassword(_ id: Int64, user: Int64) async throws -> Bool {
-    let statement = Statement(
-      "DELETE FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(id), .integer(user))
-    return try await database.write { try $0.run(statement) > 0 }
+    try await database.run(
+      "DELETE FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(id), .integer(user)) > 0
   }
 
   /// The login of a caller with an app password.
@@ -58,10 +57,10 @@ extension AccountStore {
   /// The login with this app password; nil if it is unknown.
   package func login(appPassword: String) async throws -> AppPasswordLogin? {
     // Found by the password, which is unique: one user's username may be spelled like another's email.
-    let statement = Statement(
+    try await database.lookUp(
       "\(Self.select), p.id \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
-      .bytes(storageKey.hash(appPassword, for: Self.appPasswordPurpose)))
-    return try await database.lookUp(statement).first.map { row in
+      .bytes(storageKey.hash(appPassword, for: Self.appPasswordPurpose))
+    ).first.map { row in
       AppPasswordLogin(user: try User(row: row), appPassword: try row.int64(Self.columnCount))
     }
   }
@@ -90,11 +89,10 @@ extension Connection {
   func insert(_ new: AccountStore.NewAppPassword, name: String, user: Int64) throws -> Int64 {
     try checkRoomForAppPassword(of: user)
     return try query(
-      Statement(
-        """
-        INSERT INTO app_passwords (user_id, name, password_hash, created_at) VALUES ($1, $2, $3, $4)
-        RETURNING id
-        """, .integer(user), .text(name), .bytes(new.hash), .integer(new.createdAt.milliseconds))
+      """
+      INSERT INTO app_passwords (user_id, name, password_hash, created_at) VALUES ($1, $2, $3, $4)
+      RETURNING id
+      """, .integer(user), .text(name), .bytes(new.hash), .integer(new.createdAt.milliseconds)
     ).returned.int64(0)
   }
 

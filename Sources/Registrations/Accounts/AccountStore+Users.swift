@@ -105,16 +105,15 @@ extension AccountStore {
     guard let username else { throw Refusal.usernameTaken }
     try connection.check(description.email, username, byOtherThan: nil)
     try connection.run(
-      Statement(
-        """
-        INSERT INTO users
-          (email, email_key, username, username_key, uuid, api_key_hash, realm_id, user_id, last_event, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)
-        """,
-        .text(description.email), .text(description.email.lowercased()), .text(username),
-        .text(username.lowercased()), .text(uuid.canonical),
-        .bytes(storageKey.hash(apiKey, for: Self.apiKeyPurpose)), .integer(realm), .integer(userID),
-        .integer(now().milliseconds)))
+      """
+      INSERT INTO users
+        (email, email_key, username, username_key, uuid, api_key_hash, realm_id, user_id, last_event, created_at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)
+      """,
+      .text(description.email), .text(description.email.lowercased()), .text(username),
+      .text(username.lowercased()), .text(uuid.canonical),
+      .bytes(storageKey.hash(apiKey, for: Self.apiKeyPurpose)), .integer(realm), .integer(userID),
+      .integer(now().milliseconds))
   }
 
   /// - Returns: whether the API key has changed.
@@ -124,19 +123,17 @@ extension AccountStore {
     let username = description.username ?? user.username
     try connection.check(description.email, username, byOtherThan: user.id)
     let keyHash = description.apiKey.map { storageKey.hash($0, for: Self.apiKeyPurpose) }
-    let oldHash = try connection.query(
-      Statement("SELECT api_key_hash FROM users WHERE id = $1", .integer(user.id))
-    ).first?.bytes(0)
+    let oldHash = try connection.query("SELECT api_key_hash FROM users WHERE id = $1", .integer(user.id))
+      .first?.bytes(0)
     try connection.run(
-      Statement(
-        """
-        UPDATE users SET email = $1, email_key = $2, username = $3, username_key = $4, uuid = $5,
-          api_key_hash = COALESCE($6, api_key_hash)
-        WHERE id = $7
-        """,
-        .text(description.email), .text(description.email.lowercased()), .text(username),
-        .text(username.lowercased()), .text((description.uuid ?? user.uuid).canonical), .bytes(keyHash),
-        .integer(user.id)))
+      """
+      UPDATE users SET email = $1, email_key = $2, username = $3, username_key = $4, uuid = $5,
+        api_key_hash = COALESCE($6, api_key_hash)
+      WHERE id = $7
+      """,
+      .text(description.email), .text(description.email.lowercased()), .text(username),
+      .text(username.lowercased()), .text((description.uuid ?? user.uuid).canonical), .bytes(keyHash),
+      .integer(user.id))
     return keyHash != nil && keyHash != oldHash
   }
 }
@@ -150,10 +147,8 @@ extension Connection {
 
   fileprivate func user(_ userID: Int64, realm: Int64) throws -> User? {
     try query(
-      Statement(
-        "\(AccountStore.select) \(AccountStore.from) WHERE u.realm_id = $1 AND u.user_id = $2",
-        .integer(realm),
-        .integer(userID))
+      "\(AccountStore.select) \(AccountStore.from) WHERE u.realm_id = $1 AND u.user_id = $2", .integer(realm),
+      .integer(userID)
     ).first.map(User.init)
   }
 
@@ -166,9 +161,8 @@ extension Connection {
   }
 
   fileprivate func freeUserID(realm: Int64) throws -> Int64 {
-    let statement = Statement(
-      "SELECT COALESCE(MAX(user_id), 9) + 1 FROM users WHERE realm_id = $1", .integer(realm))
-    return try query(statement).first?.int64(0) ?? 10
+    try query("SELECT COALESCE(MAX(user_id), 9) + 1 FROM users WHERE realm_id = $1", .integer(realm)).first?
+      .int64(0) ?? 10
   }
 
   fileprivate func check(_ email: String, _ username: String, byOtherThan id: Int64?) throws {
@@ -178,7 +172,7 @@ extension Connection {
 
   /// Whether a user other than `id` has this email or username, ignoring case.
   fileprivate func hasUser(_ column: String, _ text: String, otherThan id: Int64? = nil) throws -> Bool {
-    try query(Statement("SELECT id FROM users WHERE \(column) = $1", .text(text.lowercased())))
+    try query("SELECT id FROM users WHERE \(column) = $1", .text(text.lowercased()))
       .contains { try $0.int64(0) != id }
   }
 }

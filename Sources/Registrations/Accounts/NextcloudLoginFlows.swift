@@ -159,12 +159,11 @@ package struct NextcloudLoginFlows: Sendable {
 
   /// Removes at most `limit` flows that have expired; returns how many.
   package func removeOld(limit: Int) async throws -> Int {
-    let statement = Statement(
+    try await database.run(
       """
       DELETE FROM nextcloud_login_flows WHERE id IN (
         SELECT id FROM nextcloud_login_flows WHERE created_at <= $1 LIMIT $2)
       """, .integer((accounts.now() - Self.lifetime).milliseconds), .integer(Int64(limit)))
-    return try await database.write { try $0.run(statement) }
   }
 
   private func hash(poll: String) -> [UInt8] { storageKey.hash(poll, for: Self.pollPurpose) }

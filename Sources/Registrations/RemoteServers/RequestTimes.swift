@@ -46,11 +46,10 @@ package final class RequestTimes: Sendable {
             }
           // The later time stays, because two processes may write times of the same server.
           try connection.run(
-            Statement(
-              """
-              UPDATE \(table) SET last_request_at = $2
-              WHERE id = $1 AND (last_request_at IS NULL OR last_request_at < $2)
-              """, .integer(id), .integer(time.milliseconds)))
+            """
+            UPDATE \(table) SET last_request_at = $2
+            WHERE id = $1 AND (last_request_at IS NULL OR last_request_at < $2)
+            """, .integer(id), .integer(time.milliseconds))
         }
       }
     } catch {

@@ -24,11 +24,10 @@ package enum StorageSeal {
       // The updates change nothing; they make `RETURNING` yield the rows, whichever node created them.
       try [(owner, fingerprint), (sealing, id)].map { name, value in
         try connection.query(
-          Statement(
-            """
-            INSERT INTO metadata (name, value) VALUES ($1, $2)
-            ON CONFLICT (name) DO UPDATE SET value = metadata.value RETURNING value
-            """, .text(name), .bytes(value))
+          """
+          INSERT INTO metadata (name, value) VALUES ($1, $2)
+          ON CONFLICT (name) DO UPDATE SET value = metadata.value RETURNING value
+          """, .text(name), .bytes(value)
         ).first?.bytes(0)
       }
     }
@@ -81,16 +80,15 @@ package enum StorageSeal {
 
 extension Connection {
   fileprivate func mark(_ name: String) throws -> [UInt8]? {
-    try query(Statement("SELECT value FROM metadata WHERE name = $1", .text(name))).first?.bytes(0)
+    try query("SELECT value FROM metadata WHERE name = $1", .text(name)).first?.bytes(0)
   }
 
   fileprivate func setMark(_ name: String, _ value: [UInt8]) throws {
     try run(
-      Statement(
-        """
-        INSERT INTO metadata (name, value) VALUES ($1, $2)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value
-        """, .text(name), .bytes(value)))
+      """
+      INSERT INTO metadata (name, value) VALUES ($1, $2)
+      ON CONFLICT (name) DO UPDATE SET value = excluded.value
+      """, .text(name), .bytes(value))
   }
 }
 
@@ -139,11 +137,10 @@ package struct StorageKeyHolders: Sendable {
     let beat = withUnsafeBytes(of: UInt64.random(in: .min ... .max)) { Array($0) }
     let value = beat + storageKey.presentID + storageKey.ids.flatMap(\.self)
     try connection.run(
-      Statement(
-        """
-        INSERT INTO metadata (name, value) VALUES ($1, $2)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value
-        """, .text(Self.prefix + process.canonical), .bytes(value)))
+      """
+      INSERT INTO metadata (name, value) VALUES ($1, $2)
+      ON CONFLICT (name) DO UPDATE SET value = excluded.value
+      """, .text(Self.prefix + process.canonical), .bytes(value))
   }
 
   /// Removes the row of a process that ends.
@@ -183,20 +180,19 @@ package struct StorageKeyHolders: Sendable {
   package func all() async throws -> [Holder] { try await database.read { try all(on: $0) } }
 
   private func all(on connection: any Connection) throws -> [Holder] {
-    let statement = Statement(
-      "SELECT name, value FROM metadata WHERE name LIKE '\(Self.prefix)%' ORDER BY name")
-    return try connection.query(statement).map { row in
-      let value = try row.bytes(1)
-      let ids = stride(from: Self.beatBytes, to: value.count, by: Self.idBytes).map { start in
-        Array(value[start..<min(start + Self.idBytes, value.count)])
+    try connection.query("SELECT name, value FROM metadata WHERE name LIKE '\(Self.prefix)%' ORDER BY name")
+      .map { row in
+        let value = try row.bytes(1)
+        let ids = stride(from: Self.beatBytes, to: value.count, by: Self.idBytes).map { start in
+          Array(value[start..<min(start + Self.idBytes, value.count)])
+        }
+        return Holder(
+          name: try row.text(0), beat: Array(value.prefix(Self.beatBytes)), presentID: ids.first ?? [],
+          ids: Array(ids.dropFirst()))
       }
-      return Holder(
-        name: try row.text(0), beat: Array(value.prefix(Self.beatBytes)), presentID: ids.first ?? [],
-        ids: Array(ids.dropFirst()))
-    }
   }
 
   private func remove(_ name: String) async throws {
-    _ = try await database.execute(Statement("DELETE FROM metadata WHERE name = $1", .text(name)))
+    try await database.execute("DELETE FROM metadata WHERE name = $1", .text(name))
   }
 }
