@@ -69,7 +69,7 @@ package struct NextcloudApp: Sendable {
     case (.android, .apns), (.android, .fcm): kind = .fcm
     case (.ios, .fcm), (.android, .apnsAndPushKit): return nil
     }
-    return .init(kind, app: name, target: kind == .fcm ? fcmProject : apnsTopic)
+    return .init(kind: kind, app: name, target: kind == .fcm ? fcmProject : apnsTopic)
   }
 }
 
@@ -153,15 +153,13 @@ package struct NextcloudApps: Sendable {
     String(decoding: userAgent.utf8.prefix(maximumUserAgent), as: UTF8.self)
   }
 
-  private static let builtIn = [talkIOS, filesIOS, talkAndroid, filesAndroid]
-  private static let talkIOS = builtIn(
-    "Talk for iOS", #"\(iOS\) Nextcloud-Talk"#, .talk, .ios, topic: "com.nextcloud.Talk")
-  private static let filesIOS = builtIn(
-    "Files for iOS", #"\(iOS\) (?:ownCloud|Nextcloud)-iOS"#, .files, .ios, topic: "it.twsweb.Nextcloud")
-  private static let talkAndroid = builtIn(
-    "Talk for Android", #"\(Android\) Nextcloud-Talk"#, .talk, .android)
-  private static let filesAndroid = builtIn(
-    "Files for Android", #"\(Android\) (?:ownCloud|Nextcloud)-android"#, .files, .android)
+  private static let builtIn = [
+    builtIn("Talk for iOS", #"\(iOS\) Nextcloud-Talk"#, .talk, .ios, topic: "com.nextcloud.Talk"),
+    builtIn(
+      "Files for iOS", #"\(iOS\) (?:ownCloud|Nextcloud)-iOS"#, .files, .ios, topic: "it.twsweb.Nextcloud"),
+    builtIn("Talk for Android", #"\(Android\) Nextcloud-Talk"#, .talk, .android),
+    builtIn("Files for Android", #"\(Android\) (?:ownCloud|Nextcloud)-android"#, .files, .android),
+  ]
 
   private static func builtIn(
     _ name: String, _ userAgent: String, _ kind: NextcloudApp.Kind, _ platform: NextcloudApp.Platform,

@@ -33,7 +33,7 @@ package struct Statement: Sendable {
     self.init(sql, arguments, list: list)
   }
 
-  init(_ sql: String, _ arguments: [Value], list: [Value]?) {
+  package init(_ sql: String, _ arguments: [Value], list: [Value]?) {
     guard let list else {
       self.init(sql, arguments: arguments)
       return

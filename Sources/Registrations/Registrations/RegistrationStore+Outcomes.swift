@@ -243,9 +243,19 @@ extension Connection {
     return ended
   }
 
+  /// Removes devices of the Nextcloud proxy and returns how many.
+  @discardableResult
+  package func removeNextcloudDevices(
+    _ condition: String, _ arguments: Value..., list: [Value]? = nil
+  ) throws -> Int {
+    let count = try run(Statement("DELETE FROM registrations WHERE \(condition)", arguments, list: list))
+    try noteRemovedNextcloudDevices(count)
+    return count
+  }
+
   /// Counts removed devices of the Nextcloud proxy, in the transaction that removes them, so that they are
   /// not mistaken for lost ones.
-  package func noteRemovedNextcloudDevices(_ count: Int) throws {
+  private func noteRemovedNextcloudDevices(_ count: Int) throws {
     guard count > 0 else { return }
     try run(
       """

@@ -47,7 +47,7 @@ import Testing
         .init(
           identifier: [UInt8](repeating: identifier, count: 64), userKey: [UInt8](repeating: 1, count: 294),
           token: token.text, tokenHash: [UInt8](repeating: 9, count: 64),
-          destination: .init(token.kind == .fcm ? .fcm : .apns, app: "Talk", target: target)))
+          destination: .init(kind: token.kind == .fcm ? .fcm : .apns, app: "Talk", target: target)))
     }
 
     func encrypted(_ index: Int) async throws -> Registration? {
