@@ -96,11 +96,7 @@ package final class NextcloudDevices: Sendable {
 
   /// The owner that stands for an address: a keyed hash, so that the address itself is not stored.
   private func owner(at address: String) -> Owner {
-    guard !address.isEmpty else { return .nobody }
-    let hash = storageKey.hash(address, for: Self.ownerPurpose).prefix(8).reduce(UInt64(0)) {
-      $0 << 8 | UInt64($1)
-    }
-    return .address(Int64(truncatingIfNeeded: hash))
+    address.isEmpty ? .nobody : .address(storageKey.number(address, for: Self.ownerPurpose))
   }
 
   /// A keyed hash of the token, by which registrations of all kinds with the same token are found; 0 if it is

@@ -1,6 +1,5 @@
 import Foundation
 import Logging
-import NextcloudServer
 import Registrations
 import SQL
 import Sealing
@@ -10,6 +9,7 @@ import TestSupport
 import Testing
 
 @testable import NextcloudProxy
+@testable import NextcloudServer
 @testable import Operations
 
 @Suite struct HousekeepingTests {

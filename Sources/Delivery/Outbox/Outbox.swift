@@ -230,8 +230,7 @@ extension Outbox {
 
   /// 64 bits of a keyed hash of a registration and a collapse id.
   func collapseHash(of collapseID: String, _ registration: RegistrationReference) -> Int64 {
-    storageKey.hash("\(registration.id) \(collapseID)", for: Self.collapsePurpose).prefix(8)
-      .reduce(0) { $0 << 8 | Int64($1) }
+    storageKey.number("\(registration.id) \(collapseID)", for: Self.collapsePurpose)
   }
 
   private static let collapsePurpose = StorageKey.Purpose("outbox.collapse")

@@ -128,23 +128,14 @@ package struct NextcloudNotifications: Sendable {
 /// A notification for a user of Nextcloud's apps.
 package struct NextcloudNotification: Sendable, Hashable {
   /// Its number, which apps fetch it by and deletions name.
-  package var nid: Int64
+  var nid: Int64
   /// The Nextcloud app it is from: at most 64 letters, digits, `_`, `-` and `.`.
-  package var app: String
+  var app: String
   /// Title for people; cut in a push if it does not fit.
-  package var subject: String
+  var subject: String
   /// Further text for people; never in a push.
-  package var message: String
+  var message = ""
   /// Type and id of the object it is about.
-  package var type: String
-  package var id: String
-
-  package init(nid: Int64, app: String, subject: String, message: String = "", type: String, id: String) {
-    self.nid = nid
-    self.app = app
-    self.subject = subject
-    self.message = message
-    self.type = type
-    self.id = id
-  }
+  var type: String
+  var id: String
 }

@@ -41,7 +41,20 @@ package struct NextcloudRegistrations: Sendable {
         "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1",
         .integer(registration.appPassword)
       ).first.map(NextcloudRegistration.init)
-      try connection.run(upsert(registration, now: now))
+      try connection.run(
+        """
+        INSERT INTO nextcloud_registrations
+          (user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, proxy_url,
+           app_kind, created_at, registered_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
+        ON CONFLICT (app_password_id) DO UPDATE SET
+          device_identifier = excluded.device_identifier, device_key = excluded.device_key,
+          push_token_hash = excluded.push_token_hash, proxy_server = excluded.proxy_server,
+          proxy_url = excluded.proxy_url, app_kind = excluded.app_kind, registered_at = excluded.registered_at
+        """,
+        .integer(registration.user), .integer(registration.appPassword), .text(registration.deviceIdentifier),
+        .text(registration.deviceKey), .text(registration.pushTokenHash), .text(registration.proxyServer),
+        .text(registration.proxyURL), .integer(registration.appKind.rawValue), .integer(now.milliseconds))
       guard let before else { return true }
       if registration.cannotRead(pushesFor: before.description) {
         try connection.run("DELETE FROM nextcloud_pushes WHERE registration_id = $1", .integer(before.id))
@@ -95,23 +108,6 @@ private let columns = """
   id, user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, app_kind,
   registered_at
   """
-
-private func upsert(_ registration: NextcloudRegistration.Description, now: Date) -> Statement {
-  Statement(
-    """
-    INSERT INTO nextcloud_registrations
-      (user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, proxy_url,
-       app_kind, created_at, registered_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
-    ON CONFLICT (app_password_id) DO UPDATE SET
-      device_identifier = excluded.device_identifier, device_key = excluded.device_key,
-      push_token_hash = excluded.push_token_hash, proxy_server = excluded.proxy_server,
-      proxy_url = excluded.proxy_url, app_kind = excluded.app_kind, registered_at = excluded.registered_at
-    """,
-    .integer(registration.user), .integer(registration.appPassword), .text(registration.deviceIdentifier),
-    .text(registration.deviceKey), .text(registration.pushTokenHash), .text(registration.proxyServer),
-    .text(registration.proxyURL), .integer(registration.appKind.rawValue), .integer(now.milliseconds))
-}
 
 extension NextcloudRegistration.Description {
   fileprivate func cannotRead(pushesFor before: Self) -> Bool {

@@ -112,44 +112,26 @@ extension Connection {
   fileprivate func keep(
     _ pushes: [NextcloudPush], dueAt: Date, expiresAt: Date, now: Date
   ) throws -> [NextcloudPush] {
-    var room: [Int64: Int] = [:]
-    let rows = try query(
-      """
-      SELECT r.id, (SELECT COUNT(*) FROM nextcloud_pushes p WHERE p.registration_id = r.id)
-      FROM nextcloud_registrations r WHERE r.id IN ($list)
-      """, list: Set(pushes.map(\.registration)).map { .integer($0) })
-    for row in rows {
-      room[try row.int64(0)] = NextcloudPushes.maximumPerRegistration - Int(try row.int64(1))
+    try pushes.compactMap { push in
+      let added = try query(
+        """
+        INSERT INTO nextcloud_pushes
+          (registration_id, registered_at, proxy_url, device_identifier, entry, nid, created_at, due_at, expires_at,
+           attempts)
+        SELECT $1, $2, $3, $4, $5, CAST($6 AS BIGINT), $7, $8, $9, 1 FROM nextcloud_registrations r
+        WHERE r.id = $1
+          AND (SELECT COUNT(*) FROM nextcloud_pushes p WHERE p.registration_id = r.id) < $10
+        RETURNING id
+        """,
+        .integer(push.registration), .integer(push.registeredAt.milliseconds), .text(push.proxy),
+        .text(push.deviceIdentifier), .text(push.entry), .integer(push.nid),
+        .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiresAt.milliseconds),
+        .integer(Int64(NextcloudPushes.maximumPerRegistration)))
+      guard let id = try added.first?.int64(0) else { return nil }
+      var push = push
+      push.lease = .init(id: id, attempts: 1, end: dueAt)
+      return push
     }
-    var kept: [NextcloudPush] = []
-    for push in pushes {
-      guard let left = room[push.registration], left > 0 else { continue }
-      room[push.registration] = left - 1
-      kept.append(try insert(push, dueAt: dueAt, expiresAt: expiresAt, now: now))
-    }
-    return kept
-  }
-
-  private func insert(
-    _ push: NextcloudPush, dueAt: Date, expiresAt: Date, now: Date
-  ) throws -> NextcloudPush {
-    let rows = try query(
-      """
-      INSERT INTO nextcloud_pushes
-        (registration_id, registered_at, proxy_url, device_identifier, entry, nid, created_at, due_at, expires_at,
-         attempts)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1)
-      RETURNING id
-      """,
-      .integer(push.registration), .integer(push.registeredAt.milliseconds), .text(push.proxy),
-      .text(push.deviceIdentifier), .text(push.entry), .integer(push.nid),
-      .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiresAt.milliseconds))
-    guard let id = try rows.first?.int64(0) else {
-      throw DatabaseError(.other, "an insertion returned no row")
-    }
-    var push = push
-    push.lease = .init(id: id, attempts: 1, end: dueAt)
-    return push
   }
 }
 

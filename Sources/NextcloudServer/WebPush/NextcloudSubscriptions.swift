@@ -79,9 +79,7 @@ package struct NextcloudSubscriptions: Sendable {
         try connection.run(
           "DELETE FROM registrations WHERE \(isHolders) OR account_id = $1 AND endpoint_hash = $3",
           .integer(holder.user), .integer(holder.appPassword), .bytes(hash))
-        guard let id = try connection.query(insertion).first?.int64(0) else {
-          throw DatabaseError(.other, "an insertion returned no row")
-        }
+        let id = try connection.query(insertion).returned.int64(0)
         let new = NextcloudSubscription(
           id: id, holder: holder, target: target, appTypes: appTypes, registeredAt: now, wantsShort: false)
         return .new(new, activationToken: token)
@@ -163,8 +161,7 @@ extension NextcloudSubscription.Holder {
 extension Connection {
   /// Locks the user until this transaction ends; returns whether the holder still exists.
   fileprivate func lock(_ holder: NextcloudSubscription.Holder) throws -> Bool {
-    let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(holder.user))
-    guard try run(lock) > 0 else { return false }
+    guard try lock(user: holder.user) else { return false }
     guard let appPassword = holder.appPassword else { return true }
     return try !query(
       "SELECT 1 FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(appPassword),

@@ -57,7 +57,7 @@ extension NextcloudWebPush {
   private func withdraw(
     _ message: NextcloudMessage, from subscriptions: [NextcloudSubscription]
   ) async throws {
-    if case .notification = message { return }
+    if message.isNotification { return }
     try await deliverer.withdraw(
       message.deleted.map { $0.map(SubscriptionPush.collapseID) }, from: subscriptions.map(\.reference))
   }

@@ -46,14 +46,15 @@ extension AccountStore {
     let key = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)
     return try await write(description) { [self] connection in
       let realmID = try connection.realm(realm)
-      let before = try connection.user(userID, realm: realmID)
+      let before = try connection.user(userID, realm: realmID).first.map(User.init)
       if let before {
         if try update(before, to: description, on: connection) { try newKey(before.id, connection) }
       } else {
         try insert(description, apiKey: key, userID: userID, realm: realmID, on: connection)
       }
       let isKeyNew = before == nil || description.apiKey != nil
-      return (try connection.present(userID, realm: realmID), isKeyNew ? key : nil, before == nil)
+      let user = try User(row: connection.user(userID, realm: realmID).returned)
+      return (user, isKeyNew ? key : nil, before == nil)
     }
   }
 
@@ -71,7 +72,7 @@ extension AccountStore {
       let number = try userID ?? connection.freeUserID(realm: realmID)
       guard Self.isUserID(number) else { throw Refusal.noUserIDLeft }
       try insert(description, apiKey: key, userID: number, realm: realmID, on: connection)
-      return (try connection.present(number, realm: realmID), key)
+      return (try User(row: connection.user(number, realm: realmID).returned), key)
     }
   }
 
@@ -145,19 +146,11 @@ extension Connection {
     return id
   }
 
-  fileprivate func user(_ userID: Int64, realm: Int64) throws -> User? {
+  fileprivate func user(_ userID: Int64, realm: Int64) throws -> [Row] {
     try query(
       "\(AccountStore.select) \(AccountStore.from) WHERE u.realm_id = $1 AND u.user_id = $2", .integer(realm),
       .integer(userID)
-    ).first.map(User.init)
-  }
-
-  /// Reads a user that was just written.
-  fileprivate func present(_ userID: Int64, realm: Int64) throws -> User {
-    guard let user = try user(userID, realm: realm) else {
-      throw DatabaseError(.other, "an insertion left no row")
-    }
-    return user
+    )
   }
 
   fileprivate func freeUserID(realm: Int64) throws -> Int64 {

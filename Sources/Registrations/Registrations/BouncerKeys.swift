@@ -36,11 +36,9 @@ package struct BouncerKeys: Sendable {
 
   /// Withdraws keys that this node no longer has. Another node that has them announces them again.
   package func withdraw(_ publicKeys: some Sequence<String> & Sendable) async throws {
-    try await database.write { connection in
-      for key in publicKeys {
-        try connection.run("UPDATE bouncer_keys SET announced_at = NULL WHERE public_key = $1", .text(key))
-      }
-    }
+    try await database.run(
+      "UPDATE bouncer_keys SET announced_at = NULL WHERE public_key IN ($list)",
+      list: publicKeys.map(Value.text))
   }
 
   /// Whether some node has announced the public key.

@@ -19,10 +19,10 @@ package struct RemoteServers: Sendable {
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
-  let cache = CredentialCache()
+  let cache = ReadCache<Credentials, RemoteServer>(maximum: 10_000)
 
   /// Time after which a change by another process takes effect here.
-  package static let propagation = CredentialCache.lifetime
+  package static let propagation = ReadCache<Credentials, RemoteServer>.lifetime
 
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database

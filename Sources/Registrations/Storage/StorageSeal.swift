@@ -67,14 +67,8 @@ package enum StorageSeal {
     try await database.write { try $0.setMark(complete, id) }
   }
 
-  static func sealingID(on connection: any Connection) throws -> [UInt8]? { try connection.mark(sealing) }
-
-  static func setSealingID(_ id: [UInt8], on connection: any Connection) throws {
-    try connection.setMark(sealing, id)
-  }
-
   private static let owner = "storage_key"
-  private static let sealing = "storage_key.sealing"
+  fileprivate static let sealing = "storage_key.sealing"
   private static let complete = "storage_key.complete"
 }
 
@@ -122,7 +116,7 @@ package struct StorageKeyHolders: Sendable {
   /// - Returns: whether it has that key; if not, it is not registered.
   package func join(_ process: UUID, _ storageKey: StorageKey) async throws -> Bool {
     try await database.write { connection in
-      if let id = try StorageSeal.sealingID(on: connection), !storageKey.seal(withKey: id) { return false }
+      if let id = try connection.mark(StorageSeal.sealing), !storageKey.seal(withKey: id) { return false }
       try announce(process, storageKey, on: connection)
       return true
     }
@@ -136,11 +130,7 @@ package struct StorageKeyHolders: Sendable {
   private func announce(_ process: UUID, _ storageKey: StorageKey, on connection: any Connection) throws {
     let beat = withUnsafeBytes(of: UInt64.random(in: .min ... .max)) { Array($0) }
     let value = beat + storageKey.presentID + storageKey.ids.flatMap(\.self)
-    try connection.run(
-      """
-      INSERT INTO metadata (name, value) VALUES ($1, $2)
-      ON CONFLICT (name) DO UPDATE SET value = excluded.value
-      """, .text(Self.prefix + process.canonical), .bytes(value))
+    try connection.setMark(Self.prefix + process.canonical, value)
   }
 
   /// Removes the row of a process that ends.
@@ -152,10 +142,10 @@ package struct StorageKeyHolders: Sendable {
   /// that seals now, or if a process lacks `new`. It is serialized with ``join(_:_:)``.
   package func change(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
     try await database.write { connection in
-      guard try StorageSeal.sealingID(on: connection) == old,
+      guard try connection.mark(StorageSeal.sealing) == old,
         try all(on: connection).allSatisfy({ $0.ids.contains(new) })
       else { return false }
-      try StorageSeal.setSealingID(new, on: connection)
+      try connection.setMark(StorageSeal.sealing, new)
       return true
     }
   }

@@ -1,11 +1,12 @@
 import Foundation
-import NextcloudProxy
 import Registrations
 import SQL
 import Sealing
 import TestStore
 import TestSupport
 import Testing
+
+@testable import NextcloudProxy
 
 /// Tests that a dead token ends all registrations of that token.
 @Suite struct DeadTokenTests {

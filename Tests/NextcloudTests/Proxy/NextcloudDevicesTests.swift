@@ -187,7 +187,7 @@ import Testing
     let devices = devices(store)
     try await devices.register(registration(1))
     let before = try #require(try await devices.lookup([registration(1).identifier]).first)
-    try await store.registrations.note([.init(device: before.reference, reason: "TooBig")])
+    try await store.registrations.note([.init(before.reference, reason: "TooBig")])
     #expect(try await store.rows("SELECT failure FROM registrations WHERE wire = 3") == [[.text("TooBig")]])
     store.clock.advance(60)
     let renewed = registration(1, token: "new", hash: 8, .init(kind: .pushKit, app: "Talk", target: "t"))
