@@ -38,15 +38,14 @@ package struct NextcloudDevice: Sendable {
     var target: String?
   }
 
-  let id: Int64
+  /// Refers to this registration in a delivery.
+  let reference: RegistrationReference
   let identifier: [UInt8]
   let userKey: [UInt8]
   /// nil if the stored token does not open.
   let token: String?
   let tokenHash: [UInt8]
   let destination: Destination
-  /// Time of the last registration, in whole milliseconds.
-  let registeredAt: Date
   /// Whether a notification signed with its key has ever arrived.
   let isUsed: Bool
   /// Time of the last registration or signed notification, to the day.
@@ -56,8 +55,7 @@ package struct NextcloudDevice: Sendable {
   /// The address that last registered it.
   let owner: Owner
 
-  /// Refers to this registration in a delivery.
-  var reference: RegistrationReference { .init(.nextcloud, id: id, registeredAt: registeredAt) }
+  var id: Int64 { reference.id }
 
   /// The SHA-512 of a token's UTF-8.
   static func hash(ofToken token: String) -> [UInt8] { Array(SHA512.hash(data: Data(token.utf8))) }

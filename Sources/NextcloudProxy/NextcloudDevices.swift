@@ -81,17 +81,17 @@ package final class NextcloudDevices: Sendable {
   }
 
   private func device(_ row: Row) throws -> NextcloudDevice {
-    guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(5)) else {
+    guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(6)) else {
       throw DatabaseError(.corrupt, "Nextcloud device \(try row.int64(0)) is of no known kind")
     }
-    let (identifier, userKey) = (try row.bytes(1), try row.bytes(2))
+    let (identifier, userKey) = (try row.bytes(2), try row.bytes(3))
     let place = SealedPlace.token(identifier: .bytes(identifier), userKey: .bytes(userKey))
     return NextcloudDevice(
-      id: try row.int64(0), identifier: identifier, userKey: userKey,
-      token: storageKey.openText(try row.bytes(3), at: place), tokenHash: try row.bytes(4),
-      destination: .init(kind: kind, app: try row.text(6), target: try row.optionalText(7)),
-      registeredAt: try row.date(8), isUsed: try row.flag(9), seenAt: try row.date(10),
-      tokenDiffersSince: try row.optionalDate(11), owner: Owner(id: try row.int64(12)))
+      reference: try .init(.nextcloud, row), identifier: identifier, userKey: userKey,
+      token: storageKey.openText(try row.bytes(4), at: place), tokenHash: try row.bytes(5),
+      destination: .init(kind: kind, app: try row.text(7), target: try row.optionalText(8)),
+      isUsed: try row.flag(9), seenAt: try row.date(10), tokenDiffersSince: try row.optionalDate(11),
+      owner: Owner(id: try row.int64(12)))
   }
 
   /// The owner that stands for an address: a keyed hash, so that the address itself is not stored.
@@ -114,12 +114,13 @@ extension NextcloudDevice {
   fileprivate func givesWay(to other: Self) -> Bool {
     guard isUsed == other.isUsed else { return !isUsed }
     return isUsed
-      ? (seenAt, id) < (other.seenAt, other.id) : (registeredAt, id) < (other.registeredAt, other.id)
+      ? (seenAt, id) < (other.seenAt, other.id)
+      : (reference.registeredAt, id) < (other.reference.registeredAt, other.id)
   }
 }
 
 private let select = """
-  SELECT id, device_identifier, user_key, token, token_sha512, kind, app, target, registered_at, is_used,
+  SELECT id, registered_at, device_identifier, user_key, token, token_sha512, kind, app, target, is_used,
     seen_at, token_differs_since, owner
   FROM registrations WHERE device_identifier
   """
@@ -172,7 +173,7 @@ extension NextcloudDevices {
         UPDATE registrations SET is_used = 1, seen_at = $3, token_differs_since = \(since)
         WHERE id = $1 AND registered_at = $2
         """,
-        .integer(device.id), .integer(device.registeredAt.milliseconds), .integer(now.milliseconds))
+        .integer(device.id), .integer(device.reference.registeredAt.milliseconds), .integer(now.milliseconds))
     }
   }
 

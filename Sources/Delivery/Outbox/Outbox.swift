@@ -39,7 +39,7 @@ package final class Outbox: Sendable {
   let storageKey: StorageKey
   let maxAge: TimeInterval
   private let limits: Limits
-  let queue: LeasedQueue
+  package let queue: LeasedQueue
   let now: @Sendable () -> Date
   let mayExpire: @Sendable () -> Bool
   let depth: OutboxDepth

@@ -38,8 +38,7 @@ package struct NextcloudRegistrations: Sendable {
         """,
         .integer(registration.user), .text(registration.pushTokenHash), .integer(registration.appPassword))
       let before = try connection.query(
-        "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1",
-        .integer(registration.appPassword)
+        "\(select) WHERE app_password_id = $1", .integer(registration.appPassword)
       ).first.map(NextcloudRegistration.init)
       try connection.run(
         """
@@ -65,9 +64,8 @@ package struct NextcloudRegistrations: Sendable {
 
   /// All phones of a user, the oldest registration first.
   func all(of user: Int64) async throws -> [NextcloudRegistration] {
-    try await database.query(
-      "SELECT \(columns) FROM nextcloud_registrations WHERE user_id = $1 ORDER BY id", .integer(user)
-    ).map(NextcloudRegistration.init)
+    try await database.query("\(select) WHERE user_id = $1 ORDER BY id", .integer(user))
+      .map(NextcloudRegistration.init)
   }
 
   /// Number of phones of all users.
@@ -77,9 +75,8 @@ package struct NextcloudRegistrations: Sendable {
 
   /// The phone registered with an app password.
   func find(appPassword: Int64) async throws -> NextcloudRegistration? {
-    try await database.query(
-      "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword)
-    ).first.map(NextcloudRegistration.init)
+    try await database.query("\(select) WHERE app_password_id = $1", .integer(appPassword))
+      .first.map(NextcloudRegistration.init)
   }
 
   /// Removes the phone registered with an app password; false if there is none.
@@ -104,9 +101,10 @@ package struct NextcloudRegistrations: Sendable {
   }
 }
 
-private let columns = """
-  id, user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, app_kind,
-  registered_at
+private let select = """
+  SELECT id, user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, app_kind,
+    registered_at
+  FROM nextcloud_registrations
   """
 
 extension NextcloudRegistration.Description {

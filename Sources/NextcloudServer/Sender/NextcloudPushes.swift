@@ -1,5 +1,5 @@
 internal import Foundation
-internal import Registrations
+package import Registrations
 internal import SQL
 
 /// Queue of pushes that no proxy has accepted yet, durable until one has or they expire.
@@ -9,7 +9,7 @@ package struct NextcloudPushes: Sendable {
   package static let maximumPerRegistration = 200
 
   private let database: any Database
-  private let queue: LeasedQueue
+  package let queue: LeasedQueue
   private let now: @Sendable () -> Date
   private let mayExpire: @Sendable () -> Bool
 
@@ -79,33 +79,13 @@ package struct NextcloudPushes: Sendable {
     }.map { try NextcloudPush(lease: $0.lease, row: $0.row) }
   }
 
-  /// Removes pushes that a proxy has answered, whoever holds their lease.
-  func finish(_ pushes: [NextcloudPush]) async throws {
-    try await queue.finish(pushes.compactMap(\.lease))
-  }
-
-  /// Postpones pushes to this time.
-  func postpone(_ pushes: [NextcloudPush], until date: Date) async throws {
-    try await queue.postpone(pushes.compactMap(\.lease), until: date)
-  }
-
   /// Removes expired pushes; returns how many.
   func removeExpired() async throws -> Int {
     try await database.run("DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(over.milliseconds))
   }
 
-  /// Makes pushes due that a wrong clock has postponed too far.
-  ///
-  /// - Parameter isTimeSetBack: see ``LeasedQueue/bringForward(isTimeSetBack:)``.
-  package func bringForward(isTimeSetBack: Bool = false) async throws {
-    try await queue.bringForward(isTimeSetBack: isTimeSetBack)
-  }
-
   /// Pushes that expire at or before this time are expired.
   private var over: Date { mayExpire() ? now() : .distantPast }
-
-  /// Number of queued pushes.
-  package func count() async throws -> Int64 { try await queue.count() }
 }
 
 extension Connection {

@@ -42,8 +42,7 @@ package struct NextcloudSubscriptions: Sendable {
   package func put(
     _ target: WebPushSubscription, _ appTypes: AppTypes, of holder: NextcloudSubscription.Holder
   ) async throws -> Registered {
-    // In whole milliseconds, as it is stored.
-    let now = Date(milliseconds: now().milliseconds)
+    let now = now()
     let token = UUID().canonical
     let (text, hash) = (target.token, storageKey.hash(endpoint: target.endpoint.url))
     let place = SealedPlace.token(account: .integer(holder.user), endpoint: .bytes(hash))
@@ -52,7 +51,8 @@ package struct NextcloudSubscriptions: Sendable {
       INSERT INTO registrations
         (wire, kind, account_id, app_password_id, api_key_hash, endpoint_hash, token, app_types, activation_hash,
          registered_at, token_hash)
-      VALUES (4, 2, $1, $2, \(holder.apiKeyHash), $3, $4, $5, $6, $7, $8) RETURNING id
+      VALUES (4, 2, $1, $2, \(holder.apiKeyHash), $3, $4, $5, $6, $7, $8)
+      RETURNING id, registered_at
       """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash),
       .bytes(storageKey.seal(text, at: place)), .text(appTypes.text),
       .bytes(storageKey.hash(token, for: Self.activationPurpose)), .integer(now.milliseconds),
@@ -79,9 +79,9 @@ package struct NextcloudSubscriptions: Sendable {
         try connection.run(
           "DELETE FROM registrations WHERE \(isHolders) OR account_id = $1 AND endpoint_hash = $3",
           .integer(holder.user), .integer(holder.appPassword), .bytes(hash))
-        let id = try connection.query(insertion).returned.int64(0)
         let new = NextcloudSubscription(
-          id: id, holder: holder, target: target, appTypes: appTypes, registeredAt: now, wantsShort: false)
+          reference: try .init(.nextcloudWebPush, connection.query(insertion).returned), holder: holder,
+          target: target, appTypes: appTypes, wantsShort: false)
         return .new(new, activationToken: token)
       }
     } catch let error as DatabaseError where error.code == .foreignKeyViolation {
@@ -120,21 +120,21 @@ package struct NextcloudSubscriptions: Sendable {
   package func active(of user: Int64) async throws -> [NextcloudSubscription] {
     try await database.query(
       """
-      SELECT w.id, w.app_password_id, w.endpoint_hash, w.token, w.app_types, w.registered_at, w.failure
+      SELECT w.id, w.registered_at, w.app_password_id, w.endpoint_hash, w.token, w.app_types, w.failure
       FROM registrations w JOIN users u ON u.id = w.account_id
       WHERE w.account_id = $1 AND w.activated_at IS NOT NULL
         AND (w.app_password_id IS NOT NULL OR w.api_key_hash = u.api_key_hash)
       ORDER BY w.id
       """, .integer(user)
     ).compactMap { row in
-      let place = SealedPlace.token(account: .integer(user), endpoint: .bytes(try row.bytes(2)))
-      guard let text = storageKey.openText(try row.bytes(3), at: place),
+      let place = SealedPlace.token(account: .integer(user), endpoint: .bytes(try row.bytes(3)))
+      guard let text = storageKey.openText(try row.bytes(4), at: place),
         let target = try? WebPushSubscription(token: text)
       else { return nil }
       return NextcloudSubscription(
-        id: try row.int64(0), holder: .init(user: user, appPassword: try row.optionalInt64(1)),
-        target: target,
-        appTypes: AppTypes(try row.text(4)), registeredAt: try row.date(5),
+        reference: try .init(.nextcloudWebPush, row),
+        holder: .init(user: user, appPassword: try row.optionalInt64(2)), target: target,
+        appTypes: AppTypes(try row.text(5)),
         wantsShort: try row.optionalText(6) == Reason.payloadTooLarge.description)
     }
   }

@@ -72,11 +72,14 @@ package struct RealmSync: Sendable {
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0)
         ON CONFLICT (uuid) DO NOTHING
         """,
-        arguments: [.text(realm.uuid.canonical)] + realm.attributes
-          + [
-            .integer(server), .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)),
-            .integer(realm.dateCreated.milliseconds),
-          ])) == 1
+        arguments: [.text(realm.uuid.canonical)] + attributes(of: realm, server: server))) == 1
+  }
+
+  private func attributes(of realm: RealmDescription, server: Int64) -> [Value] {
+    realm.attributes + [
+      .integer(server), .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)),
+      .integer(realm.dateCreated.milliseconds),
+    ]
   }
 
   private func update(
@@ -223,11 +226,7 @@ extension RealmSync {
           last_request_at = NULL, released_until = NULL
         WHERE id = $1 AND server_id = $12
         """,
-        arguments: [.integer(id)] + realm.attributes
-          + [
-            .integer(server), .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)),
-            .integer(realm.dateCreated.milliseconds), .integer(owner),
-          ]))
+        arguments: [.integer(id)] + attributes(of: realm, server: server) + [.integer(owner)]))
     guard taken == 1 else { throw DuplicateRealm(realm: realm.uuid) }
     if !isSame {
       try connection.run(

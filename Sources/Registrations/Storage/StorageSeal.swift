@@ -28,10 +28,10 @@ package enum StorageSeal {
           INSERT INTO metadata (name, value) VALUES ($1, $2)
           ON CONFLICT (name) DO UPDATE SET value = metadata.value RETURNING value
           """, .text(name), .bytes(value)
-        ).first?.bytes(0)
+        ).returned.bytes(0)
       }
     }
-    guard marks[0] == fingerprint, let present = marks[1], storageKey.seal(withKey: present) else {
+    guard marks[0] == fingerprint, storageKey.seal(withKey: marks[1]) else {
       throw WrongKey()
     }
   }
@@ -57,27 +57,18 @@ package enum StorageSeal {
     try await database.read { try $0.mark(sealing) }
   }
 
-  /// Whether all older values are known to be sealed under the present key.
-  package static func isComplete(_ storageKey: StorageKey, in database: any Database) async throws -> Bool {
-    try await database.read { try $0.mark(complete) } == storageKey.presentID
-  }
-
-  /// Records that all values are sealed under this key.
-  package static func noteComplete(under id: [UInt8], in database: any Database) async throws {
-    try await database.write { try $0.setMark(complete, id) }
-  }
-
   private static let owner = "storage_key"
   fileprivate static let sealing = "storage_key.sealing"
-  private static let complete = "storage_key.complete"
+  /// The key under which all values are known to be sealed.
+  static let complete = "storage_key.complete"
 }
 
 extension Connection {
-  fileprivate func mark(_ name: String) throws -> [UInt8]? {
+  func mark(_ name: String) throws -> [UInt8]? {
     try query("SELECT value FROM metadata WHERE name = $1", .text(name)).first?.bytes(0)
   }
 
-  fileprivate func setMark(_ name: String, _ value: [UInt8]) throws {
+  func setMark(_ name: String, _ value: [UInt8]) throws {
     try run(
       """
       INSERT INTO metadata (name, value) VALUES ($1, $2)

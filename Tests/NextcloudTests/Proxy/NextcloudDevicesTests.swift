@@ -36,8 +36,8 @@ import Testing
       #expect(device.token == registration.token)
       #expect(device.tokenHash == registration.tokenHash)
       #expect(device.destination == registration.destination)
-      #expect(device.registeredAt == Date(timeIntervalSince1970: 1_790_000_000.123))
-      #expect(device.reference == .init(.nextcloud, id: device.id, registeredAt: device.registeredAt))
+      #expect(device.reference.kind == .nextcloud)
+      #expect(device.reference.registeredAt == Date(timeIntervalSince1970: 1_790_000_000.123))
       #expect(try await store.contents().range(of: Data(registration.token.utf8)) == nil)
     }
     #expect(try await devices.lookup([]).isEmpty)
@@ -195,7 +195,7 @@ import Testing
     let after = try #require(try await devices.lookup([renewed.identifier]).first)
     #expect(after.id == before.id && after.token == "new" && after.tokenHash == renewed.tokenHash)
     #expect(after.destination == renewed.destination)
-    #expect(after.registeredAt == before.registeredAt + 60)
+    #expect(after.reference.registeredAt == before.reference.registeredAt + 60)
     #expect(
       try await store.rows("SELECT failure, failed_at FROM registrations WHERE wire = 3") == [[.null, .null]])
     // A provider's word about what was there before ends nothing any more.
