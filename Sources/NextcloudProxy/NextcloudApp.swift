@@ -69,7 +69,7 @@ package struct NextcloudApp: Sendable {
     case (.android, .apns), (.android, .fcm): kind = .fcm
     case (.ios, .fcm), (.android, .apnsAndPushKit): return nil
     }
-    return .init(kind, app: name, target: kind == .fcm ? fcmProject : apnsTopic)
+    return .init(kind: kind, app: name, target: kind == .fcm ? fcmProject : apnsTopic)
   }
 }
 
@@ -78,34 +78,34 @@ extension NextcloudApp {
 
   /// Reads the contents of `nextcloud.apps_file`.
   package static func read(_ bytes: [UInt8]) throws(Malformed) -> [NextcloudApp] {
-    guard let json = try? JSON.parse(bytes), case .array(let elements) = json else {
-      throw Malformed(description: "must be a JSON array of objects")
+    do {
+      return try Field(JSON.parse(bytes), path: "apps").elements().map(NextcloudApp.init)
+    } catch let error as Malformed {
+      throw error
+    } catch {
+      throw Malformed(description: (error as? APIError)?.message ?? "is not valid JSON")
     }
-    var apps: [NextcloudApp] = []
-    for (index, element) in elements.enumerated() {
-      func text(_ name: String) throws(Malformed) -> String? {
-        switch element[name] {
-        case nil, .null: return nil
-        case .string(let text) where !text.isEmpty: return text
-        default: throw Malformed(description: "\(name) of entry \(index) must be a text")
-        }
-      }
-      func required(_ name: String) throws(Malformed) -> String {
-        guard let text = try text(name) else { throw Malformed(description: "entry \(index) lacks \(name)") }
-        return text
-      }
-      guard let kind = kinds[try required("kind")] else {
-        throw Malformed(description: "kind of entry \(index) must be talk, files or other")
-      }
-      guard let platform = Platform(rawValue: try required("platform")) else {
-        throw Malformed(description: "platform of entry \(index) must be ios or android")
-      }
-      apps.append(
-        try NextcloudApp(
-          name: try required("name"), userAgent: try required("user_agent"), kind: kind, platform: platform,
-          apnsTopic: try text("apns_topic"), fcmProject: try text("fcm_project")))
+  }
+
+  private init(_ field: Field) throws {
+    func text(_ name: String) throws -> String? {
+      guard let field = field[name].present else { return nil }
+      guard case let text = try field.string(), !text.isEmpty else { throw field.error("is empty") }
+      return text
     }
-    return apps
+    func required(_ name: String) throws -> String {
+      guard let text = try text(name) else { throw field[name].error("field is missing") }
+      return text
+    }
+    guard let kind = Self.kinds[try required("kind")] else {
+      throw field["kind"].error("is not talk, files or other")
+    }
+    guard let platform = Platform(rawValue: try required("platform")) else {
+      throw field["platform"].error("is not ios or android")
+    }
+    try self.init(
+      name: required("name"), userAgent: required("user_agent"), kind: kind, platform: platform,
+      apnsTopic: text("apns_topic"), fcmProject: text("fcm_project"))
   }
 }
 
@@ -153,15 +153,13 @@ package struct NextcloudApps: Sendable {
     String(decoding: userAgent.utf8.prefix(maximumUserAgent), as: UTF8.self)
   }
 
-  private static let builtIn = [talkIOS, filesIOS, talkAndroid, filesAndroid]
-  private static let talkIOS = builtIn(
-    "Talk for iOS", #"\(iOS\) Nextcloud-Talk"#, .talk, .ios, topic: "com.nextcloud.Talk")
-  private static let filesIOS = builtIn(
-    "Files for iOS", #"\(iOS\) (?:ownCloud|Nextcloud)-iOS"#, .files, .ios, topic: "it.twsweb.Nextcloud")
-  private static let talkAndroid = builtIn(
-    "Talk for Android", #"\(Android\) Nextcloud-Talk"#, .talk, .android)
-  private static let filesAndroid = builtIn(
-    "Files for Android", #"\(Android\) (?:ownCloud|Nextcloud)-android"#, .files, .android)
+  private static let builtIn = [
+    builtIn("Talk for iOS", #"\(iOS\) Nextcloud-Talk"#, .talk, .ios, topic: "com.nextcloud.Talk"),
+    builtIn(
+      "Files for iOS", #"\(iOS\) (?:ownCloud|Nextcloud)-iOS"#, .files, .ios, topic: "it.twsweb.Nextcloud"),
+    builtIn("Talk for Android", #"\(Android\) Nextcloud-Talk"#, .talk, .android),
+    builtIn("Files for Android", #"\(Android\) (?:ownCloud|Nextcloud)-android"#, .files, .android),
+  ]
 
   private static func builtIn(
     _ name: String, _ userAgent: String, _ kind: NextcloudApp.Kind, _ platform: NextcloudApp.Platform,

@@ -7,8 +7,8 @@ package import Sealing
 /// The registrations of Nextcloud's push proxy, each identified by a device identifier and a user's key.
 /// Tokens are sealed under the storage key.
 package final class NextcloudDevices: Sendable {
-  /// Maximum number of identifiers in a statement. A power of two, because lists are padded to one.
-  private static let maximumList = 16_384
+  /// How many registrations an identifier may have.
+  static let maximumRows = 4
 
   let database: any Database
   let storageKey: StorageKey
@@ -20,13 +20,16 @@ package final class NextcloudDevices: Sendable {
     self.now = now
   }
 
-  /// Registers a device, or renews its registration and overwrites everything about it. Other registrations
-  /// with the same identifier stay, as `DevicePlacement` decides.
+  /// Registers a device, or renews its registration and overwrites everything about it.
+  ///
+  /// Anyone who has seen a device's signed identifier could register it with a key of their own. That makes a
+  /// separate row and never replaces the device's own. The number of rows per identifier is limited, so that
+  /// nobody can fill the table, and rows that have never been used are removed first.
   ///
   /// - Parameters:
   ///   - address: the caller's address; an IPv6 /64 counts as one.
   ///   - admit: called before a new row is inserted; if it throws, there is no new row.
-  package func register(
+  func register(
     _ registration: NextcloudDevice.Registration, from address: String = "",
     admit: @escaping @Sendable () throws -> Void = {}
   ) async throws {
@@ -41,72 +44,59 @@ package final class NextcloudDevices: Sendable {
     ]
     // Usually a phone renews what it registered before, which concerns no other row.
     guard try await database.execute(Statement(renewal, arguments: told)).isEmpty else { return }
-    try await database.write { connection in
-      let rows = try connection.query(Statement(sameIdentifier, told[0])).map(DevicePlacement.Row.init)
-      let placement = DevicePlacement(of: registration, among: rows)
-      if placement.row == nil { try admit() }
-      for id in placement.removed {
-        try connection.run(Statement("DELETE FROM registrations WHERE id = $1", .integer(id)))
+    try await database.write { [self] connection in
+      let rows = try connection.query("\(select) = $1", told[0]).map(device)
+      let own = rows.first { $0.userKey == registration.userKey }
+      // A caller who knows the token has the phone: the user's server has a new key.
+      let replaced = rows.filter { $0.id != own?.id && $0.tokenHash == registration.tokenHash }
+      if let taken = own ?? replaced.first {
+        try remove(replaced.filter { $0.id != taken.id }, on: connection)
+        try connection.run(Statement(replacement, arguments: told + [.integer(taken.id)]))
+      } else {
+        try admit()
+        let surplus = max(0, rows.count + 1 - Self.maximumRows)
+        try remove(rows.sorted { $0.givesWay(to: $1) }.prefix(surplus), on: connection)
+        try connection.run(Statement(insertion, arguments: told))
       }
-      try connection.noteRemovedNextcloudDevices(placement.removed.count)
-      try connection.run(
-        placement.row.map { Statement(replacement, arguments: told + [.integer($0)]) }
-          ?? Statement(insertion, arguments: told))
     }
+  }
+
+  private func remove(_ devices: some Collection<NextcloudDevice>, on connection: any Connection) throws {
+    try connection.removeNextcloudDevices("id IN ($list)", list: devices.map { .integer($0.id) })
   }
 
   /// Removes a device.
   ///
   /// - Returns: whether there was one with this identifier and key.
-  package func remove(identifier: [UInt8], userKey: [UInt8]) async throws -> Bool {
-    let statement = Statement(
-      "DELETE FROM registrations WHERE device_identifier = $1 AND user_key = $2",
-      .bytes(identifier), .bytes(userKey))
-    return try await database.write { connection in
-      let count = try connection.run(statement)
-      try connection.noteRemovedNextcloudDevices(count)
-      return count > 0
+  func remove(identifier: [UInt8], userKey: [UInt8]) async throws -> Bool {
+    try await database.write { connection in
+      try connection.removeNextcloudDevices(
+        "device_identifier = $1 AND user_key = $2", .bytes(identifier), .bytes(userKey)) > 0
     }
   }
 
-  /// The devices with these identifiers, in no order. One query, unless there are more identifiers than a
-  /// statement can have.
-  package func lookup(_ identifiers: [[UInt8]]) async throws -> [NextcloudDevice] {
-    var devices: [NextcloudDevice] = []
-    for start in stride(from: 0, to: identifiers.count, by: Self.maximumList) {
-      let statement = Statement(
-        """
-        SELECT id, device_identifier, user_key, token, token_sha512, kind, app, target, registered_at, is_used,
-          seen_at, token_differs_since, owner
-        FROM registrations WHERE device_identifier IN ($list)
-        """,
-        list: identifiers[start..<min(start + Self.maximumList, identifiers.count)].map(Value.bytes))
-      devices += try await database.lookUp(statement).map(device)
-    }
-    return devices
+  /// The devices with these identifiers, in no order.
+  func lookup(_ identifiers: [[UInt8]]) async throws -> [NextcloudDevice] {
+    try await database.lookUp("\(select) IN ($list)", list: identifiers.map(Value.bytes)).map(device)
   }
 
   private func device(_ row: Row) throws -> NextcloudDevice {
-    guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(5)) else {
+    guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(6)) else {
       throw DatabaseError(.corrupt, "Nextcloud device \(try row.int64(0)) is of no known kind")
     }
-    let (identifier, userKey) = (try row.bytes(1), try row.bytes(2))
+    let (identifier, userKey) = (try row.bytes(2), try row.bytes(3))
     let place = SealedPlace.token(identifier: .bytes(identifier), userKey: .bytes(userKey))
     return NextcloudDevice(
-      id: try row.int64(0), identifier: identifier, userKey: userKey,
-      token: storageKey.openText(try row.bytes(3), at: place), tokenHash: try row.bytes(4),
-      destination: .init(kind, app: try row.text(6), target: try row.optionalText(7)),
-      registeredAt: try row.date(8), isUsed: try row.flag(9), seenAt: try row.date(10),
-      tokenDiffersSince: try row.optionalDate(11), owner: Owner(id: try row.int64(12)))
+      reference: try .init(.nextcloud, row), identifier: identifier, userKey: userKey,
+      token: storageKey.openText(try row.bytes(4), at: place), tokenHash: try row.bytes(5),
+      destination: .init(kind: kind, app: try row.text(7), target: try row.optionalText(8)),
+      isUsed: try row.flag(9), seenAt: try row.date(10), tokenDiffersSince: try row.optionalDate(11),
+      owner: Owner(id: try row.int64(12)))
   }
 
   /// The owner that stands for an address: a keyed hash, so that the address itself is not stored.
   private func owner(at address: String) -> Owner {
-    guard !address.isEmpty else { return .nobody }
-    let hash = storageKey.hash(address, for: Self.ownerPurpose).prefix(8).reduce(UInt64(0)) {
-      $0 << 8 | UInt64($1)
-    }
-    return .address(Int64(truncatingIfNeeded: hash))
+    address.isEmpty ? .nobody : .address(storageKey.number(address, for: Self.ownerPurpose))
   }
 
   /// A keyed hash of the token, by which registrations of all kinds with the same token are found; 0 if it is
@@ -119,17 +109,20 @@ package final class NextcloudDevices: Sendable {
   private static let ownerPurpose = StorageKey.Purpose("nextcloud.owner")
 }
 
-extension DevicePlacement.Row {
-  fileprivate init(_ row: Row) throws {
-    self.init(
-      id: try row.int64(0), userKey: try row.bytes(1), tokenHash: try row.bytes(2), isUsed: try row.flag(3),
-      seenAt: try row.int64(4), registeredAt: try row.int64(5))
+extension NextcloudDevice {
+  /// Whether it is removed before another one if their identifier has too many registrations.
+  fileprivate func givesWay(to other: Self) -> Bool {
+    guard isUsed == other.isUsed else { return !isUsed }
+    return isUsed
+      ? (seenAt, id) < (other.seenAt, other.id)
+      : (reference.registeredAt, id) < (other.reference.registeredAt, other.id)
   }
 }
 
-private let sameIdentifier = """
-  SELECT id, user_key, token_sha512, is_used, seen_at, registered_at FROM registrations
-  WHERE device_identifier = $1
+private let select = """
+  SELECT id, registered_at, device_identifier, user_key, token, token_sha512, kind, app, target, is_used,
+    seen_at, token_differs_since, owner
+  FROM registrations WHERE device_identifier
   """
 
 /// The columns that every registration overwrites.
@@ -162,15 +155,10 @@ private let insertion = """
 
 extension NextcloudDevices {
   /// A device whose key has signed a notification.
-  package struct Signed: Sendable {
-    package let device: NextcloudDevice
+  struct Signed: Sendable {
+    let device: NextcloudDevice
     /// Whether the notification names the stored token.
-    package let namesToken: Bool
-
-    package init(_ device: NextcloudDevice, namesToken: Bool) {
-      self.device = device
-      self.namesToken = namesToken
-    }
+    let namesToken: Bool
 
     /// Whether the row has to be updated. That a device is in use is written once a day.
     fileprivate func tellsNew(at now: Date) -> Bool {
@@ -185,13 +173,13 @@ extension NextcloudDevices {
         UPDATE registrations SET is_used = 1, seen_at = $3, token_differs_since = \(since)
         WHERE id = $1 AND registered_at = $2
         """,
-        .integer(device.id), .integer(device.registeredAt.milliseconds), .integer(now.milliseconds))
+        .integer(device.id), .integer(device.reference.registeredAt.milliseconds), .integer(now.milliseconds))
     }
   }
 
   /// Records that devices are in use, and since when servers name other tokens than theirs. Devices that were
   /// registered again meanwhile are left out.
-  package func note(_ signed: [Signed]) async throws {
+  func note(_ signed: [Signed]) async throws {
     let now = now()
     let statements = signed.filter { $0.tellsNew(at: now) }.map { $0.statement(at: now) }
     guard !statements.isEmpty else { return }
@@ -204,15 +192,12 @@ extension NextcloudDevices {
   ///
   /// - Returns: how many were removed, at most `limit`.
   package func removeUnused(since date: Date, limit: Int) async throws -> Int {
-    let statement = Statement(
-      """
-      DELETE FROM registrations WHERE id IN (
-        SELECT id FROM registrations WHERE seen_at IS NOT NULL AND seen_at < $1 ORDER BY seen_at LIMIT $2)
-      """, .integer(date.milliseconds), .integer(Int64(limit)))
-    return try await database.write { connection in
-      let count = try connection.run(statement)
-      try connection.noteRemovedNextcloudDevices(count)
-      return count
+    try await database.write { connection in
+      try connection.removeNextcloudDevices(
+        """
+        id IN (
+          SELECT id FROM registrations WHERE seen_at IS NOT NULL AND seen_at < $1 ORDER BY seen_at LIMIT $2)
+        """, .integer(date.milliseconds), .integer(Int64(limit)))
     }
   }
 }
@@ -269,10 +254,9 @@ extension NextcloudDevices {
       return StoreState(id: try row.bytes(0), devices: try row.int64(1), removed: try row.int64(2))
     }
     let id = (0..<16).map { _ in UInt8.random(in: .min ... .max) }
-    _ = try await database.execute(
-      Statement(
-        "INSERT INTO metadata (name, value) VALUES ('nextcloud_store', $1) ON CONFLICT (name) DO NOTHING",
-        .bytes(id)))
+    try await database.execute(
+      "INSERT INTO metadata (name, value) VALUES ('nextcloud_store', $1) ON CONFLICT (name) DO NOTHING",
+      .bytes(id))
     return try await storeState(countingTo: limit)
   }
 }

@@ -1,7 +1,7 @@
 internal import Delivery
 internal import Foundation
 package import HTTP
-package import HTTPTypes
+internal import HTTPTypes
 package import Hummingbird
 internal import Logging
 internal import NIOCore
@@ -26,8 +26,8 @@ package struct NextcloudProxyRoutes: Sendable {
     router.endpoint(
       "/devices",
       [
-        .post: answering(devicesPerAddress, \.response, register),
-        .delete: answering(devicesPerAddress, \.response, unregister),
+        .post: answering(devicesPerAddress, \.deviceResponse, register),
+        .delete: answering(devicesPerAddress, \.deviceResponse, unregister),
       ])
     router.endpoint(
       "/notifications", [.post: answering(notificationsPerAddress, \.plainResponse, notify)], isPlain: true)
@@ -35,18 +35,17 @@ package struct NextcloudProxyRoutes: Sendable {
 
   /// Wraps a handler with what all endpoints share: the rate limit and error answers.
   private func answering(
-    _ limiter: RateLimiter<ClientAddress>, _ refusal: @escaping @Sendable (ProxyError) -> Response,
+    _ limiter: RateLimiter<ClientAddress>, _ refusal: @escaping @Sendable (APIError) -> Response,
     _ handler: @escaping Handler
   ) -> Handler {
     { request, context in
       do {
         if let seconds = limiter.count(context.clientAddress.source).retryAfter {
-          throw ProxyError(
-            .tooManyRequests, "Too many requests. Try again later.", retryAfter: seconds)
+          throw APIError.tooMany("Too many requests. Try again later.", retryAfter: seconds)
         }
         return try await handler(request, context)
       } catch {
-        return refusal(ProxyError(error, logger: context.logger))
+        return refusal(APIError(ofProxy: error, logger: context.logger))
       }
     }
   }
@@ -59,7 +58,7 @@ package struct NextcloudProxyRoutes: Sendable {
     let parameters = try await DeviceParameters(request, limit: proxy.configuration.maximumBodyBytes)
     let token = try parameters.required("pushToken")
     guard TokenShape(token) != nil else {
-      throw ProxyError("pushToken is malformed: it is no token of APNs or FCM.")
+      throw APIError("pushToken is malformed: it is no token of APNs or FCM.")
     }
     do {
       try await proxy.register(
@@ -73,7 +72,7 @@ package struct NextcloudProxyRoutes: Sendable {
           matches lets it in, or nextcloud.default_app
           """, metadata: ["user_agent": "\(name)"])
       }
-      throw ProxyError("This app is not known here: the operator of this push proxy has to add it.")
+      throw APIError("This app is not known here: the operator of this push proxy has to add it.")
     }
     return Self.done
   }
@@ -103,28 +102,15 @@ package struct NextcloudProxyRoutes: Sendable {
   }
 }
 
-/// A refusal of the proxy. Its body never has the keys `unknown` and `failed`: servers read any answer that
+/// The proxy's refusals. Their bodies never have the keys `unknown` and `failed`: servers read any answer that
 /// has both as one about their devices.
-package struct ProxyError: Error {
-  package let status: HTTPResponse.Status
-  /// What is wrong and how to fix it.
-  let message: String
-  /// Seconds after which to try again.
-  let retryAfter: Double?
-
-  init(_ status: HTTPResponse.Status, _ message: String, retryAfter: Double? = nil) {
-    self.status = status
-    self.message = message
-    self.retryAfter = retryAfter
-  }
-
-  /// A 400 for a wrong request.
-  init(_ message: String) {
-    self.init(.badRequest, message)
+extension APIError {
+  static func tooMany(_ message: String, retryAfter seconds: Double) -> APIError {
+    APIError(.tooManyRequests, message, headers: [.retryAfter: String(Int(seconds.rounded(.up)))])
   }
 
   /// The answer for apps: `{"message": ...}`.
-  var response: Response {
+  var deviceResponse: Response {
     Envelope.response(status, [.init("message", .string(message))], headers: headers)
   }
 
@@ -138,32 +124,21 @@ package struct ProxyError: Error {
       body: ResponseBody(byteBuffer: ByteBuffer(string: message + "\n")))
   }
 
-  private var headers: HTTPFields {
-    retryAfter.map { [.retryAfter: String(Int($0.rounded(.up)))] } ?? [:]
+  /// For temporary faults, which change nothing about the devices.
+  private static var proxyIsBusy: APIError {
+    .unavailable("The service cannot take this now. Try again in a moment.", retryAfter: 5)
   }
 
-  /// For temporary faults, which change nothing about the devices.
-  private static let tryAgainLater = ProxyError(
-    .serviceUnavailable, "The service cannot take this now. Try again in a moment.", retryAfter: 5)
-
   /// Converts any error of a handler, and logs those that the caller must not see.
-  init(_ error: any Error, logger: Logger) {
+  init(ofProxy error: any Error, logger: Logger) {
     switch error {
-    case let error as ProxyError: self = error
     case is NIOTooManyBytesError:
       self.init(.contentTooLarge, "The body is too large. Send fewer notifications at a time.")
-    case is HTTPParserError:
-      self.init("The request is malformed.")
-    case let error as DatabaseError:
-      // The message names tables and constraints, never values.
-      logger.error("database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
-      self = .tryAgainLater
-    case is Outbox.Full, is BodyBudget.Exceeded, is CancellationError:
-      self = .tryAgainLater
+    case is HTTPParserError: self.init("The request is malformed.")
+    case is Outbox.Full, is BodyBudget.Exceeded, is CancellationError: self = .proxyIsBusy
     default:
-      // Only the error's type is logged; its text could hold a value.
-      logger.error("request failed", metadata: ["error": "\(DatabaseError.name(of: error))"])
-      self.init(.internalServerError, "Internal server error")
+      let answer = APIError(error, logger: logger)
+      self = error is DatabaseError ? .proxyIsBusy : answer
     }
   }
 }

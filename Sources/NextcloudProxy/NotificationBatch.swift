@@ -7,23 +7,21 @@ internal import Synchronization
 /// registered with, is in none of the lists: that key may be registered later, so its device must not be
 /// reported as unknown.
 struct NotificationBatch {
-  /// An entry to be sent to its device.
-  struct Accepted {
+  /// An entry and the device whose key has signed it.
+  struct Signed {
     let entry: NotificationEntry
     let device: NextcloudDevice
-    let token: String
+
+    /// Whether it names the stored token, and not the device's former or next one.
+    var namesToken: Bool { device.tokenHash == entry.tokenHash }
   }
 
-  /// An entry signed with its device's key that names another token than the stored one.
-  struct Differing {
-    let entry: NotificationEntry
-    let device: NextcloudDevice
-  }
-
-  /// Entries that passed every check, in the order of the request.
-  private(set) var accepted: [Accepted] = []
-  /// Entries for a device's former or next token.
-  private(set) var differing: [Differing] = []
+  /// The entries signed with a key of their devices, in the order of the request.
+  private var signed: [Signed] = []
+  /// Those to be sent: for the stored token, which opens.
+  var accepted: [Signed] { signed.filter { $0.namesToken && $0.device.token != nil } }
+  /// Those for a device's former or next token.
+  var differing: [Signed] { signed.filter { !$0.namesToken } }
   /// Entries whose identifier is not registered.
   private(set) var missing: [NotificationEntry] = []
   /// An entry and the devices that have its identifier, the one with its token first.
@@ -63,19 +61,8 @@ struct NotificationBatch {
       candidates.append(Candidate(entry: entry, devices: found))
     }
     for (candidate, signer) in zip(candidates, await Self.verify(candidates)) {
-      guard let signer else { continue }
-      if signer.tokenHash != candidate.entry.tokenHash {
-        differing.append(Differing(entry: candidate.entry, device: signer))
-      } else if let token = signer.token {
-        accepted.append(Accepted(entry: candidate.entry, device: signer, token: token))
-      }
+      if let signer { signed.append(Signed(entry: candidate.entry, device: signer)) }
     }
-  }
-
-  /// The devices whose keys have signed an entry, to be recorded in their rows.
-  var signed: [NextcloudDevices.Signed] {
-    differing.map { .init($0.device, namesToken: false) }
-      + accepted.map { .init($0.device, namesToken: true) }
   }
 
   /// Fewer entries than this are not split into another task.
@@ -166,7 +153,7 @@ final class SentNotifications: Sendable {
 }
 
 extension SentNotifications.Key {
-  init(_ notification: NotificationBatch.Accepted) {
+  init(_ notification: NotificationBatch.Signed) {
     device = notification.device.id
     signature = notification.entry.signature.withUnsafeBytes {
       $0.loadUnaligned(as: SIMD2<UInt64>.self)  // 256 bytes at least

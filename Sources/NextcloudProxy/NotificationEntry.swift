@@ -81,7 +81,7 @@ final class NotificationEntry: Sendable {
 /// a JSON object.
 enum NotificationsBody {
   /// Reads the entries; nil for one that is malformed. Each is parsed on its own.
-  static func entries(_ body: ByteBuffer, type: String, maximum: Int) throws(ProxyError)
+  static func entries(_ body: ByteBuffer, type: String, maximum: Int) throws(APIError)
     -> [NotificationEntry?]
   {
     if type.contains(ascii: "json") || body.readableBytesView.first == UInt8(ascii: "{") {
@@ -97,9 +97,8 @@ enum NotificationsBody {
     return values.map { NotificationEntry(text: $0.value) }
   }
 
-  private static func entries(json body: ByteBuffer, maximum: Int) throws(ProxyError) -> [NotificationEntry?]
-  {
-    guard let json = try? JSON.parse(body) else { throw ProxyError("The body is not valid JSON.") }
+  private static func entries(json body: ByteBuffer, maximum: Int) throws(APIError) -> [NotificationEntry?] {
+    guard let json = try? JSON.parse(body) else { throw APIError("The body is not valid JSON.") }
     guard case .array(let values)? = json["notifications"] else { throw missing }
     guard values.count <= maximum else { throw tooMany(maximum) }
     return values.map { value in
@@ -114,12 +113,12 @@ enum NotificationsBody {
       && (name.utf8.count == 13 || name.utf8.dropFirst(13).first == UInt8(ascii: "["))
   }
 
-  private static var missing: ProxyError {
-    ProxyError("There are no notifications: send them as a form with notifications[0], notifications[1] ...")
+  private static var missing: APIError {
+    APIError("There are no notifications: send them as a form with notifications[0], notifications[1] ...")
   }
 
-  private static func tooMany(_ maximum: Int) -> ProxyError {
-    ProxyError(.contentTooLarge, "There are too many notifications: send at most \(maximum) at a time.")
+  private static func tooMany(_ maximum: Int) -> APIError {
+    APIError(.contentTooLarge, "There are too many notifications: send at most \(maximum) at a time.")
   }
 }
 
@@ -136,19 +135,22 @@ enum Hexadecimal {
 extension Push {
   /// A push in the form that the app expects. The phone verifies and decrypts both strings, which are passed
   /// on unchanged.
-  init(_ notification: NotificationBatch.Accepted, at now: Date) {
-    let entry = notification.entry
+  init(_ notification: NotificationBatch.Signed, at now: Date) {
+    let (entry, token) = (notification.entry, notification.device.token ?? "")
     let destination = notification.device.destination
     switch destination.kind {
     case .fcm:
       self = .fcm(
         FCMMessage(
-          token: notification.token, project: destination.target,
+          token: token, project: destination.target,
           data: ["subject": entry.subject, "signature": entry.signatureText],
           priority: entry.priority == .high ? .high : .normal,
           timeToLive: entry.kind == .voip ? Int(Self.ringing) : nil))
     case .apns, .pushKit:
-      self = .apns(APNsNotification(notification, isPushKit: destination.kind == .pushKit, at: now))
+      self = .apns(
+        APNsNotification(
+          entry, to: token, topic: destination.target ?? "", isPushKit: destination.kind == .pushKit, at: now)
+      )
     }
   }
 
@@ -159,11 +161,11 @@ extension Push {
 }
 
 extension APNsNotification {
-  fileprivate init(_ notification: NotificationBatch.Accepted, isPushKit: Bool, at now: Date) {
-    let entry = notification.entry
-    let topic = notification.device.destination.target ?? ""
+  fileprivate init(
+    _ entry: NotificationEntry, to token: String, topic: String, isPushKit: Bool, at now: Date
+  ) {
     // APNs takes tokens in lower case. Talk sends two, the second for calls.
-    let tokens = notification.token.lowercased().split(separator: " ").map(String.init)
+    let tokens = token.lowercased().split(separator: " ").map(String.init)
     let token = tokens.first ?? ""
     func make(_ aps: String, _ token: String, _ topic: String, _ type: PushType, _ priority: Int)
       -> APNsNotification

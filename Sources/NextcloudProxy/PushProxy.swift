@@ -95,7 +95,7 @@ extension PushProxy {
       throw UnknownApp(name: unknownApps.add(userAgents.first ?? ""))
     }
     guard let destination = TokenShape(token).flatMap({ app.destination(of: $0, userAgents: userAgents) })
-    else { throw ProxyError("pushToken is malformed: it is no token that this app can have.") }
+    else { throw APIError("pushToken is malformed: it is no token that this app can have.") }
     try await devices.register(
       .init(
         identifier: signed.identifier, userKey: signed.userKey.der, token: token,
@@ -103,27 +103,26 @@ extension PushProxy {
       from: address.source.description
     ) { [newDevices] in
       guard let seconds = newDevices.count(address.source).retryAfter else { return }
-      throw ProxyError(
-        .tooManyRequests, "Too many new devices from this address. Try again later.", retryAfter: seconds)
+      throw APIError.tooMany("Too many new devices from this address. Try again later.", retryAfter: seconds)
     }
     await lossDetector.registered()
   }
 
   func unregister(_ signed: SignedIdentifier) async throws {
     guard try await devices.remove(identifier: signed.identifier, userKey: signed.userKey.der) else {
-      throw ProxyError(.forbidden, "There is no device with this deviceIdentifier and userPublicKey.")
+      throw APIError(.forbidden, "There is no device with this deviceIdentifier and userPublicKey.")
     }
   }
 
   /// Sends notifications of the server in this process, without HTTP.
   ///
   /// - Parameter entries: as in a request.
-  package func notify(_ entries: [String]) async throws(ProxyError) -> Receipt {
+  package func notify(_ entries: [String]) async throws(APIError) -> Receipt {
     let deadline = ContinuousClock.now + configuration.deadline
     do {
       return try await notify(entries.map(NotificationEntry.init(text:)), by: deadline)
     } catch {
-      throw ProxyError(error, logger: logger)
+      throw APIError(ofProxy: error, logger: logger)
     }
   }
 
@@ -134,9 +133,13 @@ extension PushProxy {
     _ entries: [NotificationEntry?], by deadline: ContinuousClock.Instant
   ) async throws -> Receipt {
     let batch = try await batch(entries)
-    let (ended, sent) = try await send(batch.accepted, by: deadline)
-    await orReport { try await devices.note(batch.signed) }
-    let gone = batch.missing + batch.differing.filter(isOver).map(\.entry) + ended
+    let (accepted, differing) = (batch.accepted, batch.differing)
+    let (ended, sent) = try await send(accepted, by: deadline)
+    await orReport {
+      try await devices.note(
+        (differing + accepted).map { .init(device: $0.device, namesToken: $0.namesToken) })
+    }
+    let gone = batch.missing + differing.filter(isOver).map(\.entry) + ended
     return Receipt(
       unknown: await isDoubtful(gone) ? [] : Self.identifiers(of: gone), failed: entries.count - sent)
   }
@@ -152,7 +155,7 @@ extension PushProxy {
   }
 
   /// Whether the time is over in which the phone could register the token that its server names.
-  private func isOver(_ differing: NotificationBatch.Differing) -> Bool {
+  private func isOver(_ differing: NotificationBatch.Signed) -> Bool {
     guard let since = differing.device.tokenDiffersSince else { return false }
     return now().timeIntervalSince(since) >= Self.renewalTime && lossDetector.mayExpire()
   }
@@ -168,7 +171,7 @@ extension PushProxy {
   /// - Returns: the entries whose device a provider has declared dead, and the number of notifications
   ///   accepted by a provider or in the outbox.
   private func send(
-    _ accepted: [NotificationBatch.Accepted], by deadline: ContinuousClock.Instant
+    _ accepted: [NotificationBatch.Signed], by deadline: ContinuousClock.Instant
   ) async throws -> (ended: [NotificationEntry], sent: Int) {
     let keys = accepted.map(SentNotifications.Key.init)
     let fresh = zip(accepted, zip(keys, sent.areRepeated(keys))).filter { !$1.1 }.map { ($0, $1.0) }

@@ -53,7 +53,7 @@ package final class StoreLossDetector: Sendable {
 
   /// Records the first registered devices at once: until then a loss could not be detected.
   func registered() async {
-    guard state.withLock({ $0.record?.devices ?? 0 }) == 0 else { return }
+    guard state.withLock({ $0.record?.state.devices ?? 0 }) == 0 else { return }
     _ = try? await look()
   }
 
@@ -62,9 +62,10 @@ package final class StoreLossDetector: Sendable {
   func isDoubtful() async throws -> Bool {
     if let record = state.withLock({ $0.record }) {
       if isDoubtful(record) { return true }
-      let most = min(record.leastExpected(removed: record.removed), Self.mostCounted)
+      let most = min(record.leastExpected(removed: record.state.removed), Self.mostCounted)
       let found = try await devices.storeState(countingTo: most)
-      if found.id == record.id, found.devices >= min(record.leastExpected(removed: found.removed), most) {
+      if found.id == record.state.id, found.devices >= min(record.leastExpected(removed: found.removed), most)
+      {
         return false
       }
     }
@@ -91,7 +92,7 @@ package final class StoreLossDetector: Sendable {
     if after.isDoubtful(at: now), after.lostAt != before?.lostAt {
       logger.warning(
         "the database has lost Nextcloud devices: for an hour servers are not told that devices are unknown",
-        metadata: ["devices": "\(after.devices)", "before": "\(before?.devices ?? 0)"])
+        metadata: ["devices": "\(after.state.devices)", "before": "\(before?.state.devices ?? 0)"])
     }
     // Without the file, the record in memory lasts until the next start.
     if !write(after), state.withLock({ !exchange(&$0.hasWarned, with: true) }) {
@@ -118,31 +119,28 @@ struct StoreRecord: Sendable, Hashable {
   /// Seconds after a loss for which unknown devices are in doubt.
   static let doubt: TimeInterval = 3600
 
-  /// Random id of the store.
-  private(set) var id: [UInt8]
-  private(set) var devices: Int64
-  /// How many devices had ever been removed from the store.
-  private(set) var removed: Int64
+  /// The store as it was last found.
+  private(set) var state: NextcloudDevices.StoreState
   /// When it was last found emptied or replaced.
   private(set) var lostAt: Date?
 
   /// The first record of a store: there is nothing yet that it could have lost.
   init(_ state: NextcloudDevices.StoreState) {
-    id = state.id
-    devices = state.devices
-    removed = state.removed
+    self.state = state
   }
 
   /// Compares the record with a new state. Another id means that the store was replaced. Fewer than half of
   /// the devices that were not removed means that it was emptied, and that some phones may have registered
   /// again since. If there were no devices, none are lost.
-  mutating func look(_ state: NextcloudDevices.StoreState, at now: Date) {
-    if devices > 0, state.id != id || state.devices < leastExpected(removed: state.removed) { lostAt = now }
+  mutating func look(_ found: NextcloudDevices.StoreState, at now: Date) {
+    if state.devices > 0,
+      found.id != state.id || found.devices < leastExpected(removed: found.removed)
+    {
+      lostAt = now
+    }
     // Set by a wrong clock; the hour begins now.
     if let time = lostAt, time > now { lostAt = now }
-    id = state.id
-    devices = state.devices
-    removed = state.removed
+    state = found
   }
 
   /// With fewer devices than this the store has been emptied.
@@ -150,7 +148,7 @@ struct StoreRecord: Sendable, Hashable {
   /// - Parameter removed: how many devices have ever been removed from it.
   func leastExpected(removed: Int64) -> Int64 {
     // A store restored from a backup has a lower number of removals.
-    (max(0, devices - max(0, removed - self.removed)) + 1) / 2
+    (max(0, state.devices - max(0, removed - state.removed)) + 1) / 2
   }
 
   /// Whether an unknown device may be one that the store has lost.
@@ -162,14 +160,15 @@ struct StoreRecord: Sendable, Hashable {
       let devices = json["devices"]?.integer, devices >= 0, let removed = json["removed"]?.integer,
       removed >= 0
     else { return nil }
-    (self.id, self.devices, self.removed) = (id, devices, removed)
+    state = .init(id: id, devices: devices, removed: removed)
     lostAt = json["lost_at"]?.integer.map { Date(timeIntervalSince1970: TimeInterval($0)) }
   }
 
   /// The file's contents: JSON, its time in seconds since 1970.
   var bytes: [UInt8] {
     JSON.object([
-      "store": .string(Base64.encode(id)), "devices": .integer(devices), "removed": .integer(removed),
+      "store": .string(Base64.encode(state.id)), "devices": .integer(state.devices),
+      "removed": .integer(state.removed),
       "lost_at": .optional(lostAt.map { Int64($0.timeIntervalSince1970) }),
     ]).bytes
   }

@@ -50,6 +50,26 @@ extension Database {
     try await result(.write, body)
   }
 
+  package func query(_ sql: String, _ arguments: Value..., list: [Value]? = nil) async throws -> [Row] {
+    try await query(Statement(sql, arguments, list: list))
+  }
+
+  @discardableResult
+  package func execute(_ sql: String, _ arguments: Value..., list: [Value]? = nil) async throws -> [Row] {
+    try await execute(Statement(sql, arguments, list: list))
+  }
+
+  /// Runs one writing statement and returns how many rows it changed.
+  @discardableResult
+  package func run(_ sql: String, _ arguments: Value..., list: [Value]? = nil) async throws -> Int {
+    let statement = Statement(sql, arguments, list: list)
+    return try await write { try $0.run(statement) }
+  }
+
+  package func lookUp(_ sql: String, _ arguments: Value...) async throws -> [Row] {
+    try await lookUp(Statement(sql, arguments: arguments))
+  }
+
   /// The rows of a `SELECT` that finds a few rows by key. Runs on the caller's thread if the engine can do
   /// that, since switching threads would take longer than the lookup.
   package func lookUp(_ statement: Statement) async throws -> [Row] {
@@ -134,6 +154,17 @@ struct FirstFailure {
       first = error
       throw error
     }
+  }
+}
+
+extension Connection {
+  package func query(_ sql: String, _ arguments: Value..., list: [Value]? = nil) throws -> [Row] {
+    try query(Statement(sql, arguments, list: list))
+  }
+
+  @discardableResult
+  package func run(_ sql: String, _ arguments: Value..., list: [Value]? = nil) throws -> Int {
+    try run(Statement(sql, arguments, list: list))
   }
 }
 

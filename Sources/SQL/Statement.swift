@@ -33,12 +33,17 @@ package struct Statement: Sendable {
     self.init(sql, arguments, list: list)
   }
 
-  init(_ sql: String, _ arguments: [Value], list: [Value]) {
+  package init(_ sql: String, _ arguments: [Value], list: [Value]?) {
+    guard let list else {
+      self.init(sql, arguments: arguments)
+      return
+    }
     let filler = list.last ?? .null
     let room = Self.maximumArguments - arguments.count
     let count = max(list.count, min(Self.paddedCount(list.count), room))
-    self.sql = Self.text(sql, count: count, from: arguments.count + 1)
-    self.arguments = arguments + list + Array(repeating: filler, count: count - list.count)
+    self.init(
+      Self.text(sql, count: count, from: arguments.count + 1),
+      arguments: arguments + list + Array(repeating: filler, count: count - list.count))
   }
 
   /// `$2, $3, $4` for three parameters from number 2.

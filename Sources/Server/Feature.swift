@@ -83,7 +83,7 @@ extension Feature {
         .init { [counts = core.store.hourlyCounts] in try await counts.removeOld(limit: $0) },
         .init { try await outbox.removeUnusedRoutes(limit: $0) },
       ],
-      queues: [outbox.bringForward])
+      queues: [outbox.queue.bringForward])
   }
 
   static func keys(_ core: Core) -> Feature {

@@ -121,11 +121,13 @@ extension Feature {
         metrics.gauge("push_bouncer_nextcloud_registrations") {
           Double(try await nextcloud.registrations.count())
         }
-        metrics.gauge("push_bouncer_nextcloud_pushes_pending") { Double(try await nextcloud.pushes.count()) }
+        metrics.gauge("push_bouncer_nextcloud_pushes_pending") {
+          Double(try await nextcloud.pushes.queue.count())
+        }
       },
       close: { await nextcloud.client.shutdown() },
       work: [{ await nextcloud.lossDetector.run() }, { await nextcloud.sender.run() }],
-      queues: [nextcloud.pushes.bringForward])
+      queues: [nextcloud.pushes.queue.bringForward])
   }
 }
 

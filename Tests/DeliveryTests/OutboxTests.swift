@@ -316,7 +316,7 @@ import Testing
     // What the longest pause explains is not due: a provider may ask for an hour.
     try await store.keep(.sample("asked"), due: 3600)
     #expect(try await store.outbox.take().isEmpty)
-    try await store.outbox.bringForward()
+    try await store.outbox.queue.bringForward()
     let entries = try await store.outbox.take()
     #expect(Set(entries.map(\.delivery.text)) == ["kept", "later", "leased"])
     #expect(Set(entries.map(\.expiresAt)) == [store.clock.now + 86_400])
@@ -330,7 +330,7 @@ import Testing
     let end = store.clock.now + 600
     store.clock.isTrusted = false
     store.clock.advance(-25 * 3600)
-    try await store.outbox.bringForward()
+    try await store.outbox.queue.bringForward()
     // Due by the clock that stands back is what was due by the right one.
     #expect(try await store.outbox.take(1).map(\.expiresAt) == [end])
   }

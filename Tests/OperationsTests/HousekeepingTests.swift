@@ -1,7 +1,5 @@
 import Foundation
 import Logging
-import NextcloudProxy
-import NextcloudServer
 import Registrations
 import SQL
 import Sealing
@@ -10,6 +8,8 @@ import TestDatabase
 import TestSupport
 import Testing
 
+@testable import NextcloudProxy
+@testable import NextcloudServer
 @testable import Operations
 
 @Suite struct HousekeepingTests {
@@ -57,7 +57,7 @@ import Testing
     try await nextcloud.register(
       .init(
         identifier: [1], userKey: [1], token: "token", tokenHash: [1],
-        destination: .init(.fcm, app: "Talk", target: nil)))
+        destination: .init(kind: .fcm, app: "Talk", target: nil)))
 
     let registry = PrometheusRegistry()
     let (configuration, _) = try Configuration.load(

@@ -39,13 +39,6 @@ extension Outbox {
 
   private func isOver(_ end: Date) -> Bool { end <= now() && mayExpire() }
 
-  /// Makes entries due whose due time is further ahead than any postponement: a wrong clock has set it.
-  ///
-  /// - Parameter isTimeSetBack: see ``LeasedQueue/bringForward(isTimeSetBack:)``.
-  package func bringForward(isTimeSetBack: Bool = false) async throws {
-    try await queue.bringForward(isTimeSetBack: isTimeSetBack)
-  }
-
   /// The queues with due entries, in no order. Reads one entry of each.
   func dueQueues() async throws -> [OutboxQueue] {
     guard depth.total > 0 else { return [] }

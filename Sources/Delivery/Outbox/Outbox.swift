@@ -39,7 +39,7 @@ package final class Outbox: Sendable {
   let storageKey: StorageKey
   let maxAge: TimeInterval
   private let limits: Limits
-  let queue: LeasedQueue
+  package let queue: LeasedQueue
   let now: @Sendable () -> Date
   let mayExpire: @Sendable () -> Bool
   let depth: OutboxDepth
@@ -230,8 +230,7 @@ extension Outbox {
 
   /// 64 bits of a keyed hash of a registration and a collapse id.
   func collapseHash(of collapseID: String, _ registration: RegistrationReference) -> Int64 {
-    storageKey.hash("\(registration.id) \(collapseID)", for: Self.collapsePurpose).prefix(8)
-      .reduce(0) { $0 << 8 | Int64($1) }
+    storageKey.number("\(registration.id) \(collapseID)", for: Self.collapsePurpose)
   }
 
   private static let collapsePurpose = StorageKey.Purpose("outbox.collapse")

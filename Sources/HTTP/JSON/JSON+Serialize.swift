@@ -62,6 +62,8 @@ extension JSON {
     case 0x0A: return #"\n"#
     case 0x0D: return #"\r"#
     case 0x09: return #"\t"#
+    case 0x08: return #"\b"#
+    case 0x0C: return #"\f"#
     default:
       let digits = String(byte, radix: 16)
       return (digits.count == 1 ? "\\u000" : "\\u00") + digits

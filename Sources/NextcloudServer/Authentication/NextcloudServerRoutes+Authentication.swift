@@ -64,21 +64,9 @@ extension NextcloudServerRoutes {
     }
     let attempt = SignInGuard.Attempt(from: address, account: account, secret: secret)
     try signIns.admit(attempt)
-    let login = try await login(account, secret)
+    let login = try await accounts.login(account, secret: secret)
     signIns.note(attempt, isRight: login != nil)
     return login
-  }
-
-  private func login(_ account: String?, _ secret: String) async throws -> NextcloudLogin? {
-    if let account, AccountStore.isAPIKey(secret) {
-      return try await accounts.authenticate(login: account, apiKey: secret).map {
-        NextcloudLogin(user: $0, appPassword: nil)
-      }
-    }
-    guard let found = try await accounts.login(appPassword: secret),
-      account.map(found.user.answers) ?? true
-    else { return nil }
-    return NextcloudLogin(user: found.user, appPassword: found.appPassword)
   }
 
   private static func bearer(_ request: Request) -> String? {
@@ -105,11 +93,4 @@ private struct ForgedRequest: Error {
 extension HTTPField.Name {
   /// `OCS-APIRequest`
   static let ocsAPIRequest = HTTPField.Name("OCS-APIRequest")!  // a valid token
-}
-
-/// The caller of an OCS endpoint.
-struct NextcloudLogin: Sendable {
-  let user: User
-  /// Id of the app password used; nil for the account's API key, which stands for no phone.
-  let appPassword: Int64?
 }

@@ -51,16 +51,15 @@ package final class NextcloudKeys: Sendable {
   private func make(for user: Int64) async throws -> RSAPrivateKey {
     let key = RSAPrivateKey.generate()
     // The update changes nothing; it makes `RETURNING` yield the row, whichever node created it.
-    let rows = try await database.execute(
-      Statement(
-        """
-        INSERT INTO nextcloud_keys (user_id, public_key, private_key, created_at) VALUES ($1, $2, $3, $4)
-        ON CONFLICT (user_id) DO UPDATE SET user_id = excluded.user_id RETURNING private_key
-        """,
-        .integer(user), .text(key.publicKey.pem),
-        .bytes(storageKey.seal(key.pem, at: SealedColumn.nextcloudKey.place(.integer(user)))),
-        .integer(now().milliseconds)))
-    guard let row = rows.first else { throw DatabaseError(.other, "an insertion returned no row") }
+    let row = try await database.execute(
+      """
+      INSERT INTO nextcloud_keys (user_id, public_key, private_key, created_at) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (user_id) DO UPDATE SET user_id = excluded.user_id RETURNING private_key
+      """,
+      .integer(user), .text(key.publicKey.pem),
+      .bytes(storageKey.seal(key.pem, at: SealedColumn.nextcloudKey.place(.integer(user)))),
+      .integer(now().milliseconds)
+    ).returned
     return try open(row, of: user)
   }
 

@@ -70,17 +70,16 @@ package struct NextcloudNotifications: Sendable {
 
   /// The app of each of these notifications that is stored.
   func apps(of nids: [Int64], user: Int64) async throws -> [Int64: String] {
-    let statement = Statement(
+    let rows = try await database.query(
       "SELECT nid, app FROM nextcloud_notifications WHERE user_id = $1 AND nid IN ($list)", .integer(user),
       list: nids.map { .integer($0) })
-    let rows = try await database.query(statement)
     return try rows.reduce(into: [:]) { try $0[try $1.int64(0)] = $1.text(1) }
   }
 
   package func hasAny(user: Int64) async throws -> Bool {
-    let statement = Statement(
-      "SELECT 1 FROM nextcloud_notifications WHERE user_id = $1 LIMIT 1", .integer(user))
-    return try await database.query(statement).first != nil
+    try await database.query(
+      "SELECT 1 FROM nextcloud_notifications WHERE user_id = $1 LIMIT 1", .integer(user)
+    ).first != nil
   }
 
   /// Deletes notifications of a user; nil stands for all.
@@ -96,12 +95,11 @@ package struct NextcloudNotifications: Sendable {
 
   /// Removes at most `limit` notifications sent before a time; returns how many.
   package func removeOld(before date: Date, limit: Int) async throws -> Int {
-    let statement = Statement(
+    try await database.run(
       """
       DELETE FROM nextcloud_notifications WHERE (user_id, nid) IN (
         SELECT user_id, nid FROM nextcloud_notifications WHERE created_at < $1 LIMIT $2)
       """, .integer(date.milliseconds), .integer(Int64(limit)))
-    return try await database.write { try $0.run(statement) }
   }
 
   private static let select = """
@@ -130,23 +128,14 @@ package struct NextcloudNotifications: Sendable {
 /// A notification for a user of Nextcloud's apps.
 package struct NextcloudNotification: Sendable, Hashable {
   /// Its number, which apps fetch it by and deletions name.
-  package var nid: Int64
+  var nid: Int64
   /// The Nextcloud app it is from: at most 64 letters, digits, `_`, `-` and `.`.
-  package var app: String
+  var app: String
   /// Title for people; cut in a push if it does not fit.
-  package var subject: String
+  var subject: String
   /// Further text for people; never in a push.
-  package var message: String
+  var message = ""
   /// Type and id of the object it is about.
-  package var type: String
-  package var id: String
-
-  package init(nid: Int64, app: String, subject: String, message: String = "", type: String, id: String) {
-    self.nid = nid
-    self.app = app
-    self.subject = subject
-    self.message = message
-    self.type = type
-    self.id = id
-  }
+  var type: String
+  var id: String
 }

@@ -28,27 +28,35 @@ package struct NextcloudRegistrations: Sendable {
     let now = now()
     return try await database.write { connection in
       let isThere = try connection.query(
-        Statement(
-          "SELECT 1 FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(registration.appPassword),
-          .integer(registration.user)))
+        "SELECT 1 FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(registration.appPassword),
+        .integer(registration.user))
       guard !isThere.isEmpty else { throw UnknownAppPassword() }
       try connection.run(
-        Statement(
-          """
-          DELETE FROM nextcloud_registrations
-          WHERE user_id = $1 AND push_token_hash = $2 AND app_password_id <> $3
-          """,
-          .integer(registration.user), .text(registration.pushTokenHash), .integer(registration.appPassword)))
+        """
+        DELETE FROM nextcloud_registrations
+        WHERE user_id = $1 AND push_token_hash = $2 AND app_password_id <> $3
+        """,
+        .integer(registration.user), .text(registration.pushTokenHash), .integer(registration.appPassword))
       let before = try connection.query(
-        Statement(
-          "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1",
-          .integer(registration.appPassword))
+        "\(select) WHERE app_password_id = $1", .integer(registration.appPassword)
       ).first.map(NextcloudRegistration.init)
-      try connection.run(upsert(registration, now: now))
+      try connection.run(
+        """
+        INSERT INTO nextcloud_registrations
+          (user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, proxy_url,
+           app_kind, created_at, registered_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
+        ON CONFLICT (app_password_id) DO UPDATE SET
+          device_identifier = excluded.device_identifier, device_key = excluded.device_key,
+          push_token_hash = excluded.push_token_hash, proxy_server = excluded.proxy_server,
+          proxy_url = excluded.proxy_url, app_kind = excluded.app_kind, registered_at = excluded.registered_at
+        """,
+        .integer(registration.user), .integer(registration.appPassword), .text(registration.deviceIdentifier),
+        .text(registration.deviceKey), .text(registration.pushTokenHash), .text(registration.proxyServer),
+        .text(registration.proxyURL), .integer(registration.appKind.rawValue), .integer(now.milliseconds))
       guard let before else { return true }
       if registration.cannotRead(pushesFor: before.description) {
-        try connection.run(
-          Statement("DELETE FROM nextcloud_pushes WHERE registration_id = $1", .integer(before.id)))
+        try connection.run("DELETE FROM nextcloud_pushes WHERE registration_id = $1", .integer(before.id))
       }
       return before.description != registration
     }
@@ -56,29 +64,25 @@ package struct NextcloudRegistrations: Sendable {
 
   /// All phones of a user, the oldest registration first.
   func all(of user: Int64) async throws -> [NextcloudRegistration] {
-    let statement = Statement(
-      "SELECT \(columns) FROM nextcloud_registrations WHERE user_id = $1 ORDER BY id", .integer(user))
-    return try await database.query(statement).map(NextcloudRegistration.init)
+    try await database.query("\(select) WHERE user_id = $1 ORDER BY id", .integer(user))
+      .map(NextcloudRegistration.init)
   }
 
   /// Number of phones of all users.
   package func count() async throws -> Int64 {
-    let statement = Statement("SELECT COUNT(*) FROM nextcloud_registrations")
-    return try await database.query(statement).first?.int64(0) ?? 0
+    try await database.query("SELECT COUNT(*) FROM nextcloud_registrations").first?.int64(0) ?? 0
   }
 
   /// The phone registered with an app password.
   func find(appPassword: Int64) async throws -> NextcloudRegistration? {
-    let statement = Statement(
-      "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
-    return try await database.query(statement).first.map(NextcloudRegistration.init)
+    try await database.query("\(select) WHERE app_password_id = $1", .integer(appPassword))
+      .first.map(NextcloudRegistration.init)
   }
 
   /// Removes the phone registered with an app password; false if there is none.
   func remove(appPassword: Int64) async throws -> Bool {
-    let statement = Statement(
-      "DELETE FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
-    return try await database.write { try $0.run(statement) > 0 }
+    try await database.run(
+      "DELETE FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword)) > 0
   }
 
   /// Removes registrations that a push was made for, unless they were renewed since.
@@ -97,27 +101,11 @@ package struct NextcloudRegistrations: Sendable {
   }
 }
 
-private let columns = """
-  id, user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, app_kind,
-  registered_at
+private let select = """
+  SELECT id, user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, app_kind,
+    registered_at
+  FROM nextcloud_registrations
   """
-
-private func upsert(_ registration: NextcloudRegistration.Description, now: Date) -> Statement {
-  Statement(
-    """
-    INSERT INTO nextcloud_registrations
-      (user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, proxy_url,
-       app_kind, created_at, registered_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
-    ON CONFLICT (app_password_id) DO UPDATE SET
-      device_identifier = excluded.device_identifier, device_key = excluded.device_key,
-      push_token_hash = excluded.push_token_hash, proxy_server = excluded.proxy_server,
-      proxy_url = excluded.proxy_url, app_kind = excluded.app_kind, registered_at = excluded.registered_at
-    """,
-    .integer(registration.user), .integer(registration.appPassword), .text(registration.deviceIdentifier),
-    .text(registration.deviceKey), .text(registration.pushTokenHash), .text(registration.proxyServer),
-    .text(registration.proxyURL), .integer(registration.appKind.rawValue), .integer(now.milliseconds))
-}
 
 extension NextcloudRegistration.Description {
   fileprivate func cannotRead(pushesFor before: Self) -> Bool {

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import Registrations
+package import Registrations
 internal import SQL
 
 /// Queue of pushes that no proxy has accepted yet, durable until one has or they expire.
@@ -9,7 +9,7 @@ package struct NextcloudPushes: Sendable {
   package static let maximumPerRegistration = 200
 
   private let database: any Database
-  private let queue: LeasedQueue
+  package let queue: LeasedQueue
   private let now: @Sendable () -> Date
   private let mayExpire: @Sendable () -> Bool
 
@@ -66,10 +66,10 @@ package struct NextcloudPushes: Sendable {
 
   /// The proxies with due pushes.
   func dueProxies() async throws -> [String] {
-    let statement = Statement(
+    try await database.query(
       "SELECT DISTINCT proxy_url FROM nextcloud_pushes WHERE due_at <= $1 AND expires_at > $2",
-      .integer(now().milliseconds), .integer(over.milliseconds))
-    return try await database.query(statement).map { try $0.text(0) }
+      .integer(now().milliseconds), .integer(over.milliseconds)
+    ).map { try $0.text(0) }
   }
 
   /// Leases due pushes for a proxy, in the order in which they were made.
@@ -79,81 +79,39 @@ package struct NextcloudPushes: Sendable {
     }.map { try NextcloudPush(lease: $0.lease, row: $0.row) }
   }
 
-  /// Removes pushes that a proxy has answered, whoever holds their lease.
-  func finish(_ pushes: [NextcloudPush]) async throws {
-    try await queue.finish(pushes.compactMap(\.lease))
-  }
-
-  /// Postpones pushes to this time.
-  func postpone(_ pushes: [NextcloudPush], until date: Date) async throws {
-    try await queue.postpone(pushes.compactMap(\.lease), until: date)
-  }
-
   /// Removes expired pushes; returns how many.
   func removeExpired() async throws -> Int {
-    let statement = Statement(
-      "DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(over.milliseconds))
-    return try await database.write { try $0.run(statement) }
-  }
-
-  /// Makes pushes due that a wrong clock has postponed too far.
-  ///
-  /// - Parameter isTimeSetBack: see ``LeasedQueue/bringForward(isTimeSetBack:)``.
-  package func bringForward(isTimeSetBack: Bool = false) async throws {
-    try await queue.bringForward(isTimeSetBack: isTimeSetBack)
+    try await database.run("DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(over.milliseconds))
   }
 
   /// Pushes that expire at or before this time are expired.
   private var over: Date { mayExpire() ? now() : .distantPast }
-
-  /// Number of queued pushes.
-  package func count() async throws -> Int64 { try await queue.count() }
 }
 
 extension Connection {
   fileprivate func keep(
     _ pushes: [NextcloudPush], dueAt: Date, expiresAt: Date, now: Date
   ) throws -> [NextcloudPush] {
-    var room: [Int64: Int] = [:]
-    let rows = try query(
-      Statement(
-        """
-        SELECT r.id, (SELECT COUNT(*) FROM nextcloud_pushes p WHERE p.registration_id = r.id)
-        FROM nextcloud_registrations r WHERE r.id IN ($list)
-        """, list: Set(pushes.map(\.registration)).map { .integer($0) }))
-    for row in rows {
-      room[try row.int64(0)] = NextcloudPushes.maximumPerRegistration - Int(try row.int64(1))
-    }
-    var kept: [NextcloudPush] = []
-    for push in pushes {
-      guard let left = room[push.registration], left > 0 else { continue }
-      room[push.registration] = left - 1
-      kept.append(try insert(push, dueAt: dueAt, expiresAt: expiresAt, now: now))
-    }
-    return kept
-  }
-
-  private func insert(
-    _ push: NextcloudPush, dueAt: Date, expiresAt: Date, now: Date
-  ) throws -> NextcloudPush {
-    let rows = try query(
-      Statement(
+    try pushes.compactMap { push in
+      let added = try query(
         """
         INSERT INTO nextcloud_pushes
           (registration_id, registered_at, proxy_url, device_identifier, entry, nid, created_at, due_at, expires_at,
            attempts)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1)
+        SELECT $1, $2, $3, $4, $5, CAST($6 AS BIGINT), $7, $8, $9, 1 FROM nextcloud_registrations r
+        WHERE r.id = $1
+          AND (SELECT COUNT(*) FROM nextcloud_pushes p WHERE p.registration_id = r.id) < $10
         RETURNING id
         """,
         .integer(push.registration), .integer(push.registeredAt.milliseconds), .text(push.proxy),
         .text(push.deviceIdentifier), .text(push.entry), .integer(push.nid),
-        .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiresAt.milliseconds)))
-    guard let id = try rows.first?.int64(0) else {
-      throw DatabaseError(.other, "an insertion returned no row")
+        .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiresAt.milliseconds),
+        .integer(Int64(NextcloudPushes.maximumPerRegistration)))
+      guard let id = try added.first?.int64(0) else { return nil }
+      var push = push
+      push.lease = .init(id: id, attempts: 1, end: dueAt)
+      return push
     }
-    var push = push
-    push.lease = .init(id: id, attempts: 1, end: dueAt)
-    return push
   }
 }
 

@@ -78,7 +78,7 @@ enum ProxyAnswer: Sendable, Hashable {
 
   /// The same for the proxy in this process, called without HTTP.
   init(of proxy: PushProxy, to entries: [String]) async {
-    do throws(ProxyError) {
+    do throws(APIError) {
       let receipt = try await proxy.notify(entries)
       self = .taken(status: 200, unknown: Set(receipt.unknown), failed: receipt.failed)
     } catch {

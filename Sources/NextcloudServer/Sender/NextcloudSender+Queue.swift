@@ -49,7 +49,7 @@ extension NextcloudSender {
       guard !batch.isEmpty else { return false }
       let answer = await post(batch.map(\.entry), to: proxy)
       guard !Task.isCancelled else {
-        try await pushes.postpone(batch, until: now())
+        try await pushes.queue.postpone(batch.compactMap(\.lease), until: now())
         return false
       }
       _ = try await settle(batch, answer)
@@ -75,20 +75,20 @@ extension NextcloudSender {
       part.sent = batch.count - part.failed
       let removed = try await registrations.forget(phones.map { ($0.key, $0.value) })
       if removed > 0 { log("phones removed: their proxy does not know them", part, count: removed) }
-      try await pushes.finish(batch)
+      try await pushes.queue.finish(batch.compactMap(\.lease))
     case .silent:
       part.sent = batch.count
       log("a proxy's answer makes no sense: is it an old one?", part, count: batch.count)
-      try await pushes.finish(batch)
+      try await pushes.queue.finish(batch.compactMap(\.lease))
     case .refused:
       part.failed = batch.count
       log("a proxy refuses pushes", part, count: batch.count)
-      try await pushes.finish(batch)
+      try await pushes.queue.finish(batch.compactMap(\.lease))
     case .unavailable:
       let tries = batch.compactMap(\.lease?.attempts).max() ?? 1
       let next = now() + Self.backoff.pause(after: tries)
       let kept = try await keep(batch, dueAt: next)
-      try await pushes.postpone(batch, until: next)
+      try await pushes.queue.postpone(batch.compactMap(\.lease), until: next)
       part.queued = kept.count
       part.failed = batch.count - kept.count
       log("a proxy is away", part, count: batch.count)

@@ -142,8 +142,7 @@ package final class NextcloudSender: Sendable {
         "Nextcloud phones removed: their keys are not valid", metadata: ["count": .stringConvertible(count)])
     }
     var pushes = made.pushes
-    if case .notification = message {
-    } else {
+    if !message.isNotification {
       // Pushes that a deletion makes obsolete are removed before the deletion is sent.
       pushes = try await self.pushes.supersede(
         message.deleted, of: user.id, by: pushes, dueAt: leaseEnd, expiresAt: now() + maximumAge)

@@ -89,6 +89,8 @@ package enum NextcloudMessage: Sendable, Hashable {
   case deletion(nids: [Int64], app: String?)
   case deletionOfAll
 
+  var isNotification: Bool { if case .notification = self { true } else { false } }
+
   /// The deleted numbers; nil stands for all.
   var deleted: [Int64]? { if case .deletion(let nids, _) = self { nids } else { nil } }
 

@@ -19,20 +19,14 @@ package struct NextcloudSubscription: Sendable, Hashable {
     }
   }
 
-  let id: Int64
+  /// Refers to this registration in a delivery.
+  let reference: RegistrationReference
   let holder: Holder
   /// Its endpoint and keys.
   let target: WebPushSubscription
   let appTypes: AppTypes
-  /// Time of the last registration, in whole milliseconds: an answer about an older one does not end it.
-  let registeredAt: Date
   /// Whether its push service has since called a message too long.
   let wantsShort: Bool
-
-  /// Refers to this registration in a delivery.
-  var reference: RegistrationReference {
-    RegistrationReference(.nextcloudWebPush, id: id, registeredAt: registeredAt)
-  }
 
   /// The user, who has chosen the push service.
   var owner: Owner { .user(holder.user) }

@@ -42,8 +42,7 @@ package struct NextcloudSubscriptions: Sendable {
   package func put(
     _ target: WebPushSubscription, _ appTypes: AppTypes, of holder: NextcloudSubscription.Holder
   ) async throws -> Registered {
-    // In whole milliseconds, as it is stored.
-    let now = Date(milliseconds: now().milliseconds)
+    let now = now()
     let token = UUID().canonical
     let (text, hash) = (target.token, storageKey.hash(endpoint: target.endpoint.url))
     let place = SealedPlace.token(account: .integer(holder.user), endpoint: .bytes(hash))
@@ -52,7 +51,8 @@ package struct NextcloudSubscriptions: Sendable {
       INSERT INTO registrations
         (wire, kind, account_id, app_password_id, api_key_hash, endpoint_hash, token, app_types, activation_hash,
          registered_at, token_hash)
-      VALUES (4, 2, $1, $2, \(holder.apiKeyHash), $3, $4, $5, $6, $7, $8) RETURNING id
+      VALUES (4, 2, $1, $2, \(holder.apiKeyHash), $3, $4, $5, $6, $7, $8)
+      RETURNING id, registered_at
       """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash),
       .bytes(storageKey.seal(text, at: place)), .text(appTypes.text),
       .bytes(storageKey.hash(token, for: Self.activationPurpose)), .integer(now.milliseconds),
@@ -61,32 +61,27 @@ package struct NextcloudSubscriptions: Sendable {
       return try await database.write { [storageKey] connection in
         guard try connection.lock(holder) else { throw UnknownHolder() }
         let active = try connection.query(
-          Statement(
-            """
-            SELECT id, token FROM registrations
-            WHERE \(isHolders) AND endpoint_hash = $3 AND activated_at IS NOT NULL
-              AND (app_password_id IS NOT NULL OR api_key_hash = \(holder.apiKeyHash))
-            """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash))
+          """
+          SELECT id, token FROM registrations
+          WHERE \(isHolders) AND endpoint_hash = $3 AND activated_at IS NOT NULL
+            AND (app_password_id IS NOT NULL OR api_key_hash = \(holder.apiKeyHash))
+          """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash)
         ).first
         if let active, storageKey.openText(try active.bytes(1), at: place) == text {
           try connection.run(
-            Statement(
-              """
-              UPDATE registrations SET app_types = $2, registered_at = $3,
-                \(RegistrationReference.cleanSheet)
-              WHERE id = $1
-              """, .integer(try active.int64(0)), .text(appTypes.text), .integer(now.milliseconds)))
+            """
+            UPDATE registrations SET app_types = $2, registered_at = $3,
+              \(RegistrationReference.cleanSheet)
+            WHERE id = $1
+            """, .integer(try active.int64(0)), .text(appTypes.text), .integer(now.milliseconds))
           return .renewed
         }
         try connection.run(
-          Statement(
-            "DELETE FROM registrations WHERE \(isHolders) OR account_id = $1 AND endpoint_hash = $3",
-            .integer(holder.user), .integer(holder.appPassword), .bytes(hash)))
-        guard let id = try connection.query(insertion).first?.int64(0) else {
-          throw DatabaseError(.other, "an insertion returned no row")
-        }
+          "DELETE FROM registrations WHERE \(isHolders) OR account_id = $1 AND endpoint_hash = $3",
+          .integer(holder.user), .integer(holder.appPassword), .bytes(hash))
         let new = NextcloudSubscription(
-          id: id, holder: holder, target: target, appTypes: appTypes, registeredAt: now, wantsShort: false)
+          reference: try .init(.nextcloudWebPush, connection.query(insertion).returned), holder: holder,
+          target: target, appTypes: appTypes, wantsShort: false)
         return .new(new, activationToken: token)
       }
     } catch let error as DatabaseError where error.code == .foreignKeyViolation {
@@ -102,47 +97,44 @@ package struct NextcloudSubscriptions: Sendable {
     let now = now()
     return try await database.write { [storageKey] connection in
       let found = try connection.query(
-        Statement(
-          "SELECT id, activation_hash FROM registrations WHERE \(isHolders)", .integer(holder.user),
-          .integer(holder.appPassword))
+        "SELECT id, activation_hash FROM registrations WHERE \(isHolders)", .integer(holder.user),
+        .integer(holder.appPassword)
       ).first
       guard let found else { return .nothing }
       guard let expected = try found.optionalBytes(1) else { return .wasActive }
       guard storageKey.matches(token, hash: expected, for: Self.activationPurpose) else { return .wrongToken }
       try connection.run(
-        Statement(
-          "UPDATE registrations SET activation_hash = NULL, activated_at = $2 WHERE id = $1",
-          .integer(try found.int64(0)), .integer(now.milliseconds)))
+        "UPDATE registrations SET activation_hash = NULL, activated_at = $2 WHERE id = $1",
+        .integer(try found.int64(0)), .integer(now.milliseconds))
       return .isActive
     }
   }
 
   /// Removes a holder's subscription; false if there was none.
   package func remove(_ holder: NextcloudSubscription.Holder) async throws -> Bool {
-    let statement = Statement(
-      "DELETE FROM registrations WHERE \(isHolders)", .integer(holder.user), .integer(holder.appPassword))
-    return try await database.write { try $0.run(statement) > 0 }
+    try await database.run(
+      "DELETE FROM registrations WHERE \(isHolders)", .integer(holder.user), .integer(holder.appPassword)) > 0
   }
 
   /// A user's active subscriptions that open, the oldest first.
   package func active(of user: Int64) async throws -> [NextcloudSubscription] {
-    let statement = Statement(
+    try await database.query(
       """
-      SELECT w.id, w.app_password_id, w.endpoint_hash, w.token, w.app_types, w.registered_at, w.failure
+      SELECT w.id, w.registered_at, w.app_password_id, w.endpoint_hash, w.token, w.app_types, w.failure
       FROM registrations w JOIN users u ON u.id = w.account_id
       WHERE w.account_id = $1 AND w.activated_at IS NOT NULL
         AND (w.app_password_id IS NOT NULL OR w.api_key_hash = u.api_key_hash)
       ORDER BY w.id
-      """, .integer(user))
-    return try await database.query(statement).compactMap { row in
-      let place = SealedPlace.token(account: .integer(user), endpoint: .bytes(try row.bytes(2)))
-      guard let text = storageKey.openText(try row.bytes(3), at: place),
+      """, .integer(user)
+    ).compactMap { row in
+      let place = SealedPlace.token(account: .integer(user), endpoint: .bytes(try row.bytes(3)))
+      guard let text = storageKey.openText(try row.bytes(4), at: place),
         let target = try? WebPushSubscription(token: text)
       else { return nil }
       return NextcloudSubscription(
-        id: try row.int64(0), holder: .init(user: user, appPassword: try row.optionalInt64(1)),
-        target: target,
-        appTypes: AppTypes(try row.text(4)), registeredAt: try row.date(5),
+        reference: try .init(.nextcloudWebPush, row),
+        holder: .init(user: user, appPassword: try row.optionalInt64(2)), target: target,
+        appTypes: AppTypes(try row.text(5)),
         wantsShort: try row.optionalText(6) == Reason.payloadTooLarge.description)
     }
   }
@@ -169,12 +161,11 @@ extension NextcloudSubscription.Holder {
 extension Connection {
   /// Locks the user until this transaction ends; returns whether the holder still exists.
   fileprivate func lock(_ holder: NextcloudSubscription.Holder) throws -> Bool {
-    let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(holder.user))
-    guard try run(lock) > 0 else { return false }
+    guard try lock(user: holder.user) else { return false }
     guard let appPassword = holder.appPassword else { return true }
-    let statement = Statement(
+    return try !query(
       "SELECT 1 FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(appPassword),
-      .integer(holder.user))
-    return try !query(statement).isEmpty
+      .integer(holder.user)
+    ).isEmpty
   }
 }

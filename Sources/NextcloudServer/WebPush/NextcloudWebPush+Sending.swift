@@ -46,7 +46,7 @@ extension NextcloudWebPush {
     }
     var ended: Set<Int64> = []
     for (push, result) in zip(pushes, results) {
-      let isFirst = ended.insert(push.subscription.id).inserted
+      let isFirst = ended.insert(push.subscription.reference.id).inserted
       receipt.update(push.subscription.target.endpoint.origin) { $0.count(result, isFirst: isFirst) }
     }
     return receipt
@@ -57,7 +57,7 @@ extension NextcloudWebPush {
   private func withdraw(
     _ message: NextcloudMessage, from subscriptions: [NextcloudSubscription]
   ) async throws {
-    if case .notification = message { return }
+    if message.isNotification { return }
     try await deliverer.withdraw(
       message.deleted.map { $0.map(SubscriptionPush.collapseID) }, from: subscriptions.map(\.reference))
   }

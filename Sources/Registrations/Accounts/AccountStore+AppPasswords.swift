@@ -44,40 +44,38 @@ extension AccountStore {
 
   /// Removes an app password of a user; false if the user has none with this id.
   package func removeAppPassword(_ id: Int64, user: Int64) async throws -> Bool {
-    let statement = Statement(
-      "DELETE FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(id), .integer(user))
-    return try await database.write { try $0.run(statement) > 0 }
+    try await database.run(
+      "DELETE FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(id), .integer(user)) > 0
   }
 
-  /// The login of a caller with an app password.
-  package struct AppPasswordLogin: Sendable {
-    package let user: User
-    package let appPassword: Int64
-  }
-
-  /// The login with this app password; nil if it is unknown.
-  package func login(appPassword: String) async throws -> AppPasswordLogin? {
+  /// The login of a caller with an app password, or with the account's API key; nil if that is not right.
+  ///
+  /// - Parameter account: the user's username or email, ignoring case; nil allows only an app password.
+  package func login(_ account: String?, secret: String) async throws -> NextcloudLogin? {
+    if let account, Self.isAPIKey(secret) {
+      return try await authenticate(login: account, apiKey: secret).map {
+        NextcloudLogin(user: $0, appPassword: nil)
+      }
+    }
     // Found by the password, which is unique: one user's username may be spelled like another's email.
-    let statement = Statement(
+    let found = try await database.lookUp(
       "\(Self.select), p.id \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
-      .bytes(storageKey.hash(appPassword, for: Self.appPasswordPurpose)))
-    return try await database.lookUp(statement).first.map { row in
-      AppPasswordLogin(user: try User(row: row), appPassword: try row.int64(Self.columnCount))
-    }
+      .bytes(storageKey.hash(secret, for: Self.appPasswordPurpose))
+    ).first.map { NextcloudLogin(user: try User(row: $0), appPassword: try $0.int64(Self.columnCount)) }
+    return found.flatMap { account.map($0.user.answers) ?? true ? $0 : nil }
   }
+}
 
-  /// The user of this app password, if `login` is the user's username or email, ignoring case.
-  package func authenticate(login: String, appPassword: String) async throws -> User? {
-    guard let found = try await self.login(appPassword: appPassword), found.user.answers(to: login) else {
-      return nil
-    }
-    return found.user
-  }
+/// The caller of an OCS endpoint.
+package struct NextcloudLogin: Sendable {
+  package let user: User
+  /// Id of the app password used; nil for the account's API key, which stands for no phone.
+  package let appPassword: Int64?
 }
 
 extension User {
   /// Whether `login` is this user's username or email, ignoring case.
-  package func answers(to login: String) -> Bool {
+  fileprivate func answers(to login: String) -> Bool {
     let login = login.lowercased()
     return [username, email].contains { $0.lowercased() == login }
   }
@@ -90,19 +88,23 @@ extension Connection {
   func insert(_ new: AccountStore.NewAppPassword, name: String, user: Int64) throws -> Int64 {
     try checkRoomForAppPassword(of: user)
     return try query(
-      Statement(
-        """
-        INSERT INTO app_passwords (user_id, name, password_hash, created_at) VALUES ($1, $2, $3, $4)
-        RETURNING id
-        """, .integer(user), .text(name), .bytes(new.hash), .integer(new.createdAt.milliseconds))
+      """
+      INSERT INTO app_passwords (user_id, name, password_hash, created_at) VALUES ($1, $2, $3, $4)
+      RETURNING id
+      """, .integer(user), .text(name), .bytes(new.hash), .integer(new.createdAt.milliseconds)
     ).returned.int64(0)
+  }
+
+  /// Locks a user, so that other changes of what belongs to it wait until this transaction ends; false if
+  /// there is no such user.
+  package func lock(user: Int64) throws -> Bool {
+    try run("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user)) > 0
   }
 
   /// Throws ``AccountStore/AppPasswordRefusal`` if a user may have no more app passwords.
   func checkRoomForAppPassword(of user: Int64) throws {
-    // Locks the user's row, so that concurrent calls are counted one after the other.
-    let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))
-    guard try run(lock) > 0 else { throw AccountStore.AppPasswordRefusal.unknownUser }
+    // Concurrent calls are counted one after the other.
+    guard try lock(user: user) else { throw AccountStore.AppPasswordRefusal.unknownUser }
     let count = Statement("SELECT COUNT(*) FROM app_passwords WHERE user_id = $1", .integer(user))
     guard try query(count).returned.int64(0) < AccountStore.maximumAppPasswords else {
       throw AccountStore.AppPasswordRefusal.tooMany

@@ -46,14 +46,15 @@ extension AccountStore {
     let key = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)
     return try await write(description) { [self] connection in
       let realmID = try connection.realm(realm)
-      let before = try connection.user(userID, realm: realmID)
+      let before = try connection.user(userID, realm: realmID).first.map(User.init)
       if let before {
         if try update(before, to: description, on: connection) { try newKey(before.id, connection) }
       } else {
         try insert(description, apiKey: key, userID: userID, realm: realmID, on: connection)
       }
       let isKeyNew = before == nil || description.apiKey != nil
-      return (try connection.present(userID, realm: realmID), isKeyNew ? key : nil, before == nil)
+      let user = try User(row: connection.user(userID, realm: realmID).returned)
+      return (user, isKeyNew ? key : nil, before == nil)
     }
   }
 
@@ -71,7 +72,7 @@ extension AccountStore {
       let number = try userID ?? connection.freeUserID(realm: realmID)
       guard Self.isUserID(number) else { throw Refusal.noUserIDLeft }
       try insert(description, apiKey: key, userID: number, realm: realmID, on: connection)
-      return (try connection.present(number, realm: realmID), key)
+      return (try User(row: connection.user(number, realm: realmID).returned), key)
     }
   }
 
@@ -105,16 +106,15 @@ extension AccountStore {
     guard let username else { throw Refusal.usernameTaken }
     try connection.check(description.email, username, byOtherThan: nil)
     try connection.run(
-      Statement(
-        """
-        INSERT INTO users
-          (email, email_key, username, username_key, uuid, api_key_hash, realm_id, user_id, last_event, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)
-        """,
-        .text(description.email), .text(description.email.lowercased()), .text(username),
-        .text(username.lowercased()), .text(uuid.canonical),
-        .bytes(storageKey.hash(apiKey, for: Self.apiKeyPurpose)), .integer(realm), .integer(userID),
-        .integer(now().milliseconds)))
+      """
+      INSERT INTO users
+        (email, email_key, username, username_key, uuid, api_key_hash, realm_id, user_id, last_event, created_at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)
+      """,
+      .text(description.email), .text(description.email.lowercased()), .text(username),
+      .text(username.lowercased()), .text(uuid.canonical),
+      .bytes(storageKey.hash(apiKey, for: Self.apiKeyPurpose)), .integer(realm), .integer(userID),
+      .integer(now().milliseconds))
   }
 
   /// - Returns: whether the API key has changed.
@@ -124,19 +124,17 @@ extension AccountStore {
     let username = description.username ?? user.username
     try connection.check(description.email, username, byOtherThan: user.id)
     let keyHash = description.apiKey.map { storageKey.hash($0, for: Self.apiKeyPurpose) }
-    let oldHash = try connection.query(
-      Statement("SELECT api_key_hash FROM users WHERE id = $1", .integer(user.id))
-    ).first?.bytes(0)
+    let oldHash = try connection.query("SELECT api_key_hash FROM users WHERE id = $1", .integer(user.id))
+      .first?.bytes(0)
     try connection.run(
-      Statement(
-        """
-        UPDATE users SET email = $1, email_key = $2, username = $3, username_key = $4, uuid = $5,
-          api_key_hash = COALESCE($6, api_key_hash)
-        WHERE id = $7
-        """,
-        .text(description.email), .text(description.email.lowercased()), .text(username),
-        .text(username.lowercased()), .text((description.uuid ?? user.uuid).canonical), .bytes(keyHash),
-        .integer(user.id)))
+      """
+      UPDATE users SET email = $1, email_key = $2, username = $3, username_key = $4, uuid = $5,
+        api_key_hash = COALESCE($6, api_key_hash)
+      WHERE id = $7
+      """,
+      .text(description.email), .text(description.email.lowercased()), .text(username),
+      .text(username.lowercased()), .text((description.uuid ?? user.uuid).canonical), .bytes(keyHash),
+      .integer(user.id))
     return keyHash != nil && keyHash != oldHash
   }
 }
@@ -148,27 +146,16 @@ extension Connection {
     return id
   }
 
-  fileprivate func user(_ userID: Int64, realm: Int64) throws -> User? {
+  fileprivate func user(_ userID: Int64, realm: Int64) throws -> [Row] {
     try query(
-      Statement(
-        "\(AccountStore.select) \(AccountStore.from) WHERE u.realm_id = $1 AND u.user_id = $2",
-        .integer(realm),
-        .integer(userID))
-    ).first.map(User.init)
-  }
-
-  /// Reads a user that was just written.
-  fileprivate func present(_ userID: Int64, realm: Int64) throws -> User {
-    guard let user = try user(userID, realm: realm) else {
-      throw DatabaseError(.other, "an insertion left no row")
-    }
-    return user
+      "\(AccountStore.select) \(AccountStore.from) WHERE u.realm_id = $1 AND u.user_id = $2", .integer(realm),
+      .integer(userID)
+    )
   }
 
   fileprivate func freeUserID(realm: Int64) throws -> Int64 {
-    let statement = Statement(
-      "SELECT COALESCE(MAX(user_id), 9) + 1 FROM users WHERE realm_id = $1", .integer(realm))
-    return try query(statement).first?.int64(0) ?? 10
+    try query("SELECT COALESCE(MAX(user_id), 9) + 1 FROM users WHERE realm_id = $1", .integer(realm)).first?
+      .int64(0) ?? 10
   }
 
   fileprivate func check(_ email: String, _ username: String, byOtherThan id: Int64?) throws {
@@ -178,7 +165,7 @@ extension Connection {
 
   /// Whether a user other than `id` has this email or username, ignoring case.
   fileprivate func hasUser(_ column: String, _ text: String, otherThan id: Int64? = nil) throws -> Bool {
-    try query(Statement("SELECT id FROM users WHERE \(column) = $1", .text(text.lowercased())))
+    try query("SELECT id FROM users WHERE \(column) = $1", .text(text.lowercased()))
       .contains { try $0.int64(0) != id }
   }
 }

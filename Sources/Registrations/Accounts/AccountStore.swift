@@ -66,7 +66,7 @@ package struct AccountStore: Sendable {
     // No name contains U+0000, which a database cannot even compare.
     guard !name.utf8.contains(0) else { return nil }
     let rows = try await database.lookUp(
-      Statement("\(Self.select), u.api_key_hash \(Self.from) WHERE \(condition)", .text(name.lowercased())))
+      "\(Self.select), u.api_key_hash \(Self.from) WHERE \(condition)", .text(name.lowercased()))
     func opens(_ hash: [UInt8]) -> Bool { storageKey.matches(apiKey, hash: hash, for: Self.apiKeyPurpose) }
     // Compares a key even without a user, so that the response time does not reveal whether the user exists.
     if rows.isEmpty { _ = opens([UInt8](repeating: 0, count: 32)) }
@@ -101,8 +101,7 @@ package struct AccountStore: Sendable {
 
   /// All users, by realm and email.
   package func all() async throws -> [User] {
-    let statement = Statement("\(Self.select) \(Self.from) ORDER BY r.name, r.id, u.email_key")
-    return try await database.query(statement).map(User.init)
+    try await database.query("\(Self.select) \(Self.from) ORDER BY r.name, r.id, u.email_key").map(User.init)
   }
 
   static let select = """
@@ -147,15 +146,14 @@ extension AccountStore {
     return try await database.write { connection in
       let before = try connection.query(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) }
       let row = try connection.query(
-        Statement(
-          """
-          INSERT INTO realms (uuid, name, url, require_e2ee, owner_secret, created_at)
-          VALUES ($1, $2, $3, COALESCE($4, 0), $5, $6)
-          ON CONFLICT (uuid) DO UPDATE SET
-            name = excluded.name, url = excluded.url, require_e2ee = COALESCE($4, realms.require_e2ee)
-          RETURNING \(ChatRealm.columns)
-          """, .text(uuid.canonical), .text(name), .text(url), requirement, .bytes(secret),
-          .integer(now.milliseconds))
+        """
+        INSERT INTO realms (uuid, name, url, require_e2ee, owner_secret, created_at)
+        VALUES ($1, $2, $3, COALESCE($4, 0), $5, $6)
+        ON CONFLICT (uuid) DO UPDATE SET
+          name = excluded.name, url = excluded.url, require_e2ee = COALESCE($4, realms.require_e2ee)
+        RETURNING \(ChatRealm.columns)
+        """, .text(uuid.canonical), .text(name), .text(url), requirement, .bytes(secret),
+        .integer(now.milliseconds)
       ).returned
       return (try ChatRealm(row: row), before)
     }
@@ -171,8 +169,9 @@ extension AccountStore {
 
   /// All realms, the oldest first.
   package func realms() async throws -> [ChatRealm] {
-    let statement = Statement("SELECT \(ChatRealm.columns) FROM realms ORDER BY id")
-    return try await database.query(statement).map { try ChatRealm(row: $0) }
+    try await database.query("SELECT \(ChatRealm.columns) FROM realms ORDER BY id").map {
+      try ChatRealm(row: $0)
+    }
   }
 
   /// The secret that proves to a bouncer that the realm belongs to this server.

@@ -66,36 +66,38 @@ package struct NextcloudLoginFlows: Sendable {
     let secrets = Secrets(
       poll: RandomText.alphanumeric(Self.secretLength), login: RandomText.alphanumeric(Self.secretLength))
     let address = storageKey.hash(address, for: Self.addressPurpose)
-    let now = accounts.now()
-    let insertion = Statement(
-      """
-      INSERT INTO nextcloud_login_flows (poll_hash, login_hash, client, address_hash, created_at)
-      VALUES ($1, $2, $3, $4, $5)
-      """, .bytes(hash(poll: secrets.poll)), .bytes(hash(login: secrets.login)), .text(client),
-      .bytes(address), .integer(now.milliseconds))
-    let earliest = Value.integer((now - Self.lifetime).milliseconds)
-    let (all, own) = (Statement(countOpen, earliest), Statement(countOfAddress, .bytes(address), earliest))
-    let displacement = Statement(displace, earliest)
+    let (now, earliest) = (accounts.now(), earliest)
+    let (poll, login) = (hash(poll: secrets.poll), hash(login: secrets.login))
     try await database.write { connection in
-      let ownCount = try connection.query(own).returned.int64(0)
-      let count = try connection.query(all).returned.int64(0)
-      guard ownCount < Self.maximumOpenPerAddress else { throw Refusal.tooManyOfAddress }
-      if count >= Self.maximumOpen, try connection.run(displacement) == 0 { throw Refusal.tooMany }
-      try connection.run(insertion)
+      let own = try connection.query(
+        "SELECT COUNT(*) FROM nextcloud_login_flows WHERE address_hash = $1 AND created_at > $2",
+        .bytes(address), earliest)
+      guard try own.returned.int64(0) < Self.maximumOpenPerAddress else { throw Refusal.tooManyOfAddress }
+      let all = try connection.query(
+        "SELECT COUNT(*) FROM nextcloud_login_flows WHERE created_at > $1", earliest)
+      if try all.returned.int64(0) >= Self.maximumOpen, try connection.run(displace, earliest) == 0 {
+        throw Refusal.tooMany
+      }
+      try connection.run(
+        """
+        INSERT INTO nextcloud_login_flows (poll_hash, login_hash, client, address_hash, created_at)
+        VALUES ($1, $2, $3, $4, $5)
+        """, .bytes(poll), .bytes(login), .text(client), .bytes(address), .integer(now.milliseconds))
     }
     return secrets
   }
 
+  /// A flow is open if it was opened after this time.
+  private var earliest: Value { .integer((accounts.now() - Self.lifetime).milliseconds) }
+
   /// The open flow, not granted yet, with this secret.
   package func find(login: String) async throws -> Flow? {
-    let statement = Statement(
+    try await database.query(
       """
       SELECT id, client FROM nextcloud_login_flows
       WHERE login_hash = $1 AND created_at > $2 AND user_id IS NULL
-      """, .bytes(hash(login: login)), .integer((accounts.now() - Self.lifetime).milliseconds))
-    return try await database.read { connection in
-      try connection.query(statement).first.map { Flow(id: try $0.int64(0), client: try $0.text(1)) }
-    }
+      """, .bytes(hash(login: login)), earliest
+    ).first.map { Flow(id: try $0.int64(0), client: try $0.text(1)) }
   }
 
   /// A token that proves for some minutes that a user has signed in to grant this flow and no other. It
@@ -128,8 +130,7 @@ package struct NextcloudLoginFlows: Sendable {
       """
       UPDATE nextcloud_login_flows SET user_id = $1
       WHERE login_hash = $2 AND created_at > $3 AND user_id IS NULL
-      """, .integer(user), .bytes(hash(login: login)),
-      .integer((accounts.now() - Self.lifetime).milliseconds))
+      """, .integer(user), .bytes(hash(login: login)), earliest)
     return try await database.write { connection in
       // Checked now, while the user can be told, and not only when the app polls.
       try connection.checkRoomForAppPassword(of: user)
@@ -145,7 +146,7 @@ package struct NextcloudLoginFlows: Sendable {
       """
       DELETE FROM nextcloud_login_flows WHERE poll_hash = $1 AND created_at > $2 AND user_id IS NOT NULL
       RETURNING user_id, client
-      """, .bytes(hash(poll: poll)), .integer((accounts.now() - Self.lifetime).milliseconds))
+      """, .bytes(hash(poll: poll)), earliest)
     let new = accounts.newAppPassword()
     let user = try await database.write { connection -> Int64? in
       guard let row = try connection.query(removal).first else { return nil }
@@ -159,12 +160,11 @@ package struct NextcloudLoginFlows: Sendable {
 
   /// Removes at most `limit` flows that have expired; returns how many.
   package func removeOld(limit: Int) async throws -> Int {
-    let statement = Statement(
+    try await database.run(
       """
       DELETE FROM nextcloud_login_flows WHERE id IN (
         SELECT id FROM nextcloud_login_flows WHERE created_at <= $1 LIMIT $2)
-      """, .integer((accounts.now() - Self.lifetime).milliseconds), .integer(Int64(limit)))
-    return try await database.write { try $0.run(statement) }
+      """, earliest, .integer(Int64(limit)))
   }
 
   private func hash(poll: String) -> [UInt8] { storageKey.hash(poll, for: Self.pollPurpose) }
@@ -186,11 +186,6 @@ package struct NextcloudLoginFlows: Sendable {
     return name.isEmpty ? "An app without a name" : name
   }
 }
-
-private let countOpen = "SELECT COUNT(*) FROM nextcloud_login_flows WHERE created_at > $1"
-
-private let countOfAddress =
-  "SELECT COUNT(*) FROM nextcloud_login_flows WHERE address_hash = $1 AND created_at > $2"
 
 /// Chooses the address with the most flows; among equals, the one with the older flow.
 private let displace = """

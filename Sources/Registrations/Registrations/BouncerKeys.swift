@@ -26,30 +26,26 @@ package struct BouncerKeys: Sendable {
     try await database.write { connection in
       for key in publicKeys {
         try connection.run(
-          Statement(
-            """
-            INSERT INTO bouncer_keys (public_key, announced_at) VALUES ($1, $2)
-            ON CONFLICT (public_key) DO UPDATE SET announced_at = excluded.announced_at
-            """, .text(key), now))
+          """
+          INSERT INTO bouncer_keys (public_key, announced_at) VALUES ($1, $2)
+          ON CONFLICT (public_key) DO UPDATE SET announced_at = excluded.announced_at
+          """, .text(key), now)
       }
     }
   }
 
   /// Withdraws keys that this node no longer has. Another node that has them announces them again.
   package func withdraw(_ publicKeys: some Sequence<String> & Sendable) async throws {
-    try await database.write { connection in
-      for key in publicKeys {
-        try connection.run(
-          Statement("UPDATE bouncer_keys SET announced_at = NULL WHERE public_key = $1", .text(key)))
-      }
-    }
+    try await database.run(
+      "UPDATE bouncer_keys SET announced_at = NULL WHERE public_key IN ($list)",
+      list: publicKeys.map(Value.text))
   }
 
   /// Whether some node has announced the public key.
   package func isAnnounced(_ publicKey: String) async throws -> Bool {
-    let statement = Statement(
+    try await !database.query(
       "SELECT 1 FROM bouncer_keys WHERE public_key = $1 AND announced_at > $2", .text(publicKey),
-      .integer((now() - Self.validity).milliseconds))
-    return try await !database.query(statement).isEmpty
+      .integer((now() - Self.validity).milliseconds)
+    ).isEmpty
   }
 }

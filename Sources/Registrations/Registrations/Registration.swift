@@ -46,7 +46,7 @@ package struct RegistrationReference: Sendable, Hashable {
   }
 
   /// Reads the adjacent columns `id` and `registered_at`.
-  init(_ kind: Kind, _ row: Row, _ column: Int = 0) throws {
+  package init(_ kind: Kind, _ row: Row, _ column: Int = 0) throws {
     self.init(kind, id: try row.int64(column), registeredAt: try row.date(column + 1))
   }
 

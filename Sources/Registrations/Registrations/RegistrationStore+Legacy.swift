@@ -137,9 +137,8 @@ extension RegistrationStore {
       for (old, new) in replaced { try replace(old, by: new, on: connection) }
       guard !homeless.isEmpty else { return }
       try connection.run(
-        Statement(
-          "UPDATE registrations SET realm_id = $1 WHERE realm_id IS NULL AND id IN ($list)",
-          .integer(realm?.id), list: homeless))
+        "UPDATE registrations SET realm_id = $1 WHERE realm_id IS NULL AND id IN ($list)",
+        .integer(realm?.id), list: homeless)
     }
     return reach
   }
@@ -181,7 +180,7 @@ extension RegistrationStore {
     guard let last = try await database.query(end).first?.optionalInt64(0) else {
       return (0, nil)
     }
-    let found = try await database.query(Statement(Self.doubles, .integer(row), .integer(last))).map { row in
+    let found = try await database.query(Self.doubles, .integer(row), .integer(last)).map { row in
       (old: try RegistrationReference(.legacy, row), new: try RegistrationReference(.e2ee, row, 2))
     }
     guard !found.isEmpty else { return (0, last) }

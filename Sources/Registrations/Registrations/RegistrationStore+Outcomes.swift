@@ -142,15 +142,15 @@ extension RegistrationStore {
 
   /// The same, for callers without a storage key.
   package static func held(in database: any Database) async throws -> [Held] {
-    let statement = Statement(
+    try await database.query(
       """
       SELECT r.id, r.provider, r.credential, r.target, h.wire, h.reason, h.since, h.deaths
       FROM (
         SELECT dead_route_id, wire, dead_reason AS reason, MIN(dead_since) AS since, COUNT(*) AS deaths
         FROM registrations WHERE dead_route_id IS NOT NULL GROUP BY dead_route_id, wire, dead_reason) AS h
       JOIN outbox_routes r ON r.id = h.dead_route_id
-      """)
-    return try await database.query(statement).compactMap { row in
+      """
+    ).compactMap { row in
       guard let kind = RegistrationReference.Kind(rawValue: try row.int64(4)) else { return nil }
       return Held(
         routeID: try row.int64(0), provider: try row.text(1), credential: try row.text(2),
@@ -188,21 +188,19 @@ extension RegistrationStore {
   ///
   /// - Returns: how many were dropped; fewer than `limit` means that none are left.
   package func forgetHeld(limit: Int = 1000) async throws -> Int {
-    let statement = Statement(
+    try await database.run(
       """
       UPDATE registrations SET \(RegistrationReference.notDead) WHERE id IN (
         SELECT id FROM registrations WHERE dead_route_id IS NOT NULL AND dead_since < $1 LIMIT $2)
       """, .integer((now() - Self.heldRetention).milliseconds), .integer(Int64(limit)))
-    return try await database.write { try $0.run(statement) }
   }
 
   /// When the deletion of each of these was first held back, for those where one is.
   private func held(of registrations: [RegistrationReference]) async throws -> [RegistrationReference: Date] {
     guard !registrations.isEmpty else { return [:] }
-    let statement = Statement(
+    let rows = try await database.query(
       "SELECT id, registered_at, dead_since FROM registrations WHERE id IN ($list) AND dead_since IS NOT NULL",
       list: registrations.map { .integer($0.id) })
-    let rows = try await database.query(statement)
     let held = Dictionary(try rows.map { (try $0.int64(0), (try $0.date(1), try $0.date(2))) }) { $1 }
     return Dictionary(
       registrations.compactMap { registration in
@@ -245,16 +243,25 @@ extension Connection {
     return ended
   }
 
+  /// Removes devices of the Nextcloud proxy and returns how many.
+  @discardableResult
+  package func removeNextcloudDevices(
+    _ condition: String, _ arguments: Value..., list: [Value]? = nil
+  ) throws -> Int {
+    let count = try run(Statement("DELETE FROM registrations WHERE \(condition)", arguments, list: list))
+    try noteRemovedNextcloudDevices(count)
+    return count
+  }
+
   /// Counts removed devices of the Nextcloud proxy, in the transaction that removes them, so that they are
   /// not mistaken for lost ones.
-  package func noteRemovedNextcloudDevices(_ count: Int) throws {
+  private func noteRemovedNextcloudDevices(_ count: Int) throws {
     guard count > 0 else { return }
     try run(
-      Statement(
-        """
-        INSERT INTO nextcloud_removals (id, devices) VALUES (1, $1)
-        ON CONFLICT (id) DO UPDATE SET devices = nextcloud_removals.devices + excluded.devices
-        """, .integer(Int64(count))))
+      """
+      INSERT INTO nextcloud_removals (id, devices) VALUES (1, $1)
+      ON CONFLICT (id) DO UPDATE SET devices = nextcloud_removals.devices + excluded.devices
+      """, .integer(Int64(count)))
   }
 }
 

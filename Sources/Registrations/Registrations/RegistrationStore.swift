@@ -43,10 +43,11 @@ package final class RegistrationStore: Sendable {
   /// Row ids of those registrations that exist and have not ended, even if they were renewed since.
   package func living(_ registrations: [RegistrationReference]) async throws -> Set<Int64> {
     guard !registrations.isEmpty else { return [] }
-    let statement = Statement(
-      "SELECT id FROM registrations WHERE id IN ($list) AND ended_at IS NULL",
-      list: registrations.map { .integer($0.id) })
-    return Set(try await database.query(statement).map { try $0.int64(0) })
+    return Set(
+      try await database.query(
+        "SELECT id FROM registrations WHERE id IN ($list) AND ended_at IS NULL",
+        list: registrations.map { .integer($0.id) }
+      ).map { try $0.int64(0) })
   }
 
   /// Removes a bounded number of registrations that ended before a time (`retention.expired_days`), so that
@@ -54,23 +55,21 @@ package final class RegistrationStore: Sendable {
   ///
   /// - Returns: how many were removed; fewer than `limit` means that none are left.
   package func removeEnded(before time: Date, limit: Int = 1000) async throws -> Int {
-    let statement = Statement(
+    try await database.run(
       """
       DELETE FROM registrations WHERE id IN (
         SELECT id FROM registrations WHERE ended_at IS NOT NULL AND ended_at < $1 LIMIT $2)
       """, .integer(time.milliseconds), .integer(Int64(limit)))
-    return try await database.write { try $0.run(statement) }
   }
 
   /// The hostnames of the registrations' chat servers, by row id; those of Nextcloud have none.
   package func hostnames(of registrations: [RegistrationReference]) async throws -> [Int64: String] {
     guard !registrations.isEmpty else { return [:] }
-    let statement = Statement(
+    let rows = try await database.query(
       """
       SELECT g.id, s.hostname FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
         JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id) WHERE g.id IN ($list)
       """, list: registrations.map { .integer($0.id) })
-    let rows = try await database.query(statement)
     return Dictionary(try rows.map { (try $0.int64(0), try $0.text(1)) }) { $1 }
   }
 
@@ -86,12 +85,12 @@ package final class RegistrationStore: Sendable {
   /// Counts the registrations of Zulip's apps by kind. Reads every registration, which takes a quarter of a
   /// second for a million: once a minute at most.
   package func counts() async throws -> [Count] {
-    let statement = Statement(
+    let rows = try await database.query(
       """
       SELECT wire, kind, COUNT(*) FILTER (WHERE ended_at IS NULL), COUNT(ended_at)
       FROM registrations WHERE wire <= 2 GROUP BY wire, kind
-      """)
-    let rows = try await database.query(statement).map(\.values)
+      """
+    ).map(\.values)
     return try [RegistrationReference.Kind.e2ee, .legacy].flatMap { registrations in
       try PushToken.Kind.allCases.map { kind in
         let row = rows.first { $0[0] == .integer(registrations.rawValue) && $0[1] == .integer(kind.storage) }
@@ -114,21 +113,20 @@ extension RegistrationStore {
   package func register(_ token: PushToken, iosAppID: String?, realm: Int64, bouncerKey: String) async throws
   {
     let key = try await bouncerKeyID(bouncerKey)
-    _ = try await database.execute(
-      Statement(
-        """
-        INSERT INTO registrations
-          (wire, realm_id, token_id, kind, token, token_hash, target, bouncer_key_id, registered_at)
-        VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8)
-        ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
-          kind = excluded.kind, token = excluded.token, token_hash = excluded.token_hash,
-          target = excluded.target, bouncer_key_id = excluded.bouncer_key_id,
-          registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.cleanSheet)
-        """,
-        .integer(realm), .integer(token.id.storage), .integer(token.kind.storage),
-        .bytes(storageKey.seal(token.text, at: Self.place(realm: realm, token.id))),
-        .integer(storageKey.tokenHash(of: token)),
-        .text(iosAppID), .integer(key), .integer(now().milliseconds)))
+    try await database.execute(
+      """
+      INSERT INTO registrations
+        (wire, realm_id, token_id, kind, token, token_hash, target, bouncer_key_id, registered_at)
+      VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8)
+      ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
+        kind = excluded.kind, token = excluded.token, token_hash = excluded.token_hash,
+        target = excluded.target, bouncer_key_id = excluded.bouncer_key_id,
+        registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.cleanSheet)
+      """,
+      .integer(realm), .integer(token.id.storage), .integer(token.kind.storage),
+      .bytes(storageKey.seal(token.text, at: Self.place(realm: realm, token.id))),
+      .integer(storageKey.tokenHash(of: token)),
+      .text(iosAppID), .integer(key), .integer(now().milliseconds))
   }
 
   /// The live registrations of a realm among these ids, in no order. Ids whose token does not open are
@@ -165,11 +163,10 @@ extension RegistrationStore {
     if let id = bouncerKeys.withLock({ $0[publicKey] }) { return id }
     // The update changes nothing; it makes `RETURNING` yield an existing row.
     let id = try await database.execute(
-      Statement(
-        """
-        INSERT INTO bouncer_keys (public_key) VALUES ($1)
-        ON CONFLICT (public_key) DO UPDATE SET public_key = excluded.public_key RETURNING id
-        """, .text(publicKey))
+      """
+      INSERT INTO bouncer_keys (public_key) VALUES ($1)
+      ON CONFLICT (public_key) DO UPDATE SET public_key = excluded.public_key RETURNING id
+      """, .text(publicKey)
     ).returned.int64(0)
     bouncerKeys.withLock { $0[publicKey] = id }
     return id
@@ -190,13 +187,13 @@ extension RegistrationStore {
   /// Usage of each bouncer key that has registrations. Reads every registration: for people, or for
   /// infrequent tasks.
   package func keyUsage() async throws -> [KeyUsage] {
-    let statement = Statement(
+    try await database.query(
       """
       SELECT k.public_key, COUNT(*), COUNT(*) FILTER (WHERE e.registered_at > $1), MAX(e.registered_at)
       FROM registrations e JOIN bouncer_keys k ON k.id = e.bouncer_key_id
       GROUP BY k.public_key ORDER BY k.public_key
-      """, .integer((now() - 30 * 86_400).milliseconds))
-    return try await database.query(statement).map { row in
+      """, .integer((now() - 30 * 86_400).milliseconds)
+    ).map { row in
       KeyUsage(
         publicKey: try row.text(0), registrations: try row.int64(1), recentRegistrations: try row.int64(2),
         lastUsedAt: try row.date(3))

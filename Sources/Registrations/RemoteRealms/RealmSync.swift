@@ -35,7 +35,7 @@ package struct RealmSync: Sendable {
     _ realms: [RealmDescription], server: Int64, on connection: any Connection
   ) throws -> [Takeover] {
     var known: [UUID: KnownRealm] = [:]
-    for row in try connection.query(Statement(KnownRealm.select, .integer(server))) {
+    for row in try connection.query(KnownRealm.select, .integer(server)) {
       let realm = try KnownRealm(row: row)
       known[realm.realm.uuid] = realm
     }
@@ -54,8 +54,7 @@ package struct RealmSync: Sendable {
       try moveLegacyRegistrations(ofRealm: nil, from: former, to: server, on: connection)
     }
     for gone in known.values where !gone.isLocallyDeleted {
-      try connection.run(
-        Statement("UPDATE remote_realms SET is_locally_deleted = 1 WHERE id = $1", .integer(gone.id)))
+      try connection.run("UPDATE remote_realms SET is_locally_deleted = 1 WHERE id = $1", .integer(gone.id))
       try audit(.locallyDeleted, realm: gone.realm.realmID, server: server, on: connection)
     }
     return takeovers
@@ -73,11 +72,14 @@ package struct RealmSync: Sendable {
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0)
         ON CONFLICT (uuid) DO NOTHING
         """,
-        arguments: [.text(realm.uuid.canonical)] + realm.attributes
-          + [
-            .integer(server), .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)),
-            .integer(realm.dateCreated.milliseconds),
-          ])) == 1
+        arguments: [.text(realm.uuid.canonical)] + attributes(of: realm, server: server))) == 1
+  }
+
+  private func attributes(of realm: RealmDescription, server: Int64) -> [Value] {
+    realm.attributes + [
+      .integer(server), .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)),
+      .integer(realm.dateCreated.milliseconds),
+    ]
   }
 
   private func update(
@@ -102,14 +104,13 @@ package struct RealmSync: Sendable {
     on connection: any Connection
   ) throws {
     try connection.run(
-      Statement(
-        """
-        INSERT INTO remote_realm_audit_log
-          (server_id, realm_id, event_type, event_time, backfilled, extra_data)
-        VALUES ($1, $2, $3, $4, 0, $5)
-        """,
-        .integer(server), .integer(realm), .integer(event.rawValue), .integer(now().milliseconds),
-        .text(extraData)))
+      """
+      INSERT INTO remote_realm_audit_log
+        (server_id, realm_id, event_type, event_time, backfilled, extra_data)
+      VALUES ($1, $2, $3, $4, 0, $5)
+      """,
+      .integer(server), .integer(realm), .integer(event.rawValue), .integer(now().milliseconds),
+      .text(extraData))
   }
 }
 
@@ -202,7 +203,7 @@ extension RealmSync {
     _ realm: RealmDescription, of realms: [RealmDescription], server: Int64, moved: inout Set<Int64>,
     on connection: any Connection
   ) throws -> Takeover? {
-    guard let row = try connection.query(Statement(selectOwned, .text(realm.uuid.canonical))).first else {
+    guard let row = try connection.query(selectOwned, .text(realm.uuid.canonical)).first else {
       throw DuplicateRealm(realm: realm.uuid)
     }
     let (id, owner) = (try row.int64(0), try row.int64(1))
@@ -225,19 +226,14 @@ extension RealmSync {
           last_request_at = NULL, released_until = NULL
         WHERE id = $1 AND server_id = $12
         """,
-        arguments: [.integer(id)] + realm.attributes
-          + [
-            .integer(server), .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)),
-            .integer(realm.dateCreated.milliseconds), .integer(owner),
-          ]))
+        arguments: [.integer(id)] + attributes(of: realm, server: server) + [.integer(owner)]))
     guard taken == 1 else { throw DuplicateRealm(realm: realm.uuid) }
     if !isSame {
       try connection.run(
-        Statement("DELETE FROM registrations WHERE realm_id = $1 AND token_id IS NOT NULL", .integer(id)))
-      try connection.run(Statement(deleteLegacy, .integer(owner), .integer(id)))
+        "DELETE FROM registrations WHERE realm_id = $1 AND token_id IS NOT NULL", .integer(id))
+      try connection.run(deleteLegacy, .integer(owner), .integer(id))
     } else if !moved.contains(owner) {
-      try connection.run(
-        Statement("\(deleteLegacy) AND user_id IS NOT NULL", .integer(owner), .integer(id)))
+      try connection.run("\(deleteLegacy) AND user_id IS NOT NULL", .integer(owner), .integer(id))
       try moveLegacyRegistrations(ofRealm: id, from: owner, to: server, on: connection)
     }
     return Takeover(realm: realm.uuid, previousServer: owner, keepsRegistrations: isSame)
@@ -258,10 +254,10 @@ extension RealmSync {
       .integer((now - Self.proofLifetime).milliseconds), .integer(now.milliseconds))
     guard try connection.query(lastProof).first?.int64(0) == server else { return false }
     let secrets = Dictionary(realms.map { ($0.uuid, $0.ownerSecret) }) { first, _ in first }
-    let owned = Statement(
+    return try connection.query(
       "SELECT uuid, owner_secret_hash FROM remote_realms WHERE server_id = $1 AND is_locally_deleted = 0",
-      .integer(owner))
-    return try connection.query(owned).allSatisfy { row in
+      .integer(owner)
+    ).allSatisfy { row in
       guard let secret = secrets[try row.uuid(0)] else { return false }
       return storageKey.matches(secret, hash: try row.bytes(1), for: Self.ownerSecretPurpose)
     }
@@ -275,16 +271,14 @@ extension RealmSync {
   ) throws {
     // Registrations that a phone has made with the new server already are not duplicated.
     try connection.run(
-      Statement(
-        """
-        \(deleteLegacy) AND EXISTS (
-          SELECT 1 FROM registrations n WHERE +n.server_id = $3
-            AND (n.user_uuid = registrations.user_uuid OR n.user_id = registrations.user_id)
-            AND n.kind = registrations.kind AND n.token_hash = registrations.token_hash)
-        """, .integer(owner), .integer(realm), .integer(server)))
+      """
+      \(deleteLegacy) AND EXISTS (
+        SELECT 1 FROM registrations n WHERE +n.server_id = $3
+          AND (n.user_uuid = registrations.user_uuid OR n.user_id = registrations.user_id)
+          AND n.kind = registrations.kind AND n.token_hash = registrations.token_hash)
+      """, .integer(owner), .integer(realm), .integer(server))
     let rows = try connection.query(
-      Statement(
-        "SELECT id, user_id, user_uuid, token FROM \(ofLegacy)", .integer(owner), .integer(realm)))
+      "SELECT id, user_id, user_uuid, token FROM \(ofLegacy)", .integer(owner), .integer(realm))
     for row in rows {
       // A sealed token is bound to its server, so it is sealed anew. A row whose token does not open is left,
       // for a node that can open it.
@@ -294,9 +288,8 @@ extension RealmSync {
       }
       guard let token = storageKey.open(try row.bytes(3), at: place(owner)) else { continue }
       try connection.run(
-        Statement(
-          "UPDATE registrations SET server_id = $2, token = $3 WHERE id = $1",
-          .integer(try row.int64(0)), .integer(server), .bytes(storageKey.seal(token, at: place(server)))))
+        "UPDATE registrations SET server_id = $2, token = $3 WHERE id = $1", .integer(try row.int64(0)),
+        .integer(server), .bytes(storageKey.seal(token, at: place(server))))
     }
   }
 }

@@ -1,6 +1,5 @@
 package import Foundation
 package import SQL
-internal import Synchronization
 
 package final class RemoteRealms: Sendable {
   /// Relation of a realm in a request to the server that names it.
@@ -13,15 +12,9 @@ package final class RemoteRealms: Sendable {
     case unknown
   }
 
-  /// Maximum number of cached realms; beyond it the cache is emptied.
-  private static let maximumKnown = 100_000
-
-  /// How long a cached realm is taken to be its server's; it may move to another.
-  private static let lifetime = CredentialCache.lifetime
-
   let database: any Database
   /// Cache of realms. It only answers that a realm is the server's; any other answer is looked up again.
-  private let known = Mutex<[UUID: (realm: RemoteRealm, readAt: ContinuousClock.Instant)]>([:])
+  private let known = ReadCache<UUID, RemoteRealm>(maximum: 100_000)
 
   package init(database: any Database) {
     self.database = database
@@ -33,20 +26,13 @@ package final class RemoteRealms: Sendable {
       "SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(uuid.canonical))
     guard let row = try await database.lookUp(statement).first else { return nil }
     let realm = RemoteRealm(id: try row.int64(0), serverID: try row.int64(1))
-    known.withLock { known in
-      if known.count >= Self.maximumKnown { known.removeAll() }
-      known[uuid] = (realm, readAt)
-    }
+    known.keep(realm, for: uuid, readAt: readAt)
     return realm
   }
 
   /// The relation of a realm to a server.
   package func find(uuid: UUID, server: Int64) async throws -> Ownership {
-    if let (realm, readAt) = known.withLock({ $0[uuid] }), realm.serverID == server,
-      ContinuousClock.now - readAt < Self.lifetime
-    {
-      return .owned(realm)
-    }
+    if let realm = known[uuid], realm.serverID == server { return .owned(realm) }
     guard let realm = try await find(uuid: uuid) else { return .unknown }
     return realm.serverID == server ? .owned(realm) : .anothersRealm
   }

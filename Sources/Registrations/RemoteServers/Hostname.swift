@@ -27,20 +27,19 @@ package struct Hostname: Sendable, Hashable {
   package let port: Int?
 
   package init(_ text: String) throws(Malformed) {
-    let bytes = Array(text.utf8.prefix(Self.maximumBytes + 1))
+    let bytes = text.utf8.prefix(Self.maximumBytes + 1)
     if bytes.contains(where: { "/?#".utf8.contains($0) }) { throw .components }
     guard bytes.allSatisfy({ $0 < 0x80 }) else { throw .notASCII }
     guard bytes.count <= Self.maximumBytes else { throw .invalid }
-    let (name, number) = Self.split(bytes.map(Self.lowercase))
-    port = try number.flatMap(Self.readPort)
-    if name.first == UInt8(ascii: "[") {
-      guard name.last == UInt8(ascii: "]"),
-        let address = IPAddress(String(decoding: name.dropFirst().dropLast(), as: UTF8.self)), address.isIPv6
+    let (name, digits) = Self.split(text.lowercased())
+    port = try digits.flatMap(Self.readPort)
+    if name.first == "[" {
+      guard name.last == "]", let address = IPAddress(String(name.dropFirst().dropLast())), address.isIPv6
       else { throw .invalid }
       host = address.text
     } else {
       guard let name = Self.readName(name) else { throw .invalid }
-      host = String(decoding: name, as: UTF8.self)
+      host = String(name)
     }
     let bracketed = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
     self.text = port.map { "\(bracketed):\($0)" } ?? bracketed
@@ -50,56 +49,49 @@ package struct Hostname: Sendable, Hashable {
   private static let maximumBytes = 260
   private static let maximumNameBytes = 253
   private static let defaultPort = 443
+  private static let digits = Set("0123456789".utf8)
+  private static let labelBytes = digits.union("abcdefghijklmnopqrstuvwxyz-".utf8)
 
   /// Splits at the colon before a port; colons inside brackets belong to an address.
-  private static func split(_ bytes: [UInt8]) -> (name: ArraySlice<UInt8>, port: ArraySlice<UInt8>?) {
-    let bracket = bytes.lastIndex(of: UInt8(ascii: "]")) ?? -1
-    guard let colon = bytes.lastIndex(of: UInt8(ascii: ":")), colon > bracket else {
-      return (bytes[...], nil)
+  private static func split(_ text: String) -> (name: Substring, port: Substring?) {
+    guard let colon = text.lastIndex(of: ":"), text[colon...].lastIndex(of: "]") == nil else {
+      return (text[...], nil)
     }
-    return (bytes[..<colon], bytes[(colon + 1)...])
+    return (text[..<colon], text[colon...].dropFirst())
   }
 
   /// Reads a port; nil if it is the default.
-  private static func readPort(_ digits: ArraySlice<UInt8>) throws(Malformed) -> Int? {
-    guard (1...5).contains(digits.count), digits.allSatisfy(isDigit),
-      let number = Int(String(decoding: digits, as: UTF8.self)), (1...65535).contains(number)
+  private static func readPort(_ text: Substring) throws(Malformed) -> Int? {
+    guard (1...5).contains(text.utf8.count), isNumber(text), let number = Int(text),
+      (1...65535).contains(number)
     else { throw .invalid }
     return number == defaultPort ? nil : number
   }
 
   /// Reads a name without its final dot, or an IPv4 address.
-  private static func readName(_ name: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
-    guard name.count <= maximumNameBytes else { return nil }
-    if name.elementsEqual("localhost".utf8) { return name }
-    var labels = name.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-    if labels.count == 4, labels.allSatisfy({ !$0.isEmpty && $0.allSatisfy(isDigit) }) {
-      return IPAddress(String(decoding: name, as: UTF8.self)) != nil ? name : nil
+  private static func readName(_ name: Substring) -> Substring? {
+    guard name.utf8.count <= maximumNameBytes else { return nil }
+    if name == "localhost" { return name }
+    var labels = name.split(separator: ".", omittingEmptySubsequences: false)
+    if labels.count == 4, labels.allSatisfy(isNumber) {
+      return IPAddress(String(name)) != nil ? name : nil
     }
-    let isAbsolute = labels.last?.isEmpty == true
+    let isAbsolute = labels.last == ""
     if isAbsolute { labels.removeLast() }
     guard labels.count >= 2, labels.allSatisfy(isLabel), let top = labels.last else { return nil }
     let isTop =
-      top.starts(with: "xn--".utf8) ? top.count > 4 : top.count >= 2 && !top.contains(where: isDigit)
+      top.hasPrefix("xn--")
+      ? top.utf8.count > 4 : top.utf8.count >= 2 && !top.utf8.contains(where: digits.contains)
     return isTop ? name.dropLast(isAbsolute ? 1 : 0) : nil
   }
 
-  private static func isLabel(_ label: ArraySlice<UInt8>) -> Bool {
-    (1...63).contains(label.count) && label.first != UInt8(ascii: "-") && label.last != UInt8(ascii: "-")
-      && label.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"): true
-        default: isDigit(byte)
-        }
-      }
+  private static func isLabel(_ label: Substring) -> Bool {
+    (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
+      && label.utf8.allSatisfy(labelBytes.contains)
   }
 
-  private static func isDigit(_ byte: UInt8) -> Bool {
-    (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-  }
-
-  private static func lowercase(_ byte: UInt8) -> UInt8 {
-    (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
+  private static func isNumber(_ text: Substring) -> Bool {
+    !text.isEmpty && text.utf8.allSatisfy(digits.contains)
   }
 }
 

@@ -16,7 +16,7 @@ extension RemoteServers {
   }
 
   /// The server that authenticated with these credentials a moment ago, from the cache.
-  package func server(_ credentials: Credentials) -> RemoteServer? { cache.server(credentials) }
+  package func server(_ credentials: Credentials) -> RemoteServer? { cache[credentials] }
 
   /// Checks a server's key.
   ///
@@ -31,7 +31,7 @@ extension RemoteServers {
     guard !server.isDeactivated else { return .deactivated }
     // A previous key is not cached, because its grace period may end at any moment.
     if let credentials, try hash == row.bytes(RemoteServer.columnCount) {
-      cache.keep(credentials, of: server, readAt: readAt)
+      cache.keep(server, for: credentials, readAt: readAt)
     }
     return .authenticated(server)
   }
@@ -93,36 +93,36 @@ extension RemoteServers {
   }
 }
 
-/// Caches successful authentications, so that a busy server does not cost a query and a key check for each
-/// call.
+/// Caches what was read, so that a busy server does not cost a query and a key check for each call.
 ///
 /// It can only confirm: a call that would be refused is always looked up. Changes by other processes take
 /// effect when an entry is older than ``lifetime``.
-final class CredentialCache: Sendable {
-  static let lifetime = Duration.milliseconds(200)
-  private static let maximum = 10_000
+final class ReadCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+  static var lifetime: Duration { .milliseconds(200) }
 
-  private let right = Mutex<
-    [RemoteServers.Credentials: (server: RemoteServer, readAt: ContinuousClock.Instant)]
-  >([:])
+  private let maximum: Int
+  private let values = Mutex<[Key: (value: Value, readAt: ContinuousClock.Instant)]>([:])
 
-  func server(_ credentials: RemoteServers.Credentials) -> RemoteServer? {
-    right.withLock { right in
-      right[credentials].flatMap { ContinuousClock.now - $0.readAt < Self.lifetime ? $0.server : nil }
+  /// - Parameter maximum: number of entries; beyond it the cache is emptied.
+  init(maximum: Int) {
+    self.maximum = maximum
+  }
+
+  subscript(key: Key) -> Value? {
+    values.withLock { values in
+      values[key].flatMap { ContinuousClock.now - $0.readAt < Self.lifetime ? $0.value : nil }
     }
   }
 
-  /// Caches credentials that were checked against a row read at `readAt`.
-  func keep(
-    _ credentials: RemoteServers.Credentials, of server: RemoteServer, readAt: ContinuousClock.Instant
-  ) {
-    right.withLock { right in
-      if right.count >= Self.maximum { right.removeAll() }
-      right[credentials] = (server, readAt)
+  /// Caches what was read at `readAt`.
+  func keep(_ value: Value, for key: Key, readAt: ContinuousClock.Instant) {
+    values.withLock { values in
+      if values.count >= maximum { values.removeAll() }
+      values[key] = (value, readAt)
     }
   }
 
-  func clear() { right.withLock { $0.removeAll() } }
+  func clear() { values.withLock { $0.removeAll() } }
 }
 
 extension RemoteServers {

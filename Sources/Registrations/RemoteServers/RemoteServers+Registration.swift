@@ -97,15 +97,14 @@ extension RemoteServers {
   ) throws -> RemoteServer {
     let now = Value.integer(now().milliseconds)
     let row = try connection.query(
-      Statement(
-        """
-        INSERT INTO remote_servers
-          (uuid, hostname, hostname_key, contact_email, key_hash, last_request_at, created_at, updated_at)
-        VALUES ($1, $2, $2, $3, $4, $5, $6, $6) RETURNING \(RemoteServer.columns)
-        """,
-        .text(application.uuid.canonical), .text(application.hostname.text),
-        .text(application.contactEmail), .bytes(storageKey.hash(application.key, for: Self.keyPurpose)),
-        .integer(lastRequestAt?.milliseconds), now)
+      """
+      INSERT INTO remote_servers
+        (uuid, hostname, hostname_key, contact_email, key_hash, last_request_at, created_at, updated_at)
+      VALUES ($1, $2, $2, $3, $4, $5, $6, $6) RETURNING \(RemoteServer.columns)
+      """,
+      .text(application.uuid.canonical), .text(application.hostname.text),
+      .text(application.contactEmail), .bytes(storageKey.hash(application.key, for: Self.keyPurpose)),
+      .integer(lastRequestAt?.milliseconds), now
     ).returned
     let server = try RemoteServer(row: row)
     try connection.audit(.created, server: server.id, at: now)
@@ -126,33 +125,30 @@ extension RemoteServers {
     }
     let now = now()
     try connection.run(
-      Statement(
-        """
-        UPDATE remote_servers SET hostname = $2, hostname_key = $2, contact_email = $3, last_request_at = $4,
-          updated_at = $4
-        WHERE id = $1
-        """,
-        .integer(server.id), .text(application.hostname.text), .text(application.contactEmail),
-        .integer(now.milliseconds)))
+      """
+      UPDATE remote_servers SET hostname = $2, hostname_key = $2, contact_email = $3, last_request_at = $4,
+        updated_at = $4
+      WHERE id = $1
+      """,
+      .integer(server.id), .text(application.hostname.text), .text(application.contactEmail),
+      .integer(now.milliseconds))
     // A new key equal to the present one is no rotation, which would replace the previous key.
     let present = try row.bytes(RemoteServer.columnCount)
     guard let newKey = application.newKey,
       !storageKey.matches(newKey, hash: present, for: Self.keyPurpose)
     else { return }
     try connection.run(
-      Statement(
-        """
-        UPDATE remote_servers SET key_hash = $2, previous_key_hash = $3, previous_key_until = $4 WHERE id = $1
-        """,
-        .integer(server.id), .bytes(storageKey.hash(newKey, for: Self.keyPurpose)), .bytes(presented),
-        .integer((now + Self.previousKeyGrace).milliseconds)))
+      """
+      UPDATE remote_servers SET key_hash = $2, previous_key_hash = $3, previous_key_until = $4 WHERE id = $1
+      """,
+      .integer(server.id), .bytes(storageKey.hash(newKey, for: Self.keyPurpose)), .bytes(presented),
+      .integer((now + Self.previousKeyGrace).milliseconds))
   }
 }
 
 extension Connection {
   func isTaken(_ hostname: Hostname, byOtherThan id: Int64?) throws -> Bool {
-    let rows = try query(
-      Statement("SELECT id FROM remote_servers WHERE hostname_key = $1", .text(hostname.text)))
+    let rows = try query("SELECT id FROM remote_servers WHERE hostname_key = $1", .text(hostname.text))
     return try rows.contains { try $0.int64(0) != id }
   }
 }

@@ -19,10 +19,10 @@ package struct RemoteServers: Sendable {
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
-  let cache = CredentialCache()
+  let cache = ReadCache<Credentials, RemoteServer>(maximum: 10_000)
 
   /// Time after which a change by another process takes effect here.
-  package static let propagation = CredentialCache.lifetime
+  package static let propagation = ReadCache<Credentials, RemoteServer>.lifetime
 
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
@@ -45,8 +45,8 @@ package struct RemoteServers: Sendable {
   }
 
   private func find(_ condition: String, _ value: Value) async throws -> RemoteServer? {
-    let statement = Statement("SELECT \(RemoteServer.columns) FROM remote_servers WHERE \(condition)", value)
-    return try await database.lookUp(statement).first.map(RemoteServer.init)
+    try await database.lookUp("SELECT \(RemoteServer.columns) FROM remote_servers WHERE \(condition)", value)
+      .first.map(RemoteServer.init)
   }
 
   /// A server with its numbers here.
@@ -62,7 +62,7 @@ package struct RemoteServers: Sendable {
 
   /// All servers, by hostname. Reads every registration: for people, not for requests.
   package func all() async throws -> [Summary] {
-    let statement = Statement(
+    try await database.query(
       """
       SELECT \(RemoteServer.columns),
         (SELECT COUNT(*) FROM remote_realms r WHERE r.server_id = s.id AND r.is_locally_deleted = 0),
@@ -73,8 +73,8 @@ package struct RemoteServers: Sendable {
           SELECT server_id, COUNT(*) AS number FROM registrations WHERE wire = 2 GROUP BY server_id
         ) l ON l.server_id = s.id
       ORDER BY hostname_key
-      """)
-    return try await database.query(statement).map { row in
+      """
+    ).map { row in
       Summary(
         server: try RemoteServer(row: row), realms: try row.int64(RemoteServer.columnCount),
         registrations: try row.int64(RemoteServer.columnCount + 1),
@@ -88,11 +88,10 @@ package struct RemoteServers: Sendable {
     defer { cache.clear() }
     try await database.write { connection in
       let changed = try connection.run(
-        Statement(
-          """
-          UPDATE remote_servers SET deactivated_at = CASE WHEN $3 = 1 THEN $2 END, updated_at = $2
-          WHERE id = $1 AND (deactivated_at IS NULL) = ($3 = 1)
-          """, .integer(id), now, .flag(isDeactivated)))
+        """
+        UPDATE remote_servers SET deactivated_at = CASE WHEN $3 = 1 THEN $2 END, updated_at = $2
+        WHERE id = $1 AND (deactivated_at IS NULL) = ($3 = 1)
+        """, .integer(id), now, .flag(isDeactivated))
       guard changed > 0 else { return }
       try connection.audit(isDeactivated ? .deactivated : .reactivated, server: id, at: now)
     }
@@ -111,9 +110,8 @@ enum ServerEvent: Int64 {
 extension Connection {
   func audit(_ event: ServerEvent, server: Int64, at time: Value) throws {
     try run(
-      Statement(
-        "INSERT INTO remote_server_audit_log (server_id, event_type, event_time) VALUES ($1, $2, $3)",
-        .integer(server), .integer(event.rawValue), time))
+      "INSERT INTO remote_server_audit_log (server_id, event_type, event_time) VALUES ($1, $2, $3)",
+      .integer(server), .integer(event.rawValue), time)
   }
 }
 

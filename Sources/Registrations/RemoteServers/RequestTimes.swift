@@ -6,9 +6,10 @@ internal import Timing
 /// Times of the last call of each server and realm. They are collected in memory and written together about
 /// once a second, so that a request costs no write.
 package final class RequestTimes: Sendable {
-  private enum Caller: Hashable {
-    case server(Int64)
-    case realm(Int64)
+  /// A row of `remote_servers` or `remote_realms`.
+  private struct Caller: Hashable {
+    let table: String
+    let id: Int64
   }
 
   private let database: any Database
@@ -20,9 +21,9 @@ package final class RequestTimes: Sendable {
     self.now = now
   }
 
-  package func note(server: Int64) { note(.server(server)) }
+  package func note(server: Int64) { note(Caller(table: "remote_servers", id: server)) }
 
-  package func note(realm: Int64) { note(.realm(realm)) }
+  package func note(realm: Int64) { note(Caller(table: "remote_realms", id: realm)) }
 
   private func note(_ caller: Caller) {
     let now = now()
@@ -39,18 +40,12 @@ package final class RequestTimes: Sendable {
     do {
       try await database.write { connection in
         for (caller, time) in latest {
-          let (table, id) =
-            switch caller {
-            case .server(let id): ("remote_servers", id)
-            case .realm(let id): ("remote_realms", id)
-            }
           // The later time stays, because two processes may write times of the same server.
           try connection.run(
-            Statement(
-              """
-              UPDATE \(table) SET last_request_at = $2
-              WHERE id = $1 AND (last_request_at IS NULL OR last_request_at < $2)
-              """, .integer(id), .integer(time.milliseconds)))
+            """
+            UPDATE \(caller.table) SET last_request_at = $2
+            WHERE id = $1 AND (last_request_at IS NULL OR last_request_at < $2)
+            """, .integer(caller.id), .integer(time.milliseconds))
         }
       }
     } catch {

@@ -96,7 +96,7 @@ package struct DatabaseCopy: Sendable {
         SELECT setval(pg_get_serial_sequence('\(table.name)', 'id'), GREATEST(MAX(id), 1), MAX(id) IS NOT NULL)
         FROM \(table.name)
         """
-      _ = try await target.execute(Statement(sequence))
+      _ = try await target.execute(sequence)
     }
     return copied
   }

@@ -123,8 +123,8 @@ package struct LeasedQueue: Sendable {
   /// Removes completed rows, whoever holds their lease.
   package func finish(_ leases: [Lease]) async throws {
     guard !leases.isEmpty else { return }
-    _ = try await database.execute(
-      Statement("DELETE FROM \(table) WHERE \(key) IN ($list)", list: leases.map { .integer($0.id) }))
+    try await database.execute(
+      "DELETE FROM \(table) WHERE \(key) IN ($list)", list: leases.map { .integer($0.id) })
   }
 
   /// Upper bound of leases.
@@ -138,15 +138,13 @@ package struct LeasedQueue: Sendable {
   package func bringForward(isTimeSetBack: Bool = false) async throws {
     let now = now()
     let longest = isTimeSetBack ? Self.longestLease / .seconds(1) : longestPause
-    _ = try await database.execute(
-      Statement(
-        "UPDATE \(table) SET due_at = $1 WHERE \(all) AND due_at > $2", .integer(now.milliseconds),
-        .integer((now + longest).milliseconds)))
+    try await database.execute(
+      "UPDATE \(table) SET due_at = $1 WHERE \(all) AND due_at > $2", .integer(now.milliseconds),
+      .integer((now + longest).milliseconds))
   }
 
   package func count() async throws -> Int64 {
-    let statement = Statement("SELECT COUNT(*) FROM \(table)")
-    return try await database.query(statement).first?.int64(0) ?? 0
+    try await database.query("SELECT COUNT(*) FROM \(table)").first?.int64(0) ?? 0
   }
 }
 
@@ -172,15 +170,14 @@ package struct MaintenanceLease: Sendable {
     let now = now()
     let node = withUnsafeBytes(of: node.uuid) { Array($0) }
     let rows = try await database.execute(
-      Statement(
-        """
-        INSERT INTO metadata (name, value) VALUES ($1, $2)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value
-        WHERE metadata.value < $3 OR metadata.value > $5 OR substr(metadata.value, 9) = $4
-        RETURNING name
-        """,
-        .text(name), .bytes(Self.bytes(now + seconds) + node), .bytes(Self.bytes(now)), .bytes(node),
-        .bytes(Self.bytes(now + seconds + 60))))
+      """
+      INSERT INTO metadata (name, value) VALUES ($1, $2)
+      ON CONFLICT (name) DO UPDATE SET value = excluded.value
+      WHERE metadata.value < $3 OR metadata.value > $5 OR substr(metadata.value, 9) = $4
+      RETURNING name
+      """,
+      .text(name), .bytes(Self.bytes(now + seconds) + node), .bytes(Self.bytes(now)), .bytes(node),
+      .bytes(Self.bytes(now + seconds + 60)))
     return !rows.isEmpty
   }
 

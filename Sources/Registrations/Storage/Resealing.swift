@@ -86,13 +86,13 @@ package struct Resealing: Sendable {
 
   /// Whether all values are known to be sealed under the present key.
   package var isComplete: Bool {
-    get async throws { try await StorageSeal.isComplete(storageKey, in: database) }
+    get async throws { try await database.read { try $0.mark(StorageSeal.complete) } == storageKey.presentID }
   }
 
   /// Records that all values are sealed under the present key, if a pass has shown that.
   package func finish(_ pass: Pass) async throws -> Bool {
     guard pass.isAtEnd, pass.count.missed == 0, pass.id == storageKey.presentID else { return false }
-    try await StorageSeal.noteComplete(under: pass.id, in: database)
+    try await database.write { try $0.setMark(StorageSeal.complete, pass.id) }
     return true
   }
 

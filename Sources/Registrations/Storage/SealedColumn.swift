@@ -72,13 +72,22 @@ extension SealedPlace {
 }
 
 extension StorageKey {
+  /// The first 64 bits of the keyed hash of a text.
+  package func number(_ text: String, for purpose: Purpose) -> Int64 {
+    hash(text, for: purpose).prefix(8).reduce(0) { $0 << 8 | Int64($1) }
+  }
+
   private static let tokenHashPurpose = StorageKey.Purpose("registrations.token_hash")
 
   /// 64 bits of a keyed hash of a token's canonical spelling, the same for all registrations of the token. It
   /// serves to find rows; the sealed token is then decisive.
   package func tokenHash(of token: PushToken) -> Int64 {
-    let hash = hash(token.canonical, for: Self.tokenHashPurpose)
-    return Int64(bitPattern: hash.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+    number(token.canonical, for: Self.tokenHashPurpose)
+  }
+
+  /// A keyed hash of a Web Push endpoint, which is looked up by it and not stored in clear.
+  package func hash(endpoint url: String) -> [UInt8] {
+    hash(url, for: Purpose("registrations.endpoint_hash"))
   }
 }
 
@@ -97,13 +106,6 @@ extension PushToken.Kind {
     case 2: self = .fcm
     default: return nil
     }
-  }
-}
-
-extension StorageKey {
-  /// A keyed hash of a Web Push endpoint, which is looked up by it and not stored in clear.
-  package func hash(endpoint url: String) -> [UInt8] {
-    hash(url, for: Purpose("registrations.endpoint_hash"))
   }
 }
 

@@ -24,15 +24,14 @@ package enum StorageSeal {
       // The updates change nothing; they make `RETURNING` yield the rows, whichever node created them.
       try [(owner, fingerprint), (sealing, id)].map { name, value in
         try connection.query(
-          Statement(
-            """
-            INSERT INTO metadata (name, value) VALUES ($1, $2)
-            ON CONFLICT (name) DO UPDATE SET value = metadata.value RETURNING value
-            """, .text(name), .bytes(value))
-        ).first?.bytes(0)
+          """
+          INSERT INTO metadata (name, value) VALUES ($1, $2)
+          ON CONFLICT (name) DO UPDATE SET value = metadata.value RETURNING value
+          """, .text(name), .bytes(value)
+        ).returned.bytes(0)
       }
     }
-    guard marks[0] == fingerprint, let present = marks[1], storageKey.seal(withKey: present) else {
+    guard marks[0] == fingerprint, storageKey.seal(withKey: marks[1]) else {
       throw WrongKey()
     }
   }
@@ -58,39 +57,23 @@ package enum StorageSeal {
     try await database.read { try $0.mark(sealing) }
   }
 
-  /// Whether all older values are known to be sealed under the present key.
-  package static func isComplete(_ storageKey: StorageKey, in database: any Database) async throws -> Bool {
-    try await database.read { try $0.mark(complete) } == storageKey.presentID
-  }
-
-  /// Records that all values are sealed under this key.
-  package static func noteComplete(under id: [UInt8], in database: any Database) async throws {
-    try await database.write { try $0.setMark(complete, id) }
-  }
-
-  static func sealingID(on connection: any Connection) throws -> [UInt8]? { try connection.mark(sealing) }
-
-  static func setSealingID(_ id: [UInt8], on connection: any Connection) throws {
-    try connection.setMark(sealing, id)
-  }
-
   private static let owner = "storage_key"
-  private static let sealing = "storage_key.sealing"
-  private static let complete = "storage_key.complete"
+  fileprivate static let sealing = "storage_key.sealing"
+  /// The key under which all values are known to be sealed.
+  static let complete = "storage_key.complete"
 }
 
 extension Connection {
-  fileprivate func mark(_ name: String) throws -> [UInt8]? {
-    try query(Statement("SELECT value FROM metadata WHERE name = $1", .text(name))).first?.bytes(0)
+  func mark(_ name: String) throws -> [UInt8]? {
+    try query("SELECT value FROM metadata WHERE name = $1", .text(name)).first?.bytes(0)
   }
 
-  fileprivate func setMark(_ name: String, _ value: [UInt8]) throws {
+  func setMark(_ name: String, _ value: [UInt8]) throws {
     try run(
-      Statement(
-        """
-        INSERT INTO metadata (name, value) VALUES ($1, $2)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value
-        """, .text(name), .bytes(value)))
+      """
+      INSERT INTO metadata (name, value) VALUES ($1, $2)
+      ON CONFLICT (name) DO UPDATE SET value = excluded.value
+      """, .text(name), .bytes(value))
   }
 }
 
@@ -124,7 +107,7 @@ package struct StorageKeyHolders: Sendable {
   /// - Returns: whether it has that key; if not, it is not registered.
   package func join(_ process: UUID, _ storageKey: StorageKey) async throws -> Bool {
     try await database.write { connection in
-      if let id = try StorageSeal.sealingID(on: connection), !storageKey.seal(withKey: id) { return false }
+      if let id = try connection.mark(StorageSeal.sealing), !storageKey.seal(withKey: id) { return false }
       try announce(process, storageKey, on: connection)
       return true
     }
@@ -138,12 +121,7 @@ package struct StorageKeyHolders: Sendable {
   private func announce(_ process: UUID, _ storageKey: StorageKey, on connection: any Connection) throws {
     let beat = withUnsafeBytes(of: UInt64.random(in: .min ... .max)) { Array($0) }
     let value = beat + storageKey.presentID + storageKey.ids.flatMap(\.self)
-    try connection.run(
-      Statement(
-        """
-        INSERT INTO metadata (name, value) VALUES ($1, $2)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value
-        """, .text(Self.prefix + process.canonical), .bytes(value)))
+    try connection.setMark(Self.prefix + process.canonical, value)
   }
 
   /// Removes the row of a process that ends.
@@ -155,10 +133,10 @@ package struct StorageKeyHolders: Sendable {
   /// that seals now, or if a process lacks `new`. It is serialized with ``join(_:_:)``.
   package func change(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
     try await database.write { connection in
-      guard try StorageSeal.sealingID(on: connection) == old,
+      guard try connection.mark(StorageSeal.sealing) == old,
         try all(on: connection).allSatisfy({ $0.ids.contains(new) })
       else { return false }
-      try StorageSeal.setSealingID(new, on: connection)
+      try connection.setMark(StorageSeal.sealing, new)
       return true
     }
   }
@@ -183,20 +161,19 @@ package struct StorageKeyHolders: Sendable {
   package func all() async throws -> [Holder] { try await database.read { try all(on: $0) } }
 
   private func all(on connection: any Connection) throws -> [Holder] {
-    let statement = Statement(
-      "SELECT name, value FROM metadata WHERE name LIKE '\(Self.prefix)%' ORDER BY name")
-    return try connection.query(statement).map { row in
-      let value = try row.bytes(1)
-      let ids = stride(from: Self.beatBytes, to: value.count, by: Self.idBytes).map { start in
-        Array(value[start..<min(start + Self.idBytes, value.count)])
+    try connection.query("SELECT name, value FROM metadata WHERE name LIKE '\(Self.prefix)%' ORDER BY name")
+      .map { row in
+        let value = try row.bytes(1)
+        let ids = stride(from: Self.beatBytes, to: value.count, by: Self.idBytes).map { start in
+          Array(value[start..<min(start + Self.idBytes, value.count)])
+        }
+        return Holder(
+          name: try row.text(0), beat: Array(value.prefix(Self.beatBytes)), presentID: ids.first ?? [],
+          ids: Array(ids.dropFirst()))
       }
-      return Holder(
-        name: try row.text(0), beat: Array(value.prefix(Self.beatBytes)), presentID: ids.first ?? [],
-        ids: Array(ids.dropFirst()))
-    }
   }
 
   private func remove(_ name: String) async throws {
-    _ = try await database.execute(Statement("DELETE FROM metadata WHERE name = $1", .text(name)))
+    try await database.execute("DELETE FROM metadata WHERE name = $1", .text(name))
   }
 }

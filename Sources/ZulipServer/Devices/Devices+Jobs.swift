@@ -83,12 +83,6 @@ extension Devices {
 }
 
 extension Connection {
-  /// Locks the user, so that other changes of its devices wait until this transaction ends; false if there is
-  /// no such user.
-  func lock(user: Int64) throws -> Bool {
-    try run(Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))) > 0
-  }
-
   /// Stores an event under the user's next number, as JSON for clients. The user's row must be locked.
   func emit(
     _ operation: String, device: Int64, user: Int64, _ members: [JSON.Object.Member] = [], now: Int64

@@ -1,11 +1,12 @@
 import Foundation
-import NextcloudProxy
 import Registrations
 import SQL
 import Sealing
 import TestStore
 import TestSupport
 import Testing
+
+@testable import NextcloudProxy
 
 /// Tests that a dead token ends all registrations of that token.
 @Suite struct DeadTokenTests {
@@ -47,7 +48,7 @@ import Testing
         .init(
           identifier: [UInt8](repeating: identifier, count: 64), userKey: [UInt8](repeating: 1, count: 294),
           token: token.text, tokenHash: [UInt8](repeating: 9, count: 64),
-          destination: .init(token.kind == .fcm ? .fcm : .apns, app: "Talk", target: target)))
+          destination: .init(kind: token.kind == .fcm ? .fcm : .apns, app: "Talk", target: target)))
     }
 
     func encrypted(_ index: Int) async throws -> Registration? {

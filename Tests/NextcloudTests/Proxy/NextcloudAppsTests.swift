@@ -110,10 +110,10 @@ struct NextcloudAppsTests {
     }
     #expect(
       find(["Mozilla/5.0 (iOS) F7cloud-Talk v1 (Strict VoIP)"], Self.pair)
-        == .init(.apns, app: "F7 Talk", target: "com.f7cloud.Talk"))
+        == .init(kind: .apns, app: "F7 Talk", target: "com.f7cloud.Talk"))
     #expect(
       find(["Mozilla/5.0 (Android) F7cloud-android/1", "Jakarta"], Self.fcm)
-        == .init(.fcm, app: "F7 Files", target: "f7-project"))
+        == .init(kind: .fcm, app: "F7 Files", target: "f7-project"))
     #expect(find(["Mozilla/5.0 (iOS) Nextcloud-Talk v99"])?.app == "Everything")
     #expect(find(["Mozilla/5.0 (iOS) Nextcloud-Talk v21"])?.app == "Talk for iOS")
   }

@@ -10,7 +10,7 @@ import Testing
 @Suite struct NextcloudDevicesTests {
   private func registration(
     _ identifier: UInt8, key: UInt8 = 1, token: String = "token", hash: UInt8 = 9,
-    _ destination: NextcloudDevice.Destination = .init(.fcm, app: "Talk for Android", target: nil)
+    _ destination: NextcloudDevice.Destination = .init(kind: .fcm, app: "Talk for Android", target: nil)
   ) -> NextcloudDevice.Registration {
     .init(
       identifier: [UInt8](repeating: identifier, count: 64), userKey: [UInt8](repeating: key, count: 294),
@@ -25,7 +25,7 @@ import Testing
     let store = try await Store()
     let devices = devices(store)
     let first = registration(
-      1, token: "A1B2 C3D4", .init(.apns, app: "Talk for iOS", target: "com.nextcloud.Talk"))
+      1, token: "A1B2 C3D4", .init(kind: .apns, app: "Talk for iOS", target: "com.nextcloud.Talk"))
     let second = registration(2, token: "secret-token")
     for registration in [first, second] { try await devices.register(registration) }
     let found = try await devices.lookup([first.identifier, second.identifier, registration(3).identifier])
@@ -36,8 +36,8 @@ import Testing
       #expect(device.token == registration.token)
       #expect(device.tokenHash == registration.tokenHash)
       #expect(device.destination == registration.destination)
-      #expect(device.registeredAt == Date(timeIntervalSince1970: 1_790_000_000.123))
-      #expect(device.reference == .init(.nextcloud, id: device.id, registeredAt: device.registeredAt))
+      #expect(device.reference.kind == .nextcloud)
+      #expect(device.reference.registeredAt == Date(timeIntervalSince1970: 1_790_000_000.123))
       #expect(try await store.contents().range(of: Data(registration.token.utf8)) == nil)
     }
     #expect(try await devices.lookup([]).isEmpty)
@@ -60,7 +60,7 @@ import Testing
     #expect(try await keys() == [1, 2, 3, 4])
     #expect(try await find(2).token == "token 2")
     // The first has had a notification and stays; of those that have not, the oldest gives way.
-    try await devices.note([.init(try await find(1), namesToken: true)])
+    try await devices.note([.init(device: try await find(1), namesToken: true)])
     try await devices.register(registration(1, key: 5, hash: 5))
     #expect(try await keys() == [1, 3, 4, 5])
     // To come back is to be younger.
@@ -71,11 +71,11 @@ import Testing
     // Where all have had one, the least recently used goes.
     store.clock.advance(86_400)
     for key: UInt8 in [1, 3, 5, 6] {
-      try await devices.note([.init(try await find(key), namesToken: true)])
+      try await devices.note([.init(device: try await find(key), namesToken: true)])
       store.clock.advance(1)
     }
     store.clock.advance(86_400)
-    try await devices.note([.init(try await find(1), namesToken: true)])
+    try await devices.note([.init(device: try await find(1), namesToken: true)])
     try await devices.register(registration(1, key: 7, hash: 7))
     #expect(try await keys() == [1, 5, 6, 7])
     #expect(try await store.rows("SELECT COUNT(*) FROM registrations WHERE wire = 3") == [[.integer(4)]])
@@ -87,7 +87,7 @@ import Testing
     let other = registration(2, key: 1)
     for registration in [registration(1, key: 1), other] { try await devices.register(registration) }
     let old = try #require(try await devices.lookup([registration(1).identifier]).first)
-    try await devices.note([.init(old, namesToken: true)])
+    try await devices.note([.init(device: old, namesToken: true)])
     store.clock.advance(1)
     try await devices.register(registration(1, key: 2))
     // The same row, so that what waits in the outbox for the phone goes to it; the key has yet to sign.
@@ -125,7 +125,7 @@ import Testing
     let start = store.clock.now
     for (days, seen) in [(0.0, 0.0), (0.9, 0), (1, 1), (1.5, 1), (2.5, 2.5)] {
       store.clock.advance(start.addingTimeInterval(days * 86_400).timeIntervalSince(store.clock.now))
-      try await devices.note([.init(try await find(), namesToken: true)])
+      try await devices.note([.init(device: try await find(), namesToken: true)])
       #expect(try await find().isUsed)
       #expect(abs(try await find().seenAt.timeIntervalSince(start) - seen * 86_400) < 1, "\(days)")
     }
@@ -138,7 +138,7 @@ import Testing
     let devices = devices(store)
     try await devices.register(registration(1))
     func note(_ namesToken: Bool) async throws {
-      try await devices.note([.init(try await find(), namesToken: namesToken)])
+      try await devices.note([.init(device: try await find(), namesToken: namesToken)])
     }
     func find() async throws -> NextcloudDevice {
       try #require(try await devices.lookup([registration(1).identifier]).first)
@@ -160,7 +160,7 @@ import Testing
       try await devices.register(registration(1, hash: hash))
       #expect(try await find().tokenDiffersSince == nil)
       // What was read before the registration says nothing about it.
-      try await devices.note([.init(before, namesToken: false)])
+      try await devices.note([.init(device: before, namesToken: false)])
       #expect(try await find().tokenDiffersSince == nil)
     }
   }
@@ -171,7 +171,7 @@ import Testing
     for number: UInt8 in 1...5 { try await devices.register(registration(number)) }
     let used = try #require(try await devices.lookup([registration(1).identifier]).first)
     store.clock.advance(200 * 86_400)
-    try await devices.note([.init(used, namesToken: true)])
+    try await devices.note([.init(device: used, namesToken: true)])
     try await devices.register(registration(2))
     let limit = store.clock.now - 100 * 86_400
     #expect(try await devices.removeUnused(since: limit, limit: 2) == 2)
@@ -190,12 +190,12 @@ import Testing
     try await store.registrations.note([.init(before.reference, reason: "TooBig")])
     #expect(try await store.rows("SELECT failure FROM registrations WHERE wire = 3") == [[.text("TooBig")]])
     store.clock.advance(60)
-    let renewed = registration(1, token: "new", hash: 8, .init(.pushKit, app: "Talk", target: "t"))
+    let renewed = registration(1, token: "new", hash: 8, .init(kind: .pushKit, app: "Talk", target: "t"))
     try await devices.register(renewed)
     let after = try #require(try await devices.lookup([renewed.identifier]).first)
     #expect(after.id == before.id && after.token == "new" && after.tokenHash == renewed.tokenHash)
     #expect(after.destination == renewed.destination)
-    #expect(after.registeredAt == before.registeredAt + 60)
+    #expect(after.reference.registeredAt == before.reference.registeredAt + 60)
     #expect(
       try await store.rows("SELECT failure, failed_at FROM registrations WHERE wire = 3") == [[.null, .null]])
     // A provider's word about what was there before ends nothing any more.
@@ -246,7 +246,7 @@ import Testing
     let devices = devices(store)
     #expect(try await devices.counts().isEmpty)
     for number: UInt8 in 1...3 { try await devices.register(registration(number)) }
-    let apns = NextcloudDevice.Destination(.apns, app: "Files for iOS", target: "it.twsweb.Nextcloud")
+    let apns = NextcloudDevice.Destination(kind: .apns, app: "Files for iOS", target: "it.twsweb.Nextcloud")
     try await devices.register(registration(4, apns))
     let failing = try await devices.lookup([registration(1).identifier, registration(2).identifier])
     try await store.registrations.note(failing.map { .init($0.reference, reason: "unconfigured") })

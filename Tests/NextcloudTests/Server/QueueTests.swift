@@ -46,7 +46,7 @@ import Testing
     try await withPhone { instance, proxy, app in
       proxy.reply(500, "disk full")
       #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
-      #expect(try await instance.pushes.count() == 1)
+      #expect(try await instance.pushes.queue.count() == 1)
       try await running(instance.sender) {
         // It is away once more; each time the pause grows.
         instance.clock.advance(300)
@@ -54,7 +54,7 @@ import Testing
         proxy.reply(200, #"{"unknown":[],"failed":0}"#)
         try await eventually("it was taken") {
           instance.clock.advance(300)
-          return try await instance.pushes.count() == 0
+          return try await instance.pushes.queue.count() == 0
         }
       }
       #expect(Set(proxy.seen.map(\.body)).count == 1)
@@ -73,7 +73,7 @@ import Testing
       instance.clock.jump(-25 * 3600)
       try await instance.test.trustClock()
       #expect(try await instance.pushes.dueProxies() == [])
-      try await instance.pushes.bringForward()
+      try await instance.pushes.queue.bringForward()
       #expect(try await instance.pushes.dueProxies() == [proxy.url])
       instance.clock.advance(25 * 3600)
       #expect(try await instance.pushes.removeExpired() == 1)
@@ -89,11 +89,11 @@ import Testing
       }
       let receipt = try await instance.sender.notify(app.user, .chat())
       #expect(receipt.proxies == [.init(url: proxy.url, status: nil, queued: 1)])
-      #expect(try await instance.pushes.count() == 1)
+      #expect(try await instance.pushes.queue.count() == 1)
       try await running(instance.sender, nodes: 2) {
         instance.clock.advance(39)
         barrier.open()
-        try await eventually("the answer was acted on") { try await instance.pushes.count() == 0 }
+        try await eventually("the answer was acted on") { try await instance.pushes.queue.count() == 0 }
       }
       #expect(proxy.seen.count == 1)
     }
@@ -110,7 +110,7 @@ import Testing
       #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
       barrier.open()
       try await eventually("the phone went") { try await app.registration() == nil }
-      try await eventually("its pushes went") { try await instance.pushes.count() == 0 }
+      try await eventually("its pushes went") { try await instance.pushes.queue.count() == 0 }
     }
   }
 
@@ -130,7 +130,7 @@ import Testing
       #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
       try await running(instance.sender) {
         instance.clock.advance(41)
-        try await eventually("it was taken over") { try await instance.pushes.count() == 0 }
+        try await eventually("it was taken over") { try await instance.pushes.queue.count() == 0 }
       }
       barrier.open()
       #expect(proxy.seen.count == 2)
@@ -148,7 +148,7 @@ import Testing
         dead.reply(503, "")
         proxy.reply(503, "")
         for nid in Int64(1)...30 { _ = try await instance.sender.notify(app.user, .chat(nid)) }
-        #expect(try await instance.pushes.count() == 60)
+        #expect(try await instance.pushes.queue.count() == 60)
         proxy.reply(200, #"{"unknown":[],"failed":0}"#)
         dead.reply { _ in
           await barrier.wait()
@@ -158,7 +158,7 @@ import Testing
         instance.clock.advance(5)
         try await running(instance.sender, nodes: 4) {
           try await eventually("the living proxy has everything") {
-            try await instance.pushes.count() == 30
+            try await instance.pushes.queue.count() == 30
           }
           barrier.open()
         }
@@ -176,7 +176,7 @@ import Testing
       proxy.reply(status, "no")
       instance.clock.advance(5)
       try await running(instance.sender) {
-        try await eventually("it was dropped") { try await instance.pushes.count() == 0 }
+        try await eventually("it was dropped") { try await instance.pushes.queue.count() == 0 }
       }
       #expect(try await app.registration() != nil)
       #expect(proxy.seen.count == 2)
@@ -191,7 +191,7 @@ import Testing
       #expect(try await instance.pushes.removeExpired() == 0)
       instance.clock.advance(1)
       try await running(instance.sender) {
-        try await eventually("it was given up") { try await instance.pushes.count() == 0 }
+        try await eventually("it was given up") { try await instance.pushes.queue.count() == 0 }
       }
       #expect(proxy.seen.count == 1)
     }
@@ -207,11 +207,11 @@ import Testing
       // Two of three go, and the deletion waits in their place.
       #expect(
         queued(try await instance.sender.notify(app.user, .deletion(nids: [1, 2], app: "spreed"))) == 1)
-      #expect(try await instance.pushes.count() == 3)
+      #expect(try await instance.pushes.queue.count() == 3)
       #expect(queued(try await instance.sender.notify(app.user, .deletion(nids: [8], app: "spreed"))) == 1)
-      #expect(try await instance.pushes.count() == 4)
+      #expect(try await instance.pushes.queue.count() == 4)
       #expect(queued(try await instance.sender.notify(app.user, .deletionOfAll)) == 1)
-      #expect(try await instance.pushes.count() == 2)
+      #expect(try await instance.pushes.queue.count() == 2)
       let kinds = try await instance.database.read {
         try $0.query(Statement("SELECT nid FROM nextcloud_pushes ORDER BY id")).map {
           try $0.optionalInt64(0)
@@ -228,7 +228,7 @@ import Testing
       proxy.reply(200, #"{"unknown":[],"failed":0}"#)
       let receipt = try await instance.sender.notify(app.user, .deletionOfAll)
       #expect(receipt.proxies == [.init(url: proxy.url, status: 200, sent: 1)])
-      #expect(try await instance.pushes.count() == 0)
+      #expect(try await instance.pushes.queue.count() == 0)
     }
   }
 
@@ -238,7 +238,7 @@ import Testing
       func count(after change: () async throws -> Void) async throws -> Int64 {
         _ = try await instance.sender.notify(app.user, .chat(1))
         try await change()
-        return try await instance.pushes.count()
+        return try await instance.pushes.queue.count()
       }
       let key = try Vectors.load().otherUserPublicKey
       #expect(try await count { try await app.register(proxy: proxy.url + "/") } == 1)

@@ -79,9 +79,9 @@ extension NextcloudMessage {
               queued: row.queued)
           ], "\(row.status) \(row.body)")
         #expect((try await app.registration() != nil) == row.remains, "\(row.status) \(row.body)")
-        #expect(try await instance.pushes.count() == Int64(row.queued))
+        #expect(try await instance.pushes.queue.count() == Int64(row.queued))
         _ = try await app.call(.delete, SignedIn.push)
-        #expect(try await instance.pushes.count() == 0)
+        #expect(try await instance.pushes.queue.count() == 0)
       }
     }
   }
@@ -184,7 +184,7 @@ extension NextcloudMessage {
             #expect(receipt.proxies.first?.failed == (isTrusted ? 0 : 1))
           }
           #expect(proxy.seen.count - before == (isCalled ? 1 : 0))
-          #expect(try await instance.pushes.count() == 0)
+          #expect(try await instance.pushes.queue.count() == 0)
         }
       }
     }

@@ -1,10 +1,10 @@
 import Foundation
-import NextcloudProxy
 import Registrations
 import SQL
 import TestStore
 import Testing
 
+@testable import NextcloudProxy
 @testable import Sealing
 
 @Suite("Sealing anew") struct ResealingTests {
@@ -75,7 +75,7 @@ import Testing
               .init(
                 identifier: SealedRows.identifier(name == "one" ? 0 : 1), userKey: [1, 2, 3],
                 token: "\(name) \(number)", tokenHash: [UInt8](repeating: 9, count: 64),
-                destination: .init(.fcm, app: "Talk", target: nil)))
+                destination: .init(kind: .fcm, app: "Talk", target: nil)))
           }
         }
       }

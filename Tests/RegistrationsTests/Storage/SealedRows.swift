@@ -1,12 +1,12 @@
 import Delivery
 import Foundation
-import NextcloudProxy
 import Providers
 import SQL
 import TestStore
 import TestSupport
 import Testing
 
+@testable import NextcloudProxy
 @testable import NextcloudServer
 @testable import Registrations
 @testable import Sealing
@@ -55,7 +55,7 @@ struct SealedRows {
       .init(
         identifier: Self.identifier(index), userKey: [1, 2, 3], token: "token \(name)",
         tokenHash: [UInt8](repeating: UInt8(index), count: 64),
-        destination: .init(.fcm, app: "Talk", target: nil)))
+        destination: .init(kind: .fcm, app: "Talk", target: nil)))
     let chat = try await accounts.put(
       realm: Self.uuid(index), name: name, url: "https://\(name).example.org", requiresE2EE: nil
     ).realm

@@ -18,7 +18,7 @@ import Testing
       let password = try #require(made.json["password"]?.string)
       #expect(password.utf8.count == 72)
       #expect(password.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) })
-      #expect(try await host.accounts.authenticate(login: "iago", appPassword: password)?.userID == 10)
+      #expect(try await host.accounts.login("iago", secret: password)?.user.userID == 10)
 
       let id = try #require(made.json["id"]?.integer)
       let stranger = try await host.user("cordelia@example.org", id: 11)
@@ -27,10 +27,10 @@ import Testing
         #expect(answer.status == 404)
         #expect(answer.json["code"] == "APP_PASSWORD_NOT_FOUND")
       }
-      #expect(try await host.accounts.authenticate(login: "iago", appPassword: password) != nil)
+      #expect(try await host.accounts.login("iago", secret: password) != nil)
       let removed = try await host.call(.delete, "\(user)/app-passwords/\(id)")
       #expect(removed.status == 200 && removed.text == "{}\n")
-      #expect(try await host.accounts.authenticate(login: "iago", appPassword: password) == nil)
+      #expect(try await host.accounts.login("iago", secret: password) == nil)
       #expect(try await host.status(.delete, "\(user)/app-passwords/\(id)") == 404)
     }
   }
@@ -55,7 +55,7 @@ import Testing
       #expect(again.status == 404)
       #expect(again.json["code"] == "LOGIN_FLOW_NOT_FOUND")
       let password = try #require(try await flows.finish(poll: secrets.poll)).password
-      #expect(try await host.accounts.authenticate(login: "iago", appPassword: password)?.userID == 10)
+      #expect(try await host.accounts.login("iago", secret: password)?.user.userID == 10)
     }
   }
 

@@ -29,8 +29,8 @@ import Testing
       let again = try await browser.subscribe(appTypes: "all,-files")
       #expect((again.status, again.data) == (200, []))
       let after = try #require(try await instance.webPush.subscriptions.active(of: app.user.id).first)
-      #expect((after.id, after.appTypes.text) == (before.id, "all,-files"))
-      #expect(after.registeredAt > before.registeredAt)
+      #expect((after.reference.id, after.appTypes.text) == (before.reference.id, "all,-files"))
+      #expect(after.reference.registeredAt > before.reference.registeredAt)
       // Padding makes no difference.
       var form = browser.form(appTypes: "talk")
       form[1].1 += "="

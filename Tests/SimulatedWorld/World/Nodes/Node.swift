@@ -129,7 +129,7 @@ final class Node: @unchecked Sendable {
       }.responder
     let clock = ClockWatch(
       time, record: ClockRecord(database: database),
-      queues: [outbox.bringForward] + (chat.map { [$0.bringForward] } ?? []), logger: logger)
+      queues: [outbox.queue.bringForward] + (chat.map { [$0.bringForward] } ?? []), logger: logger)
     let housekeeping = Housekeeping(
       registrations: registrations,
       removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }],
