@@ -15,14 +15,11 @@ package struct PushSubscription: Sendable {
   private let key: P256.KeyAgreement.PrivateKey
   private let secret: [UInt8]
 
-  /// With a key pair and a secret of its own.
-  init(endpoint: String) {
-    self.init(
-      endpoint: endpoint, key: P256.KeyAgreement.PrivateKey(),
-      secret: (0..<16).map { _ in UInt8.random(in: .min ... .max) })
-  }
-
-  init(endpoint: String, key: P256.KeyAgreement.PrivateKey, secret: [UInt8]) {
+  /// With a key pair and a secret of its own, unless others are given.
+  init(
+    endpoint: String, key: P256.KeyAgreement.PrivateKey = .init(),
+    secret: [UInt8] = (0..<16).map { _ in .random(in: .min ... .max) }
+  ) {
     (self.endpoint, self.key, self.secret) = (endpoint, key, secret)
   }
 

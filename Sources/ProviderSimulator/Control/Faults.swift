@@ -16,16 +16,11 @@ package struct Faults: Sendable, Equatable {
 
   package init() {}
 
-  package subscript(provider: Delivery.Provider) -> ProviderFaults {
-    get { self[keyPath: Self.path(provider)] }
-    set { self[keyPath: Self.path(provider)] = newValue }
-  }
-
-  private static func path(_ provider: Delivery.Provider) -> WritableKeyPath<Faults, ProviderFaults> {
+  subscript(provider: Delivery.Provider) -> ProviderFaults {
     switch provider {
-    case .apns: \.apns
-    case .fcm: \.fcm
-    case .webPush: \.webPush
+    case .apns: apns
+    case .fcm: fcm
+    case .webPush: webPush
     }
   }
 }
