@@ -105,7 +105,7 @@ package struct BouncerService {
       registrations: store.registrations, removals: features.flatMap(\.removals),
       status: MigrationStatus(database: store.database, now: now),
       resealing: Resealing(database: store.database, storageKey: store.storageKey),
-      holders: StorageKeyHolders(store.database),
+      nodes: Nodes(database: store.database),
       lease: MaintenanceLease("housekeeping", database: store.database, now: now), core.configuration,
       now: now, mayExpire: core.mayExpire, logger: logger)
     return [

@@ -51,10 +51,7 @@ extension Feature {
           store.storageKey.failures.map { .init(Double($0.value), labels: [("column", $0.key)]) }
         }
       },
-      foundation: [
-        { await store.follower.run() },
-        { [core] in await Nodes(database: store.database, now: core.now).serve(logger: core.logger) },
-      ])
+      foundation: [{ await store.follower.run(isServing: true) }])
   }
 
   /// Delivery, the outbox, and their metrics and history.

@@ -80,7 +80,7 @@ import Testing
       ],
       status: MigrationStatus(database: database, now: { clock.now }),
       resealing: Resealing(database: database, storageKey: key),
-      holders: StorageKeyHolders(database),
+      nodes: Nodes(database: database),
       lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
       now: { clock.now }, mayExpire: { clock.isTrusted },
       logger: log.logger, metrics: registry)

@@ -13,8 +13,8 @@ internal import Timing
 package struct Housekeeping: Sendable {
   /// How many batches of legacy registrations are checked in one round: a hundred thousand rows in all.
   private static let stretches = 50
-  /// A process without a heartbeat for this long counts as dead.
-  private static let silence = Duration.seconds(600)
+  /// A process without a heartbeat for this long is forgotten.
+  private static let silence = Duration.seconds(3600)
   /// Seconds between two entries in the history of the transition, each of which reads every registration.
   private static let historyInterval: TimeInterval = 3600
 
@@ -22,7 +22,7 @@ package struct Housekeeping: Sendable {
   private let removals: [Removal]
   private let status: MigrationStatus
   private let resealing: Resealing
-  private let holders: StorageKeyHolders
+  private let nodes: Nodes
   private let lease: MaintenanceLease
   private let retention: TimeInterval
   private let now: @Sendable () -> Date
@@ -51,7 +51,7 @@ package struct Housekeeping: Sendable {
   ///   - mayExpire: whether anything may expire now: false while the clock is doubted.
   package init(
     registrations: RegistrationStore, removals: [Removal], status: MigrationStatus,
-    resealing: Resealing, holders: StorageKeyHolders, lease: MaintenanceLease,
+    resealing: Resealing, nodes: Nodes, lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
@@ -60,7 +60,7 @@ package struct Housekeeping: Sendable {
     self.removals = removals
     self.status = status
     self.resealing = resealing
-    self.holders = holders
+    self.nodes = nodes
     self.lease = lease
     retention = configuration.retention.expired
     self.now = now
@@ -86,7 +86,7 @@ package struct Housekeeping: Sendable {
       if mayExpire() { try await removeWhatIsOver() }
       try await removeSuperseded(&round)
       try await sealAnew(&round)
-      _ = try await holders.living(within: Self.silence, &round.holders)
+      _ = try await nodes.living(within: Self.silence, &round.nodes)
       if mayExpire(), now().timeIntervalSince(round.recordedAt) >= Self.historyInterval {
         try await status.record()
         round.recordedAt = now()
@@ -110,7 +110,7 @@ package struct Housekeeping: Sendable {
     /// How far resealing has come.
     var resealing: Resealing.Pass?
     /// The processes that use the database.
-    var holders: StorageKeyHolders.Sightings = [:]
+    var nodes: Nodes.Sightings = [:]
     /// Columns with values that cannot be opened and that the log has already named.
     var unopened: Set<String> = []
   }

@@ -68,9 +68,11 @@ package enum StorageSeal {
     try await database.write { try $0.setMark(complete, id) }
   }
 
-  static func sealingID(on connection: any Connection) throws -> [UInt8]? { try connection.mark(sealing) }
+  package static func sealingID(on connection: any Connection) throws -> [UInt8]? {
+    try connection.mark(sealing)
+  }
 
-  static func setSealingID(_ id: [UInt8], on connection: any Connection) throws {
+  package static func setSealingID(_ id: [UInt8], on connection: any Connection) throws {
     try connection.setMark(sealing, id)
   }
 
@@ -91,112 +93,5 @@ extension Connection {
         INSERT INTO metadata (name, value) VALUES ($1, $2)
         ON CONFLICT (name) DO UPDATE SET value = excluded.value
         """, .text(name), .bytes(value)))
-  }
-}
-
-/// The processes that use a database, with the storage keys that each has, so that no process is left behind
-/// when the key changes. Each process has a row and updates it periodically; the row of a killed process is
-/// no longer updated.
-package struct StorageKeyHolders: Sendable {
-  /// The row of one process.
-  package struct Holder: Sendable, Hashable {
-    fileprivate let name: String
-    /// Random bytes, different in each update.
-    fileprivate let beat: [UInt8]
-    /// Id of the key that it seals with.
-    package let presentID: [UInt8]
-    /// Ids of the keys that it can open with.
-    package let ids: [[UInt8]]
-  }
-
-  private static let prefix = "lease.storage_key."
-  private static let beatBytes = 8
-  private static let idBytes = 16
-
-  private let database: any Database
-
-  package init(_ database: any Database) {
-    self.database = database
-  }
-
-  /// Registers a process with its keys, and makes it seal with the key that the database names.
-  ///
-  /// - Returns: whether it has that key; if not, it is not registered.
-  package func join(_ process: UUID, _ storageKey: StorageKey) async throws -> Bool {
-    try await database.write { connection in
-      if let id = try StorageSeal.sealingID(on: connection), !storageKey.seal(withKey: id) { return false }
-      try announce(process, storageKey, on: connection)
-      return true
-    }
-  }
-
-  /// Updates the row of a process.
-  package func announce(_ process: UUID, _ storageKey: StorageKey) async throws {
-    try await database.write { try announce(process, storageKey, on: $0) }
-  }
-
-  private func announce(_ process: UUID, _ storageKey: StorageKey, on connection: any Connection) throws {
-    let beat = withUnsafeBytes(of: UInt64.random(in: .min ... .max)) { Array($0) }
-    let value = beat + storageKey.presentID + storageKey.ids.flatMap(\.self)
-    try connection.run(
-      Statement(
-        """
-        INSERT INTO metadata (name, value) VALUES ($1, $2)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value
-        """, .text(Self.prefix + process.canonical), .bytes(value)))
-  }
-
-  /// Removes the row of a process that ends.
-  package func withdraw(_ process: UUID) async throws {
-    try await remove(Self.prefix + process.canonical)
-  }
-
-  /// Makes all processes seal with `new`, as soon as each notices. Changes nothing if `old` is not the key
-  /// that seals now, or if a process lacks `new`. It is serialized with ``join(_:_:)``.
-  package func change(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
-    try await database.write { connection in
-      guard try StorageSeal.sealingID(on: connection) == old,
-        try all(on: connection).allSatisfy({ $0.ids.contains(new) })
-      else { return false }
-      try StorageSeal.setSealingID(new, on: connection)
-      return true
-    }
-  }
-
-  /// When each row was first seen in its present state, by this process's clock.
-  package typealias Sightings = [Holder: ContinuousClock.Instant]
-
-  /// The processes that have updated their rows within `silence`; rows of the others are removed.
-  package func living(within silence: Duration, _ sightings: inout Sightings) async throws -> [Holder] {
-    let now = ContinuousClock.now
-    let all = try await all()
-    let before = sightings
-    sightings = Dictionary(all.map { ($0, before[$0] ?? now) }, uniquingKeysWith: { first, _ in first })
-    for (holder, since) in sightings where now - since >= silence {
-      try await remove(holder.name)
-      sightings[holder] = nil
-    }
-    return all.filter { sightings[$0] != nil }
-  }
-
-  /// All rows, including those of processes that were killed.
-  package func all() async throws -> [Holder] { try await database.read { try all(on: $0) } }
-
-  private func all(on connection: any Connection) throws -> [Holder] {
-    let statement = Statement(
-      "SELECT name, value FROM metadata WHERE name LIKE '\(Self.prefix)%' ORDER BY name")
-    return try connection.query(statement).map { row in
-      let value = try row.bytes(1)
-      let ids = stride(from: Self.beatBytes, to: value.count, by: Self.idBytes).map { start in
-        Array(value[start..<min(start + Self.idBytes, value.count)])
-      }
-      return Holder(
-        name: try row.text(0), beat: Array(value.prefix(Self.beatBytes)), presentID: ids.first ?? [],
-        ids: Array(ids.dropFirst()))
-    }
-  }
-
-  private func remove(_ name: String) async throws {
-    _ = try await database.execute(Statement("DELETE FROM metadata WHERE name = $1", .text(name)))
   }
 }

@@ -135,7 +135,7 @@ final class Node: @unchecked Sendable {
       removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }],
       status: MigrationStatus(database: database, now: now),
       resealing: Resealing(database: database, storageKey: storageKey),
-      holders: StorageKeyHolders(database),
+      nodes: Nodes(database: database),
       lease: MaintenanceLease("housekeeping", database: database, now: now), settings, now: now,
       mayExpire: mayExpire, logger: logger)
     running = Task {
