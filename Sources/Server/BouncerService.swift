@@ -53,10 +53,11 @@ package struct BouncerService {
     metrics: PrometheusRegistry = .shared, sockets: PassedSockets = PassedSockets(),
     manager: ServiceManager? = nil, descriptors: DescriptorLimit = .raised(),
     bodies: BodyBudget? = nil, remoteBouncer: (any BouncerCalls)? = nil,
-    adjust: (inout Bouncer.Configuration) -> Void = { _ in }, logger: Logger
+    adjust: (inout Bouncer) -> Void = { _ in }, logger: Logger
   ) async throws -> BouncerService {
     let core = try await Core.open(configuration, time: time, descriptors: descriptors, logger: logger)
-    let bouncer = Bouncer(core, adjust: adjust)
+    var bouncer = Bouncer(core)
+    adjust(&bouncer)
     let builtIn = try await BuiltInServer.build(
       core, ownBouncer: bouncer, remoteBouncer: remoteBouncer)
     let nextcloud = configuration.nextcloud.isEnabled ? try NextcloudAdapter.build(core) : nil

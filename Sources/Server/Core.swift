@@ -109,10 +109,6 @@ extension Configuration {
 }
 
 extension Configuration.HTTP {
-  /// The largest allowed request body, which is that of `server/analytics` and of the push proxy's
-  /// `/notifications`.
-  var largestBodyBytes: Int { max(maxBodyBytes, 16 << 20) }
-
   /// This service's public address: the configured one, or else the listener's.
   func publicAddress(listeningOn port: Port) -> @Sendable () -> String {
     let (publicURL, origin) = (publicURL, "\(tls == nil ? "http" : "https")://\(host)")
@@ -121,36 +117,14 @@ extension Configuration.HTTP {
 }
 
 extension Bouncer {
-  init(_ core: Core, adjust: (inout Configuration) -> Void) {
-    let store = core.store
-    var settings = Configuration(core.configuration, port: core.publicPort)
-    adjust(&settings)
+  init(_ core: Core) {
+    let (configuration, store) = (core.configuration, core.store)
     self.init(
-      configuration: settings, database: store.database, storageKey: store.storageKey,
-      servers: store.servers, realms: store.realms, registrations: store.registrations,
-      bouncerKeys: core.bouncerKeys, requestTimes: core.requestTimes,
+      configuration, publicURL: configuration.http.publicAddress(listeningOn: core.publicPort),
+      database: store.database, storageKey: store.storageKey, servers: store.servers, realms: store.realms,
+      registrations: store.registrations, bouncerKeys: core.bouncerKeys, requestTimes: core.requestTimes,
       deliverer: core.deliverer, keyring: { [folder = core.keyFolder] in folder.current.bouncer },
       now: core.now, mayExpire: core.mayExpire)
-  }
-}
-
-extension Bouncer.Configuration {
-  init(_ configuration: Configuration, port: Port) {
-    let (http, bouncer) = (configuration.http, configuration.bouncer)
-    self.init(publicURL: http.publicAddress(listeningOn: port))
-    isOpen = bouncer.isOpen
-    allowedHostnames = bouncer.allowedHostnames
-    verifiesHostnames = bouncer.verifyHostnames
-    verifyCAFile = bouncer.verifyCAFile
-    verifyAllowsPrivateAddresses = bouncer.verifyAllowPrivateAddresses
-    rateLimitPerServer = bouncer.rateLimitPerServer
-    // Without a rate limit on calls, there is none on registrations either.
-    if rateLimitPerServer == nil { rateLimitOfRegistrations = nil }
-    notificationsPerServer = bouncer.notificationsPerServer
-    rateLimitPerAddress = http.rateLimitPerAddress
-    maximumBodyBytes = http.maxBodyBytes
-    maximumAnalyticsBytes = http.largestBodyBytes
-    operatorEmail = configuration.operator.email
   }
 }
 

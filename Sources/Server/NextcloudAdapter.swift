@@ -39,7 +39,7 @@ struct NextcloudAdapter {
       file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
       devices: devices, mayExpire: store.mayExpire, logger: logger)
     let proxy = PushProxy(
-      .init(configuration, apps: apps), devices: devices, recorder: store.registrations,
+      configuration, apps: apps, devices: devices, recorder: store.registrations,
       deliverer: core.deliverer, lossDetector: lossDetector, logger: logger)
     let roots =
       try settings.proxiesCAFile.map {
@@ -126,18 +126,6 @@ extension Feature {
       close: { await nextcloud.client.shutdown() },
       work: [{ await nextcloud.lossDetector.run() }, { await nextcloud.sender.run() }],
       queues: [nextcloud.pushes.bringForward])
-  }
-}
-
-extension PushProxy.Configuration {
-  fileprivate init(_ configuration: Configuration, apps: NextcloudApps) {
-    self.init()
-    self.apps = apps
-    rateLimitPerAddress = configuration.nextcloud.rateLimitPerAddress
-    newDevicesPerAddress = configuration.nextcloud.newDevicesPerAddress
-    maximumBodyBytes = configuration.http.maxBodyBytes
-    maximumNotificationsBytes = max(configuration.http.maxBodyBytes, 16 << 20)
-    deadline = configuration.nextcloud.deadline
   }
 }
 

@@ -96,12 +96,9 @@ final class Node: @unchecked Sendable {
     self.deliverer = deliverer
     let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     let requestTimes = RequestTimes(database: database, now: now)
-    var configuration = Bouncer.Configuration { "https://push.example.org" }
-    configuration.rateLimitPerServer = nil
-    configuration.rateLimitPerAddress = nil
     let bouncer = ZulipBouncerRoutes(
       Bouncer(
-        configuration: configuration, database: database, storageKey: storageKey,
+        settings, publicURL: { "https://push.example.org" }, database: database, storageKey: storageKey,
         servers: RemoteServers(database: database, storageKey: storageKey, now: now),
         realms: RemoteRealms(database: database), registrations: registrations,
         bouncerKeys: BouncerKeys(database: database, now: now), requestTimes: requestTimes,
@@ -112,7 +109,8 @@ final class Node: @unchecked Sendable {
       world.nextcloud == nil
       ? nil
       : nextcloudProxy(
-        database: database, storageKey: storageKey, recorder: registrations, deliverer: deliverer, now: now,
+        settings, database: database, storageKey: storageKey, recorder: registrations, deliverer: deliverer,
+        now: now,
         mayExpire: mayExpire, logger: logger)
     let chat =
       world.chat == nil
