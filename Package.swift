@@ -92,7 +92,7 @@ let package = Package(
     module(
       "Operations", "CVersion", "Delivery", "HTTP", "Migrations", "Providers", "Registrations", "Sealing",
       "SQL", "Timing", "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
-      "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams"),
+      "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams", embed: ["Keys/README.md"]),
     module("ZulipImport", "HTTP", "Migrations", "Registrations", "Sealing", "SQL"),
 
     // Layer 5: one wire each, which read their settings from the configuration.
@@ -101,23 +101,25 @@ let package = Package(
       "AsyncHTTPClient",
       "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
-      "ZulipServer", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing", "ZulipBouncer",
+      "ZulipServer", "HTTP", "Operations", "Providers", "Registrations", "Sealing", "SQL", "Timing",
+      "ZulipBouncer",
       "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
       "NextcloudProxy", "Delivery", "HTTP", "Operations", "Providers", "Registrations", "Sealing", "SQL",
       "Timing",
       "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
-      "NextcloudServer", "Delivery", "HTTP", "NextcloudProxy", "Providers", "Registrations", "Sealing",
+      "NextcloudServer", "Delivery", "HTTP", "NextcloudProxy", "Operations", "Providers", "Registrations",
+      "Sealing",
       "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOHTTP1"),
 
     // Layer 6: the one place where the parts are put together.
     module(
       "Server", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
-      "Providers", "Registrations", "Sealing", "SQL", "ZulipBouncer", "ZulipServer", "AsyncHTTPClient",
-      "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOHTTPTypes", "NIOPosix",
-      "NIOSSL", "ServiceLifecycle", "UnixSignals"),
+      "Providers", "Registrations", "Sealing", "SQL", "Timing", "ZulipBouncer", "ZulipServer",
+      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
+      "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
     module(
