@@ -23,7 +23,7 @@ package struct StorageKeyFollower: Sendable {
   ///   - logger: nil in a command, which ends before anybody would read its log.
   package init(
     directory: String, database: any Database, storageKey: StorageKey,
-    writes: Duration = StorageKeyRotation.Waits().writes, now: @escaping @Sendable () -> Date = { Date() },
+    writes: Duration = StorageKeyRotation.writes, now: @escaping @Sendable () -> Date = { Date() },
     logger: Logger? = nil
   ) {
     self.directory = directory

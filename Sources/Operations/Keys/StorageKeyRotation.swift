@@ -24,37 +24,34 @@ package struct StorageKeyRotation: Sendable {
     }
   }
 
-  package struct Waits: Sendable {
-    /// A process without a heartbeat for this long counts as dead.
-    package var silence = Duration.seconds(120)
-    /// The longest time that a write may take whose values were sealed with the former key.
-    package var writes = Duration.seconds(90)
-
-    package init() {}
-  }
-
+  /// The longest time that a write may take whose values were sealed with the former key.
+  package static let writes = Duration.seconds(90)
   private static let interval = Duration.milliseconds(500)
 
   private let directory: String
   private let database: any Database
   private let storageKey: StorageKey
   private let lease: MaintenanceLease
-  private let waits: Waits
+  private let silence: Duration
+  private let writes: Duration
   private let nodes: Nodes
   private let report: @Sendable (String) -> Void
 
   /// - Parameters:
   ///   - lease: ensures that only one rotation runs at a time.
+  ///   - silence: a process without a heartbeat for this long counts as dead.
   ///   - report: is called with each step, in sentences.
   package init(
     directory: String, database: any Database, storageKey: StorageKey, lease: MaintenanceLease,
-    waits: Waits = Waits(), report: @escaping @Sendable (String) -> Void
+    silence: Duration = .seconds(120), writes: Duration = StorageKeyRotation.writes,
+    report: @escaping @Sendable (String) -> Void
   ) {
     self.directory = directory
     self.database = database
     self.storageKey = storageKey
     self.lease = lease
-    self.waits = waits
+    self.silence = silence
+    self.writes = writes
     nodes = Nodes(database: database)
     self.report = report
   }
@@ -129,7 +126,7 @@ package struct StorageKeyRotation: Sendable {
       }
       if isQuiet, try await resealing.finish(pass) { return total }
       report("waiting for what was under way")
-      try await wait(waits.writes)
+      try await wait(writes)
       isQuiet = true
     }
   }
@@ -149,7 +146,7 @@ package struct StorageKeyRotation: Sendable {
     var told = 0
     while true {
       try await goOn()
-      let waiting = try await nodes.living(within: waits.silence, &sightings).count { !condition($0) }
+      let waiting = try await nodes.living(within: silence, &sightings).count { !condition($0) }
       guard waiting > 0 else { return }
       if waiting != told {
         report(

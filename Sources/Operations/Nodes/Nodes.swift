@@ -1,7 +1,7 @@
 package import Foundation
 internal import Registrations
 package import SQL
-package import Sealing
+internal import Sealing
 
 /// The processes that use one database, with the storage keys that each has, so that no process is left behind
 /// when the key changes. Each has a row; the row of a killed process is no longer updated.

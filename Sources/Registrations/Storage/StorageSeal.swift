@@ -1,4 +1,3 @@
-package import Foundation
 package import SQL
 package import Sealing
 
@@ -82,11 +81,12 @@ package enum StorageSeal {
 }
 
 extension Connection {
-  fileprivate func mark(_ name: String) throws -> [UInt8]? {
+  /// What the table `metadata` holds under a name.
+  package func mark(_ name: String) throws -> [UInt8]? {
     try query(Statement("SELECT value FROM metadata WHERE name = $1", .text(name))).first?.bytes(0)
   }
 
-  fileprivate func setMark(_ name: String, _ value: [UInt8]) throws {
+  package func setMark(_ name: String, _ value: [UInt8]) throws {
     try run(
       Statement(
         """
