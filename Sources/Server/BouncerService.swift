@@ -99,16 +99,12 @@ package struct BouncerService {
   private static func upkeep(
     _ core: Core, _ features: [Feature], _ readiness: Readiness
   ) -> [any ServiceLifecycle.Service] {
-    let (store, now, logger) = (core.store, core.now, core.logger)
+    let logger = core.logger
     let clock = ClockWatch(
       core.time, record: core.clockRecord, queues: features.flatMap(\.queues), logger: logger)
     let housekeeping = Housekeeping(
-      registrations: store.registrations, removals: features.flatMap(\.removals),
-      status: MigrationStatus(database: store.database, now: now),
-      resealing: Resealing(database: store.database, storageKey: store.storageKey),
-      nodes: Nodes(database: store.database),
-      lease: MaintenanceLease("housekeeping", database: store.database, now: now), core.configuration,
-      now: now, mayExpire: core.mayExpire, logger: logger)
+      core.configuration, registrations: core.store.registrations, removals: features.flatMap(\.removals),
+      logger: logger)
     return [
       Repeating { await readiness.watchDatabase(logger: logger) }, Repeating { await clock.run() },
       Repeating { await housekeeping.run() },

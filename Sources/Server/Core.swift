@@ -22,7 +22,6 @@ struct Core {
   let outbox: Outbox
   let history: History
   let deliverer: Deliverer
-  let bouncerKeys: BouncerKeys
   let requestTimes: RequestTimes
   let publicPort = Port()
   let logger: Logger
@@ -65,7 +64,6 @@ struct Core {
     return Core(
       configuration: configuration, time: time, keyFolder: keyFolder, certificate: certificate, store: store,
       clockRecord: record, providers: providers, outbox: outbox, history: history, deliverer: deliverer,
-      bouncerKeys: BouncerKeys(database: store.database, now: now),
       requestTimes: RequestTimes(database: store.database, now: now),
       logger: logger)
   }
@@ -118,13 +116,10 @@ extension Configuration.HTTP {
 
 extension Bouncer {
   init(_ core: Core) {
-    let (configuration, store) = (core.configuration, core.store)
     self.init(
-      configuration, publicURL: configuration.http.publicAddress(listeningOn: core.publicPort),
-      database: store.database, storageKey: store.storageKey, servers: store.servers, realms: store.realms,
-      registrations: store.registrations, bouncerKeys: core.bouncerKeys, requestTimes: core.requestTimes,
-      deliverer: core.deliverer, keyring: { [folder = core.keyFolder] in folder.current.bouncer },
-      now: core.now, mayExpire: core.mayExpire)
+      core.configuration, publicURL: core.configuration.http.publicAddress(listeningOn: core.publicPort),
+      registrations: core.store.registrations, requestTimes: core.requestTimes, deliverer: core.deliverer,
+      keyring: { [folder = core.keyFolder] in folder.current.bouncer })
   }
 }
 

@@ -4,7 +4,7 @@ package import HTTP
 internal import HTTPTypes
 package import Operations
 package import Registrations
-package import SQL
+internal import SQL
 package import Sealing
 
 /// The push notification service for Zulip's servers, independent of how it is called. ``ZulipBouncerRoutes``
@@ -20,8 +20,6 @@ package struct Bouncer: Sendable {
   /// This service's URL without a final slash; evaluated at each call, because the port may be known only when
   /// the service listens.
   let publicURL: @Sendable () -> String
-  let database: any Database
-  let storageKey: StorageKey
   let servers: RemoteServers
   let realms: RemoteRealms
   let registrations: RegistrationStore
@@ -31,9 +29,6 @@ package struct Bouncer: Sendable {
   let deliverer: Deliverer
   /// The key pairs that open registrations; evaluated at each call.
   let keyring: @Sendable () -> BouncerKeyring
-  let now: @Sendable () -> Date
-  /// Whether anything may be treated as expired; false while the clock is in doubt.
-  let mayExpire: @Sendable () -> Bool
   let hosts: HostVerifier
   /// Limits calls to servers' hosts: for each host, and together for registered and for new hosts.
   let challenges: RateLimiter<String>
@@ -41,19 +36,17 @@ package struct Bouncer: Sendable {
   private(set) var pace: NotificationPace
 
   package init(
-    _ configuration: Configuration, publicURL: @escaping @Sendable () -> String, database: any Database,
-    storageKey: StorageKey, servers: RemoteServers, realms: RemoteRealms, registrations: RegistrationStore,
-    bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
-    keyring: @escaping @Sendable () -> BouncerKeyring, now: @escaping @Sendable () -> Date,
-    mayExpire: @escaping @Sendable () -> Bool
+    _ configuration: Configuration, publicURL: @escaping @Sendable () -> String,
+    registrations: RegistrationStore, requestTimes: RequestTimes, deliverer: Deliverer,
+    keyring: @escaping @Sendable () -> BouncerKeyring
   ) {
-    let settings = configuration.bouncer
+    let (settings, database, now) = (configuration.bouncer, registrations.database, registrations.now)
     rateLimitOfRegistrations = settings.rateLimitPerServer.map { _ in RateLimit(calls: 60_000, seconds: 60) }
-    (self.configuration, self.publicURL) = (configuration, publicURL)
-    (self.database, self.storageKey) = (database, storageKey)
-    (self.servers, self.realms, self.registrations) = (servers, realms, registrations)
-    (self.bouncerKeys, self.requestTimes, self.deliverer) = (bouncerKeys, requestTimes, deliverer)
-    (self.keyring, self.now, self.mayExpire) = (keyring, now, mayExpire)
+    (self.configuration, self.publicURL, self.registrations) = (configuration, publicURL, registrations)
+    (self.requestTimes, self.deliverer, self.keyring) = (requestTimes, deliverer, keyring)
+    servers = RemoteServers(database: database, storageKey: registrations.storageKey, now: now)
+    realms = RemoteRealms(database: database)
+    bouncerKeys = BouncerKeys(database: database, now: now)
     hosts = HostVerifier(
       caFile: settings.verifyCAFile, allowPrivateAddresses: settings.verifyAllowPrivateAddresses)
     challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: now)
@@ -61,6 +54,12 @@ package struct Bouncer: Sendable {
     pace = NotificationPace(settings.notificationsPerServer, now: now)
     ItemFaults.prepare()
   }
+
+  var database: any Database { registrations.database }
+  var storageKey: StorageKey { registrations.storageKey }
+  var now: @Sendable () -> Date { registrations.now }
+  /// Whether anything may be treated as expired; false while the clock is in doubt.
+  var mayExpire: @Sendable () -> Bool { registrations.mayExpire }
 
   /// The same without a pace, for a chat server in this process, whose users have limits of their own.
   package var unpaced: Bouncer {

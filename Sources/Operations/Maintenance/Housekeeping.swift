@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 package import Logging
 package import Metrics
 package import Registrations
@@ -25,8 +25,6 @@ package struct Housekeeping: Sendable {
   private let nodes: Nodes
   private let lease: MaintenanceLease
   private let retention: TimeInterval
-  private let now: @Sendable () -> Date
-  private let mayExpire: @Sendable () -> Bool
   private let logger: Logger
   private let metrics: any MetricsFactory
 
@@ -46,25 +44,19 @@ package struct Housekeeping: Sendable {
     }
   }
 
-  /// - Parameters:
-  ///   - removals: what to remove in addition to registrations.
-  ///   - mayExpire: whether anything may expire now: false while the clock is doubted.
+  /// - Parameter removals: what to remove in addition to registrations.
   package init(
-    registrations: RegistrationStore, removals: [Removal], status: MigrationStatus,
-    resealing: Resealing, nodes: Nodes, lease: MaintenanceLease,
-    _ configuration: Configuration, now: @escaping @Sendable () -> Date,
-    mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger,
+    _ configuration: Configuration, registrations: RegistrationStore, removals: [Removal], logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
   ) {
+    let (database, now) = (registrations.database, registrations.now)
     self.registrations = registrations
     self.removals = removals
-    self.status = status
-    self.resealing = resealing
-    self.nodes = nodes
-    self.lease = lease
+    status = MigrationStatus(database: database, now: now)
+    resealing = Resealing(database: database, storageKey: registrations.storageKey)
+    nodes = Nodes(database: database)
+    lease = MaintenanceLease("housekeeping", database: database, now: now)
     retention = configuration.retention.expired
-    self.now = now
-    self.mayExpire = mayExpire
     self.logger = logger
     self.metrics = metrics
   }
@@ -83,13 +75,14 @@ package struct Housekeeping: Sendable {
   /// Runs one round. Only one node at a time changes the database.
   func work(_ round: inout Round) async throws {
     if try await lease.claim(for: 150) {
-      if mayExpire() { try await removeWhatIsOver() }
+      if registrations.mayExpire() { try await removeWhatIsOver() }
       try await removeSuperseded(&round)
       try await sealAnew(&round)
       _ = try await nodes.living(within: Self.silence, &round.nodes)
-      if mayExpire(), now().timeIntervalSince(round.recordedAt) >= Self.historyInterval {
+      let now = registrations.now()
+      if registrations.mayExpire(), now.timeIntervalSince(round.recordedAt) >= Self.historyInterval {
         try await status.record()
-        round.recordedAt = now()
+        round.recordedAt = now
       }
     }
     reportUnopened(&round)
@@ -158,8 +151,8 @@ package struct Housekeeping: Sendable {
   private func removeWhatIsOver() async throws {
     let limit = 1000
     let own = [
-      Removal("expired registrations removed") { [registrations, now, retention] limit in
-        try await registrations.removeEnded(before: now() - retention, limit: limit)
+      Removal("expired registrations removed") { [registrations, retention] limit in
+        try await registrations.removeEnded(before: registrations.now() - retention, limit: limit)
       },
       Removal("deletions held back forgotten") { [registrations] in
         try await registrations.forgetHeld(limit: $0)

@@ -215,6 +215,7 @@ final class World: @unchecked Sendable {
       overrides: [
         "retention.expired_days": "2", "bouncer.rate_limit.per_server": "0",
         "http.rate_limit.per_address": "0",
+        "server.rate_limit.per_user": "0",
       ], workingDirectory: "/")
     let now: @Sendable () -> Date = { Date(timeIntervalSince1970: epoch) }
     let storageKey = StorageKey(bytes: Node.storageKey)
