@@ -88,34 +88,38 @@ let package = Package(
     module(
       "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Timing", "Logging", "Metrics"),
 
-    // Layer 4: one wire each.
-    module(
-      "ZulipBouncer", "Delivery", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "AsyncHTTPClient",
-      "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
-    module(
-      "ZulipServer", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing", "ZulipBouncer",
-      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
-    module(
-      "NextcloudProxy", "Delivery", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing",
-      "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
-    module(
-      "NextcloudServer", "Delivery", "HTTP", "NextcloudProxy", "Providers", "Registrations", "Sealing",
-      "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
-      "NIOHTTP1"),
-
-    // Layer 5: what the operator has.
+    // Layer 4: what the operator has.
     module(
       "Operations", "CVersion", "Delivery", "HTTP", "Migrations", "Providers", "Registrations", "Sealing",
       "SQL", "Timing", "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
-      "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams"),
+      "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams", embed: ["Keys/README.md"]),
     module("ZulipImport", "HTTP", "Migrations", "Registrations", "Sealing", "SQL"),
+
+    // Layer 5: one wire each, which read their settings from the configuration.
+    module(
+      "ZulipBouncer", "Delivery", "HTTP", "Operations", "Providers", "Registrations", "Sealing", "SQL",
+      "AsyncHTTPClient",
+      "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
+    module(
+      "ZulipServer", "HTTP", "Operations", "Providers", "Registrations", "Sealing", "SQL", "Timing",
+      "ZulipBouncer",
+      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+    module(
+      "NextcloudProxy", "Delivery", "HTTP", "Operations", "Providers", "Registrations", "Sealing", "SQL",
+      "Timing",
+      "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+    module(
+      "NextcloudServer", "Delivery", "HTTP", "NextcloudProxy", "Operations", "Providers", "Registrations",
+      "Sealing",
+      "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "NIOHTTP1"),
 
     // Layer 6: the one place where the parts are put together.
     module(
       "Server", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
-      "Providers", "Registrations", "Sealing", "SQL", "ZulipBouncer", "ZulipServer", "AsyncHTTPClient",
-      "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOHTTPTypes", "NIOPosix",
-      "NIOSSL", "ServiceLifecycle", "UnixSignals"),
+      "Providers", "Registrations", "Sealing", "SQL", "Timing", "ZulipBouncer", "ZulipServer",
+      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
+      "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
     module(
@@ -179,7 +183,7 @@ let package = Package(
       "Sealing", "Server", "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "Timing",
       "ZulipBouncer", "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
-      "NextcloudTests", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Providers",
+      "NextcloudTests", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Operations", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "TestDatabase", "TestService",
       "TestStore", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", embed: ["vectors.json"]),

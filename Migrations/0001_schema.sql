@@ -432,14 +432,16 @@ CREATE INDEX migration_history_by_realm ON migration_history (server_id, realm_i
 -- The service itself
 -- ------------------
 
--- The processes that serve with this database. Each touches its row every ten seconds and removes it when it stops;
--- one that was killed leaves a row that nobody touches.
+-- The processes that use this database. Each touches its row every ten seconds and removes it when it stops; one that
+-- was killed leaves a row that nobody touches.
 CREATE TABLE nodes (
   id $text PRIMARY KEY,                       -- UUID of the process
   hostname $text NOT NULL,                    -- of its machine
   version $text NOT NULL,                     -- of the program
   started_at $int NOT NULL,
-  seen_at $int NOT NULL                       -- by that machine's clock
+  seen_at $int NOT NULL,                      -- by that machine's clock
+  is_serving $int NOT NULL,                   -- 0 for a command
+  storage_keys $bytes NOT NULL                -- ids of 16 bytes: of the key that it seals with, and of all that it has
 ) $strict_by_key;
 
 -- Statistics: what has become of notifications, hour by hour.

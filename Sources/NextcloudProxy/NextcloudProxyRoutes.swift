@@ -6,11 +6,15 @@ package import Hummingbird
 internal import Logging
 internal import NIOCore
 internal import NIOHTTP1
+internal import Operations
 internal import SQL
 
 /// The endpoints of the push proxy for Nextcloud's servers and apps: `/devices` and `/notifications`.
 package struct NextcloudProxyRoutes: Sendable {
   private typealias Handler = @Sendable (Request, WireContext) async throws -> Response
+
+  /// Maximum number of notifications in one request.
+  private static let maximumNotifications = 20_000
 
   private let proxy: PushProxy
   private let devicesPerAddress: RateLimiter<ClientAddress>
@@ -18,8 +22,9 @@ package struct NextcloudProxyRoutes: Sendable {
 
   package init(_ proxy: PushProxy) {
     self.proxy = proxy
-    devicesPerAddress = RateLimiter(proxy.configuration.rateLimitPerAddress, now: proxy.now)
-    notificationsPerAddress = RateLimiter(proxy.configuration.rateLimitPerAddress, now: proxy.now)
+    let limit = proxy.configuration.nextcloud.rateLimitPerAddress
+    devicesPerAddress = RateLimiter(limit, now: proxy.now)
+    notificationsPerAddress = RateLimiter(limit, now: proxy.now)
   }
 
   package func addRoutes(to router: Router<WireContext>) {
@@ -55,7 +60,7 @@ package struct NextcloudProxyRoutes: Sendable {
 
   /// `POST /devices`. The documented `cloudId` is not needed.
   private func register(_ request: Request, _ context: WireContext) async throws -> Response {
-    let parameters = try await DeviceParameters(request, limit: proxy.configuration.maximumBodyBytes)
+    let parameters = try await DeviceParameters(request, limit: proxy.configuration.http.maxBodyBytes)
     let token = try parameters.required("pushToken")
     guard TokenShape(token) != nil else {
       throw APIError("pushToken is malformed: it is no token of APNs or FCM.")
@@ -79,16 +84,16 @@ package struct NextcloudProxyRoutes: Sendable {
 
   /// `DELETE /devices`
   private func unregister(_ request: Request, _ context: WireContext) async throws -> Response {
-    let parameters = try await DeviceParameters(request, limit: proxy.configuration.maximumBodyBytes)
+    let parameters = try await DeviceParameters(request, limit: proxy.configuration.http.maxBodyBytes)
     try await proxy.unregister(SignedIdentifier(parameters))
     return Self.done
   }
 
   /// `POST /notifications`
   private func notify(_ request: Request, _ context: WireContext) async throws -> Response {
-    let body = try await request.wholeBody(upTo: proxy.configuration.maximumNotificationsBytes)
-    let deadline = ContinuousClock.now + proxy.configuration.deadline
-    let (type, maximum) = (request.headers[.contentType] ?? "", proxy.configuration.maximumNotifications)
+    let body = try await request.wholeBody(upTo: proxy.configuration.http.largestBodyBytes)
+    let deadline = ContinuousClock.now + proxy.configuration.nextcloud.deadline
+    let (type, maximum) = (request.headers[.contentType] ?? "", Self.maximumNotifications)
     let entries = try await LongRead.of(body.readableBytes) {
       try NotificationsBody.entries(body, type: type, maximum: maximum)
     }

@@ -3,6 +3,7 @@ internal import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Logging
+package import Operations
 internal import Providers
 package import Registrations
 internal import SQL
@@ -10,29 +11,10 @@ internal import Sealing
 
 /// Nextcloud's push proxy: registers the devices of apps, and forwards notifications from their servers.
 package final class PushProxy: Sendable {
-  package struct Configuration: Sendable {
-    /// `nextcloud.apps_file`
-    package var apps = NextcloudApps()
-    /// `nextcloud.rate_limit.per_address`
-    package var rateLimitPerAddress: RateLimit? = RateLimit(calls: 6000, seconds: 60)
-    /// `nextcloud.new_devices_per_address`
-    package var newDevicesPerAddress: RateLimit? = RateLimit(calls: 1000, seconds: 3600)
-    /// Pace of each device; notifications beyond it are delayed. FCM accepts this many for one device in a
-    /// minute.
-    var notificationsPerDevice = [
-      RateLimit(calls: 240, seconds: 60), RateLimit(calls: 5000, seconds: 3600),
-    ]
-    /// `nextcloud.deadline`: how long a request waits for providers.
-    package var deadline = Duration.seconds(3)
-    /// `http.max_body_bytes`
-    package var maximumBodyBytes = 1 << 20
-    /// `http.max_body_bytes` for `/notifications`.
-    package var maximumNotificationsBytes = 16 << 20
-    /// Maximum number of notifications in one request.
-    var maximumNotifications = 20_000
-
-    package init() {}
-  }
+  /// Pace of each device; notifications beyond it are delayed. FCM accepts this many for one device in a minute.
+  package static let notificationsPerDevice = [
+    RateLimit(calls: 240, seconds: 60), RateLimit(calls: 5000, seconds: 3600),
+  ]
 
   /// Thrown if the app of a registration is unknown.
   struct UnknownApp: Error {
@@ -53,6 +35,7 @@ package final class PushProxy: Sendable {
   private static let renewalTime: TimeInterval = 3600
 
   let configuration: Configuration
+  private let apps: NextcloudApps
   let logger: Logger
   private let devices: NextcloudDevices
   private let recorder: RegistrationStore
@@ -65,10 +48,12 @@ package final class PushProxy: Sendable {
   private let paces: [CellRate<Int64>]
 
   package init(
-    _ configuration: Configuration = .init(), devices: NextcloudDevices, recorder: RegistrationStore,
-    deliverer: Deliverer, lossDetector: StoreLossDetector, logger: Logger
+    _ configuration: Configuration, apps: NextcloudApps = NextcloudApps(), devices: NextcloudDevices,
+    recorder: RegistrationStore, deliverer: Deliverer, lossDetector: StoreLossDetector,
+    notificationsPerDevice: [RateLimit] = PushProxy.notificationsPerDevice, logger: Logger
   ) {
     self.configuration = configuration
+    self.apps = apps
     self.devices = devices
     self.recorder = recorder
     self.deliverer = deliverer
@@ -77,8 +62,8 @@ package final class PushProxy: Sendable {
     let now = devices.now
     unknownApps = UnknownApps(now: now)
     sent = SentNotifications(now: now)
-    newDevices = RateLimiter(configuration.newDevicesPerAddress, now: now)
-    paces = configuration.notificationsPerDevice.map { CellRate($0, windows: 1, now: now) }
+    newDevices = RateLimiter(configuration.nextcloud.newDevicesPerAddress, now: now)
+    paces = notificationsPerDevice.map { CellRate($0, windows: 1, now: now) }
   }
 
   var now: @Sendable () -> Date { devices.now }
@@ -91,7 +76,7 @@ extension PushProxy {
   func register(
     token: String, _ signed: SignedIdentifier, userAgents: [String], from address: ClientAddress
   ) async throws {
-    guard let app = configuration.apps.app(of: userAgents) else {
+    guard let app = apps.app(of: userAgents) else {
       throw UnknownApp(name: unknownApps.add(userAgents.first ?? ""))
     }
     guard let destination = TokenShape(token).flatMap({ app.destination(of: $0, userAgents: userAgents) })
@@ -118,7 +103,7 @@ extension PushProxy {
   ///
   /// - Parameter entries: as in a request.
   package func notify(_ entries: [String]) async throws(APIError) -> Receipt {
-    let deadline = ContinuousClock.now + configuration.deadline
+    let deadline = ContinuousClock.now + configuration.nextcloud.deadline
     do {
       return try await notify(entries.map(NotificationEntry.init(text:)), by: deadline)
     } catch {

@@ -3,6 +3,7 @@ package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 package import NextcloudProxy
+internal import Operations
 internal import Providers
 package import Registrations
 
@@ -11,47 +12,36 @@ package struct NextcloudServerRoutes: Sendable {
   /// The version of Nextcloud whose behaviour is implemented.
   static let version = "35.0.0"
 
-  /// Name of the service, for people.
-  let name: String
-  /// The instance's URL, as part of cloud ids.
-  let url: String
-  let address: @Sendable () -> String
-  let maximumBodyBytes: Int
   let accounts: AccountStore
   let loginFlows: NextcloudLoginFlows
   let apps: NextcloudApps
   let sender: NextcloudSender
   let perUser: RateLimiter<Int64>
+  /// For calls without a login.
   let perAddress: RateLimiter<ClientAddress>
   /// Limits apps that poll their login flow, which they do every second.
   let polls: RateLimiter<ClientAddress>
   let signIns: SignInGuard
 
-  /// - Parameters:
-  ///   - url: `nextcloud.url`
-  ///   - address: where apps and browsers reach the instance, without a final slash. Evaluated at each call,
-  ///     because it may be known only when this service listens.
-  ///   - limitPerUser: `server.rate_limit.per_user`
-  ///   - limitPerAddress: `http.rate_limit.per_address`, for calls without a login.
-  ///   - apps: recognizes the operator's own apps.
+  /// - Parameter apps: recognizes the operator's own apps.
   package init(
-    name: String, url: String, address: @escaping @Sendable () -> String, limitPerUser: RateLimit?,
-    limitPerAddress: RateLimit?, maximumBodyBytes: Int, accounts: AccountStore,
-    loginFlows: NextcloudLoginFlows, apps: NextcloudApps, sender: NextcloudSender
+    accounts: AccountStore, loginFlows: NextcloudLoginFlows, apps: NextcloudApps, sender: NextcloudSender
   ) {
-    self.name = name
-    self.url = url
-    self.address = address
-    self.maximumBodyBytes = maximumBodyBytes
     self.accounts = accounts
     self.loginFlows = loginFlows
     self.apps = apps
     self.sender = sender
-    perUser = RateLimiter(limitPerUser, now: sender.now)
-    perAddress = RateLimiter(limitPerAddress, now: sender.now)
-    polls = RateLimiter(RateLimit(calls: 600, seconds: 60), now: sender.now)
-    signIns = SignInGuard(now: sender.now)
+    let (configuration, now) = (sender.configuration, sender.now)
+    perUser = RateLimiter(configuration.server.rateLimitPerUser, now: now)
+    perAddress = RateLimiter(configuration.http.rateLimitPerAddress, now: now)
+    polls = RateLimiter(RateLimit(calls: 600, seconds: 60), now: now)
+    signIns = SignInGuard(now: now)
   }
+
+  var configuration: Configuration { sender.configuration }
+
+  /// Where apps and browsers reach the instance, without a final slash.
+  func address() -> String { configuration.nextcloudAddress ?? sender.ownAddress() }
 
   package func addRoutes(to router: Router<WireContext>) {
     router.add(middleware: UnknownOCSPaths())

@@ -53,10 +53,11 @@ package struct BouncerService {
     metrics: PrometheusRegistry = .shared, sockets: PassedSockets = PassedSockets(),
     manager: ServiceManager? = nil, descriptors: DescriptorLimit = .raised(),
     bodies: BodyBudget? = nil, remoteBouncer: (any BouncerCalls)? = nil,
-    adjust: (inout Bouncer.Configuration) -> Void = { _ in }, logger: Logger
+    adjust: (inout Bouncer) -> Void = { _ in }, logger: Logger
   ) async throws -> BouncerService {
     let core = try await Core.open(configuration, time: time, descriptors: descriptors, logger: logger)
-    let bouncer = Bouncer(core, adjust: adjust)
+    var bouncer = Bouncer(core)
+    adjust(&bouncer)
     let builtIn = try await BuiltInServer.build(
       core, ownBouncer: bouncer, remoteBouncer: remoteBouncer)
     let nextcloud = configuration.nextcloud.isEnabled ? try NextcloudAdapter.build(core) : nil
@@ -98,16 +99,12 @@ package struct BouncerService {
   private static func upkeep(
     _ core: Core, _ features: [Feature], _ readiness: Readiness
   ) -> [any ServiceLifecycle.Service] {
-    let (store, now, logger) = (core.store, core.now, core.logger)
+    let logger = core.logger
     let clock = ClockWatch(
       core.time, record: core.clockRecord, queues: features.flatMap(\.queues), logger: logger)
     let housekeeping = Housekeeping(
-      registrations: store.registrations, removals: features.flatMap(\.removals),
-      status: MigrationStatus(database: store.database, now: now),
-      resealing: Resealing(database: store.database, storageKey: store.storageKey),
-      holders: StorageKeyHolders(store.database),
-      lease: MaintenanceLease("housekeeping", database: store.database, now: now), core.configuration,
-      now: now, mayExpire: core.mayExpire, logger: logger)
+      core.configuration, registrations: core.store.registrations, removals: features.flatMap(\.removals),
+      logger: logger)
     return [
       Repeating { await readiness.watchDatabase(logger: logger) }, Repeating { await clock.run() },
       Repeating { await housekeeping.run() },

@@ -48,15 +48,12 @@ struct BuiltInServer {
       changed: eventNotifier.ring)
     let bouncer = calls.map {
       BouncerLink(
-        $0, accounts: store.accounts, devices: devices, now: store.now, mayExpire: store.mayExpire,
-        logger: logger)
+        $0, accounts: store.accounts, devices: devices, mayExpire: store.mayExpire, logger: logger)
     }
     let notifier = Notifier(
       devices: devices, bouncer: bouncer, removal: settings.alertsOnRemoval ? .alertingRemoval : .removal)
     let server = ZulipServerRoutes(
-      accounts: store.accounts, eventNotifier: eventNotifier, notifier: notifier,
-      rateLimitPerUser: settings.rateLimitPerUser, maximumBodyBytes: core.configuration.http.maxBodyBytes,
-      now: store.now)
+      core.configuration, accounts: store.accounts, eventNotifier: eventNotifier, notifier: notifier)
     return BuiltInServer(
       server: server, accounts: store.accounts, devices: devices, eventNotifier: eventNotifier,
       notifier: notifier, bouncer: bouncer, client: client)
@@ -104,9 +101,9 @@ extension Feature {
   static func backend(_ side: BuiltInServer, _ nextcloud: NextcloudAdapter?, _ core: Core) -> Feature {
     let flows = core.store.nextcloudLoginFlows
     let routes = BackendRoutes(
-      accounts: side.accounts, devices: side.devices, loginFlows: flows,
-      token: core.configuration.backend.token, notify: { try await notify($0, $1, side.notifier, nextcloud) },
-      realmsChanged: { side.bouncer?.uploadRealms() }, now: core.now)
+      accounts: side.accounts, devices: side.devices, token: core.configuration.backend.token,
+      notify: { try await notify($0, $1, side.notifier, nextcloud) },
+      realmsChanged: { side.bouncer?.uploadRealms() })
     return Feature(
       routes: { routes.addRoutes(to: $0) }, removals: [.init { try await flows.removeOld(limit: $0) }])
   }

@@ -22,7 +22,6 @@ struct Core {
   let outbox: Outbox
   let history: History
   let deliverer: Deliverer
-  let bouncerKeys: BouncerKeys
   let requestTimes: RequestTimes
   let publicPort = Port()
   let logger: Logger
@@ -65,7 +64,6 @@ struct Core {
     return Core(
       configuration: configuration, time: time, keyFolder: keyFolder, certificate: certificate, store: store,
       clockRecord: record, providers: providers, outbox: outbox, history: history, deliverer: deliverer,
-      bouncerKeys: BouncerKeys(database: store.database, now: now),
       requestTimes: RequestTimes(database: store.database, now: now),
       logger: logger)
   }
@@ -109,10 +107,6 @@ extension Configuration {
 }
 
 extension Configuration.HTTP {
-  /// The largest allowed request body, which is that of `server/analytics` and of the push proxy's
-  /// `/notifications`.
-  var largestBodyBytes: Int { max(maxBodyBytes, 16 << 20) }
-
   /// This service's public address: the configured one, or else the listener's.
   func publicAddress(listeningOn port: Port) -> @Sendable () -> String {
     let (publicURL, origin) = (publicURL, "\(tls == nil ? "http" : "https")://\(host)")
@@ -121,36 +115,11 @@ extension Configuration.HTTP {
 }
 
 extension Bouncer {
-  init(_ core: Core, adjust: (inout Configuration) -> Void) {
-    let store = core.store
-    var settings = Configuration(core.configuration, port: core.publicPort)
-    adjust(&settings)
+  init(_ core: Core) {
     self.init(
-      configuration: settings, database: store.database, storageKey: store.storageKey,
-      servers: store.servers, realms: store.realms, registrations: store.registrations,
-      bouncerKeys: core.bouncerKeys, requestTimes: core.requestTimes,
-      deliverer: core.deliverer, keyring: { [folder = core.keyFolder] in folder.current.bouncer },
-      now: core.now, mayExpire: core.mayExpire)
-  }
-}
-
-extension Bouncer.Configuration {
-  init(_ configuration: Configuration, port: Port) {
-    let (http, bouncer) = (configuration.http, configuration.bouncer)
-    self.init(publicURL: http.publicAddress(listeningOn: port))
-    isOpen = bouncer.isOpen
-    allowedHostnames = bouncer.allowedHostnames
-    verifiesHostnames = bouncer.verifyHostnames
-    verifyCAFile = bouncer.verifyCAFile
-    verifyAllowsPrivateAddresses = bouncer.verifyAllowPrivateAddresses
-    rateLimitPerServer = bouncer.rateLimitPerServer
-    // Without a rate limit on calls, there is none on registrations either.
-    if rateLimitPerServer == nil { rateLimitOfRegistrations = nil }
-    notificationsPerServer = bouncer.notificationsPerServer
-    rateLimitPerAddress = http.rateLimitPerAddress
-    maximumBodyBytes = http.maxBodyBytes
-    maximumAnalyticsBytes = http.largestBodyBytes
-    operatorEmail = configuration.operator.email
+      core.configuration, publicURL: core.configuration.http.publicAddress(listeningOn: core.publicPort),
+      registrations: core.store.registrations, requestTimes: core.requestTimes, deliverer: core.deliverer,
+      keyring: { [folder = core.keyFolder] in folder.current.bouncer })
   }
 }
 

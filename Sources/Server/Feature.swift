@@ -11,6 +11,7 @@ import Registrations
 import SQL
 import Sealing
 import ServiceLifecycle
+import Timing
 import ZulipBouncer
 import ZulipServer
 
@@ -51,10 +52,7 @@ extension Feature {
           store.storageKey.failures.map { .init(Double($0.value), labels: [("column", $0.key)]) }
         }
       },
-      foundation: [
-        { await store.follower.run() },
-        { [core] in await Nodes(database: store.database, now: core.now).serve(logger: core.logger) },
-      ])
+      foundation: [{ await store.follower.run(isServing: true) }])
   }
 
   /// Delivery, the outbox, and their metrics and history.
@@ -88,6 +86,7 @@ extension Feature {
 
   static func keys(_ core: Core) -> Feature {
     let (folder, certificate) = (core.keyFolder, core.certificate)
+    let bouncerKeys = BouncerKeys(database: core.store.database, now: core.now)
     folder.tellChanges { [providers = core.providers] in providers.use($0.credentials) }
     return Feature(
       gauges: { metrics in
@@ -95,7 +94,15 @@ extension Feature {
         metrics.gauge("push_bouncer_certificate_expires_seconds") { certificate.end.timeIntervalSince1970 }
       },
       work: [
-        { await KeyAnnouncer(folder, keys: core.bouncerKeys, logger: core.logger).run() },
+        { [core] in
+          await every(BouncerKeys.interval) {
+            try await bouncerKeys.announce(folder.current.bouncer.all.map(\.pair.publicKeyBase64))
+          } onError: { error in
+            core.logger.warning(
+              "the bouncer keys could not be announced to other nodes",
+              metadata: ["error": "\(DatabaseError.name(of: error))"])
+          }
+        },
         { await folder.watch() },
         { await certificate?.run() },
       ])

@@ -39,7 +39,7 @@ struct NextcloudAdapter {
       file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
       devices: devices, mayExpire: store.mayExpire, logger: logger)
     let proxy = PushProxy(
-      .init(configuration, apps: apps), devices: devices, recorder: store.registrations,
+      configuration, apps: apps, devices: devices, recorder: store.registrations,
       deliverer: core.deliverer, lossDetector: lossDetector, logger: logger)
     let roots =
       try settings.proxiesCAFile.map {
@@ -51,24 +51,13 @@ struct NextcloudAdapter {
     let webPush = NextcloudWebPush(
       subscriptions: NextcloudSubscriptions(
         database: store.database, storageKey: store.storageKey, now: store.now),
-      vapidKey: core.providers.vapidPublicKey, isEnabled: settings.webPush,
-      allowsBrowsers: settings.webPushBrowsers, accepts: core.providers.accepts, deliverer: core.deliverer)
+      settings, deliverer: core.deliverer)
     let sender = NextcloudSender(
-      padding: settings.padding,
-      proxies: .init(
-        own: proxy, ownAddress: publicURL, standard: settings.defaultProxy,
-        allowsLocal: settings.allowsLocalProxies, subscriptionServer: settings.subscriptionServer,
-        subscriptionKey: settings.subscriptionKey, client: client),
-      webPush: webPush, deadline: configuration.delivery.deadline,
-      maximumAge: configuration.delivery.maxAge / .seconds(1), database: store.database,
-      storageKey: store.storageKey, now: store.now, mayExpire: store.mayExpire, logger: logger)
-    let setAddress = configuration.nextcloudAddress
+      configuration, own: proxy, ownAddress: publicURL, client: client, webPush: webPush,
+      database: store.database, storageKey: store.storageKey, now: store.now, mayExpire: store.mayExpire,
+      logger: logger)
     let server = NextcloudServerRoutes(
-      name: configuration.server.name, url: configuration.nextcloudURL,
-      address: { setAddress ?? publicURL() }, limitPerUser: configuration.server.rateLimitPerUser,
-      limitPerAddress: configuration.http.rateLimitPerAddress,
-      maximumBodyBytes: configuration.http.maxBodyBytes, accounts: store.accounts,
-      loginFlows: store.nextcloudLoginFlows, apps: apps, sender: sender)
+      accounts: store.accounts, loginFlows: store.nextcloudLoginFlows, apps: apps, sender: sender)
     return NextcloudAdapter(
       proxy: NextcloudProxyRoutes(proxy), server: server, lossDetector: lossDetector, client: client,
       sender: sender, webPush: webPush, devices: devices)
@@ -128,18 +117,6 @@ extension Feature {
       close: { await nextcloud.client.shutdown() },
       work: [{ await nextcloud.lossDetector.run() }, { await nextcloud.sender.run() }],
       queues: [nextcloud.pushes.queue.bringForward])
-  }
-}
-
-extension PushProxy.Configuration {
-  fileprivate init(_ configuration: Configuration, apps: NextcloudApps) {
-    self.init()
-    self.apps = apps
-    rateLimitPerAddress = configuration.nextcloud.rateLimitPerAddress
-    newDevicesPerAddress = configuration.nextcloud.newDevicesPerAddress
-    maximumBodyBytes = configuration.http.maxBodyBytes
-    maximumNotificationsBytes = max(configuration.http.maxBodyBytes, 16 << 20)
-    deadline = configuration.nextcloud.deadline
   }
 }
 

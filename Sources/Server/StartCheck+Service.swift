@@ -2,17 +2,10 @@ import Foundation
 package import Operations
 
 extension StartCheck {
-  /// What `doctor` knows about a service that already runs with the same configuration.
-  package struct Service: Sendable {
-    /// Whether the service runs. Its ports are in use then, which is not a fault.
-    let isServing: Bool
-    /// The address of the socket that systemd holds for it, such as `127.0.0.1:8080`; nil if there is none.
-    let heldAddress: String?
-
-    package init(isServing: Bool, heldAddress: String?) {
-      (self.isServing, self.heldAddress) = (isServing, heldAddress)
-    }
-  }
+  /// What `doctor` knows about a service that already runs with the same configuration: whether it does, since its
+  /// ports are in use then, which is not a fault; and the address of the socket that systemd holds for it, such as
+  /// `127.0.0.1:8080`, if there is one.
+  package typealias Service = (isServing: Bool, heldAddress: String?)
 
   /// All checks that `serve` makes before it starts.
   ///

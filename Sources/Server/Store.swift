@@ -17,7 +17,7 @@ package struct Store {
   package let now: @Sendable () -> Date
   /// Whether anything may expire now: false while the clock is doubted.
   let mayExpire: @Sendable () -> Bool
-  /// Follows changes of the storage key in the folder and the database while it runs.
+  /// Follows changes of the storage key, and records that this process uses the database, while it runs.
   let follower: StorageKeyFollower
 
   /// Opens and migrates the database, and checks that it was sealed with the folder's key.
@@ -50,11 +50,11 @@ package struct Store {
       let storageKey = try await storageKey(configuration, of: database, making: making)
       try await StorageSeal.verify(storageKey, of: database)
       let follower = StorageKeyFollower(
-        directory: configuration.keys.directory, database: database, storageKey: storageKey, logger: logger)
+        directory: configuration.keys.directory, database: database, storageKey: storageKey, now: now,
+        logger: logger)
       try await follower.begin()
-      let store = Store(
+      return Store(
         database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, follower: follower)
-      return store
     }
   }
 
@@ -119,7 +119,7 @@ package struct Store {
     let store = try await open(configuration, making: making, sqlite: options)
     return try await closing(store.database) {
       // This task is cancelled at the end of the scope, which waits for it.
-      async let _ = store.follower.run()
+      async let _ = store.follower.run(isServing: false)
       return try await body(store)
     }
   }

@@ -8,11 +8,9 @@ internal import Sealing
 /// What chat servers report: figures, audit events and the list of their realms.
 extension Bouncer {
   /// The highest ids that a server has uploaded; 0 where there are none.
-  struct AnalyticsStatus: Sendable {
-    let lastRealmCountID: Int64
-    let lastInstallationCountID: Int64
-    let lastAuditEventID: Int64
-  }
+  typealias AnalyticsStatus = (
+    lastRealmCountID: Int64, lastInstallationCountID: Int64, lastAuditEventID: Int64
+  )
 
   func analyticsStatus(of server: RemoteServer) async throws -> AnalyticsStatus {
     try await database.read { try $0.analyticsStatus(server: server.id) }
@@ -101,10 +99,10 @@ extension Connection {
         "SELECT MAX(remote_id) FROM \(table) WHERE server_id = $1", .integer(server))
       return try query(statement).first?.optionalInt64(0) ?? 0
     }
-    return .init(
-      lastRealmCountID: try last("remote_realm_counts"),
-      lastInstallationCountID: try last("remote_installation_counts"),
-      lastAuditEventID: try last("remote_realm_audit_log"))
+    return (
+      try last("remote_realm_counts"), try last("remote_installation_counts"),
+      try last("remote_realm_audit_log")
+    )
   }
 
   fileprivate func insert(_ count: AnalyticsUpload.Count, server: Int64) throws {

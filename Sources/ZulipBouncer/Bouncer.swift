@@ -2,45 +2,24 @@ package import Delivery
 package import Foundation
 package import HTTP
 internal import HTTPTypes
+package import Operations
 package import Registrations
-package import SQL
+internal import SQL
 package import Sealing
 
 /// The push notification service for Zulip's servers, independent of how it is called. ``ZulipBouncerRoutes``
 /// provides its HTTP endpoints. Refusals are thrown as `APIError`.
 package struct Bouncer: Sendable {
-  /// Settings by the operator.
-  package struct Configuration: Sendable {
-    /// Whether strangers may register whatever their hostname.
-    package var isOpen = false
-    package var allowedHostnames: [HostnamePattern] = []
-    package var verifiesHostnames = false
-    /// A trusted root certificate for calls to servers' hosts, in addition to the system's.
-    package var verifyCAFile: String?
-    package var verifyAllowsPrivateAddresses = false
-    package var notificationsPerServer: RateLimit? = RateLimit(calls: 60_000, seconds: 60)
-    package var rateLimitPerServer: RateLimit? = RateLimit(calls: 1000, seconds: 60)
-    /// Limit of device registrations per server, which `rateLimitPerServer` does not count. It is high
-    /// because a refused registration waits for the phone's next attempt.
-    package var rateLimitOfRegistrations: RateLimit? = RateLimit(calls: 60_000, seconds: 60)
-    package var rateLimitPerAddress: RateLimit? = RateLimit(calls: 100, seconds: 60)
-    /// How long a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
-    package var databaseWait = Duration.seconds(12)
-    package var maximumBodyBytes = 1 << 20
-    package var maximumAnalyticsBytes = 16 << 20
-    package var operatorEmail: String?
-    /// This service's URL without a final slash; evaluated at each call, because the port may be known only
-    /// when the service listens.
-    package var publicURL: @Sendable () -> String
-
-    package init(publicURL: @escaping @Sendable () -> String) {
-      self.publicURL = publicURL
-    }
-  }
+  /// How long a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
+  static let databaseWait = Duration.seconds(12)
 
   let configuration: Configuration
-  let database: any Database
-  let storageKey: StorageKey
+  /// Limit of device registrations per server, which `bouncer.rate_limit.per_server` does not count. It is high
+  /// because a refused registration waits for the phone's next attempt. There is none without that other limit.
+  package var rateLimitOfRegistrations: RateLimit?
+  /// This service's URL without a final slash; evaluated at each call, because the port may be known only when
+  /// the service listens.
+  let publicURL: @Sendable () -> String
   let servers: RemoteServers
   let realms: RemoteRealms
   let registrations: RegistrationStore
@@ -50,9 +29,6 @@ package struct Bouncer: Sendable {
   let deliverer: Deliverer
   /// The key pairs that open registrations; evaluated at each call.
   let keyring: @Sendable () -> BouncerKeyring
-  let now: @Sendable () -> Date
-  /// Whether anything may be treated as expired; false while the clock is in doubt.
-  let mayExpire: @Sendable () -> Bool
   let hosts: HostVerifier
   /// Limits calls to servers' hosts: for each host, and together for registered and for new hosts.
   let challenges: RateLimiter<String>
@@ -60,23 +36,30 @@ package struct Bouncer: Sendable {
   private(set) var pace: NotificationPace
 
   package init(
-    configuration: Configuration, database: any Database, storageKey: StorageKey, servers: RemoteServers,
-    realms: RemoteRealms, registrations: RegistrationStore,
-    bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
-    keyring: @escaping @Sendable () -> BouncerKeyring, now: @escaping @Sendable () -> Date,
-    mayExpire: @escaping @Sendable () -> Bool
+    _ configuration: Configuration, publicURL: @escaping @Sendable () -> String,
+    registrations: RegistrationStore, requestTimes: RequestTimes, deliverer: Deliverer,
+    keyring: @escaping @Sendable () -> BouncerKeyring
   ) {
-    (self.configuration, self.database, self.storageKey) = (configuration, database, storageKey)
-    (self.servers, self.realms, self.registrations) = (servers, realms, registrations)
-    (self.bouncerKeys, self.requestTimes, self.deliverer) = (bouncerKeys, requestTimes, deliverer)
-    (self.keyring, self.now, self.mayExpire) = (keyring, now, mayExpire)
+    let (settings, database, now) = (configuration.bouncer, registrations.database, registrations.now)
+    rateLimitOfRegistrations = settings.rateLimitPerServer.map { _ in RateLimit(calls: 60_000, seconds: 60) }
+    (self.configuration, self.publicURL, self.registrations) = (configuration, publicURL, registrations)
+    (self.requestTimes, self.deliverer, self.keyring) = (requestTimes, deliverer, keyring)
+    servers = RemoteServers(database: database, storageKey: registrations.storageKey, now: now)
+    realms = RemoteRealms(database: database)
+    bouncerKeys = BouncerKeys(database: database, now: now)
     hosts = HostVerifier(
-      caFile: configuration.verifyCAFile, allowPrivateAddresses: configuration.verifyAllowsPrivateAddresses)
+      caFile: settings.verifyCAFile, allowPrivateAddresses: settings.verifyAllowPrivateAddresses)
     challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: now)
     allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: now)
-    pace = NotificationPace(configuration.notificationsPerServer, now: now)
+    pace = NotificationPace(settings.notificationsPerServer, now: now)
     ItemFaults.prepare()
   }
+
+  var database: any Database { registrations.database }
+  var storageKey: StorageKey { registrations.storageKey }
+  var now: @Sendable () -> Date { registrations.now }
+  /// Whether anything may be treated as expired; false while the clock is in doubt.
+  var mayExpire: @Sendable () -> Bool { registrations.mayExpire }
 
   /// The same without a pace, for a chat server in this process, whose users have limits of their own.
   package var unpaced: Bouncer {
@@ -89,7 +72,7 @@ package struct Bouncer: Sendable {
   package func call<Result>(
     as server: UUID, _ body: (RemoteServer) async throws -> Result
   ) async throws -> Result {
-    try await DatabaseWait.wait(upTo: configuration.databaseWait) {
+    try await DatabaseWait.wait(upTo: Self.databaseWait) {
       guard let server = try await servers.find(uuid: server) else {
         throw APIError.unknownServer(server.canonical)
       }
@@ -126,19 +109,20 @@ extension Bouncer {
   func register(_ application: RemoteServers.Application, spelled: String) async throws -> Bool {
     do {
       return try await servers.register(
-        application, mayCreate: mayCreate(application.hostname), mustProve: configuration.verifiesHostnames)
+        application, mayCreate: mayCreate(application.hostname),
+        mustProve: configuration.bouncer.verifyHostnames)
     } catch let refusal as RemoteServers.Refusal {
       throw APIError(refusal, role: application.uuid.canonical, hostname: spelled)
     }
   }
 
   private func mayCreate(_ hostname: Hostname) -> Bool {
-    configuration.isOpen || configuration.allowedHostnames.contains { $0.matches(hostname) }
+    configuration.bouncer.isOpen || configuration.bouncer.allowedHostnames.contains { $0.matches(hostname) }
   }
 
   /// Whether a new server with this hostname is admitted when it proves the hostname.
   private func mayProve(_ hostname: Hostname) -> Bool {
-    configuration.verifiesHostnames && mayCreate(hostname)
+    configuration.bouncer.verifyHostnames && mayCreate(hostname)
   }
 
   /// Creates a secret to be shown at a hostname: for a server that has lost its key or, with
@@ -192,7 +176,7 @@ extension Bouncer {
         .tooManyRequests, code: error.code,
         """
         The global limits on recent usage of this endpoint have been reached. Please try again later or \
-        reach out to \(configuration.operatorEmail ?? "the operator of this service") for assistance.
+        reach out to \(configuration.operator.email ?? "the operator of this service") for assistance.
         """, headers: error.headers)
     }
   }

@@ -18,7 +18,9 @@ package struct LegacyNotification: Sendable {
   package var fcm: JSON.Object
   /// `gcm_options`
   package let options: JSON.Object
+}
 
+extension LegacyNotification {
   /// Reads it from the body of `push/notify`, or from an object with the same members.
   ///
   /// - Parameter object: reads one of the members.
@@ -52,10 +54,6 @@ package struct LegacyNotification: Sendable {
         "alert": ["title": "Test notification", "body": .string(body)], "sound": "default",
         "custom": ["zulip": .object(payload)],
       ], fcm: data, options: ["priority": "high"])
-  }
-
-  private init(apns: JSON.Object, fcm: JSON.Object, options: JSON.Object) {
-    (self.apns, self.fcm, self.options) = (apns, fcm, options)
   }
 
   /// Keeps only the newest ids of a removal.

@@ -66,7 +66,7 @@ extension ZulipBouncerRoutes {
   /// For calls whose notifications are lost for good when refused: waits if the database is unavailable.
   func patient(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
-      try await DatabaseWait.wait(upTo: bouncer.configuration.databaseWait) {
+      try await DatabaseWait.wait(upTo: Bouncer.databaseWait) {
         try await handler(request, context)
       }
     }

@@ -5,6 +5,7 @@ internal import HTTPTypes
 package import Hummingbird
 internal import Logging
 internal import NIOCore
+internal import Operations
 internal import Providers
 internal import Registrations
 internal import Sealing
@@ -21,9 +22,9 @@ package struct ZulipBouncerRoutes: Sendable {
   package init(_ bouncer: Bouncer) {
     self.bouncer = bouncer
     let (configuration, now) = (bouncer.configuration, bouncer.now)
-    perServer = RateLimiter(configuration.rateLimitPerServer, now: now)
-    registrations = RateLimiter(configuration.rateLimitOfRegistrations, now: now)
-    perAddress = RateLimiter(configuration.rateLimitPerAddress, now: now)
+    perServer = RateLimiter(configuration.bouncer.rateLimitPerServer, now: now)
+    registrations = RateLimiter(bouncer.rateLimitOfRegistrations, now: now)
+    perAddress = RateLimiter(configuration.http.rateLimitPerAddress, now: now)
     signIns = SignInGuard(now: now)
   }
 
@@ -59,11 +60,11 @@ package struct ZulipBouncerRoutes: Sendable {
   }
 
   private func parameters(of request: Request, lookedUp: Name? = nil) async throws -> Parameters {
-    try await .read(from: request, limit: bouncer.configuration.maximumBodyBytes, lookedUp: lookedUp)
+    try await .read(from: request, limit: bouncer.configuration.http.maxBodyBytes, lookedUp: lookedUp)
   }
 
   private func body(of request: Request, cutBelow depth: Int? = nil) async throws -> Field {
-    try await .body(of: request, limit: bouncer.configuration.maximumBodyBytes, cutBelow: depth)
+    try await .body(of: request, limit: bouncer.configuration.http.maxBodyBytes, cutBelow: depth)
   }
 
   /// Everyone may push without a time limit: there are no plans here (`Documentation/Decisions` 0021).
@@ -143,7 +144,7 @@ extension ZulipBouncerRoutes {
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
     let sent = try await Parameters.read(
-      from: request, limit: bouncer.configuration.maximumAnalyticsBytes)
+      from: request, limit: bouncer.configuration.http.largestBodyBytes)
     let (upload, parameters) = try await LongRead.of(sent.bytes) {
       var parameters = sent
       return (try AnalyticsUpload(&parameters), parameters)
@@ -173,7 +174,7 @@ extension ZulipBouncerRoutes {
       if let text = parameters.optional(name), !choices.contains(text) { throw APIError.invalid(name) }
     }
     _ = try await bouncer.realm(realm.uuid, of: server)
-    let url = bouncer.configuration.publicURL() + Self.infoPath
+    let url = bouncer.publicURL() + Self.infoPath
     return parameters.success([.init("billing_access_url", .string(url))])
   }
 

@@ -187,13 +187,14 @@ extension ImportWork {
         let isFree = try server.isOwn && connection.query(others).isEmpty
         let hostname =
           isFree ? server.hostname : Hostname.substitute(for: server.hostname, server: server.uuid)
-        let id = try connection.insert(
+        let statement = Statement(
           """
           INSERT INTO remote_servers
             (uuid, hostname, hostname_key, contact_email, key_hash, deactivated_at, last_request_at, last_version,
              last_merge_base, last_api_feature_level, last_audit_log_update_at, created_at, updated_at)
           VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) RETURNING id
-          """, [.text(server.uuid.canonical), .text(hostname)] + server.columns)
+          """, arguments: [.text(server.uuid.canonical), .text(hostname)] + server.columns)
+        let id = try connection.query(statement).returned.int64(0)
         stored.known[server.id] = Known(row: id, server: id)
         stored.counts[.imported] += 1
         if !isFree { stored.counts[.renamed] += 1 }
@@ -259,13 +260,14 @@ extension ImportWork {
           }
           continue
         }
-        let id = try connection.insert(
+        let statement = Statement(
           """
           INSERT INTO remote_realms
             (server_id, uuid, owner_secret_hash, host, name, is_system_bot_realm, authentication_methods, org_type,
              is_deactivated, is_locally_deleted, date_created, last_request_at)
           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id
-          """, [.integer(realm.server), .text(realm.uuid.canonical)] + realm.columns)
+          """, arguments: [.integer(realm.server), .text(realm.uuid.canonical)] + realm.columns)
+        let id = try connection.query(statement).returned.int64(0)
         stored.known[realm.id] = Known(row: id, server: realm.server)
         stored.counts[.imported] += 1
       }
@@ -278,15 +280,5 @@ extension ImportWork {
     guard let text, case .object(let object)? = try? JSON.parse(text) else { return "{}" }
     let flags = object.members.filter { if case .bool = $0.value { true } else { false } }
     return JSON.object(JSON.Object(flags.sorted { $0.name < $1.name })).text
-  }
-}
-
-extension Connection {
-  /// - Returns: the id of the inserted row.
-  fileprivate func insert(_ sql: String, _ arguments: [Value]) throws -> Int64 {
-    guard let id = try query(Statement(sql, arguments: arguments)).first?.int64(0) else {
-      throw DatabaseError(.other, "an insertion returned no row")
-    }
-    return id
   }
 }

@@ -1,8 +1,9 @@
-package import Foundation
+internal import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 internal import Logging
+package import Operations
 package import Registrations
 internal import Sealing
 
@@ -18,20 +19,17 @@ package struct ZulipServerRoutes: Sendable {
   let devices: Devices
   let eventNotifier: EventNotifier
   let notifier: Notifier
-  private let now: @Sendable () -> Date
-  private let maximumBodyBytes: Int
+  private let configuration: Configuration
   private let perUser: RateLimiter<Int64>
   private let signIns: SignInGuard
 
-  /// - Parameter rateLimitPerUser: nil: no limit.
   package init(
-    accounts: AccountStore, eventNotifier: EventNotifier, notifier: Notifier, rateLimitPerUser: RateLimit?,
-    maximumBodyBytes: Int, now: @escaping @Sendable () -> Date
+    _ configuration: Configuration, accounts: AccountStore, eventNotifier: EventNotifier, notifier: Notifier
   ) {
-    (self.accounts, devices, self.eventNotifier) = (accounts, notifier.devices, eventNotifier)
-    (self.notifier, self.now, self.maximumBodyBytes) = (notifier, now, maximumBodyBytes)
-    perUser = RateLimiter(rateLimitPerUser, now: now)
-    signIns = SignInGuard(now: now)
+    (self.configuration, self.accounts, devices) = (configuration, accounts, notifier.devices)
+    (self.eventNotifier, self.notifier) = (eventNotifier, notifier)
+    perUser = RateLimiter(configuration.server.rateLimitPerUser, now: devices.now)
+    signIns = SignInGuard(now: devices.now)
   }
 
   package func addRoutes(to router: Router<WireContext>) {
@@ -56,7 +54,9 @@ package struct ZulipServerRoutes: Sendable {
     router.endpoint(path("mobile_push/test_notification"), .post, use: authenticated(sendLegacyTest))
   }
 
-  typealias UserHandler = @Sendable (User, Request, WireContext) async throws -> Response
+  typealias Members = [JSON.Object.Member]
+  /// Returns what a successful answer has besides `result` and `msg`.
+  typealias UserHandler = @Sendable (User, inout Parameters, WireContext) async throws -> Members
 
   /// For calls of a signed-in user, limited per user (`Documentation/Protocols/Zulip.md` 10.1 and 2.7).
   private func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
@@ -64,7 +64,9 @@ package struct ZulipServerRoutes: Sendable {
       let user = try await authenticate(request, from: context.clientAddress)
       let standing = try perUser.check(user.id)
       do {
-        var response = try await handler(user, request, context)
+        var parameters = try await Parameters.read(from: request, limit: configuration.http.maxBodyBytes)
+        let members = try await handler(user, &parameters, context)
+        var response = parameters.success(members)
         response.headers.append(contentsOf: standing)
         return response
       } catch let error as DeviceError {
@@ -88,10 +90,6 @@ package struct ZulipServerRoutes: Sendable {
     guard let user else { throw APIError.unauthorized("Invalid API key") }
     return user
   }
-
-  func parameters(of request: Request) async throws -> Parameters {
-    try await .read(from: request, limit: maximumBodyBytes)
-  }
 }
 
 /// Hummingbird has a type of the same name, for path parameters.
@@ -99,39 +97,39 @@ typealias Parameters = HTTP.Parameters
 
 /// Devices (`Documentation/Protocols/Zulip.md` 10.2, 10.4 and 10.7).
 extension ZulipServerRoutes {
-  private func addDevice(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    let parameters = try await parameters(of: request)
-    return parameters.success([.init("device_id", .integer(try await devices.add(user: user.id)))])
+  private func addDevice(_ user: User, _ parameters: inout Parameters, _ context: WireContext) async throws
+    -> Members
+  {
+    return [.init("device_id", .integer(try await devices.add(user: user.id)))]
   }
 
   private func removeDevice(
-    _ user: User, _ request: Request, _ context: WireContext
-  ) async throws -> Response {
-    var parameters = try await parameters(of: request)
+    _ user: User, _ parameters: inout Parameters, _ context: WireContext
+  ) async throws -> Members {
     try await devices.remove(try parameters.integer("device_id"), user: user.id)
-    return parameters.success()
+    return []
   }
 
   /// Applies a client's request and answers at once; a token is sent to the bouncer afterwards.
   private func registerDevice(
-    _ user: User, _ request: Request, _ context: WireContext
-  ) async throws -> Response {
-    var parameters = try await parameters(of: request)
+    _ user: User, _ parameters: inout Parameters, _ context: WireContext
+  ) async throws -> Members {
     let id = try parameters.integer("device_id")
     let registration = try DeviceRegistration(&parameters)
     guard let bouncer = notifier.bouncer else { throw APIError.pushServiceNotConfigured }
     if try await devices.register(registration, device: id, user: user.id) { bouncer.wakeRegistrations() }
-    return parameters.success()
+    return []
   }
 
   /// Sends a test to one device of the user, or to all.
-  private func sendTest(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    var parameters = try await parameters(of: request)
+  private func sendTest(_ user: User, _ parameters: inout Parameters, _ context: WireContext) async throws
+    -> Members
+  {
     let id = try parameters.optionalInteger("device_id")
     guard notifier.bouncer != nil else { throw APIError.pushServiceNotConfigured }
     let devices = try await devices.active(user: user.id).filter { id == nil || $0.id == id }
     guard !devices.isEmpty else { throw APIError.noActiveDevice }
-    let time = Int64(now().timeIntervalSince1970)
+    let time = Int64(self.devices.now().timeIntervalSince1970)
     do {
       let result = try await notifier.send(
         ["type": "test", "time": .integer(time)], to: devices, of: user)
@@ -140,7 +138,7 @@ extension ZulipServerRoutes {
       context.logger.warning("test notification failed", metadata: ["reason": "\(error)"])
       throw APIError(error)
     }
-    return parameters.success()
+    return []
   }
 }
 

@@ -38,10 +38,10 @@ enum RunningService {
   static func find(_ configuration: Configuration) async -> StartCheck.Service {
     let health = await get("/healthz", configuration.admin)
     if let health, health["status"]?.string == "ok" {
-      return .init(isServing: true, heldAddress: health["held"]?.string)
+      return (isServing: true, heldAddress: health["held"]?.string)
     }
     let isPackaged = configuration.file?.hasPrefix("\(Configuration.systemFolder)/") == true
-    return .init(isServing: false, heldAddress: isPackaged ? heldBySystemd() : nil)
+    return (isServing: false, heldAddress: isPackaged ? heldBySystemd() : nil)
   }
 
   /// The JSON response of the operator's listener; nil if there is none.

@@ -34,7 +34,7 @@ struct Copy: AsyncParsableCommand {
         }
         // A process that has started in the meantime may have written rows that were not copied.
         for ((option, nodes), before) in zip(sides, known) {
-          if let node = try await nodes.all().first(where: { !before.contains($0) }) {
+          if let node = try await nodes.serving().first(where: { !before.contains($0) }) {
             throw Self.refusal(node, option, "was started meanwhile")
           }
         }
@@ -69,7 +69,7 @@ struct Copy: AsyncParsableCommand {
         """)
     }
     if let node = alive.first { throw Self.refusal(node, option, "serves with it") }
-    return try await nodes.all()
+    return try await nodes.serving()
   }
 
   private static func refusal(_ node: Nodes.Node, _ option: String, _ verb: String) -> Fault {

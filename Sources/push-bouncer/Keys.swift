@@ -174,13 +174,10 @@ extension Keys {
     func run() async throws {
       let configuration = try options.load()
       let count = try await Store.with(options, configuration) { store in
-        var waits = StorageKeyRotation.Waits()
-        waits.silence = .seconds(silence)
-        waits.writes = .seconds(writes)
         return try await StorageKeyRotation(
           directory: configuration.keys.directory, database: store.database, storageKey: store.storageKey,
           lease: MaintenanceLease("rotate-storage", database: store.database, now: store.now),
-          waits: waits
+          silence: .seconds(silence), writes: .seconds(writes)
         ) { sentence in
           note(sentence)
         }.run()

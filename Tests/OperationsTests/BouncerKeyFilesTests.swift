@@ -64,7 +64,7 @@ import Testing
       let (old, last) = (try keys.generate(), try keys.generate())
       _ = try keys.retire(old.publicKey)
       for end in [keys.retire, keys.remove] {
-        let error = try #require(throws: BouncerKeyFiles.Failure.self) { try end(last.publicKey) }
+        let error = try #require(throws: Fault.self) { try end(last.publicKey) }
         #expect(error.description.contains("keys generate"))
       }
       #expect(try keys.retire(old.publicKey).state == .retired)
@@ -81,7 +81,7 @@ import Testing
       let file = try files(in: folder)[0]
       for text in ["hunter2", "{}", #"{"private_key": "hunter2"}"#] {
         try folder.write("bouncer/\(file.lastPathComponent)", text)
-        let error = try #require(throws: BouncerKeyFiles.Failure.self) { try keys.list() }
+        let error = try #require(throws: Fault.self) { try keys.list() }
         #expect(error.description.contains(file.lastPathComponent))
         #expect(!error.description.contains("hunter2"))
       }
@@ -127,7 +127,7 @@ import Testing
       let text = text.replacing("GOOD", with: pair.publicKeyBase64).replacing(
         "KEY", with: pair.privateKeyBase64)
       let keys = BouncerKeyFiles(directory: folder.path)
-      let error = try #require(throws: BouncerKeyFiles.Failure.self) {
+      let error = try #require(throws: Fault.self) {
         try keys.importZulipSecrets(text, of: "zulip-secrets.conf")
       }
       #expect(error.description.contains("zulip-secrets.conf"))

@@ -34,7 +34,8 @@ import Testing
     let sync = RealmSync(storageKey: key, now: { clock.now })
     _ = try await database.write { try sync.apply(list, server: server.id, on: $0) }
     let realm = try #require(try await RemoteRealms(database: database).find(uuid: uuid))
-    let registrations = RegistrationStore(database: database, storageKey: key, now: { clock.now })
+    let registrations = RegistrationStore(
+      database: database, storageKey: key, now: { clock.now }, mayExpire: { clock.isTrusted })
     let tokens = try ["dead", "alive"].map { try PushToken("\($0)-token", kind: .fcm) }
     for token in tokens {
       try await registrations.register(
@@ -68,7 +69,7 @@ import Testing
     let accounts = AccountStore(database: database, storageKey: key, now: { clock.now })
     let log = LogRecorder()
     let housekeeping = Housekeeping(
-      registrations: registrations,
+      configuration, registrations: registrations,
       removals: [
         .init {
           try await nextcloud.removeUnused(since: clock.now - configuration.retention.nextcloud, limit: $0)
@@ -78,11 +79,6 @@ import Testing
             before: clock.now - configuration.retention.notifications, limit: $0)
         },
       ],
-      status: MigrationStatus(database: database, now: { clock.now }),
-      resealing: Resealing(database: database, storageKey: key),
-      holders: StorageKeyHolders(database),
-      lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
-      now: { clock.now }, mayExpire: { clock.isTrusted },
       logger: log.logger, metrics: registry)
     let expired = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="expired"}"#
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#

@@ -221,11 +221,6 @@ import Testing
     }
   }
 
-  @Test func `The readme is the one of the repository`() throws {
-    let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Keys/README.md")
-    #expect(try String(contentsOf: file.standardizedFileURL, encoding: .utf8) == KeyFolder.readme)
-  }
-
   @Test func `The readme is written once and never overwritten`() async throws {
     try await withKeyFolder { folder in
       let file = folder.url.appending(path: "README.md")

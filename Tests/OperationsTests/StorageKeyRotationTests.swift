@@ -22,7 +22,7 @@ import Testing
         directory: stage.folder.path, database: stage.database, storageKey: key)
       try await follower.begin()
       let (count, isOver) = (Shared(600), Shared(false))
-      let following = Task { await follower.run() }
+      let following = Task { await follower.run(isServing: true) }
       try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask {
           while !isOver.value {
@@ -46,7 +46,7 @@ import Testing
       following.cancel()
       await following.value
       try await stage.expectChanged(from: old, 0..<count.value)
-      #expect(try await StorageKeyHolders(stage.database).all().isEmpty)
+      #expect(try await Nodes(database: stage.database).all().isEmpty)
     }
   }
 
@@ -87,10 +87,9 @@ import Testing
     try await Stage.run { stage in
       let old = try stage.text()
       try await stage.register(0..<5, try await stage.key())
-      let holders = StorageKeyHolders(stage.database)
+      let nodes = Nodes(database: stage.database)
       let elsewhere = StorageKey(try #require(StorageKeyFile(old)))
-      let process = UUID()
-      try await holders.announce(process, elsewhere)
+      try await nodes.announce(elsewhere, isServing: false)
       let task = Task { try await stage.rotation().run() }
       try await eventually { try stage.text() != old }
       let both = try #require(StorageKeyFile(try stage.text()))
@@ -102,12 +101,12 @@ import Testing
       }
       // Somebody has copied the file.
       #expect(elsewhere.take(both))
-      try await holders.announce(process, elsewhere)
+      try await nodes.announce(elsewhere, isServing: false)
       try await eventually {
         try await StorageSeal.follow(stage.database, elsewhere) && elsewhere.presentID == both.ids[1]
       }
       try await stage.register(5..<6, elsewhere)
-      try await holders.announce(process, elsewhere)
+      try await nodes.announce(elsewhere, isServing: false)
       _ = try await task.value
       try await stage.expectChanged(from: old, 0..<6)
 
@@ -115,7 +114,7 @@ import Testing
       let second = try stage.text()
       stage.ahead.withLock { $0 += 60 }
       _ = try await stage.rotation(silence: .seconds(2)).run()
-      #expect(try await holders.all().isEmpty)
+      #expect(try await nodes.all().isEmpty)
       try await stage.expectChanged(from: second, 0..<6)
     }
   }
@@ -149,27 +148,26 @@ import Testing
     async throws
   {
     try await Stage.run { stage in
-      let holders = StorageKeyHolders(stage.database)
+      let nodes = Nodes(database: stage.database)
       let old = try #require(StorageKeyFile(try stage.text()))
       let both = old.addingKey()
       let (first, second) = (StorageKey(old), StorageKey(old))
-      let process = UUID()
-      #expect(try await holders.join(process, first))
-      #expect(try await !holders.change(from: both.ids[0], to: both.ids[1]))
+      #expect(try await nodes.join(first))
+      #expect(try await !nodes.changeKey(from: both.ids[0], to: both.ids[1]))
       #expect(first.take(both))
-      try await holders.announce(process, first)
+      try await nodes.announce(first, isServing: false)
       // Another rotation was quicker.
-      #expect(try await !holders.change(from: both.ids[1], to: both.ids[0]))
-      #expect(try await holders.change(from: both.ids[0], to: both.ids[1]))
-      #expect(try await !holders.join(UUID(), second))
+      #expect(try await !nodes.changeKey(from: both.ids[1], to: both.ids[0]))
+      #expect(try await nodes.changeKey(from: both.ids[0], to: both.ids[1]))
+      #expect(try await !Nodes(database: stage.database).join(second))
       let follower = StorageKeyFollower(
         directory: stage.folder.path, database: stage.database, storageKey: second)
       await #expect(throws: StorageSeal.WrongKey.self) { try await follower.begin() }
-      #expect(try await holders.all().count == 1)
+      #expect(try await nodes.all().count == 1)
       try KeyFolder.write(both, in: stage.folder.path)
       try await follower.begin()
       #expect(second.presentID == both.ids[1])
-      #expect(try await holders.all().count == 2)
+      #expect(try await nodes.all().count == 2)
     }
   }
 

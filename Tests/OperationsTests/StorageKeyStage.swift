@@ -87,13 +87,11 @@ extension StorageKeyRotationTests {
       silence: Duration = .seconds(600), writes: Duration = .milliseconds(100),
       _ report: @escaping @Sendable (String) -> Void = { _ in }
     ) async throws -> StorageKeyRotation {
-      var waits = StorageKeyRotation.Waits()
-      (waits.silence, waits.writes) = (silence, writes)
       let now = Date() + ahead.withLock { $0 }
       return StorageKeyRotation(
         directory: folder.path, database: database, storageKey: try await key(),
-        lease: MaintenanceLease("rotate-storage", database: database, now: { now }), waits: waits,
-        report: report)
+        lease: MaintenanceLease("rotate-storage", database: database, now: { now }), silence: silence,
+        writes: writes, report: report)
     }
 
     func text() throws -> String {

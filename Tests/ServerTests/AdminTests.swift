@@ -107,8 +107,11 @@ import Testing
           """, [.bytes([UInt8](repeating: 1, count: 64)), text]
         ),
         (
-          "INSERT INTO nodes (id, hostname, version, started_at, seen_at) VALUES ($1, $2, $2, 0, $3)",
-          [.text(UUID().uuidString), text, .integer(hour * 3_600_000)]
+          """
+          INSERT INTO nodes (id, hostname, version, started_at, seen_at, is_serving, storage_keys)
+          VALUES ($1, $2, $2, 0, $3, 1, $4)
+          """,
+          [.text(UUID().uuidString), text, .integer(hour * 3_600_000), .bytes([])]
         ),
         (
           """

@@ -1,19 +1,17 @@
 import HTTP
-import Operations
+import Server
+import TestService
 import Testing
 import ZulipBouncer
 
-@testable import Server
-
 @Suite struct BouncerLimitsTests {
-  @Test func `Who lifts the limit on a server's calls lifts the one on its registrations`() throws {
-    func limit(_ settings: [String: String]) throws -> RateLimit? {
-      let (configuration, _) = try Configuration.load(
-        file: nil, environment: [:], overrides: settings, workingDirectory: "/")
-      return Bouncer.Configuration(configuration, port: Port()).rateLimitOfRegistrations
+  @Test(arguments: [nil, "1/60s", "0"])
+  func `Who lifts the limit on a server's calls lifts the one on its registrations`(_ limit: String?)
+    async throws
+  {
+    try await TestService.run(limit.map { ["bouncer.rate_limit.per_server": $0] } ?? [:]) { test in
+      let expected = limit == "0" ? nil : RateLimit(calls: 60_000, seconds: 60)
+      #expect(test.service.bouncer.rateLimitOfRegistrations == expected)
     }
-    #expect(try limit([:]) == RateLimit(calls: 60_000, seconds: 60))
-    #expect(try limit(["bouncer.rate_limit.per_server": "1/60s"]) == RateLimit(calls: 60_000, seconds: 60))
-    #expect(try limit(["bouncer.rate_limit.per_server": "0"]) == nil)
   }
 }

@@ -174,7 +174,7 @@ import Testing
     let second = try #require(try await stage.devices.leaseJobs(limit: 10, for: 30).first)
     #expect(second.lease.attempts == 2)
     // The first one's word about the time counts no more; its word about the token does.
-    try await stage.devices.postpone(first, until: stage.store.clock.now)
+    try await stage.devices.jobs.postpone([first.lease], until: stage.store.clock.now)
     #expect(try await stage.devices.leaseJobs(limit: 10, for: 30).isEmpty)
     try await stage.devices.finish(first)
     #expect(try await stage.device(id).state.tokenID == TokenID(token: "a"))

@@ -1,6 +1,7 @@
 internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
+internal import Operations
 internal import Registrations
 
 extension NextcloudServerRoutes {
@@ -35,7 +36,7 @@ extension NextcloudServerRoutes {
         }
         try Self.checkForgery(request)
         let standing = try login.map { try perUser.check($0.user.id) } ?? [:]
-        let admitted = try await OCSRequest(request, context, limit: maximumBodyBytes)
+        let admitted = try await OCSRequest(request, context, limit: configuration.http.maxBodyBytes)
         call = admitted
         var answer = try await handler(login, admitted)
         if !admitsStrangers { answer.headers.append(contentsOf: standing) }

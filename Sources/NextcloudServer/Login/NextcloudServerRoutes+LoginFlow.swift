@@ -3,6 +3,7 @@ internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
+internal import Operations
 internal import Registrations
 
 /// Version 2 of Nextcloud's login flow, by which apps add an account: the app asks for a page and opens it in
@@ -107,11 +108,11 @@ extension NextcloudServerRoutes {
     _ context: WireContext, _ make: (NextcloudLoginFlows.Flow) async throws -> LoginPage
   ) async throws -> Response {
     if perAddress.count(context.clientAddress.source).retryAfter != nil {
-      return LoginPage.busy.response(name: name)
+      return LoginPage.busy.response(name: configuration.server.name)
     }
     let flow = try await loginFlows.find(login: Self.token(context))
-    guard let flow else { return LoginPage.gone.response(name: name) }
-    return try await make(flow).response(name: name)
+    guard let flow else { return LoginPage.gone.response(name: configuration.server.name) }
+    return try await make(flow).response(name: configuration.server.name)
   }
 
   private static func token(_ context: WireContext) -> String { context.parameters.get("token") ?? "" }

@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
+internal import Operations
 internal import Registrations
 internal import SQL
 
@@ -61,7 +62,8 @@ extension NextcloudServerRoutes {
     var response = Self.json([
       "installed": true, "maintenance": false, "needsDbUpgrade": false,
       "version": .string("\(Self.version).0"),
-      "versionstring": .string(Self.version), "edition": "", "productname": .string(name),
+      "versionstring": .string(Self.version), "edition": "",
+      "productname": .string(configuration.server.name),
       "extendedSupport": false,
     ])
     response.headers[.accessControlAllowOrigin] = "*"

@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTP
 internal import HTTPTypes
 internal import NextcloudProxy
+internal import Operations
 internal import Registrations
 internal import Sealing
 
@@ -12,7 +13,7 @@ extension NextcloudServerRoutes {
     let hash = try PushParameters.pushTokenHash(call["pushTokenHash"])
     let key = try PushParameters.deviceKey(call["devicePublicKey"])
     let proxy = try PushParameters.proxyServer(
-      call["proxyServer"], allowsLocal: sender.proxies.allowsLocal)
+      call["proxyServer"], allowsLocal: configuration.nextcloud.allowsLocalProxies)
     return try await register(login, call, hash: hash, key: key, proxy: proxy)
   }
 
@@ -26,7 +27,7 @@ extension NextcloudServerRoutes {
   func registerAsDrafted(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let hash = try PushParameters.pushTokenHash(call["pushTokenHash"])
     let key = try PushParameters.deviceKey(call["devicePublicKey"])
-    return try await register(login, call, hash: hash, key: key, proxy: sender.proxies.standardAddress())
+    return try await register(login, call, hash: hash, key: key, proxy: sender.standardAddress())
   }
 
   /// `DELETE v3/push`, which identifies the phone by its key.
@@ -45,7 +46,8 @@ extension NextcloudServerRoutes {
   ) async throws -> OCSAnswer {
     let token = try login.token()
     let identity = DeviceIdentity(
-      cloudID: DeviceIdentity.cloudID(of: login.user.username, at: url), appPassword: token)
+      cloudID: DeviceIdentity.cloudID(of: login.user.username, at: configuration.nextcloudURL),
+      appPassword: token)
     let userKey = try await sender.keys.key(of: login.user.id)
     let registration = NextcloudRegistration.Description(
       user: login.user.id, appPassword: token, deviceIdentifier: identity.identifier, deviceKey: key,

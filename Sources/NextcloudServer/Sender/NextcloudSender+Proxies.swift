@@ -5,6 +5,7 @@ internal import HTTPTypes
 internal import NIOCore
 internal import NIOHTTP1
 internal import NextcloudProxy
+internal import Operations
 internal import Providers
 
 extension NextcloudSender {
@@ -14,8 +15,8 @@ extension NextcloudSender {
   /// Posts entries in one request as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1), or
   /// passes them to the proxy in this process.
   func post(_ entries: [String], to proxy: String) async -> ProxyAnswer {
-    if proxy == NextcloudRegistration.trimmed(proxies.ownAddress()) {
-      return await ProxyAnswer(of: proxies.own, to: entries)
+    if proxy == NextcloudRegistration.trimmed(ownAddress()) {
+      return await ProxyAnswer(of: own, to: entries)
     }
     var request = HTTPClientRequest(url: "\(proxy)/notifications")
     request.method = .POST
@@ -23,16 +24,17 @@ extension NextcloudSender {
       "Content-Type": "application/x-www-form-urlencoded",
       "User-Agent": "Nextcloud-Server-Crawler/\(NextcloudServerRoutes.version)",
     ]
-    if let key = proxies.subscriptionKey, !key.isEmpty,
-      proxy == NextcloudRegistration.trimmed(proxies.subscriptionServer)
+    let settings = configuration.nextcloud
+    // The key is sent only to that server.
+    if let key = settings.subscriptionKey, proxy == NextcloudRegistration.trimmed(settings.subscriptionServer)
     {
       request.headers.add(name: "X-Nextcloud-Subscription-Key", value: key)
     }
     request.body = .bytes(ByteBuffer(bytes: Self.form(entries)))
     let isTrusted =
-      proxies.allowsLocal || proxy == NextcloudRegistration.trimmed(proxies.standardAddress())
+      settings.allowsLocalProxies || proxy == NextcloudRegistration.trimmed(standardAddress())
     do {
-      let answer = try await proxies.client.execute(
+      let answer = try await client.execute(
         request, isTrusted: isTrusted, limit: Self.maximumBytes, timeout: .seconds(Self.timeout))
       return ProxyAnswer(status: answer.status, body: answer.body)
     } catch OutgoingClient.Refusal.forbiddenAddress, OutgoingClient.Refusal.noHost {

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import HTTP
 internal import Logging
+internal import Operations
 internal import Registrations
 internal import SQL
 internal import Timing
@@ -101,7 +102,7 @@ extension NextcloudSender {
     batch.filter { $0.lease != nil }
       + (try await pushes.keep(
         batch.filter { $0.lease == nil }, dueAt: dueAt,
-        expiresAt: now() + maximumAge))
+        expiresAt: expiry))
   }
 
   private func log(_ text: String, _ part: NextcloudReceipt.Proxy, count: Int) {

@@ -2,6 +2,7 @@ package import Foundation
 internal import HTTP
 package import Logging
 package import NextcloudProxy
+package import Operations
 package import Providers
 package import Registrations
 package import SQL
@@ -13,50 +14,18 @@ internal import Timing
 /// `Documentation/Decisions` 0022). Phones with a Web Push subscription get them from their push service
 /// instead.
 package final class NextcloudSender: Sendable {
-  /// The proxies that pushes are sent to.
-  package struct Proxies: Sendable {
-    /// The proxy in this process, and its URL as phones name it. The URL is evaluated at each call, because
-    /// it may be known only when this service listens.
-    let own: PushProxy
-    let ownAddress: @Sendable () -> String
-    /// `nextcloud.default_proxy`; nil for this program's own.
-    let standard: String?
-    /// `nextcloud.allow_local_proxies`: whether phones may name any `http` or `https` URL.
-    let allowsLocal: Bool
-    /// `nextcloud.subscription_server` and `nextcloud.subscription_key`; the key is sent only to that server.
-    let subscriptionServer: String
-    let subscriptionKey: String?
-    let client: OutgoingClient
-
-    package init(
-      own: PushProxy, ownAddress: @escaping @Sendable () -> String, standard: String?, allowsLocal: Bool,
-      subscriptionServer: String, subscriptionKey: String?, client: OutgoingClient
-    ) {
-      self.own = own
-      self.ownAddress = ownAddress
-      self.standard = standard
-      self.allowsLocal = allowsLocal
-      self.subscriptionServer = subscriptionServer
-      self.subscriptionKey = subscriptionKey
-      self.client = client
-    }
-
-    /// URL of the proxy for phones that name none; any address is allowed.
-    func standardAddress() -> String { standard ?? ownAddress() }
-  }
-
   /// Maximum number of pushes in one request; more than a user's phones normally need.
   private static let maximumPerRequest = 1000
   /// Seconds to wait for a proxy's answer, the same as Nextcloud.
   static let timeout = 30.0
 
-  let padding: RSAPadding
-  let proxies: Proxies
-  /// `delivery.deadline`: a push not answered by then is queued.
-  let deadline: Duration
-  /// `delivery.max_age` in seconds, after which queued pushes are given up.
-  let maximumAge: TimeInterval
-
+  let configuration: Configuration
+  /// The proxy in this process, and its URL as phones name it. The URL is evaluated at each call, because it may
+  /// be known only when this service listens.
+  let own: PushProxy
+  let ownAddress: @Sendable () -> String
+  /// Calls other proxies.
+  let client: OutgoingClient
   let keys: NextcloudKeys
   let notifications: NextcloudNotifications
   let webPush: NextcloudWebPush
@@ -65,19 +34,17 @@ package final class NextcloudSender: Sendable {
   package let registrations: NextcloudRegistrations
   package let pushes: NextcloudPushes
 
-  /// - Parameters:
-  ///   - padding: `nextcloud.padding`
-  ///   - mayExpire: whether pushes may be treated as expired; false while the clock is in doubt.
+  /// - Parameter mayExpire: whether pushes may be treated as expired; false while the clock is in doubt.
   package init(
-    padding: RSAPadding, proxies: Proxies, webPush: NextcloudWebPush, deadline: Duration,
-    maximumAge: TimeInterval, database: any Database, storageKey: StorageKey,
+    _ configuration: Configuration, own: PushProxy, ownAddress: @escaping @Sendable () -> String,
+    client: OutgoingClient, webPush: NextcloudWebPush, database: any Database, storageKey: StorageKey,
     now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool, logger: Logger
   ) {
-    self.padding = padding
-    self.proxies = proxies
+    self.configuration = configuration
+    self.own = own
+    self.ownAddress = ownAddress
+    self.client = client
     self.webPush = webPush
-    self.deadline = deadline
-    self.maximumAge = maximumAge
     self.now = now
     self.logger = logger
     keys = NextcloudKeys(database: database, storageKey: storageKey, now: now)
@@ -85,6 +52,12 @@ package final class NextcloudSender: Sendable {
     registrations = NextcloudRegistrations(database: database, now: now)
     pushes = NextcloudPushes(database: database, now: now, mayExpire: mayExpire)
   }
+
+  /// When a push that is made now is given up.
+  var expiry: Date { now() + configuration.delivery.maxAge / .seconds(1) }
+
+  /// URL of the proxy for phones that name none; any address is allowed.
+  func standardAddress() -> String { configuration.nextcloud.defaultProxy ?? ownAddress() }
 
   /// Stores or deletes a user's notifications, and sends that to the user's phones; each proxy gets one
   /// request, all of them concurrently.
@@ -134,7 +107,7 @@ package final class NextcloudSender: Sendable {
     except told: Set<Int64>
   ) async throws -> NextcloudReceipt {
     guard !phones.isEmpty else { return NextcloudReceipt() }
-    let maker = PushMaker(padding: padding, userKey: try await keys.key(of: user.id))
+    let maker = PushMaker(padding: configuration.nextcloud.padding, userKey: try await keys.key(of: user.id))
     let made = await maker.pushes(of: message, apps: apps, to: phones, except: told)
     if !made.broken.isEmpty {
       let count = try await registrations.forget(made.broken.map { ($0.id, $0.registeredAt) })
@@ -145,7 +118,7 @@ package final class NextcloudSender: Sendable {
     if !message.isNotification {
       // Pushes that a deletion makes obsolete are removed before the deletion is sent.
       pushes = try await self.pushes.supersede(
-        message.deleted, of: user.id, by: pushes, dueAt: leaseEnd, expiresAt: now() + maximumAge)
+        message.deleted, of: user.id, by: pushes, dueAt: leaseEnd, expiresAt: expiry)
     }
     var receipt = NextcloudReceipt(devices: made.devices)
     try await withThrowingTaskGroup(of: NextcloudReceipt.Proxy.self) { group in
@@ -162,7 +135,7 @@ package final class NextcloudSender: Sendable {
 
   private func send(_ batch: [NextcloudPush], to proxy: String) async throws -> NextcloudReceipt.Proxy {
     let exchange = Task { await post(batch.map(\.entry), to: proxy) }
-    if let answer = await exchange.value(within: deadline) {
+    if let answer = await exchange.value(within: configuration.delivery.deadline) {
       return try await settle(batch, answer)
     }
     // The proxy may still answer. Until then the pushes are queued under a lease, so that nothing is sent

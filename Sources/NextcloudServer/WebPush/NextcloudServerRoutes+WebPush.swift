@@ -1,3 +1,4 @@
+internal import Delivery
 internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
@@ -26,7 +27,7 @@ extension NextcloudServerRoutes {
     guard webPush.isEnabled else { throw OCSAnswer.webPushDisabled }
     let target = try SubscriptionParameters.target(
       endpoint: call["endpoint"], key: call["uaPublicKey"], secret: call["auth"])
-    guard await webPush.accepts(target) else { throw OCSAnswer.bad("INVALID_ENDPOINT") }
+    guard await webPush.deliverer.providers.accepts(target) else { throw OCSAnswer.bad("INVALID_ENDPOINT") }
     let appTypes = try SubscriptionParameters.appTypes(call.text("appTypes"))
     let holder = try holder(login)
     do {

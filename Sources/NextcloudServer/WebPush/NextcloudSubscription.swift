@@ -1,7 +1,8 @@
 package import Delivery
 internal import Foundation
 internal import HTTP
-package import Providers
+package import Operations
+internal import Providers
 internal import Registrations
 
 /// A Web Push subscription that gets a Nextcloud user's notifications without a proxy
@@ -55,29 +56,24 @@ package struct AppTypes: Sendable, Hashable {
 /// (`Documentation/Protocols/Nextcloud.md` 5.6).
 package struct NextcloudWebPush: Sendable {
   package let subscriptions: NextcloudSubscriptions
-  /// The VAPID public key that subscriptions are bound to; nil if Web Push is switched off as a provider.
-  let vapidKey: String?
-  /// Whether anyone may subscribe and is sent messages.
-  let isEnabled: Bool
-  /// `nextcloud.webpush_browsers`: whether callers signed in with the account's API key may subscribe too.
-  let allowsBrowsers: Bool
-  /// Whether a subscription's host may be called.
-  let accepts: @Sendable (WebPushSubscription) async -> Bool
+  private let settings: Configuration.Nextcloud
   /// Sends messages like those of all providers, with the outbox behind it.
   let deliverer: Deliverer
 
-  /// - Parameter isEnabled: `nextcloud.webpush`, ignored without a key.
   package init(
-    subscriptions: NextcloudSubscriptions, vapidKey: String?, isEnabled: Bool, allowsBrowsers: Bool,
-    accepts: @escaping @Sendable (WebPushSubscription) async -> Bool, deliverer: Deliverer
+    subscriptions: NextcloudSubscriptions, _ settings: Configuration.Nextcloud, deliverer: Deliverer
   ) {
     self.subscriptions = subscriptions
-    self.vapidKey = vapidKey
-    self.isEnabled = isEnabled && vapidKey != nil
-    self.allowsBrowsers = allowsBrowsers
-    self.accepts = accepts
+    self.settings = settings
     self.deliverer = deliverer
   }
+
+  /// The VAPID public key that subscriptions are bound to; nil if Web Push is switched off as a provider.
+  var vapidKey: String? { deliverer.providers.vapidPublicKey }
+  /// Whether anyone may subscribe and is sent messages.
+  var isEnabled: Bool { settings.webPush && vapidKey != nil }
+  /// Whether callers signed in with the account's API key may subscribe too.
+  var allowsBrowsers: Bool { settings.webPushBrowsers }
 
   /// A user's active subscriptions; none if Web Push is disabled.
   func subscriptions(of user: Int64) async throws -> [NextcloudSubscription] {

@@ -99,7 +99,7 @@ extension Dashboard.Sources {
     async let report = counts.report(hours: 24)
     async let keys = counts.registrationsByKey(hours: 7 * 24)
     async let servers = servers()
-    async let nodes = Nodes(database: database, now: now).all()
+    async let nodes = Nodes(database: database, now: now).serving()
     async let waitingSince = outbox.oldest()
     return try await Dashboard.Recent(
       report: report, registrationsByKey: keys, servers: servers, nodes: nodes, waitingSince: waitingSince)

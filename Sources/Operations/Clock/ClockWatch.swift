@@ -92,8 +92,7 @@ package struct ClockRecord: Sendable {
 
   /// The newest time; nil if none has been written yet.
   package func newest() async throws -> Date? {
-    let statement = Statement("SELECT value FROM metadata WHERE name = 'clock'")
-    let bytes = try await database.query(statement).first?.bytes(0)
+    let bytes = try await database.read { try $0.mark("clock") }
     return bytes.map { Date(milliseconds: $0.reduce(Int64(0)) { $0 << 8 | Int64($1) }) }
   }
 
@@ -103,12 +102,7 @@ package struct ClockRecord: Sendable {
   @discardableResult
   package func write(_ time: Date) async throws -> Date {
     let bytes = withUnsafeBytes(of: time.milliseconds.bigEndian) { Array($0) }
-    _ = try await database.execute(
-      Statement(
-        """
-        INSERT INTO metadata (name, value) VALUES ('clock', $1)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value
-        """, .bytes(bytes)))
+    try await database.write { try $0.setMark("clock", bytes) }
     return Date(milliseconds: time.milliseconds)
   }
 }

@@ -65,6 +65,10 @@ package struct Configuration: Sendable {
       "calls without credentials, per client address; 0 switches the limit off")
     package var rateLimitPerAddress: RateLimit?
 
+    /// The largest allowed request body, which is that of `server/analytics` and of the push proxy's
+    /// `/notifications`.
+    package var largestBodyBytes: Int { max(maxBodyBytes, 16 << 20) }
+
     /// The certificate and key files; nil if the listener does not speak TLS.
     package var tls: TLS? {
       guard let certificateFile, let keyFile else { return nil }

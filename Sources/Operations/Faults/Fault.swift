@@ -145,7 +145,6 @@ extension Fault {
 /// never shown.
 package protocol Readable: Error, CustomStringConvertible {}
 
-extension BouncerKeyFiles.Failure: Readable {}
 extension CredentialError: Readable {}
 extension DatabaseCopy.Failure: Readable {}
 extension PushProviders.ConfigurationError: Readable {}

@@ -1,10 +1,7 @@
 package import Foundation
 internal import HTTP
-package import Logging
-package import Registrations
-internal import SQL
+internal import Registrations
 package import Sealing
-internal import Timing
 
 /// Reads and changes the bouncer's key pairs in `Keys/bouncer/*.json`, for commands. A running service picks
 /// up changes within seconds.
@@ -18,11 +15,6 @@ package struct BouncerKeyFiles: Sendable {
 
     /// The public key in base64.
     package var publicKey: String { pair.publicKeyBase64 }
-  }
-
-  package struct Failure: Error, CustomStringConvertible {
-    /// What to fix; never contains a key.
-    package let description: String
   }
 
   package struct NotFound: Error, CustomStringConvertible {
@@ -79,14 +71,14 @@ package struct BouncerKeyFiles: Sendable {
       let value = lines.last(where: {
         $0.count == 2 && String($0[0]).strippingWhitespace() == "push_registration_encryption_keys"
       })?[1]
-    else { throw Failure(description: "\(path) has no push_registration_encryption_keys") }
+    else { throw Fault(source: path, "has no push_registration_encryption_keys") }
     guard case .object(let pairs)? = try? JSON.parse(String(value)) else {
-      throw Failure(description: "\(path): push_registration_encryption_keys is not a JSON object")
+      throw Fault(source: path, key: "push_registration_encryption_keys", "is not a JSON object")
     }
     let keys = try pairs.members.map { member in
       guard let pair = member.value.string.flatMap(BouncerKeyPair.init(privateKey:)),
         Name(pair.publicKeyBase64) == member.name
-      else { throw Failure(description: "\(path): the private key of \(member.name) does not fit it") }
+      else { throw Fault(source: path, key: "the private key of \(member.name)", "does not fit it") }
       return Key(pair: pair, createdAt: now, state: .active)
     }
     let known = try Dictionary(list().map { ($0.publicKey, $0) }, uniquingKeysWith: { first, _ in first })
@@ -98,11 +90,11 @@ package struct BouncerKeyFiles: Sendable {
   private func keepAnActiveKey(besides key: Key) throws {
     guard key.state == .active else { return }
     guard try list().contains(where: { $0.state == .active && $0.publicKey != key.publicKey }) else {
-      throw Failure(
-        description: """
-          \(key.publicKey) is the last active key: without one nothing can be registered. \
-          Make another first, with push-bouncer keys generate, and ship the app with it
-          """)
+      throw Fault(
+        """
+        \(key.publicKey) is the last active key: without one nothing can be registered. \
+        Make another first, with push-bouncer keys generate, and ship the app with it
+        """)
     }
   }
 
@@ -119,8 +111,8 @@ package struct BouncerKeyFiles: Sendable {
       let url = directory.appending(path: name)
       do {
         return (url, try Key(Data(contentsOf: url)))
-      } catch let failure as Failure {
-        throw Failure(description: "\(url.path) \(failure.description)")
+      } catch let fault as Fault {
+        throw Fault(source: url.path, fault.problem)
       }
     }
   }
@@ -142,19 +134,20 @@ package struct BouncerKeyFiles: Sendable {
 }
 
 extension BouncerKeyFiles.Key {
-  init(_ data: Data) throws(BouncerKeyFiles.Failure) {
-    guard let json = try? JSON.parse(data) else { throw .init(description: "is not JSON") }
+  /// - Throws: what to fix; never contains a key.
+  init(_ data: Data) throws(Fault) {
+    guard let json = try? JSON.parse(data) else { throw Fault("is not JSON") }
     guard let pair = json["private_key"]?.string.flatMap(BouncerKeyPair.init(privateKey:)) else {
-      throw .init(description: "has no private_key of 32 bytes in base64")
+      throw Fault("has no private_key of 32 bytes in base64")
     }
     guard json["public_key"]?.string == pair.publicKeyBase64 else {
-      throw .init(description: "has a public_key that does not belong to its private_key")
+      throw Fault("has a public_key that does not belong to its private_key")
     }
     guard let state = BouncerKeyring.Entry.State(rawValue: json["state"]?.string ?? "active") else {
-      throw .init(description: "has a state that is neither active nor retired")
+      throw Fault("has a state that is neither active nor retired")
     }
     guard let created = json["created_at"]?.string, let date = Self.date(created) else {
-      throw .init(description: "has no created_at in RFC 3339")
+      throw Fault("has no created_at in RFC 3339")
     }
     self.init(pair: pair, createdAt: date, state: state)
   }
@@ -162,47 +155,5 @@ extension BouncerKeyFiles.Key {
   private static func date(_ text: String) -> Date? {
     (try? Date(text, strategy: .iso8601))
       ?? (try? Date(text, strategy: .iso8601.year().month().day().time(includingFractionalSeconds: true)))
-  }
-}
-
-/// Announces this node's bouncer keys to the other nodes, so that no node permanently refuses a registration
-/// that another one could decrypt.
-package struct KeyAnnouncer: Sendable {
-  private let folder: KeyFolder
-  private let keys: BouncerKeys
-  private let logger: Logger
-
-  package init(_ folder: KeyFolder, keys: BouncerKeys, logger: Logger) {
-    self.folder = folder
-    self.keys = keys
-    self.logger = logger
-  }
-
-  /// Announces the keys whenever they change, and at regular intervals. Runs until its task is cancelled.
-  package func run() async {
-    var told = Told()
-    await every(.seconds(5)) {
-      try await tell(&told)
-    } onError: { error in
-      logger.warning(
-        "the bouncer keys could not be announced to other nodes",
-        metadata: ["error": "\(DatabaseError.name(of: error))"])
-    }
-  }
-
-  /// The keys that were announced last, and when.
-  struct Told {
-    var keys: Set<String> = []
-    var time: ContinuousClock.Instant?
-  }
-
-  /// Announces changes, or all keys if the last announcement is too old.
-  func tell(_ told: inout Told) async throws {
-    let current = Set(folder.current.bouncer.all.map(\.pair.publicKeyBase64))
-    let isDue = told.time.map { .now - $0 > .seconds(BouncerKeys.interval) } ?? true
-    guard isDue || current != told.keys else { return }
-    try await keys.announce(current)
-    try await keys.withdraw(told.keys.subtracting(current))
-    told = Told(keys: current, time: .now)
   }
 }

@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 package import Logging
 internal import Registrations
 package import SQL
@@ -6,7 +6,7 @@ package import Sealing
 internal import Timing
 
 /// Keeps a process's storage key in step with the folder and the database while `keys rotate-storage`
-/// replaces it, and records in the database which keys the process has.
+/// replaces it, and records in the database that the process runs and which keys it has.
 package struct StorageKeyFollower: Sendable {
   /// How many checks are between two heartbeats in the database.
   private static let beat = 5
@@ -15,20 +15,22 @@ package struct StorageKeyFollower: Sendable {
   private let database: any Database
   private let storageKey: StorageKey
   private let writes: Duration
+  private let nodes: Nodes
   private let logger: Logger?
-  private let process = UUID()
 
   /// - Parameters:
   ///   - writes: the longest time that a write may take whose values were sealed before a change of keys.
   ///   - logger: nil in a command, which ends before anybody would read its log.
   package init(
     directory: String, database: any Database, storageKey: StorageKey,
-    writes: Duration = StorageKeyRotation.Waits().writes, logger: Logger? = nil
+    writes: Duration = StorageKeyRotation.writes, now: @escaping @Sendable () -> Date = { Date() },
+    logger: Logger? = nil
   ) {
     self.directory = directory
     self.database = database
     self.storageKey = storageKey
     self.writes = writes
+    nodes = Nodes(database: database, now: now)
     self.logger = logger
   }
 
@@ -36,23 +38,25 @@ package struct StorageKeyFollower: Sendable {
   ///
   /// - Throws: `StorageSeal.WrongKey`, or the database's own error.
   package func begin() async throws {
-    let holders = StorageKeyHolders(database)
-    if try await holders.join(process, storageKey) { return }
+    if try await nodes.join(storageKey) { return }
     // The key may have changed since the file was read.
     guard storageKey.take(try KeyFolder.storageKeyFile(in: directory)),
-      try await holders.join(process, storageKey)
+      try await nodes.join(storageKey)
     else { throw StorageSeal.WrongKey() }
   }
 
   /// Runs until its task is cancelled.
-  package func run() async {
-    var state = State()
+  ///
+  /// - Parameter isServing: false in a command.
+  package func run(isServing: Bool) async {
+    var state = State(isServing: isServing)
     await every(.seconds(2)) { await step(&state) }
-    try? await StorageKeyHolders(database).withdraw(process)
+    try? await nodes.leave()
   }
 
   /// State kept between checks.
   struct State {
+    var isServing = false
     var file: FileAttributes?
     var told: [[UInt8]] = []
     var looks = 0
@@ -70,7 +74,7 @@ package struct StorageKeyFollower: Sendable {
       problem = try await look(&state)
       let keys = [storageKey.presentID] + storageKey.ids
       if keys != state.told || state.looks.isMultiple(of: Self.beat) {
-        try await StorageKeyHolders(database).announce(process, storageKey)
+        try await nodes.announce(storageKey, isServing: state.isServing)
         state.told = keys
       }
       try await makeUp(&state)

@@ -24,36 +24,35 @@ package struct StorageKeyRotation: Sendable {
     }
   }
 
-  package struct Waits: Sendable {
-    /// A process without a heartbeat for this long counts as dead.
-    package var silence = Duration.seconds(120)
-    /// The longest time that a write may take whose values were sealed with the former key.
-    package var writes = Duration.seconds(90)
-
-    package init() {}
-  }
-
+  /// The longest time that a write may take whose values were sealed with the former key.
+  package static let writes = Duration.seconds(90)
   private static let interval = Duration.milliseconds(500)
 
   private let directory: String
   private let database: any Database
   private let storageKey: StorageKey
   private let lease: MaintenanceLease
-  private let waits: Waits
+  private let silence: Duration
+  private let writes: Duration
+  private let nodes: Nodes
   private let report: @Sendable (String) -> Void
 
   /// - Parameters:
   ///   - lease: ensures that only one rotation runs at a time.
+  ///   - silence: a process without a heartbeat for this long counts as dead.
   ///   - report: is called with each step, in sentences.
   package init(
     directory: String, database: any Database, storageKey: StorageKey, lease: MaintenanceLease,
-    waits: Waits = Waits(), report: @escaping @Sendable (String) -> Void
+    silence: Duration = .seconds(120), writes: Duration = StorageKeyRotation.writes,
+    report: @escaping @Sendable (String) -> Void
   ) {
     self.directory = directory
     self.database = database
     self.storageKey = storageKey
     self.lease = lease
-    self.waits = waits
+    self.silence = silence
+    self.writes = writes
+    nodes = Nodes(database: database)
     self.report = report
   }
 
@@ -73,14 +72,14 @@ package struct StorageKeyRotation: Sendable {
     guard storageKey.take(file), try await StorageSeal.follow(database, storageKey), let new = file.ids.last
     else { throw Failure.foreignFile }
     while storageKey.presentID != new {
-      try await everybody("has the new key") { $0.ids.contains(new) }
+      try await everybody("has the new key") { $0.keys.contains(new) }
       // Does nothing if a process without the new key has appeared in the meantime.
-      if try await StorageKeyHolders(database).change(from: storageKey.presentID, to: new) {
+      if try await nodes.changeKey(from: storageKey.presentID, to: new) {
         report("the new key seals from now on")
       }
       guard try await StorageSeal.follow(database, storageKey) else { throw Failure.underWay }
     }
-    try await everybody("seals with the new key") { $0.presentID == new }
+    try await everybody("seals with the new key") { $0.presentKey == new }
     let total = try await reseal()
     try await goOn()
     guard let rest = file.keepingKey(new), try KeyFolder.storageKeyFile(in: directory).ids == file.ids else {
@@ -127,7 +126,7 @@ package struct StorageKeyRotation: Sendable {
       }
       if isQuiet, try await resealing.finish(pass) { return total }
       report("waiting for what was under way")
-      try await wait(waits.writes)
+      try await wait(writes)
       isQuiet = true
     }
   }
@@ -142,13 +141,12 @@ package struct StorageKeyRotation: Sendable {
 
   /// Waits until a condition holds for every process that uses the database. A process without a heartbeat
   /// for too long is ignored; if it returns, ``StorageKeyFollower`` reseals its values.
-  private func everybody(_ what: String, _ condition: (StorageKeyHolders.Holder) -> Bool) async throws {
-    let holders = StorageKeyHolders(database)
-    var sightings: StorageKeyHolders.Sightings = [:]
+  private func everybody(_ what: String, _ condition: (Nodes.Node) -> Bool) async throws {
+    var sightings: Nodes.Sightings = [:]
     var told = 0
     while true {
       try await goOn()
-      let waiting = try await holders.living(within: waits.silence, &sightings).count { !condition($0) }
+      let waiting = try await nodes.living(within: silence, &sightings).count { !condition($0) }
       guard waiting > 0 else { return }
       if waiting != told {
         report(

@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 package import Logging
 package import Metrics
 package import Registrations
@@ -13,8 +13,8 @@ internal import Timing
 package struct Housekeeping: Sendable {
   /// How many batches of legacy registrations are checked in one round: a hundred thousand rows in all.
   private static let stretches = 50
-  /// A process without a heartbeat for this long counts as dead.
-  private static let silence = Duration.seconds(600)
+  /// A process without a heartbeat for this long is forgotten.
+  private static let silence = Duration.seconds(3600)
   /// Seconds between two entries in the history of the transition, each of which reads every registration.
   private static let historyInterval: TimeInterval = 3600
 
@@ -22,11 +22,9 @@ package struct Housekeeping: Sendable {
   private let removals: [Removal]
   private let status: MigrationStatus
   private let resealing: Resealing
-  private let holders: StorageKeyHolders
+  private let nodes: Nodes
   private let lease: MaintenanceLease
   private let retention: TimeInterval
-  private let now: @Sendable () -> Date
-  private let mayExpire: @Sendable () -> Bool
   private let logger: Logger
   private let metrics: any MetricsFactory
 
@@ -46,25 +44,19 @@ package struct Housekeeping: Sendable {
     }
   }
 
-  /// - Parameters:
-  ///   - removals: what to remove in addition to registrations.
-  ///   - mayExpire: whether anything may expire now: false while the clock is doubted.
+  /// - Parameter removals: what to remove in addition to registrations.
   package init(
-    registrations: RegistrationStore, removals: [Removal], status: MigrationStatus,
-    resealing: Resealing, holders: StorageKeyHolders, lease: MaintenanceLease,
-    _ configuration: Configuration, now: @escaping @Sendable () -> Date,
-    mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger,
+    _ configuration: Configuration, registrations: RegistrationStore, removals: [Removal], logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
   ) {
+    let (database, now) = (registrations.database, registrations.now)
     self.registrations = registrations
     self.removals = removals
-    self.status = status
-    self.resealing = resealing
-    self.holders = holders
-    self.lease = lease
+    status = MigrationStatus(database: database, now: now)
+    resealing = Resealing(database: database, storageKey: registrations.storageKey)
+    nodes = Nodes(database: database)
+    lease = MaintenanceLease("housekeeping", database: database, now: now)
     retention = configuration.retention.expired
-    self.now = now
-    self.mayExpire = mayExpire
     self.logger = logger
     self.metrics = metrics
   }
@@ -83,13 +75,14 @@ package struct Housekeeping: Sendable {
   /// Runs one round. Only one node at a time changes the database.
   func work(_ round: inout Round) async throws {
     if try await lease.claim(for: 150) {
-      if mayExpire() { try await removeWhatIsOver() }
+      if registrations.mayExpire() { try await removeWhatIsOver() }
       try await removeSuperseded(&round)
       try await sealAnew(&round)
-      _ = try await holders.living(within: Self.silence, &round.holders)
-      if mayExpire(), now().timeIntervalSince(round.recordedAt) >= Self.historyInterval {
+      _ = try await nodes.living(within: Self.silence, &round.nodes)
+      let now = registrations.now()
+      if registrations.mayExpire(), now.timeIntervalSince(round.recordedAt) >= Self.historyInterval {
         try await status.record()
-        round.recordedAt = now()
+        round.recordedAt = now
       }
     }
     reportUnopened(&round)
@@ -110,7 +103,7 @@ package struct Housekeeping: Sendable {
     /// How far resealing has come.
     var resealing: Resealing.Pass?
     /// The processes that use the database.
-    var holders: StorageKeyHolders.Sightings = [:]
+    var nodes: Nodes.Sightings = [:]
     /// Columns with values that cannot be opened and that the log has already named.
     var unopened: Set<String> = []
   }
@@ -158,8 +151,8 @@ package struct Housekeeping: Sendable {
   private func removeWhatIsOver() async throws {
     let limit = 1000
     let own = [
-      Removal("expired registrations removed") { [registrations, now, retention] limit in
-        try await registrations.removeEnded(before: now() - retention, limit: limit)
+      Removal("expired registrations removed") { [registrations, retention] limit in
+        try await registrations.removeEnded(before: registrations.now() - retention, limit: limit)
       },
       Removal("deletions held back forgotten") { [registrations] in
         try await registrations.forgetHeld(limit: $0)

@@ -1,12 +1,12 @@
 package import Foundation
-package import Logging
 internal import Registrations
 package import SQL
-internal import Timing
+internal import Sealing
 
-/// The processes that serve from one database.
+/// The processes that use one database, with the storage keys that each has, so that no process is left behind
+/// when the key changes. Each has a row; the row of a killed process is no longer updated.
 package struct Nodes: Sendable {
-  /// A process that serves, or one that was killed while serving.
+  /// A process, or one that was killed.
   package struct Node: Sendable, Hashable {
     /// A new id for each start.
     package let id: UUID
@@ -15,68 +15,107 @@ package struct Nodes: Sendable {
     package let startedAt: Date
     /// The time of its last heartbeat, by its own machine's clock.
     package let seenAt: Date
+    /// False for a command.
+    let isServing: Bool
+    /// Id of the storage key that it seals with.
+    let presentKey: [UInt8]
+    /// Ids of the storage keys that it can open with.
+    let keys: [[UInt8]]
   }
 
   /// The time between two heartbeats.
   package static let interval = Duration.seconds(10)
-  /// In seconds. A row without a heartbeat for this long is removed. A node whose clock is far behind adds
-  /// its row again each time.
-  private static let silence: TimeInterval = 3600
 
   private let database: any Database
   private let now: @Sendable () -> Date
+  /// This process's id, if it joins.
+  let own = UUID()
+  private let startedAt: Date
 
   package init(database: any Database, now: @escaping @Sendable () -> Date = { Date() }) {
-    self.database = database
-    self.now = now
+    (self.database, self.now, startedAt) = (database, now, now())
   }
 
-  /// Writes heartbeats until the task is cancelled, and then removes this process's row.
-  package func serve(logger: Logger) async {
-    let (id, start) = (UUID(), now())
-    await every(Self.interval) {
-      try await touch(id, since: start)
-    } onError: { _ in
-      // The database is down, which other parts report.
-      logger.debug("sign of life not written")
-    }
-    try? await remove(id)
-  }
-
-  /// Writes a heartbeat, and removes the rows of processes that had none for too long.
-  func touch(_ id: UUID, since start: Date) async throws {
-    let now = now()
-    let (hostname, version) = (ProcessInfo.processInfo.hostName, Version.text)
+  /// Adds this process with its storage keys, and makes it seal with the key that the database names.
+  ///
+  /// - Returns: whether it has that key; if not, it is not added.
+  func join(_ storageKey: StorageKey) async throws -> Bool {
     try await database.write { connection in
-      try connection.run(
-        Statement(
-          """
-          INSERT INTO nodes (id, hostname, version, started_at, seen_at) VALUES ($1, $2, $3, $4, $5)
-          ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
-          """, .text(id.canonical), .text(hostname), .text(version), .integer(start.milliseconds),
-          .integer(now.milliseconds)))
-      try connection.run(
-        Statement("DELETE FROM nodes WHERE seen_at < $1", .integer((now - Self.silence).milliseconds)))
+      if let id = try StorageSeal.sealingID(on: connection), !storageKey.seal(withKey: id) { return false }
+      try announce(storageKey, isServing: false, on: connection)
+      return true
     }
   }
 
-  func remove(_ id: UUID) async throws {
+  /// Writes a heartbeat of this process.
+  func announce(_ storageKey: StorageKey, isServing: Bool) async throws {
+    try await database.write { try announce(storageKey, isServing: isServing, on: $0) }
+  }
+
+  private func announce(
+    _ storageKey: StorageKey, isServing: Bool, on connection: any Connection
+  ) throws {
+    try connection.run(
+      Statement(
+        """
+        INSERT INTO nodes (id, hostname, version, started_at, seen_at, is_serving, storage_keys)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)
+        ON CONFLICT (id) DO UPDATE SET
+          seen_at = excluded.seen_at, is_serving = excluded.is_serving, storage_keys = excluded.storage_keys
+        """, .text(own.canonical), .text(ProcessInfo.processInfo.hostName), .text(Version.text),
+        .integer(startedAt.milliseconds), .integer(now().milliseconds), .flag(isServing),
+        .bytes(storageKey.presentID + storageKey.ids.flatMap(\.self))))
+  }
+
+  /// Removes this process, which ends.
+  func leave() async throws { try await remove(own) }
+
+  private func remove(_ id: UUID) async throws {
     _ = try await database.execute(Statement("DELETE FROM nodes WHERE id = $1", .text(id.canonical)))
   }
 
-  /// The processes that are alive: those whose rows change while they are watched for a little longer than
-  /// the time between two heartbeats. This compares no clocks of different machines.
+  /// Makes all processes seal with the storage key `new`, as soon as each notices. Changes nothing if `old` is
+  /// not the key that seals now, or if a process lacks `new`. It is serialized with ``join(_:)``.
+  func changeKey(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
+    try await database.write { connection in
+      guard try StorageSeal.sealingID(on: connection) == old,
+        try connection.query(Self.select).map(Node.init).allSatisfy({ $0.keys.contains(new) })
+      else { return false }
+      try StorageSeal.setSealingID(new, on: connection)
+      return true
+    }
+  }
+
+  /// When each row was first seen in its present state, by this process's clock.
+  typealias Sightings = [Node: ContinuousClock.Instant]
+
+  /// The processes that have updated their rows within `silence`; rows of the others are removed. This compares
+  /// no clocks of different machines.
+  func living(within silence: Duration, _ sightings: inout Sightings) async throws -> [Node] {
+    let now = ContinuousClock.now
+    let all = try await all()
+    let before = sightings
+    sightings = Dictionary(all.map { ($0, before[$0] ?? now) }, uniquingKeysWith: { first, _ in first })
+    for (node, since) in sightings where now - since >= silence {
+      try await remove(node.id)
+      sightings[node] = nil
+    }
+    return all.filter { sightings[$0] != nil }
+  }
+
+  /// The serving processes that are alive: those whose rows change while they are watched for a little longer
+  /// than the time between two heartbeats.
   ///
   /// - Parameter waiting: called once, with the number of rows, before the rows are watched.
   package func alive(
     watching duration: Duration = interval + .seconds(5), waiting: (_ rows: Int) -> Void
   ) async throws -> [Node] {
-    let before = try await all()
+    let before = try await serving()
     guard !before.isEmpty else { return [] }
     waiting(before.count)
     let end = ContinuousClock.now + duration
     while true {
-      let rows = try await all()
+      let rows = try await serving()
       let changed = rows.filter { !before.contains($0) }
       if !changed.isEmpty || rows.isEmpty || ContinuousClock.now >= end { return changed }
       // Another process writes the rows, so polling is the only way to see changes. A command does this for a
@@ -85,15 +124,33 @@ package struct Nodes: Sendable {
     }
   }
 
-  /// All rows, oldest first, including those of processes that were killed during the last hour.
-  package func all() async throws -> [Node] {
-    let statement = Statement(
-      "SELECT id, hostname, version, started_at, seen_at FROM nodes ORDER BY started_at, id")
-    return try await database.query(statement).compactMap { row in
-      guard let id = UUID(uuidString: try row.text(0)) else { return nil }
-      return Node(
-        id: id, hostname: try row.text(1), version: try row.text(2),
-        startedAt: Date(milliseconds: try row.int64(3)), seenAt: Date(milliseconds: try row.int64(4)))
+  /// The processes that serve, oldest first, including those that were killed during the last hour.
+  package func serving() async throws -> [Node] { try await all().filter(\.isServing) }
+
+  /// All processes, oldest first.
+  func all() async throws -> [Node] { try await database.query(Self.select).map(Node.init) }
+
+  private static let select = Statement(
+    """
+    SELECT id, hostname, version, started_at, seen_at, is_serving, storage_keys FROM nodes
+    ORDER BY started_at, id
+    """)
+}
+
+extension Nodes.Node {
+  private static let keyIDBytes = 16
+
+  fileprivate init(_ row: Row) throws {
+    guard let id = UUID(uuidString: try row.text(0)) else {
+      throw DatabaseError(.other, "a node has no UUID")
     }
+    let bytes = try row.bytes(6)
+    let ids = stride(from: 0, to: bytes.count, by: Self.keyIDBytes).map { start in
+      Array(bytes[start..<min(start + Self.keyIDBytes, bytes.count)])
+    }
+    self.init(
+      id: id, hostname: try row.text(1), version: try row.text(2), startedAt: try row.date(3),
+      seenAt: try row.date(4), isServing: try row.flag(5), presentKey: ids.first ?? [],
+      keys: Array(ids.dropFirst()))
   }
 }

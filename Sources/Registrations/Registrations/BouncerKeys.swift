@@ -7,10 +7,10 @@ package import SQL
 /// that a key is unknown as final, so the node must be able to tell a key that another node has from one that
 /// no node has.
 package struct BouncerKeys: Sendable {
-  /// Seconds between announcements of a node's keys.
-  package static let interval: TimeInterval = 60
+  /// How often a node announces its keys.
+  package static let interval = Duration.seconds(20)
   /// Seconds after which an announcement is void: the node is gone, or no longer has the key.
-  private static let validity = 3 * interval
+  package static let validity: TimeInterval = 180
 
   private let database: any Database
   private let now: @Sendable () -> Date
@@ -32,13 +32,6 @@ package struct BouncerKeys: Sendable {
           """, .text(key), now)
       }
     }
-  }
-
-  /// Withdraws keys that this node no longer has. Another node that has them announces them again.
-  package func withdraw(_ publicKeys: some Sequence<String> & Sendable) async throws {
-    try await database.run(
-      "UPDATE bouncer_keys SET announced_at = NULL WHERE public_key IN ($list)",
-      list: publicKeys.map(Value.text))
   }
 
   /// Whether some node has announced the public key.

@@ -9,9 +9,9 @@ internal import Synchronization
 /// finds registrations of the same device whatever the case of their tokens.
 package final class RegistrationStore: Sendable {
   package let database: any Database
-  let storageKey: StorageKey
-  let now: @Sendable () -> Date
-  let mayExpire: @Sendable () -> Bool
+  package let storageKey: StorageKey
+  package let now: @Sendable () -> Date
+  package let mayExpire: @Sendable () -> Bool
   /// Row ids in `bouncer_keys` by public key. Rows are only ever added.
   private let bouncerKeys = Mutex<[String: Int64]>([:])
 

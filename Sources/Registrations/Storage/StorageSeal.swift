@@ -1,4 +1,3 @@
-package import Foundation
 package import SQL
 package import Sealing
 
@@ -57,123 +56,31 @@ package enum StorageSeal {
     try await database.read { try $0.mark(sealing) }
   }
 
+  package static func sealingID(on connection: any Connection) throws -> [UInt8]? {
+    try connection.mark(sealing)
+  }
+
+  package static func setSealingID(_ id: [UInt8], on connection: any Connection) throws {
+    try connection.setMark(sealing, id)
+  }
+
   private static let owner = "storage_key"
-  fileprivate static let sealing = "storage_key.sealing"
+  private static let sealing = "storage_key.sealing"
   /// The key under which all values are known to be sealed.
   static let complete = "storage_key.complete"
 }
 
 extension Connection {
-  func mark(_ name: String) throws -> [UInt8]? {
+  /// What the table `metadata` holds under a name.
+  package func mark(_ name: String) throws -> [UInt8]? {
     try query("SELECT value FROM metadata WHERE name = $1", .text(name)).first?.bytes(0)
   }
 
-  func setMark(_ name: String, _ value: [UInt8]) throws {
+  package func setMark(_ name: String, _ value: [UInt8]) throws {
     try run(
       """
       INSERT INTO metadata (name, value) VALUES ($1, $2)
       ON CONFLICT (name) DO UPDATE SET value = excluded.value
       """, .text(name), .bytes(value))
-  }
-}
-
-/// The processes that use a database, with the storage keys that each has, so that no process is left behind
-/// when the key changes. Each process has a row and updates it periodically; the row of a killed process is
-/// no longer updated.
-package struct StorageKeyHolders: Sendable {
-  /// The row of one process.
-  package struct Holder: Sendable, Hashable {
-    fileprivate let name: String
-    /// Random bytes, different in each update.
-    fileprivate let beat: [UInt8]
-    /// Id of the key that it seals with.
-    package let presentID: [UInt8]
-    /// Ids of the keys that it can open with.
-    package let ids: [[UInt8]]
-  }
-
-  private static let prefix = "lease.storage_key."
-  private static let beatBytes = 8
-  private static let idBytes = 16
-
-  private let database: any Database
-
-  package init(_ database: any Database) {
-    self.database = database
-  }
-
-  /// Registers a process with its keys, and makes it seal with the key that the database names.
-  ///
-  /// - Returns: whether it has that key; if not, it is not registered.
-  package func join(_ process: UUID, _ storageKey: StorageKey) async throws -> Bool {
-    try await database.write { connection in
-      if let id = try connection.mark(StorageSeal.sealing), !storageKey.seal(withKey: id) { return false }
-      try announce(process, storageKey, on: connection)
-      return true
-    }
-  }
-
-  /// Updates the row of a process.
-  package func announce(_ process: UUID, _ storageKey: StorageKey) async throws {
-    try await database.write { try announce(process, storageKey, on: $0) }
-  }
-
-  private func announce(_ process: UUID, _ storageKey: StorageKey, on connection: any Connection) throws {
-    let beat = withUnsafeBytes(of: UInt64.random(in: .min ... .max)) { Array($0) }
-    let value = beat + storageKey.presentID + storageKey.ids.flatMap(\.self)
-    try connection.setMark(Self.prefix + process.canonical, value)
-  }
-
-  /// Removes the row of a process that ends.
-  package func withdraw(_ process: UUID) async throws {
-    try await remove(Self.prefix + process.canonical)
-  }
-
-  /// Makes all processes seal with `new`, as soon as each notices. Changes nothing if `old` is not the key
-  /// that seals now, or if a process lacks `new`. It is serialized with ``join(_:_:)``.
-  package func change(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
-    try await database.write { connection in
-      guard try connection.mark(StorageSeal.sealing) == old,
-        try all(on: connection).allSatisfy({ $0.ids.contains(new) })
-      else { return false }
-      try connection.setMark(StorageSeal.sealing, new)
-      return true
-    }
-  }
-
-  /// When each row was first seen in its present state, by this process's clock.
-  package typealias Sightings = [Holder: ContinuousClock.Instant]
-
-  /// The processes that have updated their rows within `silence`; rows of the others are removed.
-  package func living(within silence: Duration, _ sightings: inout Sightings) async throws -> [Holder] {
-    let now = ContinuousClock.now
-    let all = try await all()
-    let before = sightings
-    sightings = Dictionary(all.map { ($0, before[$0] ?? now) }, uniquingKeysWith: { first, _ in first })
-    for (holder, since) in sightings where now - since >= silence {
-      try await remove(holder.name)
-      sightings[holder] = nil
-    }
-    return all.filter { sightings[$0] != nil }
-  }
-
-  /// All rows, including those of processes that were killed.
-  package func all() async throws -> [Holder] { try await database.read { try all(on: $0) } }
-
-  private func all(on connection: any Connection) throws -> [Holder] {
-    try connection.query("SELECT name, value FROM metadata WHERE name LIKE '\(Self.prefix)%' ORDER BY name")
-      .map { row in
-        let value = try row.bytes(1)
-        let ids = stride(from: Self.beatBytes, to: value.count, by: Self.idBytes).map { start in
-          Array(value[start..<min(start + Self.idBytes, value.count)])
-        }
-        return Holder(
-          name: try row.text(0), beat: Array(value.prefix(Self.beatBytes)), presentID: ids.first ?? [],
-          ids: Array(ids.dropFirst()))
-      }
-  }
-
-  private func remove(_ name: String) async throws {
-    try await database.execute("DELETE FROM metadata WHERE name = $1", .text(name))
   }
 }

@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Hummingbird
@@ -25,14 +25,14 @@ package struct BackendRoutes: Sendable {
   ///     it may refuse all of it with an `APIError` before anything is sent.
   ///   - realmsChanged: called after a realm was created or changed.
   package init(
-    accounts: AccountStore, devices: Devices, loginFlows: NextcloudLoginFlows, token: String?,
+    accounts: AccountStore, devices: Devices, token: String?,
     notify: @escaping @Sendable (User, Message) async throws -> [PartResult],
-    realmsChanged: @escaping @Sendable () -> Void, now: @escaping @Sendable () -> Date
+    realmsChanged: @escaping @Sendable () -> Void
   ) {
     self.accounts = accounts
     self.devices = devices
-    self.loginFlows = loginFlows
-    self.token = token.map { BearerToken($0, name: "backend.token", now: now) }
+    loginFlows = NextcloudLoginFlows(accounts: accounts)
+    self.token = token.map { BearerToken($0, name: "backend.token", now: devices.now) }
     self.notify = notify
     self.realmsChanged = realmsChanged
   }

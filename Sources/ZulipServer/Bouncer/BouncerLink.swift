@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 internal import HTTP
 package import Logging
 package import Registrations
@@ -27,11 +27,11 @@ package final class BouncerLink: Sendable {
 
   /// - Parameter mayExpire: whether jobs may be treated as expired; false while the clock is in doubt.
   package init(
-    _ calls: any BouncerCalls, accounts: AccountStore, devices: Devices, now: @escaping @Sendable () -> Date,
+    _ calls: any BouncerCalls, accounts: AccountStore, devices: Devices,
     mayExpire: @escaping @Sendable () -> Bool, logger: Logger
   ) {
     (self.calls, self.accounts, self.devices) = (calls, accounts, devices)
-    (self.now, self.mayExpire, self.logger) = (now, mayExpire, logger)
+    (now, self.mayExpire, self.logger) = (devices.now, mayExpire, logger)
   }
 
   /// Starts work on a new registration at once, and not only at the next periodic look.
@@ -107,9 +107,9 @@ package final class BouncerLink: Sendable {
         "push device registration failed and is tried again",
         metadata: ["device_id": "\(job.device)", "reason": "\(error)", "attempts": "\(job.lease.attempts)"])
       let next = now() + error.pause(after: job.lease.attempts, Self.backoff, now: now())
-      try await devices.postpone(job, until: now() < end ? min(next, end) : next)
+      try await devices.jobs.postpone([job.lease], until: now() < end ? min(next, end) : next)
     } catch is CancellationError {
-      try await devices.postpone(job, until: now())
+      try await devices.jobs.postpone([job.lease], until: now())
     }
   }
 
@@ -131,7 +131,7 @@ package final class BouncerLink: Sendable {
       for token in try await devices.legacyTokens.returned(after: job) {
         try await calls.registerLegacy(token, of: job.user, realm: job.realm)
       }
-      try await devices.legacyTokens.finish(job)
+      try await devices.legacyTokens.jobs.finish([job.lease])
       logger.info("old token unregistered at the bouncer", metadata: ["unregistration": "\(job.lease.id)"])
     } catch let error as BouncerError {
       logger.warning(

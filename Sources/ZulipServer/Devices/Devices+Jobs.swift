@@ -56,10 +56,6 @@ extension Devices {
     try await end(job) { device, _ in device.refused(job.tokenID, error) }
   }
 
-  func postpone(_ job: RegistrationJob, until date: Date) async throws {
-    try await jobs.postpone([job.lease], until: date)
-  }
-
   private func end(
     _ job: RegistrationJob,
     _ change: @escaping @Sendable (inout Device, any Connection) throws -> Device.Fields
@@ -90,8 +86,7 @@ extension Connection {
     let number = try query(
       Statement(
         "UPDATE users SET last_event = last_event + 1 WHERE id = $1 RETURNING last_event", .integer(user))
-    ).first?.int64(0)
-    guard let number else { throw DatabaseError(.other, "an update returned no row") }
+    ).returned.int64(0)
     let event = JSON.Object(
       [
         .init("type", "device"), .init("op", .string(operation)), .init("device_id", .integer(device)),

@@ -46,15 +46,13 @@ package final class Devices: Sendable {
       guard try connection.lock(user: user) else { throw DeviceError.unknownDevice }
       let count = try connection.query(
         Statement("SELECT COUNT(*) FROM devices WHERE user_id = $1", .integer(user))
-      ).first?.int64(0)
-      guard let count, count < Self.maximumPerUser else { throw DeviceError.tooMany }
-      let rows = try connection.query(
+      ).returned.int64(0)
+      guard count < Self.maximumPerUser else { throw DeviceError.tooMany }
+      let id = try connection.query(
         Statement(
           "INSERT INTO devices (user_id, created_at) VALUES ($1, $2) RETURNING id", .integer(user),
-          .integer(now)))
-      guard let id = try rows.first?.int64(0) else {
-        throw DatabaseError(.other, "an insertion returned no row")
-      }
+          .integer(now))
+      ).returned.int64(0)
       try connection.emit("add", device: id, user: user, now: now)
       return id
     }

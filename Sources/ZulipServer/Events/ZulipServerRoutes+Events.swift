@@ -10,8 +10,8 @@ extension ZulipServerRoutes {
 
   /// Opens an event queue and returns the present state, as far as it concerns devices. Other event types may
   /// be requested, but never occur.
-  func openQueue(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    var parameters = try await parameters(of: request)
+  func openQueue(_ user: User, _ parameters: inout Parameters, _ context: WireContext) async throws -> Members
+  {
     let types = try parameters.eventTypes("event_types")
     let fetched = try parameters.eventTypes("fetch_event_types") ?? types
     parameters.ignore([
@@ -32,12 +32,11 @@ extension ZulipServerRoutes {
       }
       members.append(.init("devices", .object(JSON.Object(devices))))
     }
-    return parameters.success(members)
+    return members
   }
 
   /// Waits for events after the client's last one, or answers with a heartbeat.
-  func events(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    var parameters = try await parameters(of: request)
+  func events(_ user: User, _ parameters: inout Parameters, _ context: WireContext) async throws -> Members {
     let queue = try parameters.required("queue_id")
     let last = try parameters.integer("last_event_id")
     let mayWait = try parameters.optionalJSON("dont_block")?.bool() != true
@@ -60,14 +59,15 @@ extension ZulipServerRoutes {
         } ?? nil
     }
     let answer = events ?? (mayWait ? [["type": "heartbeat", "id": .integer(last)]] : [])
-    return parameters.success([.init("events", .array(answer)), .init("queue_id", .string(queue))])
+    return [.init("events", .array(answer)), .init("queue_id", .string(queue))]
   }
 
-  func closeQueue(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    var parameters = try await parameters(of: request)
+  func closeQueue(_ user: User, _ parameters: inout Parameters, _ context: WireContext) async throws
+    -> Members
+  {
     let queue = try parameters.required("queue_id")
     guard try await devices.closeQueue(queue, user: user.id) else { throw APIError.badQueue(queue) }
-    return parameters.success()
+    return []
   }
 }
 

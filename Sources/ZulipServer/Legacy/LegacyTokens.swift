@@ -33,8 +33,8 @@ package struct LegacyTokens: Sendable {
         Statement(
           "SELECT COUNT(*) FROM legacy_tokens WHERE user_id = $1 AND NOT (kind = $2 AND token_hash = $3)",
           .integer(user.id), kind, hash)
-      ).first?.int64(0)
-      guard let count, count < Self.maximumPerUser else {
+      ).returned.int64(0)
+      guard count < Self.maximumPerUser else {
         throw APIError("Too many devices (limit: \(Self.maximumPerUser))")
       }
       try connection.run(
@@ -196,9 +196,6 @@ extension LegacyTokens {
     guard let gone = job.token.map(storageKey.tokenHash) else { return tokens }
     return tokens.filter { $0.token.kind == job.token?.kind && storageKey.tokenHash(of: $0.token) == gone }
   }
-
-  /// Removes an unregistration that the bouncer has received, whoever holds its lease.
-  func finish(_ job: Unregistration) async throws { try await jobs.finish([job.lease]) }
 
   /// Postpones an unregistration to this time; `failure` is the reason of the latest failure.
   func postpone(_ job: Unregistration, until date: Date, failure: String) async throws {

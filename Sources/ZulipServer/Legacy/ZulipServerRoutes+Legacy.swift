@@ -7,18 +7,20 @@ internal import Sealing
 
 /// Endpoints for old apps (`Documentation/Protocols/Zulip.md` 10.8).
 extension ZulipServerRoutes {
-  func addAPNsToken(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    var parameters = try await parameters(of: request)
+  func addAPNsToken(_ user: User, _ parameters: inout Parameters, _ context: WireContext) async throws
+    -> Members
+  {
     let app = try parameters.required("appid")
     guard AppID.isValid(app) else { throw APIError.invalidFormat("appid") }
     try await add(LegacyToken(token: try parameters.legacyToken(.apns), iosAppID: app), of: user)
-    return parameters.success()
+    return []
   }
 
-  func addFCMToken(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    var parameters = try await parameters(of: request)
+  func addFCMToken(_ user: User, _ parameters: inout Parameters, _ context: WireContext) async throws
+    -> Members
+  {
     try await add(LegacyToken(token: try parameters.legacyToken(.fcm), iosAppID: nil), of: user)
-    return parameters.success()
+    return []
   }
 
   private func add(_ token: LegacyToken, of user: User) async throws {
@@ -41,25 +43,25 @@ extension ZulipServerRoutes {
   /// Removes a token here at once, and at the bouncer as soon as possible. A token that this side does not
   /// have is unregistered at the bouncer directly, and the answer says whether the bouncer had it.
   func removeLegacyToken(_ kind: PushToken.Kind) -> UserHandler {
-    { user, request, _ in
-      var parameters = try await parameters(of: request)
+    { user, parameters, _ in
       let token = try parameters.legacyToken(kind)
       let wasThere = try await devices.legacyTokens.remove(token, user: user)
       notifier.bouncer?.wakeUnregistrations()
-      guard !wasThere else { return parameters.success() }
+      guard !wasThere else { return [] }
       guard let bouncer = notifier.bouncer else { throw APIError.tokenDoesNotExist }
       do {
         try await bouncer.calls.unregisterLegacy(token, of: user.legacyUser, realm: user.realm.uuid)
       } catch let error as BouncerError {
         throw APIError(legacy: error)
       }
-      return parameters.success()
+      return []
     }
   }
 
   /// Sends a test to one old app of the user, or to all.
-  func sendLegacyTest(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    var parameters = try await parameters(of: request)
+  func sendLegacyTest(_ user: User, _ parameters: inout Parameters, _ context: WireContext) async throws
+    -> Members
+  {
     let text = parameters.optional("token")
     let tokens = try await devices.legacyTokens.tokens(of: user.id).map(\.token).filter {
       text == nil || $0.text == text
@@ -81,7 +83,7 @@ extension ZulipServerRoutes {
         throw APIError(legacy: error)
       }
     }
-    return parameters.success()
+    return []
   }
 }
 

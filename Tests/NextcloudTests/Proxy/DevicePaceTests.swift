@@ -45,7 +45,7 @@ struct DevicePaceTests {
   {
     try await ProxyBench.test({
       // Refused ones alone would take up all of the second.
-      $0.configuration.notificationsPerDevice = [
+      $0.notificationsPerDevice = [
         RateLimit(calls: 240, seconds: 60), RateLimit(calls: 400, seconds: 3600),
       ]
     }) { bench in

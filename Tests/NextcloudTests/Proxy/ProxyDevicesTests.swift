@@ -65,7 +65,7 @@ struct ProxyDevicesTests {
       #expect(recorder.lines.allSatisfy { $0.level == .warning })
     }
     let apps = try NextcloudApps(own: [], default: "Talk for Android")
-    try await ProxyBench.test({ $0.configuration.apps = apps }) { bench throws in
+    try await ProxyBench.test({ $0.apps = apps }) { bench throws in
       let phone = ProxyPhone()
       let answer = try await bench.call(
         .post, "/devices", userAgent: "Brand/1", body: Form.encode(phone.fields))
@@ -77,8 +77,8 @@ struct ProxyDevicesTests {
   @Test
   func `may call so often, each address by itself, and bodies have a limit`() async throws {
     try await ProxyBench.test({
-      $0.configuration.rateLimitPerAddress = RateLimit(calls: 3, seconds: 60)
-      $0.configuration.maximumBodyBytes = 4096
+      $0.settings["nextcloud.rate_limit.per_address"] = "3/60s"
+      $0.settings["http.max_body_bytes"] = "4 KiB"
     }) { bench in
       let body = Form.encode(ProxyPhone().fields)
       for _ in 0..<3 {
@@ -102,8 +102,7 @@ struct ProxyDevicesTests {
 
   @Test
   func `is refused where its address has brought too many new ones, and renewed all the same`() async throws {
-    try await ProxyBench.test({ $0.configuration.newDevicesPerAddress = RateLimit(calls: 3, seconds: 3600) })
-    {
+    try await ProxyBench.test({ $0.settings["nextcloud.new_devices_per_address"] = "3/1h" }) {
       bench throws in
       var phones = (0..<5).map { _ in ProxyPhone() }
       func register(_ phone: ProxyPhone, from address: String = "2001:db8::1") async throws
@@ -137,10 +136,10 @@ struct ProxyDevicesTests {
   @Test
   func `is kept to each of its paces: what a minute allows an hour may not`() async throws {
     #expect(
-      PushProxy.Configuration().notificationsPerDevice.map { [Double($0.calls), $0.seconds] }
+      PushProxy.notificationsPerDevice.map { [Double($0.calls), $0.seconds] }
         == [[240, 60], [5000, 3600]])
     try await ProxyBench.test({
-      $0.configuration.notificationsPerDevice = [
+      $0.notificationsPerDevice = [
         RateLimit(calls: 4, seconds: 60), RateLimit(calls: 6, seconds: 3600),
       ]
       $0.isSending = false

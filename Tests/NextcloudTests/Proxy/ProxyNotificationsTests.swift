@@ -42,7 +42,7 @@ struct ProxyNotificationsTests {
   @Test(arguments: [ProxyPhone.App.talkAndroid, .talkIOS])
   func `of a call is not kept until nobody waits any more`(app: ProxyPhone.App) async throws {
     try await ProxyBench.test({
-      $0.deadline = .milliseconds(200)
+      $0.settings["nextcloud.deadline"] = "200ms"
       $0.isSending = false
     }) { bench in
       let phone = try await registered(app, at: bench)

@@ -211,7 +211,12 @@ final class World: @unchecked Sendable {
           tokenURI: URL(string: "https://oauth2.example.org/token")!)
       ])
     (settings, _) = try Configuration.load(
-      file: nil, environment: [:], overrides: ["retention.expired_days": "2"], workingDirectory: "/")
+      file: nil, environment: [:],
+      overrides: [
+        "retention.expired_days": "2", "bouncer.rate_limit.per_server": "0",
+        "http.rate_limit.per_address": "0",
+        "server.rate_limit.per_user": "0",
+      ], workingDirectory: "/")
     let now: @Sendable () -> Date = { Date(timeIntervalSince1970: epoch) }
     let storageKey = StorageKey(bytes: Node.storageKey)
     let database = DatabaseServer.Direct(server: server)

@@ -36,7 +36,7 @@ package struct TestService: Sendable {
     _ settings: [String: String] = [:], clock: TestClock = TestClock(), isWorking: Bool = false,
     isLive: Bool = false, logger: Logger = .quiet, keys: (_ folder: URL) throws -> Void = { _ in },
     bodies: BodyBudget? = nil, remoteBouncer: (any BouncerCalls)? = nil,
-    adjust: (inout Bouncer.Configuration) -> Void = { _ in },
+    adjust: (inout Bouncer) -> Void = { _ in },
     _ test: @escaping @Sendable (TestService) async throws -> Void
   ) async throws {
     let database = try await TestDatabase()

@@ -32,7 +32,7 @@ struct Bouncer: Sendable {
   static func test(
     _ settings: [String: String] = [:], clock: TestClock = TestClock(), isLive: Bool = false,
     keys: (_ folder: URL) throws -> Void = { _ in },
-    adjust: (inout ZulipBouncer.Bouncer.Configuration) -> Void = { _ in },
+    adjust: (inout ZulipBouncer.Bouncer) -> Void = { _ in },
     _ test: @escaping @Sendable (Bouncer) async throws -> Void
   ) async throws {
     let defaults = [

@@ -6,6 +6,7 @@ import Hummingbird
 import HummingbirdTesting
 import Logging
 import NIOCore
+import Operations
 import ProviderSimulator
 import Registrations
 import SQL
@@ -21,11 +22,12 @@ import Testing
 /// A proxy on a database of its own, between its clients and the provider simulator.
 final class ProxyBench: Sendable {
   struct Options: Sendable {
-    var configuration = PushProxy.Configuration()
+    /// The deadline is long, as tests of all rooms run at once. That of other deliveries is longer.
+    var settings = ["nextcloud.deadline": "30s"]
+    var apps = NextcloudApps()
+    var notificationsPerDevice = PushProxy.notificationsPerDevice
     /// Topics that the APNs key serves; nil for no key at all.
     var topics: [String]? = ["com.nextcloud.Talk", "it.twsweb.Nextcloud"]
-    /// `nextcloud.deadline`; long, as tests of all rooms run at once. That of other deliveries is longer.
-    var deadline = Duration.seconds(30)
     var isSending = true
     /// Where its log goes.
     var log: (@Sendable (String) -> any LogHandler)?
@@ -94,11 +96,11 @@ final class ProxyBench: Sendable {
     lossDetector = StoreLossDetector(
       file: folder.appending(path: "nextcloud-store.json"), devices: devices, mayExpire: mayExpire,
       logger: logger)
-    var configuration = options.configuration
-    configuration.deadline = options.deadline
+    let (configuration, _) = try Configuration.load(
+      file: nil, environment: [:], overrides: options.settings, workingDirectory: folder.path)
     proxy = PushProxy(
-      configuration, devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector,
-      logger: logger)
+      configuration, apps: options.apps, devices: devices, recorder: recorder, deliverer: deliverer,
+      lossDetector: lossDetector, notificationsPerDevice: options.notificationsPerDevice, logger: logger)
     providers.use(try credentials(options))
   }
 

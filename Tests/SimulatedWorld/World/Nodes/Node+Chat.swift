@@ -3,6 +3,7 @@ import HTTP
 import Hummingbird
 import Logging
 import NIOCore
+import Operations
 import Registrations
 import SQL
 import Sealing
@@ -19,8 +20,8 @@ extension Node {
   /// The chat-server side, if the world has a chat. It calls its bouncer over the simulated network: any node
   /// may take the call, and the call may fail.
   func chatSide(
-    database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date,
-    mayExpire: @escaping @Sendable () -> Bool, logger: Logger
+    _ settings: Configuration, database: any Database, storageKey: StorageKey,
+    now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool, logger: Logger
   ) -> ChatSide {
     let accounts = AccountStore(database: database, storageKey: storageKey, now: now)
     let life = life
@@ -34,18 +35,16 @@ extension Node {
     let devices = Devices(
       database: database, storageKey: storageKey, localServer: nil, now: now, changed: events.ring)
     let link = BouncerLink(
-      bouncer, accounts: accounts, devices: devices, now: now, mayExpire: mayExpire, logger: logger)
+      bouncer, accounts: accounts, devices: devices, mayExpire: mayExpire, logger: logger)
     let notifier = Notifier(devices: devices, bouncer: link)
     let server = ZulipServerRoutes(
-      accounts: accounts, eventNotifier: events, notifier: notifier, rateLimitPerUser: nil,
-      maximumBodyBytes: 1 << 20, now: now)
+      settings, accounts: accounts, eventNotifier: events, notifier: notifier)
     let backend = BackendRoutes(
-      accounts: accounts, devices: devices, loginFlows: NextcloudLoginFlows(accounts: accounts),
-      token: Chat.backendToken,
+      accounts: accounts, devices: devices, token: Chat.backendToken,
       notify: { user, message in
         let sent = try await notifier.notify(user, try message.zulip?.members())
         return sent.encrypted.map { [("zulip", $0.map(\.json))] } ?? []
-      }, realmsChanged: link.uploadRealms, now: now)
+      }, realmsChanged: link.uploadRealms)
     return ChatSide(
       addRoutes: {
         server.addRoutes(to: $0)

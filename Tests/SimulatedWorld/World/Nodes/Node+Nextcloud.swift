@@ -2,6 +2,7 @@ import Delivery
 import Foundation
 import Logging
 import NextcloudProxy
+import Operations
 import Registrations
 import SQL
 import Sealing
@@ -15,14 +16,16 @@ extension Node {
 
   /// The push proxy, where the world has a Nextcloud server.
   func nextcloudProxy(
-    database: any Database, storageKey: StorageKey, recorder: RegistrationStore, deliverer: Deliverer,
-    now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool, logger: Logger
+    _ settings: Configuration, database: any Database, storageKey: StorageKey, recorder: RegistrationStore,
+    deliverer: Deliverer, now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool,
+    logger: Logger
   ) -> (routes: NextcloudProxyRoutes, lossDetector: StoreLossDetector) {
     let devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
     let lossDetector = StoreLossDetector(
       file: storeRecord, devices: devices, mayExpire: mayExpire, logger: logger)
     let proxy = PushProxy(
-      devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector, logger: logger)
+      settings, devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector,
+      logger: logger)
     return (NextcloudProxyRoutes(proxy), lossDetector)
   }
 }

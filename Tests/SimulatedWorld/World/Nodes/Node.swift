@@ -95,30 +95,24 @@ final class Node: @unchecked Sendable {
       logger: logger)
     self.deliverer = deliverer
     let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
-    let requestTimes = RequestTimes(database: database, now: now)
-    var configuration = Bouncer.Configuration { "https://push.example.org" }
-    configuration.rateLimitPerServer = nil
-    configuration.rateLimitPerAddress = nil
     let bouncer = ZulipBouncerRoutes(
       Bouncer(
-        configuration: configuration, database: database, storageKey: storageKey,
-        servers: RemoteServers(database: database, storageKey: storageKey, now: now),
-        realms: RemoteRealms(database: database), registrations: registrations,
-        bouncerKeys: BouncerKeys(database: database, now: now), requestTimes: requestTimes,
-        deliverer: deliverer, keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) },
-        now: now, mayExpire: mayExpire))
+        settings, publicURL: { "https://push.example.org" }, registrations: registrations,
+        requestTimes: RequestTimes(database: database, now: now), deliverer: deliverer,
+        keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }))
     let bodies = BodyBudget(limit: 64 << 20, largest: 1 << 20)
     let nextcloud =
       world.nextcloud == nil
       ? nil
       : nextcloudProxy(
-        database: database, storageKey: storageKey, recorder: registrations, deliverer: deliverer, now: now,
+        settings, database: database, storageKey: storageKey, recorder: registrations, deliverer: deliverer,
+        now: now,
         mayExpire: mayExpire, logger: logger)
     let chat =
       world.chat == nil
       ? nil
       : chatSide(
-        database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, logger: logger)
+        settings, database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, logger: logger)
     responder =
       Endpoints.forStrangers(
         trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self), bodies: bodies
@@ -131,13 +125,8 @@ final class Node: @unchecked Sendable {
       time, record: ClockRecord(database: database),
       queues: [outbox.queue.bringForward] + (chat.map { [$0.bringForward] } ?? []), logger: logger)
     let housekeeping = Housekeeping(
-      registrations: registrations,
-      removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }],
-      status: MigrationStatus(database: database, now: now),
-      resealing: Resealing(database: database, storageKey: storageKey),
-      holders: StorageKeyHolders(database),
-      lease: MaintenanceLease("housekeeping", database: database, now: now), settings, now: now,
-      mayExpire: mayExpire, logger: logger)
+      settings, registrations: registrations,
+      removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }], logger: logger)
     running = Task {
       try? await clock.hear()
       await withTaskGroup { group in

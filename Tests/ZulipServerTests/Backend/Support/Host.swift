@@ -63,8 +63,7 @@ struct Host: Sendable {
     let devices = Devices(database: database, storageKey: storageKey, localServer: nil, now: now) { _ in }
     let asked = Asked()
     let backend = BackendRoutes(
-      accounts: accounts, devices: devices,
-      loginFlows: NextcloudLoginFlows(accounts: accounts), token: token,
+      accounts: accounts, devices: devices, token: token,
       notify: { user, message in
         let parts = [("zulip", message.zulip), ("legacy", message.legacy), ("nextcloud", message.nextcloud)]
         let payloads = try parts.compactMap { name, field in try field.map { (name, try $0.members()) } }
@@ -72,7 +71,7 @@ struct Host: Sendable {
           (name, try asked.notify(user, payload).map { Self.sent })
         }
       },
-      realmsChanged: { asked.changeRealms() }, now: now)
+      realmsChanged: { asked.changeRealms() })
     let router = Router(context: WireContext.self)
     router.add(
       middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
