@@ -13,6 +13,8 @@ import Testing
 
 @Suite("A device at the Nextcloud proxy")
 struct ProxyDevicesTests {
+  private var bench: ProxyBench { Fixture.current }
+
   private func change(
     _ fields: [(name: String, value: String)], _ name: String, _ value: String?
   ) -> [(name: String, value: String)] {
@@ -22,20 +24,18 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test
+  @Test(.bench)
   func `is told what is wrong without a word of what it sent`() async throws {
-    try await ProxyBench.test { bench in
-      let (fields, long) = (ProxyPhone().fields, String(repeating: "secret ", count: 800))
-      for field in fields {
-        let answer = try await bench.call(
-          .post, "/devices", body: Form.encode(change(fields, field.name, long)))
-        #expect(answer.status == 400 && answer.message?.contains(field.name) == true)
-        #expect(!answer.text.contains("secret"))
-      }
-      // Servers show their admin a body that is no JSON.
-      let wrong = try await bench.call(.get, "/notifications")
-      #expect(wrong.status == 405 && wrong.reason != nil)
+    let (fields, long) = (ProxyPhone().fields, String(repeating: "secret ", count: 800))
+    for field in fields {
+      let answer = try await bench.call(
+        .post, "/devices", body: Form.encode(change(fields, field.name, long)))
+      #expect(answer.status == 400 && answer.message?.contains(field.name) == true)
+      #expect(!answer.text.contains("secret"))
     }
+    // Servers show their admin a body that is no JSON.
+    let wrong = try await bench.call(.get, "/notifications")
+    #expect(wrong.status == 405 && wrong.reason != nil)
   }
 
   @Test
@@ -155,17 +155,15 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test
+  @Test(.bench)
   func `waits while the store is away, and nobody is told anything about it`() async throws {
-    try await ProxyBench.test { bench in
-      let phone = ProxyPhone()
-      _ = try await phone.register(at: bench)
-      await bench.database.close()
-      for answer in [try await phone.register(at: bench), try await phone.unregister(at: bench)] {
-        #expect(answer.status == 503 && answer.message != nil && answer.headers[.retryAfter] != nil)
-      }
-      let answer = try await bench.notify([phone.entry()])
-      #expect(answer.status == 503 && answer.reason != nil && answer.headers[.retryAfter] != nil)
+    let phone = ProxyPhone()
+    _ = try await phone.register(at: bench)
+    await bench.database.close()
+    for answer in [try await phone.register(at: bench), try await phone.unregister(at: bench)] {
+      #expect(answer.status == 503 && answer.message != nil && answer.headers[.retryAfter] != nil)
     }
+    let answer = try await bench.notify([phone.entry()])
+    #expect(answer.status == 503 && answer.reason != nil && answer.headers[.retryAfter] != nil)
   }
 }
