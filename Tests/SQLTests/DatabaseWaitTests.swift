@@ -18,23 +18,9 @@ struct DatabaseWaitTests {
     options.busyTimeout = 0.1
     try await withDatabase(options: options, script: Self.table) { database, folder in
       let other = try await SQLiteDatabase.open(path: folder.databasePath, options: options)
-      let (gate, isHeld) = (Gate(), Gate())
-      let holder = Task {
-        try await other.write { connection in
-          try connection.run(Statement("INSERT INTO t VALUES (0)"))
-          isHeld.open()
-          gate.wait()
-        }
+      try await other.behindGate(after: { try $0.run(Statement("INSERT INTO t VALUES (0)")) }) { open in
+        try await body(RetryingDatabase(database), open)
       }
-      isHeld.wait()
-      do {
-        try await body(RetryingDatabase(database)) { gate.open() }
-      } catch {
-        gate.open()
-        throw error
-      }
-      gate.open()
-      _ = try await holder.value
       await other.close()
     }
   }
@@ -84,23 +70,15 @@ struct DatabaseWaitTests {
   @Test
   func `ends also where the database answers nothing at all`() async throws {
     try await withDatabase(script: Self.table) { database, _ in
-      let (gate, isHeld) = (Gate(), Gate())
       let patient = RetryingDatabase(database)
-      let holder = Task {
-        try await database.write { _ in
-          isHeld.open()
-          gate.wait()
+      try await database.behindGate { _ in
+        let error = try await databaseError {
+          try await DatabaseWait.wait(upTo: .milliseconds(300)) {
+            try await patient.execute(Statement("INSERT INTO t VALUES (1)"))
+          }
         }
+        #expect(error?.code == .connectionLost)
       }
-      isHeld.wait()
-      let error = try await databaseError {
-        try await DatabaseWait.wait(upTo: .milliseconds(300)) {
-          try await patient.execute(Statement("INSERT INTO t VALUES (1)"))
-        }
-      }
-      #expect(error?.code == .connectionLost)
-      gate.open()
-      try await holder.value
       // The write that was given up has still happened: giving up does not cancel it.
       _ = try await database.write { try $0.query(Statement("SELECT 1")) }
       #expect(try await database.integer("SELECT count(*) FROM t") == 1)
@@ -181,23 +159,15 @@ struct DatabaseWaitTests {
   func `ends where a server holds a statement back`() async throws {
     try await withPostgreSQL(script: Self.table) { database, _ in
       let patient = RetryingDatabase(database)
-      let (gate, isHeld) = (Gate(), Gate())
-      let holder = Task {
-        try await database.write { connection in
-          try connection.runScript("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
-          isHeld.open()
-          gate.wait()
+      let lock = "LOCK TABLE t IN ACCESS EXCLUSIVE MODE"
+      try await database.behindGate(after: { try $0.runScript(lock) }) { _ in
+        let error = try await databaseError {
+          try await DatabaseWait.wait(upTo: .milliseconds(300)) {
+            try await patient.read { try $0.query(Statement("SELECT id FROM t")) }
+          }
         }
+        #expect(error?.code == .connectionLost)
       }
-      isHeld.wait()
-      let error = try await databaseError {
-        try await DatabaseWait.wait(upTo: .milliseconds(300)) {
-          try await patient.read { try $0.query(Statement("SELECT id FROM t")) }
-        }
-      }
-      #expect(error?.code == .connectionLost)
-      gate.open()
-      try await holder.value
     }
   }
 }

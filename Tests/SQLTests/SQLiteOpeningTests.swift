@@ -204,19 +204,11 @@ struct SQLiteOpeningTests {
     options.busyTimeout = 0.01
     try await withDatabase(options: options, script: "CREATE TABLE t (a)") { first, folder in
       let second = try await SQLiteDatabase.open(path: folder.databasePath)
-      let entered = AsyncStream<Void>.makeStream()
-      let leave = Gate()
-      async let holder: Void = second.write { connection in
-        try connection.run(Statement("INSERT INTO t VALUES (1)"))
-        entered.continuation.finish()
-        leave.wait()
+      try await second.behindGate(after: { try $0.run(Statement("INSERT INTO t VALUES (1)")) }) { _ in
+        let error = try await databaseError { try await first.execute(Statement("INSERT INTO t VALUES (2)")) }
+        #expect(error?.code == .busy)
+        #expect(error?.isTransient == true)
       }
-      for await _ in entered.stream {}
-      let error = try await databaseError { try await first.execute(Statement("INSERT INTO t VALUES (2)")) }
-      leave.open()
-      try await holder
-      #expect(error?.code == .busy)
-      #expect(error?.isTransient == true)
       _ = try await first.execute(Statement("INSERT INTO t VALUES (3)"))
       #expect(try await first.integer("SELECT sum(a) FROM t") == 4)
       await second.close()

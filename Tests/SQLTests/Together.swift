@@ -1,6 +1,31 @@
 @testable import SQL
 
 extension Database {
+  /// Runs `body` while a write is open that has done `first`, until `body` opens the gate or ends.
+  func behindGate<Output>(
+    after first: @escaping @Sendable (any Connection) throws -> Void = { _ in },
+    _ body: (_ open: @escaping @Sendable () -> Void) async throws -> Output
+  ) async throws -> Output {
+    let entered = AsyncStream<Void>.makeStream()
+    let gate = Gate()
+    async let holder: Void = write { connection in
+      try first(connection)
+      entered.continuation.finish()
+      gate.wait()
+    }
+    for await _ in entered.stream {}
+    let output: Output
+    do {
+      output = try await body { gate.open() }
+    } catch {
+      gate.open()
+      throw error
+    }
+    gate.open()
+    try await holder
+    return output
+  }
+
   /// Does `count` writes at once, in one group if the engine groups writes, and returns their results.
   func atOnce<Output: Sendable>(
     _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output
@@ -39,18 +64,11 @@ extension SQLiteDatabase {
       }
     }
   }
+}
 
-  /// Runs `body` while a write holds the writer, until `body` opens the gate.
-  func behindGate<Output>(_ body: (_ open: () -> Void) async throws -> Output) async throws -> Output {
-    let entered = AsyncStream<Void>.makeStream()
-    let gate = Gate()
-    async let holder: Void = write { _ in
-      entered.continuation.finish()
-      gate.wait()
-    }
-    for await _ in entered.stream {}
-    let output = try await body { gate.open() }
-    try await holder
-    return output
+extension Result {
+  /// The code of the ``DatabaseError`` that it is, or nil.
+  var databaseCode: DatabaseError.Code? {
+    if case .failure(let error as DatabaseError) = self { error.code } else { nil }
   }
 }

@@ -113,10 +113,7 @@ struct PostgreSQLFaultTests {
           ? database.query(Statement("SELECT 1")) : database.execute(Statement("SELECT 1"))
       }
       #expect(ContinuousClock.now - start < .seconds(20))
-      for result in results {
-        let error = #expect(throws: DatabaseError.self) { try result.get() }
-        #expect(error?.code == .connectionLost)
-      }
+      #expect(results.allSatisfy { $0.databaseCode == .connectionLost })
       try server.start()
       #expect(try await database.integer("SELECT 1") == 1)
       await database.close()
@@ -151,10 +148,7 @@ struct PostgreSQLFaultTests {
           ? try await database.execute(statement) : try await database.write { try $0.query(statement) }
       }
       #expect(ContinuousClock.now - start < .seconds(30))
-      for result in results {
-        let error = #expect(throws: DatabaseError.self) { try result.get() }
-        #expect(error?.code == .connectionLost)
-      }
+      #expect(results.allSatisfy { $0.databaseCode == .connectionLost })
       try server.thaw()
       #expect(try await database.integer("SELECT count(*) FROM t WHERE a = 0") == 1)
       await database.close()
@@ -166,24 +160,16 @@ struct PostgreSQLFaultTests {
     var options = PostgreSQLDatabase.Options()
     options.longestSilence = 0.5
     try await withPostgreSQL(options: options) { database, test in
-      let (gate, isHeld) = (Gate(), Gate())
-      let holder = Task {
-        try await test.database.write { connection in
-          try connection.lockSchema()
-          isHeld.open()
-          gate.wait()
-        }
-      }
-      isHeld.wait()
       let runs = Counter()
-      async let waiting: Void = database.write { connection in
-        runs.increment()
-        try connection.lockSchema()
+      try await test.database.behindGate(after: { try $0.lockSchema() }) { open in
+        async let waiting: Void = database.write { connection in
+          runs.increment()
+          try connection.lockSchema()
+        }
+        try await Task.sleep(for: .seconds(2))
+        open()
+        try await waiting
       }
-      try await Task.sleep(for: .seconds(2))
-      gate.open()
-      try await waiting
-      try await holder.value
       #expect(runs.value == 1)
       // The next one on that connection is not.
       let error = try await databaseError { try await database.query(Statement("SELECT pg_sleep(5)")) }
@@ -252,8 +238,7 @@ struct PostgreSQLFaultTests {
         }
         for (index, result) in results.enumerated() {
           if index == failing {
-            let error = #expect(throws: DatabaseError.self) { try result.get() }
-            #expect(error?.code == .uniqueViolation)
+            #expect(result.databaseCode == .uniqueViolation)
           } else {
             #expect(try result.get() == [Row(values: [.integer(Int64((failing + 1) * 1000 + index))])])
           }
@@ -318,19 +303,12 @@ struct PostgreSQLFaultTests {
     options.connections = 1
     options.waitLimit = 0.3
     try await withPostgreSQL(options: options) { database, _ in
-      let entered = AsyncStream<Void>.makeStream()
-      let gate = Gate()
-      async let holder: Void = database.read { _ in
-        entered.continuation.finish()
-        gate.wait()
+      try await database.behindGate { _ in
+        for _ in 0..<2 {
+          let error = try await databaseError { try await database.integer("SELECT 1") }
+          #expect(error?.code == .connectionLost)
+        }
       }
-      for await _ in entered.stream {}
-      for _ in 0..<2 {
-        let error = try await databaseError { try await database.integer("SELECT 1") }
-        #expect(error?.code == .connectionLost)
-      }
-      gate.open()
-      try await holder
       let one = try await database.integer("SELECT 1")
       #expect(one == 1)
     }
@@ -342,25 +320,17 @@ struct PostgreSQLFaultTests {
     options.connections = 1
     options.maximumWaiting = 5
     try await withPostgreSQL(options: options) { database, _ in
-      let entered = AsyncStream<Void>.makeStream()
-      let gate = Gate()
-      async let holder: Void = database.read { _ in
-        entered.continuation.finish()
-        gate.wait()
+      let results = try await database.behindGate { open in
+        await database.results(20) { _ in
+          try await database.integer("SELECT 1")
+        } meanwhile: {
+          // Fifteen are refused at once, the others wait.
+          while database.transactions.waitingCount < 5 { await Task.yield() }
+          open()
+        }
       }
-      for await _ in entered.stream {}
-      let results = await database.results(20) { _ in
-        try await database.integer("SELECT 1")
-      } meanwhile: {
-        // Fifteen are refused at once, the others wait.
-        while database.transactions.waitingCount < 5 { await Task.yield() }
-        gate.open()
-      }
-      try await holder
-      let errors = results.compactMap { result -> DatabaseError? in
-        if case .failure(let error) = result { error as? DatabaseError } else { nil }
-      }
-      #expect(errors.allSatisfy { $0.code == .busy })
+      let errors = results.compactMap(\.databaseCode)
+      #expect(errors.allSatisfy { $0 == .busy })
       #expect(results.count - errors.count >= 5)
     }
   }
@@ -369,24 +339,17 @@ struct PostgreSQLFaultTests {
 extension PostgreSQLDatabase {
   /// Runs `body` while the writer of single statements waits for a lock, until `body` opens the gate.
   fileprivate func behindLock<Output>(
-    _ body: (_ open: () -> Void) async throws -> Output
+    _ body: (_ open: @escaping @Sendable () -> Void) async throws -> Output
   ) async throws -> Output {
     let lock = Statement("SELECT pg_advisory_xact_lock(1)")
-    let entered = AsyncStream<Void>.makeStream()
-    let gate = Gate()
-    async let holder: Void = write { connection in
-      _ = try connection.query(lock)
-      entered.continuation.finish()
-      gate.wait()
+    return try await behindGate(after: { _ = try $0.query(lock) }) { open in
+      async let waiter = execute(lock)
+      // One that has the lock not yet.
+      let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+      while try await integer(waiting) == 0 {}
+      let output = try await body(open)
+      _ = try await waiter
+      return output
     }
-    for await _ in entered.stream {}
-    async let waiter = execute(lock)
-    // One that has the lock not yet.
-    while try await integer("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 0
-    {}
-    let output = try await body { gate.open() }
-    try await holder
-    _ = try await waiter
-    return output
   }
 }
