@@ -11,207 +11,193 @@ import Testing
 
 /// Tests the record of deliveries: counts by the hour, and each registration's last success.
 @Suite struct HistoryTests {
-  @Test func `Accepted and refused notifications are counted by route, with reasons and times`() async throws
+  private var bench: DeliveryBench { Fixture.current }
+
+  @Test(.bench()) func `Accepted and refused notifications are counted by route, with reasons and times`()
+    async throws
   {
-    try await DeliveryBench.test { bench in
-      let devices = try await bench.devices(.apns, 3)
-      bench.simulator.setToken(devices[1].token, TokenRule(status: 410))
-      bench.simulator.setToken(devices[2].token, TokenRule(status: 413, reason: "PayloadTooLarge"))
-      _ = try await bench.deliverer.deliver(devices.map { bench.push("n", to: $0) })
-      try await bench.history.flush()
-      let report = try await bench.counts.report(hours: 2)
-      #expect(report.hours.map(\.accepted) == [0, 1])
-      #expect(report.total.refused == 2)
-      let route = try #require(report.routes.first)
-      #expect(report.routes.count == 1 && route.route == bench.apnsRoute.description)
-      #expect(Set(route.refused.map(\.reason)) == ["Unregistered", "PayloadTooLarge"])
-      let median = try #require(report.total.latency.percentile(0.5))
-      #expect(median > 0 && median < 60)
-    }
+    let devices = try await bench.devices(.apns, 3)
+    bench.simulator.setToken(devices[1].token, TokenRule(status: 410))
+    bench.simulator.setToken(devices[2].token, TokenRule(status: 413, reason: "PayloadTooLarge"))
+    _ = try await bench.deliverer.deliver(devices.map { bench.push("n", to: $0) })
+    try await bench.history.flush()
+    let report = try await bench.counts.report(hours: 2)
+    #expect(report.hours.map(\.accepted) == [0, 1])
+    #expect(report.total.refused == 2)
+    let route = try #require(report.routes.first)
+    #expect(report.routes.count == 1 && route.route == bench.apnsRoute.description)
+    #expect(Set(route.refused.map(\.reason)) == ["Unregistered", "PayloadTooLarge"])
+    let median = try #require(report.total.latency.percentile(0.5))
+    #expect(median > 0 && median < 60)
   }
 
-  @Test func `Whoever looks at a device sees within seconds that it was reached`() async throws {
-    try await DeliveryBench.test { bench in
-      let device = try await bench.devices(.apns, 1)[0]
-      let running = Task { await bench.history.run(every: .seconds(3600)) }
-      // Its first look has passed when a key's use is counted.
-      bench.history.registered(key: "key")
-      _ = try await bench.deliverer.deliver([bench.push("n", to: device)])
-      await eventually("the success", within: .seconds(30)) {
-        (try? await bench.database.read { connection in
-          try connection.query(
-            Statement(
-              "SELECT delivered_at FROM registrations WHERE delivered_at IS NOT NULL"))
-        }.isEmpty) == false
+  @Test(.bench()) func `Whoever looks at a device sees within seconds that it was reached`() async throws {
+    let device = try await bench.devices(.apns, 1)[0]
+    let running = Task { await bench.history.run(every: .seconds(3600)) }
+    // Its first look has passed when a key's use is counted.
+    bench.history.registered(key: "key")
+    _ = try await bench.deliverer.deliver([bench.push("n", to: device)])
+    await eventually("the success", within: .seconds(30)) {
+      (try? await bench.database.read { connection in
+        try connection.query(
+          Statement(
+            "SELECT delivered_at FROM registrations WHERE delivered_at IS NOT NULL"))
+      }.isEmpty) == false
+    }
+    running.cancel()
+    await running.value
+  }
+
+  @Test(.bench()) func `However many push services there are, Web Push is counted as one`() async throws {
+    let device = try await bench.devices(.fcm)[0]
+    for number in 0..<30 {
+      let route = Route(provider: .webPush, credential: "push.\(number).example", target: "")
+      for outcome in [.delivered, .rejected(.payloadTooLarge), .misconfigured(.vapidRefused)] as [Outcome] {
+        bench.tried(outcome, device, route)
       }
-      running.cancel()
-      await running.value
+      bench.history.count(.givenUp(route))
     }
+    try await bench.history.flush()
+    let routes = try await bench.counts.report(hours: 1).routes
+    #expect(routes.map(\.route) == ["webpush"])
+    let total = try #require(routes.first?.total)
+    #expect([total.accepted, total.refused, total.postponed, total.givenUp] == [30, 30, 30, 30])
   }
 
-  @Test func `However many push services there are, Web Push is counted as one`() async throws {
-    try await DeliveryBench.test { bench in
-      let device = try await bench.devices(.fcm)[0]
-      for number in 0..<30 {
-        let route = Route(provider: .webPush, credential: "push.\(number).example", target: "")
-        for outcome in [.delivered, .rejected(.payloadTooLarge), .misconfigured(.vapidRefused)] as [Outcome] {
-          bench.tried(outcome, device, route)
-        }
-        bench.history.count(.givenUp(route))
-      }
-      try await bench.history.flush()
-      let routes = try await bench.counts.report(hours: 1).routes
-      #expect(routes.map(\.route) == ["webpush"])
-      let total = try #require(routes.first?.total)
-      #expect([total.accepted, total.refused, total.postponed, total.givenUp] == [30, 30, 30, 30])
-    }
-  }
-
-  @Test func `Counts of two nodes, and of one before and after a restart, add up`() async throws {
-    try await DeliveryBench.test { bench in
-      let device = try await bench.devices(.fcm)[0]
-      let other = History(database: bench.database, now: { bench.clock.now })
-      for history in [bench.history, other, History(database: bench.database, now: { bench.clock.now })] {
-        bench.tried(.delivered, device, by: history)
-        history.took([.delivered, .queued, .refused(.timeout)], of: 7)
-        history.registered(key: "key")
-        try await history.flush()
-        // What was written is not written again.
-        try await history.flush()
-      }
-      #expect(try await bench.counts.report(hours: 1).total.accepted == 3)
-      let servers = try await bench.counts.servers(hours: 1)
-      #expect(servers[7]?.sent == 9 && servers[7]?.failed == 3)
-      let hours = try await bench.counts.report(ofServer: 7, hours: 3)
-      #expect(hours.map(\.sent) == [0, 0, 9] && hours.map(\.failed) == [0, 0, 3])
-      #expect(try await bench.counts.registrationsByKey(hours: 1) == ["key": 3])
-    }
-  }
-
-  @Test func `What cannot be written is kept, with its hour, and written once`() async throws {
-    try await DeliveryBench.test { bench in
-      let device = try await bench.devices(.fcm)[0]
-      bench.tried(.delivered, device)
-      try await bench.run("ALTER TABLE hourly_counts RENAME TO away")
-      await #expect(throws: DatabaseError.self) { try await bench.history.flush() }
-      bench.advance(3600)
-      bench.tried(.rejected(.timeout), device)
-      await #expect(throws: DatabaseError.self) { try await bench.history.flush() }
-      try await bench.run("ALTER TABLE away RENAME TO hourly_counts")
-      try await bench.history.flush()
-      try await bench.history.flush()
-      let report = try await bench.counts.report(hours: 2)
-      #expect(report.hours.map(\.accepted) == [1, 0])
-      #expect(report.hours.map(\.refused) == [0, 1])
-      #expect(try await bench.deliveredAt(device) != nil)
-    }
-  }
-
-  @Test func `What waits is counted as postponed, and its time runs from when it was promised`() async throws
-  {
-    try await DeliveryBench.test(isSending: false) { bench in
-      let device = try await bench.devices(.apns)[0]
-      bench.simulator.setToken(
-        device.token, TokenRule(status: 429, reason: "TooManyRequests", times: 1))
-      #expect(try await bench.deliver("n", to: device) == .queued)
-      bench.advance(100)
-      let sending = Task { await bench.sender.run() }
-      defer { sending.cancel() }
-      try await bench.drained()
-      try await bench.history.flush()
-      let total = try await bench.counts.report(hours: 2).total
-      #expect(total.postponed == 1 && total.accepted == 1)
-      #expect(try #require(total.latency.percentile(0.5)) > 80)
-    }
-  }
-
-  @Test func `What is given up, and what no credential serves, is counted`() async throws {
-    try await DeliveryBench.test(isSending: false) { bench in
-      let device = try await bench.devices(.apns)[0]
-      _ = try await bench.deliverer.deliver([bench.push("n", to: device, topic: "org.example.none")])
-      bench.simulator.setToken(device.token, TokenRule(status: 429, reason: "TooManyRequests"))
-      #expect(try await bench.deliver("m", to: device) == .queued)
-      bench.advance(25 * 3600)
-      let sending = Task { await bench.sender.run() }
-      defer { sending.cancel() }
-      try await bench.drained()
-      try await bench.history.flush()
-      let report = try await bench.counts.report(hours: 26)
-      #expect(report.total.givenUp == 1)
-      #expect(report.routes.first { $0.route == "apns" }?.refused.map(\.reason) == ["unconfigured"])
-    }
-  }
-
-  @Test func `A registration's last success is written once a day, and at once after a failure`() async throws
-  {
-    try await DeliveryBench.test { bench in
-      bench.advance(86_400 - bench.clock.now.timeIntervalSince1970.truncatingRemainder(dividingBy: 86_400))
-      let device = try await bench.devices(.apns)[0]
-      func deliver() async throws -> Int64? {
-        _ = try await bench.deliver("n", to: device)
-        try await bench.history.flush()
-        return try await bench.deliveredAt(device)
-      }
-      let first = try #require(try await deliver())
-      let midnight = first - first % 86_400_000
-      #expect(first - midnight < 3_600_000)
-      bench.advance(3600)
-      #expect(try await deliver() == first)
-      // Another node, or this one after a restart, knows nothing of that, and writes nothing either.
-      let other = History(database: bench.database, now: { bench.clock.now })
-      bench.tried(.delivered, device, bench.apnsRoute, by: other)
-      try await other.flush()
-      #expect(try await bench.deliveredAt(device) == first)
-      bench.simulator.setToken(
-        device.token, TokenRule(status: 413, reason: "PayloadTooLarge", times: 1))
-      #expect(try await deliver() == first)
-      bench.advance(60)
-      let afterFailure = try #require(try await deliver())
-      #expect(afterFailure >= first + 3_660_000)
-      bench.advance(86_400)
-      #expect(try #require(try await deliver()) > afterFailure)
-    }
-  }
-
-  @Test func `A registration that was made again keeps its last success, and gets no other's`() async throws {
-    try await DeliveryBench.test { bench in
-      let device = try await bench.devices(.fcm)[0]
-      _ = try await bench.deliver("n", to: device)
-      try await bench.history.flush()
-      let first = try #require(try await bench.deliveredAt(device))
-      bench.advance(86_400)
-      _ = try await bench.deliver("n", to: device)
-      bench.advance(1)
-      try await bench.register(try PushToken(device.token, kind: .fcm))
-      try await bench.history.flush()
-      #expect(try await bench.deliveredAt(device) == first)
-    }
-  }
-
-  @Test func `Old counts are removed, those of chat servers sooner`() async throws {
-    try await DeliveryBench.test { bench in
-      bench.history.took([.delivered], of: 7)
-      bench.history.count(.refused(bench.apnsRoute, .timeout))
-      try await bench.history.flush()
-      #expect(try await bench.counts.removeOld(limit: 10) == 0)
-      bench.advance(14 * 86_400 + 3600)
-      #expect(try await bench.counts.removeOld(limit: 10) == 1)
-      bench.advance(76 * 86_400)
-      #expect(try await bench.counts.removeOld(limit: 10) == 1)
-    }
-  }
-
-  @Test func `What is held in memory is bounded`() async throws {
-    try await DeliveryBench.test { bench in
-      let history = History(
-        database: bench.database, limits: .init(counts: 3, successes: 2, known: 2), now: { bench.clock.now })
-      let devices = try await bench.devices(.fcm, 4)
-      for device in devices { bench.tried(.delivered, device, by: history) }
-      for server in 1...9 { history.took([.delivered], of: Int64(server)) }
+  @Test(.bench()) func `Counts of two nodes, and of one before and after a restart, add up`() async throws {
+    let device = try await bench.devices(.fcm)[0]
+    let other = History(database: bench.database, now: { bench.clock.now })
+    for history in [bench.history, other, History(database: bench.database, now: { bench.clock.now })] {
+      bench.tried(.delivered, device, by: history)
+      history.took([.delivered, .queued, .refused(.timeout)], of: 7)
+      history.registered(key: "key")
       try await history.flush()
-      #expect(try await bench.number("SELECT COUNT(*) FROM hourly_counts") == 3)
-      #expect(try await bench.number("SELECT COUNT(delivered_at) FROM registrations WHERE wire = 1") == 2)
+      // What was written is not written again.
+      try await history.flush()
     }
+    #expect(try await bench.counts.report(hours: 1).total.accepted == 3)
+    let servers = try await bench.counts.servers(hours: 1)
+    #expect(servers[7]?.sent == 9 && servers[7]?.failed == 3)
+    let hours = try await bench.counts.report(ofServer: 7, hours: 3)
+    #expect(hours.map(\.sent) == [0, 0, 9] && hours.map(\.failed) == [0, 0, 3])
+    #expect(try await bench.counts.registrationsByKey(hours: 1) == ["key": 3])
+  }
+
+  @Test(.bench()) func `What cannot be written is kept, with its hour, and written once`() async throws {
+    let device = try await bench.devices(.fcm)[0]
+    bench.tried(.delivered, device)
+    try await bench.run("ALTER TABLE hourly_counts RENAME TO away")
+    await #expect(throws: DatabaseError.self) { try await bench.history.flush() }
+    bench.advance(3600)
+    bench.tried(.rejected(.timeout), device)
+    await #expect(throws: DatabaseError.self) { try await bench.history.flush() }
+    try await bench.run("ALTER TABLE away RENAME TO hourly_counts")
+    try await bench.history.flush()
+    try await bench.history.flush()
+    let report = try await bench.counts.report(hours: 2)
+    #expect(report.hours.map(\.accepted) == [1, 0])
+    #expect(report.hours.map(\.refused) == [0, 1])
+    #expect(try await bench.deliveredAt(device) != nil)
+  }
+
+  @Test(.bench(isSending: false))
+  func `What waits is counted as postponed, and its time runs from when it was promised`() async throws {
+    let device = try await bench.devices(.apns)[0]
+    bench.simulator.setToken(
+      device.token, TokenRule(status: 429, reason: "TooManyRequests", times: 1))
+    #expect(try await bench.deliver("n", to: device) == .queued)
+    bench.advance(100)
+    let sending = Task { await bench.sender.run() }
+    defer { sending.cancel() }
+    try await bench.drained()
+    try await bench.history.flush()
+    let total = try await bench.counts.report(hours: 2).total
+    #expect(total.postponed == 1 && total.accepted == 1)
+    #expect(try #require(total.latency.percentile(0.5)) > 80)
+  }
+
+  @Test(.bench(isSending: false)) func `What is given up, and what no credential serves, is counted`()
+    async throws
+  {
+    let device = try await bench.devices(.apns)[0]
+    _ = try await bench.deliverer.deliver([bench.push("n", to: device, topic: "org.example.none")])
+    bench.simulator.setToken(device.token, TokenRule(status: 429, reason: "TooManyRequests"))
+    #expect(try await bench.deliver("m", to: device) == .queued)
+    bench.advance(25 * 3600)
+    let sending = Task { await bench.sender.run() }
+    defer { sending.cancel() }
+    try await bench.drained()
+    try await bench.history.flush()
+    let report = try await bench.counts.report(hours: 26)
+    #expect(report.total.givenUp == 1)
+    #expect(report.routes.first { $0.route == "apns" }?.refused.map(\.reason) == ["unconfigured"])
+  }
+
+  @Test(.bench()) func `A registration's last success is written once a day, and at once after a failure`()
+    async throws
+  {
+    bench.advance(86_400 - bench.clock.now.timeIntervalSince1970.truncatingRemainder(dividingBy: 86_400))
+    let device = try await bench.devices(.apns)[0]
+    func deliver() async throws -> Int64? {
+      _ = try await bench.deliver("n", to: device)
+      try await bench.history.flush()
+      return try await bench.deliveredAt(device)
+    }
+    let first = try #require(try await deliver())
+    let midnight = first - first % 86_400_000
+    #expect(first - midnight < 3_600_000)
+    bench.advance(3600)
+    #expect(try await deliver() == first)
+    // Another node, or this one after a restart, knows nothing of that, and writes nothing either.
+    let other = History(database: bench.database, now: { bench.clock.now })
+    bench.tried(.delivered, device, bench.apnsRoute, by: other)
+    try await other.flush()
+    #expect(try await bench.deliveredAt(device) == first)
+    bench.simulator.setToken(
+      device.token, TokenRule(status: 413, reason: "PayloadTooLarge", times: 1))
+    #expect(try await deliver() == first)
+    bench.advance(60)
+    let afterFailure = try #require(try await deliver())
+    #expect(afterFailure >= first + 3_660_000)
+    bench.advance(86_400)
+    #expect(try #require(try await deliver()) > afterFailure)
+  }
+
+  @Test(.bench()) func `A registration that was made again keeps its last success, and gets no other's`()
+    async throws
+  {
+    let device = try await bench.devices(.fcm)[0]
+    _ = try await bench.deliver("n", to: device)
+    try await bench.history.flush()
+    let first = try #require(try await bench.deliveredAt(device))
+    bench.advance(86_400)
+    _ = try await bench.deliver("n", to: device)
+    bench.advance(1)
+    try await bench.register(try PushToken(device.token, kind: .fcm))
+    try await bench.history.flush()
+    #expect(try await bench.deliveredAt(device) == first)
+  }
+
+  @Test(.bench()) func `Old counts are removed, those of chat servers sooner`() async throws {
+    bench.history.took([.delivered], of: 7)
+    bench.history.count(.refused(bench.apnsRoute, .timeout))
+    try await bench.history.flush()
+    #expect(try await bench.counts.removeOld(limit: 10) == 0)
+    bench.advance(14 * 86_400 + 3600)
+    #expect(try await bench.counts.removeOld(limit: 10) == 1)
+    bench.advance(76 * 86_400)
+    #expect(try await bench.counts.removeOld(limit: 10) == 1)
+  }
+
+  @Test(.bench()) func `What is held in memory is bounded`() async throws {
+    let history = History(
+      database: bench.database, limits: .init(counts: 3, successes: 2, known: 2), now: { bench.clock.now })
+    let devices = try await bench.devices(.fcm, 4)
+    for device in devices { bench.tried(.delivered, device, by: history) }
+    for server in 1...9 { history.took([.delivered], of: Int64(server)) }
+    try await history.flush()
+    #expect(try await bench.number("SELECT COUNT(*) FROM hourly_counts") == 3)
+    #expect(try await bench.number("SELECT COUNT(delivered_at) FROM registrations WHERE wire = 1") == 2)
   }
 
   @Test func `Percentiles are right to a fifth, from a millisecond to a day`() throws {

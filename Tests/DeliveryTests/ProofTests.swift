@@ -2,6 +2,7 @@ import Foundation
 import ProviderSimulator
 import Registrations
 import Sealing
+import TestSupport
 import Testing
 
 @testable import Delivery
@@ -9,6 +10,8 @@ import Testing
 
 /// Tests what an answer affects: the kind of registration that it was for, and the credential that was used.
 @Suite struct ProofTests {
+  private var bench: DeliveryBench { Fixture.current }
+
   /// A push to a device that anybody may have registered.
   private static func stranger(_ number: Int64, _ token: String) -> Outgoing {
     Outgoing(
@@ -17,35 +20,31 @@ import Testing
       owner: .address(1))
   }
 
-  @Test func `Bad tokens of strangers keep no dead registration of others alive`() async throws {
-    try await DeliveryBench.test { bench in
-      let (good, dead) = (try await bench.devices(.fcm)[0], try await bench.devices(.fcm)[0])
-      for token in [dead.token, "stranger"] { bench.simulator.setToken(token, TokenRule(status: 403)) }
-      #expect(try await bench.deliver("n", to: good) == .delivered)
-      for number in 0..<60 {
-        let results = try await bench.deliverer.deliver([Self.stranger(Int64(number), "stranger")])
-        #expect(results == [.refused(.fcmSenderIDMismatch)])
-      }
-      #expect(bench.state(bench.fcmRoute) == .ok)
-      #expect(bench.deliverer.doubts().map(\.kind) == [.nextcloud])
-      #expect(try await bench.deliver("n", to: dead) == .ended(.fcmSenderIDMismatch))
+  @Test(.bench()) func `Bad tokens of strangers keep no dead registration of others alive`() async throws {
+    let (good, dead) = (try await bench.devices(.fcm)[0], try await bench.devices(.fcm)[0])
+    for token in [dead.token, "stranger"] { bench.simulator.setToken(token, TokenRule(status: 403)) }
+    #expect(try await bench.deliver("n", to: good) == .delivered)
+    for number in 0..<60 {
+      let results = try await bench.deliverer.deliver([Self.stranger(Int64(number), "stranger")])
+      #expect(results == [.refused(.fcmSenderIDMismatch)])
     }
+    #expect(bench.state(bench.fcmRoute) == .ok)
+    #expect(bench.deliverer.doubts().map(\.kind) == [.nextcloud])
+    #expect(try await bench.deliver("n", to: dead) == .ended(.fcmSenderIDMismatch))
   }
 
-  @Test func `Good tokens of strangers do not make the bad ones of others believed`() async throws {
-    try await DeliveryBench.test { bench in
-      let dead = try await bench.devices(.fcm)[0]
-      bench.simulator.setToken(dead.token, TokenRule(status: 403))
-      for number in 0..<60 {
-        let results = try await bench.deliverer.deliver([Self.stranger(Int64(number), "stranger")])
-        #expect(results == [.delivered])
-      }
-      #expect(try await bench.deliver("n", to: dead) == .refused(.fcmSenderIDMismatch))
-      #expect(try await bench.lives(dead))
-      guard case .failing(.fcmSenderIDMismatch, since: _) = bench.state(bench.fcmRoute) else {
-        Issue.record("the route is \(String(describing: bench.state(bench.fcmRoute)))")
-        return
-      }
+  @Test(.bench()) func `Good tokens of strangers do not make the bad ones of others believed`() async throws {
+    let dead = try await bench.devices(.fcm)[0]
+    bench.simulator.setToken(dead.token, TokenRule(status: 403))
+    for number in 0..<60 {
+      let results = try await bench.deliverer.deliver([Self.stranger(Int64(number), "stranger")])
+      #expect(results == [.delivered])
+    }
+    #expect(try await bench.deliver("n", to: dead) == .refused(.fcmSenderIDMismatch))
+    #expect(try await bench.lives(dead))
+    guard case .failing(.fcmSenderIDMismatch, since: _) = bench.state(bench.fcmRoute) else {
+      Issue.record("the route is \(String(describing: bench.state(bench.fcmRoute)))")
+      return
     }
   }
 

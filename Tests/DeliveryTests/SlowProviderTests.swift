@@ -11,6 +11,8 @@ import Testing
 
 /// Tests slow providers: no caller waits longer than the deadline, and nothing is sent twice because of it.
 @Suite(.serialized) struct SlowProviderTests {
+  private var bench: DeliveryBench { Fixture.current }
+
   /// The number of pushes that the simulator received, with any answer, by name.
   private static func arrivals(_ bench: DeliveryBench) -> [String: Int] {
     bench.simulator.deliveries(includingRefused: true).reduce(into: [:]) {
@@ -25,121 +27,112 @@ import Testing
     }
   }
 
-  @Test func `Latency of many seconds holds nobody up, and each notification is accepted once`() async throws
-  {
-    try await DeliveryBench.test(deadline: .seconds(1), answerTimeout: .seconds(60)) { bench in
-      await Self.latency(10_000, bench)
-      let devices = try await bench.devices(.apns, 5) + bench.devices(.fcm, 5)
-      var slowest = Duration.zero
-      var count = 0
-      for round in 0..<5 {
-        let began = ContinuousClock.now
-        let batch = devices.enumerated().map { bench.push("\(round).\($0)", to: $1) }
-        #expect(try await Set(bench.deliverer.deliver(batch)) == [.queued])
-        slowest = max(slowest, .now - began)
-        count += batch.count
-      }
-      #expect(slowest < .seconds(10))
-      try await bench.drained(within: .seconds(180))
-      #expect(bench.accepted().count == count)
-      #expect(Self.arrivals(bench).values.allSatisfy { $0 == 1 })
-      print("10 s of latency: \(count) notifications, the slowest request took \(slowest)")
+  @Test(.bench(deadline: .seconds(1), answerTimeout: .seconds(60)))
+  func `Latency of many seconds holds nobody up, and each notification is accepted once`() async throws {
+    await Self.latency(10_000, bench)
+    let devices = try await bench.devices(.apns, 5) + bench.devices(.fcm, 5)
+    var slowest = Duration.zero
+    var count = 0
+    for round in 0..<5 {
+      let began = ContinuousClock.now
+      let batch = devices.enumerated().map { bench.push("\(round).\($0)", to: $1) }
+      #expect(try await Set(bench.deliverer.deliver(batch)) == [.queued])
+      slowest = max(slowest, .now - began)
+      count += batch.count
     }
+    #expect(slowest < .seconds(10))
+    try await bench.drained(within: .seconds(180))
+    #expect(bench.accepted().count == count)
+    #expect(Self.arrivals(bench).values.allSatisfy { $0 == 1 })
+    print("10 s of latency: \(count) notifications, the slowest request took \(slowest)")
   }
 
-  @Test(arguments: PushToken.Kind.allCases)
+  @Test(.bench(deadline: .milliseconds(300)), arguments: PushToken.Kind.allCases)
   func `What is at its provider at the deadline is kept, not sent again, and goes with its answer`(
     kind: PushToken.Kind
   ) async throws {
-    try await DeliveryBench.test(deadline: .milliseconds(300)) { bench in
-      let devices = try await bench.devices(kind, 3)
-      for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }
-      await Self.latency(3000, bench)
-      #expect(
-        try await bench.deliverer.deliver(devices.map { bench.push($0.token, to: $0) }) == [
-          .queued, .queued, .queued,
-        ])
-      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 3)
-      #expect(bench.deliverer.lateAnswerCount == 3)
-      try await bench.drained()
-      await eventually { bench.deliverer.lateAnswerCount == 0 }
-      for device in devices { #expect(Self.arrivals(bench)[device.token] == 1) }
-      #expect(bench.outbox.count == 0)
-    }
+    let devices = try await bench.devices(kind, 3)
+    for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }
+    await Self.latency(3000, bench)
+    #expect(
+      try await bench.deliverer.deliver(devices.map { bench.push($0.token, to: $0) }) == [
+        .queued, .queued, .queued,
+      ])
+    #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 3)
+    #expect(bench.deliverer.lateAnswerCount == 3)
+    try await bench.drained()
+    await eventually { bench.deliverer.lateAnswerCount == 0 }
+    for device in devices { #expect(Self.arrivals(bench)[device.token] == 1) }
+    #expect(bench.outbox.count == 0)
   }
 
-  @Test func `A late answer does what it would have done in time`() async throws {
-    try await DeliveryBench.test(deadline: .milliseconds(300)) { bench in
-      let devices = try await bench.devices(.apns, 3)
-      for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }
-      let rules = [
-        TokenRule(status: 410, delayMilliseconds: 1000), TokenRule(status: 413, delayMilliseconds: 1000),
-        TokenRule(status: 429, delayMilliseconds: 1000, times: 1),
-      ]
-      for (device, rule) in zip(devices, rules) { bench.simulator.setToken(device.token, rule) }
-      let pushes = zip(["dead", "refused", "again"], devices).map { bench.push($0, to: $1) }
-      #expect(try await Set(bench.deliverer.deliver(pushes)) == [.queued])
-      for device in devices { #expect(try await bench.lives(device)) }
-      try await bench.drained()
-      #expect(try await !bench.lives(devices[0]))
-      #expect(try await bench.lives(devices[1]))
-      #expect(Self.arrivals(bench) == ["before": 3, "dead": 1, "refused": 1, "again": 2])
-      #expect(bench.accepted()["again"]?.count == 1)
-    }
+  @Test(.bench(deadline: .milliseconds(300))) func `A late answer does what it would have done in time`()
+    async throws
+  {
+    let devices = try await bench.devices(.apns, 3)
+    for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }
+    let rules = [
+      TokenRule(status: 410, delayMilliseconds: 1000), TokenRule(status: 413, delayMilliseconds: 1000),
+      TokenRule(status: 429, delayMilliseconds: 1000, times: 1),
+    ]
+    for (device, rule) in zip(devices, rules) { bench.simulator.setToken(device.token, rule) }
+    let pushes = zip(["dead", "refused", "again"], devices).map { bench.push($0, to: $1) }
+    #expect(try await Set(bench.deliverer.deliver(pushes)) == [.queued])
+    for device in devices { #expect(try await bench.lives(device)) }
+    try await bench.drained()
+    #expect(try await !bench.lives(devices[0]))
+    #expect(try await bench.lives(devices[1]))
+    #expect(Self.arrivals(bench) == ["before": 3, "dead": 1, "refused": 1, "again": 2])
+    #expect(bench.accepted()["again"]?.count == 1)
   }
 
-  @Test func `What is not answered in the longest time either goes again under its id`() async throws {
-    try await DeliveryBench.test(deadline: .milliseconds(300), answerTimeout: .seconds(2)) { bench in
-      let device = try await bench.devices(.apns)[0]
-      await Self.latency(30_000, bench)
-      #expect(try await bench.deliver("n", to: device) == .queued)
-      await eventually { bench.deliverer.lateAnswerCount == 1 }
-      await bench.faults { _ in }
-      await eventually { bench.deliverer.lateAnswerCount == 0 }
-      try await bench.drained()
-      #expect(bench.accepted()["n"]?.count == 2)
-      #expect(Set(bench.accepted()["n"] ?? []).count == 1)
-    }
+  @Test(.bench(deadline: .milliseconds(300), answerTimeout: .seconds(2)))
+  func `What is not answered in the longest time either goes again under its id`() async throws {
+    let device = try await bench.devices(.apns)[0]
+    await Self.latency(30_000, bench)
+    #expect(try await bench.deliver("n", to: device) == .queued)
+    await eventually { bench.deliverer.lateAnswerCount == 1 }
+    await bench.faults { _ in }
+    await eventually { bench.deliverer.lateAnswerCount == 0 }
+    try await bench.drained()
+    #expect(bench.accepted()["n"]?.count == 2)
+    #expect(Set(bench.accepted()["n"] ?? []).count == 1)
   }
 
-  @Test
+  @Test(.bench(deadline: .milliseconds(1200), answerTimeout: .seconds(60)))
   func `A provider that answers late costs three their deadline, and fails no longer than it owes answers`()
     async throws
   {
-    try await DeliveryBench.test(deadline: .milliseconds(1200), answerTimeout: .seconds(60)) { bench in
-      let devices = try await bench.devices(.apns, 9)
-      #expect(try await bench.deliverPatiently("first", to: devices[0]) == .delivered)
-      // Each is answered before the next one has waited in vain.
-      await Self.latency(1800, bench)
-      var waits: [Duration] = []
-      for (index, device) in devices.enumerated() {
-        let began = ContinuousClock.now
-        #expect(try await bench.deliver("\(index)", to: device) == .queued)
-        waits.append(.now - began)
-      }
-      #expect(waits.filter { $0 >= .milliseconds(1200) }.count == 3)
-      guard case .failing(.timeout, since: _) = bench.state(bench.apnsRoute) else {
-        Issue.record("the route is \(String(describing: bench.state(bench.apnsRoute)))")
-        return
-      }
-      try await bench.drained()
-      #expect(bench.state(bench.apnsRoute) == .ok)
+    let devices = try await bench.devices(.apns, 9)
+    #expect(try await bench.deliverPatiently("first", to: devices[0]) == .delivered)
+    // Each is answered before the next one has waited in vain.
+    await Self.latency(1800, bench)
+    var waits: [Duration] = []
+    for (index, device) in devices.enumerated() {
+      let began = ContinuousClock.now
+      #expect(try await bench.deliver("\(index)", to: device) == .queued)
+      waits.append(.now - began)
     }
+    #expect(waits.filter { $0 >= .milliseconds(1200) }.count == 3)
+    guard case .failing(.timeout, since: _) = bench.state(bench.apnsRoute) else {
+      Issue.record("the route is \(String(describing: bench.state(bench.apnsRoute)))")
+      return
+    }
+    try await bench.drained()
+    #expect(bench.state(bench.apnsRoute) == .ok)
   }
 
-  @Test func `A caller that goes away takes nothing back`() async throws {
-    try await DeliveryBench.test(deadline: .seconds(20)) { bench in
-      let devices = try await bench.devices(.apns, 2)
-      for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }
-      await Self.latency(2000, bench)
-      let caller = Task { try await bench.deliverer.deliver(devices.map { bench.push($0.token, to: $0) }) }
-      await eventually { bench.simulator.deliveries().count == 4 }
-      caller.cancel()
-      #expect(try await caller.value == [.queued, .queued])
-      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 2)
-      try await bench.drained()
-      for device in devices { #expect(Self.arrivals(bench)[device.token] == 1) }
-    }
+  @Test(.bench(deadline: .seconds(20))) func `A caller that goes away takes nothing back`() async throws {
+    let devices = try await bench.devices(.apns, 2)
+    for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }
+    await Self.latency(2000, bench)
+    let caller = Task { try await bench.deliverer.deliver(devices.map { bench.push($0.token, to: $0) }) }
+    await eventually { bench.simulator.deliveries().count == 4 }
+    caller.cancel()
+    #expect(try await caller.value == [.queued, .queued])
+    #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 2)
+    try await bench.drained()
+    for device in devices { #expect(Self.arrivals(bench)[device.token] == 1) }
   }
 
   @Test func `A slow answer does not stop the others of its route`() async throws {
@@ -163,27 +156,26 @@ import Testing
     }
   }
 
-  @Test func `A notification that takes the place of one under way is not removed with it`()
+  @Test(.bench(deadline: .milliseconds(300), isSending: false))
+  func `A notification that takes the place of one under way is not removed with it`()
     async throws
   {
-    try await DeliveryBench.test(deadline: .milliseconds(300), isSending: false) { bench in
-      let device = try await bench.devices(.apns)[0]
-      #expect(try await bench.deliverPatiently("before", to: device) == .delivered)
-      await Self.latency(1500, bench)
-      func push(_ name: String) -> Outgoing {
-        var push = bench.push(name, to: device)
-        if case .apns(var notification) = push.push {
-          notification.collapseID = "c"
-          push.push = .apns(notification)
-        }
-        return push
+    let device = try await bench.devices(.apns)[0]
+    #expect(try await bench.deliverPatiently("before", to: device) == .delivered)
+    await Self.latency(1500, bench)
+    func push(_ name: String) -> Outgoing {
+      var push = bench.push(name, to: device)
+      if case .apns(var notification) = push.push {
+        notification.collapseID = "c"
+        push.push = .apns(notification)
       }
-      #expect(try await bench.deliverer.deliver([push("old")]) == [.queued])
-      try await bench.outbox.keep([(push("new"), bench.apnsRoute, bench.clock.now)])
-      await eventually { bench.deliverer.lateAnswerCount == 0 }
-      let left = try await bench.outbox.lease(bench.apnsRoute, limit: 9, for: 30)
-      #expect(left.map { DeliveryBench.name($0.delivery.push) } == ["new"])
+      return push
     }
+    #expect(try await bench.deliverer.deliver([push("old")]) == [.queued])
+    try await bench.outbox.keep([(push("new"), bench.apnsRoute, bench.clock.now)])
+    await eventually { bench.deliverer.lateAnswerCount == 0 }
+    let left = try await bench.outbox.lease(bench.apnsRoute, limit: 9, for: 30)
+    #expect(left.map { DeliveryBench.name($0.delivery.push) } == ["new"])
   }
 
   @Test func `What is under way when the program ends stays under its lease`() async throws {

@@ -5,7 +5,9 @@ import Testing
 
 @testable import Operations
 
-@Suite struct BouncerKeyFilesTests {
+@Suite(.keyFolder) struct BouncerKeyFilesTests {
+  private let folder = Fixture<TestFolder>.current
+
   private func files(in folder: TestFolder) throws -> [URL] {
     let bouncer = folder.url.appending(path: "bouncer")
     return try FileManager.default.contentsOfDirectory(atPath: bouncer.path).sorted().map {
@@ -14,7 +16,6 @@ import Testing
   }
 
   @Test func `A key is made private and listed`() async throws {
-    try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
       #expect(try keys.list().isEmpty)
       let later = try keys.generate(now: Date(timeIntervalSince1970: 1_790_000_000))
@@ -29,10 +30,8 @@ import Testing
       for path in paths { #expect(try mode(path) == 0o600) }
       #expect(try mode(folder.url.appending(path: "bouncer")) == 0o700)
     }
-  }
 
   @Test func `A retired key stays and still opens`() async throws {
-    try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
       let key = try keys.generate()
       _ = try keys.generate()
@@ -43,10 +42,8 @@ import Testing
       let loaded = KeyFolder(directory: folder.path, logger: LogRecorder().logger).load()
       #expect(loaded.bouncer.contains(publicKey: key.publicKey))
     }
-  }
 
   @Test func `A removed key is gone and the others are not`() async throws {
-    try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
       let key = try keys.generate()
       let other = try keys.generate()
@@ -56,10 +53,8 @@ import Testing
       #expect(throws: BouncerKeyFiles.NotFound.self) { try keys.retire(key.publicKey) }
       #expect(try keys.list().count == 1)
     }
-  }
 
   @Test func `The last active key is neither retired nor removed`() async throws {
-    try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
       let (old, last) = (try keys.generate(), try keys.generate())
       _ = try keys.retire(old.publicKey)
@@ -72,10 +67,8 @@ import Testing
       _ = try keys.generate()
       #expect(try keys.remove(last.publicKey).publicKey == last.publicKey)
     }
-  }
 
   @Test func `A broken file is named without its content`() async throws {
-    try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
       _ = try keys.generate()
       let file = try files(in: folder)[0]
@@ -86,10 +79,8 @@ import Testing
         #expect(!error.description.contains("hunter2"))
       }
     }
-  }
 
   @Test func `A Zulip bouncer's keys are taken over once`() async throws {
-    try await withKeyFolder { folder in
       let (first, second) = (BouncerKeyPair(), BouncerKeyPair())
       let secrets = """
         [secrets]
@@ -112,7 +103,6 @@ import Testing
         try keys.importZulipSecrets(secrets, of: "zulip-secrets.conf").map(\.state) == [.retired, .active])
       #expect(try keys.list().count == 2)
     }
-  }
 
   @Test(arguments: [
     "", "[secrets]\nother = 1\n", "#push_registration_encryption_keys = {}\n",
@@ -122,7 +112,6 @@ import Testing
     "push_registration_encryption_keys = {\"GOOD\": \"KEY\", \"OTHER\": \"KEY\"}\n",
   ])
   func `What does not fit is refused and changes nothing`(_ text: String) async throws {
-    try await withKeyFolder { folder in
       let pair = BouncerKeyPair()
       let text = text.replacing("GOOD", with: pair.publicKeyBase64).replacing(
         "KEY", with: pair.privateKeyBase64)
@@ -135,5 +124,4 @@ import Testing
       #expect(!error.description.contains(pair.privateKeyBase64))
       #expect(try keys.list().isEmpty)
     }
-  }
 }

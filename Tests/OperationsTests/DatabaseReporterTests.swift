@@ -9,6 +9,8 @@ import Testing
 
 /// Tests the operator's log lines when the database is unreachable.
 @Suite struct DatabaseReporterTests {
+  private var service: Operator { Fixture.current }
+
   /// The events reported for a database with these check results, one per second.
   private static func told(_ failures: [DatabaseCheck.Failure?]) -> [Int: DatabaseReporter.Event] {
     var reporter = DatabaseReporter()
@@ -36,33 +38,29 @@ import Testing
       ])
   }
 
-  @Test func `A database that goes away has its line in the log`() async throws {
-    try await Operator.test { service in
-      let log = LogRecorder()
-      let watch = Task { await service.readiness.watchDatabase(logger: log.logger) }
-      await service.database.close()
-      await eventually { !log.lines.isEmpty }
-      watch.cancel()
-      await watch.value
-      let line = try #require(log.lines.first)
-      #expect(line.level == .warning && line.message == "the database does not answer")
-      #expect(line.metadata["reason"] == "closed" && line.metadata["advice"] != nil)
-      #expect(log.lines.count == 1)
-    }
+  @Test(.listener()) func `A database that goes away has its line in the log`() async throws {
+    let log = LogRecorder()
+    let watch = Task { await service.readiness.watchDatabase(logger: log.logger) }
+    await service.database.close()
+    await eventually { !log.lines.isEmpty }
+    watch.cancel()
+    await watch.value
+    let line = try #require(log.lines.first)
+    #expect(line.level == .warning && line.message == "the database does not answer")
+    #expect(line.metadata["reason"] == "closed" && line.metadata["advice"] != nil)
+    #expect(log.lines.count == 1)
   }
 
-  @Test func `The health check tells what it means, since when, and what to do`() async throws {
-    try await Operator.test { service in
-      #expect(try await service.check("database") == ["status": "ok"])
-      await service.database.close()
-      let since = service.clock.now.formatted(.iso8601)
-      for _ in 0..<2 {
-        let check = try await service.check("database")
-        #expect(check?["reason"] == "closed" && check?["since"]?.string == since)
-        #expect(check?["meaning"] == "The database was closed.")
-        #expect(check?["advice"]?.string?.contains("push-bouncer doctor") == true)
-        service.clock.advance(30)
-      }
+  @Test(.listener()) func `The health check tells what it means, since when, and what to do`() async throws {
+    #expect(try await service.check("database") == ["status": "ok"])
+    await service.database.close()
+    let since = service.clock.now.formatted(.iso8601)
+    for _ in 0..<2 {
+      let check = try await service.check("database")
+      #expect(check?["reason"] == "closed" && check?["since"]?.string == since)
+      #expect(check?["meaning"] == "The database was closed.")
+      #expect(check?["advice"]?.string?.contains("push-bouncer doctor") == true)
+      service.clock.advance(30)
     }
   }
 

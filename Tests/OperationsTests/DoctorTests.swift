@@ -6,11 +6,14 @@ import Providers
 import Registrations
 import SQL
 import Sealing
+import TestSupport
 import Testing
 
 @testable import Operations
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct DoctorTests {
+  private var folder: TestFolder { Fixture.current }
+
   private func doctor(
     _ folder: TestFolder, _ more: [String: String] = [:], theirTime: Date? = nil, descriptors: Int = 1024,
     answers: [String: Doctor.PushServiceAnswer] = [:]
@@ -56,6 +59,7 @@ import Testing
   }
 
   @Test(
+    .keyFolder,
     arguments: [
       (1024, nil, nil, ""), (1023, nil, "only 1023 descriptors", "1024"), (100, nil, "0 connections", "1024"),
       (1024, 768, nil, ""), (1024, 769, "only 768 of 769", "1026"), (65_536, 40_000, nil, ""),
@@ -64,16 +68,14 @@ import Testing
   func `Too few descriptors are named`(_ limit: Int, _ wanted: Int?, _ fault: String?, _ advised: String)
     async throws
   {
-    try await withKeyFolder { folder in
-      let more = wanted.map { ["http.max_connections": "\($0)"] } ?? [:]
-      let finding = try doctor(folder, more, descriptors: limit).shortageFinding().first
-      #expect((finding == nil) == (fault == nil))
-      if let fault, let finding {
-        #expect(!finding.isGood && finding.detail.contains(fault), "\(finding)")
-        #expect(finding.advice?.hasPrefix("allow \(advised):") == true, "\(finding)")
-        // As many are enough.
-        #expect(try doctor(folder, more, descriptors: try #require(Int(advised))).shortageFinding().isEmpty)
-      }
+    let more = wanted.map { ["http.max_connections": "\($0)"] } ?? [:]
+    let finding = try doctor(folder, more, descriptors: limit).shortageFinding().first
+    #expect((finding == nil) == (fault == nil))
+    if let fault, let finding {
+      #expect(!finding.isGood && finding.detail.contains(fault), "\(finding)")
+      #expect(finding.advice?.hasPrefix("allow \(advised):") == true, "\(finding)")
+      // As many are enough.
+      #expect(try doctor(folder, more, descriptors: try #require(Int(advised))).shortageFinding().isEmpty)
     }
   }
 
@@ -110,127 +112,119 @@ import Testing
     }
   }
 
-  @Test func `An empty folder lacks a key and credentials`() async throws {
-    try await withKeyFolder { folder in
-      let directory = folder.url.appending(path: "Keys").path
-      let findings = try await doctor(folder, ["keys.directory": directory, "webpush.enabled": "false"])
-        .examine()
-      #expect(faults(findings) == ["keys", "providers"])
-      #expect(findings.first { $0.check == "webpush" }?.standing == .skipped)
-      #expect(findings.filter { $0.isGood == ($0.advice != nil) }.isEmpty)
-      #expect(!exists("Keys", in: folder))
-    }
+  @Test(.keyFolder) func `An empty folder lacks a key and credentials`() async throws {
+    let directory = folder.url.appending(path: "Keys").path
+    let findings = try await doctor(folder, ["keys.directory": directory, "webpush.enabled": "false"])
+      .examine()
+    #expect(faults(findings) == ["keys", "providers"])
+    #expect(findings.first { $0.check == "webpush" }?.standing == .skipped)
+    #expect(findings.filter { $0.isGood == ($0.advice != nil) }.isEmpty)
+    #expect(!exists("Keys", in: folder))
   }
 
-  @Test func `Web Push alone is no fault, and its key pair is not made by who looks for it`() async throws {
-    try await withKeyFolder { folder in
-      try folder.writeBouncerKey()
-      let key = try KeyFolder.storageKey(in: folder.path)
-      let doctor = try doctor(folder, ["operator.email": "admin@example.org"])
-      var findings = await doctor.examine()
-      #expect(faults(findings).isEmpty, "\(findings)")
-      #expect(
-        findings.first { $0.check == "webpush" }?.detail.contains("serve makes its VAPID key pair") == true)
-      #expect(
-        findings.first { $0.check == "webpush.contact" }?.detail.contains("mailto:admin@example.org") == true)
+  @Test(.keyFolder) func `Web Push alone is no fault, and its key pair is not made by who looks for it`()
+    async throws
+  {
+    try folder.writeBouncerKey()
+    let key = try KeyFolder.storageKey(in: folder.path)
+    let doctor = try doctor(folder, ["operator.email": "admin@example.org"])
+    var findings = await doctor.examine()
+    #expect(faults(findings).isEmpty, "\(findings)")
+    #expect(
+      findings.first { $0.check == "webpush" }?.detail.contains("serve makes its VAPID key pair") == true)
+    #expect(
+      findings.first { $0.check == "webpush.contact" }?.detail.contains("mailto:admin@example.org") == true)
 
-      let database = try await openDatabase(url: DatabaseURL("sqlite:\(folder.path)/test.sqlite"))
-      try await Schema.migrate(database)
-      try await StorageSeal.verify(key, of: database)
-      let number = Statement("SELECT COUNT(*) FROM vapid_keys")
-      findings = await doctor.examine()
-      #expect(try await database.query(number).first?.int64(0) == 0)
-      let vapid = try await VAPIDKeys(database: database, storageKey: key, now: { Date() }).key()
-      findings = await doctor.examine()
-      let finding = try #require(findings.first { $0.check == "webpush" })
-      #expect(finding.isGood && finding.detail.contains("/api/v1/zulip-services/webpush/vapid"), "\(finding)")
-      #expect(
-        finding.detail.contains(/fingerprint [0-9a-f]{8},/) && !finding.detail.contains(vapid.publicKey))
+    let database = try await openDatabase(url: DatabaseURL("sqlite:\(folder.path)/test.sqlite"))
+    try await Schema.migrate(database)
+    try await StorageSeal.verify(key, of: database)
+    let number = Statement("SELECT COUNT(*) FROM vapid_keys")
+    findings = await doctor.examine()
+    #expect(try await database.query(number).first?.int64(0) == 0)
+    let vapid = try await VAPIDKeys(database: database, storageKey: key, now: { Date() }).key()
+    findings = await doctor.examine()
+    let finding = try #require(findings.first { $0.check == "webpush" })
+    #expect(finding.isGood && finding.detail.contains("/api/v1/zulip-services/webpush/vapid"), "\(finding)")
+    #expect(
+      finding.detail.contains(/fingerprint [0-9a-f]{8},/) && !finding.detail.contains(vapid.publicKey))
 
-      // What does not open is told, and stays.
-      _ = try await database.execute(Statement("UPDATE vapid_keys SET private_key = $1", .bytes([1, 2, 3])))
-      findings = await doctor.examine()
-      #expect(faults(findings) == ["webpush"], "\(findings)")
-      #expect(try await database.query(number).first?.int64(0) == 1)
-      await database.close()
-    }
+    // What does not open is told, and stays.
+    _ = try await database.execute(Statement("UPDATE vapid_keys SET private_key = $1", .bytes([1, 2, 3])))
+    findings = await doctor.examine()
+    #expect(faults(findings) == ["webpush"], "\(findings)")
+    #expect(try await database.query(number).first?.int64(0) == 1)
+    await database.close()
   }
 
-  @Test func `The operator's own push services are looked at`() async throws {
-    try await withKeyFolder { folder in
-      let hosts = [
-        "ntfy", "closed.example.org", "gone.example.org", "self-signed.example.org", "mute.example.org",
+  @Test(.keyFolder) func `The operator's own push services are looked at`() async throws {
+    let hosts = [
+      "ntfy", "closed.example.org", "gone.example.org", "self-signed.example.org", "mute.example.org",
+    ]
+    let findings = try await doctor(
+      folder, ["webpush.allow_private_hosts": hosts.joined(separator: ",")],
+      answers: [
+        "ntfy": .answered, "closed.example.org": .closed, "gone.example.org": .unknownName,
+        "self-signed.example.org": .untrusted, "mute.example.org": .silent,
       ]
-      let findings = try await doctor(
-        folder, ["webpush.allow_private_hosts": hosts.joined(separator: ",")],
-        answers: [
-          "ntfy": .answered, "closed.example.org": .closed, "gone.example.org": .unknownName,
-          "self-signed.example.org": .untrusted, "mute.example.org": .silent,
-        ]
-      ).webPushFindings()
-      #expect(
-        faults(findings) == [
-          "webpush:gone.example.org", "webpush:mute.example.org", "webpush:self-signed.example.org",
-        ])
-      #expect(findings.contains { $0.check == "webpush:ntfy" && $0.standing == .good })
-      #expect(findings.contains { $0.check == "webpush:closed.example.org" && $0.standing == .skipped })
-      #expect(findings.filter { ($0.standing == .fault) != ($0.advice != nil) }.isEmpty)
-      // They are nobody's matter where Web Push is off.
-      let off = try await doctor(
-        folder, ["webpush.allow_private_hosts": "gone.example.org", "webpush.enabled": "false"],
-        answers: ["gone.example.org": .unknownName]
-      ).webPushFindings()
-      #expect(off.map(\.standing) == [.skipped])
-    }
+    ).webPushFindings()
+    #expect(
+      faults(findings) == [
+        "webpush:gone.example.org", "webpush:mute.example.org", "webpush:self-signed.example.org",
+      ])
+    #expect(findings.contains { $0.check == "webpush:ntfy" && $0.standing == .good })
+    #expect(findings.contains { $0.check == "webpush:closed.example.org" && $0.standing == .skipped })
+    #expect(findings.filter { ($0.standing == .fault) != ($0.advice != nil) }.isEmpty)
+    // They are nobody's matter where Web Push is off.
+    let off = try await doctor(
+      folder, ["webpush.allow_private_hosts": "gone.example.org", "webpush.enabled": "false"],
+      answers: ["gone.example.org": .unknownName]
+    ).webPushFindings()
+    #expect(off.map(\.standing) == [.skipped])
   }
 
-  @Test func `Exposed broken and retired keys are faults`() async throws {
-    try await withKeyFolder { folder in
-      _ = try folder.writeBouncerKey()
-      // By hand: the last active one is not retired by the command.
-      let keys = folder.url.appending(path: "bouncer")
-      let name = try #require(FileManager.default.contentsOfDirectory(atPath: keys.path).first)
-      let text = try String(contentsOf: keys.appending(path: name), encoding: .utf8)
-      try folder.write("bouncer/\(name)", text.replacing("active", with: "retired"))
-      #expect(try await doctor(folder).examine().contains { $0.detail == "every bouncer key is retired" })
-      try folder.write("apns/broken.json", "{", mode: 0o644)
-      let findings = try await doctor(folder).examine()
-      #expect(findings.contains { $0.check == "keys" && $0.detail.contains("apns/broken.json") })
-      #expect(
-        findings.first { $0.check == "permissions" }?.advice == "chmod 600 \(folder.path)/apns/broken.json")
-    }
+  @Test(.keyFolder) func `Exposed broken and retired keys are faults`() async throws {
+    _ = try folder.writeBouncerKey()
+    // By hand: the last active one is not retired by the command.
+    let keys = folder.url.appending(path: "bouncer")
+    let name = try #require(FileManager.default.contentsOfDirectory(atPath: keys.path).first)
+    let text = try String(contentsOf: keys.appending(path: name), encoding: .utf8)
+    try folder.write("bouncer/\(name)", text.replacing("active", with: "retired"))
+    #expect(try await doctor(folder).examine().contains { $0.detail == "every bouncer key is retired" })
+    try folder.write("apns/broken.json", "{", mode: 0o644)
+    let findings = try await doctor(folder).examine()
+    #expect(findings.contains { $0.check == "keys" && $0.detail.contains("apns/broken.json") })
+    #expect(
+      findings.first { $0.check == "permissions" }?.advice == "chmod 600 \(folder.path)/apns/broken.json")
   }
 
-  @Test func `The clock is compared with the newest time in the database`() async throws {
-    try await withKeyFolder { folder in
-      _ = try KeyFolder.storageKey(in: folder.path)
-      let url = DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite")
-      let database = try await openDatabase(url: url)
-      try await Schema.migrate(database)
-      func finding(newest seconds: TimeInterval) async throws -> Finding {
-        try await ClockRecord(database: database).write(Date() + seconds)
-        return try #require(
-          try await doctor(folder, theirTime: Date()).examine().first { $0.check == "clock" })
-      }
-      #expect(try await finding(newest: -3600).detail == "is right")
-      let behind = try await finding(newest: 6 * 3600)
-      #expect(!behind.isGood && behind.detail.contains("6 h before"))
-      #expect(behind.advice?.contains("push-bouncer clock trust") == true)
-      let idle = try await finding(newest: -3 * 86_400)
-      #expect(idle.isGood && idle.detail.contains("72 h"))
-      await database.close()
+  @Test(.keyFolder) func `The clock is compared with the newest time in the database`() async throws {
+    _ = try KeyFolder.storageKey(in: folder.path)
+    let url = DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite")
+    let database = try await openDatabase(url: url)
+    try await Schema.migrate(database)
+    func finding(newest seconds: TimeInterval) async throws -> Finding {
+      try await ClockRecord(database: database).write(Date() + seconds)
+      return try #require(
+        try await doctor(folder, theirTime: Date()).examine().first { $0.check == "clock" })
     }
+    #expect(try await finding(newest: -3600).detail == "is right")
+    let behind = try await finding(newest: 6 * 3600)
+    #expect(!behind.isGood && behind.detail.contains("6 h before"))
+    #expect(behind.advice?.contains("push-bouncer clock trust") == true)
+    let idle = try await finding(newest: -3 * 86_400)
+    #expect(idle.isGood && idle.detail.contains("72 h"))
+    await database.close()
   }
 
-  @Test func `A clock that is wrong is a fault and one that cannot be compared is none`() async throws {
-    try await withKeyFolder { folder in
-      #expect(try await doctor(folder).clockFinding().isGood)
-      #expect(try await doctor(folder, theirTime: Date() - 30).clockFinding().isGood)
-      #expect(
-        try await doctor(folder, theirTime: Date() - 300).clockFinding().detail == "is 300 seconds ahead")
-      let behind = try await doctor(folder, theirTime: Date() + 300).clockFinding()
-      #expect(!behind.isGood && behind.detail == "is 300 seconds behind")
-    }
+  @Test(.keyFolder) func `A clock that is wrong is a fault and one that cannot be compared is none`()
+    async throws
+  {
+    #expect(try await doctor(folder).clockFinding().isGood)
+    #expect(try await doctor(folder, theirTime: Date() - 30).clockFinding().isGood)
+    #expect(
+      try await doctor(folder, theirTime: Date() - 300).clockFinding().detail == "is 300 seconds ahead")
+    let behind = try await doctor(folder, theirTime: Date() + 300).clockFinding()
+    #expect(!behind.isGood && behind.detail == "is 300 seconds behind")
   }
 
   @Test func `Only what is said of the token itself is good`() {

@@ -8,7 +8,9 @@ import Testing
 
 @testable import Operations
 
-@Suite struct KeyFolderTests {
+@Suite(.keyFolder) struct KeyFolderTests {
+  private let folder = Fixture<TestFolder>.current
+
   /// Counts how often a folder tells that it has changed.
   private final class Changes: Sendable {
     private let changes = Mutex(0)
@@ -27,7 +29,6 @@ import Testing
   }
 
   @Test func `Everything that is there is read at first`() async throws {
-    try await withKeyFolder { folder in
       let publicKey = try folder.writeBouncerKey()
       try folder.writeAPNs("main")
       try folder.writeFCM("work", project: "demo")
@@ -39,18 +40,14 @@ import Testing
       #expect(keys.current.credentials.defaultProject == "demo")
       #expect(keys.current.problems == [])
     }
-  }
 
   @Test func `A folder that is not there holds nothing`() async throws {
-    try await withKeyFolder { folder in
       let (keys, _, _) = open(TestFolder(url: folder.url.appending(path: "none")))
       #expect(keys.current.bouncer.isEmpty)
       #expect(keys.current.problems == [])
     }
-  }
 
   @Test func `New changed and removed files are noticed`() async throws {
-    try await withKeyFolder { folder in
       try folder.writeAPNs("main")
       let (keys, _, changes) = open(folder)
       keys.reload()
@@ -76,10 +73,8 @@ import Testing
       #expect(keys.current.bouncer.all.count == 1)
       #expect(changes.count == 4)
     }
-  }
 
   @Test func `An Apple key that changes beside its file is noticed`() async throws {
-    try await withKeyFolder { folder in
       try folder.writeAPNs("main")
       let (keys, _, changes) = open(folder)
       let key = P256.Signing.PrivateKey()
@@ -88,10 +83,8 @@ import Testing
       #expect(keys.current.credentials.apns.first?.privateKey == key.pemRepresentation)
       #expect(changes.count == 1)
     }
-  }
 
   @Test func `A broken file keeps what it held and is reported without its content`() async throws {
-    try await withKeyFolder { folder in
       let publicKey = try folder.writeBouncerKey()
       try folder.writeAPNs("main")
       try folder.writeFCM("default", project: "demo")
@@ -119,10 +112,8 @@ import Testing
       #expect(keys.current.credentials.apns.first?.topics == ["org.example.mended"])
       #expect(keys.current.problems.map(\.file) == ["bouncer/\(bouncerFile)", "fcm/default.json"])
     }
-  }
 
   @Test func `A key that is no key is a problem that does not show it`() async throws {
-    try await withKeyFolder { folder in
       try folder.writeAPNs("main")
       try folder.write(
         "apns/AuthKey_main.p8", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n")
@@ -140,10 +131,8 @@ import Testing
       #expect(!told.contains(pair.privateKeyBase64))
       #expect(keys.current.bouncer.isEmpty)
     }
-  }
 
   @Test func `A folder that cannot be listed keeps what it held`() async throws {
-    try await withKeyFolder { folder in
       try folder.writeBouncerKey()
       let (keys, _, _) = open(folder)
       try FileManager.default.moveItem(
@@ -153,10 +142,8 @@ import Testing
       #expect(keys.current.bouncer.all.count == 1)
       #expect(keys.current.problems.map(\.file) == ["bouncer"])
     }
-  }
 
   @Test func `The default project is the only the named or the configured one`() async throws {
-    try await withKeyFolder { folder in
       try folder.writeFCM("one", project: "first")
       try folder.writeFCM("two", project: "second")
       #expect(open(folder).0.current.credentials.defaultProject == nil)
@@ -166,10 +153,8 @@ import Testing
       try folder.writeFCM("default", project: "third")
       #expect(open(folder).0.current.credentials.defaultProject == "third")
     }
-  }
 
   @Test func `Files that others can read are a warning`() async throws {
-    try await withKeyFolder { folder in
       try folder.writeAPNs("main")
       try folder.write(
         "storage.key", String(decoding: StorageKeyFile.generate().utf8, as: UTF8.self), mode: 0o640)
@@ -180,10 +165,8 @@ import Testing
       #expect(warnings.contains { $0.contains("chmod 600 apns/AuthKey_main.p8") })
       #expect(warnings.contains { $0.contains("chmod 600 storage.key") })
     }
-  }
 
   @Test func `The storage key is made once and private`() async throws {
-    try await withKeyFolder { folder in
       let directory = folder.url.appending(path: "Keys")
       let first = try KeyFolder.storageKey(in: directory.path)
       #expect(try mode(directory.appending(path: "storage.key")) == 0o600)
@@ -191,14 +174,12 @@ import Testing
       let second = try KeyFolder.storageKey(in: directory.path)
       #expect(first.fingerprint == second.fingerprint)
     }
-  }
 
   @Test(arguments: ["", "hunter2", "AAAA"]) func `A broken storage key is refused and left alone`(
     _ text: String
   )
     async throws
   {
-    try await withKeyFolder { folder in
       try folder.write("storage.key", text)
       let error = try #require(throws: Fault.self) {
         try KeyFolder.storageKey(in: folder.path)
@@ -207,10 +188,8 @@ import Testing
       #expect(!error.description.contains("hunter2"))
       #expect(try String(contentsOf: folder.url.appending(path: "storage.key"), encoding: .utf8) == text)
     }
-  }
 
   @Test func `First starts at the same time agree on the storage key`() async throws {
-    try await withKeyFolder { folder in
       let directory = folder.path
       let keys = try await withThrowingTaskGroup(of: [UInt8].self) { group in
         for _ in 0..<16 { group.addTask { try KeyFolder.storageKey(in: directory).fingerprint } }
@@ -219,10 +198,8 @@ import Testing
       #expect(keys.count == 1)
       #expect(try FileManager.default.contentsOfDirectory(atPath: directory) == ["storage.key"])
     }
-  }
 
   @Test func `The readme is written once and never overwritten`() async throws {
-    try await withKeyFolder { folder in
       let file = folder.url.appending(path: "README.md")
       try KeyFolder.writeReadme(in: folder.path)
       #expect(try String(contentsOf: file, encoding: .utf8) == KeyFolder.readme)
@@ -230,5 +207,4 @@ import Testing
       try KeyFolder.writeReadme(in: folder.path)
       #expect(try String(contentsOf: file, encoding: .utf8) == "mine")
     }
-  }
 }

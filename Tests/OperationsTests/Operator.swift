@@ -12,6 +12,7 @@ import Sealing
 import Synchronization
 import TestDatabase
 import TestSupport
+import Testing
 
 @testable import Operations
 
@@ -123,4 +124,14 @@ struct Operator: Sendable {
 
   /// What `/readyz` says of one part.
   func check(_ name: String) async throws -> JSON? { try await ready().document["checks"]?[name] }
+}
+
+extension Trait where Self == Fixture<Operator> {
+  /// An operator's listener of the test's own.
+  static func listener(
+    token: String? = nil,
+    prepare: @escaping @Sendable (TestFolder) throws -> Void = { try $0.writeBouncerKey() }
+  ) -> Self {
+    Fixture { try await Operator.test(token: token, prepare: prepare, $0) }
+  }
 }

@@ -11,6 +11,8 @@ import Testing
 /// Tests the log lines about Web Push: those about all of it, and a limited number about single push
 /// services.
 @Suite struct PushServicesTests {
+  private var service: Operator { Fixture.current }
+
   static let now = Date(timeIntervalSince1970: 1_800_000_000)
   static let broken = PushProviders.RouteState.open(.connectFailed, since: now - 60)
 
@@ -93,11 +95,10 @@ import Testing
 
   // MARK: /readyz
 
-  @Test
+  @Test(.listener())
   func `/readyz lists ten push services at most, those for which most waits, and degrades for nobody's one`()
     async throws
   {
-    try await Operator.test { service in
       #expect(try await service.check("webpush") == nil)
       let hosts = (0..<25).map { "\($0).stranger.example" }
       service.stage.now.services = Self.services(
@@ -134,10 +135,8 @@ import Testing
       service.stage.now.services = PushServices([], waiting: [:], now: Self.now)
       #expect(try await service.check("webpush")?["status"] == "unknown")
     }
-  }
 
-  @Test func `What waits for push services makes nothing late for the operator`() async throws {
-    try await Operator.test { service in
+  @Test(.listener()) func `What waits for push services makes nothing late for the operator`() async throws {
       try await service.keep(3, since: 90_000, route: Self.route("a.example"))
       #expect(try await service.outbox.oldestLate() == nil)
       #expect(try await service.ready().document["status"] == "ready")
@@ -147,7 +146,6 @@ import Testing
       #expect(try await service.outbox.oldestLate() == service.clock.now - 3000)
       #expect(try await service.ready().document["status"] == "degraded")
     }
-  }
 
   // MARK: The log
 

@@ -62,3 +62,8 @@ struct TestFolder {
 func withKeyFolder<Result>(_ body: (TestFolder) async throws -> Result) async throws -> Result {
   try await withTemporaryFolder { try await body(TestFolder(url: $0)) }
 }
+
+extension Trait where Self == Fixture<TestFolder> {
+  /// A key folder of the test's own.
+  static var keyFolder: Self { Fixture { try await withKeyFolder($0) } }
+}

@@ -6,6 +6,8 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 import ProviderSimulator
+import TestSupport
+import Testing
 
 /// A simulator with a real HTTP client that trusts it.
 struct Client: Sendable {
@@ -178,6 +180,13 @@ struct Client: Sendable {
 
   // MARK: Control
 
+  /// Sets these faults and no others.
+  func setFaults(_ change: (inout Faults) -> Void) async {
+    var faults = Faults()
+    change(&faults)
+    await simulator.setFaults(faults)
+  }
+
   func control(_ method: HTTPMethod, _ path: String, _ body: String? = nil) async throws -> Answer {
     try await send(method, simulator.controlURL + path, [:], body)
   }
@@ -201,4 +210,9 @@ enum JWT {
   static func encode(_ data: Data) -> String {
     data.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
   }
+}
+
+extension Trait where Self == Fixture<Client> {
+  /// A simulator of the test's own, and a client.
+  static var client: Self { Fixture { try await Client.with(.init(), $0) } }
 }

@@ -1,22 +1,16 @@
 import Foundation
 import ProviderSimulator
+import TestSupport
 import Testing
 
 @Suite struct KeysTests {
-  /// Runs `body` with a temporary folder.
-  private func withDirectory(_ body: (URL) async throws -> Void) async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "simulator-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
-    try await body(directory)
-  }
-
   private func json(_ directory: URL, _ path: String) throws -> [String: Any] {
     let data = try Data(contentsOf: directory.appending(path: path))
     return try #require(JSONSerialization.jsonObject(with: data) as? [String: Any])
   }
 
   @Test func `writes a Keys folder that fits, with private files private`() async throws {
-    try await withDirectory { directory in
+    try await withTemporaryFolder { directory in
       var configuration = SimulatedProviders.Configuration()
       configuration.keysDirectory = directory.path
       let simulator = try await SimulatedProviders.start(configuration)
@@ -48,7 +42,7 @@ import Testing
   @Test func `matches a service that still runs after its own restart, and touches nothing of others`()
     async throws
   {
-    try await withDirectory { directory in
+    try await withTemporaryFolder { directory in
       var configuration = SimulatedProviders.Configuration()
       configuration.keysDirectory = directory.path
       configuration.clear = true
@@ -76,7 +70,7 @@ import Testing
   }
 
   @Test func `refuses a folder with real credentials in its places`() async throws {
-    try await withDirectory { directory in
+    try await withTemporaryFolder { directory in
       let fcm = directory.appending(path: "fcm")
       try FileManager.default.createDirectory(at: fcm, withIntermediateDirectories: true)
       let real = Data(#"{"type":"service_account","project_id":"real"}"#.utf8)

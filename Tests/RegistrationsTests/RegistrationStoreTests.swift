@@ -47,9 +47,14 @@ private func fcm(_ text: String) throws -> PushToken { try PushToken(text, kind:
 
 @Suite("E2EE registrations")
 struct E2EERegistrationTests {
+  private let stage: Stage
+
+  init() async throws {
+    stage = try await Stage()
+  }
+
   @Test
   func `are found by realm and token id, their token sealed at rest`() async throws {
-    let stage = try await Stage()
     let (apple, google) = (try apns("C0FFEE"), try fcm("android-token"))
     try await stage.register(apple, app: "example.app")
     try await stage.register(google)
@@ -72,7 +77,6 @@ struct E2EERegistrationTests {
 
   @Test
   func `of one token and realm are one, whoever registers it at once`() async throws {
-    let stage = try await Stage()
     let token = try apns("c0ffee")
     try await withThrowingTaskGroup(of: Void.self) { group in
       for _ in 0..<50 { group.addTask { try await stage.register(token, app: "app") } }
@@ -84,7 +88,6 @@ struct E2EERegistrationTests {
 
   @Test
   func `live again when they are registered again, with everything fresh`() async throws {
-    let stage = try await Stage()
     let token = try apns("c0ffee")
     try await stage.register(token, app: "old.app", key: "old")
     let first = try #require(try await stage.found(token).first).reference
@@ -107,7 +110,6 @@ struct E2EERegistrationTests {
 
   @Test
   func `that were registered again meanwhile do not die of an older answer`() async throws {
-    let stage = try await Stage()
     let token = try apns("c0ffee")
     try await stage.register(token, app: "app")
     let met = try #require(try await stage.found(token).first)
@@ -122,7 +124,6 @@ struct E2EERegistrationTests {
 
   @Test
   func `of the same device in another case have one hash and two ids`() async throws {
-    let stage = try await Stage()
     for text in ["c0ffee", "C0FFEE"] {
       try await stage.register(apns(text), app: "app")
       try await stage.register(fcm("fcm-" + text))
@@ -134,7 +135,6 @@ struct E2EERegistrationTests {
 
   @Test
   func `that expired long ago are removed`() async throws {
-    let stage = try await Stage()
     let tokens = try (0..<5).map { try fcm("token-\($0)") }
     for token in tokens { try await stage.register(token) }
     let found = try await stage.found(tokens[0], tokens[1], tokens[2])
@@ -151,7 +151,6 @@ struct E2EERegistrationTests {
 
   @Test
   func `are counted by the key that they were sealed to`() async throws {
-    let stage = try await Stage()
     try await stage.register(fcm("a"), key: "old")
     try await stage.register(fcm("b"), key: "old")
     stage.store.clock.advance(31 * 86_400)
@@ -166,7 +165,6 @@ struct E2EERegistrationTests {
 
   @Test
   func `are all found in one batch of more than a statement can name`() async throws {
-    let stage = try await Stage()
     let tokens = try (0..<3000).map { try fcm("token-\($0)") }
     try await withThrowingTaskGroup(of: Void.self) { group in
       for token in tokens { group.addTask { try await stage.register(token) } }
@@ -182,9 +180,14 @@ struct E2EERegistrationTests {
 
 @Suite("Legacy registrations")
 struct LegacyRegistrationTests {
+  private let stage: Stage
+
+  init() async throws {
+    stage = try await Stage()
+  }
+
   @Test
   func `of one user and token are one, whoever registers it at once, under whichever name`() async throws {
-    let stage = try await Stage()
     let (registrations, server, uuid) = (stage.registrations, stage.server.id, UUID())
     let names = try [(10, uuid), (10, nil), (nil, uuid)].map { try #require(LegacyUser(id: $0, uuid: $1)) }
     try await withThrowingTaskGroup(of: Void.self) { group in
@@ -203,7 +206,6 @@ struct LegacyRegistrationTests {
 
   @Test
   func `are swept in stretches: where a device has moved on, in that realm and of that kind`() async throws {
-    let stage = try await Stage()
     let other = try await stage.store.realm(of: stage.server)
     for number in 0..<20 {
       try await stage.registrations.register(
@@ -227,7 +229,6 @@ struct LegacyRegistrationTests {
   func `that a provider has declared dead go with the older ones of that token and app, and stay if renewed`()
     async throws
   {
-    let stage = try await Stage()
     let (registrations, token) = (stage.registrations, try apns("c0ffee"))
     let servers = [stage.server.id, try await stage.store.server("b.example.org").server.id]
     for server in servers {
@@ -252,7 +253,6 @@ struct LegacyRegistrationTests {
   @Test
   func `that a provider has declared dead go wherever they were registered before it was asked`() async throws
   {
-    let stage = try await Stage()
     let token = try fcm("fcm:token")
     var found: [RegistrationReference] = []
     var asked = Date.distantPast
@@ -271,7 +271,7 @@ struct LegacyRegistrationTests {
 
   @Test(arguments: [RegistrationStore.reaching, RegistrationStore.doubles])
   func `are found without reading all of a server or of a realm`(_ sql: String) async throws {
-    let store = try await Store()
+    let store = stage.store
     guard store.database.engine == .sqlite else { return }
     let arguments = (1...4).prefix { sql.contains("$\($0)") }.map { Value.integer(Int64($0)) }
     let explain = Statement("EXPLAIN QUERY PLAN " + sql, arguments: arguments)

@@ -8,9 +8,14 @@ import Testing
 
 @Suite("Remote servers")
 struct RemoteServersTests {
+  private let store: Store
+
+  init() async throws {
+    store = try await Store()
+  }
+
   @Test
   func `are added with a key that is kept only as a hash`() async throws {
-    let store = try await Store()
     let (server, key) = try await store.server("Chat.Example.org")
     #expect(key.count == 64)
     #expect(server.hostname == "chat.example.org")
@@ -24,7 +29,6 @@ struct RemoteServersTests {
 
   @Test
   func `are told why they are not let in`() async throws {
-    let store = try await Store()
     let (server, key) = try await store.server()
     #expect(try await store.servers.authenticate(uuid: UUID(), key: key) == .unknown)
     #expect(try await store.servers.authenticate(uuid: server.uuid, key: key + "x") == .wrongKey)
@@ -41,7 +45,6 @@ struct RemoteServersTests {
 
   @Test
   func `have a hostname that no other has, in any case, deactivated or not`() async throws {
-    let store = try await Store()
     let (server, _) = try await store.server("chat.example.org")
     let (other, otherKey) = try await store.server("other.example.org")
     try await store.servers.setDeactivated(server.id, true)
@@ -69,7 +72,6 @@ struct RemoteServersTests {
 
   @Test
   func `may change the case of their own hostname`() async throws {
-    let store = try await Store()
     let (server, key) = try await store.server("chat.example.org")
     let isNew = try await store.servers.register(
       .init(
@@ -84,7 +86,6 @@ struct RemoteServersTests {
 
   @Test
   func `come in by themselves only where that is allowed`() async throws {
-    let store = try await Store()
     let application = RemoteServers.Application(
       uuid: UUID(), key: String(repeating: "k", count: 64), hostname: try Hostname("new.example.org"),
       contactEmail: "a@b.org")
@@ -98,7 +99,6 @@ struct RemoteServersTests {
 
   @Test
   func `keep their previous key for ten minutes after a rotation, whoever reads the database`() async throws {
-    let store = try await Store()
     let (server, first) = try await store.server()
     let second = try #require(try await store.servers.rotateKey(server.id))
     let reopened = RemoteServers(
@@ -113,7 +113,6 @@ struct RemoteServersTests {
 
   @Test
   func `are known again for a moment by what they showed, and from where`() async throws {
-    let store = try await Store()
     let (server, key) = try await store.server()
     let shown = RemoteServers.Credentials("right", from: 1)
     func authenticate(_ key: String) async throws -> RemoteServers.Authentication {
@@ -148,7 +147,6 @@ struct RemoteServersTests {
 
   @Test
   func `have no longer grace by a clock that was wrong, when the key was replaced or since`() async throws {
-    let store = try await Store()
     let (server, key) = try await store.server()
     func isAccepted() async throws -> Bool {
       try await store.servers.authenticate(uuid: server.uuid, key: key) == .authenticated(server)
@@ -169,7 +167,6 @@ struct RemoteServersTests {
 
   @Test
   func `have the same grace when they change their key themselves`() async throws {
-    let store = try await Store()
     let (server, first) = try await store.server()
     let second = String(repeating: "2", count: 64)
     let third = String(repeating: "3", count: 64)
@@ -205,7 +202,6 @@ struct RemoteServersTests {
 
   @Test
   func `lose the old key at once when the key is transferred`() async throws {
-    let store = try await Store()
     let (server, first) = try await store.server()
     let second = try #require(try await store.servers.rotateKey(server.id, graceForPrevious: false))
     #expect(try await store.servers.authenticate(uuid: server.uuid, key: first) == .wrongKey)
@@ -217,7 +213,6 @@ struct RemoteServersTests {
 
   @Test
   func `are noted in memory and written down together`() async throws {
-    let store = try await Store()
     let (server, _) = try await store.server()
     let realm = try await store.realm(of: server)
     let times = RequestTimes(database: store.database, now: { [clock = store.clock] in clock.now })
@@ -236,7 +231,6 @@ struct RemoteServersTests {
 
   @Test
   func `write down what was noted when the service ends`() async throws {
-    let store = try await Store()
     let (server, _) = try await store.server()
     let times = RequestTimes(database: store.database, now: { [clock = store.clock] in clock.now })
     let running = Task { await times.run(every: .seconds(3600)) }
@@ -248,7 +242,6 @@ struct RemoteServersTests {
 
   @Test
   func `are listed with what they have`() async throws {
-    let store = try await Store()
     let (server, _) = try await store.server("b.example.org")
     let (empty, _) = try await store.server("a.example.org")
     let realm = try await store.realm(of: server)

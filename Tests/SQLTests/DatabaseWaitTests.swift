@@ -18,8 +18,8 @@ struct DatabaseWaitTests {
     options.busyTimeout = 0.1
     try await withDatabase(options: options, script: Self.table) { database, folder in
       let other = try await SQLiteDatabase.open(path: folder.databasePath, options: options)
-      try await other.holding(after: { try $0.run(Statement("INSERT INTO t VALUES (0)")) }) { unlock in
-        try await body(RetryingDatabase(database), unlock)
+      try await other.behindGate(after: { try $0.run(Statement("INSERT INTO t VALUES (0)")) }) { open in
+        try await body(RetryingDatabase(database), open)
       }
       await other.close()
     }
@@ -70,14 +70,15 @@ struct DatabaseWaitTests {
   @Test
   func `ends also where the database answers nothing at all`() async throws {
     try await withDatabase(script: Self.table) { database, _ in
-      let error = try await database.holding { _ in
-        try await databaseError {
+      let patient = RetryingDatabase(database)
+      try await database.behindGate { _ in
+        let error = try await databaseError {
           try await DatabaseWait.wait(upTo: .milliseconds(300)) {
-            try await RetryingDatabase(database).execute(Statement("INSERT INTO t VALUES (1)"))
+            try await patient.execute(Statement("INSERT INTO t VALUES (1)"))
           }
         }
+        #expect(error?.code == .connectionLost)
       }
-      #expect(error?.code == .connectionLost)
       // The write that was given up has still happened: giving up does not cancel it.
       _ = try await database.write { try $0.query(Statement("SELECT 1")) }
       #expect(try await database.integer("SELECT count(*) FROM t") == 1)
@@ -157,15 +158,16 @@ struct DatabaseWaitTests {
   @Test(.needsPostgreSQL)
   func `ends where a server holds a statement back`() async throws {
     try await withPostgreSQL(script: Self.table) { database, _ in
+      let patient = RetryingDatabase(database)
       let lock = "LOCK TABLE t IN ACCESS EXCLUSIVE MODE"
-      let error = try await database.holding(after: { try $0.runScript(lock) }) { _ in
-        try await databaseError {
+      try await database.behindGate(after: { try $0.runScript(lock) }) { _ in
+        let error = try await databaseError {
           try await DatabaseWait.wait(upTo: .milliseconds(300)) {
-            try await RetryingDatabase(database).read { try $0.query(Statement("SELECT id FROM t")) }
+            try await patient.read { try $0.query(Statement("SELECT id FROM t")) }
           }
         }
+        #expect(error?.code == .connectionLost)
       }
-      #expect(error?.code == .connectionLost)
     }
   }
 }

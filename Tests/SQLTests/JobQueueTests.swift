@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import SQL
@@ -12,7 +13,15 @@ struct JobQueueTests {
       try await withDatabase(options: options) { database, _ in
         // Every thread has worked and been idle.
         for _ in 0..<10 { _ = await database.results(16) { _ in try await database.read { _ in } } }
-        try await database.holding(.read) { _ in for _ in 0..<10 { try await database.read { _ in } } }
+        let (entered, gate) = (Counter(), Gate())
+        async let held: Void = database.read { _ in
+          entered.increment()
+          gate.wait()
+        }
+        await eventually { entered.value == 1 }
+        for _ in 0..<10 { try await database.read { _ in } }
+        gate.open()
+        try await held
       }
     }
   }

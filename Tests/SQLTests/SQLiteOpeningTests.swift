@@ -127,7 +127,7 @@ struct SQLiteOpeningTests {
   @Test
   func `closing does what was asked for before it`() async throws {
     try await withDatabase(script: "CREATE TABLE t (a)") { database, folder in
-      try await database.holding { open in
+      try await database.behindGate { open in
         try await withThrowingTaskGroup(of: Void.self) { group in
           for _ in 0..<20 {
             group.addTask { _ = try await database.execute(Statement("INSERT INTO t VALUES (1)")) }
@@ -204,12 +204,11 @@ struct SQLiteOpeningTests {
     options.busyTimeout = 0.01
     try await withDatabase(options: options, script: "CREATE TABLE t (a)") { first, folder in
       let second = try await SQLiteDatabase.open(path: folder.databasePath)
-      let error = try await second.holding(after: { try $0.run(Statement("INSERT INTO t VALUES (1)")) }) {
-        _ in
-        try await databaseError { try await first.execute(Statement("INSERT INTO t VALUES (2)")) }
+      try await second.behindGate(after: { try $0.run(Statement("INSERT INTO t VALUES (1)")) }) { _ in
+        let error = try await databaseError { try await first.execute(Statement("INSERT INTO t VALUES (2)")) }
+        #expect(error?.code == .busy)
+        #expect(error?.isTransient == true)
       }
-      #expect(error?.code == .busy)
-      #expect(error?.isTransient == true)
       _ = try await first.execute(Statement("INSERT INTO t VALUES (3)"))
       #expect(try await first.integer("SELECT sum(a) FROM t") == 4)
       await second.close()

@@ -17,15 +17,7 @@ func withDatabase<Result>(
   try await withTemporaryFolder { folder in
     let database = try await SQLiteDatabase.open(
       path: folder.databasePath, options: options, observer: observer)
-    if !script.isEmpty { try await database.write { try $0.runScript(script) } }
-    do {
-      let result = try await body(database, folder)
-      await database.close()
-      return result
-    } catch {
-      await database.close()
-      throw error
-    }
+    return try await database.closing(after: script) { try await body(database, folder) }
   }
 }
 
@@ -41,6 +33,19 @@ func withDatabase<Result>(
 }
 
 extension Database {
+  /// Runs `script` and `body`, and closes the database.
+  func closing<Result>(after script: String, _ body: () async throws -> Result) async throws -> Result {
+    do {
+      if !script.isEmpty { try await write { try $0.runScript(script) } }
+      let result = try await body()
+      await close()
+      return result
+    } catch {
+      await close()
+      throw error
+    }
+  }
+
   /// The integer that one query gives.
   func integer(_ sql: String, _ arguments: Value...) async throws -> Int64 {
     let rows = try await query(Statement(sql, arguments: arguments))

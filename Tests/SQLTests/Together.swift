@@ -1,6 +1,31 @@
 @testable import SQL
 
 extension Database {
+  /// Runs `body` while a write is open that has done `first`, until `body` opens the gate or ends.
+  func behindGate<Output>(
+    after first: @escaping @Sendable (any Connection) throws -> Void = { _ in },
+    _ body: (_ open: @escaping @Sendable () -> Void) async throws -> Output
+  ) async throws -> Output {
+    let entered = AsyncStream<Void>.makeStream()
+    let gate = Gate()
+    async let holder: Void = write { connection in
+      try first(connection)
+      entered.continuation.finish()
+      gate.wait()
+    }
+    for await _ in entered.stream {}
+    let output: Output
+    do {
+      output = try await body { gate.open() }
+    } catch {
+      gate.open()
+      throw error
+    }
+    gate.open()
+    try await holder
+    return output
+  }
+
   /// Does `count` writes at once, in one group if the engine groups writes, and returns their results.
   func atOnce<Output: Sendable>(
     _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output
@@ -32,7 +57,7 @@ extension SQLiteDatabase {
   func together<Output: Sendable>(
     _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output
   ) async throws -> [Result<Output, any Error>] {
-    try await holding { open in
+    try await behindGate { open in
       await results(count, work) {
         while writer.waitingCount < count { await Task.yield() }
         open()
@@ -41,24 +66,9 @@ extension SQLiteDatabase {
   }
 }
 
-extension Database {
-  /// Runs `body` while a transaction that has done `first` stays open, until `body` opens the gate or ends.
-  func holding<Output>(
-    _ kind: TransactionKind = .write,
-    after first: @escaping @Sendable (any Connection) throws -> Void = { _ in },
-    _ body: (_ open: @escaping @Sendable () -> Void) async throws -> Output
-  ) async throws -> Output {
-    let (entered, gate) = (AsyncStream<Void>.makeStream(), Gate())
-    async let holder: Void = transaction(kind) { connection in
-      try first(connection)
-      entered.continuation.finish()
-      gate.wait()
-    }
-    for await _ in entered.stream {}
-    defer { gate.open() }
-    let output = try await body { gate.open() }
-    gate.open()
-    try await holder
-    return output
+extension Result {
+  /// The code of the ``DatabaseError`` that it is, or nil.
+  var databaseCode: DatabaseError.Code? {
+    if case .failure(let error as DatabaseError) = self { error.code } else { nil }
   }
 }

@@ -9,8 +9,10 @@ import Testing
 
 @testable import ZulipBouncer
 
-@Suite("server/analytics")
+@Suite("server/analytics", .bouncer())
 struct AnalyticsTests {
+  private let bouncer = Fixture<Bouncer>.current
+
   private typealias Spoiling = @Sendable (inout AnalyticsUpload) -> Void
 
   private static func count(
@@ -45,26 +47,24 @@ struct AnalyticsTests {
 
   @Test
   func `keeps what a server tells of itself, and forgets what it tells no longer`() async throws {
-    try await Bouncer.test { bouncer in
-      let (server, other) = (try await bouncer.remote(), try await bouncer.remote("other.example.org"))
-      var upload = Self.upload(version: "12.0")
-      upload.realmCounts = [
-        Self.count(3), Self.count(7), Self.count(9, property: "invites_sent::day"),
-      ]
-      upload.installationCounts = [Self.count(4, realm: nil)]
-      upload.auditEvents = [Self.event(11), Self.event(12, extraData: #"{"a":1}"#)]
-      try await bouncer.parts.store(upload, of: server, logger: .quiet)
-      let status = try await bouncer.parts.analyticsStatus(of: server)
-      #expect(status.lastRealmCountID == 7)
-      #expect(status.lastInstallationCountID == 4)
-      #expect(status.lastAuditEventID == 12)
-      let kept = try #require(try await bouncer.servers.find(uuid: server.uuid))
-      #expect(kept.version == "12.0" && kept.apiFeatureLevel == 468)
-      #expect(kept.lastAuditLogUpdateAt == bouncer.clock.now)
-      try await bouncer.parts.store(Self.upload(), of: server, logger: .quiet)
-      #expect(try await bouncer.servers.find(uuid: server.uuid)?.version == nil)
-      #expect(try await bouncer.parts.analyticsStatus(of: other).lastRealmCountID == 0)
-    }
+    let (server, other) = (try await bouncer.remote(), try await bouncer.remote("other.example.org"))
+    var upload = Self.upload(version: "12.0")
+    upload.realmCounts = [
+      Self.count(3), Self.count(7), Self.count(9, property: "invites_sent::day"),
+    ]
+    upload.installationCounts = [Self.count(4, realm: nil)]
+    upload.auditEvents = [Self.event(11), Self.event(12, extraData: #"{"a":1}"#)]
+    try await bouncer.parts.store(upload, of: server, logger: .quiet)
+    let status = try await bouncer.parts.analyticsStatus(of: server)
+    #expect(status.lastRealmCountID == 7)
+    #expect(status.lastInstallationCountID == 4)
+    #expect(status.lastAuditEventID == 12)
+    let kept = try #require(try await bouncer.servers.find(uuid: server.uuid))
+    #expect(kept.version == "12.0" && kept.apiFeatureLevel == 468)
+    #expect(kept.lastAuditLogUpdateAt == bouncer.clock.now)
+    try await bouncer.parts.store(Self.upload(), of: server, logger: .quiet)
+    #expect(try await bouncer.servers.find(uuid: server.uuid)?.version == nil)
+    #expect(try await bouncer.parts.analyticsStatus(of: other).lastRealmCountID == 0)
   }
 
   private static let wrong: [(message: String, spoil: Spoiling)] = [
@@ -83,37 +83,35 @@ struct AnalyticsTests {
 
   @Test
   func `keeps nothing of an upload that is wrong somewhere`() async throws {
-    try await Bouncer.test { bouncer in
-      let server = try await bouncer.remote()
-      let theirs = RealmDescription.sample()
-      try await bouncer.parts.store(
-        Self.upload([theirs]), of: bouncer.remote("other.example.org"), logger: .quiet)
-      var good = Self.upload([.sample()], version: "12.0")
-      good.realmCounts = [Self.count(5)]
-      good.auditEvents = [Self.event(5)]
-      try await bouncer.parts.store(good, of: server, logger: .quiet)
-      let before = try await bouncer.dump()
+    let server = try await bouncer.remote()
+    let theirs = RealmDescription.sample()
+    try await bouncer.parts.store(
+      Self.upload([theirs]), of: bouncer.remote("other.example.org"), logger: .quiet)
+    var good = Self.upload([.sample()], version: "12.0")
+    good.realmCounts = [Self.count(5)]
+    good.auditEvents = [Self.event(5)]
+    try await bouncer.parts.store(good, of: server, logger: .quiet)
+    let before = try await bouncer.dump()
 
-      var base = Self.upload([.sample()], version: "13.0")
-      base.realmCounts = [Self.count(6)]
-      base.installationCounts = [Self.count(1, realm: nil)]
-      base.auditEvents = [Self.event(6)]
-      func refusal(_ upload: AnalyticsUpload) async throws -> String? {
-        await #expect(throws: APIError.self) {
-          try await bouncer.parts.store(upload, of: server, logger: .quiet)
-        }?.message
-      }
-      for (message, spoil) in Self.wrong {
-        var upload = base
-        spoil(&upload)
-        #expect(try await refusal(upload) == message)
-        #expect(try await bouncer.dump() == before, "\(message)")
-      }
-      for realms in [[.sample(), theirs], Array(repeating: .sample(), count: 2)] {
-        base.realms = realms
-        #expect(try await refusal(base)?.hasPrefix("Duplicate registration detected.") == true)
-        #expect(try await bouncer.dump() == before)
-      }
+    var base = Self.upload([.sample()], version: "13.0")
+    base.realmCounts = [Self.count(6)]
+    base.installationCounts = [Self.count(1, realm: nil)]
+    base.auditEvents = [Self.event(6)]
+    func refusal(_ upload: AnalyticsUpload) async throws -> String? {
+      await #expect(throws: APIError.self) {
+        try await bouncer.parts.store(upload, of: server, logger: .quiet)
+      }?.message
+    }
+    for (message, spoil) in Self.wrong {
+      var upload = base
+      spoil(&upload)
+      #expect(try await refusal(upload) == message)
+      #expect(try await bouncer.dump() == before, "\(message)")
+    }
+    for realms in [[.sample(), theirs], Array(repeating: .sample(), count: 2)] {
+      base.realms = realms
+      #expect(try await refusal(base)?.hasPrefix("Duplicate registration detected.") == true)
+      #expect(try await bouncer.dump() == before)
     }
   }
 
@@ -138,11 +136,9 @@ struct AnalyticsTests {
 
   @Test
   func `takes no more than 16 MiB`() async throws {
-    try await Bouncer.test { bouncer in
-      let huge = try await bouncer.call(
-        "server/analytics", authorization: try await bouncer.server().header,
-        type: "application/x-www-form-urlencoded", body: [UInt8](repeating: 0x61, count: 16 << 20 + 1))
-      #expect(huge.status == 413)
-    }
+    let huge = try await bouncer.call(
+      "server/analytics", authorization: try await bouncer.server().header,
+      type: "application/x-www-form-urlencoded", body: [UInt8](repeating: 0x61, count: 16 << 20 + 1))
+    #expect(huge.status == 413)
   }
 }

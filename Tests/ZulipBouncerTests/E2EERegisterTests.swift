@@ -10,11 +10,12 @@ import Testing
 
 @testable import ZulipBouncer
 
-@Suite("push/e2ee/register")
+@Suite("push/e2ee/register", .bouncer())
 struct E2EERegisterTests {
+  private let bouncer = Fixture<Bouncer>.current
+
   @Test
   func `opens what upstream's phones seal`() async throws {
-    try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
       let form = [
@@ -35,11 +36,9 @@ struct E2EERegisterTests {
       #expect(late.code == "REQUEST_EXPIRED")
       #expect(late.message == "Request expired")
     }
-  }
 
   @Test
   func `is not called too old while the clock may be wrong`() async throws {
-    try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
       let form = try bouncer.registerForm(realm: realm, bouncer.apns())
@@ -57,11 +56,9 @@ struct E2EERegisterTests {
       #expect(
         try await bouncer.post("push/e2ee/register", form, as: server).code == "REQUEST_EXPIRED")
     }
-  }
 
   @Test
   func `is not refused for good while another node has a key that this one does not have yet`() async throws {
-    try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
       let new = BouncerKeyPair().publicKeyBase64
@@ -79,11 +76,9 @@ struct E2EERegisterTests {
       bouncer.clock.advance(BouncerKeys.validity)
       #expect(try await answer() == refused)
     }
-  }
 
   @Test
   func `asks to come again while the database cannot take it`() async throws {
-    try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let form = try bouncer.registerForm(realm: try await bouncer.realm(of: server), bouncer.fcm())
       try await bouncer.database.write {
@@ -93,7 +88,6 @@ struct E2EERegisterTests {
       #expect(answer.status == 429)
       #expect(answer.headers[.retryAfter] == "5")
     }
-  }
 
   @Test
   func `refuses a plaintext that is not as it must be`() throws {

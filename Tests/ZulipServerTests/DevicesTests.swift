@@ -11,6 +11,12 @@ import Testing
 @testable import ZulipServer
 
 @Suite struct DevicesTests {
+  private let stage: Stage
+
+  init() async throws {
+    stage = try await Stage()
+  }
+
   private struct Stage {
     let store: Store
     let accounts: AccountStore
@@ -63,7 +69,6 @@ import Testing
   @Test func `Each change is an event, numbered without gaps, with what changed and nothing else`()
     async throws
   {
-    let stage = try await Stage()
     let id = try await stage.devices.add(user: stage.user.id)
     #expect(try await stage.register(id, "a"))
     let job = try #require(try await stage.devices.leaseJobs(limit: 10, for: 30).first)
@@ -97,7 +102,6 @@ import Testing
 
   @Test func `Fifty registrations of one device at once leave one state, one job and one event`() async throws
   {
-    let stage = try await Stage()
     let id = try await stage.devices.add(user: stage.user.id)
     let taken = try await withThrowingTaskGroup(of: String?.self) { group in
       for number in 0..<50 {
@@ -120,7 +124,6 @@ import Testing
   }
 
   @Test func `Keys that rotate at once leave a key that goes with its id`() async throws {
-    let stage = try await Stage()
     let id = try await stage.devices.add(user: stage.user.id)
     _ = try await stage.register(id, "a")
     let keys = (0..<50).map { _ in PushKey.generate() }
@@ -140,7 +143,6 @@ import Testing
   }
 
   @Test func `A device is its user's alone, and its id is never given again`() async throws {
-    let stage = try await Stage()
     let other = try await stage.accounts.put(
       .init(email: "desdemona@example.org"), userID: 11, realm: stage.user.realm.uuid
     ).user
@@ -155,7 +157,6 @@ import Testing
   }
 
   @Test func `A refused call changes nothing and tells nobody`() async throws {
-    let stage = try await Stage()
     let id = try await stage.devices.add(user: stage.user.id)
     await #expect(throws: DeviceError.noKeyForToken) { try await stage.register(id, "a", key: nil) }
     #expect(try await stage.events().count == 1)
@@ -164,7 +165,6 @@ import Testing
   }
 
   @Test func `A job is taken by one, and by another when its lease is over`() async throws {
-    let stage = try await Stage()
     let id = try await stage.devices.add(user: stage.user.id)
     _ = try await stage.register(id, "a")
     let first = try #require(try await stage.devices.leaseJobs(limit: 10, for: 30).first)
@@ -184,7 +184,6 @@ import Testing
   }
 
   @Test func `An answer about a token that is no longer wanted leaves the next one alone`() async throws {
-    let stage = try await Stage()
     let id = try await stage.devices.add(user: stage.user.id)
     _ = try await stage.register(id, "a")
     let first = try #require(try await stage.devices.leaseJobs(limit: 10, for: 30).first)
@@ -232,7 +231,6 @@ import Testing
   }
 
   @Test func `A push key is sealed at rest`() async throws {
-    let stage = try await Stage()
     let id = try await stage.devices.add(user: stage.user.id)
     let key = PushKey.generate()
     _ = try await stage.register(id, "a", key: key)
@@ -247,7 +245,6 @@ import Testing
   }
 
   @Test func `A queue that nobody asks for goes, one that is asked for stays`() async throws {
-    let stage = try await Stage()
     _ = try await stage.devices.add(user: stage.user.id)
     let user = stage.user.id
     let asked = try await stage.devices.openQueue(user: user, followsDevices: true).id
@@ -266,7 +263,6 @@ import Testing
   }
 
   @Test func `A client that does not follow devices hears nothing of them`() async throws {
-    let stage = try await Stage()
     let queue = try await stage.devices.openQueue(user: stage.user.id, followsDevices: false).id
     _ = try await stage.devices.add(user: stage.user.id)
     #expect(try await stage.devices.events(queue: queue, user: stage.user.id, after: 0) == [])

@@ -9,7 +9,9 @@ import Testing
 @testable import ZulipServer
 
 /// `POST register`, `GET events`, `DELETE events` (`Documentation/Protocols/Zulip.md` 10.3).
-@Suite struct EventsTests {
+@Suite(.chat) struct EventsTests {
+  private let chat = Fixture<Chat>.current
+
   private func open(_ client: Client, _ form: (String, String)...) async throws -> (
     queue: String, last: String, JSON
   ) {
@@ -29,35 +31,29 @@ import Testing
   }
 
   @Test func `What another process does is heard of too`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      let (queue, last, _) = try await open(client)
-      async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
-      let device = try await chat.elsewhere.add(user: client.user.id)
-      let found = try events(try await waiting)
-      #expect(found.map { $0["device_id"]?.integer } == [device])
-    }
+    let client = try await chat.user()
+    let (queue, last, _) = try await open(client)
+    async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
+    let device = try await chat.elsewhere.add(user: client.user.id)
+    let found = try events(try await waiting)
+    #expect(found.map { $0["device_id"]?.integer } == [device])
   }
 
   @Test func `A service that ends lets nobody wait`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      let (queue, last, _) = try await open(client)
-      async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
-      // Whichever of the two comes first.
-      chat.eventNotifier.close()
-      let answer = try await waiting
-      #expect(try events(answer) == [["type": "heartbeat", "id": .integer(try #require(Int64(last)))]])
-    }
+    let client = try await chat.user()
+    let (queue, last, _) = try await open(client)
+    async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
+    // Whichever of the two comes first.
+    chat.eventNotifier.close()
+    let answer = try await waiting
+    #expect(try events(answer) == [["type": "heartbeat", "id": .integer(try #require(Int64(last)))]])
   }
 
   @Test func `Who waits is told when the queue is closed`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      let (queue, last, _) = try await open(client)
-      async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
-      #expect(try await chat.devices.closeQueue(queue, user: client.user.id))
-      #expect(try await waiting.code == "BAD_EVENT_QUEUE_ID")
-    }
+    let client = try await chat.user()
+    let (queue, last, _) = try await open(client)
+    async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
+    #expect(try await chat.devices.closeQueue(queue, user: client.user.id))
+    #expect(try await waiting.code == "BAD_EVENT_QUEUE_ID")
   }
 }

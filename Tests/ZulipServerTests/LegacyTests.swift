@@ -14,7 +14,9 @@ import ZulipBouncer
 
 /// What old apps register, and how they give way to new ones (`Documentation/Protocols/Zulip.md` 8.2, 10.6
 /// and 10.8).
-@Suite struct LegacyTests {
+@Suite(.chat) struct LegacyTests {
+  private let chat = Fixture<Chat>.current
+
   private static let gone = #"{"result":"error","msg":"Token does not exist","code":"BAD_REQUEST"}"#
 
   private static func receipt(android: Int = 0, apple: Int = 0, missing: [String] = []) -> String {
@@ -44,66 +46,60 @@ import ZulipBouncer
   }
 
   @Test func `Tokens are kept once, and the bouncer is told each time`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      for token in ["c0ffee", "C0FFEE"] {
-        let answer = try await client.call(
-          .post, "users/me/apns_device_token", ("appid", "org.zulip.Zulip"), ("token", token))
-        #expect(answer.status == 200)
-      }
-      #expect(try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a")).status == 200)
-      #expect(try await tokens(client) == ["c0ffee", "fcm-a"])
-      let calls = chat.wire.calls("push/register")
-      #expect(calls.count == 3)
-      #expect(
-        try fields(calls[1]) == [
-          "user_id": "10", "user_uuid": client.user.uuid.uuidString.lowercased(),
-          "realm_uuid": chat.realm.uuid.uuidString.lowercased(), "token": "C0FFEE", "token_kind": "1",
-          "ios_app_id": "org.zulip.Zulip",
-        ])
-      #expect(try fields(calls[2])["ios_app_id"] == nil)
+    let client = try await chat.user()
+    for token in ["c0ffee", "C0FFEE"] {
+      let answer = try await client.call(
+        .post, "users/me/apns_device_token", ("appid", "org.zulip.Zulip"), ("token", token))
+      #expect(answer.status == 200)
     }
+    #expect(try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a")).status == 200)
+    #expect(try await tokens(client) == ["c0ffee", "fcm-a"])
+    let calls = chat.wire.calls("push/register")
+    #expect(calls.count == 3)
+    #expect(
+      try fields(calls[1]) == [
+        "user_id": "10", "user_uuid": client.user.uuid.uuidString.lowercased(),
+        "realm_uuid": chat.realm.uuid.uuidString.lowercased(), "token": "C0FFEE", "token_kind": "1",
+        "ios_app_id": "org.zulip.Zulip",
+      ])
+    #expect(try fields(calls[2])["ios_app_id"] == nil)
   }
 
   @Test func `A token that is removed is removed at the bouncer too, whenever that is back`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
-      chat.wire.answer(503, "away", retryAfter: "600")
-      let answer = try await client.call(.delete, "users/me/apns_device_token", ("token", "C0FFEE"))
-      #expect(answer.status == 200)
-      #expect(try await tokens(client).isEmpty)
-      try await eventually("put off for as long as the bouncer wants") {
-        guard let pause = try await chat.pause(in: "legacy_unregistrations") else { return false }
-        return (600...602).contains(pause)
-      }
-      #expect(try await chat.devices.legacyTokens.jobs.count() == 1)
-      chat.wire.answer(200, #"{"result":"success","msg":""}"#)
-      chat.clock.advance(3600)
-      try await untilUnregistered(chat)
-      let last = try #require(chat.wire.calls("push/unregister").last)
-      #expect(try fields(last)["token"] == "C0FFEE")
-      #expect(try fields(last)["token_kind"] == "1")
-      #expect(try fields(last)["user_uuid"] == client.user.uuid.uuidString.lowercased())
-      // What this side does not have may still be the bouncer's.
-      #expect(try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "x")).status == 200)
-      chat.wire.answer(400, Self.gone)
-      let unknown = try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "x"))
-      #expect(unknown.status == 400 && unknown.message == "Token does not exist")
+    let client = try await chat.user()
+    try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
+    chat.wire.answer(503, "away", retryAfter: "600")
+    let answer = try await client.call(.delete, "users/me/apns_device_token", ("token", "C0FFEE"))
+    #expect(answer.status == 200)
+    #expect(try await tokens(client).isEmpty)
+    try await eventually("put off for as long as the bouncer wants") {
+      guard let pause = try await chat.pause(in: "legacy_unregistrations") else { return false }
+      return (600...602).contains(pause)
     }
+    #expect(try await chat.devices.legacyTokens.jobs.count() == 1)
+    chat.wire.answer(200, #"{"result":"success","msg":""}"#)
+    chat.clock.advance(3600)
+    try await untilUnregistered(chat)
+    let last = try #require(chat.wire.calls("push/unregister").last)
+    #expect(try fields(last)["token"] == "C0FFEE")
+    #expect(try fields(last)["token_kind"] == "1")
+    #expect(try fields(last)["user_uuid"] == client.user.uuid.uuidString.lowercased())
+    // What this side does not have may still be the bouncer's.
+    #expect(try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "x")).status == 200)
+    chat.wire.answer(400, Self.gone)
+    let unknown = try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "x"))
+    #expect(unknown.status == 400 && unknown.message == "Token does not exist")
   }
 
   @Test func `A token that comes back before the bouncer was told stays there`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      chat.wire.answer(503, "away")
-      try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      await eventually { !chat.wire.calls("push/unregister").isEmpty }
-      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      #expect(try await chat.devices.legacyTokens.jobs.count() == 0)
-      #expect(try await tokens(client) == ["fcm-a"])
-    }
+    let client = try await chat.user()
+    try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+    chat.wire.answer(503, "away")
+    try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+    await eventually { !chat.wire.calls("push/unregister").isEmpty }
+    try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+    #expect(try await chat.devices.legacyTokens.jobs.count() == 0)
+    #expect(try await tokens(client) == ["fcm-a"])
   }
 
   @Test(arguments: [
@@ -113,174 +109,162 @@ import ZulipBouncer
   func `A device that registers takes the place of its old app, in every spelling`(
     _ registered: String, _ kind: String, _ named: String
   ) async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      let neighbour = try await chat.user("hamlet", id: 11)
-      let endpoint = kind == "apns" ? "apns_device_token" : "android_gcm_reg_id"
-      for client in [client, neighbour] {
-        for token in [registered, kind == "apns" ? "beef" : "FCM-A"] {
-          try await client.call(.post, "users/me/\(endpoint)", ("appid", "app"), ("token", token))
-        }
+    let client = try await chat.user()
+    let neighbour = try await chat.user("hamlet", id: 11)
+    let endpoint = kind == "apns" ? "apns_device_token" : "android_gcm_reg_id"
+    for client in [client, neighbour] {
+      for token in [registered, kind == "apns" ? "beef" : "FCM-A"] {
+        try await client.call(.post, "users/me/\(endpoint)", ("appid", "app"), ("token", token))
       }
-      let device = try await client.addDevice()
-      try await client.register(device, token: named, kind: kind)
-      try await client.waitUntil(device, "active") { $0.tokenID != nil }
-      #expect(try await tokens(client).count == 1)
-      #expect(try await tokens(neighbour).count == 2)
-      try await untilUnregistered(chat)
-      let calls = chat.wire.calls("push/unregister")
-      #expect(calls.count == 1)
-      #expect(try fields(try #require(calls.first))["token"] == registered)
     }
+    let device = try await client.addDevice()
+    try await client.register(device, token: named, kind: kind)
+    try await client.waitUntil(device, "active") { $0.tokenID != nil }
+    #expect(try await tokens(client).count == 1)
+    #expect(try await tokens(neighbour).count == 2)
+    try await untilUnregistered(chat)
+    let calls = chat.wire.calls("push/unregister")
+    #expect(calls.count == 1)
+    #expect(try fields(try #require(calls.first))["token"] == registered)
   }
 
   @Test func `Old apps get what they can read, before devices that decrypt`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
-      let device = try await client.addDevice()
-      try await client.register(device, token: "other", kind: "fcm")
-      try await client.waitUntil(device, "active") { $0.tokenID != nil }
-      let order = Mutex<[String]>([])
-      chat.wire.answer { call in
-        order.withLock { $0.append(call.endpoint) }
-        return call.endpoint == "push/notify"
-          ? (200, Self.receipt(apple: 1, missing: ["C0FFEE"]))
-          : (
-            200,
-            #"{"result":"success","apple_successfully_sent_count":0,"android_successfully_sent_count":1,"delete_token_ids":[]}"#
-          )
-      }
-      let legacy = try LegacyNotification(
-        backend: Field(
-          ["apns_payload": ["alert": "hi"], "gcm_payload": ["event": "message", "content": "hi"]],
-          path: "legacy"))
-      let outcome = try await chat.notifier.notify(
-        client.user, ["type": "message"], legacy: legacy)
-      #expect(order.withLock { $0 } == ["push/notify", "push/e2ee/notify"])
-      #expect(
-        try outcome.legacy?.get().legacyJSON == [
-          "devices": 1, "total_apple_devices": 1, "total_android_devices": 0, "deleted_devices": 1,
-        ])
-      #expect(try outcome.encrypted?.get().android == 1)
-      let body = try JSON.parse(try #require(chat.wire.calls("push/notify").first).body)
-      #expect(body["apple_devices"] == ["c0ffee"] && body["android_devices"] == [])
-      #expect(body["apns_payload"] == ["alert": "hi"])
-      // There is no Android device: nothing for one.
-      #expect(body["gcm_payload"] == [:])
-      #expect(body["user_id"] == 10)
-      // What the bouncer does not have is forgotten, and with nobody left it is not asked.
-      #expect(try await tokens(client).isEmpty)
-      let again = try await chat.notifier.notify(client.user, nil, legacy: legacy)
-      #expect(try again.legacy?.get() == Notifier.Result())
-      #expect(chat.wire.calls("push/notify").count == 1)
+    let client = try await chat.user()
+    try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
+    let device = try await client.addDevice()
+    try await client.register(device, token: "other", kind: "fcm")
+    try await client.waitUntil(device, "active") { $0.tokenID != nil }
+    let order = Mutex<[String]>([])
+    chat.wire.answer { call in
+      order.withLock { $0.append(call.endpoint) }
+      return call.endpoint == "push/notify"
+        ? (200, Self.receipt(apple: 1, missing: ["C0FFEE"]))
+        : (
+          200,
+          #"{"result":"success","apple_successfully_sent_count":0,"android_successfully_sent_count":1,"delete_token_ids":[]}"#
+        )
     }
+    let legacy = try LegacyNotification(
+      backend: Field(
+        ["apns_payload": ["alert": "hi"], "gcm_payload": ["event": "message", "content": "hi"]],
+        path: "legacy"))
+    let outcome = try await chat.notifier.notify(
+      client.user, ["type": "message"], legacy: legacy)
+    #expect(order.withLock { $0 } == ["push/notify", "push/e2ee/notify"])
+    #expect(
+      try outcome.legacy?.get().legacyJSON == [
+        "devices": 1, "total_apple_devices": 1, "total_android_devices": 0, "deleted_devices": 1,
+      ])
+    #expect(try outcome.encrypted?.get().android == 1)
+    let body = try JSON.parse(try #require(chat.wire.calls("push/notify").first).body)
+    #expect(body["apple_devices"] == ["c0ffee"] && body["android_devices"] == [])
+    #expect(body["apns_payload"] == ["alert": "hi"])
+    // There is no Android device: nothing for one.
+    #expect(body["gcm_payload"] == [:])
+    #expect(body["user_id"] == 10)
+    // What the bouncer does not have is forgotten, and with nobody left it is not asked.
+    #expect(try await tokens(client).isEmpty)
+    let again = try await chat.notifier.notify(client.user, nil, legacy: legacy)
+    #expect(try again.legacy?.get() == Notifier.Result())
+    #expect(chat.wire.calls("push/notify").count == 1)
   }
 
   @Test func `A device that moves on while it is notified gets it all the same, and once`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
-      let device = try await client.addDevice()
-      let items = Mutex<[JSON]>([])
-      chat.wire.answer { call in
-        switch call.endpoint {
-        case "push/notify":
-          // The bouncer has the new registration by now; this side has yet to hear of it.
-          try await client.register(device, token: "C0FFEE", kind: "apns")
-          return (200, Self.receipt(missing: ["c0ffee"]))
-        case "push/e2ee/register": return (503, "slow")
-        default:
-          let body = try JSON.parse(call.body)
-          if case .array(let list)? = body["push_requests"] { items.withLock { $0 += list } }
-          return (
-            200,
-            #"{"result":"success","apple_successfully_sent_count":1,"android_successfully_sent_count":0,"delete_token_ids":[]}"#
-          )
-        }
+    let client = try await chat.user()
+    try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
+    let device = try await client.addDevice()
+    let items = Mutex<[JSON]>([])
+    chat.wire.answer { call in
+      switch call.endpoint {
+      case "push/notify":
+        // The bouncer has the new registration by now; this side has yet to hear of it.
+        try await client.register(device, token: "C0FFEE", kind: "apns")
+        return (200, Self.receipt(missing: ["c0ffee"]))
+      case "push/e2ee/register": return (503, "slow")
+      default:
+        let body = try JSON.parse(call.body)
+        if case .array(let list)? = body["push_requests"] { items.withLock { $0 += list } }
+        return (
+          200,
+          #"{"result":"success","apple_successfully_sent_count":1,"android_successfully_sent_count":0,"delete_token_ids":[]}"#
+        )
       }
-      let legacy = try LegacyNotification(
-        backend: Field(["apns_payload": ["alert": "hi"]], path: "legacy"))
-      let outcome = try await chat.notifier.notify(
-        client.user, ["type": "message"], legacy: legacy)
-      #expect(try outcome.encrypted?.get().devices == 1)
-      #expect(items.withLock { $0 }.map { $0["token_id"] } == [.string(TokenID(token: "C0FFEE").base64)])
     }
+    let legacy = try LegacyNotification(
+      backend: Field(["apns_payload": ["alert": "hi"]], path: "legacy"))
+    let outcome = try await chat.notifier.notify(
+      client.user, ["type": "message"], legacy: legacy)
+    #expect(try outcome.encrypted?.get().devices == 1)
+    #expect(items.withLock { $0 }.map { $0["token_id"] } == [.string(TokenID(token: "C0FFEE").base64)])
   }
 
   @Test func `A part that fails does not make the other one be sent again`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      let device = try await client.addDevice()
-      try await client.register(device, token: "other", kind: "fcm")
-      try await client.waitUntil(device, "active") { $0.tokenID != nil }
-      chat.wire.answer { call in
-        call.endpoint == "push/notify" ? (200, Self.receipt(android: 1)) : (500, "oops")
-      }
-      let legacy = try LegacyNotification(
-        backend: Field(["gcm_payload": ["event": "message"]], path: "legacy"))
-      let outcome = try await chat.notifier.notify(
-        client.user, ["type": "message"], legacy: legacy)
-      #expect(try outcome.legacy?.get().android == 1)
-      guard case .failure(let error as APIError)? = outcome.encrypted else {
-        Issue.record("sent all the same")
-        return
-      }
-      #expect(error.status == .badGateway)
+    let client = try await chat.user()
+    try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+    let device = try await client.addDevice()
+    try await client.register(device, token: "other", kind: "fcm")
+    try await client.waitUntil(device, "active") { $0.tokenID != nil }
+    chat.wire.answer { call in
+      call.endpoint == "push/notify" ? (200, Self.receipt(android: 1)) : (500, "oops")
     }
+    let legacy = try LegacyNotification(
+      backend: Field(["gcm_payload": ["event": "message"]], path: "legacy"))
+    let outcome = try await chat.notifier.notify(
+      client.user, ["type": "message"], legacy: legacy)
+    #expect(try outcome.legacy?.get().android == 1)
+    guard case .failure(let error as APIError)? = outcome.encrypted else {
+      Issue.record("sent all the same")
+      return
+    }
+    #expect(error.status == .badGateway)
   }
 
   @Test func `Who gets another key is signed out everywhere`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      let device = try await client.addDevice()
-      try await client.register(device, token: "other", kind: "fcm")
-      try await client.waitUntil(device, "active") { $0.tokenID != nil }
-      let before = try await chat.devices.snapshot(user: client.user.id).lastEvent
-      func put(_ key: String) async throws {
-        _ = try await chat.accounts.put(
-          .init(email: client.user.email, apiKey: key), userID: 10, realm: chat.realm.uuid,
-          newKey: chat.devices.signOut)
-      }
-      // The same key again is no other one.
-      try await put(client.key)
-      #expect(try await chat.devices.active(user: client.user.id).count == 1)
-      #expect(try await tokens(client) == ["fcm-a"])
-      try await put(String(repeating: "k", count: 32))
-      let after = try await chat.devices.snapshot(user: client.user.id)
-      #expect(after.devices.isEmpty && after.lastEvent == before + 1)
-      #expect(try await tokens(client).isEmpty)
-      try await untilUnregistered(chat)
-      let call = try #require(chat.wire.calls("push/unregister/all").first)
-      #expect(try fields(call)["user_id"] == "10")
-      #expect(try fields(call)["token"] == nil)
+    let client = try await chat.user()
+    try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+    let device = try await client.addDevice()
+    try await client.register(device, token: "other", kind: "fcm")
+    try await client.waitUntil(device, "active") { $0.tokenID != nil }
+    let before = try await chat.devices.snapshot(user: client.user.id).lastEvent
+    func put(_ key: String) async throws {
+      _ = try await chat.accounts.put(
+        .init(email: client.user.email, apiKey: key), userID: 10, realm: chat.realm.uuid,
+        newKey: chat.devices.signOut)
     }
+    // The same key again is no other one.
+    try await put(client.key)
+    #expect(try await chat.devices.active(user: client.user.id).count == 1)
+    #expect(try await tokens(client) == ["fcm-a"])
+    try await put(String(repeating: "k", count: 32))
+    let after = try await chat.devices.snapshot(user: client.user.id)
+    #expect(after.devices.isEmpty && after.lastEvent == before + 1)
+    #expect(try await tokens(client).isEmpty)
+    try await untilUnregistered(chat)
+    let call = try #require(chat.wire.calls("push/unregister/all").first)
+    #expect(try fields(call)["user_id"] == "10")
+    #expect(try fields(call)["token"] == nil)
   }
 
   @Test func `Who signs in again before the bouncer has heard keeps the token that came back`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      chat.wire.answer(503, "away")
-      let key = String(repeating: "k", count: 32)
-      let user = try await chat.accounts.put(
-        .init(email: client.user.email, apiKey: key), userID: 10, realm: chat.realm.uuid,
-        newKey: chat.devices.signOut
-      ).user
-      await eventually { !chat.wire.calls("push/unregister/all").isEmpty }
-      let again = Client(chat: chat, user: user, key: key)
-      #expect(try await again.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a")).status == 502)
-      let before = chat.wire.calls("push/register").count
-      chat.wire.answer(200, #"{"result":"success","msg":""}"#)
-      chat.clock.advance(3600)
-      try await untilUnregistered(chat)
-      // All of the user's are forgotten there, and then the one that is here is there.
-      let after = chat.wire.calls("push/register").dropFirst(before)
-      #expect(after.count == 1)
-      #expect(try after.first.map(fields)?["token"] == "fcm-a")
-      #expect(try await tokens(again) == ["fcm-a"])
-    }
+    let client = try await chat.user()
+    try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+    chat.wire.answer(503, "away")
+    let key = String(repeating: "k", count: 32)
+    let user = try await chat.accounts.put(
+      .init(email: client.user.email, apiKey: key), userID: 10, realm: chat.realm.uuid,
+      newKey: chat.devices.signOut
+    ).user
+    await eventually { !chat.wire.calls("push/unregister/all").isEmpty }
+    let again = Client(chat: chat, user: user, key: key)
+    #expect(try await again.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a")).status == 502)
+    let before = chat.wire.calls("push/register").count
+    chat.wire.answer(200, #"{"result":"success","msg":""}"#)
+    chat.clock.advance(3600)
+    try await untilUnregistered(chat)
+    // All of the user's are forgotten there, and then the one that is here is there.
+    let after = chat.wire.calls("push/register").dropFirst(before)
+    #expect(after.count == 1)
+    #expect(try after.first.map(fields)?["token"] == "fcm-a")
+    #expect(try await tokens(again) == ["fcm-a"])
   }
 }

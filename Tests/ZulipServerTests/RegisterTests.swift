@@ -14,6 +14,8 @@ import Timing
 /// `POST mobile_push/register`, and what the bouncer makes of it (`Documentation/Protocols/Zulip.md` 10.4 and
 /// 10.5).
 @Suite struct RegisterTests {
+  private var chat: Chat { Fixture.current }
+
   @Test(
     arguments: [
       (400, "INVALID_BOUNCER_PUBLIC_KEY", .invalidBouncerPublicKey),
@@ -46,73 +48,71 @@ import Timing
     #expect((wait...min(wait + 2, 3600)).contains(pause))
   }
 
-  @Test func `An upload of the realms that fails in passing puts the registration off, too`() async throws {
-    try await Chat.test { chat in
-      chat.wire.answer(503, "", retryAfter: "600")
-      let client = try await chat.user()
-      let device = try await client.addDevice()
-      chat.wire.answer { call in
-        call.endpoint == "server/analytics"
-          ? (503, "") : (403, #"{"result":"error","msg":"?","code":"MISSING_REMOTE_REALM"}"#)
-      }
-      try await client.register(device, token: "a")
-      try await eventually("put off") {
-        guard let pause = try await chat.pause(in: "device_registrations") else { return false }
-        return (600...602).contains(pause)
-      }
+  @Test(.chat) func `An upload of the realms that fails in passing puts the registration off, too`()
+    async throws
+  {
+    chat.wire.answer(503, "", retryAfter: "600")
+    let client = try await chat.user()
+    let device = try await client.addDevice()
+    chat.wire.answer { call in
+      call.endpoint == "server/analytics"
+        ? (503, "") : (403, #"{"result":"error","msg":"?","code":"MISSING_REMOTE_REALM"}"#)
+    }
+    try await client.register(device, token: "a")
+    try await eventually("put off") {
+      guard let pause = try await chat.pause(in: "device_registrations") else { return false }
+      return (600...602).contains(pause)
     }
   }
 
-  @Test func `After a day without the bouncer it has expired, and the device is free again`() async throws {
-    try await Chat.test { chat in
-      chat.wire.answer(500, "")
-      let client = try await chat.user()
-      let device = try await client.addDevice()
-      try await client.register(device, token: "a")
-      chat.clock.advance(86_400)
-      // The first try's pause may be counted from this clock already: time goes on until it is over.
-      try await client.waitUntil(device, "expired") {
-        chat.clock.advance(60)
-        return $0.error == .requestExpired
-      }
-      #expect(try await chat.devices.jobs.count() == 0)
-      chat.wire.answer(200, #"{"result":"success","msg":""}"#)
-      try await client.register(device, token: "a")
-      try await client.waitUntil(device, "active") { $0.tokenID == TokenID(token: "a") }
+  @Test(.chat) func `After a day without the bouncer it has expired, and the device is free again`()
+    async throws
+  {
+    chat.wire.answer(500, "")
+    let client = try await chat.user()
+    let device = try await client.addDevice()
+    try await client.register(device, token: "a")
+    chat.clock.advance(86_400)
+    // The first try's pause may be counted from this clock already: time goes on until it is over.
+    try await client.waitUntil(device, "expired") {
+      chat.clock.advance(60)
+      return $0.error == .requestExpired
     }
+    #expect(try await chat.devices.jobs.count() == 0)
+    chat.wire.answer(200, #"{"result":"success","msg":""}"#)
+    try await client.register(device, token: "a")
+    try await client.waitUntil(device, "active") { $0.tokenID == TokenID(token: "a") }
   }
 
-  @Test
+  @Test(.chat)
   func `While the clock may be wrong no registration expires, and none waits for a time that was wrong`()
     async throws
   {
-    try await Chat.test { chat in
-      chat.wire.answer(500, "")
-      let client = try await chat.user()
-      let device = try await client.addDevice()
-      try await client.register(device, token: "a")
-      let tries = { chat.wire.calls("push/e2ee/register").count }
-      try await client.waitUntil(device, "tried") { _ in tries() > 0 }
-      var ahead: TimeInterval = 25 * 3600
-      chat.clock.jump(ahead)
-      let before = tries()
-      // The first try's pause may be counted from this clock already: time goes on until it is over.
-      try await client.waitUntil(device, "tried again") { _ in
-        chat.clock.jump(60)
-        ahead += 60
-        return tries() > before
-      }
-      #expect(try await chat.devices.snapshot(user: client.user.id).devices.first?.state.error == nil)
-      // The clock is right again: the next try is a day ahead.
-      chat.clock.jump(-ahead)
-      try await chat.test.trustClock()
+    chat.wire.answer(500, "")
+    let client = try await chat.user()
+    let device = try await client.addDevice()
+    try await client.register(device, token: "a")
+    let tries = { chat.wire.calls("push/e2ee/register").count }
+    try await client.waitUntil(device, "tried") { _ in tries() > 0 }
+    var ahead: TimeInterval = 25 * 3600
+    chat.clock.jump(ahead)
+    let before = tries()
+    // The first try's pause may be counted from this clock already: time goes on until it is over.
+    try await client.waitUntil(device, "tried again") { _ in
+      chat.clock.jump(60)
+      ahead += 60
+      return tries() > before
+    }
+    #expect(try await chat.devices.snapshot(user: client.user.id).devices.first?.state.error == nil)
+    // The clock is right again: the next try is a day ahead.
+    chat.clock.jump(-ahead)
+    try await chat.test.trustClock()
+    try await chat.devices.jobs.bringForward()
+    chat.wire.answer(200, #"{"result":"success","msg":""}"#)
+    // A try under way was made by the wrong clock still.
+    try await client.waitUntil(device, "active") {
       try await chat.devices.jobs.bringForward()
-      chat.wire.answer(200, #"{"result":"success","msg":""}"#)
-      // A try under way was made by the wrong clock still.
-      try await client.waitUntil(device, "active") {
-        try await chat.devices.jobs.bringForward()
-        return $0.tokenID == TokenID(token: "a")
-      }
+      return $0.tokenID == TokenID(token: "a")
     }
   }
 }

@@ -1,8 +1,11 @@
 import Foundation
 import HTTP
+import TestSupport
 import Testing
 
 @Suite struct AccountCommandTests {
+  private var place: Workplace { Fixture.current }
+
   private func accounts(_ place: Workplace) async throws -> [JSON] {
     try await place.run("account", "list", "--json").json["accounts"]?.elements ?? []
   }
@@ -11,8 +14,7 @@ import Testing
     if case .object(let object) = document { object.members.map(\.name.text) } else { [] }
   }
 
-  @Test func `An account is added listed and removed`() async throws {
-    try await Workplace.test(begun: true) { place in
+  @Test(.place(begun: true)) func `An account is added listed and removed`() async throws {
       #expect(try await place.run("account", "list").output.hasPrefix("no accounts"))
       let added = try await place.run("account", "add", "--email", "Iago@example.org", "--json")
       #expect(added.status == 0)
@@ -49,10 +51,8 @@ import Testing
       #expect(again.status == 1)
       #expect(again.errors.contains("iago@example.org"))
     }
-  }
 
-  @Test func `An account is as told`() async throws {
-    try await Workplace.test(begun: true) { place in
+  @Test(.place(begun: true)) func `An account is as told`() async throws {
       let key = String(repeating: "k", count: 31) + "9"
       let added = try await place.run(
         "account", "add", "--email", "a@example.org", "--user-id", "0", "--username", "ann.b",
@@ -68,10 +68,8 @@ import Testing
       // The realm that is there is taken.
       #expect(Set(try await accounts(place).map { $0["realm_uuid"]?.string }).count == 1)
     }
-  }
 
-  @Test func `What is there is not changed`() async throws {
-    try await Workplace.test(begun: true) { place in
+  @Test(.place(begun: true)) func `What is there is not changed`() async throws {
       let added = try await place.run("account", "add", "--email", "a@example.org", "--json").json
       let before = try await accounts(place)
       for (arguments, told) in [
@@ -92,9 +90,10 @@ import Testing
       #expect(try named.json["realm_uuid"]?.string == realm)
       #expect(try named.json["user_id"] == 11)
     }
-  }
 
-  @Test(arguments: [
+  @Test(
+    .place(),
+    arguments: [
     ["account"], ["account", "add"], ["account", "remove"], ["account", "add", "--email", "iago"],
     ["account", "add", "--email", "a:b@c"], ["account", "add", "--email", "a@b", "--realm", "1"],
     ["account", "add", "--email", "a@b", "--user-id", "x"],
@@ -103,11 +102,9 @@ import Testing
     ["account", "add", "--email", "a@b", "--api-key", "short"],
   ])
   func `Wrong usage changes nothing`(_ arguments: [String]) async throws {
-    try await Workplace.test { place in
       let result = try await place.run(arguments)
       // A group of commands alone explains itself.
       #expect(result.status == (arguments.count == 1 ? 0 : 64))
       #expect(!place.exists("push-bouncer.sqlite"))
     }
-  }
 }

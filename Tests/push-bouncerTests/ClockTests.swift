@@ -9,7 +9,9 @@ import Testing
 @testable import Demo
 
 /// Tests the real program with a clock that is wrong for a while.
-@Suite(.serialized) struct ClockTests {
+@Suite(.serialized, .stage) struct ClockTests {
+  private let stage = Fixture<Stage>.current
+
   /// Promises a notification to each of four phones while no provider takes any, and ends the service.
   private func promise(_ stage: Stage, _ arguments: String...) async throws -> Set<String> {
     // So that it shows who was refused.
@@ -26,58 +28,54 @@ import Testing
   }
 
   @Test func `A day ahead for a moment loses nothing`() async throws {
-    try await Stage.test { stage in
-      let promised = try await promise(stage)
-      let before = stage.simulator.deliveries(includingRefused: true).count
-      try await stage.serve("--clock-offset", "25h", "--delivery.deadline", "1s") { running, server in
-        // By this clock all of them are over, and due.
-        await eventually("tries", within: .seconds(60)) {
-          stage.simulator.deliveries(includingRefused: true).count >= before + promised.count
-        }
-        do {
-          try await stage.register(Stage.phone(.fcm), at: server)
-          Issue.record("a registration that is a day old by a wrong clock was taken")
-        } catch let refusal as JSONService.Refusal {
-          #expect(refusal.status.code == 429 && refusal.code == "RATE_LIMIT_HIT")
-        }
-        let ready = try await running.call("admin", path: "/readyz")
-        #expect(ready.status == 200 && ready.json["status"]?.string == "degraded")
-        #expect(ready.json["checks"]?["clock"]?["reason"]?.string?.contains("25 h after") == true)
-        #expect(
-          try await running.call("admin", path: "/metrics").text.contains("push_bouncer_clock_trusted 0"))
-        await eventually("a warning") { running.logged.contains("push-bouncer clock trust") }
-        await running.end()
+    let promised = try await promise(stage)
+    let before = stage.simulator.deliveries(includingRefused: true).count
+    try await stage.serve("--clock-offset", "25h", "--delivery.deadline", "1s") { running, server in
+      // By this clock all of them are over, and due.
+      await eventually("tries", within: .seconds(60)) {
+        stage.simulator.deliveries(includingRefused: true).count >= before + promised.count
       }
-      await stage.faults()
-      try await stage.serve { running, _ in
-        await stage.expectArrival(of: promised)
-        let ready = try await running.call("admin", path: "/readyz")
-        #expect(ready.json["checks"]?["clock"]?["status"]?.string == "ok")
+      do {
+        try await stage.register(Stage.phone(.fcm), at: server)
+        Issue.record("a registration that is a day old by a wrong clock was taken")
+      } catch let refusal as JSONService.Refusal {
+        #expect(refusal.status.code == 429 && refusal.code == "RATE_LIMIT_HIT")
       }
+      let ready = try await running.call("admin", path: "/readyz")
+      #expect(ready.status == 200 && ready.json["status"]?.string == "degraded")
+      #expect(ready.json["checks"]?["clock"]?["reason"]?.string?.contains("25 h after") == true)
+      #expect(
+        try await running.call("admin", path: "/metrics").text.contains("push_bouncer_clock_trusted 0"))
+      await eventually("a warning") { running.logged.contains("push-bouncer clock trust") }
+      await running.end()
+    }
+    await stage.faults()
+    try await stage.serve { running, _ in
+      await stage.expectArrival(of: promised)
+      let ready = try await running.call("admin", path: "/readyz")
+      #expect(ready.json["checks"]?["clock"]?["status"]?.string == "ok")
     }
   }
 
   @Test func `What was promised before it was put back is sent`() async throws {
-    try await Stage.test { stage in
-      let promised = try await promise(stage, "--clock-offset", "6h")
-      await stage.faults()
-      try await stage.serve { running, server in
-        await stage.expectArrival(of: promised)
-        let clock = try await running.call("admin", path: "/readyz").json["checks"]?["clock"]
-        #expect(clock?["reason"]?.string?.contains("6 h before") == true)
-        // What is new goes out, too.
-        let phone = Stage.phone(.fcm)
-        try await stage.register(phone, at: server)
-        #expect(try await server.mark([phone]).sent == 1)
-        // The operator knows that the clock is right now.
-        #expect(try await stage.place.run("clock", "trust").status == 0)
-        await eventually("trust") {
-          (try? await running.call("admin", path: "/readyz").json["checks"]?["clock"]?["status"]?.string)
-            == "ok"
-        }
-        #expect(
-          try await running.call("admin", path: "/metrics").text.contains("push_bouncer_clock_trusted 1"))
+    let promised = try await promise(stage, "--clock-offset", "6h")
+    await stage.faults()
+    try await stage.serve { running, server in
+      await stage.expectArrival(of: promised)
+      let clock = try await running.call("admin", path: "/readyz").json["checks"]?["clock"]
+      #expect(clock?["reason"]?.string?.contains("6 h before") == true)
+      // What is new goes out, too.
+      let phone = Stage.phone(.fcm)
+      try await stage.register(phone, at: server)
+      #expect(try await server.mark([phone]).sent == 1)
+      // The operator knows that the clock is right now.
+      #expect(try await stage.place.run("clock", "trust").status == 0)
+      await eventually("trust") {
+        (try? await running.call("admin", path: "/readyz").json["checks"]?["clock"]?["status"]?.string)
+          == "ok"
       }
+      #expect(
+        try await running.call("admin", path: "/metrics").text.contains("push_bouncer_clock_trusted 1"))
     }
   }
 }

@@ -10,9 +10,10 @@ import Testing
 
 extension Chaos {
   /// Tests credentials that change under load, to valid and to invalid ones.
-  @Suite struct CredentialTests {
+  @Suite(.stage) struct CredentialTests {
+    private let stage = Fixture<Stage>.current
+
     @Test func `Wrong keys cost no registration and no notification`() async throws {
-      try await Stage.test { stage in
         let service = try JSON.parse(try stage.place.text(of: "Keys/fcm/default.json"))
         let files = try FileManager.default.contentsOfDirectory(
           atPath: stage.place.folder.appending(path: "Keys/apns").path)
@@ -66,14 +67,12 @@ extension Chaos {
           #expect(last.sent == 10 && last.deleted.isEmpty)
         }
       }
-    }
 
     /// A sandbox key at the production host, another app's topic, another Firebase project: the
     /// provider calls every token bad.
     @Test(arguments: [
       ("BadDeviceToken", "SENDER_ID_MISMATCH"), ("DeviceTokenNotForTopic", "SENDER_ID_MISMATCH"),
     ]) func `A route that calls every token bad kills none`(_ apns: String, _ fcm: String) async throws {
-      try await Stage.test { stage in
         try await stage.serve { running, server in
           let phones = try await stage.phones(60, at: server)
           for phone in phones {
@@ -94,7 +93,6 @@ extension Chaos {
           try await check(running, "apns:simulator", is: ["ok"])
         }
       }
-    }
 
     /// Waits for `count` more promises.
     private func promises(_ count: Int, _ ledger: Ledger) async throws {

@@ -9,9 +9,10 @@ import Testing
 
 extension Chaos {
   /// Tests SIGTERM: requests under way are answered, and promised notifications are kept.
-  @Suite struct DrainTests {
+  @Suite(.stage) struct DrainTests {
+    private let stage = Fixture<Stage>.current
+
     @Test func `What is under way is answered`() async throws {
-      try await Stage.test { stage in
         try await stage.serve("--delivery.deadline", "20s") { running, server in
           let phones = try await stage.phones(6, at: server)
           await stage.faults { $0.latencyMilliseconds = 5000 }
@@ -27,10 +28,8 @@ extension Chaos {
           #expect(await running.status() == 0)
         }
       }
-    }
 
     @Test func `What no provider answers is kept`() async throws {
-      try await Stage.test { stage in
         var promised: Set<String> = []
         try await stage.serve("--delivery.deadline", "3s") { running, server in
           let phones = try await stage.phones(6, at: server)
@@ -55,10 +54,8 @@ extension Chaos {
         // What was under way is taken over when nobody can answer it any more: a minute and a quarter later.
         try await stage.serve("--clock-offset", "80s") { _, _ in await stage.expectArrival(of: promised) }
       }
-    }
 
     @Test func `The second signal ends it at once`() async throws {
-      try await Stage.test { stage in
         var promised: Set<String> = []
         try await stage.serve("--delivery.deadline", "20s") { running, server in
           let phones = try await stage.phones(4, at: server)
@@ -82,7 +79,6 @@ extension Chaos {
         // What was under way is taken over when nobody can answer it any more: a minute and a quarter later.
         try await stage.serve("--clock-offset", "80s") { _, _ in await stage.expectArrival(of: promised) }
       }
-    }
 
     /// A connection that comes at the very moment at which the listener ends must not end the process.
     @Test func `Connections that come meanwhile do no harm`() async throws {

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import ProviderSimulator
 import Sealing
+import TestSupport
 import Testing
 
 @testable import Demo
@@ -9,22 +10,22 @@ import Testing
 extension Chaos {
   /// Tests that strangers whose tokens a provider or push service refuses, in various ways, do not delay the
   /// notifications of a regular server on the same route.
-  @Suite struct FairnessTests {
+  @Suite(.stage) struct FairnessTests {
+    private let stage = Fixture<Stage>.current
+
     private static let quotaExceeded = TokenRule(status: 429, reason: "QUOTA_EXCEEDED")
     private static let thirdPartyAuthError = TokenRule(status: 401, reason: "THIRD_PARTY_AUTH_ERROR")
     private static let otherKey = TokenRule(status: 403)
     private static let inAnHour = TokenRule(status: 429, retryAfter: "3600")
 
     @Test func `Devices of a stranger's at the push proxy that get too many`() async throws {
-      try await Stage.test { stage in
-        try await stage.serve("--nextcloud.enabled", "true", "--log.level", "notice") { running, server in
-          let cloud = StrangersCloud(devices: 30, at: running.url("public"), client: HTTPClient.shared)
-          try await cloud.register()
-          for token in cloud.tokens { stage.simulator.setToken(token, Self.quotaExceeded) }
-          let phones = try await stage.androids(5, at: server)
-          try await compare("30 devices of Nextcloud", Post(stage, server, to: phones), 25) {
-            try? await cloud.notify(each: 20)
-          }
+      try await stage.serve("--nextcloud.enabled", "true", "--log.level", "notice") { running, server in
+        let cloud = StrangersCloud(devices: 30, at: running.url("public"), client: HTTPClient.shared)
+        try await cloud.register()
+        for token in cloud.tokens { stage.simulator.setToken(token, Self.quotaExceeded) }
+        let phones = try await stage.androids(5, at: server)
+        try await compare("30 devices of Nextcloud", Post(stage, server, to: phones), 25) {
+          try? await cloud.notify(each: 20)
         }
       }
     }
@@ -42,21 +43,19 @@ extension Chaos {
     @Test(arguments: neighbours) func `Another chat server's devices that are refused`(_ one: Neighbour)
       async throws
     {
-      try await Stage.test { stage in
-        try await stage.serve("--log.level", "notice") { running, server in
-          func phones(_ count: Int, at server: ChatServer) async throws -> [VirtualPhone] {
-            one.isWebPush
-              ? try await stage.subscribers(count, at: server, of: running)
-              : try await stage.androids(count, at: server)
-          }
-          let stranger = try await stage.anotherServer("chat.example.net", at: running)
-          let strangers = try await phones(one.devices, at: stranger)
-          for phone in strangers { stage.simulator.setToken(phone.address, one.rule) }
-          let what = "\(one.devices) devices, \(one.each) each, \(one.rule.status)"
-          let post = Post(stage, server, to: try await phones(8, at: server))
-          try await compare(what, post, one.count, isOnce: one.each == 1) {
-            for _ in 0..<one.each where !Task.isCancelled { _ = try? await stranger.mark(strangers) }
-          }
+      try await stage.serve("--log.level", "notice") { running, server in
+        func phones(_ count: Int, at server: ChatServer) async throws -> [VirtualPhone] {
+          one.isWebPush
+            ? try await stage.subscribers(count, at: server, of: running)
+            : try await stage.androids(count, at: server)
+        }
+        let stranger = try await stage.anotherServer("chat.example.net", at: running)
+        let strangers = try await phones(one.devices, at: stranger)
+        for phone in strangers { stage.simulator.setToken(phone.address, one.rule) }
+        let what = "\(one.devices) devices, \(one.each) each, \(one.rule.status)"
+        let post = Post(stage, server, to: try await phones(8, at: server))
+        try await compare(what, post, one.count, isOnce: one.each == 1) {
+          for _ in 0..<one.each where !Task.isCancelled { _ = try? await stranger.mark(strangers) }
         }
       }
     }

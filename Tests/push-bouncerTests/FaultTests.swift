@@ -8,10 +8,13 @@ import Testing
 /// Tests operators' mistakes: `serve` refuses each with a sentence that says what to do, and `doctor` says
 /// the same.
 @Suite struct FaultTests {
-  @Test(arguments: Mistake.all) func `What serve refuses doctor finds in the same words`(_ mistake: Mistake)
+  private var place: Workplace { Fixture.current }
+
+  @Test(.place(begun: true), arguments: Mistake.all) func `What serve refuses doctor finds in the same words`(
+    _ mistake: Mistake
+  )
     async throws
   {
-    try await Workplace.test(begun: true) { place in
       try await mistake.make(place)
       let launcher = mistake.launcher
       if launcher == Mistake.nobody { try place.giveAway() }
@@ -38,12 +41,11 @@ import Testing
       for foreign in Mistake.foreign { #expect(!examined.output.contains(foreign), "\(examined.output)") }
       #expect(!examined.output.contains("hunter2"))
     }
-  }
 
-  @Test(arguments: ["http", "admin"]) func `A port that is taken is named by serve and by doctor`(
+  @Test(.place(begun: true), arguments: ["http", "admin"])
+  func `A port that is taken is named by serve and by doctor`(
     _ listener: String
   ) async throws {
-    try await Workplace.test(begun: true) { place in
       let taken = try HeldSocket()
       let arguments = ["--\(listener).port", "\(taken.port)"]
       let all = Mistake.ports(arguments) + arguments
@@ -57,10 +59,14 @@ import Testing
       let examined = try await place.run(["doctor"] + all)
       #expect(examined.status == 1 && examined.output.contains(words), "\(examined.output)")
     }
-  }
 
-  @Test(arguments: [
-    ("fcm/google-services.json", #"{"project_info":{"project_id":"x"},"client":[]}"#, "google-services.json"),
+  @Test(
+    .place(begun: true),
+    arguments: [
+      (
+        "fcm/google-services.json", #"{"project_info":{"project_id":"x"},"client":[]}"#,
+        "google-services.json"
+      ),
     ("fcm/x.json", #"{"type":"authorized_user"}"#, "another kind of Google's keys"),
     ("fcm/x.json", #"{"key_file":"a.p8","key_id":"x"}"#, "put it into apns"),
     ("fcm/x.json", #"{}"#, "no service-account file"), ("apns/x.json", "hunter2", "is not JSON"),
@@ -75,7 +81,6 @@ import Testing
   func `A key file that is none is named by the log and by doctor in the same words`(
     _ file: String, _ text: String, _ says: String
   ) async throws {
-    try await Workplace.test(begun: true) { place in
       try place.write("Keys/\(file)", text)
       try await place.serve { running in
         let line = try #require(running.lines.first { $0["message"] == "key file cannot be used" })
@@ -87,7 +92,6 @@ import Testing
         #expect(!doctor.output.contains("hunter2"))
       }
     }
-  }
 
   /// What doctor says of the listeners of a service that runs, if the settings name this port for the public one.
   private func listeners(
@@ -103,8 +107,7 @@ import Testing
     return (try finding("http"), try finding("admin"))
   }
 
-  @Test func `A service that runs is no fault and keeps its ports`() async throws {
-    try await Workplace.test(begun: true) { place in
+  @Test(.place(begun: true)) func `A service that runs is no fault and keeps its ports`() async throws {
       try await place.serve { running in
         let port = try #require(running.port(of: "public"))
         let (http, admin) = try await listeners(of: running, place, port: port)
@@ -122,7 +125,6 @@ import Testing
         #expect(try await running.call("admin", path: "/healthz").status == 200)
       }
     }
-  }
 
   @Test func `Doctor knows a port that is held for a service that runs`() async throws {
     let held = try HeldSocket()
@@ -139,8 +141,7 @@ import Testing
     }
   }
 
-  @Test func `A certificate that has ended lets the service start and is told`() async throws {
-    try await Workplace.test { place in
+  @Test(.place()) func `A certificate that has ended lets the service start and is told`() async throws {
       let pair = try TestCertificate.makePEM(end: Date() - 60)
       try place.write("c.pem", pair.certificate)
       try place.write("k.pem", pair.key)
@@ -152,9 +153,10 @@ import Testing
         #expect(doctor.output.contains("names c.pem, which ended on"), "\(doctor.output)")
       }
     }
-  }
 
-  @Test(arguments: [
+  @Test(
+    .place(begun: true),
+    arguments: [
     (["migrate", "zulip", "--from", "nowhere"], "--from: there is no folder nowhere"),
     (["migrate", "zulip", "--from", "empty"], "has no file zilencer_remotezulipserver.csv"),
     (["migrate", "zulip", "--from", "csv"], "zilencer_remotezulipserver.csv, line 1: there is no column"),
@@ -178,7 +180,6 @@ import Testing
     ),
   ])
   func `Commands say what is wrong in words of our own`(_ arguments: [String], _ says: String) async throws {
-    try await Workplace.test(begun: true) { place in
       try place.write("empty/.keep", "")
       for table in ["remotezulipserver", "remoterealm", "remotepushdevice", "remotepushdevicetoken"] {
         try place.write("csv/zilencer_\(table).csv", "id,uuid\n")
@@ -190,13 +191,11 @@ import Testing
         #expect(!result.errors.contains(foreign), "\(result.errors)")
       }
     }
-  }
 
-  @Test(arguments: ["--apns-port", "--fcm-port", "--webpush-port"])
+  @Test(.place(), arguments: ["--apns-port", "--fcm-port", "--webpush-port"])
   func `A simulator's port that is taken is named`(
     _ option: String
   ) async throws {
-    try await Workplace.test { place in
       let taken = try HeldSocket()
       let ports = ["--apns-port", "--fcm-port", "--webpush-port"].flatMap {
         [$0, $0 == option ? "\(taken.port)" : "0"]
@@ -205,11 +204,9 @@ import Testing
       #expect(result.status == 1)
       #expect(result.errors.contains("\(option) names port \(taken.port)"), "\(result.errors)")
     }
-  }
 
-  @Test(arguments: ["| head -1 >/dev/null", "| true", ">/dev/full", ">&-"])
+  @Test(.place(), arguments: ["| head -1 >/dev/null", "| true", ">/dev/full", ">&-"])
   func `Output that nobody takes ends the program without a crash`(_ redirection: String) async throws {
-    try await Workplace.test { place in
       for arguments in [
         "settings", "--help", "doctor --json --http.port 0 --admin.port 0 --set fcm.endpoint=",
       ] {
@@ -229,7 +226,6 @@ import Testing
         #expect(!said.contains("Fatal") && said.split(separator: "\n").count <= 1, "\(said)")
       }
     }
-  }
 }
 
 /// A mistake, and the message that it must lead to.

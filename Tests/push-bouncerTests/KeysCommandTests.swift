@@ -2,19 +2,21 @@ import AsyncHTTPClient
 import Foundation
 import HTTP
 import Sealing
+import TestSupport
 import Testing
 
 @testable import Demo
 
 @Suite struct KeysCommandTests {
+  private var place: Workplace { Fixture.current }
+
   private func list(_ place: Workplace) async throws -> [JSON] {
     let result = try await place.run("keys", "list", "--json")
     #expect(result.status == 0)
     return try result.json["keys"]?.elements ?? []
   }
 
-  @Test func `A key is made listed retired and removed`() async throws {
-    try await Workplace.test(begun: true) { place in
+  @Test(.place(begun: true)) func `A key is made listed retired and removed`() async throws {
       let first = try #require(try await list(place).first?["public_key"]?.string)
       let made = try await place.run("keys", "generate", "--json")
       #expect(made.status == 0)
@@ -44,10 +46,8 @@ import Testing
         #expect(missing.errors.contains(key))
       }
     }
-  }
 
-  @Test func `No command shows a private key`() async throws {
-    try await Workplace.test(begun: true) { place in
+  @Test(.place(begun: true)) func `No command shows a private key`() async throws {
       let key = try #require(try await list(place).first?["public_key"]?.string)
       #expect(try await place.run("keys", "generate").status == 0)
       let folder = place.folder.appending(path: "Keys/bouncer")
@@ -63,10 +63,8 @@ import Testing
         for secret in secrets { #expect(!(result.output + result.errors).contains(secret)) }
       }
     }
-  }
 
-  @Test func `A Zulip bouncer's keys are imported`() async throws {
-    try await Workplace.test(begun: true) { place in
+  @Test(.place(begun: true)) func `A Zulip bouncer's keys are imported`() async throws {
       let pair = BouncerKeyPair()
       try place.write(
         "zulip-secrets.conf",
@@ -88,10 +86,8 @@ import Testing
       #expect(missing.status == 1)
       #expect(missing.errors.contains("nowhere.conf"))
     }
-  }
 
-  @Test func `A key in use is removed only by force`() async throws {
-    try await Workplace.test { place in
+  @Test(.place()) func `A key in use is removed only by force`() async throws {
       let key = try #require(try await place.run("init", "--json").json["public_key"]?.string)
       let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
       try await place.serve { running in
@@ -118,7 +114,6 @@ import Testing
       #expect(try await place.run("keys", "remove", key, "--force").status == 0)
       #expect(try await list(place).allSatisfy { $0["public_key"]?.string != key })
     }
-  }
 }
 
 extension Running {

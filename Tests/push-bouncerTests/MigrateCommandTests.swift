@@ -4,6 +4,8 @@ import TestSupport
 import Testing
 
 @Suite struct MigrateCommandTests {
+  private var place: Workplace { Fixture.current }
+
   private static let uuid = "a1000000-0000-4000-8000-000000000001"
   private static let key = String(repeating: "k", count: 64)
 
@@ -43,74 +45,70 @@ import Testing
     report["tables"]?["zilencer_\(table)"]?[name]?.integer
   }
 
-  @Test func `A folder is brought in and its servers keep their credentials`() async throws {
-    try await Workplace.test { place in
-      try write(to: place)
-      let dry = try await place.run("migrate", "zulip", "--from", "zulip", "--dry-run", "--json")
-      #expect(dry.status == 0)
-      #expect(dry.errors.contains("sqlite:\(place.folder.path)/push-bouncer.sqlite"))
-      let early = try await place.run("migrate", "zulip", "--from", "zulip")
-      #expect(early.status == 1 && early.errors.contains("push-bouncer init"))
-      for file in ["push-bouncer.sqlite", "Keys"] { #expect(!place.exists(file), "\(file)") }
-      #expect(try await place.run("init").status == 0)
+  @Test(.place()) func `A folder is brought in and its servers keep their credentials`() async throws {
+    try write(to: place)
+    let dry = try await place.run("migrate", "zulip", "--from", "zulip", "--dry-run", "--json")
+    #expect(dry.status == 0)
+    #expect(dry.errors.contains("sqlite:\(place.folder.path)/push-bouncer.sqlite"))
+    let early = try await place.run("migrate", "zulip", "--from", "zulip")
+    #expect(early.status == 1 && early.errors.contains("push-bouncer init"))
+    for file in ["push-bouncer.sqlite", "Keys"] { #expect(!place.exists(file), "\(file)") }
+    #expect(try await place.run("init").status == 0)
 
-      let run = try await place.run(
-        "migrate", "zulip", "--from", "zulip", "--json", "--rejects", "rejects.csv")
-      #expect(run.status == 0)
-      #expect(try run.json == dry.json)
-      let report = try run.json
-      #expect(report["complete"] == true)
-      #expect(count(report, "remotezulipserver", "imported") == 1)
-      #expect(count(report, "remotepushdevice", "imported") == 1)
-      #expect(count(report, "remotepushdevice", "refused") == 1)
-      #expect(report["tables"]?["zilencer_remotepushdevice"]?["refused_by_reason"]?["wrong_token_id"] == 1)
-      #expect(count(report, "remotepushdevicetoken", "imported") == 3)
-      #expect(
-        try place.text(of: "rejects.csv") == "table,id,reason\nzilencer_remotepushdevice,2,wrong_token_id\n")
-      #expect(!run.errors.contains("android-token") && !run.errors.contains(Self.key))
+    let run = try await place.run(
+      "migrate", "zulip", "--from", "zulip", "--json", "--rejects", "rejects.csv")
+    #expect(run.status == 0)
+    #expect(try run.json == dry.json)
+    let report = try run.json
+    #expect(report["complete"] == true)
+    #expect(count(report, "remotezulipserver", "imported") == 1)
+    #expect(count(report, "remotepushdevice", "imported") == 1)
+    #expect(count(report, "remotepushdevice", "refused") == 1)
+    #expect(report["tables"]?["zilencer_remotepushdevice"]?["refused_by_reason"]?["wrong_token_id"] == 1)
+    #expect(count(report, "remotepushdevicetoken", "imported") == 3)
+    #expect(
+      try place.text(of: "rejects.csv") == "table,id,reason\nzilencer_remotepushdevice,2,wrong_token_id\n")
+    #expect(!run.errors.contains("android-token") && !run.errors.contains(Self.key))
 
-      let text = try await place.run("migrate", "zulip", "--from", "zulip")
-      #expect(text.output.contains("3 already there"))
-      #expect(text.output.contains("1 refused: its token_id is not its token's"))
+    let text = try await place.run("migrate", "zulip", "--from", "zulip")
+    #expect(text.output.contains("3 already there"))
+    #expect(text.output.contains("1 refused: its token_id is not its token's"))
 
-      let servers = try await place.run("server", "list", "--json").json
-      #expect(servers["servers"] != nil)
-      try await place.serve { running in
-        let good = try await running.call(
-          path: "/api/v1/remotes/server/analytics/status", user: (Self.uuid, Self.key))
-        #expect(good.status == 200)
-        let bad = try await running.call(
-          path: "/api/v1/remotes/server/analytics/status", user: (Self.uuid, "x" + Self.key.dropFirst()))
-        #expect(bad.status == 401)
-      }
+    let servers = try await place.run("server", "list", "--json").json
+    #expect(servers["servers"] != nil)
+    try await place.serve { running in
+      let good = try await running.call(
+        path: "/api/v1/remotes/server/analytics/status", user: (Self.uuid, Self.key))
+      #expect(good.status == 200)
+      let bad = try await running.call(
+        path: "/api/v1/remotes/server/analytics/status", user: (Self.uuid, "x" + Self.key.dropFirst()))
+      #expect(bad.status == 401)
     }
   }
 
-  @Test func `The status shows servers and realms`() async throws {
-    try await Workplace.test(begun: true) { place in
-      #expect(try await place.run("migrate", "status").output.contains("no devices"))
-      try write(to: place)
-      _ = try await place.run("migrate", "zulip", "--from", "zulip")
-      let report = try await place.run("migrate", "status", "--json").json
-      guard case .array(let servers)? = report["servers"], case .array(let realms)? = servers.first?["realms"]
-      else {
-        Issue.record("no servers")
-        return
-      }
-      #expect(servers.count == 1 && servers[0]["org_id"]?.string == Self.uuid)
-      #expect(servers[0]["legacy"] == 3 && servers[0]["e2ee"] == 1)
-      #expect(realms.count == 1 && realms[0]["name"] == "Our, chat" && realms[0]["legacy"] == 3)
-      #expect(report["cleanup"]?["outstanding"] == 0)
-      #expect(report["total"]?["legacy"] == 3 && report["total"]?["e2ee"] == 1)
-      let text = try await place.run("migrate", "status").output
-      #expect(text.hasPrefix("4 devices: 1 end-to-end encrypted (25 %), 3 legacy, on 1 server\n"))
-      #expect(text.contains("chat.example.org          1       3  25 %       1\n"))
-      let one = try await place.run("migrate", "status", "--server", "chat.example.org").output
-      #expect(one.hasPrefix("4 devices: 1 end-to-end encrypted (25 %), 3 legacy, on chat.example.org\n"))
-      #expect(one.contains("Our, chat"))
-      let none = try await place.run("migrate", "status", "--server", "other.example.org")
-      #expect(none.status == 1 && none.errors.contains("there is no server other.example.org"))
+  @Test(.place(begun: true)) func `The status shows servers and realms`() async throws {
+    #expect(try await place.run("migrate", "status").output.contains("no devices"))
+    try write(to: place)
+    _ = try await place.run("migrate", "zulip", "--from", "zulip")
+    let report = try await place.run("migrate", "status", "--json").json
+    guard case .array(let servers)? = report["servers"], case .array(let realms)? = servers.first?["realms"]
+    else {
+      Issue.record("no servers")
+      return
     }
+    #expect(servers.count == 1 && servers[0]["org_id"]?.string == Self.uuid)
+    #expect(servers[0]["legacy"] == 3 && servers[0]["e2ee"] == 1)
+    #expect(realms.count == 1 && realms[0]["name"] == "Our, chat" && realms[0]["legacy"] == 3)
+    #expect(report["cleanup"]?["outstanding"] == 0)
+    #expect(report["total"]?["legacy"] == 3 && report["total"]?["e2ee"] == 1)
+    let text = try await place.run("migrate", "status").output
+    #expect(text.hasPrefix("4 devices: 1 end-to-end encrypted (25 %), 3 legacy, on 1 server\n"))
+    #expect(text.contains("chat.example.org          1       3  25 %       1\n"))
+    let one = try await place.run("migrate", "status", "--server", "chat.example.org").output
+    #expect(one.hasPrefix("4 devices: 1 end-to-end encrypted (25 %), 3 legacy, on chat.example.org\n"))
+    #expect(one.contains("Our, chat"))
+    let none = try await place.run("migrate", "status", "--server", "other.example.org")
+    #expect(none.status == 1 && none.errors.contains("there is no server other.example.org"))
   }
 
   @Test func `A signal stops it and the same command brings the rest`() async throws {
@@ -142,18 +140,16 @@ import Testing
     }
   }
 
-  @Test func `What is wrong is said`() async throws {
-    try await Workplace.test(begun: true) { place in
-      let missing = try await place.run("migrate", "zulip", "--from", "nowhere")
-      #expect(missing.status == 1 && missing.errors.contains("there is no folder nowhere"))
-      #expect(try await place.run("migrate", "zulip").status == 64)
-      let password = try await place.run("migrate", "zulip", "--from", "postgres://user:hidden@")
-      #expect(password.status == 1 && !password.errors.contains("hidden"))
-      try write(to: place)
-      try place.write("zulip/zilencer_remotepushdevicetoken.csv", "id,server_id,kind,token\n1,1,2,\"open")
-      let broken = try await place.run("migrate", "zulip", "--from", "zulip")
-      #expect(broken.status == 1)
-      #expect(broken.errors.contains("zilencer_remotepushdevicetoken.csv, line 2: a quote is not closed"))
-    }
+  @Test(.place(begun: true)) func `What is wrong is said`() async throws {
+    let missing = try await place.run("migrate", "zulip", "--from", "nowhere")
+    #expect(missing.status == 1 && missing.errors.contains("there is no folder nowhere"))
+    #expect(try await place.run("migrate", "zulip").status == 64)
+    let password = try await place.run("migrate", "zulip", "--from", "postgres://user:hidden@")
+    #expect(password.status == 1 && !password.errors.contains("hidden"))
+    try write(to: place)
+    try place.write("zulip/zilencer_remotepushdevicetoken.csv", "id,server_id,kind,token\n1,1,2,\"open")
+    let broken = try await place.run("migrate", "zulip", "--from", "zulip")
+    #expect(broken.status == 1)
+    #expect(broken.errors.contains("zilencer_remotepushdevicetoken.csv, line 2: a quote is not closed"))
   }
 }

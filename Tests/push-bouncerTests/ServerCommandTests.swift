@@ -1,10 +1,12 @@
 import Foundation
 import HTTP
+import TestSupport
 import Testing
 
-@Suite struct ServerCommandTests {
+@Suite(.place(begun: true)) struct ServerCommandTests {
+  private let place = Fixture<Workplace>.current
+
   @Test func `A server is added listed and shown`() async throws {
-    try await Workplace.test(begun: true) { place in
       let added = try await place.run(
         "server", "add", "--hostname", "Chat.Example.org", "--email", "a@example.org", "--json")
       #expect(added.status == 0)
@@ -35,10 +37,8 @@ import Testing
       #expect(text.contains("chat.example.org  active       0          0       0  never         \(id)\n"))
       #expect(try await place.run("server", "show", "other.example.org").status == 1)
     }
-  }
 
   @Test func `Own credentials are kept, and neither an id nor a hostname is taken twice`() async throws {
-    try await Workplace.test(begun: true) { place in
       let id = UUID().uuidString.lowercased()
       let key = String(repeating: "k", count: 64)
       let added = try await place.run(
@@ -52,10 +52,8 @@ import Testing
         #expect(again.status == 1 && again.output == "" && again.errors.contains(told))
       }
     }
-  }
 
   @Test func `A server is switched off and on`() async throws {
-    try await Workplace.test(begun: true) { place in
       #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
       let off = try await place.run("server", "deactivate", "a.example.org", "--json")
       #expect(try off.json["deactivated"] == true)
@@ -64,10 +62,8 @@ import Testing
       #expect(try await place.run("server", "show", "a.example.org", "--json").json["deactivated"] == false)
       #expect(try await place.run("server", "deactivate", "b.example.org").status == 1)
     }
-  }
 
   @Test func `A key is rotated`() async throws {
-    try await Workplace.test(begun: true) { place in
       let added = try await place.run("server", "add", "--hostname", "a.example.org", "--json").json
       let rotated = try await place.run("server", "rotate-key", "a.example.org", "--json")
       #expect(rotated.status == 0)
@@ -76,14 +72,11 @@ import Testing
       #expect(try rotated.json["org_key"]?.string?.count == 64)
       #expect(try rotated.json["org_key"] != added["org_key"])
     }
-  }
 
   @Test func `A realm is let go`() async throws {
-    try await Workplace.test(begun: true) { place in
       let none = try await place.run("server", "release-realm", UUID().uuidString)
       #expect(none.status == 1)
       #expect(none.errors.contains("no server has reported realm"))
       #expect(try await place.run("server", "release-realm", "chat.example.org").status == 64)
     }
-  }
 }

@@ -243,3 +243,14 @@ final class DeliveryBench: Sendable {
     return payload?.name ?? payload?.message?.data["name"] ?? ""
   }
 }
+
+extension Trait where Self == Fixture<DeliveryBench> {
+  /// A bench of the test's own.
+  static func bench(
+    deadline: Duration = .seconds(5), answerTimeout: Duration = .seconds(5), isSending: Bool = true
+  ) -> Self {
+    Fixture {
+      try await DeliveryBench.test(deadline: deadline, answerTimeout: answerTimeout, isSending: isSending, $0)
+    }
+  }
+}

@@ -8,6 +8,14 @@ import Testing
 @testable import NextcloudProxy
 
 @Suite struct NextcloudDevicesTests {
+  private let store: Store
+  private let devices: NextcloudDevices
+
+  init() async throws {
+    store = try await Store()
+    devices = Self.makeDevices(store)
+  }
+
   private func registration(
     _ identifier: UInt8, key: UInt8 = 1, token: String = "token", hash: UInt8 = 9,
     _ destination: NextcloudDevice.Destination = .init(kind: .fcm, app: "Talk for Android", target: nil)
@@ -17,13 +25,11 @@ import Testing
       token: token, tokenHash: [UInt8](repeating: hash, count: 64), destination: destination)
   }
 
-  private func devices(_ store: Store) -> NextcloudDevices {
+  private static func makeDevices(_ store: Store) -> NextcloudDevices {
     NextcloudDevices(database: store.database, storageKey: store.storageKey, now: { store.clock.now })
   }
 
   @Test func `What was registered is found, its token sealed`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     let first = registration(
       1, token: "A1B2 C3D4", .init(kind: .apns, app: "Talk for iOS", target: "com.nextcloud.Talk"))
     let second = registration(2, token: "secret-token")
@@ -44,8 +50,6 @@ import Testing
   }
 
   @Test func `Each key has a row of its own, until there are four`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     func keys() async throws -> Set<UInt8> {
       Set(try await devices.lookup([registration(1).identifier]).compactMap(\.userKey.first))
     }
@@ -82,8 +86,6 @@ import Testing
   }
 
   @Test func `A new key with the same token takes the row, and nobody else's`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     let other = registration(2, key: 1)
     for registration in [registration(1, key: 1), other] { try await devices.register(registration) }
     let old = try #require(try await devices.lookup([registration(1).identifier]).first)
@@ -106,8 +108,6 @@ import Testing
   }
 
   @Test func `The id of a device that is gone is given to no other`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     try await devices.register(registration(1))
     let gone = try #require(try await devices.lookup([registration(1).identifier]).first)
     #expect(try await devices.remove(identifier: gone.identifier, userKey: gone.userKey))
@@ -116,8 +116,6 @@ import Testing
   }
 
   @Test func `That a device is in use is written once a day`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     try await devices.register(registration(1))
     func find() async throws -> NextcloudDevice {
       try #require(try await devices.lookup([registration(1).identifier]).first)
@@ -134,8 +132,6 @@ import Testing
   @Test func `Since when another token is named is known, until a registration or the right token`()
     async throws
   {
-    let store = try await Store()
-    let devices = devices(store)
     try await devices.register(registration(1))
     func note(_ namesToken: Bool) async throws {
       try await devices.note([.init(device: try await find(), namesToken: namesToken)])
@@ -166,8 +162,6 @@ import Testing
   }
 
   @Test func `What nobody uses goes, a bounded number at a time`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     for number: UInt8 in 1...5 { try await devices.register(registration(number)) }
     let used = try #require(try await devices.lookup([registration(1).identifier]).first)
     store.clock.advance(200 * 86_400)
@@ -183,8 +177,6 @@ import Testing
   }
 
   @Test func `Registering again renews the row and clears its failure`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     try await devices.register(registration(1))
     let before = try #require(try await devices.lookup([registration(1).identifier]).first)
     try await store.registrations.note([.init(before.reference, reason: "TooBig")])
@@ -207,8 +199,6 @@ import Testing
   }
 
   @Test func `Only the owner removes a device`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     let mine = registration(1)
     try await devices.register(mine)
     #expect(
@@ -219,8 +209,6 @@ import Testing
   }
 
   @Test func `A damaged token is no token, and spoils no other device`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     for number: UInt8 in [1, 2] { try await devices.register(registration(number)) }
     _ = try await store.database.execute(
       Statement(
@@ -231,8 +219,6 @@ import Testing
   }
 
   @Test func `More identifiers than a statement can have are looked up all the same`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     try await devices.register(registration(1))
     let others = (0..<20_000).map { number in
       [UInt8(truncatingIfNeeded: number), UInt8(truncatingIfNeeded: number >> 8)]
@@ -242,8 +228,6 @@ import Testing
   }
 
   @Test func `Apps are counted with the reasons why they fail`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     #expect(try await devices.counts().isEmpty)
     for number: UInt8 in 1...3 { try await devices.register(registration(number)) }
     let apns = NextcloudDevice.Destination(kind: .apns, app: "Files for iOS", target: "it.twsweb.Nextcloud")
@@ -258,13 +242,11 @@ import Testing
   }
 
   @Test func `A store has an id of its own and keeps it`() async throws {
-    let store = try await Store()
-    let devices = devices(store)
     let first = try await devices.storeState()
     #expect(first.id.count == 16 && first.devices == 0)
     try await devices.register(registration(1))
     #expect(try await devices.storeState() == .init(id: first.id, devices: 1))
     let other = try await Store()
-    #expect(try await self.devices(other).storeState().id != first.id)
+    #expect(try await Self.makeDevices(other).storeState().id != first.id)
   }
 }

@@ -13,6 +13,8 @@ import Testing
 
 @Suite("A device at the Nextcloud proxy")
 struct ProxyDevicesTests {
+  private var bench: ProxyBench { Fixture.current }
+
   private func change(
     _ fields: [(name: String, value: String)], _ name: String, _ value: String?
   ) -> [(name: String, value: String)] {
@@ -22,9 +24,8 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test
+  @Test(.bench)
   func `is told what is wrong without a word of what it sent`() async throws {
-    try await ProxyBench.test { bench in
       let (fields, long) = (ProxyPhone().fields, String(repeating: "secret ", count: 800))
       for field in fields {
         let answer = try await bench.call(
@@ -36,7 +37,6 @@ struct ProxyDevicesTests {
       let wrong = try await bench.call(.get, "/notifications")
       #expect(wrong.status == 405 && wrong.reason != nil)
     }
-  }
 
   @Test
   func `of an app that nobody knows is refused, and the operator is told once what it calls itself`()
@@ -154,9 +154,8 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test
+  @Test(.bench)
   func `waits while the store is away, and nobody is told anything about it`() async throws {
-    try await ProxyBench.test { bench in
       let phone = ProxyPhone()
       _ = try await phone.register(at: bench)
       await bench.database.close()
@@ -166,5 +165,4 @@ struct ProxyDevicesTests {
       let answer = try await bench.notify([phone.entry()])
       #expect(answer.status == 503 && answer.reason != nil && answer.headers[.retryAfter] != nil)
     }
-  }
 }

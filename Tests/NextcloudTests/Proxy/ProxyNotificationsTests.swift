@@ -13,6 +13,8 @@ import Testing
 
 @Suite("A notification at the Nextcloud proxy")
 struct ProxyNotificationsTests {
+  private var bench: ProxyBench { Fixture.current }
+
   private func registered(_ app: ProxyPhone.App, at bench: ProxyBench) async throws -> ProxyPhone {
     let phone = ProxyPhone(app)
     let answer = try await phone.register(at: bench)
@@ -20,9 +22,8 @@ struct ProxyNotificationsTests {
     return phone
   }
 
-  @Test
+  @Test(.bench)
   func `is sent once when its request is sent again, for five minutes`() async throws {
-    try await ProxyBench.test { bench in
       let phone = try await registered(.talkAndroid, at: bench)
       let other = try await registered(.talkAndroid, at: bench)
       let subject = ProxyPhone.ciphertext()
@@ -37,7 +38,6 @@ struct ProxyNotificationsTests {
       #expect(try await bench.notify([entry]).failed == 0)
       #expect(bench.simulator.deliveries().count == 3)
     }
-  }
 
   @Test(arguments: [ProxyPhone.App.talkAndroid, .talkIOS])
   func `of a call is not kept until nobody waits any more`(app: ProxyPhone.App) async throws {
@@ -61,11 +61,10 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test
+  @Test(.bench)
   func `for a token that its phone has yet to bring fails for an hour, and only then is nobody's`()
     async throws
   {
-    try await ProxyBench.test { bench in
       bench.clock.stop()
       let old = try await registered(.talkAndroid, at: bench)
       var new = old
@@ -84,7 +83,6 @@ struct ProxyNotificationsTests {
       #expect(try await bench.notify([new.entry()]).failed == 0)
       #expect(try await bench.notify([old.entry()]).unknown == [])
     }
-  }
 
   @Test
   func `that a provider refuses has failed, and so has one that no key serves; the operator sees why`()
@@ -108,9 +106,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test
+  @Test(.bench)
   func `of a thousand is judged in one go`() async throws {
-    try await ProxyBench.test { bench in
       var phones: [ProxyPhone] = []
       for index in 0..<50 {
         let phone = ProxyPhone(user: ProxyPhone.users[index % 2])
@@ -127,5 +124,4 @@ struct ProxyNotificationsTests {
       #expect(answer.unknown == [] && answer.failed == 334)
       #expect(bench.simulator.deliveries().count == 666)
     }
-  }
 }

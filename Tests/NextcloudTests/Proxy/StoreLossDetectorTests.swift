@@ -11,6 +11,8 @@ import Testing
 
 @Suite("The lossDetector of the store")
 struct StoreMemoryTests {
+  private var bench: ProxyBench { Fixture.current }
+
   private let start = Date(timeIntervalSince1970: 1_790_000_000)
 
   private func state(_ id: UInt8, _ devices: Int64, removed: Int64 = 0) -> NextcloudDevices.StoreState {
@@ -86,48 +88,44 @@ struct StoreMemoryTests {
     #expect(record.isDoubtful(at: start))
   }
 
-  @Test(arguments: [true, false])
+  @Test(.bench, arguments: [true, false])
   func `tells servers at once of the only phone when it has gone as phones go`(isUninstalled: Bool)
     async throws
   {
-    try await ProxyBench.test { bench throws in
-      let phone = ProxyPhone()
-      _ = try await phone.register(at: bench)
-      try await bench.lossDetector.look()
-      if isUninstalled {
-        bench.simulator.setToken(phone.token, TokenRule(status: 404, reason: "UNREGISTERED"))
-      } else {
-        #expect(try await phone.unregister(at: bench).status == 200)
-      }
-      #expect(try await bench.notify([phone.entry()]).unknown == [phone.identifierText])
-      try await bench.lossDetector.look()
-      #expect(!(try await bench.lossDetector.isDoubtful()))
+    let phone = ProxyPhone()
+    _ = try await phone.register(at: bench)
+    try await bench.lossDetector.look()
+    if isUninstalled {
+      bench.simulator.setToken(phone.token, TokenRule(status: 404, reason: "UNREGISTERED"))
+    } else {
+      #expect(try await phone.unregister(at: bench).status == 200)
     }
+    #expect(try await bench.notify([phone.entry()]).unknown == [phone.identifierText])
+    try await bench.lossDetector.look()
+    #expect(!(try await bench.lossDetector.isDoubtful()))
   }
 
-  @Test(arguments: [true, false])
+  @Test(.bench, arguments: [true, false])
   func `knows the first devices at once, and all of them after a clean stop`(isStopped: Bool) async throws {
-    try await ProxyBench.test { bench throws in
-      let devices = bench.devices
-      try await bench.lossDetector.look()
-      for _ in 0..<(isStopped ? 3 : 1) { _ = try await ProxyPhone().register(at: bench) }
-      if isStopped {
-        let running = Task { await bench.lossDetector.run() }
-        running.cancel()
-        await running.value
-      }
-      // So many are left that only who knows of all can tell that some are lost.
-      _ = try await bench.database.execute(
-        Statement(
-          "DELETE FROM registrations WHERE wire = 3 AND id > (SELECT MIN(id) FROM registrations WHERE wire = 3)"
-        ))
-      if !isStopped {
-        _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
-      }
-      let restarted = StoreLossDetector(
-        file: bench.folder.appending(path: "nextcloud-store.json"), devices: devices, logger: bench.logger)
-      #expect(try await restarted.isDoubtful())
+    let devices = bench.devices
+    try await bench.lossDetector.look()
+    for _ in 0..<(isStopped ? 3 : 1) { _ = try await ProxyPhone().register(at: bench) }
+    if isStopped {
+      let running = Task { await bench.lossDetector.run() }
+      running.cancel()
+      await running.value
     }
+    // So many are left that only who knows of all can tell that some are lost.
+    _ = try await bench.database.execute(
+      Statement(
+        "DELETE FROM registrations WHERE wire = 3 AND id > (SELECT MIN(id) FROM registrations WHERE wire = 3)"
+      ))
+    if !isStopped {
+      _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
+    }
+    let restarted = StoreLossDetector(
+      file: bench.folder.appending(path: "nextcloud-store.json"), devices: devices, logger: bench.logger)
+    #expect(try await restarted.isDoubtful())
   }
 
   @Test
@@ -172,55 +170,49 @@ struct StoreMemoryTests {
     }
   }
 
-  @Test
+  @Test(.bench)
   func `does without a file where none can be written`() async throws {
-    try await ProxyBench.test { bench throws in
-      let lossDetector = StoreLossDetector(
-        file: bench.folder.appending(path: "nowhere/store.json"), devices: bench.devices, logger: bench.logger
-      )
-      #expect(!(try await lossDetector.isDoubtful()))
-      _ = try await ProxyPhone().register(at: bench)
-      try await lossDetector.look()
-      _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
-      #expect(try await lossDetector.isDoubtful())
-    }
+    let lossDetector = StoreLossDetector(
+      file: bench.folder.appending(path: "nowhere/store.json"), devices: bench.devices, logger: bench.logger
+    )
+    #expect(!(try await lossDetector.isDoubtful()))
+    _ = try await ProxyPhone().register(at: bench)
+    try await lossDetector.look()
+    _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
+    #expect(try await lossDetector.isDoubtful())
   }
 
-  @Test
+  @Test(.bench)
   func `believes no clock that says too early that the hour is over`() async throws {
-    try await ProxyBench.test { bench throws in
-      let phones = [ProxyPhone(), ProxyPhone(), ProxyPhone()]
-      for phone in phones { _ = try await phone.register(at: bench) }
-      try await bench.lossDetector.look()
-      _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
+    let phones = [ProxyPhone(), ProxyPhone(), ProxyPhone()]
+    for phone in phones { _ = try await phone.register(at: bench) }
+    try await bench.lossDetector.look()
+    _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
+    #expect(try await bench.notify([phones[0].entry()]).unknown == [])
+    for hours in [25.0, -50.0] {
+      bench.clock.isTrusted = false
+      bench.clock.advance(hours * 3600)
       #expect(try await bench.notify([phones[0].entry()]).unknown == [])
-      for hours in [25.0, -50.0] {
-        bench.clock.isTrusted = false
-        bench.clock.advance(hours * 3600)
-        #expect(try await bench.notify([phones[0].entry()]).unknown == [])
-      }
-      // That the clock is right now does not make the loss a day younger than it is.
-      bench.clock.isTrusted = true
-      try await bench.lossDetector.look()
-      #expect(try await bench.notify([phones[0].entry()]).unknown == [])
-      bench.clock.advance(3601)
-      #expect(try await bench.notify([phones[0].entry()]).unknown == [phones[0].identifierText])
     }
+    // That the clock is right now does not make the loss a day younger than it is.
+    bench.clock.isTrusted = true
+    try await bench.lossDetector.look()
+    #expect(try await bench.notify([phones[0].entry()]).unknown == [])
+    bench.clock.advance(3601)
+    #expect(try await bench.notify([phones[0].entry()]).unknown == [phones[0].identifierText])
   }
 
-  @Test
+  @Test(.bench)
   func `is not asked to count every device for each notification of a stranger`() async throws {
-    try await ProxyBench.test { bench throws in
-      for _ in 0..<3 { _ = try await ProxyPhone().register(at: bench) }
-      try await bench.lossDetector.look()
-      #expect(try await bench.devices.storeState(countingTo: 2).devices == 2)
-      #expect(try await bench.devices.storeState(countingTo: 0).devices == 0)
-      #expect(!(try await bench.lossDetector.isDoubtful()))
-      _ = try await bench.database.execute(
-        Statement(
-          "DELETE FROM registrations WHERE wire = 3 AND id > (SELECT MIN(id) FROM registrations WHERE wire = 3)"
-        ))
-      #expect(try await bench.lossDetector.isDoubtful())
-    }
+    for _ in 0..<3 { _ = try await ProxyPhone().register(at: bench) }
+    try await bench.lossDetector.look()
+    #expect(try await bench.devices.storeState(countingTo: 2).devices == 2)
+    #expect(try await bench.devices.storeState(countingTo: 0).devices == 0)
+    #expect(!(try await bench.lossDetector.isDoubtful()))
+    _ = try await bench.database.execute(
+      Statement(
+        "DELETE FROM registrations WHERE wire = 3 AND id > (SELECT MIN(id) FROM registrations WHERE wire = 3)"
+      ))
+    #expect(try await bench.lossDetector.isDoubtful())
   }
 }

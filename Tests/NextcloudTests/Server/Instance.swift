@@ -158,3 +158,8 @@ struct SignedIn: Sendable {
     try await instance.registrations.find(appPassword: appPassword)
   }
 }
+
+extension Trait where Self == Fixture<Instance> {
+  /// A server of the test's own.
+  static var instance: Self { Fixture { try await Instance.test([:], $0) } }
+}

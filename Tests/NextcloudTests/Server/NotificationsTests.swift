@@ -10,7 +10,9 @@ import Testing
 @testable import NextcloudServer
 
 /// What apps fetch after a push has told them of it.
-@Suite struct NotificationsTests {
+@Suite(.instance) struct NotificationsTests {
+  private let instance = Fixture<Instance>.current
+
   private static let list = "apps/notifications/api/v2/notifications"
 
   private static func notification(
@@ -32,18 +34,16 @@ import Testing
   @Test func `of very many the list has the newest hundred, and is not sent again to who has it`()
     async throws
   {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      for nid in Int64(1)...103 { try await send(Self.notification(nid), to: app) }
-      let all = try await app.call(.get, Self.list)
-      #expect(nids(all) == Array((Int64(4)...103).reversed()))
-      // A proxy that compresses makes weak tags.
-      var headers = app.headers()
-      headers[.ifNoneMatch] = "\"a\",W/\(try #require(all.headers[.eTag])) , \"b\""
-      #expect(try await instance.call(.get, Self.list, headers: headers).status == 304)
-      try await send(Self.notification(9, subject: "Changed"), to: app)
-      #expect(try await instance.call(.get, Self.list, headers: headers).status == 200)
-    }
+    let app = try await instance.user()
+    for nid in Int64(1)...103 { try await send(Self.notification(nid), to: app) }
+    let all = try await app.call(.get, Self.list)
+    #expect(nids(all) == Array((Int64(4)...103).reversed()))
+    // A proxy that compresses makes weak tags.
+    var headers = app.headers()
+    headers[.ifNoneMatch] = "\"a\",W/\(try #require(all.headers[.eTag])) , \"b\""
+    #expect(try await instance.call(.get, Self.list, headers: headers).status == 304)
+    try await send(Self.notification(9, subject: "Changed"), to: app)
+    #expect(try await instance.call(.get, Self.list, headers: headers).status == 200)
   }
 
   @Test func `what one phone deletes the others take away`() async throws {
@@ -85,31 +85,27 @@ import Testing
   }
 
   @Test func `what the host application takes back is gone`() async throws {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      for nid in Int64(1)...4 { try await send(Self.notification(nid), to: app) }
-      try await send(.deletion(nids: [2, 3, 8], app: nil), to: app)
-      #expect(nids(try await app.call(.get, Self.list)) == [4, 1])
-      try await send(.deletionOfAll, to: app)
-      #expect(try await app.call(.get, Self.list).data == [])
-    }
+    let app = try await instance.user()
+    for nid in Int64(1)...4 { try await send(Self.notification(nid), to: app) }
+    try await send(.deletion(nids: [2, 3, 8], app: nil), to: app)
+    #expect(nids(try await app.call(.get, Self.list)) == [4, 1])
+    try await send(.deletionOfAll, to: app)
+    #expect(try await app.call(.get, Self.list).data == [])
   }
 
   @Test func `what people read is not to be read in the database`() async throws {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      try await send(Self.notification(1, subject: "subject", message: "message"), to: app)
-      let row = try await instance.database.read {
-        try $0.query(
-          Statement("SELECT subject, message, object_type, object_id FROM nextcloud_notifications")
-        ).first
-      }
-      let columns = try #require(try row.map { row in try (0..<4).map { try row.bytes($0) } })
-      for (sealed, text) in zip(columns, ["subject", "message", "share", "7\u{0}"]) {
-        // A header, a nonce and a MAC.
-        #expect(sealed.count == text.utf8.count + 4 + 24 + 16)
-        #expect(!String(decoding: sealed, as: UTF8.self).contains(text))
-      }
+    let app = try await instance.user()
+    try await send(Self.notification(1, subject: "subject", message: "message"), to: app)
+    let row = try await instance.database.read {
+      try $0.query(
+        Statement("SELECT subject, message, object_type, object_id FROM nextcloud_notifications")
+      ).first
+    }
+    let columns = try #require(try row.map { row in try (0..<4).map { try row.bytes($0) } })
+    for (sealed, text) in zip(columns, ["subject", "message", "share", "7\u{0}"]) {
+      // A header, a nonce and a MAC.
+      #expect(sealed.count == text.utf8.count + 4 + 24 + 16)
+      #expect(!String(decoding: sealed, as: UTF8.self).contains(text))
     }
   }
 }

@@ -15,42 +15,40 @@ import ZulipServer
 
 /// `Documentation/Protocols/Nextcloud.md` 5.2 to 5.4.
 @Suite struct PushRegistrationTests {
+  private var instance: Instance { Fixture.current }
+
   private static let hash = String(repeating: "0123456789abcdef", count: 8)
 
-  @Test func `the same again is nothing new, a change is`() async throws {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      let first = try await app.register(token: "a")
-      #expect(first.status == 201)
-      instance.clock.advance(1)
-      let second = try await app.register(token: "a")
-      #expect(second.status == 200)
-      #expect(second.data == first.data)
-      #expect(try await app.registration()?.registeredAt == instance.clock.now)
-      #expect(try await app.register(token: "b").status == 201)
-      #expect(try await app.register(token: "b", proxy: "https://push.example.org/").status == 201)
-      let other = try Vectors.load().otherUserPublicKey
-      #expect(
-        try await app.register(token: "b", proxy: "https://push.example.org/", key: other).status == 201)
-      #expect(
-        try await app.register(
-          token: "b", proxy: "https://push.example.org/", key: other, userAgent: SignedIn.talk
-        ).status == 201)
-      #expect(try await app.registration()?.description.appKind == .talk)
-      #expect(try await instance.registrations.count() == 1)
-    }
+  @Test(.instance) func `the same again is nothing new, a change is`() async throws {
+    let app = try await instance.user()
+    let first = try await app.register(token: "a")
+    #expect(first.status == 201)
+    instance.clock.advance(1)
+    let second = try await app.register(token: "a")
+    #expect(second.status == 200)
+    #expect(second.data == first.data)
+    #expect(try await app.registration()?.registeredAt == instance.clock.now)
+    #expect(try await app.register(token: "b").status == 201)
+    #expect(try await app.register(token: "b", proxy: "https://push.example.org/").status == 201)
+    let other = try Vectors.load().otherUserPublicKey
+    #expect(
+      try await app.register(token: "b", proxy: "https://push.example.org/", key: other).status == 201)
+    #expect(
+      try await app.register(
+        token: "b", proxy: "https://push.example.org/", key: other, userAgent: SignedIn.talk
+      ).status == 201)
+    #expect(try await app.registration()?.description.appKind == .talk)
+    #expect(try await instance.registrations.count() == 1)
   }
 
-  @Test func `a phone that has signed in anew leaves nothing of itself behind`() async throws {
-    try await Instance.test { instance in
-      let old = try await instance.user()
-      let new = try await instance.app(of: old.user)
-      let others = try await instance.user("bob", id: 11)
-      for app in [old, others, new] { try await app.register(token: "the same") }
-      #expect(try await old.registration() == nil)
-      #expect(try await new.registration() != nil)
-      #expect(try await others.registration() != nil)
-    }
+  @Test(.instance) func `a phone that has signed in anew leaves nothing of itself behind`() async throws {
+    let old = try await instance.user()
+    let new = try await instance.app(of: old.user)
+    let others = try await instance.user("bob", id: 11)
+    for app in [old, others, new] { try await app.register(token: "the same") }
+    #expect(try await old.registration() == nil)
+    #expect(try await new.registration() != nil)
+    #expect(try await others.registration() != nil)
   }
 
   @Test(
@@ -68,42 +66,36 @@ import ZulipServer
     #expect(NextcloudApp.Kind(userAgent: agent) == kind)
   }
 
-  @Test func `registrations go with their app password and with their user`() async throws {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      let second = try await instance.app(of: app.user)
-      try await app.register()
-      try await second.register()
-      #expect(try await instance.accounts.removeAppPassword(app.appPassword, user: app.user.id))
-      #expect(try await app.registration() == nil)
-      #expect(try await app.register().status == 401)
-      #expect(try await instance.registrations.count() == 1)
-      try await instance.test.service.store.devices().remove(user: app.user.id)
-      #expect(try await instance.registrations.count() == 0)
-    }
+  @Test(.instance) func `registrations go with their app password and with their user`() async throws {
+    let app = try await instance.user()
+    let second = try await instance.app(of: app.user)
+    try await app.register()
+    try await second.register()
+    #expect(try await instance.accounts.removeAppPassword(app.appPassword, user: app.user.id))
+    #expect(try await app.registration() == nil)
+    #expect(try await app.register().status == 401)
+    #expect(try await instance.registrations.count() == 1)
+    try await instance.test.service.store.devices().remove(user: app.user.id)
+    #expect(try await instance.registrations.count() == 0)
   }
 
-  @Test func `an app password's id is given once`() async throws {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      let before = try await app.register().data?["deviceIdentifier"]
-      #expect(try await instance.accounts.removeAppPassword(app.appPassword, user: app.user.id))
-      let next = try await instance.app(of: app.user)
-      #expect(next.appPassword > app.appPassword)
-      #expect(try await next.register().data?["deviceIdentifier"] != before)
-    }
+  @Test(.instance) func `an app password's id is given once`() async throws {
+    let app = try await instance.user()
+    let before = try await app.register().data?["deviceIdentifier"]
+    #expect(try await instance.accounts.removeAppPassword(app.appPassword, user: app.user.id))
+    let next = try await instance.app(of: app.user)
+    #expect(next.appPassword > app.appPassword)
+    #expect(try await next.register().data?["deviceIdentifier"] != before)
   }
 
-  @Test func `an app password that is removed meanwhile registers nothing`() async throws {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      _ = try await instance.accounts.removeAppPassword(app.appPassword, user: app.user.id)
-      let description = NextcloudRegistration.Description(
-        user: app.user.id, appPassword: app.appPassword, deviceIdentifier: "", deviceKey: "",
-        pushTokenHash: "", proxyServer: "", appKind: .talk)
-      await #expect(throws: NextcloudRegistrations.UnknownAppPassword.self) {
-        try await instance.registrations.put(description)
-      }
+  @Test(.instance) func `an app password that is removed meanwhile registers nothing`() async throws {
+    let app = try await instance.user()
+    _ = try await instance.accounts.removeAppPassword(app.appPassword, user: app.user.id)
+    let description = NextcloudRegistration.Description(
+      user: app.user.id, appPassword: app.appPassword, deviceIdentifier: "", deviceKey: "",
+      pushTokenHash: "", proxyServer: "", appKind: .talk)
+    await #expect(throws: NextcloudRegistrations.UnknownAppPassword.self) {
+      try await instance.registrations.put(description)
     }
   }
 }

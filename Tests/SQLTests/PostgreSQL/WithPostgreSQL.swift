@@ -10,15 +10,7 @@ func withPostgreSQL<Result>(
   let test = try await TestDatabase(.postgreSQL, migrated: false)
   let database = try await PostgreSQLDatabase.open(
     url: try test.serverURL(), options: options, observer: observer)
-  if !script.isEmpty { try await database.write { try $0.runScript(script) } }
-  do {
-    let result = try await body(database, test)
-    await database.close()
-    return result
-  } catch {
-    await database.close()
-    throw error
-  }
+  return try await database.closing(after: script) { try await body(database, test) }
 }
 
 extension TestDatabase {

@@ -221,3 +221,10 @@ enum PushItem {
     ["realm_uuid": .string(realm), "push_requests": .array(items), "more": true]
   }
 }
+
+extension Trait where Self == Fixture<Bouncer> {
+  /// A bouncer of the test's own.
+  static func bouncer(_ settings: [String: String] = [:]) -> Self {
+    Fixture { try await Bouncer.test(settings, $0) }
+  }
+}

@@ -3,12 +3,14 @@ import HTTP
 import HTTPTypes
 import Registrations
 import SQL
+import TestSupport
 import Testing
 
-@Suite("App passwords") struct AppPasswordTests {
+@Suite("App passwords", .host) struct AppPasswordTests {
+  private let host = Fixture<Host>.current
+
   @Test
   func `are shown once and open until they are removed`() async throws {
-    try await Host.test { host in
       let user = try await host.user()
       let made = try await host.call(.post, "\(user)/app-passwords", ["name": " Phone\t"])
       #expect(made.status == 201)
@@ -33,11 +35,9 @@ import Testing
       #expect(try await host.accounts.login("iago", secret: password) == nil)
       #expect(try await host.status(.delete, "\(user)/app-passwords/\(id)") == 404)
     }
-  }
 
   @Test
   func `are made for a Nextcloud app that waits, when the host application says so`() async throws {
-    try await Host.test { host in
       let user = try await host.user()
       let flows = NextcloudLoginFlows(accounts: host.accounts)
       let secrets = try await flows.open(client: "Talk", address: "192.0.2.1")
@@ -57,11 +57,9 @@ import Testing
       let password = try #require(try await flows.finish(poll: secrets.poll)).password
       #expect(try await host.accounts.login("iago", secret: password)?.user.userID == 10)
     }
-  }
 
   @Test
   func `are a hundred at most`() async throws {
-    try await Host.test { host in
       let user = try await host.user()
       let path = "\(user)/app-passwords"
       for _ in 1...100 { #expect(try await host.call(.post, path, ["name": "Phone"]).status == 201) }
@@ -71,7 +69,6 @@ import Testing
       let other = try await host.user("cordelia@example.org", id: 11)
       #expect(try await host.status(.post, "\(other)/app-passwords", ["name": "Phone"]) == 201)
     }
-  }
 
   @Test(
     arguments: [
@@ -80,28 +77,23 @@ import Testing
       (["name": "a", "password": "mine"], "password"),
     ] as [(JSON, String)])
   func `have a name and nothing else`(_ body: JSON, _ field: String) async throws {
-    try await Host.test { host in
       let user = try await host.user()
       let answer = try await host.call(.post, "\(user)/app-passwords", body)
       #expect(answer.status == 400)
       #expect(answer.message.contains("[\"\(field)\"]"))
       #expect(try await host.dump()["app_passwords"] == [])
     }
-  }
 
   @Test(arguments: ["x", "-1", "01"])
   func `have a number in their path`(_ number: String) async throws {
-    try await Host.test { host in
       let user = try await host.user()
       let answer = try await host.call(.delete, "\(user)/app-passwords/\(number)")
       #expect(answer.status == 400)
       #expect(answer.message.contains("app_password_id"))
     }
-  }
 
   @Test
   func `and keys are nowhere in the database's files`() async throws {
-    try await Host.test { host in
       let user = try await host.user()
       let given = String(repeating: "Zq7", count: 10) + "Zq"
       let made = try await host.call(.put, "\(user)1", ["email": "b@example.org"])
@@ -118,5 +110,4 @@ import Testing
         #expect(files.range(of: Data(secret.utf8.prefix(16))) == nil)
       }
     }
-  }
 }

@@ -177,3 +177,8 @@ struct Client: Sendable {
     }
   }
 }
+
+extension Trait where Self == Fixture<Chat> {
+  /// A chat server of the test's own.
+  static var chat: Self { Fixture { try await Chat.test([:], $0) } }
+}

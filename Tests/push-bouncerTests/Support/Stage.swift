@@ -260,3 +260,8 @@ final class Ledger: Sendable {
     contents.withLock { contents in (0..<count).compactMap { _ in contents.phones.randomElement() } }
   }
 }
+
+extension Trait where Self == Fixture<Stage> {
+  /// A service of the test's own between a chat server and providers.
+  static var stage: Self { Fixture { try await Stage.test($0) } }
+}

@@ -144,3 +144,12 @@ struct Workplace {
     ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
     .appending(path: "push-bouncer")
 }
+
+extension Trait where Self == Fixture<Workplace> {
+  /// A working folder of the test's own.
+  ///
+  /// - Parameter begun: whether `init` has been run there.
+  static func place(begun: Bool = false, environment: [String: String] = [:]) -> Self {
+    Fixture { try await Workplace.test(begun: begun, environment: environment, $0) }
+  }
+}

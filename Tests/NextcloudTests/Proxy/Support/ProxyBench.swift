@@ -185,3 +185,8 @@ extension ProxyBench {
     await simulator.setFaults(faults)
   }
 }
+
+extension Trait where Self == Fixture<ProxyBench> {
+  /// A bench of the test's own.
+  static var bench: Self { Fixture { try await ProxyBench.test({ _ in }, $0) } }
+}

@@ -10,6 +10,8 @@ import SQL
 import Sealing
 import Synchronization
 import TestDatabase
+import TestSupport
+import Testing
 import ZulipServer
 
 /// A host application that calls the backend API, which has a database of its own.
@@ -160,4 +162,9 @@ struct Answer {
   var members: [String] {
     if case .object(let object) = json { object.members.map(\.name.text) } else { [] }
   }
+}
+
+extension Trait where Self == Fixture<Host> {
+  /// A backend of the test's own.
+  static var host: Self { Fixture { try await Host.test($0) } }
 }
