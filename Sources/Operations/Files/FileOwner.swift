@@ -1,3 +1,5 @@
+internal import Dispatch
+internal import Glibc
 package import Foundation
 internal import Sealing
 
