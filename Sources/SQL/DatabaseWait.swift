@@ -6,7 +6,7 @@ package enum DatabaseWait {
   @TaskLocal private static var limit: Duration?
 
   /// Each ``Database`` call within `body` fails after `duration`, so that a server that hangs does not hold
-  /// its callers. The work may still be done.
+  /// its callers. Work that has not begun by then is left out.
   package static func limit<Result>(
     eachCallTo duration: Duration, during body: () async throws -> Result
   ) async rethrows -> Result {

@@ -178,7 +178,7 @@ final class JobQueue<Work: Sendable>: Sendable {
         job.caller.fail(
           DatabaseError(.connectionLost, "no connection to the database became free in time"))
       }
-      // Their jobs remain queued or running, so the work may still be done.
+      // Their jobs remain queued or running, and are left out unless their work has begun.
       for job in late {
         job.caller.fail(DatabaseError(.connectionLost, "the database did not answer in time"))
       }
@@ -206,6 +206,10 @@ final class Caller: Sendable {
     deadline = waitLimit.map { [start] in start + $0 }
     limit = DatabaseWait.limit(from: start)
   }
+
+  /// Whether it has not been answered yet. Work whose caller has given up is not done: the caller, which was told that
+  /// it failed, may ask for it again.
+  var isWaiting: Bool { continuation.withLock { $0 != nil } }
 
   /// Reports success, unless it has been answered already.
   func succeed() { take()?.resume() }

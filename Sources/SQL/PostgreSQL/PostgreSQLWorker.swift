@@ -50,6 +50,7 @@ final class PostgreSQLWorker: Sendable {
           let connection = PostgreSQLConnection(handle, begin: job.work.kind.begin)
           // A snapshot is ended after its caller was answered.
           defer { connection.end() }
+          guard job.caller.isWaiting else { return false }
           do {
             try job.work.body(connection)
             if let failure = connection.failure { throw failure }
@@ -78,15 +79,17 @@ final class PostgreSQLWorker: Sendable {
   /// If a statement fails in a group, the whole transaction was rolled back. The group is then run again as
   /// three transactions: the statements before it, the statement itself, and those after it. So it fails
   /// because of another statement only if that one is committed.
-  func commit(_ group: ArraySlice<JobQueue<PostgreSQLWrite>.Job>) {
-    guard let first = group.first else { return }
+  func commit(_ jobs: ArraySlice<JobQueue<PostgreSQLWrite>.Job>) {
+    guard let first = jobs.first else { return }
+    var group = jobs
     var result: Result<PostgreSQLHandle.Answer, DatabaseError>?
     repetition.run {
       result = observingCommit(observer) {
         do throws(DatabaseError) {
           return .success(
             try withConnection(until: first.caller.deadline ?? .now) { handle throws(DatabaseError) in
-              try handle.commit(group.map(\.work.statement))
+              group = jobs.filter(\.caller.isWaiting)[...]
+              return try group.isEmpty ? .init() : handle.commit(group.map(\.work.statement))
             })
         } catch {
           return .failure(error)
@@ -112,7 +115,7 @@ final class PostgreSQLWorker: Sendable {
       commit(group[..<failed])
       commit(group[failed...failed])
       commit(group[(failed + 1)...])
-    case .failure(let error): for job in group { job.caller.fail(error) }
+    case .failure(let error): for job in jobs { job.caller.fail(error) }
     case nil: break
     }
   }

@@ -61,8 +61,10 @@ final class SQLiteWorker: Sendable {
       try handle.run("BEGIN IMMEDIATE")
       // A single job needs no savepoint, for which SQLite would copy each page that the job changes, in a
       // file if there are many.
-      if jobs.count == 1 { try jobs[0].work.run(on: SQLiteConnection(handle)) }
-      let failures = jobs.count == 1 ? [nil] : try jobs.map { try failure(of: $0.work, on: handle) }
+      if jobs.count == 1, jobs[0].caller.isWaiting { try jobs[0].work.run(on: SQLiteConnection(handle)) }
+      let failures =
+        jobs.count == 1
+        ? [nil] : try jobs.map { $0.caller.isWaiting ? try failure(of: $0.work, on: handle) : nil }
       try observingCommit(observer) { try handle.run("COMMIT") }
       return failures
     }
