@@ -66,6 +66,7 @@ let package = Package(
     // Layer 0: system libraries, and what the build is told.
     .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
     .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+    .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
     .target(name: "CVersion", cSettings: commit.map { [$0] }),
 
@@ -108,6 +109,7 @@ let package = Package(
       "Operations", "CVersion", "Delivery", "HTTP", "Migrations", "Providers", "Registrations", "Sealing",
       "SQL", "Timing", "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
       "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams"),
+    module("AppCheck", "CZlib", "NextcloudProxy", "Operations", "Providers", "Sealing"),
     module("ZulipImport", "HTTP", "Migrations", "Registrations", "Sealing", "SQL"),
 
     // Layer 6: the one place where the parts are put together.
@@ -127,7 +129,7 @@ let package = Package(
 
     // Layer 7: commands.
     program(
-      "push-bouncer", "Delivery", "Demo", "HTTP", "Migrations", "Operations", "Providers",
+      "push-bouncer", "AppCheck", "Delivery", "Demo", "HTTP", "Migrations", "NextcloudProxy", "Operations", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "ZulipImport", "ZulipServer",
       "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
       "ServiceLifecycle", "UnixSignals"),
@@ -188,6 +190,9 @@ let package = Package(
       "Operations", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase",
       "TestSupport", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "Metrics", "NIOCore"),
+    tests(
+      "AppCheckTests", "AppCheck", "NextcloudProxy", "Operations", "Providers", "Sealing", "TestSupport", "Crypto",
+      embed: ["talk.apk", "talk-protocol-buffers.apk"]),
     tests(
       "ZulipImportTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
       "ZulipImport", embed: ["zulip.sql"]),
