@@ -49,27 +49,40 @@ package struct AppCheck: Sendable {
     package var isGood: Bool { !findings.contains { $0.standing == .fault } }
   }
 
+  /// An app that has been opened. Afterwards its files are not looked up again, so root may become another user.
+  package struct App: Sendable {
+    /// What its source says; nil for a built package, which is mapped into memory.
+    fileprivate let source: AppFacts?
+    fileprivate let files: AppFiles
+    fileprivate let path: String
+
+    /// - Parameter path: a folder with an app's source, or an APK, AAB or IPA.
+    /// - Throws: a ``Fault`` if there is nothing of that kind.
+    package init(path: String) throws(Fault) {
+      files = try AppFiles(path: path)
+      source = files.isArchive ? nil : AppFacts(source: files)
+      self.path = path
+    }
+  }
+
   private let service: Service
 
   package init(service: Service) { self.service = service }
 
-  /// - Parameter path: a folder with an app's source, or an APK, AAB or IPA.
-  /// - Throws: a ``Fault`` if there is no app that is known.
-  package func report(of path: String) throws(Fault) -> Report {
-    let files = try AppFiles(path: path)
-    guard
-      let app = files.isArchive ? AppFacts(package: files, candidates: candidates) : AppFacts(source: files)
-    else {
+  /// - Throws: a ``Fault`` if it is no app that is known.
+  package func report(on app: App) throws(Fault) -> Report {
+    let isPackage = app.files.isArchive
+    guard let facts = isPackage ? AppFacts(package: app.files, candidates: candidates) : app.source else {
       throw Fault(
-        source: path, "is no app that this command knows",
+        source: app.path, "is no app that this command knows",
         advice: """
           give the source folder or the APK, AAB or IPA of Zulip (zulip-flutter), Nextcloud Talk or Nextcloud Files; \
           Documentation/Apps.md says what to change in others
           """)
     }
-    var comparison = Comparison(app: app, service: service, isPackage: files.isArchive)
+    var comparison = Comparison(app: facts, service: service, isPackage: isPackage)
     return Report(
-      app: "\(app.product.rawValue), \(files.isArchive ? "a built package" : "its source")",
+      app: "\(facts.product.rawValue), \(isPackage ? "a built package" : "its source")",
       findings: comparison.findings())
   }
 

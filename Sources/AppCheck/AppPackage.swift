@@ -129,7 +129,7 @@ extension AppFacts {
     if found.isEmpty {
       miss(
         aspect,
-        "the compiled code (\(code.map(\.name).joined(separator: ", "))) holds neither one of this service nor the vendor's"
+        "\(code.map(\.name).joined(separator: ", ")): in the compiled code is neither one of this service nor the vendor's"
       )
     }
   }

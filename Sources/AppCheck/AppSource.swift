@@ -66,11 +66,16 @@ extension AppFacts {
     else {
       return miss(members[0].aspect, "not found where it was: \(constant) in \(name)")
     }
-    let constants = file.values(#/\bconst\s+(?:String\s+)?(\w+\s*=\s*['"][^'"]*)['"]/#)
-    func constantOfClass(_ reference: Substring) -> String? {
-      constants.lazy.map { $0.text.split(separator: "=", maxSplits: 1) }
-        .first { $0[0].trimmingCharacters(in: .whitespaces) == reference.split(separator: ".").last ?? "" }
-        .map { $0[1].trimmingCharacters(in: CharacterSet(charactersIn: "'\" ")) }
+    let constants = file.values(#/\bconst\s+(?:String\s+)?(\w+\s*=\s*['"][^'"]*)['"]/#).map { value in
+      let parts = value.text.split(separator: "=", maxSplits: 1)
+      let text = parts[1].trimmingCharacters(in: CharacterSet(charactersIn: "'\" "))
+      return (
+        name: parts[0].trimmingCharacters(in: .whitespaces),
+        value: Value(text: text, file: name, line: value.line)
+      )
+    }
+    func constantOfClass(_ reference: some StringProtocol) -> Value? {
+      constants.first { $0.name == reference.split(separator: ".").last ?? "" }?.value
     }
     let section = SourceText(name: name, text: options.text, firstLine: options.line ?? 1)
     let written = section.values(#/\b(\w+:\s*[^,\n]+)/#)
@@ -80,12 +85,13 @@ extension AppFacts {
         continue
       }
       let expression = value.text.dropFirst(member.name.count + 1).trimmingCharacters(in: .whitespaces)
-      let isText = expression.contains { "'\"".contains($0) }
-      let text = expression.trimmingCharacters(in: CharacterSet(charactersIn: "'\""))
-        .replacing(#/\$\{([\w.]+)\}/#) { constantOfClass($0.output.1) ?? String($0.output.0) }
-      add(
-        member.aspect,
-        [Value(text: isText ? text : constantOfClass(text[...]) ?? text, file: name, line: value.line)])
+      if let constant = constantOfClass(expression) {
+        add(member.aspect, [constant])
+      } else {
+        let text = expression.trimmingCharacters(in: CharacterSet(charactersIn: "'\""))
+          .replacing(#/\$\{?([\w.]+)\}?/#) { constantOfClass($0.output.1)?.text ?? String($0.output.0) }
+        add(member.aspect, [Value(text: text, file: name, line: value.line)])
+      }
     }
   }
 

@@ -29,7 +29,7 @@ struct Comparison {
     for name in app[.leftover] {
       warn(
         .leftover, name, "your own name",
-        "Apple may refuse two apps with one name for their links; pushes arrive")
+        "pushes arrive all the same, but the app still names the vendor's")
     }
     return found
   }

@@ -29,8 +29,9 @@ extension App {
     @Argument(help: "The folder with the app's source, or a built package.") var path: String
 
     func run() async throws {
+      // The app is opened before root becomes the service's user, who may not be allowed to read it.
+      let app = try FileOwner.acting(onWayTo: path) { try AppCheck.App(path: path) }
       let configuration = try options.load()
-      try FileOwner.become(ofWaysTo: [path])
       let folder = KeyFolder(
         directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
         logger: Logger(label: "app") { _ in SwiftLogNoOpLogHandler() })
@@ -42,7 +43,7 @@ extension App {
         service: .init(
           bouncerKeys: keys.bouncer, credentials: keys.credentials, publicURL: configuration.http.publicURL,
           apps: NextcloudApps.configured(configuration.nextcloud))
-      ).report(of: path)
+      ).report(on: app)
       options.show(["app": .string(report.app), "findings": report.findings.json(Self.columns)]) { page in
         page.add("This is \(report.app).")
         page.add()

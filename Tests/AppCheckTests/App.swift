@@ -29,7 +29,7 @@ struct App {
           at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
         try data.write(to: file)
       }
-      return try AppCheck(service: service).report(of: folder.path)
+      return try AppCheck(service: service).report(on: .init(path: folder.path))
     }
   }
 
@@ -42,7 +42,7 @@ struct App {
     try withTemporaryFolder { folder in
       let file = folder.appending(path: "app.zip")
       try bytes.write(to: file)
-      return try AppCheck(service: service).report(of: file.path)
+      return try AppCheck(service: service).report(on: .init(path: file.path))
     }
   }
 

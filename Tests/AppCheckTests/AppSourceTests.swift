@@ -66,7 +66,7 @@ import Testing
       standing: .warning,
       "this key is retired"),
     .init(
-      "a foreign project", .zulip, firebase, "'example-chat'", "'other-chat'", "Firebase project", line: 10,
+      "a foreign project", .zulip, firebase, "'example-chat'", "'other-chat'", "Firebase project", line: 3,
       "SENDER_ID_MISMATCH"),
     .init(
       "Zulip's project", .zulip, firebase, "_Options.projectId,\n  apiKey", "'zulip-android',\n  apiKey",
@@ -265,12 +265,14 @@ import Testing
         at: app.appending(path: "lib/model"), withIntermediateDirectories: true)
       try FileManager.default.createSymbolicLink(
         at: app.appending(path: "lib/model/push_device.dart"), withDestinationURL: outside)
-      #expect(throws: Fault.self) { try AppCheck(service: .example()).report(of: app.path) }
+      #expect(throws: Fault.self) { try AppCheck(service: .example()).report(on: .init(path: app.path)) }
     }
   }
 
   @Test func `Another folder is no app`() throws {
     #expect(throws: Fault.self) { try App(["README.md": "hello"]).check(.example()) }
-    #expect(throws: Fault.self) { try AppCheck(service: .example()).report(of: "/nowhere/at/all") }
+    #expect(throws: Fault.self) {
+      try AppCheck(service: .example()).report(on: .init(path: "/nowhere/at/all"))
+    }
   }
 }
