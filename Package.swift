@@ -87,7 +87,7 @@ let package = Package(
 
     // Layer 3: what becomes of a notification.
     module(
-      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Timing", "Logging", "Metrics"),
+      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Timing", "Crypto", "Logging", "Metrics"),
 
     // Layer 4: one wire each.
     module(

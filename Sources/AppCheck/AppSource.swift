@@ -32,6 +32,19 @@ extension AppFacts {
     } else {
       return nil
     }
+    readLeftovers(files)
+  }
+
+  /// Finds the vendors' names in settings that nothing else here reads.
+  private mutating func readLeftovers(_ files: AppFiles) {
+    let known = Set(values.values.joined())
+    let endings = [".plist", ".xcconfig", ".pbxproj", ".gradle", ".gradle.kts", "/AndroidManifest.xml"]
+    let found = files.names.filter { name in endings.contains(where: name.hasSuffix) }.flatMap { name in
+      files.text(name)?.values(
+        #/\b((?:org\.zulip\.Zulip|com\.zulipmobile|com\.nextcloud\.(?:talk2|Talk)|it\.twsweb\.Nextcloud)[\w.]*)/#
+      ) ?? []
+    }
+    add(.leftover, found.filter { !known.contains($0) })
   }
 
   private mutating func readZulip(_ files: AppFiles) {
@@ -48,9 +61,6 @@ extension AppFacts {
     look(.group, files, ["lib/model/store.dart"], #/iosAppGroupIdentifier\s*=\s*['"]([^'"]*)['"]/#)
     readXcodeProject(files, "ios/Runner.xcodeproj/project.pbxproj")
     readEntitlements(files, under: "ios/")
-    if let info = files.text("ios/Runner/Info.plist") {
-      add(.leftover, info.values(#/(org\.zulip\.Zulip[\w.]*)/#))
-    }
   }
 
   /// Reads one constant of `lib/firebase_options.dart`. Its members are texts, or take them from constants of a class:

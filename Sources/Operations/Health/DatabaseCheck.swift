@@ -1,3 +1,4 @@
+internal import Providers
 internal import Foundation
 internal import Logging
 internal import SQL
