@@ -90,7 +90,8 @@ extension Deliverer {
         decision = judge(outcome, of: delivery, over: routeSender, since: began, start)
       case .underWay(let answer):
         return Decision(
-          result: .queued, route: routeSender.route, answer: LateAnswer(over: routeSender, start: start, outcome: answer))
+          result: .queued, route: routeSender.route,
+          answer: LateAnswer(over: routeSender, start: start, outcome: answer))
       }
       guard let leftover = decision.leftover, let backoff, tries < leftover.triesInRequest,
         leftover.notBefore == nil

@@ -64,6 +64,7 @@ struct DeliveryStart: Sendable {
     AcceptedDelivery(
       registration: registration, provider: provider, takenAt: takenAt,
       request: handedOver.map { max(0, $0.timeIntervalSince(takenAt)) },
-      queue: max(0, sent.timeIntervalSince(handedOver ?? takenAt)), answer: max(0, now.timeIntervalSince(sent)))
+      queue: max(0, sent.timeIntervalSince(handedOver ?? takenAt)),
+      answer: max(0, now.timeIntervalSince(sent)))
   }
 }
