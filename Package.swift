@@ -66,6 +66,7 @@ let package = Package(
     // Layer 0: system libraries, and what the build is told.
     .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
     .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+    .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
     .target(name: "CVersion", cSettings: commit.map { [$0] }),
 
@@ -86,7 +87,7 @@ let package = Package(
 
     // Layer 3: what becomes of a notification.
     module(
-      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Timing", "Logging", "Metrics"),
+      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Timing", "Crypto", "Logging", "Metrics"),
 
     // Layer 4: what the operator has.
     module(
@@ -114,6 +115,8 @@ let package = Package(
       "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOHTTP1"),
 
+    module("AppCheck", "CZlib", "NextcloudProxy", "Operations", "Providers", "Sealing"),
+
     // Layer 6: the one place where the parts are put together.
     module(
       "Server", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
@@ -131,7 +134,7 @@ let package = Package(
 
     // Layer 7: commands.
     program(
-      "push-bouncer", "Delivery", "Demo", "HTTP", "Migrations", "Operations", "Providers",
+      "push-bouncer", "AppCheck", "Delivery", "Demo", "HTTP", "Migrations", "NextcloudProxy", "Operations", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "ZulipImport", "ZulipServer",
       "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
       "ServiceLifecycle", "UnixSignals"),
@@ -192,6 +195,9 @@ let package = Package(
       "Operations", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase",
       "TestSupport", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "Metrics", "NIOCore"),
+    tests(
+      "AppCheckTests", "AppCheck", "NextcloudProxy", "Operations", "Providers", "Sealing", "TestSupport", "Crypto",
+      embed: ["talk.apk", "talk-protocol-buffers.apk"]),
     tests(
       "ZulipImportTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
       "ZulipImport", embed: ["zulip.sql"]),

@@ -240,6 +240,7 @@ CREATE TABLE registrations (
 
 CREATE INDEX registrations_by_token ON registrations (token_hash);
 CREATE INDEX registrations_ended ON registrations (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX registrations_failed ON registrations (failed_at) WHERE failed_at IS NOT NULL;
 CREATE INDEX registrations_dead ON registrations (dead_route_id) WHERE dead_route_id IS NOT NULL;
 CREATE UNIQUE INDEX registrations_by_realm ON registrations (realm_id, token_id) WHERE token_id IS NOT NULL;
 CREATE UNIQUE INDEX registrations_by_user_id

@@ -69,7 +69,8 @@ extension Deliverer {
   ) {
     lateAnswers.begin()
     Task {
-      let decision = judge(await answer.outcome(), of: delivery, over: answer.over, since: began)
+      let decision = judge(
+        await answer.outcome(), of: delivery, over: answer.over, since: began, answer.start)
       if decision.result != .queued { _ = await record([decision], on: [delivery]) }
       // With an unknown result the entry is left under its lease, which outlasts any late answer.
       if let lease, decision.result != .queued || decision.leftover != nil {

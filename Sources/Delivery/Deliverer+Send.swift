@@ -39,6 +39,7 @@ extension Deliverer {
   /// An answer that is still outstanding.
   struct LateAnswer: Sendable {
     let over: RouteSender
+    let start: DeliveryStart
     let outcome: @Sendable () async -> Outcome
   }
 
@@ -67,6 +68,7 @@ extension Deliverer {
   ) async -> Decision {
     var latest: Decision?
     var tries = 0
+    let handedOver = delivery.promisedAt == nil ? now() : nil
     while true {
       // Looked up for each try: the credential may have been replaced meanwhile.
       guard let routeSender = providers.routeSender(for: delivery.push) else {
@@ -79,14 +81,17 @@ extension Deliverer {
           leftover: Leftover(notBefore: notBefore, scope: .token))
       }
       tries += 1
+      let start = DeliveryStart(takenAt: delivery.promisedAt ?? began, handedOver: handedOver, sent: now())
       let decision: Decision
       switch await routeSender.attempt(
         delivery.push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil)
       {
-      case .ended(let outcome): decision = judge(outcome, of: delivery, over: routeSender, since: began)
+      case .ended(let outcome):
+        decision = judge(outcome, of: delivery, over: routeSender, since: began, start)
       case .underWay(let answer):
         return Decision(
-          result: .queued, route: routeSender.route, answer: LateAnswer(over: routeSender, outcome: answer))
+          result: .queued, route: routeSender.route,
+          answer: LateAnswer(over: routeSender, start: start, outcome: answer))
       }
       guard let leftover = decision.leftover, let backoff, tries < leftover.triesInRequest,
         leftover.notBefore == nil
@@ -103,7 +108,8 @@ extension Deliverer {
   ///
   /// - Parameter began: when the notification was requested, unless it comes from the outbox.
   func judge(
-    _ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender, since began: Date
+    _ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender, since began: Date,
+    _ start: DeliveryStart
   ) -> Decision {
     let (route, registration) = (routeSender.route, delivery.registration)
     let promisedAt = delivery.promisedAt ?? began
@@ -125,6 +131,7 @@ extension Deliverer {
     switch outcome {
     case .delivered:
       metrics.accepted(route.provider, after: now().timeIntervalSince(promisedAt))
+      recent.note(start.accepted(at: now(), registration, by: route.provider))
       decision.result = .delivered
     case .dead(let reason, let since):
       decision.result = verdict == .end ? .ended(reason) : .refused(reason)

@@ -17,6 +17,7 @@ package final class Deliverer: Sendable {
   let now: @Sendable () -> Date
   let logger: Logger
   let lateAnswers = LateAnswers()
+  package let recent = RecentDeliveries()
   let heldDeletions: HeldDeletions
   let lossLog: LossLog
   let metrics: DeliveryMetrics

@@ -194,6 +194,12 @@ extension Story {
       try expect(opened == plaintext(text).text, "what arrives is what was sent")
       if showsWire { tell("      \(phone.provider) sees \(payload.text.prefix(120))...") }
       tell("      \(phone.name) decrypts \(opened)")
+      guard showsWire else { continue }
+      var times = DeliveryTimes(admin: admin, token: nil, client: home.client)
+      guard let legs = await times.next(to: phone.tokenID) else {
+        throw DemoError("the operator's listener does not know of what \(phone.name) got")
+      }
+      tell("      \(DeliveryTimes.sentence(legs))")
     }
   }
 

@@ -26,12 +26,12 @@ package struct NextcloudApp: Sendable {
   }
 
   /// Shown to the operator.
-  let name: String
+  package let name: String
   let kind: Kind
   let platform: Platform
-  let apnsTopic: String?
+  package let apnsTopic: String?
   /// The app's Firebase project; nil for the default one.
-  let fcmProject: String?
+  package let fcmProject: String?
   private let userAgent: NSRegularExpression
 
   /// - Parameter userAgent: a regular expression that must match somewhere in the `User-Agent`.
@@ -144,7 +144,7 @@ package struct NextcloudApps: Sendable {
   /// The app of a caller; nil if it is unknown.
   ///
   /// - Parameter userAgents: names of the caller, the most specific first.
-  func app(of userAgents: [String]) -> NextcloudApp? {
+  package func app(of userAgents: [String]) -> NextcloudApp? {
     let userAgents = userAgents.map(Self.beginning)
     return apps.first { userAgents.contains(where: $0.matches) } ?? standard
   }

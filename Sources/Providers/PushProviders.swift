@@ -127,6 +127,13 @@ package final class PushProviders: Sendable {
   /// The senders of the present credentials, including unused ones, without ``webPushSenders``.
   package var routeSenders: [RouteSender] { state.withLock { $0.senders.routeSenders } }
 
+  /// The sender to a topic, a project (nil: the default one) or a push service that was used recently; nil if there
+  /// is none.
+  package func routeSender(_ provider: Route.Provider, target: String?) -> RouteSender? {
+    guard provider == .webPush else { return state.withLock { $0.senders.routeSender(provider, target) } }
+    return target.flatMap { hosts?.known($0) }
+  }
+
   package func routeStates() -> [Route: RouteState] {
     Dictionary(routeSenders.map { ($0.route, $0.state) }) { $1 }
   }

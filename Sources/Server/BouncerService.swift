@@ -80,7 +80,10 @@ package struct BouncerService {
       OperatorRoutes(
         readiness: readiness, metrics: metrics, token: configuration.admin.token,
         heldAddress: sockets.public.map(PassedSockets.address),
-        dashboard: Dashboard(core, apps: nextcloud.map { $0.apps }, readiness)))
+        dashboard: Dashboard(core, apps: nextcloud.map { $0.apps }, readiness),
+        deliveries: DeliveryReport(
+          search: DeviceSearch(database: core.store.database, storageKey: core.store.storageKey),
+          recent: core.deliverer.recent)))
     let adminPort = Port()
     let listeners: [any ServiceLifecycle.Service] = [
       adminListener(

@@ -5,7 +5,7 @@ import HTTP
 import Hummingbird
 import Logging
 package import NIOSSL
-import NextcloudProxy
+package import NextcloudProxy
 import NextcloudServer
 package import Operations
 import Providers
@@ -32,7 +32,7 @@ struct NextcloudAdapter {
   static func build(_ core: Core) throws -> NextcloudAdapter {
     let (configuration, store, logger) = (core.configuration, core.store, core.logger)
     let settings = configuration.nextcloud
-    let (apps, devices) = (try apps(settings), store.nextcloudDevices)
+    let (apps, devices) = (try NextcloudApps.configured(settings), store.nextcloudDevices)
     // The address depends on the port, which is known once the service listens.
     let publicURL = configuration.http.publicAddress(listeningOn: core.publicPort)
     let lossDetector = StoreLossDetector(
@@ -62,9 +62,11 @@ struct NextcloudAdapter {
       proxy: NextcloudProxyRoutes(proxy), server: server, lossDetector: lossDetector, client: client,
       sender: sender, webPush: webPush, devices: devices)
   }
+}
 
+extension NextcloudApps {
   /// The built-in apps and the operator's own builds and brands.
-  static func apps(_ settings: Configuration.Nextcloud) throws(Fault) -> NextcloudApps {
+  package static func configured(_ settings: Configuration.Nextcloud) throws(Fault) -> NextcloudApps {
     var own: [NextcloudApp] = []
     if let file = settings.appsFile {
       let key = "nextcloud.apps_file"

@@ -1,4 +1,5 @@
 import Foundation
+import NextcloudProxy
 package import Operations
 
 extension StartCheck {
@@ -61,7 +62,7 @@ extension StartCheck {
     let settings = configuration.nextcloud
     guard settings.isEnabled else { return [] }
     let apps = StartCheck("nextcloud apps") {
-      _ = try NextcloudAdapter.apps(settings)
+      _ = try NextcloudApps.configured(settings)
       return .good($0, "every app can be told by its name")
     }
     return [file("nextcloud.proxies_ca_file", settings.proxiesCAFile), apps].compactMap(\.self)

@@ -143,6 +143,9 @@ package final class NotificationPace: Sendable {
     rate = CellRate(limit, windows: Self.share, now: now)
   }
 
+  /// Seconds by which a server's next notification would be postponed.
+  func delay(of server: Int64) -> TimeInterval { rate.delay(of: server) }
+
   /// Sets the time of each notification.
   ///
   /// - Throws: 503 while the server's share is used up.

@@ -16,6 +16,8 @@ package struct ZulipBouncerRoutes: Sendable {
   let bouncer: Bouncer
   let perServer: RateLimiter<Int64>
   let registrations: RateLimiter<Int64>
+  /// Calls of `push/status` read many rows.
+  let statuses: RateLimiter<Int64>
   let perAddress: RateLimiter<ClientAddress>
   let signIns: SignInGuard
 
@@ -24,6 +26,8 @@ package struct ZulipBouncerRoutes: Sendable {
     let (configuration, now) = (bouncer.configuration, bouncer.now)
     perServer = RateLimiter(configuration.bouncer.rateLimitPerServer, now: now)
     registrations = RateLimiter(bouncer.rateLimitOfRegistrations, now: now)
+    statuses = RateLimiter(
+      configuration.bouncer.rateLimitPerServer.map { _ in RateLimit(calls: 60, seconds: 60) }, now: now)
     perAddress = RateLimiter(configuration.http.rateLimitPerAddress, now: now)
     signIns = SignInGuard(now: now)
   }
@@ -54,6 +58,8 @@ package struct ZulipBouncerRoutes: Sendable {
     router.endpoint(path("push/unregister/all"), .post, use: patient(authenticated(unregisterAllLegacy)))
     router.endpoint(path("push/notify"), .post, use: patient(authenticated(limit: nil, notifyLegacy)))
     router.endpoint(path("push/test_notification"), .post, use: patient(authenticated(testLegacy)))
+
+    router.endpoint(path("push/status"), .get, use: authenticated(status))
 
     router.endpoint(RouterPath(Self.infoPath), .get, use: info)
     router.endpoint("/api/v1/zulip-services/webpush/vapid", .get, use: unauthenticated(vapid))
@@ -337,7 +343,7 @@ extension ZulipBouncerRoutes {
 }
 
 /// The user and realm of a legacy call, as its server names them (`Documentation/Protocols/Zulip.md` 7.1).
-private struct LegacyNames {
+struct LegacyNames {
   let userID: Int64?
   let userUUID: String?
   let realmUUID: String?
@@ -359,12 +365,14 @@ private struct LegacyNames {
 
   /// The user; call it after all earlier checks.
   func user() throws(APIError) -> LegacyUser {
+    guard let user = try optionalUser() else { throw .missingParameter("user_id or user_uuid") }
+    return user
+  }
+
+  func optionalUser() throws(APIError) -> LegacyUser? {
     let uuid = userUUID.flatMap(UUID.init(pythonText:))
     if userUUID != nil, uuid == nil { throw .invalidFormat("user_uuid") }
-    guard let user = LegacyUser(id: userID, uuid: uuid) else {
-      throw .missingParameter("user_id or user_uuid")
-    }
-    return user
+    return LegacyUser(id: userID, uuid: uuid)
   }
 }
 

@@ -44,11 +44,15 @@ enum RunningService {
     return (isServing: false, heldAddress: isPackaged ? heldBySystemd() : nil)
   }
 
+  /// The address of the operator's listener, as a caller on the same machine reaches it.
+  static func url(_ admin: Configuration.Admin) -> String {
+    let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][admin.host] ?? admin.host
+    return "http://\(host.contains(":") ? "[\(host)]" : host):\(admin.port)"
+  }
+
   /// The JSON response of the operator's listener; nil if there is none.
   static func get(_ path: String, _ admin: Configuration.Admin) async -> JSON? {
-    let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][admin.host] ?? admin.host
-    var request = HTTPClientRequest(
-      url: "http://\(host.contains(":") ? "[\(host)]" : host):\(admin.port)\(path)")
+    var request = HTTPClientRequest(url: url(admin) + path)
     // Everybody may ask for /healthz, and until it has answered another program may have the port.
     if path != "/healthz", let token = admin.token {
       request.headers.add(name: "Authorization", value: "Bearer \(token)")

@@ -1,7 +1,9 @@
 import ArgumentParser
+import Delivery
 import Foundation
 import HTTP
 import Operations
+import Providers
 import Registrations
 import Sealing
 import Server
@@ -215,7 +217,7 @@ extension FoundDevice {
 
   private static func json(_ failure: Failure?) -> JSON {
     guard let failure else { return .null }
-    let explanation = Explanation.of(failure.reason)
+    let explanation = failure.explanation
     return [
       "reason": .string(failure.reason), "at": timestamp(failure.at), "meaning": .string(explanation.meaning),
       "advice": .string(explanation.advice),

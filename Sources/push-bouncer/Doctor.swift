@@ -50,17 +50,14 @@ struct Doctor: AsyncParsableCommand {
       page.add("\(word)\(check)  \(finding.detail)", tone)
       if let advice = finding.advice { page.add(String(repeating: " ", count: width + 11) + advice) }
     }
-    let (faults, warnings) = (findings.count { !$0.isGood }, findings.count { $0.standing == .warning })
     page.add()
-    page.add(
-      (faults == 0 ? "No fault was found" : "\(Phrase.count(faults, "fault")) found")
-        + (warnings == 0 ? "." : ", and \(Phrase.count(warnings, "warning")) given."))
+    page.add(Finding.summary(findings.map(\.standing)))
   }
 }
 
 extension Finding.Standing {
   /// The standing as a word in a table column, with its colour.
-  fileprivate var word: (String, Terminal.Tone) {
+  var word: (String, Terminal.Tone) {
     switch self {
     case .good: ("ok       ", .plain)
     case .warning: ("warning  ", .doubtful)
@@ -68,9 +65,26 @@ extension Finding.Standing {
     case .skipped: ("skipped  ", .faint)
     }
   }
+
+  /// The standing in JSON.
+  var name: String {
+    switch self {
+    case .good: "ok"
+    case .warning: "warning"
+    case .fault: "fault"
+    case .skipped: "skipped"
+    }
+  }
 }
 
 extension Finding {
+  /// The last line of a list of findings: how many faults and warnings it has.
+  static func summary(_ standings: [Standing]) -> String {
+    let (faults, warnings) = (standings.count { $0 == .fault }, standings.count { $0 == .warning })
+    return (faults == 0 ? "No fault was found" : "\(Phrase.count(faults, "fault")) found")
+      + (warnings == 0 ? "." : ", and \(Phrase.count(warnings, "warning")) given.")
+  }
+
   fileprivate var json: JSON {
     var json: JSON.Object = [
       "check": .string(check), "ok": .bool(isGood), "detail": .string(detail),

@@ -100,6 +100,10 @@ struct Phone: AsyncParsableCommand {
   ) async throws {
     var seen: [Substring: Int64] = ["": seen]
     var arrived = 0
+    let admin = try? options.readAsCaller().0.admin
+    var times = admin.map {
+      DeliveryTimes(admin: RunningService.url($0), token: $0.token, client: home.client)
+    }
     while count.map({ arrived < $0 }) ?? true {
       let deliveries = try await home.deliveries(to: phone(), at: service, after: &seen)
       // The phone may have got a new token in the meantime.
@@ -108,8 +112,11 @@ struct Phone: AsyncParsableCommand {
         guard let token = phone.token(of: delivery) else { continue }
         arrived += 1
         let text = delivery["payload"].flatMap(phone.open) ?? "could not be decrypted"
+        let id = TokenID(token: token)
+        let legs = await times?.next(to: id)
         options.show(
-          ["token_id": .string(TokenID(token: token).base64), "plaintext": .string(text)], text)
+          ["token_id": .string(id.base64), "plaintext": .string(text), "delivery": legs ?? .null],
+          legs.map { "\(text)\n  \(DeliveryTimes.sentence($0))" } ?? text)
       }
     }
   }

@@ -30,7 +30,8 @@ struct PushBouncer: AsyncParsableCommand {
       """,
     version: "push-bouncer \(Version.text)",
     subcommands: [
-      Serve.self, DemoCommand.self, Init.self, Doctor.self, Clock.self, Keys.self, ServerCommand.self,
+      Serve.self, DemoCommand.self, Init.self, Doctor.self, App.self, Clock.self, Keys.self,
+      ServerCommand.self,
       Account.self, Routes.self, OutboxCommand.self, Stats.self, Copy.self, Migrate.self, Simulate.self,
       Device.self, Vectors.self, Settings.self,
     ])

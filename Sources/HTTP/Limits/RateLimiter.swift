@@ -159,6 +159,13 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
     }
   }
 
+  /// Seconds that the calls of a key take beyond the limit's window: how late a call booked now would be.
+  package func delay(of key: Key) -> TimeInterval {
+    guard let limit else { return 0 }
+    let (now, end) = (now(), booked.withLock { $0.value(of: key)?.end })
+    return max(0, (end ?? now).timeIntervalSince(now) - limit.seconds)
+  }
+
   /// Gives back the time of a booking whose calls are not made.
   package func cancel(_ booking: Booking) {
     guard booking.taken > 0 else { return }

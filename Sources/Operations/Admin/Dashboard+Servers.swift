@@ -1,5 +1,6 @@
 internal import Delivery
 internal import Foundation
+internal import Providers
 internal import Registrations
 internal import Sealing
 
@@ -63,6 +64,21 @@ extension Dashboard {
 
 extension Dashboard {
   private static let shownRealms = 200
+  private static let shownRefusals = 20
+
+  /// Devices of which a notification was refused, the latest first.
+  private func refusals(_ devices: [FoundDevice]) -> HTML {
+    var table = HTMLTable(.text("When"), .text("Device"), .wide("Realm"), .wide("App"), .text("Why"))
+    for device in devices {
+      guard let failure = device.failure else { continue }
+      table.add(
+        Shown.age(failure.at, at: sources.now()),
+        "<a href=\"/admin/find?q=\(device.name)\">\(device.name)</a>",
+        Shown.optional(device.realm?.host), Shown.optional(device.app),
+        "\(Shown.code(failure.reason)) \(failure.explanation.meaning)")
+    }
+    return table.html(otherwise: "None: its providers have taken every notification, or it has sent none.")
+  }
 
   /// A chat server's page; nil if there is no such server.
   func serverPage(_ id: Int64) async throws -> (title: String, content: HTML)? {
@@ -71,6 +87,7 @@ extension Dashboard {
     let realms = try await sources.realms(of: id, limit: Self.shownRealms + 1)
     let hours = try await HourlyCounts(database: sources.database, now: sources.now).report(
       ofServer: id, hours: 7 * 24)
+    let search = DeviceSearch(database: sources.database, storageKey: sources.storageKey)
     let census = await latestCensus()
     let devices = census.map { $0.byServer[id] ?? .init() }
     let (sent, failed) = (hours.map(\.sent).reduce(0, +), hours.map(\.failed).reduce(0, +))
@@ -107,6 +124,9 @@ extension Dashboard {
       \(Shown.figures((Shown.number(sent), "handed in"), (Shown.bad(failed), "refused at once")))
       \(Chart.bars(bars, label: "\(Phrase.number(sent)) notifications in 7 days, \(Phrase.number(failed)) refused", ends: (hours.first?.start.day ?? "", "now"),
       legend: "<span class=\"key a\"></span>taken <span class=\"key b\"></span>refused at once, by the hour"))
+      </section>
+      <section><h2>Last refusals, 7 days</h2>
+      \(refusals(try await search.failures(ofServer: id, since: now - 7 * 86_400, limit: Self.shownRefusals)))
       </section>
       <section><h2>\(Phrase.count(count, "realm"))</h2>
       \(table.html(otherwise: "This server has registered no realm."))

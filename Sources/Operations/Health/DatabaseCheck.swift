@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Logging
+internal import Providers
 internal import SQL
 internal import Synchronization
 internal import Timing

@@ -10,19 +10,22 @@ package struct OperatorRoutes: Sendable {
   private let token: BearerToken?
   private let heldAddress: String?
   private let pages: AdminRoutes?
+  private let deliveries: DeliveryReport?
 
   /// - Parameters:
   ///   - token: the bearer token for everything except `/healthz` and a brief `/readyz`; nil: none is needed.
   ///   - heldAddress: the address of the public listener's socket if systemd holds it, such as
   ///     `127.0.0.1:8080`.
   ///   - dashboard: the data of the pages; nil: there are no pages.
+  ///   - deliveries: what `/deliveries` tells; nil: there is no such path.
   package init(
     readiness: Readiness, metrics: PrometheusRegistry, token: String?, heldAddress: String? = nil,
-    dashboard: Dashboard? = nil
+    dashboard: Dashboard? = nil, deliveries: DeliveryReport? = nil
   ) {
     self.readiness = readiness
     self.metrics = metrics
     self.heldAddress = heldAddress
+    self.deliveries = deliveries
     let bearer = token.map { BearerToken($0, name: "admin.token") }
     self.token = bearer
     pages = dashboard.map { AdminRoutes($0, token: token, bearer: bearer) }
@@ -47,6 +50,12 @@ package struct OperatorRoutes: Sendable {
       return Response(
         status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
         body: ResponseBody(byteBuffer: ByteBuffer(string: await metrics.text())))
+    }
+    if let deliveries {
+      router.endpoint("/deliveries", .get) { request, context in
+        try admit(request, context)
+        return Self.json(.ok, try await deliveries.json(request.uri.queryParameters.get("q") ?? ""))
+      }
     }
     pages?.add(to: router)
   }

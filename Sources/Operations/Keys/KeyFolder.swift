@@ -13,15 +13,15 @@ package final class KeyFolder: Sendable {
   package struct Snapshot: Sendable {
     package var bouncer = BouncerKeyring([])
     package var credentials = Credentials()
-    var problems: [Problem] = []
+    package var problems: [Problem] = []
   }
 
   /// A file that cannot be used.
-  struct Problem: Sendable, Hashable {
+  package struct Problem: Sendable, Hashable {
     /// Its path relative to the folder.
-    let file: String
+    package let file: String
     /// What to fix; never contains the file's content.
-    let message: String
+    package let message: String
   }
 
   private struct State {

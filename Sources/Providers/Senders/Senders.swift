@@ -19,9 +19,18 @@ struct Senders {
   /// The sender for a push; nil if no credential serves it.
   func routeSender(for push: Push) -> RouteSender? {
     switch push {
-    case .apns(let notification): topics[notification.topic]
-    case .fcm(let message): (message.project ?? defaultProject).flatMap { projects[$0] }
+    case .apns(let notification): routeSender(.apns, notification.topic)
+    case .fcm(let message): routeSender(.fcm, message.project)
     // Handled by ``WebPushHosts``.
+    case .webPush: nil
+    }
+  }
+
+  /// The sender for a topic or project; nil means the default project.
+  func routeSender(_ provider: Route.Provider, _ target: String?) -> RouteSender? {
+    switch provider {
+    case .apns: target.flatMap { topics[$0] }
+    case .fcm: (target ?? defaultProject).flatMap { projects[$0] }
     case .webPush: nil
     }
   }

@@ -55,6 +55,9 @@ final class WebPushHosts: Sendable {
     }
   }
 
+  /// The sender of a push service that was used recently.
+  func known(_ authority: String) -> RouteSender? { state.withLock { $0.hosts[authority]?.sender } }
+
   var routeSenders: [RouteSender] { state.withLock { $0.hosts.values.map(\.sender) } }
 
   /// Takes no more hosts. Returns the transports of all.

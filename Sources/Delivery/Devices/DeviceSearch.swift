@@ -1,6 +1,4 @@
-internal import Foundation
-internal import HTTP
-internal import Providers
+package import Foundation
 package import Registrations
 package import SQL
 package import Sealing
@@ -36,6 +34,39 @@ package struct DeviceSearch: Sendable {
     return Answer(
       devices: Array(found.devices.prefix(limit)), isCut: found.devices.count > limit, servers: found.servers,
       advice: found.devices.isEmpty ? Self.advice(for: query, found.servers, hasPlace: found.hasPlace) : nil)
+  }
+
+  /// Registrations of one chat server.
+  package enum Selection: Sendable {
+    /// All of the server with this row id.
+    case server(Int64)
+    /// Those of a realm, by its row id.
+    case realm(Int64)
+    /// The encrypted registrations of a token in the server's realms.
+    case token(TokenID, server: Int64)
+    /// The legacy registrations of a user.
+    case user(LegacyUser, server: Int64)
+  }
+
+  /// A page of a chat server's registrations, ordered by kind and first registration.
+  ///
+  /// - Parameter last: the last one of the page before.
+  package func devices(
+    _ selection: Selection, after last: RegistrationName? = nil, limit: Int
+  ) async throws -> (devices: [FoundDevice], isCut: Bool) {
+    let found = try await database.read { [storageKey] connection in
+      try SnapshotSearch(connection: connection, storageKey: storageKey, limit: Int64(limit) + 1)
+        .devices(selection, after: last)
+    }
+    return (Array(found.prefix(limit)), found.count > limit)
+  }
+
+  /// A chat server's registrations of which a notification was refused since a time, the latest refusal first.
+  package func failures(ofServer server: Int64, since time: Date, limit: Int) async throws -> [FoundDevice] {
+    try await database.read { [storageKey] connection in
+      try SnapshotSearch(connection: connection, storageKey: storageKey, limit: Int64(limit))
+        .failures(ofServer: server, since: time)
+    }
   }
 
   private static func advice(for query: DeviceQuery, _ servers: [RemoteServer], hasPlace: Bool) -> String {
@@ -78,6 +109,21 @@ package struct DeviceSearch: Sendable {
   }
 }
 
+/// The operator's name for a registration: `e2ee:12`.
+package struct RegistrationName: Sendable, Hashable {
+  /// The raw value of its ``RegistrationReference/Kind``.
+  package let kind: Int64
+  package let id: Int64
+
+  package init?(_ text: String) {
+    let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+    guard parts.count == 2, let id = Int64(parts[1]),
+      let kind = RegistrationReference.Kind.allCases.first(where: { "\($0)" == parts[0] })
+    else { return nil }
+    (self.kind, self.id) = (kind.rawValue, id)
+  }
+}
+
 /// What to search for.
 package enum DeviceQuery: Sendable, Hashable {
   /// All devices of a chat server, by its hostname or id; or of one realm, by its host or UUID.
@@ -97,105 +143,4 @@ package enum DeviceQuery: Sendable, Hashable {
   case registration(kind: Int64, id: Int64)
   /// A hostname, or the UUID of a server, a realm or a user.
   case name(String)
-
-  /// Longer texts are not searched for.
-  package static let maximumBytes = 300
-
-  /// Why a text cannot be searched for.
-  package enum Refusal: Error, Sendable, Hashable, CustomStringConvertible {
-    case empty
-    /// Not valid as text in a database.
-    case notText
-    case tooLong
-    case looksLikeToken
-
-    package var description: String {
-      switch self {
-      case .empty: "Nothing to search for."
-      case .notText: "Nothing is called that: it holds characters that no name has."
-      case .tooLong:
-        "This is too long: search for a hostname, a UUID, a user's number, a token's id or a device identifier."
-      case .looksLikeToken:
-        """
-        This looks like a push token or an endpoint of Web Push, which is a secret and belongs neither into an address nor into a command's \
-        arguments. Search by the token with "push-bouncer device find --token-file -", which reads it from standard \
-        input.
-        """
-      }
-    }
-  }
-
-  /// Guesses the kind of query from what a person typed into the search field.
-  package init(_ text: String) throws(Refusal) {
-    guard text.utf8.count <= 4 * Self.maximumBytes else { throw .tooLong }
-    let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
-    guard !text.isEmpty else { throw .empty }
-    guard text.isStorable else { throw .notText }
-    let bytes = Array(text.utf8)
-    if let identifier = Self.identifier(text) {
-      self = .identifier(identifier)
-    } else if let row = Self.row(text) {
-      self = row
-    } else if let id = TokenID(base64: text) {
-      self = .tokenID(id)
-    } else if bytes.count == 16, let id = UInt64(text, radix: 16) {
-      self = .tokenID(TokenID(storage: Int64(bitPattern: id)))
-    } else if bytes.count == 8, bytes.contains(where: { $0 > 0x39 }), let digits = UInt32(text, radix: 16) {
-      self = .fingerprint(digits)
-    } else if let user = Self.user(text) {
-      self = user
-    } else if Self.looksLikeToken(bytes) {
-      throw .looksLikeToken
-    } else if bytes.count > Self.maximumBytes {
-      throw .tooLong
-    } else {
-      self = .name(text)
-    }
-  }
-
-  /// A device identifier of 64 bytes, from base64 or hexadecimal.
-  package static func identifier(_ text: String) -> [UInt8]? {
-    if text.utf8.count == 88, let bytes = Base64.decodeStrictly(text), bytes.count == 64 { return bytes }
-    let digits = Array(text.utf8)
-    guard digits.count == 128 else { return nil }
-    let bytes = stride(from: 0, to: 128, by: 2).compactMap {
-      UInt8(String(decoding: digits[$0..<$0 + 2], as: UTF8.self), radix: 16)
-    }
-    return bytes.count == 64 ? bytes : nil
-  }
-
-  /// `e2ee:12`
-  package static func row(_ text: String) -> DeviceQuery? {
-    let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-    guard parts.count == 2, let id = Int64(parts[1]),
-      let kind = ["e2ee": Int64(1), "legacy": 2, "nextcloud": 3, "nextcloudWebPush": 4][String(parts[0])]
-    else { return nil }
-    return .registration(kind: kind, id: id)
-  }
-
-  /// `7`, or `7 chat.example.org`
-  private static func user(_ text: String) -> DeviceQuery? {
-    let parts = text.split(whereSeparator: \.isWhitespace).map(String.init)
-    guard let first = parts.first, parts.count <= 2, Int64(first) != nil || UUID(uuidString: first) != nil
-    else {
-      return nil
-    }
-    // A UUID alone may also be a server's or a realm's.
-    if parts.count == 1, Int64(first) == nil { return nil }
-    return .user(first, server: parts.count == 2 ? parts[1] : nil)
-  }
-
-  private static func looksLikeToken(_ bytes: [UInt8]) -> Bool {
-    let text = String(decoding: bytes, as: UTF8.self)
-    if WebPushSubscription.isToken(text) || FCMMessage.isInstallationID(text) { return true }
-    // A Web Push endpoint identifies a device as a token does.
-    let scheme = Array("https://".utf8)
-    if bytes.starts(with: scheme), bytes.dropFirst(scheme.count).dropLast().contains(UInt8(ascii: "/")) {
-      return true
-    }
-    let isHexadecimal = bytes.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
-    if isHexadecimal { return bytes.count >= 32 }
-    // FCM registration tokens are long and contain a colon.
-    return bytes.count > 100 && bytes.contains(UInt8(ascii: ":")) && !bytes.contains(UInt8(ascii: "."))
-  }
 }

@@ -130,18 +130,51 @@ struct SnapshotSearch {
     ).map { (try $0.int64(0), try $0.int64(1)) }
   }
 
+  private static let ofServer = """
+    (g.wire = 2 AND g.server_id = $2 OR g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $2) AND g.token_id IS NOT NULL)
+    """
+  private static let ofRealm = """
+    (g.realm_id = $2 AND g.token_id IS NOT NULL
+      OR g.wire = 2 AND g.realm_id = $2 AND g.server_id IN (SELECT id FROM remote_servers))
+    """
+
   private func devices(ofServer server: Int64) throws -> [FoundDevice] {
-    try devices(
-      "(g.wire = 2 AND g.server_id = $2 OR g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $2) AND g.token_id IS NOT NULL)",
-      .integer(server))
+    try devices(Self.ofServer, .integer(server))
   }
 
   private func devices(ofRealm realm: Int64) throws -> [FoundDevice] {
+    try devices(Self.ofRealm, .integer(realm))
+  }
+
+  /// Those of a chat server that a selection names, after a given one in the order of kind and id.
+  func devices(_ selection: DeviceSearch.Selection, after last: RegistrationName?) throws -> [FoundDevice] {
+    let (kind, id) = (last?.kind ?? 0, last?.id ?? 0)
+    let after = "(g.wire > $3 OR g.wire = $3 AND g.id > $4)"
+    let page: [Value] = [.integer(kind), .integer(id)]
+    switch selection {
+    case .server(let server):
+      return try devices("\(Self.ofServer) AND \(after)", arguments: [.integer(server)] + page)
+    case .realm(let realm):
+      return try devices("\(Self.ofRealm) AND \(after)", arguments: [.integer(realm)] + page)
+    case .token(let token, let server):
+      return try devices(
+        "g.token_id = $2 AND g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $5) AND \(after)",
+        arguments: [.integer(token.storage)] + page + [.integer(server)])
+    case .user(let user, let server):
+      return try devices(
+        "g.server_id = $2 AND g.wire = 2 AND (g.user_id = $5 OR g.user_uuid = $6) AND \(after)",
+        arguments: [.integer(server)] + page + [.integer(user.id), .text(user.uuid?.canonical)])
+    }
+  }
+
+  /// A chat server's registrations of which a notification was refused since a time, the latest refusal first.
+  func failures(ofServer server: Int64, since time: Date) throws -> [FoundDevice] {
+    // The plus signs keep both engines from reading all registrations of a server to sort them.
     try devices(
       """
-      (g.realm_id = $2 AND g.token_id IS NOT NULL
-        OR g.wire = 2 AND g.realm_id = $2 AND g.server_id IN (SELECT id FROM remote_servers))
-      """, .integer(realm))
+      g.failed_at >= $2 AND (g.wire = 2 AND +g.server_id = $3
+        OR +g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $3) AND g.token_id IS NOT NULL)
+      """, arguments: [.integer(time.milliseconds), .integer(server)], order: "g.failed_at DESC, g.id")
   }
 
   // MARK: Reading
@@ -150,7 +183,9 @@ struct SnapshotSearch {
     try devices(condition, arguments: values)
   }
 
-  private func devices(_ condition: String, arguments: [Value]) throws -> [FoundDevice] {
+  private func devices(
+    _ condition: String, arguments: [Value], order: String = "g.wire, g.id"
+  ) throws -> [FoundDevice] {
     let entries = "FROM outbox o WHERE o.registration_id = g.id"
     let rows = try connection.query(
       Statement(
@@ -163,7 +198,7 @@ struct SnapshotSearch {
         FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
           LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
           LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
-        WHERE \(condition) ORDER BY g.wire, g.id LIMIT $1
+        WHERE \(condition) ORDER BY \(order) LIMIT $1
         """, arguments: [.integer(limit)] + arguments))
     return try rows.compactMap { try FoundDevice($0, storageKey) }
   }

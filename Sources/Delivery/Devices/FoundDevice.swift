@@ -1,4 +1,5 @@
 package import Foundation
+package import Providers
 package import Registrations
 package import Sealing
 
@@ -16,6 +17,8 @@ package struct FoundDevice: Sendable, Hashable {
     /// The provider's name for the reason, or this program's own.
     package let reason: String
     package let at: Date
+
+    package var explanation: Explanation { Explanation.of(reason) }
   }
 
   package let kind: RegistrationReference.Kind
@@ -118,23 +121,21 @@ package struct FoundDevice: Sendable, Hashable {
   package var advice: String {
     switch state {
     case .ended:
-      let explanation = failure.map { Explanation.of($0.reason) }
       return """
-        The registration has ended: nothing is sent to it. \(explanation.map { "\($0.meaning) " } ?? "")The app \
+        The registration has ended: nothing is sent to it. \(failure.map { "\($0.explanation.meaning) " } ?? "")The app \
         registers again when it is opened; if it does not, log out and in again in the app.
         """
     case .switchedOff:
       return """
-        Its \(server?.isDeactivated == true ? "chat server" : "realm") is deactivated: nothing is sent to it. See \
-        "push-bouncer server show".
+        Its \(server?.isDeactivated == true ? "chat server" : "realm") is deactivated: nothing is sent to it. \
+        "push-bouncer server show", at the bouncer, says more.
         """
     case .failing:
-      let explanation = (failure ?? held).map { Explanation.of($0.reason) }
-      return explanation.map { "\($0.meaning) \($0.advice)" } ?? ""
+      return (failure ?? held).map { "\($0.explanation.meaning) \($0.explanation.advice)" } ?? ""
     case .waiting:
       return """
-        Notifications wait for the provider and are sent as soon as it takes them. See "push-bouncer routes list" \
-        for what is wrong with it.
+        Notifications wait for the provider and are sent as soon as it takes them. \
+        "push-bouncer routes list", at the bouncer, says what is wrong with it.
         """
     case .unused:
       return """

@@ -1,5 +1,4 @@
 internal import Foundation
-package import Providers
 
 extension Reason {
   /// What it means, and what to do.
@@ -207,7 +206,7 @@ package struct Explanation: Sendable, Hashable {
   package let meaning: String
   package let advice: String
 
-  init(_ meaning: String, _ advice: String) {
+  package init(_ meaning: String, _ advice: String) {
     self.meaning = meaning
     self.advice = advice
   }

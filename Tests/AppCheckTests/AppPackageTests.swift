@@ -1,0 +1,163 @@
+import AppCheck
+import Foundation
+import Operations
+import Providers
+import Sealing
+import TestSupport
+import Testing
+
+/// Built packages. The manifests and resources are Android's own: `aapt2 link` has made them of a manifest and a
+/// `setup.xml`, once in the binary form and once as protocol buffers.
+@Suite struct AppPackageTests {
+  private static let talkAPK = Data(PackageResources.talk_apk)
+  private static let talkAAB = {
+    var bundle = App()
+    let parts = try? ZipReader(Data(PackageResources.talk_protocol_buffers_apk))
+    bundle.files["base/manifest/AndroidManifest.xml"] = parts?["AndroidManifest.xml"]
+    bundle.files["base/resources.pb"] = parts?["resources.pb"]
+    return bundle
+  }()
+
+  @Test func `An APK and an AAB say the same`() throws {
+    let apk = try App.checkPackage(Self.talkAPK, .example())
+    let aab = try Self.talkAAB.checkPackage(.example())
+    for report in [apk, aab] {
+      #expect(report.bad == [])
+      #expect(report.app == "Nextcloud Talk, a built package")
+      #expect(
+        report.findings.map { "\($0.check): \($0.found)" } == [
+          "push proxy: https://push.example.org", "Firebase project: example-chat: a project of Keys/fcm",
+          "Firebase app: 1:123456789012:android:0123456789abcdef", "applicationId: com.example.talk",
+        ])
+    }
+    #expect(apk.findings.map(\.file).last == "AndroidManifest.xml")
+    #expect(aab.findings.map(\.file).first == "base/resources.pb, nc_push_server_url")
+  }
+
+  @Test func `The values of a package are compared like those of a source`() throws {
+    let report = try App.checkPackage(Self.talkAPK, .example(publicURL: "https://push.example.com"))
+    #expect(report.faults.map(\.check) == ["push proxy"])
+    #expect(report.faults.first?.file == "resources.arsc, nc_push_server_url")
+  }
+
+  /// Zulip's app for Android: Dart code, of which texts can be found, and a manifest.
+  private func zulipAPK(code: String) throws -> App {
+    var app = App(["lib/arm64-v8a/libapp.so": "\u{0}code\u{0}\(code)\u{0}more"])
+    let parts = try ZipReader(Self.talkAPK)
+    app.files["AndroidManifest.xml"] = parts["AndroidManifest.xml"]
+    return app
+  }
+
+  @Test func `The bouncer key is found in compiled code`() throws {
+    let active = AppCheck.Service.active.publicKeyBase64
+    let good = try zulipAPK(code: "\(active)\u{0}example-chat").checkPackage(.example())
+    #expect(good.bad == [])
+    #expect(good.findings.first?.file == "lib/arm64-v8a/libapp.so")
+    let vendors = try zulipAPK(code: "mm4F/3WLqECY637NulC5j/ZeHkmpwmtlfIxwt8MfREM=\u{0}zulip-android")
+      .checkPackage(.example())
+    #expect(vendors.faults.map(\.check) == ["bouncer key", "Firebase project"])
+    let other = try zulipAPK(code: "nothing of that").checkPackage(.example())
+    #expect(other.faults == [])
+    #expect(other.skipped.map(\.check) == ["bouncer key", "Firebase project"])
+  }
+
+  /// An app for iOS: binary property lists, and provisioning profiles with their list in clear.
+  private func ipa(
+    _ id: String = "org.example.chat", extensionID: String = "org.example.chat.NotificationService",
+    group: String = "group.org.example.chat", environment: String = "production", code: [String: String]
+  ) throws -> App {
+    var app = App(code.reduce(into: [:]) { $0["Payload/Chat.app/\($1.key)"] = "\u{0}\($1.value)\u{0}" })
+    let profile: [String: Any] = [
+      "TeamIdentifier": ["TEAM567890"],
+      "Entitlements": [
+        "aps-environment": environment, "com.apple.security.application-groups": [group],
+      ],
+    ]
+    let list = try PropertyListSerialization.data(fromPropertyList: profile, format: .xml, options: 0)
+    for (folder, id) in [("", id), ("PlugIns/Service.appex/", extensionID)] {
+      app.files["Payload/Chat.app/\(folder)Info.plist"] = try PropertyListSerialization.data(
+        fromPropertyList: ["CFBundleIdentifier": id, "CFBundleExecutable": "Chat"], format: .binary,
+        options: 0)
+      app.files["Payload/Chat.app/\(folder)embedded.mobileprovision"] =
+        Data([0x30, 0x82, 0xFF]) + list + Data([0, 1])
+    }
+    return app
+  }
+
+  private func zulipIPA() throws -> App {
+    try ipa(code: [
+      "Frameworks/App.framework/App": "\(AppCheck.Service.active.publicKeyBase64)\u{0}example-chat"
+    ])
+  }
+
+  @Test func `An IPA of Zulip's app is read`() throws {
+    let report = try zulipIPA().checkPackage(.example())
+    #expect(report.bad == [])
+    #expect(
+      Set(report.findings.map(\.check)).isSuperset(of: [
+        "bouncer key", "bundle id", "team", "aps-environment",
+      ]))
+  }
+
+  @Test func `An IPA for the wrong environment or topic gets nothing`() throws {
+    let code = ["Frameworks/App.framework/App": AppCheck.Service.active.publicKeyBase64 + "\u{0}example-chat"]
+    let development = try ipa(environment: "development", code: code).checkPackage(.example())
+    #expect(Set(development.faults.map(\.check)) == ["aps-environment"])
+    #expect(
+      try ipa(environment: "development", code: code).checkPackage(.example(environment: .sandbox)).isGood)
+    let vendors = try ipa("org.zulip.Zulip", extensionID: "org.zulip.Zulip.NotificationService", code: code)
+      .checkPackage(.example())
+    #expect(Set(vendors.faults.map(\.check)) == ["bundle id"])
+  }
+
+  @Test func `An IPA of Nextcloud's apps has its proxy in the code`() throws {
+    func report(_ proxy: String, _ kind: String) throws -> AppCheck.Report {
+      try ipa(
+        "org.example.talk", extensionID: "org.example.talk.Share", code: ["Chat": "\(kind)\u{0}\(proxy)"]
+      )
+      .checkPackage(.example())
+    }
+    #expect(try report("https://push.example.org", "NCAppBranding").bad == [])
+    #expect(
+      try report("https://push.example.org", "NCBrandOptions").app == "Nextcloud Files, a built package")
+    #expect(
+      try report("https://push.example.org/", "NCAppBranding").faults.first?.effect?.contains("slashes")
+        == true)
+    #expect(
+      try report("https://push-notifications.nextcloud.com", "NCAppBranding").faults.map(\.check) == [
+        "push proxy"
+      ])
+    #expect(try report("https://else.example.com", "NCAppBranding").skipped.map(\.check) == ["push proxy"])
+  }
+
+  @Test func `A package that is cut off or damaged is refused or read in part`() throws {
+    var random = SplitMix(seed: 28)
+    let packages = [Self.talkAPK, Self.talkAAB.zip, try zulipIPA().zip]
+    for package in packages {
+      for end in stride(from: 0, to: package.count, by: 41) {
+        _ = try? App.checkPackage(package.prefix(end), .example())
+      }
+      for _ in 0..<150 {
+        var damaged = package
+        for _ in 0..<Int.random(in: 1...8, using: &random) {
+          damaged[Int.random(in: 0..<damaged.count, using: &random)] = .random(in: 0...255, using: &random)
+        }
+        _ = try? App.checkPackage(damaged, .example())
+      }
+    }
+  }
+
+  @Test func `An archive that promises more than it holds is not unpacked`() throws {
+    // The uncompressed size in the central directory: 24 bytes after its signature, in the first entry.
+    var bomb = Self.talkAPK
+    let directory = try #require(bomb.range(of: Data([0x50, 0x4B, 0x01, 0x02]))).lowerBound
+    bomb.replaceSubrange(directory + 24..<directory + 28, with: [0xFF, 0xFF, 0xFF, 0x7F])
+    let entry = String(decoding: bomb[directory + 46..<directory + 65], as: UTF8.self)
+    #expect(entry == "AndroidManifest.xml")
+    #expect(throws: Fault.self) { try App.checkPackage(bomb, .example()) }
+  }
+
+  @Test(arguments: ["", "PK", "no archive at all"]) func `Other files are no package`(text: String) throws {
+    #expect(throws: Fault.self) { try App.checkPackage(Data(text.utf8), .example()) }
+  }
+}

@@ -1,0 +1,214 @@
+import Delivery
+import Foundation
+import HTTP
+import HTTPTypes
+import ProviderSimulator
+import Sealing
+import TestService
+import TestSupport
+import Testing
+
+@testable import ZulipBouncer
+
+@Suite("push/status")
+struct StatusTests {
+  private func status(_ bouncer: Bouncer, _ query: String = "", as server: Credentials) async throws -> Answer
+  {
+    try await bouncer.call(
+      "push/status\(query.isEmpty ? "" : "?\(query)")", .get, authorization: server.header)
+  }
+
+  private func registrations(_ answer: Answer) -> [JSON] {
+    guard case .array(let registrations)? = answer.json["registrations"] else { return [] }
+    return registrations
+  }
+
+  /// A server with a realm and these devices.
+  private func server(
+    _ bouncer: Bouncer, _ hostname: String = "chat.example.org", _ devices: [JSON] = []
+  ) async throws -> (server: Credentials, realm: String) {
+    let server = try await bouncer.server(hostname)
+    let realm = try await bouncer.realm(of: server)
+    for device in devices {
+      let answer = try await bouncer.post(
+        "push/e2ee/register", bouncer.registerForm(realm: realm, device), as: server)
+      #expect(answer.isSuccess)
+    }
+    return (server, realm)
+  }
+
+  @Test func `says of each registration what it is and how it fares`() async throws {
+    try await Simulated.test { simulated in
+      let bouncer = simulated.bouncer
+      let (server, realm) = try await server(bouncer, devices(bouncer))
+      let user = OldUser(id: 7)
+      _ = try await bouncer.post("push/register", user.register("old-token", .fcm, realm: realm), as: server)
+      simulated.simulator.setToken("refused-token", TokenRule(status: 400, reason: "INVALID_ARGUMENT"))
+      let items = [PushItem.apns("c0ffee"), PushItem.fcm("android-token"), PushItem.fcm("refused-token")]
+      _ = try await bouncer.post("push/e2ee/notify", json: PushItem.body(realm, items), as: server)
+      try await bouncer.parts.deliverer.history?.flush()
+
+      let answer = try await status(bouncer, as: server)
+      #expect(answer.isSuccess)
+      let found = Dictionary(
+        registrations(answer).map { ($0["token_id"]?.string ?? "", $0) },
+        uniquingKeysWith: { first, _ in first })
+      #expect(found.count == 4)
+      let apple = try #require(found[TokenID(token: "c0ffee").base64])
+      #expect(apple["kind"] == "e2ee" && apple["provider"] == "apns" && apple["app"] == "example.app")
+      #expect(apple["realm_uuid"] == .string(realm) && apple["state"] == "working")
+      #expect(apple["last_accepted_at"]?.string?.hasSuffix("Z") == true && apple["last_failure"] == .null)
+      let refused = try #require(found[TokenID(token: "refused-token").base64])
+      #expect(refused["state"] == "failing" && refused["last_accepted_at"] == .null)
+      #expect(refused["last_failure"]?["reason"] == "invalidRegistrationToken")
+      #expect(refused["last_failure"]?["meaning"]?.string?.isEmpty == false)
+      #expect(
+        refused["explanation"]?.string?.hasPrefix(refused["last_failure"]?["meaning"]?.string ?? "?") == true)
+      let old = try #require(found[TokenID(token: "old-token").base64])
+      #expect(old["kind"] == "legacy" && old["state"] == "unused" && old["user"] == .string(user.uuid))
+
+      #expect(
+        answer.json["last_24_hours"]?["handed_in"] == 3 && answer.json["last_24_hours"]?["refused"] == 1)
+      guard case .array(let refusals)? = answer.json["last_24_hours"]?["latest_refusals"] else { return }
+      #expect(refusals.map { $0["registration"] } == [refused["registration"]])
+      guard case .array(let routes)? = answer.json["routes"] else { return }
+      #expect(
+        routes.map {
+          "\($0["provider"]?.string ?? "") \($0["target"]?.string ?? "") \($0["state"]?.string ?? "")"
+        }
+          == ["apns example.app ok", "fcm \(simulated.simulator.projectID) ok"])
+      #expect(answer.json["pace"] == ["notifications": 60_000, "seconds": 60, "delay": 0])
+      for token in ["c0ffee", "android-token", "refused-token", "old-token"] {
+        #expect(!answer.text.contains(token))
+      }
+    }
+  }
+
+  private func devices(_ bouncer: Bouncer) -> [JSON] {
+    [bouncer.apns(), bouncer.fcm(), bouncer.fcm("refused-token")]
+  }
+
+  private func server(_ bouncer: Bouncer, _ devices: [JSON]) async throws -> (
+    server: Credentials, realm: String
+  ) {
+    try await server(bouncer, "chat.example.org", devices)
+  }
+
+  @Test func `names what waits and the route that does not work`() async throws {
+    try await Simulated.test(["delivery.deadline": "500ms"]) { simulated in
+      let bouncer = simulated.bouncer
+      let (server, realm) = try await server(bouncer, [bouncer.fcm()])
+      var faults = Faults()
+      faults.oauthStatus = 401
+      await simulated.simulator.setFaults(faults)
+      _ = try await bouncer.post(
+        "push/e2ee/notify", json: PushItem.body(realm, [PushItem.fcm("android-token")]), as: server)
+      let answer = try await status(bouncer, as: server)
+      let registration = try #require(registrations(answer).first)
+      #expect(registration["state"] == "waiting" && registration["waiting"] == 1)
+      #expect(registration["waiting_since"]?.string?.hasSuffix("Z") == true)
+      guard case .array(let routes)? = answer.json["routes"], let route = routes.first else { return }
+      #expect(route["state"] == "failing" || route["state"] == "open")
+      #expect(route["reason"]?.string?.isEmpty == false && route["meaning"]?.string?.isEmpty == false)
+      #expect(route["since"]?.string?.hasSuffix("Z") == true)
+    }
+  }
+
+  @Test func `shows an ended registration with its reason`() async throws {
+    try await Simulated.test { simulated in
+      let bouncer = simulated.bouncer
+      let (server, realm) = try await server(bouncer, [bouncer.fcm()])
+      // A provider is believed once the registration is an hour old.
+      bouncer.clock.advance(7200)
+      simulated.simulator.setToken("android-token", TokenRule(status: 404, reason: "UNREGISTERED"))
+      _ = try await bouncer.post(
+        "push/e2ee/notify", json: PushItem.body(realm, [PushItem.fcm("android-token")]), as: server)
+      let registration = try #require(registrations(try await status(bouncer, as: server)).first)
+      #expect(registration["state"] == "ended" && registration["ended_at"]?.string?.hasSuffix("Z") == true)
+      #expect(registration["last_failure"]?["reason"] == "UNREGISTERED")
+      #expect(registration["explanation"]?.string?.contains("has ended") == true)
+    }
+  }
+
+  @Test func `says that no credential serves an app`() async throws {
+    try await Bouncer.test { bouncer in
+      let (server, _) = try await server(bouncer, [bouncer.apns(), bouncer.fcm()])
+      guard case .array(let routes)? = try await status(bouncer, as: server).json["routes"] else { return }
+      #expect(routes.map { $0["state"] } == ["unconfigured", "unconfigured"])
+      #expect(routes.map { $0["target"] } == ["example.app", .null])
+      #expect(routes.allSatisfy { $0["reason"] == "unconfigured" && $0["since"] == .null })
+    }
+  }
+
+  @Test func `shows a server nothing of another`() async throws {
+    try await Bouncer.test { bouncer in
+      let (first, realm) = try await server(bouncer, [bouncer.apns(), bouncer.fcm()])
+      let user = OldUser(id: 7)
+      _ = try await bouncer.post("push/register", user.register("old-token", .fcm), as: first)
+      let (second, _) = try await server(bouncer, "other.example.org", [bouncer.fcm()])
+      let token = TokenID(token: "android-token").base64.replacing("=", with: "%3D").replacing(
+        "+", with: "%2B")
+
+      #expect(registrations(try await status(bouncer, as: first)).count == 3)
+      #expect(registrations(try await status(bouncer, as: second)).count == 1)
+      let mine = registrations(try await status(bouncer, "token_id=\(token)", as: first))
+      let others = registrations(try await status(bouncer, "token_id=\(token)", as: second))
+      #expect(mine.count == 1 && others.count == 1 && mine != others)
+      #expect(registrations(try await status(bouncer, "realm_uuid=\(realm)", as: first)).count == 2)
+      let stolen = try await status(bouncer, "realm_uuid=\(realm)", as: second)
+      #expect(stolen.status == 403 || stolen.status == 400)
+      // A user that was named in both ways is kept under the UUID.
+      #expect(registrations(try await status(bouncer, "user_id=7", as: first)).isEmpty)
+      for name in ["user_uuid=\(user.uuid)", "user_id=7&user_uuid=\(user.uuid)"] {
+        #expect(registrations(try await status(bouncer, name, as: first)).count == 1, "\(name)")
+        #expect(registrations(try await status(bouncer, name, as: second)).isEmpty, "\(name)")
+      }
+    }
+  }
+
+  @Test func `goes through all registrations in pages`() async throws {
+    try await Bouncer.test { bouncer in
+      let (server, _) = try await server(bouncer, (0..<5).map { bouncer.fcm("token-\($0)") })
+      for id in [7, 8] {
+        _ = try await bouncer.post("push/register", OldUser(id: Int64(id)).register("old", .fcm), as: server)
+      }
+      var names: [String] = []
+      var next = ""
+      repeat {
+        let answer = try await status(bouncer, "limit=2\(next.isEmpty ? "" : "&after=\(next)")", as: server)
+        names += registrations(answer).compactMap { $0["registration"]?.string }
+        next = answer.json["next"]?.string ?? ""
+      } while !next.isEmpty && names.count < 100
+      #expect(names.count == 7 && Set(names).count == 7)
+      #expect(
+        names.map { $0.prefix { $0 != ":" } } == ["e2ee", "e2ee", "e2ee", "e2ee", "e2ee", "legacy", "legacy"])
+    }
+  }
+
+  @Test(arguments: [
+    ("realm_uuid=x", "MISSING_REMOTE_REALM"), ("token_id=x", "BAD_REQUEST"), ("user_uuid=x", "BAD_REQUEST"),
+    ("user_id=x", "BAD_REQUEST"), ("limit=0", "BAD_REQUEST"), ("limit=101", "BAD_REQUEST"),
+    ("after=e2ee", "BAD_REQUEST"), ("after=e2ee:x", "BAD_REQUEST"), ("after=phone:1", "BAD_REQUEST"),
+    ("user_id=7&token_id=AAAAAAAAAAA%3D", "BAD_REQUEST"),
+  ])
+  func `refuses what it does not understand`(query: String, code: String) async throws {
+    try await Bouncer.test { bouncer in
+      let (server, _) = try await server(bouncer, [])
+      let answer = try await status(bouncer, query, as: server)
+      #expect((400...403).contains(answer.status) && answer.code == code, "\(answer.text)")
+    }
+  }
+
+  @Test func `is for the server alone and at most once a second`() async throws {
+    try await Bouncer.test { bouncer in
+      var (server, _) = try await server(bouncer, [])
+      for _ in 0..<60 { #expect(try await status(bouncer, "limit=1", as: server).isSuccess) }
+      #expect(try await status(bouncer, as: server).status == 429)
+      bouncer.clock.advance(61)
+      #expect(try await status(bouncer, as: server).isSuccess)
+      server.key += "x"
+      #expect(try await status(bouncer, as: server).status == 401)
+      #expect(try await bouncer.call("push/status", .get).status == 401)
+    }
+  }
+}
