@@ -1,5 +1,3 @@
-internal import Dispatch
-internal import Glibc
 package import Foundation
 internal import Sealing
 
