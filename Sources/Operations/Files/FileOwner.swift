@@ -78,17 +78,21 @@ struct FileStep {
   let path: String
   let user: uid_t
   let group: gid_t
-  private let mode: mode_t
+  private let kind: FileAttributeType?
+  private let permissions: Int
 
-  /// Examines a link itself, not its target. Returns nil if there is nothing at the path, or it cannot be
-  /// examined.
+  /// Returns nil if there is nothing at the path, or it cannot be examined.
   private init?(_ path: String) {
-    var file = stat()
-    guard lstat(path, &file) == 0 else { return nil }
-    (self.path, user, group, mode) = (path, file.st_uid, file.st_gid, file.st_mode)
+    // Attributes of a link itself, not of its target.
+    guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+      let user = attributes[.ownerAccountID] as? NSNumber,
+      let group = attributes[.groupOwnerAccountID] as? NSNumber,
+      let permissions = attributes[.posixPermissions] as? NSNumber
+    else { return nil }
+    (self.path, self.user, self.group) = (path, user.uint32Value, group.uint32Value)
+    kind = attributes[.type] as? FileAttributeType
+    self.permissions = permissions.intValue
   }
-
-  private func isOf(_ kind: mode_t) -> Bool { mode & S_IFMT == kind }
 
   /// All existing steps on the way from `/` to a file, including the way to the target of each link.
   static func way(to path: String) -> [FileStep] {
@@ -105,7 +109,7 @@ struct FileStep {
       place += "/\(name)"
       guard let step = FileStep(place) else { break }
       steps.append(step)
-      guard step.isOf(S_IFLNK) else { continue }
+      guard step.kind == .typeSymbolicLink else { continue }
       links -= 1
       guard links >= 0, let target = try? FileManager.default.destinationOfSymbolicLink(atPath: place)
       else { break }
@@ -118,8 +122,8 @@ struct FileStep {
   var isOpenToOthers: Bool {
     if user != 0 { return true }
     // In a sticky folder like `/tmp`, users can replace only their own files.
-    let isSticky = isOf(S_IFDIR) && mode & S_ISVTX != 0
-    return !isOf(S_IFLNK) && !isSticky && mode & 0o022 != 0
+    let isSticky = kind == .typeDirectory && permissions & 0o1000 != 0
+    return kind != .typeSymbolicLink && !isSticky && permissions & 0o022 != 0
   }
 }
 
@@ -226,23 +230,26 @@ package enum PrivateFile {
 
   /// Whether its group or others may access it.
   static func isExposed(_ path: String) -> Bool {
-    FileAttributes(of: path).map { $0.mode & 0o077 != 0 } ?? false
+    FileAttributes(of: path).map { $0.permissions & 0o077 != 0 } ?? false
   }
 }
 
 /// A file's attributes. Links are followed, because containers mount secrets as links.
 struct FileAttributes: Sendable, Hashable {
-  let number: UInt
+  let number: Int
   let size: Int
-  /// Seconds and nanoseconds.
-  let modified: [Int]
-  let mode: mode_t
+  let modified: Date
+  let permissions: Int
 
   /// Returns nil if the path is not a regular file.
   init?(of path: String) {
-    var file = stat()
-    guard stat(path, &file) == 0, file.st_mode & S_IFMT == S_IFREG else { return nil }
-    (number, size, mode) = (file.st_ino, file.st_size, file.st_mode)
-    modified = [file.st_mtim.tv_sec, file.st_mtim.tv_nsec]
+    let path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+    guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+      attributes[.type] as? FileAttributeType == .typeRegular,
+      let number = attributes[.systemFileNumber] as? Int, let size = attributes[.size] as? Int,
+      let modified = attributes[.modificationDate] as? Date,
+      let permissions = attributes[.posixPermissions] as? Int
+    else { return nil }
+    (self.number, self.size, self.modified, self.permissions) = (number, size, modified, permissions)
   }
 }

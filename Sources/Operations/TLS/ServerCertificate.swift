@@ -13,10 +13,6 @@ package final class ServerCertificate: Sendable {
     var context: NIOSSLContext
     var end: Date
     var problem: String?
-
-    init(_ files: Configuration.TLS) throws(Fault) {
-      (signature, context, end) = (files.signature, try files.serverContext(), try files.end())
-    }
   }
 
   private let files: Configuration.TLS
@@ -27,7 +23,8 @@ package final class ServerCertificate: Sendable {
   package init(_ files: Configuration.TLS, logger: Logger) throws(Fault) {
     self.files = files
     self.logger = logger
-    state = Mutex(try State(files))
+    state = Mutex(
+      State(signature: files.signature, context: try files.serverContext(), end: try files.end()))
   }
 
   /// The TLS context for new connections, looked up for each connection.
@@ -47,7 +44,7 @@ package final class ServerCertificate: Sendable {
       // files.
       guard signature != state.signature || state.problem != nil else { return }
       do {
-        state = try State(files)
+        state = State(signature: signature, context: try files.serverContext(), end: try files.end())
         logger.notice("certificate reloaded", metadata: ["file": "\(files.certificateFile)"])
       } catch {
         state.signature = signature
