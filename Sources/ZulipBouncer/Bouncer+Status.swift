@@ -1,6 +1,7 @@
 internal import Delivery
 package import Foundation
 internal import HTTP
+internal import Operations
 internal import Providers
 internal import Registrations
 internal import Sealing
