@@ -85,6 +85,42 @@ import Testing
     }
   }
 
+  @Test func `A phone shows when the service took a notification and how long each leg was`() async throws {
+    try await Stage.test { stage in
+      let token = "an-operator-of-this-service"
+      try await stage.serve("--admin.token", token) { running, server in
+        let arguments = [
+          "device", "--org-id", server.id, "--org-key", server.key, "--realm", server.realm, "--public-key",
+          stage.bouncerKey, "--bouncer", running.url("public"), "--simulator", stage.simulator.fcmEndpoint,
+          "--ca",
+          "Keys/ca.pem", "--send", "Lunch?", "--send", "At noon?", "--count", "2", "--admin.port",
+          "\(try #require(running.port(of: "admin")))",
+        ]
+        let result = try await stage.place.run(arguments + ["--json", "--admin.token", token])
+        let lines = try result.output.split(separator: "\n").map { try JSON.parse(String($0)) }
+        #expect(lines.count == 2, "\(result.errors)")
+        var last = ""
+        for line in lines {
+          let delivery = line["delivery"]
+          #expect(delivery?["provider"] == "fcm")
+          #expect(delivery?["registration"]?.string?.hasPrefix("e2ee:") == true)
+          for leg in ["request_ms", "queue_ms", "provider_ms"] { #expect(delivery?[leg] != nil, "\(leg)") }
+          let taken = delivery?["taken_at"]?.string ?? ""
+          #expect(taken > last)
+          last = taken
+        }
+        let text = try await stage.place.run(arguments + ["--admin.token", token])
+        #expect(
+          text.output.contains("\n  taken at ") && text.output.contains(" ms for the chat server's request, ")
+        )
+        // Who may not ask gets the notification all the same.
+        let stranger = try await stage.place.run(arguments + ["--json"])
+        let shown = try stranger.output.split(separator: "\n").map { try JSON.parse(String($0))["delivery"] }
+        #expect(shown == [.null, .null])
+      }
+    }
+  }
+
   @Test(arguments: [false, true])
   func `Nextcloud talk adds an account reads and signs out`(_ withoutGoogle: Bool) async throws {
     try await Stage.test { stage in
