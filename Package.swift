@@ -115,9 +115,9 @@ let package = Package(
       "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOHTTP1"),
 
+    // Layer 6: what needs several wires: apps compared with the service, and the one place where the parts are put
+    // together.
     module("AppCheck", "CZlib", "NextcloudProxy", "Operations", "Providers", "Sealing"),
-
-    // Layer 6: the one place where the parts are put together.
     module(
       "Server", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
       "Providers", "Registrations", "Sealing", "SQL", "Timing", "ZulipBouncer", "ZulipServer",
