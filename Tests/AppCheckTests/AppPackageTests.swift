@@ -1,10 +1,11 @@
-import AppCheck
 import Foundation
 import Operations
 import Providers
 import Sealing
 import TestSupport
 import Testing
+
+@testable import AppCheck
 
 /// Built packages. The manifests and resources are Android's own: `aapt2 link` has made them of a manifest and a
 /// `setup.xml`, once in the binary form and once as protocol buffers.
@@ -155,6 +156,21 @@ import Testing
     let entry = String(decoding: bomb[directory + 46..<directory + 65], as: UTF8.self)
     #expect(entry == "AndroidManifest.xml")
     #expect(throws: Fault.self) { try App.checkPackage(bomb, .example()) }
+  }
+
+  @Test func `A size that is not that of the entry is an error, and too large a one is not tried`() throws {
+    let directory = try #require(Self.talkAPK.range(of: Data([0x50, 0x4B, 0x01, 0x02]))).lowerBound
+    let size = Int(Self.talkAPK[directory + 24]) | Int(Self.talkAPK[directory + 25]) << 8
+    func contents(_ size: Int) throws -> Int? {
+      var archive = Self.talkAPK
+      archive.replaceSubrange(directory + 24..<directory + 28, with: [size].littleEndian32)
+      return try ZipArchive(archive).contents(of: "AndroidManifest.xml")?.count
+    }
+    #expect(try contents(size) == size)
+    for wrong in [size - 1, size + 1, ZipArchive.maximumSize] {
+      #expect(throws: ZipArchive.Failure.unreadable) { try contents(wrong) }
+    }
+    #expect(throws: ZipArchive.Failure.tooLarge) { try contents(ZipArchive.maximumSize + 1) }
   }
 
   @Test(arguments: ["", "PK", "no archive at all"]) func `Other files are no package`(text: String) throws {

@@ -3,6 +3,8 @@ import Foundation
 import HTTP
 import HTTPTypes
 import ProviderSimulator
+import Registrations
+import SQL
 import Sealing
 import TestService
 import TestSupport
@@ -43,8 +45,8 @@ struct StatusTests {
       let (server, realm) = try await server(bouncer, devices(bouncer))
       let user = OldUser(id: 7)
       _ = try await bouncer.post("push/register", user.register("old-token", .fcm, realm: realm), as: server)
-      simulated.simulator.setToken("refused-token", TokenRule(status: 400, reason: "INVALID_ARGUMENT"))
-      let items = [PushItem.apns("c0ffee"), PushItem.fcm("android-token"), PushItem.fcm("refused-token")]
+      simulated.simulator.setToken("decade", TokenRule(status: 413, reason: "PayloadTooLarge"))
+      let items = [PushItem.apns("c0ffee"), PushItem.fcm("android-token"), PushItem.apns("decade")]
       _ = try await bouncer.post("push/e2ee/notify", json: PushItem.body(realm, items), as: server)
       try await bouncer.parts.deliverer.history?.flush()
 
@@ -58,9 +60,9 @@ struct StatusTests {
       #expect(apple["kind"] == "e2ee" && apple["provider"] == "apns" && apple["app"] == "example.app")
       #expect(apple["realm_uuid"] == .string(realm) && apple["state"] == "working")
       #expect(apple["last_accepted_at"]?.string?.hasSuffix("Z") == true && apple["last_failure"] == .null)
-      let refused = try #require(found[TokenID(token: "refused-token").base64])
+      let refused = try #require(found[TokenID(token: "decade").base64])
       #expect(refused["state"] == "failing" && refused["last_accepted_at"] == .null)
-      #expect(refused["last_failure"]?["reason"] == "invalidRegistrationToken")
+      #expect(refused["last_failure"]?["reason"] == "PayloadTooLarge")
       #expect(refused["last_failure"]?["meaning"]?.string?.isEmpty == false)
       #expect(
         refused["explanation"]?.string?.hasPrefix(refused["last_failure"]?["meaning"]?.string ?? "?") == true)
@@ -78,14 +80,14 @@ struct StatusTests {
         }
           == ["apns example.app ok", "fcm \(simulated.simulator.projectID) ok"])
       #expect(answer.json["pace"] == ["notifications": 60_000, "seconds": 60, "delay": 0])
-      for token in ["c0ffee", "android-token", "refused-token", "old-token"] {
+      for token in ["c0ffee", "android-token", "decade", "old-token"] {
         #expect(!answer.text.contains(token))
       }
     }
   }
 
   private func devices(_ bouncer: Bouncer) -> [JSON] {
-    [bouncer.apns(), bouncer.fcm(), bouncer.fcm("refused-token")]
+    [bouncer.apns(), bouncer.fcm(), bouncer.apns("decade")]
   }
 
   private func server(_ bouncer: Bouncer, _ devices: [JSON]) async throws -> (
@@ -159,6 +161,21 @@ struct StatusTests {
       #expect(stolen.status == 403 || stolen.status == 400)
       // A user that was named in both ways is kept under the UUID.
       #expect(registrations(try await status(bouncer, "user_id=7", as: first)).isEmpty)
+      _ = try await bouncer.database.execute(
+        Statement(
+          "UPDATE registrations SET failure = 'PayloadTooLarge', failed_at = $1",
+          .integer(bouncer.clock.now.milliseconds)))
+      func refusals(_ server: Credentials) async throws -> Int {
+        guard
+          case .array(let all)? = try await status(bouncer, as: server).json["last_24_hours"]?[
+            "latest_refusals"]
+        else { return -1 }
+        return all.count
+      }
+      #expect(try await refusals(first) == 3)
+      #expect(try await refusals(second) == 1)
+      bouncer.clock.advance(24 * 3600 + 1)
+      #expect(try await refusals(first) == 0)
       for name in ["user_uuid=\(user.uuid)", "user_id=7&user_uuid=\(user.uuid)"] {
         #expect(registrations(try await status(bouncer, name, as: first)).count == 1, "\(name)")
         #expect(registrations(try await status(bouncer, name, as: second)).isEmpty, "\(name)")
@@ -168,9 +185,15 @@ struct StatusTests {
 
   @Test func `goes through all registrations in pages`() async throws {
     try await Bouncer.test { bouncer in
-      let (server, _) = try await server(bouncer, (0..<5).map { bouncer.fcm("token-\($0)") })
+      // The old ones come first into the database and last into the pages.
+      let (server, realm) = try await server(bouncer, [])
       for id in [7, 8] {
         _ = try await bouncer.post("push/register", OldUser(id: Int64(id)).register("old", .fcm), as: server)
+      }
+      for number in 0..<5 {
+        _ = try await bouncer.post(
+          "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.fcm("token-\(number)")), as: server
+        )
       }
       var names: [String] = []
       var next = ""
