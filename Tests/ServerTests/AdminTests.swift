@@ -97,8 +97,8 @@ import Testing
           """
           INSERT INTO registrations (wire, realm_id, token_id, kind, token, token_hash, target, registered_at,
             failure, failed_at, bouncer_key_id)
-          SELECT 1, id, 7, 1, $1, 1, $2, 0, $2, 5, (SELECT MAX(id) FROM bouncer_keys) FROM remote_realms
-          """, [.bytes([1]), text]
+          SELECT 1, id, 7, 1, $1, 1, $2, 0, $2, $3, (SELECT MAX(id) FROM bouncer_keys) FROM remote_realms
+          """, [.bytes([1]), text, .integer(hour * 3_600_000)]
         ),
         (
           """
@@ -135,6 +135,9 @@ import Testing
         #expect(!answer.text.contains("\u{202E}") && !answer.text.contains("`"), "\(path)")
         #expect(answer.text.contains("&lt;script&gt;"), "\(path)")
       }
+      let page = try await service.callOperator(.get, "/admin/servers/\(server.id)").text
+      let refusals = try #require(page.range(of: "Last refusals"))
+      #expect(page[refusals.upperBound...].contains(#"<a href="/admin/find?q=e2ee:1">e2ee:1</a>"#))
     }
   }
 
