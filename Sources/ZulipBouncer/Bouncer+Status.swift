@@ -17,10 +17,10 @@ struct PushStatus: Sendable {
     let state: PushProviders.RouteState?
   }
 
-  /// One page, ordered by kind and first registration.
+  /// One page: the encrypted ones, then the legacy ones.
   let registrations: [FoundDevice]
-  /// Whether more follow.
-  let isCut: Bool
+  /// The end of the page, if more follow.
+  let end: DeviceSearch.Mark?
   /// Those that the registrations of this page need.
   let routes: [RouteHealth]
   /// Notifications of the last ``hours`` that the server handed in, and those of them that were refused at once.
@@ -40,18 +40,18 @@ struct PushStatus: Sendable {
 extension Bouncer {
   /// What is known of a server's registrations, routes and refusals.
   ///
-  /// - Parameter last: the last registration of the page before.
+  /// - Parameter last: the end of the page before.
   func status(
-    of server: RemoteServer, _ selection: DeviceSearch.Selection, after last: RegistrationName?, limit: Int
+    of server: RemoteServer, _ selection: DeviceSearch.Selection, after last: DeviceSearch.Mark?, limit: Int
   ) async throws -> PushStatus {
     let search = DeviceSearch(database: database, storageKey: storageKey)
-    let (registrations, isCut) = try await search.devices(selection, after: last, limit: limit)
+    let (registrations, end) = try await search.page(selection, after: last, size: limit)
     let hours = try await HourlyCounts(database: database, now: now).report(
       ofServer: server.id, hours: PushStatus.hours)
     let refusals = try await search.failures(
       ofServer: server.id, since: now() - Double(PushStatus.hours) * 3600, limit: PushStatus.maximumRefusals)
     return PushStatus(
-      registrations: registrations, isCut: isCut, routes: routes(of: registrations),
+      registrations: registrations, end: end, routes: routes(of: registrations),
       sent: hours.map(\.sent).reduce(0, +), refused: hours.map(\.failed).reduce(0, +), refusals: refusals,
       pace: configuration.bouncer.notificationsPerServer, delay: pace.delay(of: server.id))
   }

@@ -15,8 +15,8 @@ extension ZulipBouncerRoutes {
     var parameters = try Parameters(query: request)
     let selection = try await selection(&parameters, of: server)
     let last = try parameters.optional("after").map { text throws(APIError) in
-      guard let name = RegistrationName(text) else { throw .invalid("after") }
-      return name
+      guard let mark = DeviceSearch.Mark(text) else { throw .invalid("after") }
+      return mark
     }
     let limit = try parameters.optionalInteger("limit") ?? Int64(PushStatus.maximumRegistrations)
     guard (1...Int64(PushStatus.maximumRegistrations)).contains(limit) else {
@@ -36,7 +36,9 @@ extension ZulipBouncerRoutes {
     guard [realm, token].count(where: { $0 != nil }) + (user == nil ? 0 : 1) <= 1 else {
       throw APIError("Only one of realm_uuid, token_id and a user may be given")
     }
-    if let realm { return .realm(try await bouncer.realm(UUID(pythonText: realm), of: server).id) }
+    if let realm {
+      return .realm(try await bouncer.realm(UUID(pythonText: realm), of: server).id, server: server.id)
+    }
     if let token {
       guard let id = TokenID(base64: token) else { throw APIError.invalidFormat("token_id") }
       return .token(id, server: server.id)
@@ -49,7 +51,7 @@ extension PushStatus {
   fileprivate var members: [JSON.Object.Member] {
     [
       .init("registrations", .array(registrations.map(\.json))),
-      .init("next", isCut ? .optional(registrations.last?.name) : .null),
+      .init("next", .optional(end?.text)),
       .init("routes", .array(routes.map(\.json))),
       .init(
         "last_24_hours",

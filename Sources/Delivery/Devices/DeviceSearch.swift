@@ -36,29 +36,45 @@ package struct DeviceSearch: Sendable {
       advice: found.devices.isEmpty ? Self.advice(for: query, found.servers, hasPlace: found.hasPlace) : nil)
   }
 
-  /// Registrations of one chat server.
+  /// Registrations of one chat server, by the row ids of the server and the realm.
   package enum Selection: Sendable {
-    /// All of the server with this row id.
     case server(Int64)
-    /// Those of a realm, by its row id.
-    case realm(Int64)
+    case realm(Int64, server: Int64)
     /// The encrypted registrations of a token in the server's realms.
     case token(TokenID, server: Int64)
     /// The legacy registrations of a user.
     case user(LegacyUser, server: Int64)
   }
 
-  /// A page of a chat server's registrations, ordered by kind and first registration.
-  ///
-  /// - Parameter last: the last one of the page before.
-  package func devices(
-    _ selection: Selection, after last: RegistrationName? = nil, limit: Int
-  ) async throws -> (devices: [FoundDevice], isCut: Bool) {
-    let found = try await database.read { [storageKey] connection in
-      try SnapshotSearch(connection: connection, storageKey: storageKey, limit: Int64(limit) + 1)
-        .devices(selection, after: last)
+  /// The end of a page: the last registration's kind and realm, and its token id or, of a legacy one, its row id.
+  package struct Mark: Sendable, Hashable {
+    let kind, realm, last: Int64
+
+    /// As callers send it back.
+    package var text: String { "\(kind).\(realm).\(last)" }
+
+    init(kind: Int64, realm: Int64, last: Int64) { (self.kind, self.realm, self.last) = (kind, realm, last) }
+
+    package init?(_ text: String) {
+      let numbers = text.split(separator: ".", omittingEmptySubsequences: false).map { Int64($0) }
+      guard numbers.count == 3, let kind = numbers[0], let realm = numbers[1], let last = numbers[2] else {
+        return nil
+      }
+      self.init(kind: kind, realm: realm, last: last)
     }
-    return (Array(found.prefix(limit)), found.count > limit)
+  }
+
+  /// A page of a chat server's registrations: the encrypted ones, then the legacy ones.
+  ///
+  /// - Parameter last: the end of the page before.
+  /// - Returns: the end of this page, if more follow.
+  package func page(
+    _ selection: Selection, after last: Mark?, size: Int
+  ) async throws -> (devices: [FoundDevice], end: Mark?) {
+    try await database.read { [storageKey] connection in
+      try SnapshotSearch(connection: connection, storageKey: storageKey, limit: 0)
+        .page(selection, after: last, size: size)
+    }
   }
 
   /// A chat server's registrations of which a notification was refused since a time, the latest refusal first.
@@ -106,21 +122,6 @@ package struct DeviceSearch: Sendable {
         ? "Nothing of that name is known here: no chat server, no realm, no user of an old app."
         : "No device is registered there. \(register)"
     }
-  }
-}
-
-/// The operator's name for a registration: `e2ee:12`.
-package struct RegistrationName: Sendable, Hashable {
-  /// The raw value of its ``RegistrationReference/Kind``.
-  package let kind: Int64
-  package let id: Int64
-
-  package init?(_ text: String) {
-    let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-    guard parts.count == 2, let id = Int64(parts[1]),
-      let kind = RegistrationReference.Kind.allCases.first(where: { "\($0)" == parts[0] })
-    else { return nil }
-    (self.kind, self.id) = (kind.rawValue, id)
   }
 }
 

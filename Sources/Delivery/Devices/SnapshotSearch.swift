@@ -146,24 +146,58 @@ struct SnapshotSearch {
     try devices(Self.ofRealm, .integer(realm))
   }
 
-  /// Those of a chat server that a selection names, after a given one in the order of kind and id.
-  func devices(_ selection: DeviceSearch.Selection, after last: RegistrationName?) throws -> [FoundDevice] {
-    let (kind, id) = (last?.kind ?? 0, last?.id ?? 0)
-    let after = "(g.wire > $3 OR g.wire = $3 AND g.id > $4)"
-    let page: [Value] = [.integer(kind), .integer(id)]
-    switch selection {
-    case .server(let server):
-      return try devices("\(Self.ofServer) AND \(after)", arguments: [.integer(server)] + page)
-    case .realm(let realm):
-      return try devices("\(Self.ofRealm) AND \(after)", arguments: [.integer(realm)] + page)
-    case .token(let token, let server):
-      return try devices(
-        "g.token_id = $2 AND g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $5) AND \(after)",
-        arguments: [.integer(token.storage)] + page + [.integer(server)])
-    case .user(let user, let server):
-      return try devices(
-        "g.server_id = $2 AND g.wire = 2 AND (g.user_id = $5 OR g.user_uuid = $6) AND \(after)",
-        arguments: [.integer(server)] + page + [.integer(user.id), .text(user.uuid?.canonical)])
+  /// A page of those of a chat server that a selection names: the encrypted ones, then the legacy ones, each in the order
+  /// of an index.
+  ///
+  /// - Parameter last: where the page before has ended.
+  /// - Returns: where this one ends, if more follow.
+  func page(
+    _ selection: DeviceSearch.Selection, after last: DeviceSearch.Mark?, size: Int
+  ) throws -> (devices: [FoundDevice], end: DeviceSearch.Mark?) {
+    var rows: [Row] = []
+    for wire in [RegistrationReference.Kind.e2ee, .legacy] where rows.count <= size {
+      guard (last?.kind ?? 0) <= wire.rawValue, let (condition, values) = Self.condition(selection, wire)
+      else { continue }
+      let start = last?.kind == wire.rawValue ? last : nil
+      let column = wire == .e2ee ? "token_id" : "id"
+      let mark: [Value] = [.integer(start?.realm ?? -1), .integer(start?.last ?? .min)]
+      rows += try self.rows(
+        """
+        \(condition) AND (COALESCE(g.realm_id, 0) > $2 OR COALESCE(g.realm_id, 0) = $2 AND g.\(column) > $3)
+        """, arguments: mark + values, order: "g.realm_id NULLS FIRST, g.\(column)", limit: Int64(size + 1 - rows.count))
+    }
+    let shown = rows.prefix(size)
+    let end =
+      try rows.count > size
+      ? shown.last.map { row in
+        let isLegacy = try row.int64(17) == RegistrationReference.Kind.legacy.rawValue
+        return DeviceSearch.Mark(
+          kind: try row.int64(17), realm: try row.optionalInt64(20) ?? 0,
+          last: try row.int64(isLegacy ? 0 : 21))
+      } : nil
+    return (try shown.compactMap { try FoundDevice($0, storageKey) }, end)
+  }
+
+  /// The condition for what a selection means of a kind, from `$4` on; nil if there is none of that kind.
+  private static func condition(
+    _ selection: DeviceSearch.Selection, _ kind: RegistrationReference.Kind
+  ) -> (String, [Value])? {
+    let realms = "g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $4)"
+    return switch (selection, kind) {
+    case (.server(let server), .legacy): ("g.wire = 2 AND g.server_id = $4", [.integer(server)])
+    case (.server(let server), _): ("\(realms) AND g.token_id IS NOT NULL", [.integer(server)])
+    case (.realm(let realm, let server), .legacy):
+      ("g.wire = 2 AND g.server_id = $4 AND g.realm_id = $5", [.integer(server), .integer(realm)])
+    case (.realm(let realm, _), _): ("g.realm_id = $4 AND g.token_id IS NOT NULL", [.integer(realm)])
+    case (.user(let user, let server), .legacy):
+      (
+        "g.wire = 2 AND g.server_id = $4 AND (g.user_id = $5 OR g.user_uuid = $6)",
+        [.integer(server), .integer(user.id), .text(user.uuid?.canonical)]
+      )
+    case (.user, _): nil
+    case (.token, .legacy): nil
+    case (.token(let token, let server), _):
+      ("\(realms) AND g.token_id = $5", [.integer(server), .integer(token.storage)])
     }
   }
 
@@ -186,8 +220,15 @@ struct SnapshotSearch {
   private func devices(
     _ condition: String, arguments: [Value], order: String = "g.wire, g.id"
   ) throws -> [FoundDevice] {
+    try rows(condition, arguments: arguments, order: order, limit: limit).compactMap {
+      try FoundDevice($0, storageKey)
+    }
+  }
+
+  /// Reads the columns of a ``FoundDevice``.
+  private func rows(_ condition: String, arguments: [Value], order: String, limit: Int64) throws -> [Row] {
     let entries = "FROM outbox o WHERE o.registration_id = g.id"
-    let rows = try connection.query(
+    return try connection.query(
       Statement(
         """
         SELECT g.id, g.kind, COALESCE(g.app, CASE WHEN g.wire <= 2 THEN g.target END), g.registered_at, g.delivered_at,
@@ -200,7 +241,6 @@ struct SnapshotSearch {
           LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
         WHERE \(condition) ORDER BY \(order) LIMIT $1
         """, arguments: [.integer(limit)] + arguments))
-    return try rows.compactMap { try FoundDevice($0, storageKey) }
   }
 }
 

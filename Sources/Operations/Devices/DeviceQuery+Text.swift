@@ -2,6 +2,7 @@ package import Delivery
 internal import Foundation
 internal import HTTP
 internal import Providers
+internal import Registrations
 internal import Sealing
 
 // What people type when they look for a device.
@@ -74,7 +75,11 @@ extension DeviceQuery {
 
   /// `e2ee:12`
   package static func row(_ text: String) -> DeviceQuery? {
-    RegistrationName(text).map { .registration(kind: $0.kind, id: $0.id) }
+    let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+    guard parts.count == 2, let id = Int64(parts[1]),
+      let kind = RegistrationReference.Kind.allCases.first(where: { "\($0)" == parts[0] })
+    else { return nil }
+    return .registration(kind: kind.rawValue, id: id)
   }
 
   /// `7`, or `7 chat.example.org`
