@@ -7,8 +7,8 @@ package import Sealing
 
 /// The configuration. Each ``Setting`` is declared once, here: its key, default, values and help. The
 /// declarations are in the order of the sample file and of `Documentation/Configuration.md`, which are
-/// generated from them.
-package struct Configuration: Sendable {
+/// generated from them. A class, because the parts that keep it would copy some sixty values with each call.
+package final class Configuration: Sendable {
   /// The public listener.
   package struct HTTP: Sendable {
     @Setting("http.host", "127.0.0.1", .host("0.0.0.0"), "address of the public listener")
@@ -399,6 +399,8 @@ package struct Configuration: Sendable {
   let written: [String: WrittenValue]
   /// The file that was read; nil if there was none.
   package let file: String?
+
+  init(written: [String: WrittenValue], file: String?) { (self.written, self.file) = (written, file) }
 
   /// The declarations of all settings, in order.
   package static let settings: [SettingDeclaration] = {
