@@ -134,7 +134,8 @@ let package = Package(
 
     // Layer 7: commands.
     program(
-      "push-bouncer", "AppCheck", "Delivery", "Demo", "HTTP", "Migrations", "NextcloudProxy", "Operations", "Providers",
+      "push-bouncer", "AppCheck", "Delivery", "Demo", "HTTP", "Migrations", "NextcloudProxy", "Operations",
+      "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "ZulipImport", "ZulipServer",
       "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
       "ServiceLifecycle", "UnixSignals"),
@@ -196,7 +197,8 @@ let package = Package(
       "TestSupport", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "Metrics", "NIOCore"),
     tests(
-      "AppCheckTests", "AppCheck", "NextcloudProxy", "Operations", "Providers", "Sealing", "TestSupport", "Crypto",
+      "AppCheckTests", "AppCheck", "NextcloudProxy", "Operations", "Providers", "Sealing", "TestSupport",
+      "Crypto",
       embed: ["talk.apk", "talk-protocol-buffers.apk"]),
     tests(
       "ZulipImportTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",

@@ -29,182 +29,182 @@ import Testing
   }
 
   @Test func `Everything that is there is read at first`() async throws {
-      let publicKey = try folder.writeBouncerKey()
-      try folder.writeAPNs("main")
-      try folder.writeFCM("work", project: "demo")
-      let (keys, _, _) = open(folder)
-      #expect(keys.current.bouncer.all.map(\.pair.publicKeyBase64) == [publicKey])
-      #expect(keys.current.credentials.apns.map(\.name) == ["main"])
-      #expect(keys.current.credentials.apns.first?.topics == ["org.example.chat"])
-      #expect(keys.current.credentials.fcm.map(\.projectID) == ["demo"])
-      #expect(keys.current.credentials.defaultProject == "demo")
-      #expect(keys.current.problems == [])
-    }
+    let publicKey = try folder.writeBouncerKey()
+    try folder.writeAPNs("main")
+    try folder.writeFCM("work", project: "demo")
+    let (keys, _, _) = open(folder)
+    #expect(keys.current.bouncer.all.map(\.pair.publicKeyBase64) == [publicKey])
+    #expect(keys.current.credentials.apns.map(\.name) == ["main"])
+    #expect(keys.current.credentials.apns.first?.topics == ["org.example.chat"])
+    #expect(keys.current.credentials.fcm.map(\.projectID) == ["demo"])
+    #expect(keys.current.credentials.defaultProject == "demo")
+    #expect(keys.current.problems == [])
+  }
 
   @Test func `A folder that is not there holds nothing`() async throws {
-      let (keys, _, _) = open(TestFolder(url: folder.url.appending(path: "none")))
-      #expect(keys.current.bouncer.isEmpty)
-      #expect(keys.current.problems == [])
-    }
+    let (keys, _, _) = open(TestFolder(url: folder.url.appending(path: "none")))
+    #expect(keys.current.bouncer.isEmpty)
+    #expect(keys.current.problems == [])
+  }
 
   @Test func `New changed and removed files are noticed`() async throws {
-      try folder.writeAPNs("main")
-      let (keys, _, changes) = open(folder)
-      keys.reload()
-      #expect(changes.count == 0)
+    try folder.writeAPNs("main")
+    let (keys, _, changes) = open(folder)
+    keys.reload()
+    #expect(changes.count == 0)
 
-      try folder.writeFCM("default", project: "demo")
-      keys.reload()
-      #expect(keys.current.credentials.fcm.map(\.name) == ["default"])
-      #expect(changes.count == 1)
+    try folder.writeFCM("default", project: "demo")
+    keys.reload()
+    #expect(keys.current.credentials.fcm.map(\.name) == ["default"])
+    #expect(changes.count == 1)
 
-      try folder.writeAPNs("main", topic: "org.example.other")
-      keys.reload()
-      #expect(keys.current.credentials.apns.map(\.topics) == [["org.example.other"]])
-      #expect(changes.count == 2)
+    try folder.writeAPNs("main", topic: "org.example.other")
+    keys.reload()
+    #expect(keys.current.credentials.apns.map(\.topics) == [["org.example.other"]])
+    #expect(changes.count == 2)
 
-      try folder.remove("apns/main.json")
-      keys.reload()
-      #expect(keys.current.credentials.apns == [])
-      #expect(changes.count == 3)
+    try folder.remove("apns/main.json")
+    keys.reload()
+    #expect(keys.current.credentials.apns == [])
+    #expect(changes.count == 3)
 
-      try folder.writeBouncerKey()
-      keys.reload()
-      #expect(keys.current.bouncer.all.count == 1)
-      #expect(changes.count == 4)
-    }
+    try folder.writeBouncerKey()
+    keys.reload()
+    #expect(keys.current.bouncer.all.count == 1)
+    #expect(changes.count == 4)
+  }
 
   @Test func `An Apple key that changes beside its file is noticed`() async throws {
-      try folder.writeAPNs("main")
-      let (keys, _, changes) = open(folder)
-      let key = P256.Signing.PrivateKey()
-      try folder.write("apns/AuthKey_main.p8", key.pemRepresentation)
-      keys.reload()
-      #expect(keys.current.credentials.apns.first?.privateKey == key.pemRepresentation)
-      #expect(changes.count == 1)
-    }
+    try folder.writeAPNs("main")
+    let (keys, _, changes) = open(folder)
+    let key = P256.Signing.PrivateKey()
+    try folder.write("apns/AuthKey_main.p8", key.pemRepresentation)
+    keys.reload()
+    #expect(keys.current.credentials.apns.first?.privateKey == key.pemRepresentation)
+    #expect(changes.count == 1)
+  }
 
   @Test func `A broken file keeps what it held and is reported without its content`() async throws {
-      let publicKey = try folder.writeBouncerKey()
-      try folder.writeAPNs("main")
-      try folder.writeFCM("default", project: "demo")
-      let (keys, log, changes) = open(folder)
-      let before = keys.current.credentials
-      let bouncerFile = try #require(
-        try FileManager.default.contentsOfDirectory(atPath: folder.url.appending(path: "bouncer").path).first)
+    let publicKey = try folder.writeBouncerKey()
+    try folder.writeAPNs("main")
+    try folder.writeFCM("default", project: "demo")
+    let (keys, log, changes) = open(folder)
+    let before = keys.current.credentials
+    let bouncerFile = try #require(
+      try FileManager.default.contentsOfDirectory(atPath: folder.url.appending(path: "bouncer").path).first)
 
-      for file in ["bouncer/\(bouncerFile)", "apns/main.json", "fcm/default.json"] {
-        try folder.write(file, #"{"private_key": "hunter2", "public_key": "hunter2""#)
-      }
-      try folder.write("apns/AuthKey_main.p8", "hunter2")
-      keys.reload()
-      #expect(keys.current.credentials == before)
-      #expect(keys.current.bouncer.all.map(\.pair.publicKeyBase64) == [publicKey])
-      #expect(
-        keys.current.problems.map(\.file) == ["apns/main.json", "bouncer/\(bouncerFile)", "fcm/default.json"])
-      #expect(changes.count == 1)
-      #expect(
-        log.texts.contains { $0.contains("error key file cannot be used") && $0.contains("apns/main.json") })
-      #expect(!"\(keys.current.problems) \(log.texts)".contains("hunter2"))
-
-      try folder.writeAPNs("main", topic: "org.example.mended")
-      keys.reload()
-      #expect(keys.current.credentials.apns.first?.topics == ["org.example.mended"])
-      #expect(keys.current.problems.map(\.file) == ["bouncer/\(bouncerFile)", "fcm/default.json"])
+    for file in ["bouncer/\(bouncerFile)", "apns/main.json", "fcm/default.json"] {
+      try folder.write(file, #"{"private_key": "hunter2", "public_key": "hunter2""#)
     }
+    try folder.write("apns/AuthKey_main.p8", "hunter2")
+    keys.reload()
+    #expect(keys.current.credentials == before)
+    #expect(keys.current.bouncer.all.map(\.pair.publicKeyBase64) == [publicKey])
+    #expect(
+      keys.current.problems.map(\.file) == ["apns/main.json", "bouncer/\(bouncerFile)", "fcm/default.json"])
+    #expect(changes.count == 1)
+    #expect(
+      log.texts.contains { $0.contains("error key file cannot be used") && $0.contains("apns/main.json") })
+    #expect(!"\(keys.current.problems) \(log.texts)".contains("hunter2"))
+
+    try folder.writeAPNs("main", topic: "org.example.mended")
+    keys.reload()
+    #expect(keys.current.credentials.apns.first?.topics == ["org.example.mended"])
+    #expect(keys.current.problems.map(\.file) == ["bouncer/\(bouncerFile)", "fcm/default.json"])
+  }
 
   @Test func `A key that is no key is a problem that does not show it`() async throws {
-      try folder.writeAPNs("main")
-      try folder.write(
-        "apns/AuthKey_main.p8", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n")
-      let pair = BouncerKeyPair()
-      try folder.write(
-        "bouncer/a.json",
-        """
-        {"public_key": "\(BouncerKeyPair().publicKeyBase64)", "private_key": "\(pair.privateKeyBase64)", \
-        "created_at": "2026-01-01T00:00:00Z", "state": "active"}
-        """)
-      let (keys, log, _) = open(folder)
-      #expect(keys.current.problems.map(\.file) == ["apns/main.json", "bouncer/a.json"])
-      let told = "\(keys.current.problems) \(log.texts)"
-      #expect(!told.contains("hunter2"))
-      #expect(!told.contains(pair.privateKeyBase64))
-      #expect(keys.current.bouncer.isEmpty)
-    }
+    try folder.writeAPNs("main")
+    try folder.write(
+      "apns/AuthKey_main.p8", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n")
+    let pair = BouncerKeyPair()
+    try folder.write(
+      "bouncer/a.json",
+      """
+      {"public_key": "\(BouncerKeyPair().publicKeyBase64)", "private_key": "\(pair.privateKeyBase64)", \
+      "created_at": "2026-01-01T00:00:00Z", "state": "active"}
+      """)
+    let (keys, log, _) = open(folder)
+    #expect(keys.current.problems.map(\.file) == ["apns/main.json", "bouncer/a.json"])
+    let told = "\(keys.current.problems) \(log.texts)"
+    #expect(!told.contains("hunter2"))
+    #expect(!told.contains(pair.privateKeyBase64))
+    #expect(keys.current.bouncer.isEmpty)
+  }
 
   @Test func `A folder that cannot be listed keeps what it held`() async throws {
-      try folder.writeBouncerKey()
-      let (keys, _, _) = open(folder)
-      try FileManager.default.moveItem(
-        at: folder.url.appending(path: "bouncer"), to: folder.url.appending(path: "moved"))
-      try folder.write("bouncer", "a file where the folder was")
-      keys.reload()
-      #expect(keys.current.bouncer.all.count == 1)
-      #expect(keys.current.problems.map(\.file) == ["bouncer"])
-    }
+    try folder.writeBouncerKey()
+    let (keys, _, _) = open(folder)
+    try FileManager.default.moveItem(
+      at: folder.url.appending(path: "bouncer"), to: folder.url.appending(path: "moved"))
+    try folder.write("bouncer", "a file where the folder was")
+    keys.reload()
+    #expect(keys.current.bouncer.all.count == 1)
+    #expect(keys.current.problems.map(\.file) == ["bouncer"])
+  }
 
   @Test func `The default project is the only the named or the configured one`() async throws {
-      try folder.writeFCM("one", project: "first")
-      try folder.writeFCM("two", project: "second")
-      #expect(open(folder).0.current.credentials.defaultProject == nil)
-      #expect(open(folder, defaultProject: "two").0.current.credentials.defaultProject == "second")
-      let (missing, _, _) = open(folder, defaultProject: "three")
-      #expect(missing.current.problems.map(\.file) == ["fcm/three.json"])
-      try folder.writeFCM("default", project: "third")
-      #expect(open(folder).0.current.credentials.defaultProject == "third")
-    }
+    try folder.writeFCM("one", project: "first")
+    try folder.writeFCM("two", project: "second")
+    #expect(open(folder).0.current.credentials.defaultProject == nil)
+    #expect(open(folder, defaultProject: "two").0.current.credentials.defaultProject == "second")
+    let (missing, _, _) = open(folder, defaultProject: "three")
+    #expect(missing.current.problems.map(\.file) == ["fcm/three.json"])
+    try folder.writeFCM("default", project: "third")
+    #expect(open(folder).0.current.credentials.defaultProject == "third")
+  }
 
   @Test func `Files that others can read are a warning`() async throws {
-      try folder.writeAPNs("main")
-      try folder.write(
-        "storage.key", String(decoding: StorageKeyFile.generate().utf8, as: UTF8.self), mode: 0o640)
-      try folder.write("apns/AuthKey_main.p8", P256.Signing.PrivateKey().pemRepresentation, mode: 0o644)
-      let (_, log, _) = open(folder)
-      let warnings = log.texts.filter { $0.hasPrefix("warning") }
-      #expect(warnings.count == 2)
-      #expect(warnings.contains { $0.contains("chmod 600 apns/AuthKey_main.p8") })
-      #expect(warnings.contains { $0.contains("chmod 600 storage.key") })
-    }
+    try folder.writeAPNs("main")
+    try folder.write(
+      "storage.key", String(decoding: StorageKeyFile.generate().utf8, as: UTF8.self), mode: 0o640)
+    try folder.write("apns/AuthKey_main.p8", P256.Signing.PrivateKey().pemRepresentation, mode: 0o644)
+    let (_, log, _) = open(folder)
+    let warnings = log.texts.filter { $0.hasPrefix("warning") }
+    #expect(warnings.count == 2)
+    #expect(warnings.contains { $0.contains("chmod 600 apns/AuthKey_main.p8") })
+    #expect(warnings.contains { $0.contains("chmod 600 storage.key") })
+  }
 
   @Test func `The storage key is made once and private`() async throws {
-      let directory = folder.url.appending(path: "Keys")
-      let first = try KeyFolder.storageKey(in: directory.path)
-      #expect(try mode(directory.appending(path: "storage.key")) == 0o600)
-      #expect(try mode(directory) == 0o700)
-      let second = try KeyFolder.storageKey(in: directory.path)
-      #expect(first.fingerprint == second.fingerprint)
-    }
+    let directory = folder.url.appending(path: "Keys")
+    let first = try KeyFolder.storageKey(in: directory.path)
+    #expect(try mode(directory.appending(path: "storage.key")) == 0o600)
+    #expect(try mode(directory) == 0o700)
+    let second = try KeyFolder.storageKey(in: directory.path)
+    #expect(first.fingerprint == second.fingerprint)
+  }
 
   @Test(arguments: ["", "hunter2", "AAAA"]) func `A broken storage key is refused and left alone`(
     _ text: String
   )
     async throws
   {
-      try folder.write("storage.key", text)
-      let error = try #require(throws: Fault.self) {
-        try KeyFolder.storageKey(in: folder.path)
-      }
-      #expect(error.description.contains("storage.key"))
-      #expect(!error.description.contains("hunter2"))
-      #expect(try String(contentsOf: folder.url.appending(path: "storage.key"), encoding: .utf8) == text)
+    try folder.write("storage.key", text)
+    let error = try #require(throws: Fault.self) {
+      try KeyFolder.storageKey(in: folder.path)
     }
+    #expect(error.description.contains("storage.key"))
+    #expect(!error.description.contains("hunter2"))
+    #expect(try String(contentsOf: folder.url.appending(path: "storage.key"), encoding: .utf8) == text)
+  }
 
   @Test func `First starts at the same time agree on the storage key`() async throws {
-      let directory = folder.path
-      let keys = try await withThrowingTaskGroup(of: [UInt8].self) { group in
-        for _ in 0..<16 { group.addTask { try KeyFolder.storageKey(in: directory).fingerprint } }
-        return try await group.reduce(into: Set<[UInt8]>()) { $0.insert($1) }
-      }
-      #expect(keys.count == 1)
-      #expect(try FileManager.default.contentsOfDirectory(atPath: directory) == ["storage.key"])
+    let directory = folder.path
+    let keys = try await withThrowingTaskGroup(of: [UInt8].self) { group in
+      for _ in 0..<16 { group.addTask { try KeyFolder.storageKey(in: directory).fingerprint } }
+      return try await group.reduce(into: Set<[UInt8]>()) { $0.insert($1) }
     }
+    #expect(keys.count == 1)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: directory) == ["storage.key"])
+  }
 
   @Test func `The readme is written once and never overwritten`() async throws {
-      let file = folder.url.appending(path: "README.md")
-      try KeyFolder.writeReadme(in: folder.path)
-      #expect(try String(contentsOf: file, encoding: .utf8) == KeyFolder.readme)
-      try folder.write("README.md", "mine")
-      try KeyFolder.writeReadme(in: folder.path)
-      #expect(try String(contentsOf: file, encoding: .utf8) == "mine")
-    }
+    let file = folder.url.appending(path: "README.md")
+    try KeyFolder.writeReadme(in: folder.path)
+    #expect(try String(contentsOf: file, encoding: .utf8) == KeyFolder.readme)
+    try folder.write("README.md", "mine")
+    try KeyFolder.writeReadme(in: folder.path)
+    #expect(try String(contentsOf: file, encoding: .utf8) == "mine")
+  }
 }

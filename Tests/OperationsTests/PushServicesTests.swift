@@ -99,53 +99,53 @@ import Testing
   func `/readyz lists ten push services at most, those for which most waits, and degrades for nobody's one`()
     async throws
   {
-      #expect(try await service.check("webpush") == nil)
-      let hosts = (0..<25).map { "\($0).stranger.example" }
-      service.stage.now.services = Self.services(
-        failing: hosts, working: ["push.example.org"],
-        waiting: Dictionary(uniqueKeysWithValues: hosts.enumerated().map { (Self.route($1), $0) }))
-      var (status, document) = try await service.ready()
-      #expect(status == 200 && document["status"] == "ready")
-      let check = document["checks"]?["webpush"]
-      #expect(check?["status"] == "ok" && check?["working"] == 1 && check?["failing"] == 25)
-      #expect(check?["waiting"] == 300)
-      guard case .array(let listed)? = check?["failing_services"] else {
-        Issue.record("\(document)")
-        return
-      }
-      #expect(listed.count == 10)
-      #expect(
-        listed.first == [
-          "host": "24.stranger.example", "status": "open", "reason": "connectFailed",
-          "since": .string((Self.now - 60).formatted(.iso8601)), "waiting": 24,
-        ])
-
-      service.stage.now.services = Self.services(failing: ["a.example", "b.example", "c.example"])
-      (status, document) = try await service.ready()
-      #expect(status == 200 && document["status"] == "degraded")
-      #expect(document["checks"]?["webpush"]?["status"] == "failing")
-      #expect(document["checks"]?["webpush"]?["reason"] == "connectFailed")
-      #expect(document["checks"]?["webpush"]?["advice"]?.string?.contains("network") != nil)
-
-      service.stage.now.services = Self.services(failing: [], working: ["a.example"])
-      #expect(
-        try await service.check("webpush") == [
-          "status": "ok", "working": 1, "failing": 0,
-        ])
-      service.stage.now.services = PushServices([], waiting: [:], now: Self.now)
-      #expect(try await service.check("webpush")?["status"] == "unknown")
+    #expect(try await service.check("webpush") == nil)
+    let hosts = (0..<25).map { "\($0).stranger.example" }
+    service.stage.now.services = Self.services(
+      failing: hosts, working: ["push.example.org"],
+      waiting: Dictionary(uniqueKeysWithValues: hosts.enumerated().map { (Self.route($1), $0) }))
+    var (status, document) = try await service.ready()
+    #expect(status == 200 && document["status"] == "ready")
+    let check = document["checks"]?["webpush"]
+    #expect(check?["status"] == "ok" && check?["working"] == 1 && check?["failing"] == 25)
+    #expect(check?["waiting"] == 300)
+    guard case .array(let listed)? = check?["failing_services"] else {
+      Issue.record("\(document)")
+      return
     }
+    #expect(listed.count == 10)
+    #expect(
+      listed.first == [
+        "host": "24.stranger.example", "status": "open", "reason": "connectFailed",
+        "since": .string((Self.now - 60).formatted(.iso8601)), "waiting": 24,
+      ])
+
+    service.stage.now.services = Self.services(failing: ["a.example", "b.example", "c.example"])
+    (status, document) = try await service.ready()
+    #expect(status == 200 && document["status"] == "degraded")
+    #expect(document["checks"]?["webpush"]?["status"] == "failing")
+    #expect(document["checks"]?["webpush"]?["reason"] == "connectFailed")
+    #expect(document["checks"]?["webpush"]?["advice"]?.string?.contains("network") != nil)
+
+    service.stage.now.services = Self.services(failing: [], working: ["a.example"])
+    #expect(
+      try await service.check("webpush") == [
+        "status": "ok", "working": 1, "failing": 0,
+      ])
+    service.stage.now.services = PushServices([], waiting: [:], now: Self.now)
+    #expect(try await service.check("webpush")?["status"] == "unknown")
+  }
 
   @Test(.listener()) func `What waits for push services makes nothing late for the operator`() async throws {
-      try await service.keep(3, since: 90_000, route: Self.route("a.example"))
-      #expect(try await service.outbox.oldestLate() == nil)
-      #expect(try await service.ready().document["status"] == "ready")
-      #expect(service.outbox.counts(of: .webPush) == [Self.route("a.example"): 3])
-      // Nor does it hide what is late.
-      try await service.keep(since: 3000)
-      #expect(try await service.outbox.oldestLate() == service.clock.now - 3000)
-      #expect(try await service.ready().document["status"] == "degraded")
-    }
+    try await service.keep(3, since: 90_000, route: Self.route("a.example"))
+    #expect(try await service.outbox.oldestLate() == nil)
+    #expect(try await service.ready().document["status"] == "ready")
+    #expect(service.outbox.counts(of: .webPush) == [Self.route("a.example"): 3])
+    // Nor does it hide what is late.
+    try await service.keep(since: 3000)
+    #expect(try await service.outbox.oldestLate() == service.clock.now - 3000)
+    #expect(try await service.ready().document["status"] == "degraded")
+  }
 
   // MARK: The log
 

@@ -16,78 +16,78 @@ struct E2EERegisterTests {
 
   @Test
   func `opens what upstream's phones seal`() async throws {
-      let server = try await bouncer.server()
-      let realm = try await bouncer.realm(of: server)
-      let form = [
-        ("realm_uuid", realm), ("token_id", "+wKIhyAx/Eg="),
-        (
-          "encrypted_push_registration",
-          """
-          XrHb4olAOsvUHBpHjLCV2FnABFFasjkjScoS1Dl6aSUzxgXdRxhWOuse012kI3UkYIi9scXp2pr6DHJNZhlDbIr2bNaefDKTOjx/\
-          BnuXB+YZQ2XmI5rbcjLBhjRkvMbTUAUW4zB9psmUP5NQkTlKcswgsS7lN+Vp8BSZv39W0Y3zHz6BoLJ3cg==
-          """
-        ), ("bouncer_public_key", "j0DFrbaPJWJK5bIU6nZ6bslNgp09e14a0bpvPiE4KF8="),
-      ]
-      bouncer.clock.set(Date(timeIntervalSince1970: 1_754_385_290 + 86_400))
-      #expect(try await bouncer.post("push/e2ee/register", form, as: server).isSuccess)
-      bouncer.clock.advance(1)
-      let late = try await bouncer.post("push/e2ee/register", form, as: server)
-      #expect(late.status == 400)
-      #expect(late.code == "REQUEST_EXPIRED")
-      #expect(late.message == "Request expired")
-    }
+    let server = try await bouncer.server()
+    let realm = try await bouncer.realm(of: server)
+    let form = [
+      ("realm_uuid", realm), ("token_id", "+wKIhyAx/Eg="),
+      (
+        "encrypted_push_registration",
+        """
+        XrHb4olAOsvUHBpHjLCV2FnABFFasjkjScoS1Dl6aSUzxgXdRxhWOuse012kI3UkYIi9scXp2pr6DHJNZhlDbIr2bNaefDKTOjx/\
+        BnuXB+YZQ2XmI5rbcjLBhjRkvMbTUAUW4zB9psmUP5NQkTlKcswgsS7lN+Vp8BSZv39W0Y3zHz6BoLJ3cg==
+        """
+      ), ("bouncer_public_key", "j0DFrbaPJWJK5bIU6nZ6bslNgp09e14a0bpvPiE4KF8="),
+    ]
+    bouncer.clock.set(Date(timeIntervalSince1970: 1_754_385_290 + 86_400))
+    #expect(try await bouncer.post("push/e2ee/register", form, as: server).isSuccess)
+    bouncer.clock.advance(1)
+    let late = try await bouncer.post("push/e2ee/register", form, as: server)
+    #expect(late.status == 400)
+    #expect(late.code == "REQUEST_EXPIRED")
+    #expect(late.message == "Request expired")
+  }
 
   @Test
   func `is not called too old while the clock may be wrong`() async throws {
-      let server = try await bouncer.server()
-      let realm = try await bouncer.realm(of: server)
-      let form = try bouncer.registerForm(realm: realm, bouncer.apns())
-      bouncer.clock.jump(25 * 3600)
-      let refusal = try await bouncer.post("push/e2ee/register", form, as: server)
-      #expect(refusal.status == 429 && refusal.code == "RATE_LIMIT_HIT")
-      #expect(refusal.headers[.retryAfter] == "60")
-      // What is wrong with it whatever the time is said at once, and what is not old is taken.
-      let fresh = try bouncer.registerForm(realm: realm, bouncer.apns())
-      #expect(
-        try await bouncer.post("push/e2ee/register", fresh + [("token_id", "AAAA")], as: server).status == 400
-      )
-      #expect(try await bouncer.post("push/e2ee/register", fresh, as: server).isSuccess)
-      try await bouncer.test.trustClock()
-      #expect(
-        try await bouncer.post("push/e2ee/register", form, as: server).code == "REQUEST_EXPIRED")
-    }
+    let server = try await bouncer.server()
+    let realm = try await bouncer.realm(of: server)
+    let form = try bouncer.registerForm(realm: realm, bouncer.apns())
+    bouncer.clock.jump(25 * 3600)
+    let refusal = try await bouncer.post("push/e2ee/register", form, as: server)
+    #expect(refusal.status == 429 && refusal.code == "RATE_LIMIT_HIT")
+    #expect(refusal.headers[.retryAfter] == "60")
+    // What is wrong with it whatever the time is said at once, and what is not old is taken.
+    let fresh = try bouncer.registerForm(realm: realm, bouncer.apns())
+    #expect(
+      try await bouncer.post("push/e2ee/register", fresh + [("token_id", "AAAA")], as: server).status == 400
+    )
+    #expect(try await bouncer.post("push/e2ee/register", fresh, as: server).isSuccess)
+    try await bouncer.test.trustClock()
+    #expect(
+      try await bouncer.post("push/e2ee/register", form, as: server).code == "REQUEST_EXPIRED")
+  }
 
   @Test
   func `is not refused for good while another node has a key that this one does not have yet`() async throws {
-      let server = try await bouncer.server()
-      let realm = try await bouncer.realm(of: server)
-      let new = BouncerKeyPair().publicKeyBase64
-      var form = try bouncer.registerForm(realm: realm, bouncer.apns())
-      form[3].1 = new
-      func answer() async throws -> [String] {
-        let answer = try await bouncer.post("push/e2ee/register", form, as: server)
-        return ["\(answer.status)", answer.headers[.retryAfter] ?? "", answer.code ?? ""]
-      }
-      let refused = ["400", "", "INVALID_BOUNCER_PUBLIC_KEY"]
-      #expect(try await answer() == refused)
-      try await bouncer.keys.announce([new, bouncer.keyPair.publicKeyBase64])
-      #expect(try await answer() == ["429", "5", "RATE_LIMIT_HIT"])
-      // A node that goes on living tells again before that.
-      bouncer.clock.advance(BouncerKeys.validity)
-      #expect(try await answer() == refused)
+    let server = try await bouncer.server()
+    let realm = try await bouncer.realm(of: server)
+    let new = BouncerKeyPair().publicKeyBase64
+    var form = try bouncer.registerForm(realm: realm, bouncer.apns())
+    form[3].1 = new
+    func answer() async throws -> [String] {
+      let answer = try await bouncer.post("push/e2ee/register", form, as: server)
+      return ["\(answer.status)", answer.headers[.retryAfter] ?? "", answer.code ?? ""]
     }
+    let refused = ["400", "", "INVALID_BOUNCER_PUBLIC_KEY"]
+    #expect(try await answer() == refused)
+    try await bouncer.keys.announce([new, bouncer.keyPair.publicKeyBase64])
+    #expect(try await answer() == ["429", "5", "RATE_LIMIT_HIT"])
+    // A node that goes on living tells again before that.
+    bouncer.clock.advance(BouncerKeys.validity)
+    #expect(try await answer() == refused)
+  }
 
   @Test
   func `asks to come again while the database cannot take it`() async throws {
-      let server = try await bouncer.server()
-      let form = try bouncer.registerForm(realm: try await bouncer.realm(of: server), bouncer.fcm())
-      try await bouncer.database.write {
-        try $0.runScript("ALTER TABLE registrations RENAME TO elsewhere")
-      }
-      let answer = try await bouncer.post("push/e2ee/register", form, as: server)
-      #expect(answer.status == 429)
-      #expect(answer.headers[.retryAfter] == "5")
+    let server = try await bouncer.server()
+    let form = try bouncer.registerForm(realm: try await bouncer.realm(of: server), bouncer.fcm())
+    try await bouncer.database.write {
+      try $0.runScript("ALTER TABLE registrations RENAME TO elsewhere")
     }
+    let answer = try await bouncer.post("push/e2ee/register", form, as: server)
+    #expect(answer.status == 429)
+    #expect(answer.headers[.retryAfter] == "5")
+  }
 
   @Test
   func `refuses a plaintext that is not as it must be`() throws {

@@ -13,72 +13,72 @@ extension Chaos {
     private let stage = Fixture<Stage>.current
 
     @Test func `What is under way is answered`() async throws {
-        try await stage.serve("--delivery.deadline", "20s") { running, server in
-          let phones = try await stage.phones(6, at: server)
-          await stage.faults { $0.latencyMilliseconds = 5000 }
-          try await withThrowingTaskGroup(of: ChatServer.Promise.self) { group in
-            for phone in phones { group.addTask { try await server.mark([phone]) } }
-            // It has reached the providers, which take their time to answer.
-            try await stage.simulator.waitForDeliveries(count: 2)
-            running.send(SIGTERM)
-            await eventually("new connections refused") { !accepts(running) }
-            #expect(running.process.isRunning)
-            for try await promise in group { #expect(promise.sent == 1 && promise.deleted.isEmpty) }
-          }
-          #expect(await running.status() == 0)
+      try await stage.serve("--delivery.deadline", "20s") { running, server in
+        let phones = try await stage.phones(6, at: server)
+        await stage.faults { $0.latencyMilliseconds = 5000 }
+        try await withThrowingTaskGroup(of: ChatServer.Promise.self) { group in
+          for phone in phones { group.addTask { try await server.mark([phone]) } }
+          // It has reached the providers, which take their time to answer.
+          try await stage.simulator.waitForDeliveries(count: 2)
+          running.send(SIGTERM)
+          await eventually("new connections refused") { !accepts(running) }
+          #expect(running.process.isRunning)
+          for try await promise in group { #expect(promise.sent == 1 && promise.deleted.isEmpty) }
         }
+        #expect(await running.status() == 0)
       }
+    }
 
     @Test func `What no provider answers is kept`() async throws {
-        var promised: Set<String> = []
-        try await stage.serve("--delivery.deadline", "3s") { running, server in
-          let phones = try await stage.phones(6, at: server)
-          hold(phones, at: stage.simulator)
-          let start = ContinuousClock.now
-          try await withThrowingTaskGroup(of: ChatServer.Promise.self) { group in
-            for phone in phones { group.addTask { try await server.mark([phone]) } }
-            try await stage.simulator.waitForDeliveries(count: 2)
-            running.send(SIGTERM)
-            for try await promise in group {
-              #expect(promise.sent == 0 && promise.deleted.isEmpty)
-              promised.formUnion(promise.marks)
-            }
+      var promised: Set<String> = []
+      try await stage.serve("--delivery.deadline", "3s") { running, server in
+        let phones = try await stage.phones(6, at: server)
+        hold(phones, at: stage.simulator)
+        let start = ContinuousClock.now
+        try await withThrowingTaskGroup(of: ChatServer.Promise.self) { group in
+          for phone in phones { group.addTask { try await server.mark([phone]) } }
+          try await stage.simulator.waitForDeliveries(count: 2)
+          running.send(SIGTERM)
+          for try await promise in group {
+            #expect(promise.sent == 0 && promise.deleted.isEmpty)
+            promised.formUnion(promise.marks)
           }
-          // Not for the minute that the providers take.
-          #expect(.now - start < .seconds(30))
-          #expect(await running.status() == 0)
         }
-        #expect(promised.count == 6)
-        // The simulator counts what it has taken without an answer; from here on only what comes anew.
-        stage.simulator.reset()
-        // What was under way is taken over when nobody can answer it any more: a minute and a quarter later.
-        try await stage.serve("--clock-offset", "80s") { _, _ in await stage.expectArrival(of: promised) }
+        // Not for the minute that the providers take.
+        #expect(.now - start < .seconds(30))
+        #expect(await running.status() == 0)
       }
+      #expect(promised.count == 6)
+      // The simulator counts what it has taken without an answer; from here on only what comes anew.
+      stage.simulator.reset()
+      // What was under way is taken over when nobody can answer it any more: a minute and a quarter later.
+      try await stage.serve("--clock-offset", "80s") { _, _ in await stage.expectArrival(of: promised) }
+    }
 
     @Test func `The second signal ends it at once`() async throws {
-        var promised: Set<String> = []
-        try await stage.serve("--delivery.deadline", "20s") { running, server in
-          let phones = try await stage.phones(4, at: server)
-          await stage.faults { $0.status = 503 }
-          promised.formUnion(try await server.mark(phones).marks)
-          await stage.faults()
-          hold(phones, at: stage.simulator)
-          let unanswered = Task { try await server.mark(phones) }
-          try await stage.simulator.waitForDeliveries(count: 1)
-          running.send(SIGTERM)
-          await eventually("the drain") { !accepts(running) }
-          #expect(running.process.isRunning)
-          let start = ContinuousClock.now
-          running.send(SIGTERM)
-          #expect(await running.status() == 1)
-          // Not for the twenty seconds that what is under way may take.
-          #expect(.now - start < .seconds(15))
-          await #expect(throws: (any Error).self) { try await unanswered.value }
-        }
-        stage.simulator.reset()
-        // What was under way is taken over when nobody can answer it any more: a minute and a quarter later.
-        try await stage.serve("--clock-offset", "80s") { _, _ in await stage.expectArrival(of: promised) }
+      var promised: Set<String> = []
+      try await stage.serve("--delivery.deadline", "20s") { running, server in
+        let phones = try await stage.phones(4, at: server)
+        await stage.faults { $0.status = 503 }
+        promised.formUnion(try await server.mark(phones).marks)
+        await stage.faults()
+        hold(phones, at: stage.simulator)
+        let unanswered = Task { try await server.mark(phones) }
+        try await stage.simulator.waitForDeliveries(count: 1)
+        running.send(SIGTERM)
+        await eventually("the drain") { !accepts(running) }
+        #expect(running.process.isRunning)
+        let start = ContinuousClock.now
+        running.send(SIGTERM)
+        #expect(await running.status() == 1)
+        // Not for the twenty seconds that what is under way may take.
+        #expect(.now - start < .seconds(15))
+        await #expect(throws: (any Error).self) { try await unanswered.value }
       }
+      stage.simulator.reset()
+      // What was under way is taken over when nobody can answer it any more: a minute and a quarter later.
+      try await stage.serve("--clock-offset", "80s") { _, _ in await stage.expectArrival(of: promised) }
+    }
 
     /// A connection that comes at the very moment at which the listener ends must not end the process.
     @Test func `Connections that come meanwhile do no harm`() async throws {

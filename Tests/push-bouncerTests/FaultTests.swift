@@ -15,50 +15,50 @@ import Testing
   )
     async throws
   {
-      try await mistake.make(place)
-      let launcher = mistake.launcher
-      if launcher == Mistake.nobody { try place.giveAway() }
-      try mistake.close(place)
-      let arguments = Mistake.ports(mistake.arguments) + mistake.arguments
-      let served = try await place.run(["serve"] + arguments, through: launcher)
-      #expect(served.status == 1)
-      let error = try #require(
-        served.errors.split(separator: "\n").last { $0.hasPrefix("Error: ") }, "\(served)")
-      for part in mistake.says { #expect(error.contains(part), "\(error)") }
-      for foreign in Mistake.foreign { #expect(!served.errors.contains(foreign), "\(served.errors)") }
-      #expect(!served.errors.contains("hunter2"))
+    try await mistake.make(place)
+    let launcher = mistake.launcher
+    if launcher == Mistake.nobody { try place.giveAway() }
+    try mistake.close(place)
+    let arguments = Mistake.ports(mistake.arguments) + mistake.arguments
+    let served = try await place.run(["serve"] + arguments, through: launcher)
+    #expect(served.status == 1)
+    let error = try #require(
+      served.errors.split(separator: "\n").last { $0.hasPrefix("Error: ") }, "\(served)")
+    for part in mistake.says { #expect(error.contains(part), "\(error)") }
+    for foreign in Mistake.foreign { #expect(!served.errors.contains(foreign), "\(served.errors)") }
+    #expect(!served.errors.contains("hunter2"))
 
-      let examined = try await place.run(["doctor", "--json"] + arguments, through: launcher)
-      #expect(examined.status == 1)
-      let findings = try examined.json["findings"]?.elements ?? []
-      let faults = findings.filter { $0["ok"] == false }
-      let isNamed = faults.contains { fault in
-        let (detail, advice) = (fault["detail"]?.string ?? "?", fault["advice"]?.string ?? "?")
-        // Not every fault has advice of its own.
-        return ["Error: \(detail)", "Error: \(detail); \(advice)"].contains(String(error))
-      }
-      #expect(isNamed, "\(error)\n\(faults)")
-      for foreign in Mistake.foreign { #expect(!examined.output.contains(foreign), "\(examined.output)") }
-      #expect(!examined.output.contains("hunter2"))
+    let examined = try await place.run(["doctor", "--json"] + arguments, through: launcher)
+    #expect(examined.status == 1)
+    let findings = try examined.json["findings"]?.elements ?? []
+    let faults = findings.filter { $0["ok"] == false }
+    let isNamed = faults.contains { fault in
+      let (detail, advice) = (fault["detail"]?.string ?? "?", fault["advice"]?.string ?? "?")
+      // Not every fault has advice of its own.
+      return ["Error: \(detail)", "Error: \(detail); \(advice)"].contains(String(error))
     }
+    #expect(isNamed, "\(error)\n\(faults)")
+    for foreign in Mistake.foreign { #expect(!examined.output.contains(foreign), "\(examined.output)") }
+    #expect(!examined.output.contains("hunter2"))
+  }
 
   @Test(.place(begun: true), arguments: ["http", "admin"])
   func `A port that is taken is named by serve and by doctor`(
     _ listener: String
   ) async throws {
-      let taken = try HeldSocket()
-      let arguments = ["--\(listener).port", "\(taken.port)"]
-      let all = Mistake.ports(arguments) + arguments
-      let served = try await place.run(["serve"] + all)
-      #expect(served.status == 1)
-      let words =
-        "\(listener).port names port \(taken.port) of 127.0.0.1, which cannot be used: Address already in use"
-      #expect(served.errors.contains("Error: \(words); end the program"), "\(served.errors)")
-      // Nothing has begun that would have to be ended.
-      #expect(!served.errors.contains("database opened"))
-      let examined = try await place.run(["doctor"] + all)
-      #expect(examined.status == 1 && examined.output.contains(words), "\(examined.output)")
-    }
+    let taken = try HeldSocket()
+    let arguments = ["--\(listener).port", "\(taken.port)"]
+    let all = Mistake.ports(arguments) + arguments
+    let served = try await place.run(["serve"] + all)
+    #expect(served.status == 1)
+    let words =
+      "\(listener).port names port \(taken.port) of 127.0.0.1, which cannot be used: Address already in use"
+    #expect(served.errors.contains("Error: \(words); end the program"), "\(served.errors)")
+    // Nothing has begun that would have to be ended.
+    #expect(!served.errors.contains("database opened"))
+    let examined = try await place.run(["doctor"] + all)
+    #expect(examined.status == 1 && examined.output.contains(words), "\(examined.output)")
+  }
 
   @Test(
     .place(begun: true),
@@ -67,31 +67,31 @@ import Testing
         "fcm/google-services.json", #"{"project_info":{"project_id":"x"},"client":[]}"#,
         "google-services.json"
       ),
-    ("fcm/x.json", #"{"type":"authorized_user"}"#, "another kind of Google's keys"),
-    ("fcm/x.json", #"{"key_file":"a.p8","key_id":"x"}"#, "put it into apns"),
-    ("fcm/x.json", #"{}"#, "no service-account file"), ("apns/x.json", "hunter2", "is not JSON"),
-    ("apns/AuthKey_X.p8", "hunter2", "no JSON file beside it"),
-    (
-      "apns/x.json",
-      #"{"key_file":"a.p8","key_id":"ABCDE12345","team_id":"ABCDE12345","topics":["a.b"],"environment":"production"}"#,
-      "a.p8 is not beside this file"
-    ),
-    ("bouncer/x.json", #"{"public_key":1}"#, "private_key"),
-  ])
+      ("fcm/x.json", #"{"type":"authorized_user"}"#, "another kind of Google's keys"),
+      ("fcm/x.json", #"{"key_file":"a.p8","key_id":"x"}"#, "put it into apns"),
+      ("fcm/x.json", #"{}"#, "no service-account file"), ("apns/x.json", "hunter2", "is not JSON"),
+      ("apns/AuthKey_X.p8", "hunter2", "no JSON file beside it"),
+      (
+        "apns/x.json",
+        #"{"key_file":"a.p8","key_id":"ABCDE12345","team_id":"ABCDE12345","topics":["a.b"],"environment":"production"}"#,
+        "a.p8 is not beside this file"
+      ),
+      ("bouncer/x.json", #"{"public_key":1}"#, "private_key"),
+    ])
   func `A key file that is none is named by the log and by doctor in the same words`(
     _ file: String, _ text: String, _ says: String
   ) async throws {
-      try place.write("Keys/\(file)", text)
-      try await place.serve { running in
-        let line = try #require(running.lines.first { $0["message"] == "key file cannot be used" })
-        let problem = try #require(line["problem"]?.string)
-        #expect(line["file"]?.string == file && problem.contains(says), "\(problem)")
-        #expect(!running.logged.contains("hunter2"))
-        let doctor = try await place.run(["doctor"] + Mistake.ports([]))
-        #expect(doctor.status == 1 && doctor.output.contains("Keys/\(file): \(problem)"), "\(doctor.output)")
-        #expect(!doctor.output.contains("hunter2"))
-      }
+    try place.write("Keys/\(file)", text)
+    try await place.serve { running in
+      let line = try #require(running.lines.first { $0["message"] == "key file cannot be used" })
+      let problem = try #require(line["problem"]?.string)
+      #expect(line["file"]?.string == file && problem.contains(says), "\(problem)")
+      #expect(!running.logged.contains("hunter2"))
+      let doctor = try await place.run(["doctor"] + Mistake.ports([]))
+      #expect(doctor.status == 1 && doctor.output.contains("Keys/\(file): \(problem)"), "\(doctor.output)")
+      #expect(!doctor.output.contains("hunter2"))
     }
+  }
 
   /// What doctor says of the listeners of a service that runs, if the settings name this port for the public one.
   private func listeners(
@@ -108,23 +108,23 @@ import Testing
   }
 
   @Test(.place(begun: true)) func `A service that runs is no fault and keeps its ports`() async throws {
-      try await place.serve { running in
-        let port = try #require(running.port(of: "public"))
-        let (http, admin) = try await listeners(of: running, place, port: port)
-        #expect(admin["ok"] == true && admin["skipped"] == true)
-        #expect(admin["detail"]?.string?.contains("serves already") == true)
-        // Nobody would hold the port while it restarts.
-        #expect(http["ok"] == true && http["warning"] == true, "\(http)")
-        #expect(http["detail"]?.string?.contains("nothing holds port \(port) while it restarts") == true)
-        #expect(http["advice"]?.string?.contains("systemctl enable push-bouncer") == true)
-        let page = try await place.run(
-          ["doctor", "--admin.port", "\(#require(running.port(of: "admin")))"] + Mistake.nowhere)
-        #expect(page.output.contains("warning  http"), "\(page.output)")
-        #expect(page.output.contains("found, and 1 warning given."), "\(page.output)")
-        // It has not been started a second time for that.
-        #expect(try await running.call("admin", path: "/healthz").status == 200)
-      }
+    try await place.serve { running in
+      let port = try #require(running.port(of: "public"))
+      let (http, admin) = try await listeners(of: running, place, port: port)
+      #expect(admin["ok"] == true && admin["skipped"] == true)
+      #expect(admin["detail"]?.string?.contains("serves already") == true)
+      // Nobody would hold the port while it restarts.
+      #expect(http["ok"] == true && http["warning"] == true, "\(http)")
+      #expect(http["detail"]?.string?.contains("nothing holds port \(port) while it restarts") == true)
+      #expect(http["advice"]?.string?.contains("systemctl enable push-bouncer") == true)
+      let page = try await place.run(
+        ["doctor", "--admin.port", "\(#require(running.port(of: "admin")))"] + Mistake.nowhere)
+      #expect(page.output.contains("warning  http"), "\(page.output)")
+      #expect(page.output.contains("found, and 1 warning given."), "\(page.output)")
+      // It has not been started a second time for that.
+      #expect(try await running.call("admin", path: "/healthz").status == 200)
     }
+  }
 
   @Test func `Doctor knows a port that is held for a service that runs`() async throws {
     let held = try HeldSocket()
@@ -142,90 +142,90 @@ import Testing
   }
 
   @Test(.place()) func `A certificate that has ended lets the service start and is told`() async throws {
-      let pair = try TestCertificate.makePEM(end: Date() - 60)
-      try place.write("c.pem", pair.certificate)
-      try place.write("k.pem", pair.key)
-      let files = ["--http.tls.certificate_file", "c.pem", "--http.tls.key_file", "k.pem"]
-      try await place.serve(files) { running in
-        let line = try #require(running.lines.first { $0["level"] == "error" }?["message"]?.string)
-        #expect(line.contains("names c.pem, which ended on") && line.contains("renew it"), "\(line)")
-        let doctor = try await place.run(["doctor"] + Mistake.ports([]) + files)
-        #expect(doctor.output.contains("names c.pem, which ended on"), "\(doctor.output)")
-      }
+    let pair = try TestCertificate.makePEM(end: Date() - 60)
+    try place.write("c.pem", pair.certificate)
+    try place.write("k.pem", pair.key)
+    let files = ["--http.tls.certificate_file", "c.pem", "--http.tls.key_file", "k.pem"]
+    try await place.serve(files) { running in
+      let line = try #require(running.lines.first { $0["level"] == "error" }?["message"]?.string)
+      #expect(line.contains("names c.pem, which ended on") && line.contains("renew it"), "\(line)")
+      let doctor = try await place.run(["doctor"] + Mistake.ports([]) + files)
+      #expect(doctor.output.contains("names c.pem, which ended on"), "\(doctor.output)")
     }
+  }
 
   @Test(
     .place(begun: true),
     arguments: [
-    (["migrate", "zulip", "--from", "nowhere"], "--from: there is no folder nowhere"),
-    (["migrate", "zulip", "--from", "empty"], "has no file zilencer_remotezulipserver.csv"),
-    (["migrate", "zulip", "--from", "csv"], "zilencer_remotezulipserver.csv, line 1: there is no column"),
-    (
-      ["migrate", "zulip", "--from", "postgres://u:hunter2@127.0.0.1:1/z"],
-      "--from names postgres://127.0.0.1:1/z"
-    ),
-    (["migrate", "zulip", "--from", "empty", "--rejects", "no/such"], "--rejects names no/such"),
-    (
-      [
-        "simulate", "--apns-port", "0", "--fcm-port", "0", "--webpush-port", "0", "--keys-out",
-        "push-bouncer.yaml",
-      ],
-      "Not a directory"
-    ),
-    (["keys", "import", "--zulip-secrets", "nowhere.conf"], "nowhere.conf"),
-    (["init", "--config", "no/such/x.yaml"], "no/such"),
-    (
-      ["copy", "--from", "sqlite:push-bouncer.yaml", "--to", "sqlite:b.sqlite"],
-      "--from names sqlite:push-bouncer.yaml"
-    ),
-  ])
+      (["migrate", "zulip", "--from", "nowhere"], "--from: there is no folder nowhere"),
+      (["migrate", "zulip", "--from", "empty"], "has no file zilencer_remotezulipserver.csv"),
+      (["migrate", "zulip", "--from", "csv"], "zilencer_remotezulipserver.csv, line 1: there is no column"),
+      (
+        ["migrate", "zulip", "--from", "postgres://u:hunter2@127.0.0.1:1/z"],
+        "--from names postgres://127.0.0.1:1/z"
+      ),
+      (["migrate", "zulip", "--from", "empty", "--rejects", "no/such"], "--rejects names no/such"),
+      (
+        [
+          "simulate", "--apns-port", "0", "--fcm-port", "0", "--webpush-port", "0", "--keys-out",
+          "push-bouncer.yaml",
+        ],
+        "Not a directory"
+      ),
+      (["keys", "import", "--zulip-secrets", "nowhere.conf"], "nowhere.conf"),
+      (["init", "--config", "no/such/x.yaml"], "no/such"),
+      (
+        ["copy", "--from", "sqlite:push-bouncer.yaml", "--to", "sqlite:b.sqlite"],
+        "--from names sqlite:push-bouncer.yaml"
+      ),
+    ])
   func `Commands say what is wrong in words of our own`(_ arguments: [String], _ says: String) async throws {
-      try place.write("empty/.keep", "")
-      for table in ["remotezulipserver", "remoterealm", "remotepushdevice", "remotepushdevicetoken"] {
-        try place.write("csv/zilencer_\(table).csv", "id,uuid\n")
-      }
-      let result = try await place.run(arguments)
-      #expect(result.status == 1)
-      #expect(result.errors.contains(says), "\(result.errors)")
-      for foreign in Mistake.foreign + ["hunter2"] {
-        #expect(!result.errors.contains(foreign), "\(result.errors)")
-      }
+    try place.write("empty/.keep", "")
+    for table in ["remotezulipserver", "remoterealm", "remotepushdevice", "remotepushdevicetoken"] {
+      try place.write("csv/zilencer_\(table).csv", "id,uuid\n")
     }
+    let result = try await place.run(arguments)
+    #expect(result.status == 1)
+    #expect(result.errors.contains(says), "\(result.errors)")
+    for foreign in Mistake.foreign + ["hunter2"] {
+      #expect(!result.errors.contains(foreign), "\(result.errors)")
+    }
+  }
 
   @Test(.place(), arguments: ["--apns-port", "--fcm-port", "--webpush-port"])
   func `A simulator's port that is taken is named`(
     _ option: String
   ) async throws {
-      let taken = try HeldSocket()
-      let ports = ["--apns-port", "--fcm-port", "--webpush-port"].flatMap {
-        [$0, $0 == option ? "\(taken.port)" : "0"]
-      }
-      let result = try await place.run(["simulate", "--keys-out", "k"] + ports)
-      #expect(result.status == 1)
-      #expect(result.errors.contains("\(option) names port \(taken.port)"), "\(result.errors)")
+    let taken = try HeldSocket()
+    let ports = ["--apns-port", "--fcm-port", "--webpush-port"].flatMap {
+      [$0, $0 == option ? "\(taken.port)" : "0"]
     }
+    let result = try await place.run(["simulate", "--keys-out", "k"] + ports)
+    #expect(result.status == 1)
+    #expect(result.errors.contains("\(option) names port \(taken.port)"), "\(result.errors)")
+  }
 
   @Test(.place(), arguments: ["| head -1 >/dev/null", "| true", ">/dev/full", ">&-"])
   func `Output that nobody takes ends the program without a crash`(_ redirection: String) async throws {
-      for arguments in [
-        "settings", "--help", "doctor --json --http.port 0 --admin.port 0 --set fcm.endpoint=",
-      ] {
-        let script = "\(Workplace.executable.path) \(arguments) \(redirection); echo ${PIPESTATUS[0]} >status"
-        let process = Process()
-        process.executableURL = URL(filePath: "/bin/bash")
-        process.arguments = ["-c", script]
-        process.currentDirectoryURL = place.folder
-        let errors = Pipe()
-        process.standardError = errors
-        try process.run()
-        let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        let status = try place.text(of: "status").trimmingCharacters(in: .whitespacesAndNewlines)
-        // 141: the pipe was closed, as for any program.
-        #expect(["0", "1", "141"].contains(status), "\(arguments): \(status)")
-        #expect(!said.contains("Fatal") && said.split(separator: "\n").count <= 1, "\(said)")
-      }
+    for arguments in [
+      "settings", "--help", "doctor --json --http.port 0 --admin.port 0 --set fcm.endpoint=",
+    ] {
+      let script = "\(Workplace.executable.path) \(arguments) \(redirection); echo ${PIPESTATUS[0]} >status"
+      let process = Process()
+      process.executableURL = URL(filePath: "/bin/bash")
+      process.arguments = ["-c", script]
+      process.currentDirectoryURL = place.folder
+      let errors = Pipe()
+      process.standardError = errors
+      try process.run()
+      let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      process.waitUntilExit()
+      let status = try place.text(of: "status").trimmingCharacters(in: .whitespacesAndNewlines)
+      // 141: the pipe was closed, as for any program.
+      #expect(["0", "1", "141"].contains(status), "\(arguments): \(status)")
+      #expect(!said.contains("Fatal") && said.split(separator: "\n").count <= 1, "\(said)")
     }
+  }
 }
 
 /// A mistake, and the message that it must lead to.

@@ -164,7 +164,8 @@ struct SnapshotSearch {
       rows += try self.rows(
         """
         \(condition) AND (COALESCE(g.realm_id, 0) > $2 OR COALESCE(g.realm_id, 0) = $2 AND g.\(column) > $3)
-        """, arguments: mark + values, order: "g.realm_id NULLS FIRST, g.\(column)", limit: Int64(size + 1 - rows.count))
+        """, arguments: mark + values, order: "g.realm_id NULLS FIRST, g.\(column)",
+        limit: Int64(size + 1 - rows.count))
     }
     let shown = rows.prefix(size)
     let end =

@@ -334,6 +334,18 @@ class World(worlds.World):
         first, last = argument
         return ",".join(str(number) for number in range(first, last + 1))
 
+    def make_status(self, argument):
+        """What push/status says of a phone's registration, with changes."""
+        name, *changes = argument
+        phone, time = getattr(self, name), Matcher("match", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+        wanted = {
+            "registration": Matcher("match", "e2ee:[0-9]+"), "kind": "e2ee", "state": "unused", "explanation": Matcher("text"),
+            "provider": "webpush" if phone.is_web else phone.kind, "app": phone.app_id, "push_service": None,
+            "realm_uuid": self.server.realm, "user": None, "token_id": phone.token_id, "registered_at": time,
+            "last_accepted_at": None, "last_failure": None, "not_believed_yet": None, "ended_at": None, "waiting": 0,
+            "waiting_since": None}
+        return wanted | (changes[0] if changes else {})
+
     def make_tomorrow(self, _):
         """A day from now, in seconds, give or take what a test may take."""
         day = int(time.time()) + 86400

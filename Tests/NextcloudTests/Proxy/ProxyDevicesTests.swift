@@ -26,17 +26,17 @@ struct ProxyDevicesTests {
 
   @Test(.bench)
   func `is told what is wrong without a word of what it sent`() async throws {
-      let (fields, long) = (ProxyPhone().fields, String(repeating: "secret ", count: 800))
-      for field in fields {
-        let answer = try await bench.call(
-          .post, "/devices", body: Form.encode(change(fields, field.name, long)))
-        #expect(answer.status == 400 && answer.message?.contains(field.name) == true)
-        #expect(!answer.text.contains("secret"))
-      }
-      // Servers show their admin a body that is no JSON.
-      let wrong = try await bench.call(.get, "/notifications")
-      #expect(wrong.status == 405 && wrong.reason != nil)
+    let (fields, long) = (ProxyPhone().fields, String(repeating: "secret ", count: 800))
+    for field in fields {
+      let answer = try await bench.call(
+        .post, "/devices", body: Form.encode(change(fields, field.name, long)))
+      #expect(answer.status == 400 && answer.message?.contains(field.name) == true)
+      #expect(!answer.text.contains("secret"))
     }
+    // Servers show their admin a body that is no JSON.
+    let wrong = try await bench.call(.get, "/notifications")
+    #expect(wrong.status == 405 && wrong.reason != nil)
+  }
 
   @Test
   func `of an app that nobody knows is refused, and the operator is told once what it calls itself`()
@@ -156,13 +156,13 @@ struct ProxyDevicesTests {
 
   @Test(.bench)
   func `waits while the store is away, and nobody is told anything about it`() async throws {
-      let phone = ProxyPhone()
-      _ = try await phone.register(at: bench)
-      await bench.database.close()
-      for answer in [try await phone.register(at: bench), try await phone.unregister(at: bench)] {
-        #expect(answer.status == 503 && answer.message != nil && answer.headers[.retryAfter] != nil)
-      }
-      let answer = try await bench.notify([phone.entry()])
-      #expect(answer.status == 503 && answer.reason != nil && answer.headers[.retryAfter] != nil)
+    let phone = ProxyPhone()
+    _ = try await phone.register(at: bench)
+    await bench.database.close()
+    for answer in [try await phone.register(at: bench), try await phone.unregister(at: bench)] {
+      #expect(answer.status == 503 && answer.message != nil && answer.headers[.retryAfter] != nil)
     }
+    let answer = try await bench.notify([phone.entry()])
+    #expect(answer.status == 503 && answer.reason != nil && answer.headers[.retryAfter] != nil)
+  }
 }

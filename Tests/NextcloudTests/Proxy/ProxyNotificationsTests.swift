@@ -24,20 +24,20 @@ struct ProxyNotificationsTests {
 
   @Test(.bench)
   func `is sent once when its request is sent again, for five minutes`() async throws {
-      let phone = try await registered(.talkAndroid, at: bench)
-      let other = try await registered(.talkAndroid, at: bench)
-      let subject = ProxyPhone.ciphertext()
-      let entry = phone.entry(subject: subject)
-      for _ in 0..<3 {
-        // The same text for another device is another notification.
-        let answer = try await bench.notify([entry, entry, other.entry(subject: subject)])
-        #expect(answer.failed == 0 && answer.unknown == [])
-      }
-      #expect(bench.simulator.deliveries().count == 2)
-      bench.clock.advance(301)
-      #expect(try await bench.notify([entry]).failed == 0)
-      #expect(bench.simulator.deliveries().count == 3)
+    let phone = try await registered(.talkAndroid, at: bench)
+    let other = try await registered(.talkAndroid, at: bench)
+    let subject = ProxyPhone.ciphertext()
+    let entry = phone.entry(subject: subject)
+    for _ in 0..<3 {
+      // The same text for another device is another notification.
+      let answer = try await bench.notify([entry, entry, other.entry(subject: subject)])
+      #expect(answer.failed == 0 && answer.unknown == [])
     }
+    #expect(bench.simulator.deliveries().count == 2)
+    bench.clock.advance(301)
+    #expect(try await bench.notify([entry]).failed == 0)
+    #expect(bench.simulator.deliveries().count == 3)
+  }
 
   @Test(arguments: [ProxyPhone.App.talkAndroid, .talkIOS])
   func `of a call is not kept until nobody waits any more`(app: ProxyPhone.App) async throws {
@@ -65,24 +65,24 @@ struct ProxyNotificationsTests {
   func `for a token that its phone has yet to bring fails for an hour, and only then is nobody's`()
     async throws
   {
-      bench.clock.stop()
-      let old = try await registered(.talkAndroid, at: bench)
-      var new = old
-      new.token = ProxyPhone.App.talkAndroid.token
-      for pause in [1800.0, 1799, 2] {
-        let answer = try await bench.notify([new.entry()])
-        #expect(answer.unknown == [] && answer.failed == 1)
-        bench.clock.advance(pause)
-      }
-      bench.clock.isTrusted = false
-      #expect(try await bench.notify([new.entry()]).unknown == [])
-      bench.clock.isTrusted = true
-      #expect(try await bench.notify([new.entry()]).unknown == [new.identifierText])
-      // The phone brings it after all, and all is well; the next token has its own hour.
-      #expect(try await new.register(at: bench).status == 200)
-      #expect(try await bench.notify([new.entry()]).failed == 0)
-      #expect(try await bench.notify([old.entry()]).unknown == [])
+    bench.clock.stop()
+    let old = try await registered(.talkAndroid, at: bench)
+    var new = old
+    new.token = ProxyPhone.App.talkAndroid.token
+    for pause in [1800.0, 1799, 2] {
+      let answer = try await bench.notify([new.entry()])
+      #expect(answer.unknown == [] && answer.failed == 1)
+      bench.clock.advance(pause)
     }
+    bench.clock.isTrusted = false
+    #expect(try await bench.notify([new.entry()]).unknown == [])
+    bench.clock.isTrusted = true
+    #expect(try await bench.notify([new.entry()]).unknown == [new.identifierText])
+    // The phone brings it after all, and all is well; the next token has its own hour.
+    #expect(try await new.register(at: bench).status == 200)
+    #expect(try await bench.notify([new.entry()]).failed == 0)
+    #expect(try await bench.notify([old.entry()]).unknown == [])
+  }
 
   @Test
   func `that a provider refuses has failed, and so has one that no key serves; the operator sees why`()
@@ -108,20 +108,20 @@ struct ProxyNotificationsTests {
 
   @Test(.bench)
   func `of a thousand is judged in one go`() async throws {
-      var phones: [ProxyPhone] = []
-      for index in 0..<50 {
-        let phone = ProxyPhone(user: ProxyPhone.users[index % 2])
-        #expect(try await phone.register(at: bench).status == 200)
-        phones.append(phone)
-      }
-      // Every third is forged.
-      let entries = (0..<1000).map { index in
-        var phone = phones[index % 50]
-        if index % 3 == 0 { phone.user = ProxyPhone.users[(index + 1) % 2] }
-        return phone.entry()
-      }
-      let answer = try await bench.notify(entries)
-      #expect(answer.unknown == [] && answer.failed == 334)
-      #expect(bench.simulator.deliveries().count == 666)
+    var phones: [ProxyPhone] = []
+    for index in 0..<50 {
+      let phone = ProxyPhone(user: ProxyPhone.users[index % 2])
+      #expect(try await phone.register(at: bench).status == 200)
+      phones.append(phone)
     }
+    // Every third is forged.
+    let entries = (0..<1000).map { index in
+      var phone = phones[index % 50]
+      if index % 3 == 0 { phone.user = ProxyPhone.users[(index + 1) % 2] }
+      return phone.entry()
+    }
+    let answer = try await bench.notify(entries)
+    #expect(answer.unknown == [] && answer.failed == 334)
+    #expect(bench.simulator.deliveries().count == 666)
+  }
 }
