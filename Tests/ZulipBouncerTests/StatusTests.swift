@@ -142,6 +142,22 @@ struct StatusTests {
     }
   }
 
+  @Test func `shows what a provider says and is not believed yet, and that there is no pace`() async throws {
+    try await Bouncer.test(["bouncer.notifications_per_server": "0"]) { bouncer in
+      let (server, _) = try await server(bouncer, [bouncer.fcm()])
+      _ = try await bouncer.database.execute(
+        Statement(
+          "UPDATE registrations SET dead_since = $1, dead_reason = 'UNREGISTERED'",
+          .integer(bouncer.clock.now.milliseconds)))
+      let answer = try await status(bouncer, as: server)
+      let registration = try #require(registrations(answer).first)
+      #expect(registration["state"] == "failing" && registration["ended_at"] == .null)
+      #expect(registration["not_believed_yet"]?["reason"] == "UNREGISTERED")
+      #expect(registration["not_believed_yet"]?["at"]?.string?.hasSuffix("Z") == true)
+      #expect(registration["last_failure"] == .null && answer.json["pace"] == .null)
+    }
+  }
+
   @Test func `shows a server nothing of another`() async throws {
     try await Bouncer.test { bouncer in
       let (first, realm) = try await server(bouncer, [bouncer.apns(), bouncer.fcm()])

@@ -336,7 +336,7 @@ class World(worlds.World):
 
     def make_status(self, argument):
         """What push/status says of a phone's registration, with changes."""
-        name, *changes = argument
+        name, *changes = [argument] if isinstance(argument, str) else argument
         phone, time = getattr(self, name), Matcher("match", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
         wanted = {
             "registration": Matcher("match", "e2ee:[0-9]+"), "kind": "e2ee", "state": "unused", "explanation": Matcher("text"),
@@ -344,6 +344,26 @@ class World(worlds.World):
             "realm_uuid": self.server.realm, "user": None, "token_id": phone.token_id, "registered_at": time,
             "last_accepted_at": None, "last_failure": None, "not_believed_yet": None, "ended_at": None, "waiting": 0,
             "waiting_since": None}
+        return wanted | (changes[0] if changes else {})
+
+    def make_legacy_status(self, name):
+        """The same of a phone that is registered in clear."""
+        return self.make_status([name, {
+            "registration": Matcher("match", "legacy:[0-9]+"), "kind": "legacy", "user": self.user["user_uuid"]}])
+
+    def make_route(self, name):
+        """What it says of the way to a phone's provider, which works or was not used yet."""
+        phone = getattr(self, name)
+        return {"provider": "webpush" if phone.is_web else phone.kind, "target": phone.app_id or Matcher("text"),
+                "state": Matcher("match", "ok|unknown"), "since": None, "reason": None, "meaning": None}
+
+    def make_whole_status(self, argument):
+        """The members of its answer: registrations, routes, and changes of the others."""
+        registrations, routes, *changes = argument
+        wanted = {
+            "registrations": registrations, "next": None, "routes": routes,
+            "last_24_hours": {"handed_in": 0, "refused": 0, "latest_refusals": []},
+            "pace": {"notifications": Matcher("integer"), "seconds": Matcher("integer"), "delay": 0}}
         return wanted | (changes[0] if changes else {})
 
     def make_tomorrow(self, _):
