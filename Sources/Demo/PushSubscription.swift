@@ -78,10 +78,13 @@ package struct PushSubscription: Sendable {
 /// vendor's service.
 package struct PushService: Sendable {
   private let service: JSONService
+  private let path: String?
   var url: String { service.url }
 
-  package init(url: String, client: HTTPClient) {
+  /// - Parameter path: where its endpoints are: `/push`, or as at Google `/fcm/send` or `/wp`; nil: as it likes.
+  package init(url: String, path: String? = nil, client: HTTPClient) {
     service = JSONService(url: url, client: client)
+    self.path = path
   }
 
   /// Subscribes for messages that are signed with a bouncer's VAPID key.
@@ -97,7 +100,9 @@ package struct PushService: Sendable {
 
   /// Subscribes for messages that are signed with a key, given as the public key in base64url.
   func subscribe(key: String) async throws -> PushSubscription {
-    let answer = try await service.call(.POST, "subscriptions", .json(["vapid": .string(key)]))
+    var request: JSON.Object = ["vapid": .string(key)]
+    request["path"] = path.map(JSON.string)
+    let answer = try await service.call(.POST, "subscriptions", .json(.object(request)))
     guard let endpoint = answer["endpoint"]?.string else {
       throw DemoError("the push service gave no endpoint")
     }

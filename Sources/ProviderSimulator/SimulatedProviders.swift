@@ -177,7 +177,7 @@ extension SimulatedProviders {
   ///
   /// - Returns: the subscription's id, the last part of its endpoint; nil for what is no key.
   package func subscribe(vapid: String) -> String? {
-    Base64URL.decodeUnpadded(vapid).flatMap(subscriptions.add)
+    Base64URL.decodeUnpadded(vapid).flatMap { subscriptions.add(key: $0) }
   }
 
   /// Ends a subscription, as its phone does.

@@ -10,7 +10,7 @@ extension Phone {
     let seen = try await home.next()
     // From here on a signal ends the listening, so that the phone can log out before the program ends.
     let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
-    let service = PushService(url: try pushServiceAddress(), client: home.client)
+    let service = try pushService(home.client)
     let phone = try await SignedInPhone(
       makePhone(at: service, of: bouncer), at: chat, bouncerKey: try bouncerKey())
     note("device \(phone.device)")
@@ -50,7 +50,7 @@ extension Phone {
   /// Runs as an app and its chat server in one.
   func run(with server: ChatServer, of bouncer: String, _ home: PhoneHome) async throws {
     if let hostname = own.hostname { _ = try await server.uploadRealm(hostname: hostname) }
-    let service = PushService(url: try pushServiceAddress(), client: home.client)
+    let service = try pushService(home.client)
     var phone = try await makePhone(at: service, of: bouncer)
     let seen = try await home.next()
     try await register(phone, at: server)

@@ -44,7 +44,7 @@ extension Phone {
   func run(subscribedAt server: String, _ client: HTTPClient) async throws {
     let account = try await signIn(at: server, client)
     var phone = NextcloudSubscriber(
-      account, at: PushService(url: try pushServiceAddress(), client: client))
+      account, at: try pushService(client))
     try await phone.subscribe()
     note("registered: the subscription is active")
     try await show { try await phone.messages().map { ($0?.text, $0?["type"] == "call") } }

@@ -37,6 +37,9 @@ struct Phone: AsyncParsableCommand {
   var bouncer: String?
   @Option(help: "The simulator's FCM address.") var simulator = "https://127.0.0.1:2198"
   @Option(help: "The simulator's Web Push address, for webpush.") var pushService = "https://127.0.0.1:2199"
+  @Flag(
+    help: "With webpush: subscribes as UnifiedPush does through Google, at an endpoint like /fcm/send/ID.")
+  var throughGoogle = false
   @Option(help: "A certificate authority to trust beyond the system's: the simulator's.") var ca: String?
   @Flag(help: "Rotates push key and token once it is registered.") var rotate = false
   @Option(help: "Stops after this many notifications; otherwise listens until Ctrl-C.") var count: Int?
@@ -44,6 +47,9 @@ struct Phone: AsyncParsableCommand {
   func validate() throws {
     if case .nextcloud = try role() {} else { _ = try bouncerKey() }
     _ = try (pushServiceAddress(), bouncerAddress())
+    guard kind == .webpush || !throughGoogle else {
+      throw ValidationError("--through-google goes with --kind webpush")
+    }
     guard count.map({ $0 >= 0 }) ?? true else { throw ValidationError("--count wants a number from 0 on") }
   }
 
@@ -58,6 +64,10 @@ struct Phone: AsyncParsableCommand {
   /// The push service of a phone without Google services.
   func pushServiceAddress() throws -> String {
     try Self.address(pushService, of: "--push-service", such: "https://127.0.0.1:2199")
+  }
+
+  func pushService(_ client: HTTPClient) throws -> PushService {
+    PushService(url: try pushServiceAddress(), path: throughGoogle ? "/fcm/send" : nil, client: client)
   }
 
   /// The bouncer's address; nil if the option is not set.

@@ -168,6 +168,29 @@ import Testing
     #expect(try await client.send(.GET, client.simulator.webPushEndpoint + "/").status == 404)
   }
 
+  @Test(arguments: ["/fcm/send", "/wp"]) func `an endpoint may be one like Google's`(path: String)
+    async throws
+  {
+    let subscriptions = client.simulator.webPushEndpoint + "/subscriptions"
+    let body = #"{"vapid":"\#(server.publicKey)","path":"\#(path)"}"#
+    let answer = try await client.send(.POST, subscriptions, [:], body)
+    let endpoint = try #require(answer.json["endpoint"] as? String)
+    #expect(endpoint.hasPrefix("\(client.simulator.webPushEndpoint)\(path)/") && endpoint.contains(":APA91b"))
+    #expect(try await client.send(to: endpoint, from: server).status == 201)
+    #expect(try await client.send(to: endpoint, from: ApplicationServer()).status == 403)
+    let id = try #require(endpoint.split(separator: "/").last)
+    #expect(try await client.send(.DELETE, "\(subscriptions)/\(id)").status == 200)
+    #expect(try await client.send(to: endpoint, from: server).status == 410)
+  }
+
+  @Test(arguments: [#""path":"/else""#, #""path":5"#, #""path":"""#])
+  func `an endpoint of another form is refused`(path: String) async throws {
+    let answer = try await client.send(
+      .POST, client.simulator.webPushEndpoint + "/subscriptions", [:],
+      #"{"vapid":"\#(server.publicKey)",\#(path)}"#)
+    #expect(answer.status == 400)
+  }
+
   @Test(arguments: ["", "{}", #"{"vapid":5}"#, #"{"vapid":"AAAA"}"#, "[]"])
   func `nobody subscribes without an application server's key`(body: String) async throws {
     let answer = try await client.send(

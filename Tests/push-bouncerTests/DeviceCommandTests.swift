@@ -70,6 +70,29 @@ import Testing
     }
   }
 
+  @Test func `A phone without a Firebase project is reached through Google`() async throws {
+    try await test { stage, _, host, user, arguments in
+      let result = try await stage.place.run(
+        arguments + stage.webPush + ["--through-google", "--test", "--count", "1"])
+      #expect(result.status == 0, "\(result.errors)")
+      #expect(try JSON.parse(result.json["plaintext"]?.string ?? "")["type"] == "test")
+      let deliveries = stage.simulator.deliveries()
+      #expect(deliveries.map(\.provider) == [.webPush] && deliveries[0].token.contains(":APA91b"))
+      stage.simulator.unsubscribe(deliveries[0].token)
+      let ended = try await host.notify(user, ["type": "message"])
+      #expect(ended["android_successfully_sent_count"] == 0)
+    }
+  }
+
+  @Test func `An endpoint of Google's is for Web Push only`() async throws {
+    try await Workplace.test(begun: true) { place in
+      let result = try await place.run(
+        "device", "--org-id", "a", "--org-key", "b", "--realm", "c", "--public-key",
+        String(repeating: "A", count: 43) + "=", "--through-google")
+      #expect(result.status == 64 && result.errors.contains("--kind webpush"))
+    }
+  }
+
   @Test func `A phone without Google whose bouncer has no Web Push hears so`() async throws {
     try await Stage.test { stage in
       try await stage.serve("--webpush.enabled", "false") { running, server in

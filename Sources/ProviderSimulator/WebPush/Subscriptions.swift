@@ -36,8 +36,13 @@ final class Subscriptions: Sendable {
   private let state = Mutex(State())
 
   /// A new subscription's id; nil where there are too many.
-  func add(key: Data) -> String? {
-    let id = Base64URL.encode((0..<16).map { _ in UInt8.random(in: .min ... .max) })
+  ///
+  /// - Parameter likeGoogles: whether it is as long as one of Google's and has a colon.
+  func add(key: Data, likeGoogles: Bool = false) -> String? {
+    func random(_ count: Int) -> String {
+      Base64URL.encode((0..<count).map { _ in .random(in: .min ... .max) })
+    }
+    let id = likeGoogles ? "\(random(8)):APA91b\(random(96))" : random(16)
     return state.withLock { state in
       guard state.subscriptions.count < Self.limit else { return nil }
       state.subscriptions[id] = Subscription(key: state.keys.insert(key).memberAfterInsert)

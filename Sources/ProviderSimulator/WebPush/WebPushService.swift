@@ -5,7 +5,8 @@ import NIOCore
 import NIOHPACK
 import Providers
 
-/// A push service (RFC 8030): `/push/ID` is for those who send, `/subscriptions` for the phones.
+/// A push service (RFC 8030): `/push/ID` is for those who send, and so are `/fcm/send/ID` and `/wp/ID`, as Google has them;
+/// `/subscriptions` is for the phones.
 struct WebPushService: PushService {
   let simulation: SimulatedProviders
   let provider = Delivery.Provider.webPush
@@ -20,7 +21,10 @@ struct WebPushService: PushService {
         throw .webPush(421, "MisdirectedRequest", "this is another service's origin")
       }
       switch (request.method, parts.first, parts.count) {
-      case (_, "push", 2): return push(request, to: String(parts[2]), at: origin, on: connection)
+      case (_, "push", 2), (_, "wp", 2):
+        return push(request, to: String(parts[2]), at: origin, on: connection)
+      case (_, "fcm", 3) where parts[2] == "send":
+        return push(request, to: String(parts[3]), at: origin, on: connection)
       case ("POST", "subscriptions", 1): return .answer(try subscribe(request, at: origin))
       case ("DELETE", "subscriptions", 2):
         try subscriptions.end(String(parts[2]))
@@ -46,16 +50,21 @@ struct WebPushService: PushService {
   // MARK: Phones
 
   private func subscribe(_ request: Request, at origin: String) throws(Refusal) -> Reply {
-    guard let key = (try? JSON.parse(request.body))?["vapid"]?.string.flatMap(Base64URL.decodeUnpadded),
+    let body = try? JSON.parse(request.body)
+    guard let key = body?["vapid"]?.string.flatMap(Base64URL.decodeUnpadded),
       key.count == 65, (try? P256.Signing.PublicKey(x963Representation: key)) != nil
     else {
       throw .webPush(
         400, "BadRequest", "the body must be {\"vapid\": an uncompressed point on P-256 in base64url}")
     }
-    guard let id = subscriptions.add(key: key) else {
+    let path = body?["path"].map { $0.string ?? "" } ?? "/push"
+    guard ["/push", "/fcm/send", "/wp"].contains(path) else {
+      throw .webPush(400, "BadRequest", "path is /push, or Google's /fcm/send or /wp")
+    }
+    guard let id = subscriptions.add(key: key, likeGoogles: path != "/push") else {
       throw .webPush(503, "Full", "there are \(Subscriptions.limit) subscriptions already")
     }
-    var reply = Reply.json(201, ["endpoint": .string("\(origin)/push/\(id)")])
+    var reply = Reply.json(201, ["endpoint": .string("\(origin)\(path)/\(id)")])
     reply.headers.append(("location", "\(origin)/subscriptions/\(id)"))
     return reply
   }

@@ -20,6 +20,15 @@ struct WebPushSubscriptionTests {
     ("https://ntfy.example.org:8443/up?x=1", "ntfy.example.org", 8443, "ntfy.example.org:8443", "/up?x=1"),
     ("https://ntfy.example.org:/up", "ntfy.example.org", 443, "ntfy.example.org", "/up"),
     ("https://ntfy.example.org?up=1", "ntfy.example.org", 443, "ntfy.example.org", "/?up=1"),
+    (
+      "https://fcm.googleapis.com/fcm/send/dGhpcyBpc-A:APA91bHPRgkF_3JUikC4Es-x9", "fcm.googleapis.com", 443,
+      "fcm.googleapis.com", "/fcm/send/dGhpcyBpc-A:APA91bHPRgkF_3JUikC4Es-x9"
+    ),
+    (
+      "https://fcm.googleapis.com/wp/dGhpcyBpc-A:APA91bHPRgkF", "fcm.googleapis.com", 443,
+      "fcm.googleapis.com",
+      "/wp/dGhpcyBpc-A:APA91bHPRgkF"
+    ),
     ("https://[2001:DB8:0::1]:8443/1", "2001:db8::1", 8443, "[2001:db8::1]:8443", "/1"),
     ("https://192.168.0.5/1", "192.168.0.5", 443, "192.168.0.5", "/1"),
     ("https://xn--bcher-kva.example/@x", "xn--bcher-kva.example", 443, "xn--bcher-kva.example", "/@x"),
