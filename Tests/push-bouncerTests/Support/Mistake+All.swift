@@ -165,7 +165,7 @@ extension Mistake {
     .init(
       name: "apps that are none",
       arguments: ["--nextcloud.enabled", "true", "--nextcloud.apps_file", "a.json"],
-      says: ["nextcloud.apps_file names a.json: must be a JSON array"],
+      says: ["nextcloud.apps_file names a.json: is not valid JSON"],
       make: { try $0.write("a.json", "hunter2") }),
     .init(
       name: "no apps", arguments: ["--nextcloud.enabled", "true", "--nextcloud.apps_file", "no.json"],
