@@ -1,7 +1,7 @@
 internal import Crypto
-package import Foundation
-package import Providers
-package import Registrations
+internal import Foundation
+internal import Providers
+internal import Registrations
 
 /// A device that Nextcloud's push proxy sends to: one account in one app on one phone. Its key is an
 /// identifier made by the account's server, together with the public key that the server signs with for the

@@ -6,7 +6,7 @@ package import NIOCore
 import NIOHTTP1
 import NIOPosix
 package import NIOSSL
-package import ServiceLifecycle
+import ServiceLifecycle
 import Synchronization
 
 /// An HTTP listener that loses no request when it shuts down.
