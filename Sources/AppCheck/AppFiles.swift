@@ -16,6 +16,7 @@ struct AppFiles: Sendable {
   private let place: Place
   /// The files' paths inside the app, sorted.
   let names: [String]
+  private let known: Set<String>
 
   var isArchive: Bool {
     if case .archive = place { true } else { false }
@@ -46,6 +47,7 @@ struct AppFiles: Sendable {
     } catch {
       throw Fault(error)
     }
+    known = Set(names)
   }
 
   private static func names(in path: String) throws -> [String] {
@@ -74,7 +76,7 @@ struct AppFiles: Sendable {
     switch place {
     case .archive(let archive): return (try? archive.contents(of: name)) ?? nil
     case .folder(let folder):
-      guard names.contains(name) else { return nil }
+      guard known.contains(name) else { return nil }
       let file = folder.appendingPathComponent(name)
       let size = (try? FileManager.default.attributesOfItem(atPath: file.path))?[.size] as? Int
       guard let size, size <= Self.maximumSize else { return nil }
