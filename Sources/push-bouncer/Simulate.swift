@@ -22,7 +22,7 @@ struct Simulate: AsyncParsableCommand {
       PUT /_control/topics {"topics":[...]} changes the topics of the key.
 
       A phone subscribes at the push service with POST /subscriptions {"vapid":"..."} and gets its endpoint; \
-        with "path":"/fcm/send" or "/wp" it is one like Google's. \
+      with "path":"/fcm/send" or "/wp" it is one like Google's. \
       GET /subscriptions/ID/messages?since=N shows what has arrived there, still encrypted; \
       DELETE /subscriptions/ID ends the subscription.
       """)
