@@ -71,6 +71,7 @@ final class JobQueue<Work: Sendable>: Sendable {
   }
 
   var waitingCount: Int { state.withLock { $0.waiting.count } }
+  var runningCount: Int { state.withLock { $0.running.reduce(0) { $0 + $1.count } } }
 
   /// Does a job. Throws its error, or that the queue is closed or full.
   ///

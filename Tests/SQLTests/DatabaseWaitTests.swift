@@ -124,9 +124,17 @@ struct DatabaseWaitTests {
         // Waits for the row of the open transaction, in the connection for single statements.
         async let blocked: [Row] = database.execute(
           Statement("INSERT INTO t VALUES (0) ON CONFLICT (id) DO NOTHING"))
+        while database.writes.runningCount == 0 { await Task.yield() }
         try await giveUp(database)
+        // Fails in the group of what was given up, and hears so.
+        async let failing = databaseError {
+          try await database.execute(Statement("INSERT INTO t VALUES (0)"))
+        }
+        while database.writes.waitingCount < 2 { await Task.yield() }
         open()
         _ = try await blocked
+        let failure = try await failing
+        #expect(failure?.code == .uniqueViolation)
       }
       try await expectNothing(in: database)
     }

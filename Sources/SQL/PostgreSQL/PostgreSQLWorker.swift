@@ -108,7 +108,10 @@ final class PostgreSQLWorker: Sendable {
         }
         return
       }
-      guard group.count > 1 else { return first.caller.fail(failure) }
+      guard group.count > 1 else {
+        group.first?.caller.fail(failure)
+        return
+      }
       // If the commit itself failed, the cause may be any statement of the group, so the group is halved.
       let index = answer.outputs.count < group.count ? answer.outputs.count : group.count / 2
       let failed = group.startIndex + index
