@@ -30,6 +30,35 @@ CREATE TABLE remote_servers (
   updated_at $int NOT NULL
 ) $strict;
 
+-- Chat servers with a second app, whose devices are registered with another bouncer (`upstream.url`).
+CREATE TABLE upstream_links (
+  server_id $int PRIMARY KEY REFERENCES remote_servers (id),
+  org_key $bytes,                             -- sealed: what it signs in with there; NULL until its next call
+  next_key $bytes,                            -- sealed: perhaps that instead, if a change of keys was interrupted
+  realms $bytes,                              -- sealed: its realms as it last reported them, JSON
+  enabled_at $int NOT NULL,
+  due_at $int NOT NULL,                       -- of the next report; while one is sent: when it may be taken over
+  attempts $int NOT NULL,                     -- also tells a sender whether the report is still its own
+  reported_at $int,                           -- the last report that was taken
+  failure $text                               -- why a later one was not
+) $strict;
+
+-- What the other bouncer has yet to be told: that a token, or all tokens of a user, are no longer to be used.
+CREATE TABLE upstream_unregistrations (
+  id $fresh_id,                               -- never given twice: a late answer ends no newer one
+  server_id $int NOT NULL REFERENCES remote_servers (id),
+  user_id $int,
+  user_uuid $text,
+  kind $int,                                  -- NULL, as the next: all of them
+  token_hash $int,
+  form $bytes NOT NULL,                       -- sealed: the call's parameters
+  due_at $int NOT NULL,                       -- while it is being sent: when it may be taken over
+  attempts $int NOT NULL                      -- also tells a sender whether the job is still its own
+) $strict;
+
+CREATE INDEX upstream_unregistrations_by_due ON upstream_unregistrations (due_at);
+CREATE INDEX upstream_unregistrations_by_server ON upstream_unregistrations (server_id);
+
 CREATE TABLE remote_server_audit_log (
   id $id,
   server_id $int NOT NULL REFERENCES remote_servers (id),
@@ -197,8 +226,9 @@ CREATE TABLE registrations (
   id $fresh_id,                               -- never given twice: the outbox refers to it
   wire $int NOT NULL,                         -- 1 Zulip, end-to-end encrypted; 2 Zulip, legacy; 3 Nextcloud's proxy;
                                               -- 4 Nextcloud's server, Web Push
-  kind $int NOT NULL,                         -- of the token: 1 APNs, 2 FCM or a Web Push subscription, 3 PushKit alone
-  token $bytes NOT NULL,                      -- sealed, as it was first spelled
+  kind $int NOT NULL,                         -- of the token: 1 APNs, 2 FCM or a Web Push subscription, 3 PushKit alone,
+                                              -- 4 unknown: the other bouncer's
+  token $bytes,                               -- sealed, as it was first spelled; NULL: only the other bouncer can read it
   token_hash $int NOT NULL,                   -- 64 bits of a keyed hash of the canonical spelling; 0: has none
   target $text,                               -- the app's bundle id, or its Firebase project; NULL: the default one
   owner $int NOT NULL DEFAULT 0,              -- 62 bits of a keyed hash of the address it came from; 0: its chat server
@@ -212,6 +242,7 @@ CREATE TABLE registrations (
   dead_reason $text,
   dead_before $int,                           -- true of whatever was registered with the token before then
   dead_route_id $int REFERENCES outbox_routes (id),
+  upstream $int,                              -- NULL: ours; else the other bouncer's: whether it has been told
   -- Zulip: a token in a realm, or of a user at a server
   realm_id $int REFERENCES remote_realms (id),
   token_id $int,                              -- first 8 bytes of the token's SHA-256, big-endian, signed

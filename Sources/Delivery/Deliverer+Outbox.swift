@@ -55,7 +55,7 @@ extension Deliverer {
 
   /// Why the provider has lately refused this delivery's token; nil if it has not.
   func trouble(of delivery: RegisteredPush) -> Reason? {
-    providers.routeSender(for: delivery.push)?.trouble(of: delivery.push)
+    providers.routeSender(for: delivery.push)?.trouble(of: delivery.push, delivery.owner)
   }
 
   /// Waits for a late answer, however long it takes, and acts on it; this cannot be cancelled.

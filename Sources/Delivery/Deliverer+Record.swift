@@ -15,8 +15,19 @@ extension Deliverer {
     var refused: [RegistrationStore.Failure] = []
     var held: [(index: Int, deletion: HeldDeletions.Deletion)] = []
     var living: [RegistrationReference] = []
+    var told: [Int64] = []
     let mayHold = heldDeletions.mayHold
+    let upstreams = await upstreams(decisions, deliveries)
     for (decision, (index, delivery)) in zip(decisions, deliveries.enumerated()) {
+      if upstreams.contains(delivery.registration) {
+        results[index] = .refused(.fcmSenderIDMismatch)
+        continue
+      }
+      if case .upstream(let push) = delivery.push, decision.result == .delivered || decision.result == .passedOn,
+        push.registers(delivery.registration.id)
+      {
+        told.append(delivery.registration.id)
+      }
       if let death = decision.death {
         let failure = RegistrationStore.Failure(
           delivery.registration, reason: death.reason.description, holdsBefore: death.by)
@@ -25,7 +36,7 @@ extension Deliverer {
         } else if let route = decision.route {
           held.append((index, (failure, death.reason, route)))
         }
-      } else if mayHold, decision.result == .delivered {
+      } else if mayHold, decision.result == .delivered || decision.result == .passedOn {
         living.append(delivery.registration)
       }
       if case .refused(let reason) = decision.result {
@@ -40,6 +51,7 @@ extension Deliverer {
     let losses = await losses(deliveries, results)
     var ended: Set<RegistrationReference> = []
     do {
+      if !told.isEmpty { try await registrations.noteToldUpstream(told) }
       if !living.isEmpty { _ = try await registrations.release(living) }
       if !held.isEmpty {
         ended = try await heldDeletions.hold(held.map(\.deletion), now: now())
@@ -69,10 +81,25 @@ extension Deliverer {
       switch results[index] {
       case .refused(let reason): lossLog.tell("notification refused", loss, reason: "\(reason)")
       case .ended(let reason): lossLog.tell("registration ended", loss, reason: "\(reason)")
-      case .delivered, .queued, .unconfigured: break
+      case .delivered, .passedOn, .queued, .unconfigured: break
       }
     }
     return results
+  }
+
+  /// Old apps' registrations whose tokens are of another Firebase project, if they are the other bouncer's from now
+  /// on. They neither end nor count as failing.
+  private func upstreams(
+    _ decisions: [Decision], _ deliveries: [RegisteredPush]
+  ) async -> Set<RegistrationReference> {
+    guard providers.upstream != nil else { return [] }
+    let foreign = zip(decisions, deliveries).filter { decision, delivery in
+      let isForeign = [.refused(.fcmSenderIDMismatch), .ended(.fcmSenderIDMismatch)].contains(decision.result)
+      return isForeign && delivery.registration.kind == .legacy
+    }.map(\.1.registration)
+    guard !foreign.isEmpty else { return [] }
+    // If the database cannot be written, nothing ends.
+    return (try? await registrations.handUpstream(foreign)) ?? Set(foreign)
   }
 
   /// Losses that may be logged, by index of their delivery. Refusals because of a backlog are left out and
@@ -84,7 +111,7 @@ extension Deliverer {
       switch results[$0] {
       case .refused(.backlogged): false
       case .ended, .refused: true
-      case .delivered, .queued, .unconfigured: false
+      case .delivered, .passedOn, .queued, .unconfigured: false
       }
     }
     guard !lost.isEmpty else { return [:] }

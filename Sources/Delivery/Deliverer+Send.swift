@@ -51,54 +51,95 @@ extension Deliverer {
   ) async -> [Decision] {
     let deadline = ContinuousClock.now + timeout
     // One delivery needs no task of its own; most notifications are for one or two devices.
-    if deliveries.count == 1 { return [await send(deliveries[0], since: began, by: deadline, backoff)] }
-    return await withTaskGroup(of: (Int, Decision).self) { group in
-      for (index, delivery) in deliveries.enumerated() {
-        group.addImmediateTask { (index, await self.send(delivery, since: began, by: deadline, backoff)) }
+    if deliveries.count == 1 { return await send(deliveries, since: began, by: deadline, backoff) }
+    return await withTaskGroup(of: ([Int], [Decision]).self) { group in
+      for parcel in parcels(of: deliveries) {
+        group.addImmediateTask {
+          (parcel, await self.send(parcel.map { deliveries[$0] }, since: began, by: deadline, backoff))
+        }
       }
       var decisions = [Decision](repeating: Decision(result: .unconfigured), count: deliveries.count)
-      for await (index, decision) in group { decisions[index] = decision }
+      for await (parcel, decided) in group {
+        for (index, decision) in zip(parcel, decided) { decisions[index] = decision }
+      }
       return decisions
     }
   }
 
-  /// Tries until there is a final outcome, the tries are used up, or the deadline passes.
+  /// The deliveries by their indices, those together that go in one request: what is for another bouncer.
+  private func parcels(of deliveries: [RegisteredPush]) -> [[Int]] {
+    struct Key: Hashable {
+      let owner: Owner
+      let call: UpstreamPush.Call
+    }
+    var parcels: [[Int]] = []
+    var open: [Key: Int] = [:]
+    for (index, delivery) in deliveries.enumerated() {
+      guard case .upstream(let push) = delivery.push, delivery.notBefore ?? .distantPast <= now() else {
+        parcels.append([index])
+        continue
+      }
+      let key = Key(owner: delivery.owner, call: push.call)
+      if let place = open[key], parcels[place].count < UpstreamPush.mostItems {
+        parcels[place].append(index)
+      } else {
+        open[key] = parcels.count
+        parcels.append([index])
+      }
+    }
+    return parcels
+  }
+
+  /// Tries a parcel until there is a final outcome, the tries are used up, or the deadline passes.
   private func send(
-    _ delivery: RegisteredPush, since began: Date, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
-  ) async -> Decision {
-    var latest: Decision?
+    _ parcel: [RegisteredPush], since began: Date, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
+  ) async -> [Decision] {
+    var latest: [Decision]?
     var tries = 0
-    let handedOver = delivery.promisedAt == nil ? now() : nil
+    let (delivery, push) = (parcel[0], parcel.dropFirst().reduce(parcel[0].push) { $0.merged(with: $1.push) })
+    func all(_ decision: Decision) -> [Decision] { parcel.map { _ in decision } }
+    let handedOver = now()
     while true {
       // Looked up for each try: the credential may have been replaced meanwhile.
-      guard let routeSender = providers.routeSender(for: delivery.push) else {
-        history?.count(.unconfigured(delivery.push.provider))
-        return latest ?? Decision(result: .unconfigured)
+      guard let routeSender = providers.routeSender(for: push) else {
+        history?.count(.unconfigured(push.provider), parcel.count)
+        return latest ?? all(Decision(result: .unconfigured))
       }
       if let notBefore = delivery.notBefore, notBefore > now() {
-        return Decision(
-          result: .queued, route: routeSender.route,
-          leftover: Leftover(notBefore: notBefore, scope: .token))
+        return all(
+          Decision(
+            result: .queued, route: routeSender.route,
+            leftover: Leftover(notBefore: notBefore, scope: .token)))
       }
       tries += 1
-      let start = DeliveryStart(takenAt: delivery.promisedAt ?? began, handedOver: handedOver, sent: now())
-      let decision: Decision
-      switch await routeSender.attempt(
-        delivery.push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil)
+      let sent = now()
+      let starts = parcel.map {
+        DeliveryStart(
+          takenAt: $0.promisedAt ?? began, handedOver: $0.promisedAt == nil ? handedOver : nil, sent: sent)
+      }
+      let decisions: [Decision]
+      switch await routeSender.attempt(push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil)
       {
       case .ended(let outcome):
-        decision = judge(outcome, of: delivery, over: routeSender, since: began, start)
+        let outcomes = push.outcomes(outcome, of: parcel)
+        decisions = parcel.indices.map {
+          judge(outcomes[$0], of: parcel[$0], over: routeSender, since: began, starts[$0])
+        }
       case .underWay(let answer):
-        return Decision(
-          result: .queued, route: routeSender.route,
-          answer: LateAnswer(over: routeSender, start: start, outcome: answer))
+        let outcomes = Task { push.outcomes(await answer(), of: parcel) }
+        return parcel.indices.map { index in
+          Decision(
+            result: .queued, route: routeSender.route,
+            answer: LateAnswer(over: routeSender, start: starts[index]) { await outcomes.value[index] })
+        }
       }
-      guard let leftover = decision.leftover, let backoff, tries < leftover.triesInRequest,
+      // What is sent in one request is tried again together.
+      guard let leftover = decisions[0].leftover, let backoff, tries < leftover.triesInRequest,
         leftover.notBefore == nil
-      else { return decision }
+      else { return decisions }
       let pause = Duration.seconds(backoff.pause(after: tries))
-      guard ContinuousClock.now + pause < deadline else { return decision }
-      latest = decision
+      guard ContinuousClock.now + pause < deadline else { return decisions }
+      latest = decisions
       // If the task is cancelled, the next try ends at once and reports that.
       try? await Task.sleep(for: pause)
     }
@@ -114,6 +155,10 @@ extension Deliverer {
     let (route, registration) = (routeSender.route, delivery.registration)
     let promisedAt = delivery.promisedAt ?? began
     history?.tried(outcome, of: registration, on: route, since: promisedAt)
+    if case .suspect(let reason) = outcome, reason == .fcmSenderIDMismatch, delivery.mayBeUpstreams {
+      // Not our token: says nothing about our credential, and ends nothing.
+      return Decision(result: .refused(reason), route: route)
+    }
     let verdict = routeSender.verdict(
       on: outcome, of: registration.kind.tokens, delivery.owner, registeredAt: registration.registeredAt,
       believedSince: registrations.believedSince
@@ -129,10 +174,10 @@ extension Deliverer {
     }
     var decision = Decision(result: .queued, route: route)
     switch outcome {
-    case .delivered:
+    case .delivered, .passedOn:
       metrics.accepted(route.provider, after: now().timeIntervalSince(promisedAt))
       recent.note(start.accepted(at: now(), registration, by: route.provider))
-      decision.result = .delivered
+      decision.result = outcome == .delivered ? .delivered : .passedOn
     case .dead(let reason, let since):
       decision.result = verdict == .end ? .ended(reason) : .refused(reason)
       guard verdict == .end || verdict == .hold else { break }
@@ -180,5 +225,23 @@ extension Backoff {
   func next(after tries: Int, now: Date, notBefore: Date?, random: Double) -> Date {
     let pause = pause(after: tries, random: random)
     return max(now + pause, (notBefore ?? now) + min(pause, first))
+  }
+}
+
+extension Push {
+  /// This push and another one that goes in the same request.
+  fileprivate func merged(with other: Push) -> Push {
+    guard case .upstream(var push) = self, case .upstream(let other) = other else { return self }
+    push.merge(other)
+    return .upstream(push)
+  }
+
+  /// What a request's outcome is for each of its deliveries.
+  fileprivate func outcomes(_ outcome: Outcome, of parcel: [RegisteredPush]) -> [Outcome] {
+    guard case .upstream(let push) = self, case .passedOn(let receipt) = outcome else {
+      return parcel.map { _ in outcome }
+    }
+    let outcomes = receipt.outcomes(of: push)
+    return parcel.map { outcomes[$0.registration.id] ?? outcome }
   }
 }

@@ -43,7 +43,7 @@ final class LossLog: Sendable {
   func tell(_ message: Logger.Message, _ loss: Loss, reason: String, more: Logger.Metadata = [:]) {
     var metadata = more
     metadata["reason"] = "\(reason)"
-    metadata["token"] = "\(PushToken.fingerprint(of: loss.delivery.push.token))"
+    metadata["token"] = loss.delivery.fingerprint.map { "\($0)" }
     metadata["kind"] = "\(loss.delivery.registration.kind)"
     metadata["route"] = loss.route.map { "\($0)" }
     metadata["server"] = loss.server.map { "\($0)" }
@@ -76,6 +76,21 @@ final class LossLog: Sendable {
     logger.notice(
       "more lines were left out: registrations ended, notifications refused or given up",
       metadata: ["left_out": .stringConvertible(leftOut)])
+  }
+}
+
+extension RegisteredPush {
+  /// The first 8 hex digits of the token's SHA-256.
+  fileprivate var fingerprint: String? {
+    switch push {
+    case .apns(let notification): PushToken.fingerprint(of: notification.token)
+    case .fcm(let message): PushToken.fingerprint(of: message.token)
+    case .webPush(let message): PushToken.fingerprint(of: message.subscription.token)
+    case .upstream(let push):
+      push.name(of: registration.id).map { name in
+        push.isShared ? PushToken.fingerprint(of: name) : TokenID(base64: name)?.fingerprint ?? ""
+      }
+    }
   }
 }
 

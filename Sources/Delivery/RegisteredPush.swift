@@ -13,6 +13,8 @@ package struct RegisteredPush: Sendable {
   package var owner: Owner
   /// If this time is in the future, the push is sent then, from the outbox.
   package var notBefore: Date?
+  /// Whether a provider's answer that the token is another project's means that it is the other bouncer's.
+  package var mayBeUpstreams = false
   /// When it was stored in the outbox, if it comes from there.
   var promisedAt: Date?
 
@@ -26,6 +28,8 @@ package struct RegisteredPush: Sendable {
 /// Result of a delivery.
 package enum DeliveryResult: Sendable, Hashable {
   case delivered
+  /// Another bouncer took it and promises it; it has not said that a provider accepted it.
+  case passedOn
   /// The provider calls the token invalid, and the registration has ended.
   case ended(Reason)
   /// The provider refused this notification, or refused the token without being believed yet; the

@@ -173,7 +173,7 @@ extension PushProxy {
     var unconfigured: [RegistrationReference] = []
     for ((notification, key), result) in zip(fresh, results) {
       switch result {
-      case .delivered, .queued: done.append(key)
+      case .delivered, .passedOn, .queued: done.append(key)
       case .ended: ended.append(notification.entry)
       case .refused: break
       case .unconfigured: unconfigured.append(notification.device.reference)

@@ -82,7 +82,7 @@ final class ProviderMetrics: Sendable {
   func count(_ verdict: DeletionGuard.Verdict, on outcome: Outcome, of provider: Route.Provider) {
     switch outcome {
     case .dead(let reason, _), .suspect(let reason): counter(Key(provider, verdict, reason)).increment()
-    case .delivered, .retry, .rejected, .misconfigured: break
+    case .delivered, .passedOn, .retry, .rejected, .misconfigured: break
     }
   }
 

@@ -7,12 +7,15 @@ package enum Push: Sendable, Codable {
   case fcm(FCMMessage)
   /// For the push service of a browser or of a UnifiedPush distributor.
   case webPush(WebPushMessage)
+  /// For another bouncer.
+  case upstream(UpstreamPush)
 
   package var provider: Route.Provider {
     switch self {
     case .apns: .apns
     case .fcm: .fcm
     case .webPush: .webPush
+    case .upstream: .upstream
     }
   }
 }

@@ -19,6 +19,8 @@ package final class PushProviders: Sendable {
   private let factory: SenderFactory
   /// Nil where Web Push is switched off.
   private let hosts: WebPushHosts?
+  /// The other bouncer; nil where there is none.
+  package let upstream: RouteSender?
   private let state = Mutex(State())
 
   private struct State {
@@ -57,6 +59,7 @@ package final class PushProviders: Sendable {
     let factory = try SenderFactory(
       configuration: configuration, metrics: metrics, network: network, resolve: resolve, now: now)
     self.factory = factory
+    upstream = try configuration.upstream.map(factory.upstream)
     hosts = configuration.webPush.map { webPush in
       metrics.prepare(.webPush)
       return WebPushHosts(most: mostHosts, factory: factory, webPush: webPush)
@@ -98,8 +101,11 @@ package final class PushProviders: Sendable {
   package func route(of push: Push) -> Route? { find(push)?.route }
 
   private func find(_ push: Push) -> RouteSender? {
-    guard case .webPush(let message) = push else {
-      return state.withLock { $0.senders.routeSender(for: push) }
+    let message: WebPushMessage
+    switch push {
+    case .apns, .fcm: return state.withLock { $0.senders.routeSender(for: push) }
+    case .upstream: return upstream
+    case .webPush(let webPush): message = webPush
     }
     guard let hosts else { return nil }
     let (sender, left) = hosts.routeSender(for: message.subscription.endpoint)
@@ -124,14 +130,19 @@ package final class PushProviders: Sendable {
     }
   }
 
-  /// The senders of the present credentials, including unused ones, without ``webPushSenders``.
-  package var routeSenders: [RouteSender] { state.withLock { $0.senders.routeSenders } }
+  /// The senders of the present credentials and ``upstream``, including unused ones, without ``webPushSenders``.
+  package var routeSenders: [RouteSender] {
+    state.withLock { $0.senders.routeSenders } + (upstream.map { [$0] } ?? [])
+  }
 
-  /// The sender to a topic, a project (nil: the default one) or a push service that was used recently; nil if there
-  /// is none.
+  /// The sender to a topic, a project (nil: the default one), a push service that was used recently, or the other
+  /// bouncer; nil if there is none.
   package func routeSender(_ provider: Route.Provider, target: String?) -> RouteSender? {
-    guard provider == .webPush else { return state.withLock { $0.senders.routeSender(provider, target) } }
-    return target.flatMap { hosts?.known($0) }
+    switch provider {
+    case .apns, .fcm: state.withLock { $0.senders.routeSender(provider, target) }
+    case .webPush: target.flatMap { hosts?.known($0) }
+    case .upstream: upstream
+    }
   }
 
   package func routeStates() -> [Route: RouteState] {
@@ -154,7 +165,8 @@ package final class PushProviders: Sendable {
   private func close() -> [any Transport]? {
     state.withLock { state in
       defer { state.isShutDown = true }
-      return state.isShutDown ? nil : state.leaving + state.senders.transports + (hosts?.close() ?? [])
+      let others = (hosts?.close() ?? []) + (upstream.map { [$0.transport] } ?? [])
+      return state.isShutDown ? nil : state.leaving + state.senders.transports + others
     }
   }
 
@@ -194,6 +206,19 @@ extension PushProviders {
     package var proxy: URL?
     /// Nil if Web Push is switched off.
     package var webPush: WebPush?
+    /// Nil if there is no other bouncer.
+    package var upstream: Upstream?
+
+    /// Another bouncer.
+    package struct Upstream: Sendable {
+      package var url: URL
+      /// What a chat server signs in with there, as the value of `Authorization`; nil if that is not known.
+      package var authorization: @Sendable (Owner) async -> String?
+
+      package init(url: URL, authorization: @escaping @Sendable (Owner) async -> String?) {
+        (self.url, self.authorization) = (url, authorization)
+      }
+    }
 
     package struct WebPush: Sendable {
       /// The key pair that subscriptions are bound to.

@@ -172,8 +172,8 @@ extension Dashboard {
   fileprivate init(_ core: Core, apps: (@Sendable () async throws -> [App])?, _ readiness: Readiness) {
     self.init(
       database: core.store.database, storageKey: core.store.storageKey, keyFolder: core.keyFolder,
-      registrations: core.store.registrations, outbox: core.outbox, apps: apps, readiness: readiness,
-      now: core.now)
+      registrations: core.store.registrations, outbox: core.outbox, apps: apps,
+      upstream: core.configuration.upstream.url, readiness: readiness, now: core.now)
   }
 }
 

@@ -119,7 +119,7 @@ extension Bouncer {
     self.init(
       core.configuration, publicURL: core.configuration.http.publicAddress(listeningOn: core.publicPort),
       registrations: core.store.registrations, requestTimes: core.requestTimes, deliverer: core.deliverer,
-      keyring: { [folder = core.keyFolder] in folder.current.bouncer })
+      keyring: { [folder = core.keyFolder] in folder.current.bouncer }, logger: core.logger)
   }
 }
 
@@ -127,7 +127,7 @@ extension PushProviders.Configuration {
   /// The providers' addresses and, if Web Push is on, its key pair, which is created at first use. Web Push
   /// subscriptions are bound to that key pair.
   init(_ configuration: Configuration, store: Store, descriptors: DescriptorLimit) async throws {
-    self.init(configuration)
+    self.init(configuration, upstream: store.upstreamLinks)
     guard configuration.webPush.isEnabled else { return }
     let keys = VAPIDKeys(database: store.database, storageKey: store.storageKey, now: store.now)
     webPush = WebPush(

@@ -110,13 +110,24 @@ extension Feature {
 
   /// The bouncer that other chat servers call.
   static func bouncer(_ bouncer: Bouncer, _ core: Core) -> Feature {
-    Feature(
+    var feature = Feature(
       routes: { ZulipBouncerRoutes(bouncer).addRoutes(to: $0) },
       work: [
         {
           await core.requestTimes.run { _ in core.logger.warning("times of requests could not be written") }
         }
       ])
+    if let upstream = bouncer.upstream {
+      let links = core.store.upstreamLinks
+      feature.gauges = { metrics in
+        metrics.gauge("push_bouncer_upstream_unregistrations_pending") {
+          Double(try await links.unregistrations.count())
+        }
+      }
+      feature.work.append { await upstream.run() }
+      feature.queues = [links.reports.bringForward, links.unregistrations.bringForward]
+    }
+    return feature
   }
 
   /// Cleans up after Nextcloud's apps and users, even if the adapter has been switched off since.

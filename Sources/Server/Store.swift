@@ -1,12 +1,16 @@
 package import Delivery
 package import Foundation
 import Logging
+import HTTP
 import Migrations
 import NextcloudProxy
 import NextcloudServer
 package import Operations
+import Providers
 package import Registrations
 package import SQL
+import Sealing
+import ZulipBouncer
 package import Sealing
 package import ZulipServer
 
@@ -125,6 +129,9 @@ package struct Store {
   }
 
   package var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
+  package var upstreamLinks: UpstreamLinks {
+    UpstreamLinks(database: database, storageKey: storageKey, now: now)
+  }
   package var accounts: AccountStore { AccountStore(database: database, storageKey: storageKey, now: now) }
   package var realms: RemoteRealms { RemoteRealms(database: database) }
   package var registrations: RegistrationStore {
@@ -139,6 +146,24 @@ package struct Store {
     NextcloudDevices(database: database, storageKey: storageKey, now: now)
   }
   package var outbox: OutboxContents { OutboxContents(database: database) }
+
+  /// Gives a chat server a new random key and returns it, first at the other bouncer if it has an app there.
+  package func rotateKey(of server: RemoteServer, _ configuration: Configuration) async throws -> String? {
+    let key = RandomText.alphanumeric(RemoteServers.keyLength)
+    let providers = try PushProviders(configuration: .init(configuration, upstream: upstreamLinks))
+    if let sender = providers.upstream {
+      let upstream = Upstream(
+        sender, links: upstreamLinks, now: now, logger: Logger(label: "push-bouncer"))
+      do {
+        try await upstream.rotate(
+          server, from: nil, to: key, hostname: server.hostname, contactEmail: server.contactEmail)
+      } catch let error as APIError {
+        throw Fault(error.message)
+      }
+    }
+    await providers.shutdown(within: .zero)
+    return try await servers.rotateKey(server.id, to: key)
+  }
 
   /// The devices of users, for commands. A running service is not notified of changes made through it.
   package func devices() async throws -> Devices {

@@ -46,6 +46,11 @@ extension Bouncer {
         }
         return takeovers ?? []
       }
+      if let upstream = try await upstream(for: server) {
+        let realms = upload.realmsText.flatMap { $0.utf8.count <= Upstream.longestRealms ? $0 : nil }
+        try await upstream.links.keep(realms: realms, of: server.id)
+        upstream.wake()
+      }
       for takeover in takeovers {
         logger.notice(
           "realm taken over from another server",

@@ -40,6 +40,8 @@ package struct AnalyticsUpload: Sendable {
   var auditEvents: [AuditEvent]?
   /// All realms of the server; nil if it sends no list.
   package internal(set) var realms: [RealmDescription]?
+  /// The same as it came, JSON.
+  private(set) var realmsText: String?
 
   /// An upload of realms only.
   package init(version: String?, apiFeatureLevel: Int64?, realms: [RealmDescription]?) {
@@ -58,6 +60,7 @@ package struct AnalyticsUpload: Sendable {
     }
     auditEvents = try parameters.optionalList("realmauditlog_rows", AuditEvent.init)
     realms = try parameters.optionalList("realms", RealmDescription.init)
+    realmsText = parameters.optional("realms")
     func cut(_ text: String) -> String { String(text.unicodeScalars.prefix(Self.maximumVersionLength)) }
     version = try parameters.optionalJSON("version")?.string()
     version = version.map(cut)

@@ -16,13 +16,18 @@ extension Bouncer {
     let realm = try await legacyRealm(realm, of: server, logger)
     guard await accepts(token) else { throw APIError(PushToken.Malformed.length.description) }
     try await registrations.register(token, iosAppID: iosAppID, for: user, server: server.id, realm: realm)
+    guard let upstream = try await upstream(for: server),
+      let registration = try await registrations.find(token, of: user, server: server.id),
+      isUpstreams(registration)
+    else { return }
+    try await tell(upstream, of: registration, user, realm, server)
   }
 
   /// Removes a token of a user if there is one; nil stands for all of them.
   package func unregisterLegacy(
     _ token: PushToken?, for user: LegacyUser, of server: RemoteServer
   ) async throws {
-    guard let token else { return try await registrations.unregister(nil, of: user, server: server.id) }
+    try await unregisterUpstream(token, of: user, server)
     // A registration replaced by an encrypted one is gone already.
     try await registrations.unregister(token, of: user, server: server.id)
   }
@@ -36,9 +41,15 @@ extension Bouncer {
     let realm = try await legacyRealm(realm, of: server, logger)
     let reach = try await registrations.reach(user, server: server.id, realm: realm)
     report(reach, realm, logger)
-    let pushes = try notification.pushes(
-      to: reach.registrations, of: .chatServer(server.id), now: now(), logger: logger)
-    try await deliver(pushes, of: server, since: received)
+    var ours = reach.registrations
+    if try await upstream(for: server) != nil {
+      ours = try await notifyWithUpstream(
+        notification, to: ours, of: user, realm, server, since: received, logger: logger)
+    } else {
+      let pushes = try notification.pushes(
+        to: ours, of: .chatServer(server.id), now: now(), logger: logger)
+      try await deliver(pushes, of: server, since: received)
+    }
     var missing: [PushToken.Kind: [String]] = [:]
     for (kind, tokens) in tokens {
       do {
@@ -51,7 +62,7 @@ extension Bouncer {
           "tokens could not be looked up", metadata: ["error": "\(DatabaseError.name(of: error))"])
       }
     }
-    let reached = Dictionary(grouping: reach.registrations, by: \.token.kind).mapValues(\.count)
+    let reached = Dictionary(grouping: ours, by: \.token.kind).mapValues(\.count)
     return LegacyReceipt(
       apple: reached[.apns] ?? 0, android: reached[.fcm] ?? 0, missing: missing, hasRealm: realm != nil)
   }
@@ -61,15 +72,28 @@ extension Bouncer {
     _ token: PushToken?, of user: LegacyUser, _ payload: JSON.Object, realm: UUID?, of server: RemoteServer,
     since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws {
-    _ = try await legacyRealm(realm, of: server, logger)
+    let realm = try await legacyRealm(realm, of: server, logger)
     guard let token, let registration = try await registrations.find(token, of: user, server: server.id)
     else {
       throw APIError(code: APIError.Code.unknownLegacyDevice, "Device not recognized by the push bouncer")
     }
-    let now = now()
-    let pushes = try LegacyNotification.test(payload, now: now).pushes(
-      to: [registration], of: .chatServer(server.id), now: now, logger: logger)
-    try await deliver(pushes, of: server, since: received)
+    let upstream = try await upstream(for: server)
+    if upstream == nil || !isUpstreams(registration) {
+      let now = now()
+      let pushes = try LegacyNotification.test(payload, now: now).pushes(
+        to: [registration], of: .chatServer(server.id), now: now, logger: logger
+      ).map { $0.perhapsUpstreams(upstream != nil) }
+      let results = try await deliver(pushes, of: server, since: received)
+      guard upstream != nil, results == [.refused(.fcmSenderIDMismatch)] else { return }
+    }
+    guard let upstream else { return }
+    try await tell(upstream, of: registration, user, realm, server)
+    try await upstream.test(
+      [
+        "token": .string(registration.token.text), "token_kind": .integer(registration.token.kind.storage),
+        "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
+        "realm_uuid": .optional(realm?.uuid.canonical), "base_payload": .object(payload),
+      ], of: server.id)
   }
 
   /// The realm that a legacy call names. An unknown realm is ignored; another server's realm is refused.

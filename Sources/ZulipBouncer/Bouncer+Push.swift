@@ -19,7 +19,12 @@ extension Bouncer {
     _ sealed: String, tokenID: TokenID?, publicKey: String, realm: UUID?, of server: RemoteServer
   ) async throws {
     let realm = try await caller(realm, of: server)
-    let registration = try await open(sealed, publicKey: publicKey)
+    guard let registration = try await open(sealed, publicKey: publicKey, of: server) else {
+      guard let tokenID else { throw APIError.invalidRegistration }
+      try await upstream?.register(
+        sealed, tokenID: tokenID, publicKey: publicKey, realm: realm.uuid, of: server.id)
+      return try await registrations.registerUpstream(tokenID, realm: realm.id)
+    }
     guard registration.token.id == tokenID else { throw APIError.invalidRegistration }
     guard !registration.isExpired(at: now()) else {
       // Chat servers and phones treat this refusal as final, so it must not depend on a clock in doubt.
@@ -32,7 +37,11 @@ extension Bouncer {
     deliverer.history?.registered(key: publicKey)
   }
 
-  private func open(_ sealed: String, publicKey: String) async throws -> PushRegistration {
+  /// Opens a registration; nil if it is the other bouncer's: it is sealed to a key that was never ours, and the
+  /// server has a second app.
+  private func open(
+    _ sealed: String, publicKey: String, of server: RemoteServer
+  ) async throws -> PushRegistration? {
     let plaintext: [UInt8]
     do {
       plaintext = try keyring().open(sealed, publicKey: publicKey)
@@ -44,6 +53,11 @@ extension Bouncer {
         try await bouncerKeys.isAnnounced(publicKey)
       {
         throw APIError.tryAgainLater
+      }
+      if let upstream, try await upstream.links.link(of: server.id) != nil,
+        try await !bouncerKeys.isOurs(publicKey)
+      {
+        return nil
       }
       throw APIError(code: APIError.Code.invalidPublicKey, "Invalid bouncer_public_key")
     }
@@ -67,21 +81,22 @@ extension Bouncer {
     since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws -> NotifyReceipt {
     let realm = try await caller(realm, of: server)
-    let (found, unreadable) = try await registrations.lookup(
+    let found = try await registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
     let batch = NotifyBatch(
-      notification, registrations: found, unreadable: unreadable, of: .chatServer(server.id), logger: logger)
+      notification, found, realm: realm.uuid, of: .chatServer(server.id), logger: logger)
     return batch.receipt(try await deliver(batch.deliveries, of: server, since: received))
   }
 
   /// Sends what the server's pace allows now, and stores the rest in the outbox.
   @discardableResult
   func deliver(
-    _ deliveries: [RegisteredPush], of server: RemoteServer, since received: ContinuousClock.Instant
+    _ deliveries: [RegisteredPush], of server: RemoteServer, since received: ContinuousClock.Instant,
+    within limit: Duration? = nil
   ) async throws -> [DeliveryResult] {
     do {
       let results = try await deliverer.deliver(
-        try pace.pace(deliveries, of: server.id), after: .now - received)
+        try pace.pace(deliveries, of: server.id), after: .now - received, within: limit)
       deliverer.history?.took(results, of: server.id)
       return results
     } catch is Outbox.Full {

@@ -3,7 +3,9 @@ package import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Operations
+internal import Providers
 package import Registrations
+package import Logging
 internal import SQL
 package import Sealing
 
@@ -34,11 +36,13 @@ package struct Bouncer: Sendable {
   let challenges: RateLimiter<String>
   let allChallenges: RateLimiter<Bool>
   private(set) var pace: NotificationPace
+  /// The other bouncer; nil where there is none.
+  package let upstream: Upstream?
 
   package init(
     _ configuration: Configuration, publicURL: @escaping @Sendable () -> String,
     registrations: RegistrationStore, requestTimes: RequestTimes, deliverer: Deliverer,
-    keyring: @escaping @Sendable () -> BouncerKeyring
+    keyring: @escaping @Sendable () -> BouncerKeyring, logger: Logger
   ) {
     let (settings, database, now) = (configuration.bouncer, registrations.database, registrations.now)
     rateLimitOfRegistrations = settings.rateLimitPerServer.map { _ in RateLimit(calls: 60_000, seconds: 60) }
@@ -52,6 +56,11 @@ package struct Bouncer: Sendable {
     challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: now)
     allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: now)
     pace = NotificationPace(settings.notificationsPerServer, now: now)
+    upstream = deliverer.providers.upstream.map {
+      Upstream(
+        $0, links: UpstreamLinks(database: database, storageKey: registrations.storageKey, now: now), now: now,
+        logger: logger)
+    }
     ItemFaults.prepare()
   }
 
@@ -107,6 +116,15 @@ extension Bouncer {
   /// - Parameter spelled: the hostname in the server's spelling.
   /// - Returns: whether the server is new.
   func register(_ application: RemoteServers.Application, spelled: String) async throws -> Bool {
+    if let newKey = application.newKey, let upstream,
+      case .authenticated(let server) = try await servers.authenticate(
+        uuid: application.uuid, key: application.key),
+      try await servers.find(hostname: application.hostname).map({ $0.id == server.id }) ?? true
+    {
+      try await upstream.rotate(
+        server, from: application.key, to: newKey, hostname: application.hostname.text,
+        contactEmail: application.contactEmail)
+    }
     do {
       return try await servers.register(
         application, mayCreate: mayCreate(application.hostname),
@@ -147,7 +165,10 @@ extension Bouncer {
     let secret = try await hosts.verificationSecret(at: hostname, accessToken: accessToken)
     try VerificationSecret.check(secret, for: hostname, storageKey, now: now(), mayExpire: mayExpire())
     let server = if let known { known } else { try await admit(hostname) }
-    guard let key = try await servers.rotateKey(server.id, graceForPrevious: false) else {
+    let newKey = RandomText.alphanumeric(RemoteServers.keyLength)
+    try await upstream?.rotate(
+      server, from: nil, to: newKey, hostname: server.hostname, contactEmail: server.contactEmail)
+    guard let key = try await servers.rotateKey(server.id, to: newKey, graceForPrevious: false) else {
       throw APIError.noRegistration
     }
     return (server, key, known == nil)

@@ -1,4 +1,5 @@
 internal import Delivery
+internal import Foundation
 package import HTTP
 internal import Logging
 internal import NIOCore
@@ -34,6 +35,8 @@ package struct NotifyRequest: Sendable {
 
   /// One notification for one token.
   package struct Item: Sendable {
+    /// The item as it came, JSON.
+    private var source: JSON?
     /// The unencrypted part, for the provider.
     package enum Shape: Sendable {
       /// How APNs handles it. `aps` is passed on freely, because its allowed members change with each version
@@ -114,7 +117,46 @@ extension NotifyRequest.Item {
     }
     guard (payload.value?.depth ?? 0) <= Self.maximumDepth else { throw .tooDeep }
     try self.init(tokenID: id, pushKeyID: keyID, encryptedData: data, shape)
+    source = field.value
   }
+
+  /// The item as JSON. Members that are unknown here are kept, for another bouncer that may know them.
+  package var json: JSON {
+    if let source { return source }
+    var payload: JSON.Object = [
+      "push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData),
+    ]
+    switch shape {
+    case .apns(let pushType, let priority, let aps):
+      if let aps { payload["aps"] = .object(aps) }
+      return [
+        "token_id": .string(tokenID.base64),
+        "http_headers": [
+          "apns_priority": .integer(Int64(priority)), "apns_push_type": .string(pushType.rawValue),
+        ],
+        "payload": .object(payload),
+      ]
+    case .fcm(let priority):
+      return [
+        "token_id": .string(tokenID.base64), "fcm_priority": .string(priority.rawValue),
+        "payload": .object(payload),
+      ]
+    }
+  }
+
+  /// The push for a registration of the other bouncer.
+  fileprivate func upstreamPush(
+    for registration: RegistrationReference, _ realm: UUID
+  ) throws(ItemFault) -> UpstreamPush {
+    let body = ByteBuffer(bytes: json.bytes)
+    guard body.readableBytes <= Self.longestSource else { throw .tooLarge }
+    let item = UpstreamPush.Item(
+      registration: registration.id, name: tokenID.base64, isAPNs: kind == .apns, body: body)
+    return UpstreamPush(.encrypted(realm: realm), [item])
+  }
+
+  /// The longest item that is passed on, in bytes: four times what any has.
+  private static let longestSource = 16_384
 
   package var kind: PushToken.Kind {
     if case .apns = shape { .apns } else { .fcm }
@@ -179,33 +221,37 @@ struct NotifyBatch {
   private var unknown: [TokenID] = []
 
   /// - Parameters:
-  ///   - unreadable: ids of registrations whose token does not open. They are neither sent to nor reported as
-  ///     unknown.
+  ///   - found: registrations whose token does not open are neither sent to nor reported as unknown.
   ///   - owner: the chat server.
   init(
-    _ notification: NotifyRequest, registrations: [Registration], unreadable: Set<TokenID> = [],
-    of owner: Owner, logger: Logger
+    _ notification: NotifyRequest, _ found: RegistrationStore.Found, realm: UUID, of owner: Owner, logger: Logger
   ) {
-    let byID = Dictionary(registrations.map { ($0.token.id, $0) }, uniquingKeysWith: { first, _ in first })
+    let byID = Dictionary(
+      found.registrations.map { ($0.token.id, $0) }, uniquingKeysWith: { first, _ in first })
     var seen: Set<TokenID> = []
     var faults = notification.faults
     defer { faults.report(to: logger) }
     for item in notification.items {
-      guard !unreadable.contains(item.tokenID) else {
+      guard !found.unreadable.contains(item.tokenID) else {
         faults.add(.unreadable)
         continue
       }
-      guard let registration = byID[item.tokenID], registration.token.kind == item.kind else {
-        if seen.insert(item.tokenID).inserted { unknown.append(item.tokenID) }
-        continue
-      }
       do throws(ItemFault) {
-        guard let push = try item.push(for: registration) else {
-          logger.error(
-            "registration without app id", metadata: ["registration": "\(registration.reference.id)"])
+        let (push, reference): (Push, RegistrationReference)
+        if let registration = found.upstream[item.tokenID] {
+          (push, reference) = (.upstream(try item.upstreamPush(for: registration, realm)), registration)
+        } else if let registration = byID[item.tokenID], registration.token.kind == item.kind {
+          guard let ours = try item.push(for: registration) else {
+            logger.error(
+              "registration without app id", metadata: ["registration": "\(registration.reference.id)"])
+            continue
+          }
+          (push, reference) = (ours, registration.reference)
+        } else {
+          if seen.insert(item.tokenID).inserted { unknown.append(item.tokenID) }
           continue
         }
-        deliveries.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
+        deliveries.append(RegisteredPush(push: push, registration: reference, owner: owner))
         targets.append((item.tokenID, item.kind))
       } catch {
         faults.add(error)

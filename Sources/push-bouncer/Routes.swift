@@ -69,7 +69,9 @@ extension Routes {
         directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
         logger: Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }
       ).load().credentials
-      let names = keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
+      let names =
+        keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
+        + (configuration.upstream.route.map { [$0] } ?? [])
       let waiting = Dictionary(
         listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
       let webPush = checks?["webpush"]

@@ -30,17 +30,22 @@ extension ServerCommand {
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
 
     func run() async throws {
-      let (summary, realms) = try await Store.with(options) { store in
+      let configuration = try options.load()
+      let (summary, realms, upstream) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
         guard let summary = try await store.servers.all().first(where: { $0.server.id == found.id }) else {
           throw NotFound("there is no server \(server)")
         }
-        return (summary, try await store.realms.summaries(ofServer: found.id))
+        return (
+          summary, try await store.realms.summaries(ofServer: found.id),
+          try await UpstreamReport(of: found.id, store.upstreamLinks, configuration.upstream.url)
+        )
       }
       let columns =
         ServerCommand.columns + [
           .text("version", nil) { $0.server.version },
           .member("realm_list") { _ in realms.json(ServerCommand.realmColumns) },
+          .member("upstream") { _ in upstream.map { .object($0.json) } ?? .null },
         ]
       options.show(columns.json(summary)) { page in
         let server = summary.server
@@ -57,6 +62,11 @@ extension ServerCommand {
           .init(ServerCommand.registrations(summary.registrations, summary.legacyRegistrations)))
         page.add(facts)
         page.add()
+        if let upstream {
+          page.add("Its other app, at \(upstream.host ?? "another bouncer")", .heading)
+          for (text, isBad) in upstream.sentences(at: Date()) { page.add(text, isBad ? .bad : .plain) }
+          page.add()
+        }
         guard !realms.isEmpty else { return page.add("It has not reported any realm yet.") }
         page.add(realms.table(ServerCommand.realmColumns))
       }

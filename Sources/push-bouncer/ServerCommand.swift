@@ -12,6 +12,7 @@ struct ServerCommand: AsyncParsableCommand {
     abstract: "Lets chat servers in, lists them, switches them off.",
     subcommands: [
       Add.self, List.self, Show.self, Deactivate.self, Reactivate.self, RotateKey.self, ReleaseRealm.self,
+      Upstream.self,
     ])
 }
 
@@ -78,9 +79,10 @@ extension ServerCommand {
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
 
     func run() async throws {
-      let (found, key) = try await Store.with(options) { store in
+      let configuration = try options.load()
+      let (found, key) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
-        return (found, try await store.servers.rotateKey(found.id))
+        return (found, try await store.rotateKey(of: found, configuration))
       }
       guard let key else { throw Fault("there is no server \(server)") }
       options.show(ServerCommand.credentials(of: found, key), ServerCommand.settings(of: found, key))

@@ -236,7 +236,7 @@ struct SnapshotSearch {
           g.failure, g.failed_at, (SELECT COUNT(*) \(entries)), (SELECT MIN(o.created_at) \(entries)),
           g.dead_reason, g.dead_since, s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
           g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id, g.user_id, g.user_uuid, g.device_identifier,
-          g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username
+          g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username, g.upstream
         FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
           LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
           LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
@@ -251,7 +251,11 @@ private struct Way {
   var target: String?
 
   /// - Parameter kind: the stored number of the token's kind.
-  init(_ kind: Int64, _ token: String?) {
+  init(_ kind: Int64, _ token: String?, isUpstream: Bool) {
+    guard !isUpstream else {
+      provider = Route.Provider.upstream.rawValue
+      return
+    }
     provider = PushToken.Kind(storage: kind)?.rawValue ?? (kind == 3 ? "pushkit" : "unknown")
     guard kind == PushToken.Kind.fcm.storage, let token, WebPushSubscription.isToken(token) else { return }
     provider = Route.Provider.webPush.rawValue
@@ -281,10 +285,10 @@ extension FoundDevice {
       uuid: values[24], identifier: values[25], userKey: values[26], account: values[27], endpoint: values[28]
     )
     // The first of Talk's two tokens is the one for notifications.
-    let token = storageKey.openText(try row.bytes(19), at: tokenPlace).map { text in
+    let token = try row.optionalBytes(19).flatMap { storageKey.openText($0, at: tokenPlace) }.map { text in
       kind == .nextcloud ? String(text.prefix { $0 != " " }) : text
     }
-    let way = Way(try row.int64(1), token)
+    let way = Way(try row.int64(1), token, isUpstream: try row.optionalInt64(32) != nil)
     let tokenID =
       try row.optionalInt64(21).map(TokenID.init(storage:))
       ?? (kind == .legacy ? token.map(TokenID.init(token:)) : nil)
@@ -303,7 +307,7 @@ extension FoundDevice {
 
 extension TokenID {
   /// The fingerprint in the log: the first half of the token's id.
-  fileprivate var fingerprint: String {
+  var fingerprint: String {
     let digits = String(UInt64(bitPattern: storage) >> 32, radix: 16)
     return String(repeating: "0", count: 8 - digits.count) + digits
   }

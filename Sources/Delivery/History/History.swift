@@ -75,7 +75,7 @@ package final class History: Sendable {
   func tried(_ outcome: Outcome, of registration: RegistrationReference, on route: Route, since began: Date) {
     let route = route.counted
     switch outcome {
-    case .delivered:
+    case .delivered, .passedOn:
       let now = now()
       count(.accepted(route, bucket: Latency.bucket(of: now.timeIntervalSince(began))))
       note(Success(registration: registration, at: now.milliseconds))
@@ -114,7 +114,7 @@ package final class History: Sendable {
     guard !notifications.isEmpty else { return }
     let failures = notifications.count { result in
       switch result {
-      case .delivered, .queued: false
+      case .delivered, .passedOn, .queued: false
       case .ended, .refused, .unconfigured: true
       }
     }

@@ -131,7 +131,7 @@ package final class Outbox: Sendable {
   private func row(of addition: Addition, _ now: Date) throws -> NewRow {
     let (push, registration) = (addition.delivery.push, addition.delivery.registration)
     let expiry = min(now + maxAge, push.expiration(from: now) ?? .distantFuture)
-    let collapse = push.collapseID.map { collapseHash(of: $0, registration) }
+    let collapse = push.collapseID.map { collapseHash(of: $0, push.isShared ? nil : registration) }
     return NewRow(
       registration: registration.id,
       values: [
@@ -228,22 +228,17 @@ extension Outbox {
     SealedColumn.outboxPush.place(.integer(registration))
   }
 
-  /// 64 bits of a keyed hash of a registration and a collapse id.
-  func collapseHash(of collapseID: String, _ registration: RegistrationReference) -> Int64 {
-    storageKey.number("\(registration.id) \(collapseID)", for: Self.collapsePurpose)
+  /// 64 bits of a keyed hash of a registration and a collapse id; nil stands for all registrations.
+  func collapseHash(of collapseID: String, _ registration: RegistrationReference?) -> Int64 {
+    storageKey.number("\(registration?.id ?? 0) \(collapseID)", for: Self.collapsePurpose)
   }
 
   private static let collapsePurpose = StorageKey.Purpose("outbox.collapse")
 }
 
 extension Push {
-  var token: String {
-    switch self {
-    case .apns(let notification): notification.token
-    case .fcm(let message): message.token
-    case .webPush(let message): message.subscription.token
-    }
-  }
+  /// Whether one entry is for several registrations.
+  var isShared: Bool { if case .upstream(let push) = self { push.isShared } else { false } }
 
   /// The notification's own expiration; one given in seconds counts from `start`.
   fileprivate func expiration(from start: Date) -> Date? {
@@ -251,6 +246,7 @@ extension Push {
     case .apns(let notification): notification.expiration
     case .fcm(let message): message.timeToLive.map { start + TimeInterval($0) }
     case .webPush(let message): message.timeToLive.map { start + TimeInterval($0) }
+    case .upstream: nil
     }
   }
 
@@ -259,6 +255,7 @@ extension Push {
     case .apns(let notification): notification.collapseID
     case .fcm(let message): message.collapseKey
     case .webPush(let message): message.collapseID
+    case .upstream(let push): push.callID
     }
   }
 }

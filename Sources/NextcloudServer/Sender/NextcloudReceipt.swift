@@ -83,7 +83,7 @@ extension NextcloudReceipt.Proxy {
   ///   counted once.
   mutating func count(_ result: DeliveryResult, isFirst: Bool) {
     switch result {
-    case .delivered: sent += 1
+    case .delivered, .passedOn: sent += 1
     case .queued: queued += 1
     case .refused, .unconfigured: failed += 1
     case .ended:

@@ -27,6 +27,8 @@ package struct Dashboard: Sendable {
     let registrations: RegistrationStore
     let outbox: Outbox
     let apps: (@Sendable () async throws -> [App])?
+    /// `upstream.url`
+    let upstream: URL?
     let now: @Sendable () -> Date
   }
 
@@ -72,15 +74,17 @@ package struct Dashboard: Sendable {
   private let census: Cached<Census>
   private let progress: Cached<[MigrationStatus.Day]>
 
-  /// - Parameter apps: counts the devices of the Nextcloud push proxy; nil if the proxy is off.
+  /// - Parameters:
+  ///   - apps: counts the devices of the Nextcloud push proxy; nil if the proxy is off.
+  ///   - upstream: where the other bouncer is; nil if there is none.
   package init(
     database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: RegistrationStore,
-    outbox: Outbox, apps: (@Sendable () async throws -> [App])?, readiness: Readiness,
+    outbox: Outbox, apps: (@Sendable () async throws -> [App])?, upstream: URL?, readiness: Readiness,
     now: @escaping @Sendable () -> Date
   ) {
     let sources = Sources(
       database: database, storageKey: storageKey, keyFolder: keyFolder, registrations: registrations,
-      outbox: outbox, apps: apps, now: now)
+      outbox: outbox, apps: apps, upstream: upstream, now: now)
     let status = MigrationStatus(database: database, now: now)
     (self.sources, self.readiness, startedAt) = (sources, readiness, now())
     recent = Cached(for: .seconds(5)) { try await sources.recent() }
@@ -124,6 +128,12 @@ extension Dashboard.Sources {
     return try await database.query(statement).map {
       (try RemoteServer(row: $0), try $0.int64(RemoteServer.columnCount))
     }
+  }
+
+  /// What there is of a chat server's second app; nil if it has none.
+  func upstream(of server: Int64) async throws -> UpstreamReport? {
+    let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
+    return try await UpstreamReport(of: server, links, upstream)
   }
 
   /// The realms of a chat server, by host.

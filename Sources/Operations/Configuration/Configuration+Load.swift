@@ -161,7 +161,7 @@ extension Configuration {
 
   private static func isWeak(_ token: String) -> Bool { token.utf8.count < 16 || Set(token.utf8).count < 6 }
 
-  private static func isLoopback(_ host: String) -> Bool {
+  static func isLoopback(_ host: String) -> Bool {
     if host == "localhost" { return true }
     let loopback = ["127.0.0.0/8", "::1"].compactMap(ClientAddress.Network.init)
     return ClientAddress(host).map { address in loopback.contains { $0.contains(address) } } ?? false

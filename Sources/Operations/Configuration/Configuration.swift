@@ -156,6 +156,21 @@ package final class Configuration: Sendable {
     package var notificationsPerServer: RateLimit?
   }
 
+  /// Another bouncer, for chat servers with a second app.
+  package struct Upstream: Sendable {
+    @Setting(
+      "upstream.url", .bouncerAddress,
+      "bouncer of the store's app, for servers that also serve that app (push-bouncer server upstream enable)")
+    package var url: URL?
+
+    /// The name of the route there.
+    package var route: String? {
+      url.flatMap { url in
+        url.host(percentEncoded: false).map { "upstream:\($0)\(url.port.map { ":\($0)" } ?? "")" }
+      }
+    }
+  }
+
   package struct APNs: Sendable {
     @Setting(
       "apns.endpoint", .url("https://127.0.0.1:2197"),
@@ -384,6 +399,7 @@ package final class Configuration: Sendable {
   package let database = Database()
   package let keys = Keys()
   package let bouncer = Bouncer()
+  package let upstream = Upstream()
   package let apns = APNs()
   package let fcm = FCM()
   package let providers = Providers()

@@ -281,6 +281,19 @@ extension SettingShape<URL> {
   }
 }
 
+extension SettingShape<URL> {
+  /// Chat servers' keys go there: over TLS, or not over a network.
+  static var bouncerAddress: SettingShape {
+    SettingShape(
+      wants: "a URL with https:// and a host, or with http:// and a loopback address",
+      example: "https://push.zulipchat.com"
+    ) { text in
+      guard let url = parse(text), let host = url.host(percentEncoded: false) else { return nil }
+      return url.scheme == "https" || Configuration.isLoopback(host) ? url : nil
+    }
+  }
+}
+
 extension SettingShape<[ClientAddress.Network]> {
   static var networks: SettingShape {
     .list(

@@ -4,6 +4,7 @@ internal import Foundation
 internal import Migrations
 internal import NIOCore
 package import Providers
+package import Registrations
 internal import SQL
 internal import Sealing
 
@@ -82,7 +83,7 @@ extension Doctor {
   /// What the outcome of such a push says about its credential and topic.
   static func finding(_ check: String, _ target: String, _ outcome: Outcome) -> Finding {
     switch outcome {
-    case .delivered, .dead, .suspect:
+    case .delivered, .passedOn, .dead, .suspect:
       return .good(check, "serves \(target)")
     case .retry(let reason, _, _), .misconfigured(let reason), .rejected(let reason):
       let explanation = reason.explanation
@@ -129,11 +130,18 @@ extension Doctor {
 }
 
 extension PushProviders.Configuration {
-  /// The doctor's provider endpoints, from the configuration.
-  package init(_ configuration: Configuration) {
+  /// The providers' addresses, from the configuration.
+  ///
+  /// - Parameter links: with what chat servers sign in at the other bouncer; nil: it is not called.
+  package init(_ configuration: Configuration, upstream links: UpstreamLinks? = nil) {
     self.init(
       apnsEndpoint: configuration.apns.endpoint, fcmEndpoint: configuration.fcm.endpoint,
       caFile: configuration.providers.caFile, proxy: configuration.providers.proxy)
+    guard let links, let url = configuration.upstream.url else { return }
+    upstream = Upstream(url: url) { owner in
+      guard let server = owner.chatServer else { return nil }
+      return await links.authorization(of: server)
+    }
   }
 }
 

@@ -72,12 +72,14 @@ package struct Doctor: Sendable {
     progress("the clock and the providers")
     async let clock = clockFinding(asksDatabase: !faults.contains("database"))
     async let webPush = webPushFindings(asksDatabase: !faults.contains("database"))
+    async let upstream = upstreamFindings()
     async let routes = providerFindings(
       snapshot.credentials,
       unless: faults.intersection(["providers", "providers.ca_file", "storage.key"]).sorted())
     findings.append(await clock)
     findings += await routes
     findings += await webPush
+    findings += await upstream
     await visit.end()
     return findings
   }

@@ -73,17 +73,18 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
 
   private static func head(of request: ProviderRequest, length: Int) -> HTTPRequestHead {
     var headers = HTTPHeaders()
-    var path = "/"
+    var (path, method) = ("/", HTTPMethod.POST)
     for (name, value, _) in request.headers {
       switch name {
       case ":authority": headers.add(name: "host", value: value)
       case ":path": path = value
+      case ":method": method = HTTPMethod(rawValue: value)
       case _ where name.hasPrefix(":"): break
       default: headers.add(name: name, value: value)
       }
     }
     headers.replaceOrAdd(name: "content-length", value: "\(length)")
-    return HTTPRequestHead(version: .http1_1, method: .POST, uri: path, headers: headers)
+    return HTTPRequestHead(version: .http1_1, method: method, uri: path, headers: headers)
   }
 
   func reset(_ stream: HTTP2StreamID, timedOut: Bool) {

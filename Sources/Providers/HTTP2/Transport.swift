@@ -2,7 +2,7 @@ package import NIOCore
 package import NIOHPACK
 import Synchronization
 
-/// A POST request, before the connection adds `:method`.
+/// A request.
 package struct ProviderRequest: Sendable {
   /// Pseudo headers first, all names in lower case.
   package let headers: HPACKHeaders

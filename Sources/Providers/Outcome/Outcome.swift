@@ -7,6 +7,8 @@ package import Foundation
 package enum Outcome: Sendable, Hashable {
   /// The provider accepted it.
   case delivered
+  /// Another bouncer took it, and promises what we would; whether its provider accepted it is not known.
+  case passedOn(UpstreamReceipt)
   /// The token is no longer valid. `since` is when APNs last confirmed that, if it says so.
   case dead(Reason, since: Date?)
   /// The token was refused, perhaps because of our own configuration.
@@ -50,16 +52,20 @@ package enum Outcome: Sendable, Hashable {
   /// Nil if delivered.
   package var reason: Reason? {
     switch self {
-    case .delivered: nil
+    case .delivered, .passedOn: nil
     case .dead(let reason, _), .retry(let reason, _, _): reason
     case .suspect(let reason), .rejected(let reason), .misconfigured(let reason): reason
     }
   }
 
+  /// Whether the provider, or another bouncer, took it.
+  var isTaken: Bool { reason == nil }
+
   /// The name of the case, used as a metric's label.
   package var label: String {
     switch self {
     case .delivered: "delivered"
+    case .passedOn: "passed_on"
     case .dead: "dead"
     case .suspect: "suspect"
     case .retry: "retry"
@@ -153,6 +159,13 @@ extension Outcome {
         "rejected": [.payloadTooLarge, .requestRefused],
         "retry": [
           .vapidRefused, .tooManyRequests, .serverError, .unreadableAnswer, .forbiddenAddress, .overloaded,
+        ],
+      ]
+    case .upstream:
+      [
+        "dead": [.upstreamForgot], "rejected": [.requestRefused, .upstreamDisallows],
+        "retry": [
+          .upstreamKeyRefused, .upstreamRealmRefused, .tooManyRequests, .serverError, .unreadableAnswer,
         ],
       ]
     }

@@ -192,6 +192,36 @@ extension Reason {
         Push see webpush.enabled.
         """
       )
+    case .upstreamDisabled:
+      .init(
+        "The chat server's notifications are not passed on to the other bouncer (upstream.url) any more.",
+        "If that was a mistake: push-bouncer server upstream enable.")
+    case .upstreamDisallows:
+      .init(
+        "The other bouncer (upstream.url) does not send for this chat server, for example because of its plan there.",
+        "Nothing here: it is between the chat server and the vendor of the other app.")
+    case .upstreamForgot:
+      .init(
+        "The other bouncer (upstream.url) does not have this device's registration any more.",
+        Explanation.registersAgain)
+    case .upstreamKeyMissing:
+      .init(
+        "The chat server's key, with which it is known at the other bouncer (upstream.url), is not known here yet.",
+        "Nothing: it is kept when the server calls next. See push-bouncer server upstream show.")
+    case .upstreamKeyRefused:
+      .init(
+        "The other bouncer (upstream.url) does not accept the chat server's id and key.",
+        """
+        See whether the server is registered there with the same zulip_org_id and zulip_org_key: push-bouncer doctor asks. \
+        After it has been mended there, say push-bouncer server upstream enable again.
+        """)
+    case .upstreamRealmRefused:
+      .init(
+        "The other bouncer (upstream.url) does not know the realm, or knows it as another server's.",
+        """
+        The server's realms are passed on with its next report: push-bouncer server upstream show says what came of the \
+        last one.
+        """)
     case .unknown:
       .init(
         "The provider gave a reason that this version does not know.",

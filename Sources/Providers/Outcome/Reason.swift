@@ -107,6 +107,18 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case unknown
   /// An answer that is not the provider's: HTML, empty or cut; from a push service, a redirect.
   case unreadableAnswer
+  /// The operator has ended what was registered with the other bouncer.
+  case upstreamDisabled
+  /// The other bouncer does not let this chat server have notifications sent, as by its plan.
+  case upstreamDisallows
+  /// The other bouncer does not have the registration (any more).
+  case upstreamForgot
+  /// This chat server's key for the other bouncer is not known yet, or not any more.
+  case upstreamKeyMissing
+  /// The other bouncer refused the chat server's key (401).
+  case upstreamKeyRefused
+  /// The other bouncer does not know the realm, or as another server's (403).
+  case upstreamRealmRefused
   /// A push service refused our VAPID token (401, 403).
   case vapidRefused
 

@@ -64,7 +64,7 @@ package struct DeletionGuard: Sendable {
     on outcome: Outcome, of owner: Owner, registeredAt: Date, believedSince: Date, now: Date
   ) -> Verdict {
     switch outcome {
-    case .delivered:
+    case .delivered, .passedOn:
       hasDelivered = true
       doubt = nil
       record(.other, owner, now)

@@ -7,13 +7,15 @@ package struct Route: Sendable, Hashable, CustomStringConvertible {
   package enum Provider: String, Sendable, Hashable, CaseIterable {
     case apns, fcm
     case webPush = "webpush"
+    /// Another bouncer, for the devices of an app that we have no credentials for.
+    case upstream
   }
 
   package let provider: Provider
-  /// The credential's name, which is its file's stem. For Web Push the push service's host, with its port
-  /// unless that is 443.
+  /// The credential's name, which is its file's stem. For Web Push the push service's host, for another bouncer
+  /// its host, with its port unless that is 443.
   package let credential: String
-  /// The topic (APNs) or the project id (FCM); empty for Web Push.
+  /// The topic (APNs) or the project id (FCM); empty for others.
   package let target: String
 
   package init(provider: Provider, credential: String, target: String) {
@@ -37,6 +39,8 @@ package struct Owner: Sendable, Hashable {
 
   /// A chat server, by its row.
   package static func chatServer(_ row: Int64) -> Owner { Owner(id: row << 2 | 1) }
+  /// The row of the chat server that it is; nil if it is none.
+  package var chatServer: Int64? { id & 3 == 1 ? id >> 2 : nil }
   /// Everything that one address (or IPv6 /64) registered with the push proxy, by a keyed hash of the
   /// address.
   package static func address(_ hash: Int64) -> Owner { Owner(id: hash << 2 | 2) }

@@ -141,7 +141,7 @@ final class RouteHealth: Sendable {
         // Nothing is under way, so nothing is late, however long this took.
         if state.underWay == 0 { state.slowness = Slowness() }
         if !state.slowness.isSlow { state.slowSince = nil }
-        if outcome == .delivered { state.takenAt = now - TimeInterval(time.nanoseconds) / 1e9 }
+        if outcome.isTaken { state.takenAt = now - TimeInterval(time.nanoseconds) / 1e9 }
         return state.record(outcome, recipient, isGiven: true, isProbe, now)
       case .transport: return state.record(outcome, recipient, isGiven: false, isProbe, now)
       case .ourselves:
@@ -157,10 +157,10 @@ extension RouteHealth.State {
     _ outcome: Outcome, _ recipient: Recipient, isGiven: Bool, _ isProbe: Bool, _ now: Date
   ) -> Outcome {
     switch outcome {
-    case .delivered, .dead, .suspect, .rejected:
+    case .delivered, .passedOn, .dead, .suspect, .rejected:
       works(now)
       tokens.ended(recipient.token)
-      if outcome == .delivered {
+      if outcome.isTaken {
         // The route caused the earlier refusals of tokens.
         if blame.since != nil { tokens.forgive() }
         blame.delivered(to: recipient.owner, now: now)

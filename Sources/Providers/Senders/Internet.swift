@@ -47,6 +47,10 @@ struct Internet: ProviderNetwork {
       connector.webPush = host
       connector.limits.idle = { host.shares.idle }
       limits = .webPush
+    } else if peer.provider == .upstream {
+      // It may speak HTTP/1.1 alone, whose connections carry one request at a time.
+      connector = self.connector(to: peer.origin, tls: webTLS)
+      limits.connections = 16
     } else if peer.origin.scheme == "http" {
       // HTTP/1.1 connections carry one request at a time.
       limits.connections = 64

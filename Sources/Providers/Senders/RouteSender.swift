@@ -1,5 +1,6 @@
 package import Foundation
 import NIOCore
+import NIOHPACK
 
 /// Sends pushes over a route with one loaded version of its credential. A changed key gets a new sender, and
 /// so a new health of the route: late answers to requests with the old key say nothing about the new one.
@@ -39,19 +40,59 @@ package final class RouteSender: Sendable {
   package func attempt(
     _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false
   ) async -> Awaited<Outcome> {
+    // To another bouncer a chat server is what a token is to a provider.
+    let recipient = Recipient(owner: owner, token: push.tokenHash ?? owner.hashValue)
+    switch await pass(
+      recipient, deadline, isPatient: isPatient,
+      { await sender.send(push, to: route.target, of: owner, deadline: $0) })
+    {
+    case .ended(let answer): return .ended(answer.outcome)
+    case .underWay(let answer): return .underWay { await answer().outcome }
+    }
+  }
+
+  /// Makes a call to another bouncer for a chat server. It waits and counts as a push does.
+  ///
+  /// - Throws: the outcome of a call without an answer; nothing is known then of what has become of it.
+  package func call(
+    _ call: UpstreamCall, of owner: Owner, within limit: Duration
+  ) async throws(NoAnswer) -> UpstreamAnswer {
+    let recipient = Recipient(owner: owner, token: owner.hashValue)
+    switch await pass(
+      recipient, .now + limit, isPatient: false,
+      { await sender.call(call, of: owner, deadline: $0) })
+    {
+    case .ended(let answer):
+      guard let response = answer.response else { throw NoAnswer(outcome: answer.outcome) }
+      return UpstreamAnswer(
+        status: response.status, retryAfter: response.headers.first(name: "retry-after"), body: response.body)
+    case .underWay(let answer):
+      Task { _ = await answer() }
+      throw NoAnswer(outcome: Outcome(TransportFailure.timeout))
+    }
+  }
+
+  package struct NoAnswer: Error, Sendable {
+    package let outcome: Outcome
+  }
+
+  /// Sends if the route's health allows it, and learns from the answer.
+  private func pass(
+    _ recipient: Recipient, _ deadline: ContinuousClock.Instant, isPatient: Bool,
+    _ send: (NIODeadline) async -> Awaited<Sender.Answer>
+  ) async -> Awaited<Sender.Answer> {
     let started = NIODeadline.now()
     let end = started + TimeAmount(deadline - .now)
     // The deadline had passed before: says nothing about the route.
     guard started < end else { return .ended(ended(Outcome(TransportFailure.timeout), since: started)) }
     var visit: WebPushHost.Visit?
     if let host {
-      visit = host.begin(for: owner)
+      visit = host.begin(for: recipient.owner)
       guard visit != nil else { return .ended(ended(Outcome(TransportFailure.overloaded), since: started)) }
     }
     let leave: @Sendable () -> Void = { [host, visit] in
       if let visit { host?.end(visit) }
     }
-    let recipient = Recipient(owner: owner, token: push.tokenHash)
     let isProbe: Bool
     switch health.admit(recipient, isPatient: isPatient, now: sender.now()) {
     case .send: isProbe = false
@@ -60,39 +101,42 @@ package final class RouteSender: Sendable {
       leave()
       return .ended(ended(outcome, since: started))
     }
-    switch await sender.send(push, to: route.target, of: owner, deadline: end) {
-    case .ended((let outcome, from: let source)):
+    switch await send(end) {
+    case .ended(let answer):
       leave()
-      if source == .transport, .now() >= end { health.waitedInVain(from: started, now: sender.now()) }
-      return .ended(learned(outcome, from: source, recipient, since: started, isProbe: isProbe))
+      if answer.source == .transport, .now() >= end { health.waitedInVain(from: started, now: sender.now()) }
+      return .ended(learned(answer, recipient, since: started, isProbe: isProbe))
     case .underWay(let answer):
       health.waitedInVain(from: started, late: recipient.token, now: sender.now())
       return .underWay { [self] in
-        let (outcome, source) = await answer()
+        let answer = await answer()
         leave()
-        return learned(outcome, from: source, recipient, since: started, isProbe: isProbe, isLate: true)
+        return learned(answer, recipient, since: started, isProbe: isProbe, isLate: true)
       }
     }
   }
 
   private func learned(
-    _ outcome: Outcome, from source: Outcome.Source, _ recipient: Recipient, since started: NIODeadline,
-    isProbe: Bool,
+    _ answer: Sender.Answer, _ recipient: Recipient, since started: NIODeadline, isProbe: Bool,
     isLate: Bool = false
-  ) -> Outcome {
-    host?.note(outcome, from: source)
+  ) -> Sender.Answer {
+    host?.note(answer.outcome, from: answer.source)
     let outcome = health.record(
-      outcome, from: source, for: recipient, after: .now() - started, isProbe: isProbe, isLate: isLate,
-      now: sender.now())
-    return ended(outcome, since: started)
+      answer.outcome, from: answer.source, for: recipient, after: .now() - started, isProbe: isProbe,
+      isLate: isLate, now: sender.now())
+    return ended(outcome, answer, since: started)
   }
 
   /// Why the provider refused this push's token recently; nil if it did not.
-  package func trouble(of push: Push) -> Reason? { health.trouble(of: push.tokenHash) }
+  package func trouble(of push: Push, _ owner: Owner) -> Reason? {
+    health.trouble(of: push.tokenHash ?? owner.hashValue)
+  }
 
-  private func ended(_ outcome: Outcome, since started: NIODeadline) -> Outcome {
+  private func ended(
+    _ outcome: Outcome, _ answer: Sender.Answer? = nil, since started: NIODeadline
+  ) -> Sender.Answer {
     metrics.ended(route.provider, outcome, after: .now() - started)
-    return outcome
+    return Sender.Answer(outcome, answer?.source ?? .transport, answer?.response)
   }
 
   /// Whether an outcome ends a registration of the group.
@@ -119,11 +163,13 @@ package final class RouteSender: Sendable {
 }
 
 extension Push {
-  fileprivate var tokenHash: Int {
+  /// Nil for another bouncer.
+  fileprivate var tokenHash: Int? {
     switch self {
     case .apns(let notification): notification.token.hashValue
     case .fcm(let message): message.token.hashValue
     case .webPush(let message): message.subscription.endpoint.url.hashValue
+    case .upstream: nil
     }
   }
 }

@@ -10,41 +10,64 @@ struct Sender: Sendable {
   var path = ""
   var tokenHost = ""
   let transport: any Transport
-  /// Shared by all senders with the same key.
-  let tokens: TokenSource
+  let authority: Authority
   let now: @Sendable () -> Date
+
+  /// Where the value of `Authorization` comes from.
+  enum Authority: Sendable {
+    /// Shared by all senders with the same key.
+    case tokens(TokenSource)
+    /// Each owner's own; nil where it is not known.
+    case owners(@Sendable (Owner) async -> String?)
+  }
+
+  /// How a push or a call has ended.
+  struct Answer: Sendable {
+    var outcome: Outcome
+    let source: Outcome.Source
+    /// The answer to a call.
+    let response: ProviderResponse?
+
+    init(_ outcome: Outcome, _ source: Outcome.Source, _ response: ProviderResponse? = nil) {
+      (self.outcome, self.source, self.response) = (outcome, source, response)
+    }
+  }
 
   struct Unsendable: Error {
     let outcome: Outcome
   }
 
   /// - Parameter target: the topic or project of the route.
-  func send(
-    _ push: Push, to target: String, of owner: Owner, deadline: NIODeadline
-  ) async -> Awaited<(Outcome, from: Outcome.Source)> {
+  func send(_ push: Push, to target: String, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer> {
+    guard case .tokens(let tokens) = authority else {
+      guard case .upstream(let push) = push else { return .ended(Answer(.rejected(.unknown), .ourselves)) }
+      return await send(push, of: owner, deadline: deadline)
+    }
     var isSecondTry = false
     while true {
       let authorization: String
       switch await tokens.token(deadline: deadline) {
       case .success(let token): authorization = token.authorization
-      case .failure(let failure): return .ended((Outcome(failure), from: .transport))
+      case .failure(let failure): return .ended(Answer(Outcome(failure), .transport))
       }
       var request: ProviderRequest
       do throws(Unsendable) {
         request = try self.request(push, to: target, authorization)
       } catch {
-        return .ended((error.outcome, from: .ourselves))
+        return .ended(Answer(error.outcome, .ourselves))
       }
       request.owner = owner
       switch await transport.send(request, deadline: deadline) {
       case .ended(let answer):
-        let (outcome, source, isWorthAnother) = read(answer, authorization)
-        guard isWorthAnother, !isSecondTry else { return .ended((outcome, from: source)) }
+        let (answer, again) = read(answer)
+        let isWorthAnother = again == .atOnce || again == .withAnotherToken && tokens.refused(authorization)
+        guard isWorthAnother, !isSecondTry else { return .ended(answer) }
         isSecondTry = true
       case .underWay(let answer):
         return .underWay {
-          let (outcome, source, _) = read(await answer(), authorization)
-          return (outcome, from: source)
+          let (answer, again) = read(await answer())
+          if again == .withAnotherToken { _ = tokens.refused(authorization) }
+          return answer
         }
       }
     }
@@ -57,16 +80,17 @@ struct Sender: Sendable {
     case .apns(let notification): try .apns(notification, topic: target, to: origin, authorization)
     case .fcm(let message): .fcm(message, to: origin, path: path, authorization)
     case .webPush(let message): try .webPush(message, to: origin, authorization)
+    case .upstream: throw Unsendable(outcome: .rejected(.unknown))
     }
   }
 
-  /// The outcome of an answer, and whether to send again at once.
+  /// What an answer means, and whether to send again at once.
   private func read(
-    _ answer: Result<ProviderResponse, TransportFailure>, _ authorization: String
-  ) -> (outcome: Outcome, from: Outcome.Source, isWorthAnother: Bool) {
+    _ answer: Result<ProviderResponse, TransportFailure>
+  ) -> (answer: Answer, again: Remedy.Again) {
     let response: ProviderResponse
     switch answer {
-    case .failure(let failure): return (Outcome(failure), .transport, false)
+    case .failure(let failure): return (Answer(Outcome(failure), .transport), .no)
     case .success(let answer): response = answer
     }
     let outcome: Outcome
@@ -81,6 +105,9 @@ struct Sender: Sendable {
     case .webPush:
       outcome = Outcome(webPush: response, now: now)
       remedy = .afterWebPush(outcome)
+    case .upstream:
+      outcome = Outcome(upstream: response, now: now)
+      remedy = Remedy()
     }
     if let connection = response.connection {
       switch remedy.retired {
@@ -90,12 +117,64 @@ struct Sender: Sendable {
       case .all: transport.renew(through: nil)
       }
     }
-    switch remedy.again {
-    case .no: return (outcome, .provider, false)
-    case .atOnce: return (outcome, .provider, true)
-    case .withAnotherToken: return (outcome, .provider, tokens.refused(authorization))
+    return (Answer(outcome, .provider), remedy.again)
+  }
+}
+
+// MARK: Another bouncer
+
+extension Sender {
+  /// Registers what the other bouncer may not know yet, then sends the notifications.
+  private func send(
+    _ push: UpstreamPush, of owner: Owner, deadline: NIODeadline
+  ) async -> Awaited<Answer> {
+    for registration in push.registrations {
+      switch await call(registration, of: owner, deadline: deadline) {
+      case .ended(let answer):
+        // A token that is refused does not hold back the user's others.
+        if case .rejected = answer.outcome { continue }
+        guard answer.outcome.isTaken else { return .ended(answer) }
+      case .underWay(let answer):
+        return .underWay {
+          let answer = await answer()
+          // The notification itself was not sent.
+          return answer.outcome.isTaken
+            ? Answer(.retry(.timeout, notBefore: nil, scope: .caller), .provider) : answer
+        }
+      }
+    }
+    return await exchange(push.request, of: owner, deadline: deadline) { read($0).answer }
+  }
+
+  /// Makes a call whose answer is told by its status and code alone.
+  func call(_ call: UpstreamCall, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer> {
+    await exchange(call, of: owner, deadline: deadline) { answer in
+      switch answer {
+      case .failure(let failure): Answer(Outcome(failure), .transport)
+      case .success(let response):
+        Answer(Outcome(upstreamStatus: response, now: now), .provider, response)
+      }
     }
   }
+
+  private func exchange(
+    _ call: UpstreamCall, of owner: Owner, deadline: NIODeadline,
+    _ read: @escaping @Sendable (Result<ProviderResponse, TransportFailure>) -> Answer
+  ) async -> Awaited<Answer> {
+    guard case .owners(let authorization) = authority, let authorization = await authorization(owner) else {
+      let again = now() + Self.keyPause
+      return .ended(Answer(.retry(.upstreamKeyMissing, notBefore: again, scope: .token), .ourselves))
+    }
+    var request = ProviderRequest.upstream(call, to: origin, authorization)
+    request.owner = owner
+    switch await transport.send(request, deadline: deadline) {
+    case .ended(let answer): return .ended(read(answer))
+    case .underWay(let answer): return .underWay { read(await answer()) }
+    }
+  }
+
+  /// Seconds until another look for a chat server's key.
+  private static let keyPause: TimeInterval = 10
 }
 
 struct Origin: Sendable, Hashable {

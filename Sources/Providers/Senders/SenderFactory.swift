@@ -40,7 +40,8 @@ struct SenderFactory: Sendable {
       apnsEndpoint
       ?? Origin(host: environment == .production ? "api.push.apple.com" : "api.sandbox.push.apple.com")
     let transport = network.transport(to: ProviderPeer(provider: .apns, origin: origin))
-    return Sender(provider: .apns, origin: origin, transport: transport, tokens: tokens, now: now)
+    return Sender(
+      provider: .apns, origin: origin, transport: transport, authority: .tokens(tokens), now: now)
   }
 
   /// The provider tokens of one APNs key.
@@ -56,9 +57,10 @@ struct SenderFactory: Sendable {
       path: "\(fcmEndpoint.basePath)/v1/projects/\(credential.projectID)/messages:send",
       tokenHost: Origin(credential.tokenURI)?.authority ?? "",
       transport: network.transport(to: ProviderPeer(provider: .fcm, origin: fcmEndpoint)),
-      tokens: tokens(.fcm, GoogleOAuth.limits) { [network, now] in
-        await network.accessToken(for: credential, now: now)
-      },
+      authority: .tokens(
+        tokens(.fcm, GoogleOAuth.limits) { [network, now] in
+          await network.accessToken(for: credential, now: now)
+        }),
       now: now)
   }
 
@@ -70,12 +72,26 @@ struct SenderFactory: Sendable {
     let sender = Sender(
       provider: .webPush, origin: origin,
       transport: network.transport(to: ProviderPeer(provider: .webPush, origin: origin, webPush: host)),
-      tokens: tokens(.webPush, VAPIDToken.limits) { [now] in
-        VAPIDToken.make(for: endpoint.origin, by: webPush, now: now())
-      },
+      authority: .tokens(
+        tokens(.webPush, VAPIDToken.limits) { [now] in
+          VAPIDToken.make(for: endpoint.origin, by: webPush, now: now())
+        }),
       now: now)
     return RouteSender(
       Route(provider: .webPush, credential: endpoint.authority, target: ""), sender, metrics, host: host)
+  }
+
+  func upstream(_ upstream: PushProviders.Configuration.Upstream) throws -> RouteSender {
+    guard let origin = Origin(upstream.url) else {
+      throw PushProviders.ConfigurationError(key: "upstream.url", advice: "must be an http or https URL")
+    }
+    let sender = Sender(
+      provider: .upstream, origin: origin,
+      transport: network.transport(to: ProviderPeer(provider: .upstream, origin: origin)),
+      authority: .owners(upstream.authorization), now: now)
+    metrics.prepare(.upstream)
+    return RouteSender(
+      Route(provider: .upstream, credential: origin.authority, target: ""), sender, metrics)
   }
 
   private func tokens(

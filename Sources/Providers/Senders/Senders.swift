@@ -21,8 +21,8 @@ struct Senders {
     switch push {
     case .apns(let notification): routeSender(.apns, notification.topic)
     case .fcm(let message): routeSender(.fcm, message.project)
-    // Handled by ``WebPushHosts``.
-    case .webPush: nil
+    // Handled by ``WebPushHosts`` and ``PushProviders``.
+    case .webPush, .upstream: nil
     }
   }
 
@@ -31,7 +31,7 @@ struct Senders {
     switch provider {
     case .apns: target.flatMap { topics[$0] }
     case .fcm: (target ?? defaultProject).flatMap { projects[$0] }
-    case .webPush: nil
+    case .webPush, .upstream: nil
     }
   }
 

@@ -34,6 +34,11 @@ package struct BouncerKeys: Sendable {
     }
   }
 
+  /// Whether the public key is or was one of ours.
+  package func isOurs(_ publicKey: String) async throws -> Bool {
+    try await !database.query("SELECT 1 FROM bouncer_keys WHERE public_key = $1", .text(publicKey)).isEmpty
+  }
+
   /// Whether some node has announced the public key.
   package func isAnnounced(_ publicKey: String) async throws -> Bool {
     try await !database.query(

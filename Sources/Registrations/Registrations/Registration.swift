@@ -12,11 +12,16 @@ package struct Registration: Sendable, Hashable {
   package let token: PushToken
   /// The app's bundle id, for APNs; missing in some old rows.
   package let iosAppID: String?
+  /// Whether the other bouncer knows it; nil if it is ours.
+  package let isToldUpstream: Bool?
 
-  package init(_ reference: RegistrationReference, token: PushToken, iosAppID: String?) {
+  package init(
+    _ reference: RegistrationReference, token: PushToken, iosAppID: String?, isToldUpstream: Bool? = nil
+  ) {
     self.reference = reference
     self.token = token
     self.iosAppID = iosAppID
+    self.isToldUpstream = isToldUpstream
   }
 }
 

@@ -115,13 +115,13 @@ extension RegistrationStore {
     for row in try await database.query(statement) where row.values[0] != last {
       last = row.values[0]
       let reference = try RegistrationReference(.legacy, row)
-      if try row.optionalInt64(8) != nil {
-        replaced.append((reference, try .init(.e2ee, row, 8)))
+      if try row.optionalInt64(9) != nil {
+        replaced.append((reference, try .init(.e2ee, row, 9)))
         if let kind = PushToken.Kind(storage: try row.int64(2)) { reach.superseded[kind, default: 0] += 1 }
         continue
       }
-      if try row.optionalInt64(10) != nil {
-        replaced.append((reference, try .init(.legacy, row, 10)))
+      if try row.optionalInt64(11) != nil {
+        replaced.append((reference, try .init(.legacy, row, 11)))
         reach.folded += 1
         continue
       }
@@ -130,7 +130,7 @@ extension RegistrationStore {
       } else {
         reach.unreadable += 1
       }
-      if realm != nil, try row.optionalInt64(7) == nil { homeless.append(.integer(reference.id)) }
+      if realm != nil, try row.optionalInt64(8) == nil { homeless.append(.integer(reference.id)) }
     }
     guard !replaced.isEmpty || !homeless.isEmpty else { return reach }
     try await database.write { [self, replaced, homeless] connection in
@@ -146,7 +146,7 @@ extension RegistrationStore {
   /// A user's rows, each joined with its device's encrypted registration and, for one under the number, with
   /// the one under the user's UUID. The plus keeps SQLite from reading all rows of a realm.
   static let reaching = """
-    SELECT l.id, l.registered_at, l.kind, l.token, l.target, l.user_id, l.user_uuid, l.realm_id,
+    SELECT l.id, l.registered_at, l.kind, l.token, l.target, l.upstream, l.user_id, l.user_uuid, l.realm_id,
       e.id, e.registered_at, u.id, u.registered_at
     FROM registrations l
     LEFT JOIN registrations e ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.ended_at IS NULL
@@ -193,7 +193,7 @@ extension RegistrationStore {
   /// Reads ``columns`` and both names of the user; nil if the token does not open.
   private func legacy(_ row: Row, server: Int64) throws -> Registration? {
     let place = Self.place(
-      server: server, user: .integer(try row.optionalInt64(5)), uuid: .text(try row.optionalText(6)))
+      server: server, user: .integer(try row.optionalInt64(6)), uuid: .text(try row.optionalText(7)))
     return try registration(row, .legacy, at: place)
   }
 
@@ -204,7 +204,7 @@ extension RegistrationStore {
 
   /// Removes a registration that another one replaces. Its entries in the outbox are moved to the new one:
   /// they were promised, and are not sent twice.
-  private func replace(
+  func replace(
     _ old: RegistrationReference, by new: RegistrationReference, on connection: any Connection
   ) throws {
     let removed = try connection.run(

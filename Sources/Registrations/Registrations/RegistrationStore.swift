@@ -27,7 +27,7 @@ package final class RegistrationStore: Sendable {
   }
 
   /// The columns that ``registration(_:_:at:)`` reads, in order.
-  static let columns = "id, registered_at, kind, token, target"
+  static let columns = "id, registered_at, kind, token, target, upstream"
 
   /// nil if the token does not open.
   func registration(_ row: Row, _ kind: RegistrationReference.Kind, at place: SealedPlace) throws
@@ -37,7 +37,9 @@ package final class RegistrationStore: Sendable {
       let text = storageKey.openText(try row.bytes(3), at: place),
       let token = try? PushToken(text, kind: tokenKind)
     else { return nil }
-    return Registration(try .init(kind, row), token: token, iosAppID: try row.optionalText(4))
+    return Registration(
+      try .init(kind, row), token: token, iosAppID: try row.optionalText(4),
+      isToldUpstream: try row.optionalInt64(5).map { $0 != 0 })
   }
 
   /// Row ids of those registrations that exist and have not ended, even if they were renewed since.
@@ -120,7 +122,7 @@ extension RegistrationStore {
       VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8)
       ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
         kind = excluded.kind, token = excluded.token, token_hash = excluded.token_hash,
-        target = excluded.target, bouncer_key_id = excluded.bouncer_key_id,
+        target = excluded.target, bouncer_key_id = excluded.bouncer_key_id, upstream = NULL,
         registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.cleanSheet)
       """,
       .integer(realm), .integer(token.id.storage), .integer(token.kind.storage),
@@ -132,26 +134,38 @@ extension RegistrationStore {
   /// The live registrations of a realm among these ids, in no order. Ids whose token does not open are
   /// returned separately: nothing can be said about them, and the others are not affected. One query, unless
   /// there are more ids than a statement can have.
-  package func lookup(
-    realm: Int64, tokenIDs: [TokenID]
-  ) async throws -> (found: [Registration], unreadable: Set<TokenID>) {
-    var found: [Registration] = []
-    var unreadable: Set<TokenID> = []
+  package func lookup(realm: Int64, tokenIDs: [TokenID]) async throws -> Found {
+    var found = Found()
     let rows = try await database.lookUp(
       """
       SELECT \(Self.columns), token_id FROM registrations
       WHERE realm_id = $1 AND token_id IN ($list) AND ended_at IS NULL
       """, .integer(realm), list: tokenIDs.map { .integer($0.storage) })
     for row in rows {
-      let tokenID = TokenID(storage: try row.int64(5))
+      let tokenID = TokenID(storage: try row.int64(6))
+      guard try row.optionalInt64(5) == nil else {
+        found.upstream[tokenID] = try RegistrationReference(.e2ee, row)
+        continue
+      }
       let registration = try registration(row, .e2ee, at: Self.place(realm: realm, tokenID))
       if let registration, registration.token.id == tokenID {
-        found.append(registration)
+        found.registrations.append(registration)
       } else {
-        unreadable.insert(tokenID)
+        found.unreadable.insert(tokenID)
       }
     }
-    return (found, unreadable)
+    return found
+  }
+
+  /// The live registrations of some token ids.
+  package struct Found: Sendable {
+    package var registrations: [Registration] = []
+    /// Those of the other bouncer: only it can read their tokens.
+    package var upstream: [TokenID: RegistrationReference] = [:]
+    /// Those whose token does not open.
+    package var unreadable: Set<TokenID> = []
+
+    package init() {}
   }
 
   /// The sealed place of an end-to-end encrypted registration's token.

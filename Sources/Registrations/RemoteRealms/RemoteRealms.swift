@@ -25,7 +25,7 @@ package final class RemoteRealms: Sendable {
     let statement = Statement(
       "SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(uuid.canonical))
     guard let row = try await database.lookUp(statement).first else { return nil }
-    let realm = RemoteRealm(id: try row.int64(0), serverID: try row.int64(1))
+    let realm = RemoteRealm(id: try row.int64(0), serverID: try row.int64(1), uuid: uuid)
     known.keep(realm, for: uuid, readAt: readAt)
     return realm
   }
@@ -158,4 +158,5 @@ package struct RemoteRealm: Sendable, Hashable {
   package let id: Int64
   /// Row id of its server.
   package let serverID: Int64
+  package let uuid: UUID
 }

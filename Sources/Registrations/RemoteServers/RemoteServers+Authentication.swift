@@ -65,11 +65,15 @@ extension RemoteServers {
 
   /// Gives a server a new random key and returns it; it cannot be read afterwards.
   ///
-  /// - Parameter graceForPrevious: whether the old key is accepted for another ten minutes, as after an
-  ///   ordinary rotation, or invalid at once, as after a leak.
+  /// - Parameters:
+  ///   - key: the new key; nil: a random one.
+  ///   - graceForPrevious: whether the old key is accepted for another ten minutes, as after an
+  ///     ordinary rotation, or invalid at once, as after a leak.
   /// - Returns: nil if there is no such server.
-  package func rotateKey(_ id: Int64, graceForPrevious: Bool = true) async throws -> String? {
-    let key = RandomText.alphanumeric(Self.keyLength)
+  package func rotateKey(
+    _ id: Int64, to key: String? = nil, graceForPrevious: Bool = true
+  ) async throws -> String? {
+    let key = key ?? RandomText.alphanumeric(Self.keyLength)
     let now = now()
     let until = graceForPrevious ? (now + Self.previousKeyGrace).milliseconds : nil
     let rotation = Statement(

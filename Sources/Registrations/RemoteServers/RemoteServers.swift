@@ -34,6 +34,8 @@ package struct RemoteServers: Sendable {
     try await find("uuid = $1", .text(uuid.canonical))
   }
 
+  package func find(id: Int64) async throws -> RemoteServer? { try await find("id = $1", .integer(id)) }
+
   package func find(hostname: Hostname) async throws -> RemoteServer? {
     try await find(hostname: hostname.text)
   }

@@ -105,6 +105,7 @@ extension SealedColumn {
   fileprivate var key: [String] {
     switch self {
     case .nextcloudKey: ["user_id"]
+    case .upstreamKey, .upstreamNextKey, .upstreamRealms: ["server_id"]
     case .vapidKey: ["id"]
     case .notificationSubject, .notificationMessage, .notificationObjectType, .notificationObjectID:
       ["user_id", "nid"]

@@ -7,6 +7,10 @@ package import Sealing
 package enum SealedColumn: String, Sendable, CaseIterable {
   case registrationToken = "registrations.token"
   case outboxPush = "outbox.push"
+  case upstreamKey = "upstream_links.org_key"
+  case upstreamNextKey = "upstream_links.next_key"
+  case upstreamRealms = "upstream_links.realms"
+  case upstreamForm = "upstream_unregistrations.form"
   case ownerSecret = "realms.owner_secret"
   case pushKey = "devices.push_key"
   case userToken = "legacy_tokens.token"
@@ -31,6 +35,7 @@ package enum SealedColumn: String, Sendable, CaseIterable {
         "device_identifier", "user_key", "account_id", "endpoint_hash",
       ]
     case .outboxPush: ["registration_id"]
+    case .upstreamKey, .upstreamNextKey, .upstreamRealms, .upstreamForm: ["server_id"]
     case .ownerSecret: ["uuid"]
     case .pushKey, .vapidKey: ["id"]
     case .userToken: ["user_id"]

@@ -185,27 +185,3 @@ package struct BouncerClient: BouncerCalls {
     return json
   }
 }
-
-extension NotifyRequest.Item {
-  fileprivate var json: JSON {
-    var payload: JSON.Object = [
-      "push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData),
-    ]
-    switch shape {
-    case .apns(let pushType, let priority, let aps):
-      if let aps { payload["aps"] = .object(aps) }
-      return [
-        "token_id": .string(tokenID.base64),
-        "http_headers": [
-          "apns_priority": .integer(Int64(priority)), "apns_push_type": .string(pushType.rawValue),
-        ],
-        "payload": .object(payload),
-      ]
-    case .fcm(let priority):
-      return [
-        "token_id": .string(tokenID.base64), "fcm_priority": .string(priority.rawValue),
-        "payload": .object(payload),
-      ]
-    }
-  }
-}

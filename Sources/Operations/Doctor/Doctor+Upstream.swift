@@ -1,0 +1,66 @@
+internal import Foundation
+internal import Migrations
+internal import Providers
+internal import Registrations
+internal import SQL
+internal import Sealing
+
+extension Doctor {
+  private static let patience = Duration.seconds(10)
+
+  /// Asks the other bouncer with the id and key of each chat server that has a second app there. Sends nothing.
+  func upstreamFindings() async -> [Finding] {
+    guard configuration.upstream.url != nil else { return [] }
+    guard let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
+      let database = await visit.existing(),
+      (try? await Migrator.version(of: database)) == Schema.version
+    else { return [.skipped("upstream", "the database cannot be used")] }
+    let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
+    let servers = RemoteServers(database: database, storageKey: storageKey, now: now)
+    do {
+      let providers = try PushProviders(configuration: .init(configuration, upstream: links))
+      guard let upstream = providers.upstream else { return [] }
+      let check = "\(upstream.route)"
+      var findings: [Finding] = []
+      for link in try await links.all() {
+        let server = try await servers.find(id: link.server)?.hostname ?? "\(link.server)"
+        findings.append(await finding(check, server, link, upstream))
+      }
+      await providers.shutdown(within: .zero)
+      guard findings.isEmpty else { return findings }
+      return [
+        .good(
+          check,
+          "no chat server has a second app there: push-bouncer server upstream enable HOSTNAME gives it one")
+      ]
+    } catch {
+      return [.bad("upstream", Fault(error))]
+    }
+  }
+
+  private func finding(
+    _ check: String, _ server: String, _ link: UpstreamLinks.Link, _ upstream: RouteSender
+  ) async -> Finding {
+    guard link.key != nil else {
+      return .warning(
+        check, "the key of \(server) is not known yet", advice: "nothing: it is kept when the server calls next")
+    }
+    do {
+      let answer = try await upstream.call(
+        UpstreamCall(get: "server/analytics/status"), of: .chatServer(link.server), within: Self.patience)
+      switch answer.status {
+      case 200: return .good(check, "accepts the id and key of \(server)")
+      case 401:
+        let explanation = Reason.upstreamKeyRefused.explanation
+        return .bad(check, "\(server): \(explanation.meaning)", advice: explanation.advice)
+      default:
+        return .bad(
+          check, "\(server): it answers with status \(answer.status)",
+          advice: "see whether upstream.url is the address of a bouncer")
+      }
+    } catch {
+      let explanation = (error.outcome.reason ?? .unknown).explanation
+      return .bad(check, "\(server): \(explanation.meaning)", advice: explanation.advice)
+    }
+  }
+}

@@ -1,0 +1,40 @@
+package import Foundation
+package import Registrations
+
+/// What the operator sees of a chat server's second app, whose devices are registered with the other bouncer.
+package struct UpstreamReport: Sendable {
+  package let link: UpstreamLinks.Link
+  /// Where the other bouncer is; nil if `upstream.url` is not set.
+  package let host: String?
+  /// Live registrations there, as far as they were made through this service.
+  package let encrypted, legacy: Int64
+
+  /// Nil if the server has no second app.
+  package init?(of server: Int64, _ links: UpstreamLinks, _ configuration: URL?) async throws {
+    guard let link = try await links.link(of: server) else { return nil }
+    self.link = link
+    host = configuration.flatMap { $0.host(percentEncoded: false) }
+    (encrypted, legacy) = try await links.count(of: server)
+  }
+
+  /// In sentences, each with whether it tells of something to mend.
+  package func sentences(at now: Date) -> [(text: String, isBad: Bool)] {
+    func age(_ date: Date) -> String { Phrase.duration(max(0, now.timeIntervalSince(date))) }
+    var sentences: [(String, Bool)] = [
+      (
+        "\(Phrase.count(Int(encrypted), "encrypted registration")) and \(Phrase.number(legacy)) of old apps are there.",
+        false
+      )
+    ]
+    if host == nil {
+      sentences.append(("upstream.url is not set: nothing is passed on.", true))
+    } else if link.key == nil {
+      sentences.append(("The server's key is not known yet: it is kept when the server calls next.", false))
+    } else if let failure = link.failure {
+      sentences.append(("Its last report was not taken: \(failure)", true))
+    }
+    sentences.append(
+      (link.reportedAt.map { "The last report was taken \(age($0)) ago." } ?? "No report was passed on yet.", false))
+    return sentences
+  }
+}

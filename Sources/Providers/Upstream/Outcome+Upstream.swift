@@ -1,0 +1,102 @@
+import Foundation
+import NIOCore
+import NIOFoundationCompat
+import NIOHPACK
+
+/// What the other bouncer says of notifications that it has taken.
+package struct UpstreamReceipt: Sendable, Hashable {
+  /// How many items its providers have accepted.
+  var apple = 0
+  var android = 0
+  /// Names of items whose registrations it does not have (any more), in UTF-8.
+  var gone: Set<[UInt8]> = []
+
+  /// What became of each item. Nothing is believed of items that were not sent, nor more successes than items.
+  package func outcomes(of push: UpstreamPush) -> [Int64: Outcome] {
+    var counted = [true: apple, false: android]
+    var outcomes: [Int64: Outcome] = [:]
+    for item in push.items {
+      if gone.contains(Array(item.name.utf8)) {
+        outcomes[item.registration] = .dead(.upstreamForgot, since: nil)
+      } else if counted[item.isAPNs, default: 0] > 0 {
+        counted[item.isAPNs, default: 0] -= 1
+        outcomes[item.registration] = .delivered
+      } else {
+        outcomes[item.registration] = .passedOn(UpstreamReceipt())
+      }
+    }
+    return outcomes
+  }
+}
+
+extension UpstreamReceipt {
+  private struct Encrypted: Decodable {
+    let result: String
+    let apple_successfully_sent_count, android_successfully_sent_count: Int
+    let delete_token_ids: [String]
+  }
+
+  private struct Legacy: Decodable {
+    struct Devices: Decodable {
+      let apple_devices, android_devices: [String]
+    }
+
+    let result: String
+    let deleted_devices: Devices
+  }
+
+  /// Reads the answer to `push/e2ee/notify` or `push/notify`; nil for anything else.
+  init?(_ body: ByteBuffer) {
+    let decoder = JSONDecoder()
+    if let answer = try? decoder.decode(Encrypted.self, from: body), answer.result == "success" {
+      (apple, android) = (answer.apple_successfully_sent_count, answer.android_successfully_sent_count)
+      gone = Set(answer.delete_token_ids.map { Array($0.utf8) })
+    } else if let answer = try? decoder.decode(Legacy.self, from: body), answer.result == "success" {
+      // It does not tell how many were accepted: its totals are attempts.
+      (apple, android) = (.max, .max)
+      let devices = answer.deleted_devices
+      gone = Set((devices.apple_devices + devices.android_devices).map { Array($0.utf8) })
+    } else {
+      return nil
+    }
+  }
+}
+
+extension Outcome {
+  private struct Refusal: Decodable {
+    let msg: String
+    let code: String?
+  }
+
+  /// Maps the other bouncer's answer to notifications (`Documentation/Providers.md`, Upstream).
+  init(upstream answer: ProviderResponse, now: () -> Date) {
+    guard answer.status == 200 else {
+      self.init(upstreamStatus: answer, now: now)
+      return
+    }
+    self =
+      UpstreamReceipt(answer.body).map { .passedOn($0) }
+      ?? .retry(.unreadableAnswer, notBefore: nil, scope: .route)
+  }
+
+  /// Maps an answer to any call, by its status and code alone.
+  init(upstreamStatus answer: ProviderResponse, now: () -> Date) {
+    let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())
+    let refusal = try? JSONDecoder().decode(Refusal.self, from: answer.body)
+    switch answer.status {
+    case 200: self = .passedOn(UpstreamReceipt())
+    // One chat server's key, realm or pace: other servers' calls show whether upstream itself is to blame.
+    case 401: self = .retry(.upstreamKeyRefused, notBefore: notBefore, scope: .tokenOrRoute)
+    case 429: self = .retry(.tooManyRequests, notBefore: notBefore, scope: .tokenOrRoute)
+    case 408: self = .retry(.timeout, notBefore: notBefore, scope: .route)
+    case 413: self = .rejected(.payloadTooLarge)
+    case 403 where refusal != nil: self = .retry(.upstreamRealmRefused, notBefore: nil, scope: .tokenOrRoute)
+    case 400..<500 where refusal != nil && answer.status != 404 && answer.status != 405:
+      let isPlan = ["PUSH_NOTIFICATIONS_DISALLOWED", "INVALID_ZULIP_SERVER"].contains(refusal?.code)
+      self = .rejected(isPlan ? .upstreamDisallows : .requestRefused)
+    case 500...: self = .retry(.serverError, notBefore: notBefore, scope: .provider)
+    // No bouncer answers so.
+    default: self = .retry(.unreadableAnswer, notBefore: notBefore, scope: .route)
+    }
+  }
+}

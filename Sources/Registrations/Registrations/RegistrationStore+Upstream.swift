@@ -1,0 +1,83 @@
+internal import Foundation
+internal import SQL
+package import Sealing
+
+// Registrations of the other bouncer (`upstream.url`). Of an end-to-end encrypted one only the realm and the token id
+// are known; an old app's token is kept like any other.
+extension RegistrationStore {
+  /// Records that the other bouncer has taken a registration of a token with a realm.
+  package func registerUpstream(_ tokenID: TokenID, realm: Int64) async throws {
+    try await database.execute(
+      """
+      INSERT INTO registrations (wire, realm_id, token_id, kind, token_hash, upstream, registered_at)
+      VALUES (1, $1, $2, 4, 0, 1, $3)
+      ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
+        kind = 4, token = NULL, token_hash = 0, target = NULL, bouncer_key_id = NULL, upstream = 1,
+        registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.cleanSheet)
+      """, .integer(realm), .integer(tokenID.storage), .integer(now().milliseconds))
+  }
+
+  /// Hands old apps' registrations to the other bouncer, where their chat servers have a second app there.
+  ///
+  /// - Returns: those that are the other bouncer's now.
+  package func handUpstream(_ legacy: [RegistrationReference]) async throws -> Set<RegistrationReference> {
+    try await database.write { connection in
+      try Set(
+        legacy.filter { registration in
+          try connection.run(
+            Statement(
+              """
+              UPDATE registrations SET upstream = COALESCE(upstream, 0)
+              WHERE id = $1 AND registered_at = $2 AND server_id IN (SELECT server_id FROM upstream_links)
+              """, arguments: registration.arguments)) > 0
+        })
+    }
+  }
+
+  /// Records that the other bouncer knows these old apps' registrations.
+  package func noteToldUpstream(_ ids: [Int64]) async throws {
+    try await database.run(
+      "UPDATE registrations SET upstream = 1 WHERE wire = 2 AND id IN ($list)",
+      list: ids.map { .integer($0) })
+  }
+
+  /// Those of old apps' registrations whose devices have an end-to-end encrypted one at the other bouncer. Only it
+  /// can read such tokens: they are found by their ids.
+  package func supersededUpstream(_ legacy: [Registration], realm: Int64) async throws -> [Registration] {
+    try await superseded(legacy, realm: realm).map(\.old)
+  }
+
+  /// Removes such registrations.
+  package func supersedeUpstream(_ legacy: [Registration], realm: Int64) async throws {
+    let pairs = try await superseded(legacy, realm: realm)
+    try await database.write { [self] connection in
+      for (old, new) in pairs { try replace(old.reference, by: new, on: connection) }
+    }
+  }
+
+  private func superseded(
+    _ legacy: [Registration], realm: Int64
+  ) async throws -> [(old: Registration, new: RegistrationReference)] {
+    var owners: [TokenID: Registration] = [:]
+    for registration in legacy {
+      for id in registration.token.possibleIDs { owners[id] = registration }
+    }
+    guard !owners.isEmpty else { return [] }
+    let rows = try await database.query(
+      """
+      SELECT id, registered_at, token_id FROM registrations
+      WHERE realm_id = $1 AND token_id IN ($list) AND upstream = 1 AND ended_at IS NULL
+      """, .integer(realm), list: owners.keys.map { .integer($0.storage) })
+    return try rows.compactMap { row in
+      try owners[TokenID(storage: row.int64(2))].map { (old: $0, new: try RegistrationReference(.e2ee, row)) }
+    }
+  }
+}
+
+extension PushToken {
+  /// The ids that a client may have given it: apps spell an APNs token in either case, and the id depends on that
+  /// (`Documentation/Protocols/Zulip.md` 8.2).
+  package var possibleIDs: Set<TokenID> {
+    Set((kind == .apns ? [text, text.lowercased(), text.uppercased()] : [text]).map { TokenID(token: $0) })
+  }
+}

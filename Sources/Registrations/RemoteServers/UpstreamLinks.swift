@@ -1,0 +1,243 @@
+package import Foundation
+package import SQL
+package import Sealing
+
+/// The chat servers with a second app, whose devices are registered with another bouncer (`upstream.url`). They use
+/// the same id and key at both bouncers.
+package struct UpstreamLinks: Sendable {
+  package struct Link: Sendable, Hashable {
+    /// Row id of the server.
+    package let server: Int64
+    /// What it signs in with there; nil until its next call here.
+    package let key: String?
+    /// Perhaps its key there instead: a change of keys was interrupted.
+    package let nextKey: String?
+    /// Its realms with their secrets as it last reported them, JSON.
+    package let realms: String?
+    package let enabledAt: Date
+    /// When it last took a report.
+    package let reportedAt: Date?
+    /// Why it did not take a later one.
+    package let failure: String?
+  }
+
+  private static let columns =
+    "server_id, org_key, next_key, realms, enabled_at, reported_at, failure"
+
+  package let database: any Database
+  private let storageKey: StorageKey
+  private let now: @Sendable () -> Date
+  private let cache = ReadCache<Int64, Link?>(maximum: 10_000)
+
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+    (self.database, self.storageKey, self.now) = (database, storageKey, now)
+  }
+
+  /// A server's link, at most ``RemoteServers/propagation`` old; nil without one.
+  package func link(of server: Int64) async throws -> Link? {
+    if let link = cache[server] { return link }
+    let readAt = ContinuousClock.now
+    let row = try await database.lookUp(
+      "SELECT \(Self.columns) FROM upstream_links WHERE server_id = $1", .integer(server)
+    ).first
+    let link = try row.map(self.link)
+    cache.keep(link, for: server, readAt: readAt)
+    return link
+  }
+
+  package func all() async throws -> [Link] {
+    try await database.query("SELECT \(Self.columns) FROM upstream_links ORDER BY server_id").map(link)
+  }
+
+  private func link(_ row: Row) throws -> Link {
+    let server = try row.int64(0)
+    func open(_ index: Int, _ column: SealedColumn) throws -> String? {
+      try row.optionalBytes(index).flatMap { storageKey.openText($0, at: column.place(.integer(server))) }
+    }
+    return Link(
+      server: server, key: try open(1, .upstreamKey), nextKey: try open(2, .upstreamNextKey),
+      realms: try open(3, .upstreamRealms), enabledAt: try row.date(4), reportedAt: try row.optionalDate(5),
+      failure: try row.optionalText(6))
+  }
+
+  private func sealed(_ text: String?, _ column: SealedColumn, _ server: Int64) -> Value {
+    .bytes(text.map { storageKey.seal($0, at: column.place(.integer(server))) })
+  }
+
+  // MARK: On and off
+
+  /// Switches a server's link on, or anew: then its key is forgotten, and old apps' tokens of Google's are tried here
+  /// again before they are the other bouncer's. Registrations that ended when it was switched off live again.
+  package func enable(_ server: Int64) async throws {
+    defer { cache.clear() }
+    let arguments: [Value] = [.integer(server), .integer(now().milliseconds)]
+    try await database.write { connection in
+      try connection.run(
+        Statement(
+          """
+          INSERT INTO upstream_links (server_id, enabled_at, due_at, attempts) VALUES ($1, $2, $2, 0)
+          ON CONFLICT (server_id) DO UPDATE SET org_key = NULL, next_key = NULL, due_at = $2, attempts = 0,
+            failure = NULL
+          """, arguments: arguments))
+      try connection.run(Self.forgetLegacy, .integer(server))
+      try connection.run(
+        """
+        UPDATE registrations SET ended_at = NULL, \(RegistrationReference.cleanSheet)
+        WHERE \(Self.encrypted) AND ended_at IS NOT NULL AND failure = '\(Self.disabled)'
+        """, .integer(server))
+    }
+  }
+
+  /// Switches a server's link off, forgets its key and ends what is registered through it.
+  ///
+  /// - Returns: how many registrations ended.
+  package func disable(_ server: Int64) async throws -> Int {
+    defer { cache.clear() }
+    let now = now()
+    return try await database.write { connection in
+      try connection.run("DELETE FROM upstream_links WHERE server_id = $1", .integer(server))
+      try connection.run("DELETE FROM upstream_unregistrations WHERE server_id = $1", .integer(server))
+      try connection.run(Self.forgetLegacy, .integer(server))
+      return try connection.run(
+        """
+        UPDATE registrations SET ended_at = $2, failure = '\(Self.disabled)', failed_at = $2
+        WHERE \(Self.encrypted) AND ended_at IS NULL
+        """, .integer(server), .integer(now.milliseconds))
+    }
+  }
+
+  private static let forgetLegacy =
+    "UPDATE registrations SET upstream = NULL WHERE wire = 2 AND server_id = $1 AND upstream IS NOT NULL"
+  private static let encrypted =
+    "upstream IS NOT NULL AND token_id IS NOT NULL AND realm_id IN (SELECT id FROM remote_realms WHERE server_id = $1)"
+  /// The reason of registrations that ended so; of ``Providers/Reason``.
+  private static let disabled = "upstreamDisabled"
+
+  /// How many live registrations of a server are the other bouncer's.
+  package func count(of server: Int64) async throws -> (encrypted: Int64, legacy: Int64) {
+    let row = try await database.query(
+      """
+      SELECT (SELECT COUNT(*) FROM registrations WHERE \(Self.encrypted) AND ended_at IS NULL),
+        (SELECT COUNT(*) FROM registrations WHERE wire = 2 AND server_id = $1 AND upstream IS NOT NULL)
+      """, .integer(server)
+    ).returned
+    return (try row.int64(0), try row.int64(1))
+  }
+
+  // MARK: Keys
+
+  /// Keeps what a server signs in with, unless a key is kept already.
+  package func keep(_ key: String, of server: Int64) async throws {
+    try await update(
+      server, "org_key = $2 WHERE server_id = $1 AND org_key IS NULL", sealed(key, .upstreamKey, server))
+  }
+
+  /// Records that the server is about to get this key there.
+  package func prepare(_ key: String, of server: Int64) async throws {
+    try await update(
+      server, "next_key = $2, due_at = $3 WHERE server_id = $1", sealed(key, .upstreamNextKey, server),
+      .integer(now().milliseconds))
+  }
+
+  /// Records that the server has this key there; `other` may be it after all.
+  package func adopt(_ key: String, or other: String? = nil, of server: Int64) async throws {
+    try await update(
+      server, "org_key = $2, next_key = $3 WHERE server_id = $1", sealed(key, .upstreamKey, server),
+      sealed(other, .upstreamNextKey, server))
+  }
+
+  /// Keeps a server's realms, JSON, and has them reported.
+  package func keep(realms: String?, of server: Int64) async throws {
+    try await update(
+      server, "realms = COALESCE($2, realms), due_at = $3 WHERE server_id = $1",
+      sealed(realms, .upstreamRealms, server), .integer(now().milliseconds))
+  }
+
+  private func update(_ server: Int64, _ change: String, _ values: Value...) async throws {
+    defer { cache.clear() }
+    _ = try await database.execute(
+      Statement("UPDATE upstream_links SET \(change)", arguments: [.integer(server)] + values))
+  }
+
+  /// The value of `Authorization` of a server's calls there; nil if its key is not known.
+  package func authorization(of server: Int64) async -> String? {
+    guard let key = (try? await link(of: server))??.key,
+      let row = try? await database.lookUp(
+        "SELECT uuid FROM remote_servers WHERE id = $1", .integer(server)
+      ).first, let uuid = try? row.text(0)
+    else { return nil }
+    return "Basic " + Base64.encode("\(uuid):\(key)".utf8)
+  }
+
+  // MARK: Work for later
+
+  /// The servers whose reports are to be passed on.
+  package var reports: LeasedQueue {
+    LeasedQueue(
+      "upstream_links", key: "server_id", columns: "server_id", where: "org_key IS NOT NULL", database: database,
+      now: now)
+  }
+
+  /// What the other bouncer is to be told of old apps' tokens that are no longer used.
+  package var unregistrations: LeasedQueue {
+    LeasedQueue(
+      "upstream_unregistrations", columns: "server_id, user_id, user_uuid, kind, token_hash, form",
+      database: database, now: now)
+  }
+
+  package struct Unregistration: Sendable {
+    package let lease: LeasedQueue.Lease
+    package let server: Int64
+    /// Whether all tokens of the user are meant.
+    package var isOfAll: Bool { token[0] == .null }
+    /// The parameters of the call; nil if they do not open.
+    package let form: [UInt8]?
+    let user: [Value]
+    let token: [Value]
+  }
+
+  /// Has the other bouncer told that a token, or (nil) all tokens of a user, are no longer to be used.
+  package func unregister(
+    _ token: PushToken?, of user: LegacyUser, server: Int64, form: [UInt8]
+  ) async throws {
+    let sealed = storageKey.seal(form, at: SealedColumn.upstreamForm.place(.integer(server)))
+    _ = try await database.execute(
+      Statement(
+        """
+        INSERT INTO upstream_unregistrations
+          (server_id, user_id, user_uuid, kind, token_hash, form, due_at, attempts)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, 0)
+        """,
+        arguments: user.arguments(at: server) + [
+          .integer(token?.kind.storage), .integer(token.map(storageKey.tokenHash)), .bytes(sealed),
+          .integer(now().milliseconds),
+        ]))
+  }
+
+  package func lease(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
+    try await unregistrations.take(limit: limit, for: seconds).map { lease, row in
+      let server = try row.int64(0)
+      return Unregistration(
+        lease: lease, server: server,
+        form: storageKey.open(
+          try row.bytes(5), at: SealedColumn.upstreamForm.place(.integer(server))),
+        user: Array(row.values[1...2]), token: Array(row.values[3...4]))
+    }
+  }
+
+  /// Ends a job. What was registered again meanwhile is told again, with its next notification: nobody knows which
+  /// call came first.
+  package func finish(_ job: Unregistration) async throws {
+    let removal = unregistrations.removal(of: job.lease)
+    try await database.write { connection in
+      try connection.run(
+        Statement(
+          """
+          UPDATE registrations SET upstream = 0
+          WHERE wire = 2 AND upstream = 1 AND \(RegistrationStore.ofUser)
+            \(job.isOfAll ? "" : "AND kind = $4 AND token_hash = $5")
+          """, arguments: [.integer(job.server)] + job.user + (job.isOfAll ? [] : job.token)))
+      try connection.run(removal)
+    }
+  }
+}

@@ -1,0 +1,121 @@
+internal import Delivery
+internal import Foundation
+internal import HTTP
+internal import Logging
+internal import NIOCore
+internal import Operations
+internal import Providers
+internal import Registrations
+internal import Sealing
+
+/// Old apps that are the other bouncer's (`Documentation/Protocols/Zulip.md` 9.5).
+extension Bouncer {
+  /// The other bouncer, if a server has a second app there.
+  func upstream(for server: RemoteServer) async throws -> Upstream? {
+    guard let upstream, try await upstream.links.link(of: server.id) != nil else { return nil }
+    return upstream
+  }
+
+  /// Whether an old app's device is the other bouncer's: no credential of ours serves its app, or Google has said that
+  /// its token is another project's.
+  func isUpstreams(_ registration: Registration) -> Bool {
+    switch registration.token.kind {
+    case .apns:
+      registration.iosAppID.map { deliverer.providers.routeSender(.apns, target: $0) == nil } ?? false
+    case .fcm: registration.isToldUpstream != nil
+    }
+  }
+
+  /// Registers a device of an old app there. If it fails, that goes with its next notification.
+  func tell(
+    _ upstream: Upstream, of registration: Registration, _ user: LegacyUser, _ realm: RemoteRealm?,
+    _ server: RemoteServer
+  ) async throws {
+    guard registration.isToldUpstream != true else { return }
+    let isTold = await upstream.registerLegacy(
+      registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid, server: server.id)
+    if isTold { try await registrations.noteToldUpstream([registration.reference.id]) }
+  }
+
+  /// Has the other bouncer told that a token, or (nil) all tokens of a user, are no longer to be used.
+  func unregisterUpstream(_ token: PushToken?, of user: LegacyUser, _ server: RemoteServer) async throws {
+    guard let upstream = try await upstream(for: server) else { return }
+    let form = Array(Upstream.form(token, of: user).readableBytesView)
+    try await upstream.links.unregister(token, of: user, server: server.id, form: form)
+    upstream.wake()
+  }
+
+  /// Sends an unencrypted notification to a user's devices, which are partly the other bouncer's.
+  ///
+  /// - Returns: the devices that it was sent to.
+  func notifyWithUpstream(
+    _ notification: LegacyNotification, to all: [Registration], of user: LegacyUser, _ realm: RemoteRealm?,
+    _ server: RemoteServer, since received: ContinuousClock.Instant, logger: Logger
+  ) async throws -> [Registration] {
+    let began = ContinuousClock.now
+    var gone: [Registration] = []
+    if let realm { gone = try await registrations.supersededUpstream(all, realm: realm.id) }
+    for registration in gone { try await unregisterUpstream(registration.token, of: user, server) }
+    if let realm, !gone.isEmpty { try await registrations.supersedeUpstream(gone, realm: realm.id) }
+    let living = all.filter { !gone.contains($0) }
+    var theirs = living.filter(isUpstreams)
+    let ours = living.filter { !isUpstreams($0) }
+    var pushes = try notification.pushes(
+      to: ours, of: .chatServer(server.id), now: now(), logger: logger
+    ).map { $0.perhapsUpstreams(true) }
+    if pushes.contains(where: \.mayBeUpstreams) {
+      // Upstream sends one call to all of a user's devices: first it must be known which are its own.
+      let results = try await deliver(pushes, of: server, since: received)
+      let foreign = Set(
+        zip(pushes, results).filter { $1 == .refused(.fcmSenderIDMismatch) }.map(\.0.registration))
+      theirs += ours.filter { foreign.contains($0.reference) }
+      pushes = []
+    }
+    pushes += upstreamPushes(notification, to: theirs, of: user, realm, server)
+    let deadline = configuration.delivery.deadline
+    try await deliver(
+      pushes, of: server, since: received, within: max(deadline - (.now - began), .milliseconds(500)))
+    return living
+  }
+
+  /// One call for all of a user's devices there.
+  private func upstreamPushes(
+    _ notification: LegacyNotification, to theirs: [Registration], of user: LegacyUser, _ realm: RemoteRealm?,
+    _ server: RemoteServer
+  ) -> [RegisteredPush] {
+    let theirs = theirs.filter {
+      !($0.token.kind == .apns ? notification.apns : notification.fcm).members.isEmpty
+    }.prefix(UpstreamPush.mostItems)
+    guard !theirs.isEmpty else { return [] }
+    let items = theirs.map { registration in
+      UpstreamPush.Item(
+        registration: registration.reference.id, name: registration.token.text,
+        isAPNs: registration.token.kind == .apns,
+        body: registration.isToldUpstream == true
+          ? nil
+          : Upstream.form(
+            registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid))
+    }
+    let body: JSON = [
+      "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
+      "realm_uuid": .optional(user.uuid == nil ? nil : realm?.uuid.canonical),
+      "apns_payload": .object(notification.apns), "gcm_payload": .object(notification.fcm),
+      "gcm_options": .object(notification.options),
+    ]
+    let push = Push.upstream(
+      UpstreamPush(.legacy(UUID()), items, notification: ByteBuffer(bytes: body.bytes)))
+    return theirs.map {
+      RegisteredPush(push: push, registration: $0.reference, owner: .chatServer(server.id))
+    }
+  }
+}
+
+extension RegisteredPush {
+  /// The same, taking Google's word that the token is another project's as said of the other bouncer's.
+  func perhapsUpstreams(_ isLinked: Bool) -> RegisteredPush {
+    guard isLinked, case .fcm = push else { return self }
+    var copy = self
+    copy.mayBeUpstreams = true
+    return copy
+  }
+}
