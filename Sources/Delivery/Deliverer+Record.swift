@@ -23,7 +23,8 @@ extension Deliverer {
         results[index] = .refused(.fcmSenderIDMismatch)
         continue
       }
-      if case .upstream(let push) = delivery.push, decision.result == .delivered || decision.result == .passedOn,
+      if case .upstream(let push) = delivery.push,
+        decision.result == .delivered || decision.result == .passedOn,
         push.registers(delivery.registration.id)
       {
         told.append(delivery.registration.id)

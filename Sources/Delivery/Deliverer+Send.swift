@@ -118,7 +118,8 @@ extension Deliverer {
           takenAt: $0.promisedAt ?? began, handedOver: $0.promisedAt == nil ? handedOver : nil, sent: sent)
       }
       let decisions: [Decision]
-      switch await routeSender.attempt(push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil)
+      switch await routeSender.attempt(
+        push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil)
       {
       case .ended(let outcome):
         let outcomes = push.outcomes(outcome, of: parcel)

@@ -1,7 +1,7 @@
 package import Delivery
 package import Foundation
-import Logging
 import HTTP
+import Logging
 import Migrations
 import NextcloudProxy
 import NextcloudServer
@@ -10,8 +10,8 @@ import Providers
 package import Registrations
 package import SQL
 import Sealing
-import ZulipBouncer
 package import Sealing
+import ZulipBouncer
 package import ZulipServer
 
 /// The database and its storage key, shared by commands and the service.

@@ -81,10 +81,10 @@ extension Bouncer {
     since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws -> NotifyReceipt {
     let realm = try await caller(realm, of: server)
-    let found = try await registrations.lookup(
+    let lookup = try await registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
     let batch = NotifyBatch(
-      notification, found, realm: realm.uuid, of: .chatServer(server.id), logger: logger)
+      notification, lookup, realm: realm.uuid, of: .chatServer(server.id), logger: logger)
     return batch.receipt(try await deliver(batch.deliveries, of: server, since: received))
   }
 

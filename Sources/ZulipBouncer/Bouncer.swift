@@ -2,10 +2,10 @@ package import Delivery
 package import Foundation
 package import HTTP
 internal import HTTPTypes
+package import Logging
 package import Operations
 internal import Providers
 package import Registrations
-package import Logging
 internal import SQL
 package import Sealing
 
@@ -58,7 +58,8 @@ package struct Bouncer: Sendable {
     pace = NotificationPace(settings.notificationsPerServer, now: now)
     upstream = deliverer.providers.upstream.map {
       Upstream(
-        $0, links: UpstreamLinks(database: database, storageKey: registrations.storageKey, now: now), now: now,
+        $0, links: UpstreamLinks(database: database, storageKey: registrations.storageKey, now: now),
+        now: now,
         logger: logger)
     }
     ItemFaults.prepare()

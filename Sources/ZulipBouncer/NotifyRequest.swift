@@ -221,24 +221,25 @@ struct NotifyBatch {
   private var unknown: [TokenID] = []
 
   /// - Parameters:
-  ///   - found: registrations whose token does not open are neither sent to nor reported as unknown.
+  ///   - lookup: registrations whose token does not open are neither sent to nor reported as unknown.
   ///   - owner: the chat server.
   init(
-    _ notification: NotifyRequest, _ found: RegistrationStore.Found, realm: UUID, of owner: Owner, logger: Logger
+    _ notification: NotifyRequest, _ lookup: RegistrationStore.Lookup, realm: UUID, of owner: Owner,
+    logger: Logger
   ) {
     let byID = Dictionary(
-      found.registrations.map { ($0.token.id, $0) }, uniquingKeysWith: { first, _ in first })
+      lookup.found.map { ($0.token.id, $0) }, uniquingKeysWith: { first, _ in first })
     var seen: Set<TokenID> = []
     var faults = notification.faults
     defer { faults.report(to: logger) }
     for item in notification.items {
-      guard !found.unreadable.contains(item.tokenID) else {
+      guard !lookup.unreadable.contains(item.tokenID) else {
         faults.add(.unreadable)
         continue
       }
       do throws(ItemFault) {
         let (push, reference): (Push, RegistrationReference)
-        if let registration = found.upstream[item.tokenID] {
+        if let registration = lookup.upstream[item.tokenID] {
           (push, reference) = (.upstream(try item.upstreamPush(for: registration, realm)), registration)
         } else if let registration = byID[item.tokenID], registration.token.kind == item.kind {
           guard let ours = try item.push(for: registration) else {

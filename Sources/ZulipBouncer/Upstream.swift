@@ -56,7 +56,9 @@ package struct Upstream: Sendable {
   ///
   /// - Throws: the refusal, as it was answered; 503 without an answer that makes sense.
   @discardableResult
-  private func call(_ call: UpstreamCall, of server: Int64, within limit: Duration = patience) async throws -> JSON {
+  private func call(_ call: UpstreamCall, of server: Int64, within limit: Duration = patience) async throws
+    -> JSON
+  {
     let answer: UpstreamAnswer
     do {
       answer = try await sender.call(call, of: .chatServer(server), within: limit)
@@ -69,7 +71,8 @@ package struct Upstream: Sendable {
       throw Self.unavailable(host, "status \(answer.status)", retryAfter: answer.retryAfter)
     }
     throw APIError(
-      HTTPResponse.Status(code: answer.status), code: String((json?["code"]?.string ?? "BAD_REQUEST").prefix(64)),
+      HTTPResponse.Status(code: answer.status),
+      code: String((json?["code"]?.string ?? "BAD_REQUEST").prefix(64)),
       String(message.prefix(500)), headers: answer.retryAfter.map { [.retryAfter: $0] } ?? [:])
   }
 
@@ -85,11 +88,14 @@ package struct Upstream: Sendable {
   }
 
   /// Passes on a registration that is sealed to its key. A realm that it does not know is reported first.
-  func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID, of server: Int64) async throws {
+  func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID, of server: Int64)
+    async throws
+  {
     let call = UpstreamCall(
       "push/e2ee/register",
       form: Self.form([
-        ("realm_uuid", realm.canonical), ("token_id", tokenID.base64), ("encrypted_push_registration", sealed),
+        ("realm_uuid", realm.canonical), ("token_id", tokenID.base64),
+        ("encrypted_push_registration", sealed),
         ("bouncer_public_key", publicKey),
       ]))
     do {
@@ -200,7 +206,8 @@ package struct Upstream: Sendable {
       do {
         try await report(try row.int64(0))
         try await links.reports.postpone(
-          lease, until: now() + Self.reportInterval, changing: "attempts = 0, failure = NULL, reported_at = $5",
+          lease, until: now() + Self.reportInterval,
+          changing: "attempts = 0, failure = NULL, reported_at = $5",
           .integer(now().milliseconds))
       } catch let error as APIError {
         logger.warning("the other bouncer did not take a report", metadata: Self.metadata(error, lease.id))
@@ -252,7 +259,8 @@ package struct Upstream: Sendable {
       }
       let realms = link.realms.map { ("realms", $0) }
       try await call(
-        UpstreamCall("server/analytics", form: Self.form(page.fields + (realms.map { [$0] } ?? []))), of: server,
+        UpstreamCall("server/analytics", form: Self.form(page.fields + (realms.map { [$0] } ?? []))),
+        of: server,
         within: Self.reportLimit)
       guard page.isCut else { return }
       status = page.end

@@ -72,13 +72,15 @@ extension ServerCommand.Upstream {
       var json = ServerCommand.Upstream.json(found, isEnabled: false)
       json["ended"] = .integer(Int64(ended))
       options.show(
-        .object(json), "\(found.hostname): nothing is passed on; \(Phrase.count(ended, "registration")) ended")
+        .object(json), "\(found.hostname): nothing is passed on; \(Phrase.count(ended, "registration")) ended"
+      )
     }
   }
 
   struct Show: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Shows whether a chat server's other app is served through another bouncer, and how that fares.")
+      abstract:
+        "Shows whether a chat server's other app is served through another bouncer, and how that fares.")
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
@@ -87,13 +89,16 @@ extension ServerCommand.Upstream {
       let configuration = try options.load()
       let (found, report) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
-        return (found, try await UpstreamReport(of: found.id, store.upstreamLinks, configuration.upstream.url))
+        return (
+          found, try await UpstreamReport(of: found.id, store.upstreamLinks, configuration.upstream.url)
+        )
       }
       var json = ServerCommand.Upstream.json(found, isEnabled: report != nil)
       guard let report else {
         return options.show(
           .object(json),
-          "\(found.hostname): nothing is passed on; push-bouncer server upstream enable \(found.hostname) changes that")
+          "\(found.hostname): nothing is passed on; push-bouncer server upstream enable \(found.hostname) changes that"
+        )
       }
       for member in report.json.members { json[member.name.text] = member.value }
       options.show(.object(json)) { page in
@@ -105,7 +110,8 @@ extension ServerCommand.Upstream {
 
   fileprivate static func json(_ server: RemoteServer, isEnabled: Bool) -> JSON.Object {
     [
-      "org_id": .string(server.uuid.canonical), "hostname": .string(server.hostname), "enabled": .bool(isEnabled),
+      "org_id": .string(server.uuid.canonical), "hostname": .string(server.hostname),
+      "enabled": .bool(isEnabled),
     ]
   }
 }

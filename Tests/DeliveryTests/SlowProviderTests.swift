@@ -202,6 +202,7 @@ extension DeliveryBench {
     case .apns(let notification): name(Data(notification.payload.readableBytesView))
     case .fcm(let message): message.data["name"] ?? ""
     case .webPush(let message): String(buffer: message.body)
+    case .upstream: ""
     }
   }
 }

@@ -69,9 +69,10 @@ struct NotifyTests {
     let token = try PushToken("c0ffee", kind: .apns)
     let registration = Registration(
       .init(.e2ee, id: 7, registeredAt: Date(timeIntervalSince1970: 5)), token: token, iosAppID: nil)
+    var lookup = RegistrationStore.Lookup()
+    lookup.found = [registration]
     let batch = NotifyBatch(
-      try request([PushItem.apns("c0ffee")]), registrations: [registration], of: .chatServer(1),
-      logger: .quiet)
+      try request([PushItem.apns("c0ffee")]), lookup, realm: UUID(), of: .chatServer(1), logger: .quiet)
     #expect(batch.deliveries.isEmpty)
     #expect(batch.receipt([]).gone == [])
   }

@@ -43,7 +43,8 @@ extension Doctor {
   ) async -> Finding {
     guard link.key != nil else {
       return .warning(
-        check, "the key of \(server) is not known yet", advice: "nothing: it is kept when the server calls next")
+        check, "the key of \(server) is not known yet",
+        advice: "nothing: it is kept when the server calls next")
     }
     do {
       let answer = try await upstream.call(

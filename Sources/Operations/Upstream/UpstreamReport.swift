@@ -34,7 +34,10 @@ package struct UpstreamReport: Sendable {
       sentences.append(("Its last report was not taken: \(failure)", true))
     }
     sentences.append(
-      (link.reportedAt.map { "The last report was taken \(age($0)) ago." } ?? "No report was passed on yet.", false))
+      (
+        link.reportedAt.map { "The last report was taken \(age($0)) ago." } ?? "No report was passed on yet.",
+        false
+      ))
     return sentences
   }
 }

@@ -38,7 +38,8 @@ struct Sender: Sendable {
   }
 
   /// - Parameter target: the topic or project of the route.
-  func send(_ push: Push, to target: String, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer> {
+  func send(_ push: Push, to target: String, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer>
+  {
     guard case .tokens(let tokens) = authority else {
       guard case .upstream(let push) = push else { return .ended(Answer(.rejected(.unknown), .ourselves)) }
       return await send(push, of: owner, deadline: deadline)

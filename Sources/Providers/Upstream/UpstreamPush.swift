@@ -135,7 +135,8 @@ extension ProviderRequest {
     var headers: HPACKHeaders = [
       ":method": call.contentType == nil ? "GET" : "POST", ":scheme": origin.scheme,
       // A path in the address is left out, as stock servers do.
-      ":authority": origin.authority, ":path": "/api/v1/remotes/\(call.endpoint)", "user-agent": "push-bouncer",
+      ":authority": origin.authority, ":path": "/api/v1/remotes/\(call.endpoint)",
+      "user-agent": "push-bouncer",
     ]
     // Never kept in a table of headers, since servers share the connections.
     headers.add(name: "authorization", value: authorization, indexing: .neverIndexed)

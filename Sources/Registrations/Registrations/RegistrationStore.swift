@@ -134,8 +134,8 @@ extension RegistrationStore {
   /// The live registrations of a realm among these ids, in no order. Ids whose token does not open are
   /// returned separately: nothing can be said about them, and the others are not affected. One query, unless
   /// there are more ids than a statement can have.
-  package func lookup(realm: Int64, tokenIDs: [TokenID]) async throws -> Found {
-    var found = Found()
+  package func lookup(realm: Int64, tokenIDs: [TokenID]) async throws -> Lookup {
+    var result = Lookup()
     let rows = try await database.lookUp(
       """
       SELECT \(Self.columns), token_id FROM registrations
@@ -144,22 +144,22 @@ extension RegistrationStore {
     for row in rows {
       let tokenID = TokenID(storage: try row.int64(6))
       guard try row.optionalInt64(5) == nil else {
-        found.upstream[tokenID] = try RegistrationReference(.e2ee, row)
+        result.upstream[tokenID] = try RegistrationReference(.e2ee, row)
         continue
       }
       let registration = try registration(row, .e2ee, at: Self.place(realm: realm, tokenID))
       if let registration, registration.token.id == tokenID {
-        found.registrations.append(registration)
+        result.found.append(registration)
       } else {
-        found.unreadable.insert(tokenID)
+        result.unreadable.insert(tokenID)
       }
     }
-    return found
+    return result
   }
 
   /// The live registrations of some token ids.
-  package struct Found: Sendable {
-    package var registrations: [Registration] = []
+  package struct Lookup: Sendable {
+    package var found: [Registration] = []
     /// Those of the other bouncer: only it can read their tokens.
     package var upstream: [TokenID: RegistrationReference] = [:]
     /// Those whose token does not open.

@@ -174,7 +174,8 @@ package struct UpstreamLinks: Sendable {
   /// The servers whose reports are to be passed on.
   package var reports: LeasedQueue {
     LeasedQueue(
-      "upstream_links", key: "server_id", columns: "server_id", where: "org_key IS NOT NULL", database: database,
+      "upstream_links", key: "server_id", columns: "server_id", where: "org_key IS NOT NULL",
+      database: database,
       now: now)
   }
 

@@ -102,6 +102,7 @@ extension RegisteredPush {
     case .apns(let push): String(buffer: push.payload)
     case .fcm(let push): push.data["text"] ?? ""
     case .webPush(let push): String(buffer: push.body)
+    case .upstream: ""
     }
   }
 }

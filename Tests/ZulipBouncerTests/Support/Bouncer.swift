@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import HTTPTypes
+import Logging
 import Operations
 import Providers
 import Registrations
@@ -30,7 +31,8 @@ struct Bouncer: Sendable {
 
   /// Runs a test against a bouncer.
   static func test(
-    _ settings: [String: String] = [:], clock: TestClock = TestClock(), isLive: Bool = false,
+    _ settings: [String: String] = [:], clock: TestClock = TestClock(), isWorking: Bool = false,
+    isLive: Bool = false, logger: Logger = .quiet,
     keys: (_ folder: URL) throws -> Void = { _ in },
     adjust: (inout ZulipBouncer.Bouncer) -> Void = { _ in },
     _ test: @escaping @Sendable (Bouncer) async throws -> Void
@@ -39,7 +41,7 @@ struct Bouncer: Sendable {
       "server.bouncer": "off", "delivery.deadline": "10s", "http.public_url": "https://push.example.org",
     ]
     try await TestService.run(
-      defaults.merging(settings) { $1 }, clock: clock, isLive: isLive,
+      defaults.merging(settings) { $1 }, clock: clock, isWorking: isWorking, isLive: isLive, logger: logger,
       keys: { folder in
         try writeVector(to: folder)
         try keys(folder)

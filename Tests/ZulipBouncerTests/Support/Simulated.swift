@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import Logging
 import ProviderSimulator
 import Providers
 import SQL
@@ -17,7 +18,8 @@ struct Simulated: Sendable {
 
   /// Runs a test with both.
   static func test(
-    _ settings: [String: String] = [:],
+    _ settings: [String: String] = [:], topic: String = topic, clock: TestClock = TestClock(Date()),
+    isWorking: Bool = false, logger: Logger = .quiet,
     _ body: @escaping @Sendable (Simulated) async throws -> Void
   ) async throws {
     var simulation = SimulatedProviders.Configuration()
@@ -31,7 +33,8 @@ struct Simulated: Sendable {
         "providers.ca_file": folder.appending(path: "ca.pem").path,
       ]
       try await Bouncer.test(
-        endpoints.merging(settings) { $1 }, clock: TestClock(Date()), keys: simulator.writeKeys
+        endpoints.merging(settings) { $1 }, clock: clock, isWorking: isWorking, logger: logger,
+        keys: simulator.writeKeys
       ) { bouncer in
         try await body(Simulated(bouncer: bouncer, simulator: simulator))
       }

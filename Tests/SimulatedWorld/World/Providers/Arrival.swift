@@ -20,7 +20,7 @@ struct ReceivedPush: Sendable {
     case .apns:
       token = String((request.headers.first(name: ":path") ?? "").dropFirst("/3/device/".count))
       id = request.headers.first(name: "apns-id") ?? ""
-    case .fcm, .webPush:
+    case .fcm, .webPush, .upstream:
       token = body.between(#""token":""#, "\"") ?? ""
       id = ""
     }

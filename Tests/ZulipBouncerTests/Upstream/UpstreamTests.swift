@@ -1,0 +1,71 @@
+import Foundation
+import HTTP
+import ProviderSimulator
+import Registrations
+import SQL
+import Sealing
+import TestService
+import TestSupport
+import Testing
+
+@testable import ZulipBouncer
+
+@Suite("A server with a second app")
+struct UpstreamTests {
+  @Test
+  func `has both apps of a user notified once each`() async throws {
+    try await Beside.test { beside in
+      #expect(try await beside.registerOwn(beside.bouncer.apns("c0ffee")).isSuccess)
+      let (store, android) = ("decade", "store-android")
+      #expect(try await beside.registerStore(beside.bouncer.apns(store)).isSuccess)
+      #expect(try await beside.registerStore(beside.bouncer.fcm(android)).isSuccess)
+      let answer = try await beside.notify([
+        PushItem.apns("c0ffee"), PushItem.apns(store), PushItem.fcm(android), PushItem.apns("beef"),
+      ])
+      #expect(answer.json["apple_successfully_sent_count"] == 2, "\(answer.text)")
+      #expect(answer.json["android_successfully_sent_count"] == 1)
+      #expect(answer.json["delete_token_ids"] == [.string(TokenID(token: "beef").base64)])
+      #expect(beside.ours.arrived().mapValues(\.count) == ["c0ffee": 1])
+      #expect(beside.theirs.arrived().mapValues(\.count) == [store: 1, android: 1])
+      #expect(beside.theirs.arrived()[store]?[0]["encrypted_data"] == "AAAA")
+      // Nothing but its id is known of what upstream has.
+      let rows = try await beside.bouncer.rows(
+        "SELECT kind, token, token_hash, target FROM registrations WHERE upstream = 1")
+      #expect(rows == [[4, .null, 0, .null], [4, .null, 0, .null]])
+    }
+  }
+
+  @Test
+  func `without one refuses what is sealed to another key`() async throws {
+    try await Beside.test(isEnabled: false) { beside in
+      let answer = try await beside.registerStore(beside.bouncer.apns("abcd"))
+      #expect(answer.code == "INVALID_BOUNCER_PUBLIC_KEY")
+      #expect(try await beside.bouncer.rows("SELECT id FROM registrations").isEmpty)
+    }
+  }
+
+  @Test
+  func `is told what the other bouncer answers`() async throws {
+    try await Beside.test { beside in
+      var form = try beside.storeForm(beside.bouncer.apns("abcd"))
+      form[3].1 = BouncerKeyPair().publicKeyBase64
+      let unknown = try await beside.bouncer.post("push/e2ee/register", form, as: beside.server)
+      #expect((unknown.status, unknown.code) == (400, "INVALID_BOUNCER_PUBLIC_KEY"))
+      var old = beside.bouncer.fcm("late")
+      if case .object(var object) = old {
+        object["timestamp"] = .integer(Int64(Date().timeIntervalSince1970) - 90_000)
+        old = .object(object)
+      }
+      let late = try await beside.registerStore(old)
+      #expect((late.status, late.code, late.message) == (400, "REQUEST_EXPIRED", "Request expired"))
+      #expect(try await beside.bouncer.rows("SELECT id FROM registrations").isEmpty)
+      // What is sealed to a key that was ours once does not go there.
+      let removed = BouncerKeyPair()
+      try await beside.bouncer.keys.announce([removed.publicKeyBase64])
+      form[3].1 = removed.publicKeyBase64
+      beside.bouncer.clock.advance(300)
+      let ours = try await beside.bouncer.post("push/e2ee/register", form, as: beside.server)
+      #expect(ours.code == "INVALID_BOUNCER_PUBLIC_KEY")
+    }
+  }
+}
