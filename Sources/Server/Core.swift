@@ -119,7 +119,10 @@ extension Bouncer {
     self.init(
       core.configuration, publicURL: core.configuration.http.publicAddress(listeningOn: core.publicPort),
       registrations: core.store.registrations, requestTimes: core.requestTimes, deliverer: core.deliverer,
-      keyring: { [folder = core.keyFolder] in folder.current.bouncer }, logger: core.logger)
+      keyring: { [folder = core.keyFolder] in folder.current.bouncer },
+      upstream: core.providers.upstream.map {
+        Upstream($0, links: core.store.upstreamLinks, now: core.now, logger: core.logger)
+      })
   }
 }
 

@@ -21,6 +21,8 @@ package struct Store {
   package let now: @Sendable () -> Date
   /// Whether anything may expire now: false while the clock is doubted.
   let mayExpire: @Sendable () -> Bool
+  /// The chat servers with a second app.
+  package let upstreamLinks: UpstreamLinks
   /// Follows changes of the storage key, and records that this process uses the database, while it runs.
   let follower: StorageKeyFollower
 
@@ -58,7 +60,9 @@ package struct Store {
         logger: logger)
       try await follower.begin()
       return Store(
-        database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, follower: follower)
+        database: database, storageKey: storageKey, now: now, mayExpire: mayExpire,
+        upstreamLinks: UpstreamLinks(database: database, storageKey: storageKey, now: now), follower: follower
+      )
     }
   }
 
@@ -129,9 +133,6 @@ package struct Store {
   }
 
   package var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
-  package var upstreamLinks: UpstreamLinks {
-    UpstreamLinks(database: database, storageKey: storageKey, now: now)
-  }
   package var accounts: AccountStore { AccountStore(database: database, storageKey: storageKey, now: now) }
   package var realms: RemoteRealms { RemoteRealms(database: database) }
   package var registrations: RegistrationStore {

@@ -2,9 +2,7 @@ package import Delivery
 package import Foundation
 package import HTTP
 internal import HTTPTypes
-package import Logging
 package import Operations
-internal import Providers
 package import Registrations
 internal import SQL
 package import Sealing
@@ -42,7 +40,7 @@ package struct Bouncer: Sendable {
   package init(
     _ configuration: Configuration, publicURL: @escaping @Sendable () -> String,
     registrations: RegistrationStore, requestTimes: RequestTimes, deliverer: Deliverer,
-    keyring: @escaping @Sendable () -> BouncerKeyring, logger: Logger
+    keyring: @escaping @Sendable () -> BouncerKeyring, upstream: Upstream?
   ) {
     let (settings, database, now) = (configuration.bouncer, registrations.database, registrations.now)
     rateLimitOfRegistrations = settings.rateLimitPerServer.map { _ in RateLimit(calls: 60_000, seconds: 60) }
@@ -56,12 +54,7 @@ package struct Bouncer: Sendable {
     challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: now)
     allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: now)
     pace = NotificationPace(settings.notificationsPerServer, now: now)
-    upstream = deliverer.providers.upstream.map {
-      Upstream(
-        $0, links: UpstreamLinks(database: database, storageKey: registrations.storageKey, now: now),
-        now: now,
-        logger: logger)
-    }
+    self.upstream = upstream
     ItemFaults.prepare()
   }
 

@@ -51,13 +51,14 @@ package final class RouteSender: Sendable {
     }
   }
 
-  /// Makes a call to another bouncer for a chat server. It waits and counts as a push does.
+  /// Makes a call to another bouncer for a chat server. It counts for the route as a push does; the server's calls and
+  /// pushes do not make each other wait.
   ///
   /// - Throws: the outcome of a call without an answer; nothing is known then of what has become of it.
   package func call(
     _ call: UpstreamCall, of owner: Owner, within limit: Duration
   ) async throws(NoAnswer) -> UpstreamAnswer {
-    let recipient = Recipient(owner: owner, token: owner.hashValue)
+    let recipient = Recipient(owner: owner, token: ~owner.hashValue)
     switch await pass(
       recipient, .now + limit, isPatient: false,
       { await sender.call(call, of: owner, deadline: $0) })

@@ -132,8 +132,7 @@ extension Sender {
     for registration in push.registrations {
       switch await call(registration, of: owner, deadline: deadline) {
       case .ended(let answer):
-        // A token that is refused does not hold back the user's others.
-        if case .rejected = answer.outcome { continue }
+        // A token that is refused counts as an answer, and does not hold back the user's others.
         guard answer.outcome.isTaken else { return .ended(answer) }
       case .underWay(let answer):
         return .underWay {
@@ -147,13 +146,13 @@ extension Sender {
     return await exchange(push.request, of: owner, deadline: deadline) { read($0).answer }
   }
 
-  /// Makes a call whose answer is told by its status and code alone.
+  /// Makes another call.
   func call(_ call: UpstreamCall, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer> {
     await exchange(call, of: owner, deadline: deadline) { answer in
       switch answer {
       case .failure(let failure): Answer(Outcome(failure), .transport)
       case .success(let response):
-        Answer(Outcome(upstreamStatus: response, now: now), .provider, response)
+        Answer(Outcome(upstreamCall: response, now: now), .provider, response)
       }
     }
   }

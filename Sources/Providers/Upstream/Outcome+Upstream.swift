@@ -63,40 +63,52 @@ extension UpstreamReceipt {
 }
 
 extension Outcome {
+  /// Maps the other bouncer's answer to notifications (`Documentation/Providers.md`, Upstream).
+  init(upstream answer: ProviderResponse, now: () -> Date) {
+    let refusal = Refusal(answer)
+    let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())
+    switch (answer.status, refusal?.code) {
+    case (200, _):
+      self =
+        UpstreamReceipt(answer.body).map { .passedOn($0) }
+        ?? .retry(.unreadableAnswer, notBefore: nil, scope: .route)
+    // One chat server's key, realm or pace: what others are answered shows whether the other bouncer is to blame.
+    case (401, _): self = .retry(.upstreamKeyRefused, notBefore: notBefore, scope: .tokenOrRoute)
+    case (403, _?): self = .retry(.upstreamRealmRefused, notBefore: notBefore, scope: .tokenOrRoute)
+    case (429, _): self = .retry(.tooManyRequests, notBefore: notBefore, scope: .tokenOrRoute)
+    case (413, _): self = .rejected(.payloadTooLarge)
+    case (400..<500, "PUSH_NOTIFICATIONS_DISALLOWED"), (400..<500, "INVALID_ZULIP_SERVER"):
+      self = .rejected(.upstreamDisallows)
+    default: self = Outcome(unreadableUpstream: answer, refusal, notBefore) ?? .rejected(.requestRefused)
+    }
+  }
+
+  /// Maps its answer to another call: only whether it is one.
+  init(upstreamCall answer: ProviderResponse, now: () -> Date) {
+    let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())
+    self = Outcome(unreadableUpstream: answer, Refusal(answer), notBefore) ?? .passedOn(UpstreamReceipt())
+  }
+
+  /// Nil for the answer of a bouncer that works.
+  private init?(unreadableUpstream answer: ProviderResponse, _ refusal: Refusal?, _ notBefore: Date?) {
+    switch answer.status {
+    case 200: return nil
+    case 400..<500
+    where refusal != nil && answer.status != 404 && answer.status != 405 && answer.status != 408:
+      return nil
+    case 500...: self = .retry(.serverError, notBefore: notBefore, scope: .provider)
+    // What is at this address is no bouncer.
+    default: self = .retry(.unreadableAnswer, notBefore: notBefore, scope: .route)
+    }
+  }
+
   private struct Refusal: Decodable {
     let msg: String
     let code: String?
-  }
 
-  /// Maps the other bouncer's answer to notifications (`Documentation/Providers.md`, Upstream).
-  init(upstream answer: ProviderResponse, now: () -> Date) {
-    guard answer.status == 200 else {
-      self.init(upstreamStatus: answer, now: now)
-      return
-    }
-    self =
-      UpstreamReceipt(answer.body).map { .passedOn($0) }
-      ?? .retry(.unreadableAnswer, notBefore: nil, scope: .route)
-  }
-
-  /// Maps an answer to any call, by its status and code alone.
-  init(upstreamStatus answer: ProviderResponse, now: () -> Date) {
-    let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())
-    let refusal = try? JSONDecoder().decode(Refusal.self, from: answer.body)
-    switch answer.status {
-    case 200: self = .passedOn(UpstreamReceipt())
-    // One chat server's key, realm or pace: other servers' calls show whether upstream itself is to blame.
-    case 401: self = .retry(.upstreamKeyRefused, notBefore: notBefore, scope: .tokenOrRoute)
-    case 429: self = .retry(.tooManyRequests, notBefore: notBefore, scope: .tokenOrRoute)
-    case 408: self = .retry(.timeout, notBefore: notBefore, scope: .route)
-    case 413: self = .rejected(.payloadTooLarge)
-    case 403 where refusal != nil: self = .retry(.upstreamRealmRefused, notBefore: nil, scope: .tokenOrRoute)
-    case 400..<500 where refusal != nil && answer.status != 404 && answer.status != 405:
-      let isPlan = ["PUSH_NOTIFICATIONS_DISALLOWED", "INVALID_ZULIP_SERVER"].contains(refusal?.code)
-      self = .rejected(isPlan ? .upstreamDisallows : .requestRefused)
-    case 500...: self = .retry(.serverError, notBefore: notBefore, scope: .provider)
-    // No bouncer answers so.
-    default: self = .retry(.unreadableAnswer, notBefore: notBefore, scope: .route)
+    init?(_ answer: ProviderResponse) {
+      guard let refusal = try? JSONDecoder().decode(Self.self, from: answer.body) else { return nil }
+      self = refusal
     }
   }
 }

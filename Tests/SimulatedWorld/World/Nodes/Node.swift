@@ -99,7 +99,7 @@ final class Node: @unchecked Sendable {
       Bouncer(
         settings, publicURL: { "https://push.example.org" }, registrations: registrations,
         requestTimes: RequestTimes(database: database, now: now), deliverer: deliverer,
-        keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }, logger: logger))
+        keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }, upstream: nil))
     let bodies = BodyBudget(limit: 64 << 20, largest: 1 << 20)
     let nextcloud =
       world.nextcloud == nil

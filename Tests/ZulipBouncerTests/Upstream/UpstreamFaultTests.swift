@@ -1,0 +1,226 @@
+import Foundation
+import HTTP
+import HTTPTypes
+import ProviderSimulator
+import Providers
+import Registrations
+import SQL
+import Sealing
+import Server
+import TestService
+import TestSupport
+import Testing
+
+@testable import ZulipBouncer
+
+@Suite("An upstream bouncer that")
+struct UpstreamFaultTests {
+  /// What it may answer to notifications in place of the truth.
+  enum Fault: CaseIterable, CustomTestStringConvertible {
+    case unauthorized, missingRealm, busy, broken, notFound, nonsense, noJSON, otherShape
+
+    var answer: (Int, String) {
+      switch self {
+      case .unauthorized: (401, #"{"result":"error","msg":"wrong key","code":"UNAUTHORIZED"}"#)
+      case .missingRealm:
+        (403, #"{"result":"error","msg":"Organization not registered","code":"MISSING_REMOTE_REALM"}"#)
+      case .busy: (429, #"{"result":"error","msg":"API usage exceeded rate limit","code":"RATE_LIMIT_HIT"}"#)
+      case .broken: (500, #"{"result":"error","msg":"Internal server error"}"#)
+      case .notFound: (404, "<h1>Not Found</h1>")
+      case .nonsense: (200, #"{"result":"success","msg":""}"#)
+      case .noJSON: (200, "<html>Welcome</html>")
+      case .otherShape: (200, #"{"result":"success","msg":"","delete_token_ids":"all"}"#)
+      }
+    }
+
+    var testDescription: String { "\(self)" }
+  }
+
+  @Test(arguments: Fault.allCases)
+  func `refuses or talks nonsense costs ours nothing, and gets its own as soon as it works`(
+    _ fault: Fault
+  ) async throws {
+    try await BeforeZulips.test { place in
+      try await place.registerOwn(place.bouncer.apns("c0ffee"))
+      #expect(try await place.registerStore("store").isSuccess)
+      place.upstream.fault("push/e2ee/notify", fault.answer.0, fault.answer.1)
+      let began = ContinuousClock.now
+      let answer = try await place.notify([PushItem.apns("c0ffee"), PushItem.fcm("store")])
+      // It waits for nobody's outage: the deadline of these tests is 10 s.
+      #expect(.now - began < .seconds(5))
+      #expect(answer.json["apple_successfully_sent_count"] == 1, "\(answer.text)")
+      #expect(answer.json["android_successfully_sent_count"] == 0)
+      #expect(answer.json["delete_token_ids"] == [])
+      #expect(place.ours.arrived()["c0ffee"]?.count == 1)
+      #expect(try await place.bouncer.rows("SELECT COUNT(*) FROM outbox") == [[1]])
+      place.upstream.fault("push/e2ee/notify", nil)
+      // A pause may be asked for, or grow.
+      try await eventually("it arrives") {
+        place.bouncer.clock.advance(60)
+        return place.heard("store") == 1
+      }
+      try await eventually("it is done") { try await place.bouncer.rows("SELECT id FROM outbox").isEmpty }
+      #expect(place.heard("store") == 1)
+      #expect(
+        try await place.bouncer.rows("SELECT COUNT(*) FROM registrations WHERE ended_at IS NULL") == [[2]])
+    }
+  }
+
+  @Test
+  func `cannot be reached keeps nothing of ours waiting, and has a phone try again`() async throws {
+    try await Simulated.test(["upstream.url": "http://127.0.0.1:1"], clock: TestClock(nil), isWorking: true) {
+      ours in
+      let bouncer = ours.bouncer
+      let server = try await bouncer.server()
+      try await bouncer.enableUpstream()
+      let realm = try await bouncer.realm(of: server)
+      let place = BeforeZulips(
+        ours: ours, upstream: LikeZulips(key: "", realms: []), host: nil, server: server, realm: realm)
+      let answer = try await place.registerStore("store")
+      #expect((answer.status, answer.code) == (429, "RATE_LIMIT_HIT"))
+      #expect(answer.headers[.retryAfter] != nil)
+      try await place.registerOwn(bouncer.apns("c0ffee"))
+      try await bouncer.registrations.registerUpstream(
+        TokenID(token: "store"),
+        realm: try #require(try await bouncer.rows("SELECT id FROM remote_realms")[0][0].number))
+      let sent = try await place.notify([PushItem.apns("c0ffee"), PushItem.fcm("store")])
+      #expect(sent.json["apple_successfully_sent_count"] == 1)
+      #expect(try await bouncer.rows("SELECT COUNT(*) FROM outbox") == [[1]])
+      try await eventually("the route is called failing") {
+        if case .failing(.connectFailed, _) = bouncer.providers.upstream?.state { return true }
+        if case .open(.connectFailed, _) = bouncer.providers.upstream?.state { return true }
+        return false
+      }
+    }
+  }
+
+  @Test
+  func `answers late is not sent the same again while its answer may come`() async throws {
+    try await BeforeZulips.test(["delivery.deadline": "1s"]) { place in
+      try await place.registerOwn(place.bouncer.apns("c0ffee"))
+      #expect(try await place.registerStore("store").isSuccess)
+      let gate = Gate()
+      place.upstream.fault("push/e2ee/notify") { [upstream = place.upstream] call in
+        await gate.wait()
+        return upstream.truth(call)
+      }
+      let began = ContinuousClock.now
+      let answer = try await place.notify([PushItem.apns("c0ffee"), PushItem.fcm("store")])
+      #expect(.now - began < .seconds(4))
+      #expect(answer.json["apple_successfully_sent_count"] == 1)
+      #expect(answer.json["android_successfully_sent_count"] == 0)
+      #expect(try await place.bouncer.rows("SELECT COUNT(*) FROM outbox") == [[1]])
+      #expect(place.heard("store") == 0)
+      await gate.open()
+      try await eventually("the answer settles its entry") {
+        try await place.bouncer.rows("SELECT id FROM outbox").isEmpty
+      }
+      #expect(place.heard("store") == 1)
+      #expect(place.upstream.calls.count { $0 == "push/e2ee/notify" } == 1)
+    }
+  }
+
+  @Test
+  func `counts wrongly or names what it was not sent is believed of nothing else`() async throws {
+    try await BeforeZulips.test { place in
+      try await place.registerOwn(place.bouncer.apns("c0ffee"))
+      #expect(try await place.registerStore("store").isSuccess)
+      let own = TokenID(token: "c0ffee").base64
+      for (apple, android) in [(7, 9_000_000_000), (-3, -1)] {
+        place.upstream.fault(
+          "push/e2ee/notify", 200,
+          """
+          {"result":"success","msg":"","apple_successfully_sent_count":\(apple),\
+          "android_successfully_sent_count":\(android),"delete_token_ids":["\(own)","AAAAAAAAAAE=","no id"]}
+          """)
+        let answer = try await place.notify([PushItem.apns("c0ffee"), PushItem.fcm("store")])
+        #expect(answer.json["apple_successfully_sent_count"] == 1)
+        #expect(answer.json["android_successfully_sent_count"] == (android > 0 ? 1 : 0))
+        #expect(answer.json["delete_token_ids"] == [])
+      }
+      #expect(
+        try await place.bouncer.rows("SELECT COUNT(*) FROM registrations WHERE ended_at IS NULL") == [[2]])
+      #expect(try await place.bouncer.rows("SELECT id FROM outbox").isEmpty)
+    }
+  }
+
+  @Test
+  func `has lost everything ends no more than a provider may, and one death is told`() async throws {
+    try await BeforeZulips.test { place in
+      #expect(try await place.registerStore("store").isSuccess)
+      place.upstream.end(TokenID(token: "store").base64)
+      let one = try await place.notify([PushItem.fcm("store")])
+      #expect(one.json["delete_token_ids"] == [.string(TokenID(token: "store").base64)])
+      // What has ended is told again, without asking, and lives again when the phone registers.
+      let calls = place.upstream.calls.count { $0 == "push/e2ee/notify" }
+      #expect(
+        try await place.notify([PushItem.fcm("store")]).json["delete_token_ids"]
+          == one.json["delete_token_ids"])
+      #expect(place.upstream.calls.count { $0 == "push/e2ee/notify" } == calls)
+      #expect(try await place.registerStore("store").isSuccess)
+      #expect(try await place.bouncer.rows("SELECT id FROM registrations WHERE ended_at IS NOT NULL").isEmpty)
+
+      let many = (0..<60).map { "phone\($0)" }
+      for token in many { #expect(try await place.registerStore(token).isSuccess) }
+      for token in many { place.upstream.end(TokenID(token: token).base64) }
+      let answer = try await place.notify(many.map { PushItem.fcm($0) })
+      let told = answer.json["delete_token_ids"]?.elements.count ?? 0
+      #expect(told <= 21, "\(told)")
+      let held = try await place.bouncer.rows(
+        "SELECT COUNT(*) FROM registrations WHERE dead_since IS NOT NULL")
+      #expect(held == [[.integer(Int64(60 - told))]])
+    }
+  }
+
+  @Test
+  func `does not want a server's notifications costs ours nothing`() async throws {
+    try await BeforeZulips.test { place in
+      try await place.registerOwn(place.bouncer.apns("c0ffee"))
+      #expect(try await place.registerStore("store").isSuccess)
+      place.upstream.fault(
+        "push/e2ee/notify", 400,
+        #"{"result":"error","msg":"Your plan doesn't allow it","code":"PUSH_NOTIFICATIONS_DISALLOWED"}"#)
+      let answer = try await place.notify([PushItem.apns("c0ffee"), PushItem.fcm("store")])
+      #expect(answer.isSuccess && answer.json["apple_successfully_sent_count"] == 1)
+      #expect(try await place.bouncer.rows("SELECT id FROM outbox").isEmpty)
+      #expect(
+        try await place.bouncer.rows("SELECT failure FROM registrations WHERE upstream = 1") == [
+          [.text("upstreamDisallows")]
+        ])
+    }
+  }
+
+  @Test
+  func `does not know a realm is told of it before a phone is refused`() async throws {
+    try await BeforeZulips.test(knowsRealm: false) { place in
+      place.upstream.fault("server/analytics", 500, "{}")
+      let early = try await place.registerStore("store")
+      #expect((early.status, early.code) == (429, "RATE_LIMIT_HIT"))
+      place.upstream.fault("server/analytics", nil)
+      let answer = try await place.registerStore("store")
+      #expect(answer.isSuccess, "\(answer.text)")
+      #expect(place.upstream.realms == [place.realm])
+    }
+  }
+}
+
+/// Holds calls back until it is opened.
+private actor Gate {
+  private var isOpen = false
+  private var waiting: [CheckedContinuation<Void, Never>] = []
+
+  func wait() async {
+    guard !isOpen else { return }
+    await withCheckedContinuation { waiting.append($0) }
+  }
+
+  func open() {
+    isOpen = true
+    for continuation in waiting { continuation.resume() }
+    waiting = []
+  }
+}
+
+extension Value {
+  fileprivate var number: Int64? { if case .integer(let number) = self { number } else { nil } }
+}

@@ -1,0 +1,232 @@
+import Foundation
+import HTTP
+import ProviderSimulator
+import Providers
+import Registrations
+import SQL
+import Sealing
+import Server
+import TestService
+import TestSupport
+import Testing
+
+@testable import ZulipBouncer
+
+@Suite("Old apps beside the store's")
+struct UpstreamLegacyTests {
+  private let user = OldUser(id: 10)
+
+  /// A user's notification, as a server sends it that knows these tokens.
+  private func notify(
+    _ place: BeforeZulips, _ text: String, android: [String] = [], apple: [String] = [],
+    as names: OldUser.Names = .both
+  ) async throws -> Answer {
+    let body = user.notification(text, realm: place.realm, named: names, android: android, apple: apple)
+    let answer = try await place.bouncer.post("push/notify", json: body, as: place.server)
+    try #require(answer.isSuccess, "\(answer.text)")
+    return answer
+  }
+
+  private func register(_ token: String, _ kind: PushToken.Kind, _ place: BeforeZulips, app: String? = nil)
+    async throws
+  {
+    var form = user.register(token, kind, realm: place.realm)
+    if let app { form = form.map { $0.0 == "ios_app_id" ? ("ios_app_id", app) : $0 } }
+    let answer = try await place.bouncer.post("push/register", form, as: place.server)
+    try #require(answer.isSuccess, "\(answer.text)")
+  }
+
+  private func heard(_ place: BeforeZulips) -> [String: Int] { place.upstream.rings.mapValues(\.count) }
+  private func arrived(_ place: BeforeZulips) -> [String: Int] { place.ours.arrived().mapValues(\.count) }
+
+  @Test
+  func `of Apple's go where their app is known, and each device rings once`() async throws {
+    try await BeforeZulips.test { place in
+      try await register("c0ffee", .apns, place)
+      try await register("decade", .apns, place, app: Beside.storeApp)
+      #expect(place.upstream.legacyTokens == ["decade"])
+      for round in 1...2 {
+        let answer = try await notify(place, "hello", apple: ["c0ffee", "decade", "beef"])
+        #expect(answer.json["total_apple_devices"] == 2)
+        #expect(answer.json["deleted_devices"]?["apple_devices"] == ["beef"])
+        #expect(arrived(place) == ["c0ffee": round])
+        #expect(heard(place) == ["decade": round])
+      }
+      // It dies there: both are told, and ours is not asked again.
+      place.upstream.end("decade")
+      let last = try await notify(place, "gone", apple: ["c0ffee", "decade"])
+      #expect(last.json["deleted_devices"]?["apple_devices"] == ["decade"], "\(last.text)")
+      #expect(last.json["total_apple_devices"] == 2)
+      #expect(try await place.bouncer.rows("SELECT COUNT(*) FROM registrations") == [[1]])
+    }
+  }
+
+  @Test
+  func `of Google's are handed over once, when Google calls their project another`() async throws {
+    try await BeforeZulips.test { place in
+      try await register("own", .fcm, place)
+      try await register("stores", .fcm, place)
+      #expect(place.upstream.legacyTokens.isEmpty)
+      place.ours.simulator.setToken("stores", .init(status: 403, reason: "SENDER_ID_MISMATCH"))
+      for round in 1...3 {
+        let answer = try await notify(place, "hello", android: ["own", "stores"])
+        #expect(answer.json["total_android_devices"] == 2)
+        #expect(answer.json["deleted_devices"]?["android_devices"] == [])
+        #expect(arrived(place) == ["own": round])
+        #expect(heard(place) == ["stores": round])
+      }
+      let asked = place.ours.simulator.deliveries(includingRefused: true).count { $0.token == "stores" }
+      #expect(asked == 1)
+      #expect(place.upstream.calls.count { $0 == "push/register" } == 1)
+      // It says nothing about our own project.
+      #expect(place.bouncer.providers.routeSenders.allSatisfy { $0.doubt(of: .init(2)) == nil })
+    }
+  }
+
+  @Test
+  func `stay ours without a second app, whatever Google says`() async throws {
+    try await BeforeZulips.test(isEnabled: false) { place in
+      try await register("own", .fcm, place)
+      try await register("stores", .fcm, place)
+      try await register("decade", .apns, place, app: Beside.storeApp)
+      place.ours.simulator.setToken("stores", .init(status: 403, reason: "SENDER_ID_MISMATCH"))
+      _ = try await notify(place, "hello")
+      #expect(place.upstream.calls.isEmpty)
+      #expect(arrived(place) == ["own": 1])
+    }
+  }
+
+  @Test
+  func `of a user ring once each where one call is kept for later`() async throws {
+    try await BeforeZulips.test(["delivery.deadline": "1s"]) { place in
+      for token in ["decade", "facade"] { try await register(token, .apns, place, app: Beside.storeApp) }
+      place.upstream.fault("push/notify", 502, "<html>")
+      let answer = try await notify(place, "hello", apple: ["decade", "facade"])
+      #expect(answer.json["total_apple_devices"] == 2)
+      #expect(answer.json["deleted_devices"]?["apple_devices"] == [])
+      #expect(try await place.bouncer.rows("SELECT COUNT(*) FROM outbox") == [[1]])
+      place.upstream.fault("push/notify", nil)
+      try await eventually("it is sent") {
+        place.bouncer.clock.advance(60)
+        return try await place.bouncer.rows("SELECT id FROM outbox").isEmpty
+      }
+      #expect(heard(place) == ["decade": 1, "facade": 1])
+    }
+  }
+
+  @Test
+  func `that it did not take when they registered are registered with their notification`() async throws {
+    try await BeforeZulips.test(["delivery.deadline": "1s"]) { place in
+      place.upstream.fault("push/register", 503, "{}")
+      place.upstream.fault("push/notify", 503, "{}")
+      try await register("decade", .apns, place, app: Beside.storeApp)
+      _ = try await notify(place, "hello", apple: ["decade"])
+      #expect(try await place.bouncer.rows("SELECT COUNT(*) FROM outbox") == [[1]])
+      place.upstream.fault("push/register", nil)
+      place.upstream.fault("push/notify", nil)
+      try await eventually("it rings") {
+        place.bouncer.clock.advance(60)
+        return heard(place) == ["decade": 1]
+      }
+      try await eventually("it is remembered") {
+        try await place.bouncer.rows("SELECT upstream FROM registrations") == [[1]]
+      }
+    }
+  }
+
+  @Test
+  func `that are no longer used are unregistered at both, however long one is away`() async throws {
+    try await BeforeZulips.test { place in
+      for token in ["decade", "facade", "c0ffee"] {
+        try await register(token, .apns, place, app: token == "c0ffee" ? nil : Beside.storeApp)
+      }
+      place.upstream.fault("push/unregister", 503, "{}")
+      var form = user.register("decade", .apns, realm: place.realm)
+      let gone = try await place.bouncer.post("push/unregister", form, as: place.server)
+      #expect(gone.isSuccess, "\(gone.text)")
+      #expect(try await place.bouncer.rows("SELECT COUNT(*) FROM registrations") == [[2]])
+      // It signs in again before the other one has heard of anything.
+      try await register("decade", .apns, place, app: Beside.storeApp)
+      place.upstream.fault("push/unregister", nil)
+      try await eventually("it is told") {
+        place.bouncer.clock.advance(60)
+        return try await place.bouncer.rows("SELECT id FROM upstream_unregistrations").isEmpty
+      }
+      _ = try await notify(place, "hello", apple: ["decade", "facade", "c0ffee"])
+      #expect(heard(place) == ["decade": 1, "facade": 1])
+      form = form.filter { !["token", "token_kind"].contains($0.0) }
+      #expect(try await place.bouncer.post("push/unregister/all", form, as: place.server).isSuccess)
+      try await eventually("all are gone") { place.upstream.legacyTokens.isEmpty }
+      #expect(try await place.bouncer.rows("SELECT id FROM registrations").isEmpty)
+    }
+  }
+
+  @Test(arguments: ["decade", "DECADE"])
+  func `of a device that encrypts by now go from both`(_ spelled: String) async throws {
+    try await BeforeZulips.test { place in
+      try await register("decade", .apns, place, app: Beside.storeApp)
+      #expect(try await place.registerStore(spelled).isSuccess)
+      let answer = try await notify(place, "hello", apple: ["decade"])
+      #expect(answer.json["total_apple_devices"] == 0)
+      #expect(answer.json["deleted_devices"]?["apple_devices"] == ["decade"])
+      #expect(heard(place) == [:])
+      try await eventually("it is unregistered there") { place.upstream.legacyTokens.isEmpty }
+      #expect(try await place.notify([PushItem.apns(spelled)]).isSuccess)
+      #expect(heard(place) == [TokenID(token: spelled).base64: 1])
+    }
+  }
+
+  @Test
+  func `are tested where they are`() async throws {
+    try await BeforeZulips.test { place in
+      try await register("decade", .apns, place, app: Beside.storeApp)
+      try await register("stores", .fcm, place)
+      place.ours.simulator.setToken("stores", .init(status: 403, reason: "SENDER_ID_MISMATCH"))
+      for (token, kind) in [("decade", 1), ("stores", 2)] {
+        let body: JSON = [
+          "token": .string(token), "token_kind": .integer(Int64(kind)), "user_id": 10,
+          "user_uuid": .string(user.uuid), "base_payload": ["realm_name": "Example"],
+        ]
+        let answer = try await place.bouncer.post("push/test_notification", json: body, as: place.server)
+        #expect(answer.isSuccess, "\(answer.text)")
+      }
+      #expect(place.upstream.rings == ["decade": ["test"], "stores": ["test"]])
+    }
+  }
+
+  @Test(.timeLimit(.minutes(3)))
+  func `of ten thousand users move in without a storm, each with its next notification`() async throws {
+    try await BeforeZulips.test(isEnabled: false) { place in
+      let uuid = try #require(UUID(uuidString: place.realm))
+      let realm = try #require(try await place.bouncer.parts.realms.find(uuid: uuid))
+      let server = realm.serverID
+      let users = (0..<10_000).map { LegacyUser(id: Int64($0 + 1), uuid: UUID()) }
+      try await withThrowingDiscardingTaskGroup { group in
+        for (index, user) in users.enumerated() {
+          group.addTask {
+            let token = try PushToken("dec0de" + String(format: "%06x", index), kind: .apns)
+            try await place.bouncer.registrations.register(
+              token, iosAppID: Beside.storeApp, for: user, server: server, realm: realm)
+          }
+        }
+      }
+      let began = ContinuousClock.now
+      try await place.bouncer.enableUpstream()
+      #expect(.now - began < .seconds(2))
+      #expect(place.upstream.calls.isEmpty)
+      for user in users.prefix(50) {
+        let body: JSON = [
+          "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
+          "realm_uuid": .string(place.realm), "apns_payload": ["alert": "hello"], "gcm_payload": [:],
+        ]
+        for _ in 1...2 {
+          #expect(try await place.bouncer.post("push/notify", json: body, as: place.server).isSuccess)
+        }
+      }
+      #expect(place.upstream.rings.count == 50)
+      #expect(place.upstream.rings.values.allSatisfy { $0.count == 2 })
+      #expect(place.upstream.calls.count { $0 == "push/register" } == 50)
+      #expect(place.upstream.calls.count { $0 == "push/notify" } == 100)
+    }
+  }
+}
