@@ -71,7 +71,7 @@ extension Routes {
       ).load().credentials
       let names =
         keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
-        + (configuration.upstream.route.map { [$0] } ?? [])
+        + (configuration.upstream.authority.map { ["upstream:\($0)"] } ?? [])
       let waiting = Dictionary(
         listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
       let webPush = checks?["webpush"]

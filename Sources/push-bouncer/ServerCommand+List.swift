@@ -38,7 +38,7 @@ extension ServerCommand {
         }
         return (
           summary, try await store.realms.summaries(ofServer: found.id),
-          try await UpstreamReport(of: found.id, store.upstreamLinks, configuration.upstream.url)
+          try await UpstreamReport(of: found.id, store.upstreamLinks, at: configuration.upstream.authority)
         )
       }
       let columns =

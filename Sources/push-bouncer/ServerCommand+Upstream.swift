@@ -34,7 +34,7 @@ extension ServerCommand.Upstream {
 
     func run() async throws {
       let configuration = try options.load()
-      guard let url = configuration.upstream.url else {
+      guard let host = configuration.upstream.authority else {
         throw Fault(
           key: "upstream.url", "is not set",
           advice: "set it to the address of the other app's bouncer, such as https://push.zulipchat.com")
@@ -48,7 +48,7 @@ extension ServerCommand.Upstream {
       try await Task.sleep(for: RemoteServers.propagation)
       options.show(
         .object(ServerCommand.Upstream.json(found, isEnabled: true)),
-        "\(found.hostname): what is another app's goes to \(url.host() ?? "\(url)") from its next call on")
+        "\(found.hostname): what is another app's goes to \(host) from its next call on")
     }
   }
 
@@ -90,7 +90,8 @@ extension ServerCommand.Upstream {
       let (found, report) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
         return (
-          found, try await UpstreamReport(of: found.id, store.upstreamLinks, configuration.upstream.url)
+          found,
+          try await UpstreamReport(of: found.id, store.upstreamLinks, at: configuration.upstream.authority)
         )
       }
       var json = ServerCommand.Upstream.json(found, isEnabled: report != nil)

@@ -27,8 +27,8 @@ package struct Dashboard: Sendable {
     let registrations: RegistrationStore
     let outbox: Outbox
     let apps: (@Sendable () async throws -> [App])?
-    /// `upstream.url`
-    let upstream: URL?
+    /// Where the other bouncer is; nil if there is none.
+    let upstream: String?
     let now: @Sendable () -> Date
   }
 
@@ -79,7 +79,7 @@ package struct Dashboard: Sendable {
   ///   - upstream: where the other bouncer is; nil if there is none.
   package init(
     database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: RegistrationStore,
-    outbox: Outbox, apps: (@Sendable () async throws -> [App])?, upstream: URL?, readiness: Readiness,
+    outbox: Outbox, apps: (@Sendable () async throws -> [App])?, upstream: String?, readiness: Readiness,
     now: @escaping @Sendable () -> Date
   ) {
     let sources = Sources(
@@ -133,7 +133,7 @@ extension Dashboard.Sources {
   /// What there is of a chat server's second app; nil if it has none.
   func upstream(of server: Int64) async throws -> UpstreamReport? {
     let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
-    return try await UpstreamReport(of: server, links, upstream)
+    return try await UpstreamReport(of: server, links, at: upstream)
   }
 
   /// The realms of a chat server, by host.

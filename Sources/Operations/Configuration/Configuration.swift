@@ -160,13 +160,14 @@ package final class Configuration: Sendable {
   package struct Upstream: Sendable {
     @Setting(
       "upstream.url", .bouncerAddress,
-      "bouncer of the store's app, for servers that also serve that app (push-bouncer server upstream enable)")
+      "bouncer of the store's app, for servers that also serve that app (push-bouncer server upstream enable)"
+    )
     package var url: URL?
 
-    /// The name of the route there.
-    package var route: String? {
+    /// Where it is: the host, with the port if the address has one.
+    package var authority: String? {
       url.flatMap { url in
-        url.host(percentEncoded: false).map { "upstream:\($0)\(url.port.map { ":\($0)" } ?? "")" }
+        url.host(percentEncoded: false).map { "\($0)\(url.port.map { ":\($0)" } ?? "")" }
       }
     }
   }

@@ -10,10 +10,10 @@ package struct UpstreamReport: Sendable {
   package let encrypted, legacy: Int64
 
   /// Nil if the server has no second app.
-  package init?(of server: Int64, _ links: UpstreamLinks, _ configuration: URL?) async throws {
+  package init?(of server: Int64, _ links: UpstreamLinks, at host: String?) async throws {
     guard let link = try await links.link(of: server) else { return nil }
     self.link = link
-    host = configuration.flatMap { $0.host(percentEncoded: false) }
+    self.host = host
     (encrypted, legacy) = try await links.count(of: server)
   }
 

@@ -51,6 +51,8 @@ struct Internet: ProviderNetwork {
       // It may speak HTTP/1.1 alone, whose connections carry one request at a time.
       connector = self.connector(to: peer.origin, tls: webTLS)
       limits.connections = 16
+      // Chat servers, whose calls are about both apps, learn at once that it cannot be reached.
+      limits.attempts = 1
     } else if peer.origin.scheme == "http" {
       // HTTP/1.1 connections carry one request at a time.
       limits.connections = 64

@@ -191,8 +191,8 @@ struct UpstreamReportTests {
         return link?.failure == nil && link?.reportedAt != nil
       }
       try await eventually("so does the operator's report") {
-        let url = place.bouncer.test.configuration.upstream.url
-        let report = try await UpstreamReport(of: server.id, place.links, url)
+        let host = place.bouncer.test.configuration.upstream.authority
+        let report = try await UpstreamReport(of: server.id, place.links, at: host)
         return report?.sentences(at: place.bouncer.clock.now).allSatisfy { !$0.isBad } == true
       }
     }
