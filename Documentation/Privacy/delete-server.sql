@@ -13,6 +13,8 @@ DELETE FROM hourly_counts WHERE event IN ('sent', 'failed') AND subject IN
 DELETE FROM remote_realm_audit_log WHERE server_id IN (SELECT id FROM gone_servers);
 DELETE FROM remote_realm_counts WHERE server_id IN (SELECT id FROM gone_servers);
 DELETE FROM remote_installation_counts WHERE server_id IN (SELECT id FROM gone_servers);
+DELETE FROM upstream_links WHERE server_id IN (SELECT id FROM gone_servers);
+DELETE FROM upstream_unregistrations WHERE server_id IN (SELECT id FROM gone_servers);
 DELETE FROM remote_realms WHERE server_id IN (SELECT id FROM gone_servers);
 DELETE FROM remote_server_audit_log WHERE server_id IN (SELECT id FROM gone_servers);
 DELETE FROM remote_servers WHERE id IN (SELECT id FROM gone_servers);

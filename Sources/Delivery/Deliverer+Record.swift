@@ -25,7 +25,7 @@ extension Deliverer {
       }
       if case .upstream(let push) = delivery.push,
         decision.result == .delivered || decision.result == .passedOn,
-        push.registers(delivery.registration.id)
+        push.isNew(delivery.registration.id)
       {
         told.append(delivery.registration.id)
       }

@@ -39,13 +39,12 @@ extension Bouncer {
     realm: UUID?, of server: RemoteServer, since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws -> LegacyReceipt {
     let realm = try await legacyRealm(realm, of: server, logger)
-    let reach = try await registrations.reach(user, server: server.id, realm: realm)
-    report(reach, realm, logger)
-    var ours = reach.registrations
+    let ours: [Registration]
     if try await upstream(for: server) != nil {
       ours = try await notifyWithUpstream(
-        notification, to: ours, of: user, realm, server, since: received, logger: logger)
+        notification, to: user, believedIn: tokens, realm, server, since: received, logger: logger)
     } else {
+      ours = try await reach(user, realm, server, logger)
       let pushes = try notification.pushes(
         to: ours, of: .chatServer(server.id), now: now(), logger: logger)
       try await deliver(pushes, of: server, since: received)
@@ -73,12 +72,15 @@ extension Bouncer {
     since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws {
     let realm = try await legacyRealm(realm, of: server, logger)
-    guard let token, let registration = try await registrations.find(token, of: user, server: server.id)
-    else {
+    let upstream = try await upstream(for: server)
+    let registration =
+      if let token { try await registrations.find(token, of: user, server: server.id) } else {
+        nil as Registration?
+      }
+    guard let token, registration != nil || upstream != nil else {
       throw APIError(code: APIError.Code.unknownLegacyDevice, "Device not recognized by the push bouncer")
     }
-    let upstream = try await upstream(for: server)
-    if upstream == nil || !isUpstreams(registration) {
+    if let registration, upstream == nil || !isUpstreams(registration) {
       let now = now()
       let pushes = try LegacyNotification.test(payload, now: now).pushes(
         to: [registration], of: .chatServer(server.id), now: now, logger: logger
@@ -87,10 +89,10 @@ extension Bouncer {
       guard upstream != nil, results == [.refused(.fcmSenderIDMismatch)] else { return }
     }
     guard let upstream else { return }
-    try await tell(upstream, of: registration, user, realm, server)
+    if let registration { try await tell(upstream, of: registration, user, realm, server) }
     try await upstream.test(
       [
-        "token": .string(registration.token.text), "token_kind": .integer(registration.token.kind.storage),
+        "token": .string(token.text), "token_kind": .integer(token.kind.storage),
         "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
         "realm_uuid": .optional(realm?.uuid.canonical), "base_payload": .object(payload),
       ], of: server.id)
@@ -108,7 +110,11 @@ extension Bouncer {
     return try await caller(uuid, of: server)
   }
 
-  private func report(_ reach: RegistrationStore.Reach, _ realm: RemoteRealm?, _ logger: Logger) {
+  /// The user's registrations, corrected.
+  func reach(
+    _ user: LegacyUser, _ realm: RemoteRealm?, _ server: RemoteServer, _ logger: Logger
+  ) async throws -> [Registration] {
+    let reach = try await registrations.reach(user, server: server.id, realm: realm)
     for (kind, count) in reach.superseded {
       logger.info(
         "legacy registrations removed: their devices have end-to-end encrypted ones",
@@ -122,6 +128,7 @@ extension Bouncer {
     var faults = ItemFaults()
     faults.add(.unreadable, count: reach.unreadable)
     faults.report(to: logger)
+    return reach.registrations
   }
 }
 

@@ -81,8 +81,11 @@ extension Bouncer {
     since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws -> NotifyReceipt {
     let realm = try await caller(realm, of: server)
-    let lookup = try await registrations.lookup(
+    var lookup = try await registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
+    if try await self.upstream(for: server) != nil {
+      try await adoptUpstream(notification.items, realm, &lookup)
+    }
     let batch = NotifyBatch(
       notification, lookup, realm: realm.uuid, of: .chatServer(server.id), logger: logger)
     return batch.receipt(try await deliver(batch.deliveries, of: server, since: received))

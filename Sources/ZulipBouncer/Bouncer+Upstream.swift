@@ -8,7 +8,7 @@ internal import Providers
 internal import Registrations
 internal import Sealing
 
-/// Old apps that are the other bouncer's (`Documentation/Protocols/Zulip.md` 9.5).
+/// Devices that are the other bouncer's (`Documentation/Protocols/Zulip.md` 9.5).
 extension Bouncer {
   /// The other bouncer, if a server has a second app there.
   func upstream(for server: RemoteServer) async throws -> Upstream? {
@@ -16,12 +16,41 @@ extension Bouncer {
     return upstream
   }
 
+  /// Takes devices that are not known here for the other bouncer's, which may know them from before.
+  func adoptUpstream(
+    _ items: [NotifyRequest.Item], _ realm: RemoteRealm, _ lookup: inout RegistrationStore.Lookup
+  ) async throws {
+    let known = Set(lookup.found.map(\.token.id)).union(lookup.upstream.keys).union(lookup.unreadable)
+    let unknown = Set(items.map(\.tokenID)).subtracting(known)
+    guard !unknown.isEmpty else { return }
+    let adopted = try await registrations.adoptUpstream(unknown, realm: realm.id)
+    lookup.upstream.merge(adopted) { $1 }
+    lookup.new = Set(adopted.keys)
+  }
+
+  /// The same for tokens of a user's old apps that the server has.
+  private func adoptUpstream(
+    _ tokens: [PushToken.Kind: [String]], of user: LegacyUser, _ realm: RemoteRealm?, _ server: RemoteServer
+  ) async throws {
+    for (kind, texts) in tokens {
+      let missing = try await registrations.missing(texts, kind: kind, of: user, server: server.id)
+      for token in missing.prefix(UpstreamPush.mostItems).compactMap({ try? PushToken($0, kind: kind) })
+      where !WebPushSubscription.isToken(token.text) {
+        // Another spelling of a token that is here counts as missing.
+        guard try await registrations.find(token, of: user, server: server.id) == nil else { continue }
+        try await registrations.register(
+          token, iosAppID: nil, for: user, server: server.id, realm: realm, isUpstream: true)
+      }
+    }
+  }
+
   /// Whether an old app's device is the other bouncer's: no credential of ours serves its app, or Google has said that
   /// its token is another project's.
   func isUpstreams(_ registration: Registration) -> Bool {
     switch registration.token.kind {
     case .apns:
-      registration.iosAppID.map { deliverer.providers.routeSender(.apns, target: $0) == nil } ?? false
+      registration.iosAppID.map { deliverer.providers.routeSender(.apns, target: $0) == nil }
+        ?? (registration.isToldUpstream != nil)
     case .fcm: registration.isToldUpstream != nil
     }
   }
@@ -49,10 +78,12 @@ extension Bouncer {
   ///
   /// - Returns: the devices that it was sent to.
   func notifyWithUpstream(
-    _ notification: LegacyNotification, to all: [Registration], of user: LegacyUser, _ realm: RemoteRealm?,
-    _ server: RemoteServer, since received: ContinuousClock.Instant, logger: Logger
+    _ notification: LegacyNotification, to user: LegacyUser, believedIn tokens: [PushToken.Kind: [String]],
+    _ realm: RemoteRealm?, _ server: RemoteServer, since received: ContinuousClock.Instant, logger: Logger
   ) async throws -> [Registration] {
     let began = ContinuousClock.now
+    try await adoptUpstream(tokens, of: user, realm, server)
+    let all = try await reach(user, realm, server, logger)
     var gone: [Registration] = []
     if let realm { gone = try await registrations.supersededUpstream(all, realm: realm.id) }
     for registration in gone { try await unregisterUpstream(registration.token, of: user, server) }
@@ -94,7 +125,8 @@ extension Bouncer {
         body: registration.isToldUpstream == true
           ? nil
           : Upstream.form(
-            registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid))
+            registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid),
+        isNew: registration.isToldUpstream != true)
     }
     let body: JSON = [
       "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),

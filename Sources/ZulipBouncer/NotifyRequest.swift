@@ -146,12 +146,12 @@ extension NotifyRequest.Item {
 
   /// The push for a registration of the other bouncer.
   fileprivate func upstreamPush(
-    for registration: RegistrationReference, _ realm: UUID
+    for registration: RegistrationReference, _ realm: UUID, isNew: Bool
   ) throws(ItemFault) -> UpstreamPush {
     let body = ByteBuffer(bytes: json.bytes)
     guard body.readableBytes <= Self.longestSource else { throw .tooLarge }
     let item = UpstreamPush.Item(
-      registration: registration.id, name: tokenID.base64, isAPNs: kind == .apns, body: body)
+      registration: registration.id, name: tokenID.base64, isAPNs: kind == .apns, body: body, isNew: isNew)
     return UpstreamPush(.encrypted(realm: realm), [item])
   }
 
@@ -240,7 +240,11 @@ struct NotifyBatch {
       do throws(ItemFault) {
         let (push, reference): (Push, RegistrationReference)
         if let registration = lookup.upstream[item.tokenID] {
-          (push, reference) = (.upstream(try item.upstreamPush(for: registration, realm)), registration)
+          (push, reference) = (
+            .upstream(
+              try item.upstreamPush(
+                for: registration, realm, isNew: lookup.new.contains(item.tokenID))), registration
+          )
         } else if let registration = byID[item.tokenID], registration.token.kind == item.kind {
           guard let ours = try item.push(for: registration) else {
             logger.error(

@@ -66,7 +66,9 @@ package final class Readiness: Sendable {
     }
     checks += credentials.apns.map { check(.apns, $0.name, routes) }
     checks += credentials.fcm.map { check(.fcm, $0.name, routes) }
-    checks += routes.filter { $0.route.provider == .upstream }.map { check(.upstream, $0.route.credential, routes) }
+    checks += routes.filter { $0.route.provider == .upstream }.map {
+      check(.upstream, $0.route.credential, routes)
+    }
     if let services { checks.append(Self.check(services)) }
     return Health(
       at: now, checks: checks, routes: routes, pushServices: services,

@@ -24,9 +24,12 @@ package struct UpstreamPush: Sendable, Codable {
     /// Encrypted: the item as its chat server sent it, JSON. Legacy: the form of `push/register`, if upstream
     /// may not know the token yet.
     let body: ByteBuffer?
+    /// Whether it is not known yet that upstream has it.
+    let isNew: Bool
 
-    package init(registration: Int64, name: String, isAPNs: Bool, body: ByteBuffer?) {
-      (self.registration, self.name, self.isAPNs, self.body) = (registration, name, isAPNs, body)
+    package init(registration: Int64, name: String, isAPNs: Bool, body: ByteBuffer?, isNew: Bool) {
+      (self.registration, self.name, self.isAPNs) = (registration, name, isAPNs)
+      (self.body, self.isNew) = (body, isNew)
     }
   }
 
@@ -54,9 +57,9 @@ package struct UpstreamPush: Sendable, Codable {
     items.first { $0.registration == registration }?.name
   }
 
-  /// Whether the call also registers this registration there.
-  package func registers(_ registration: Int64) -> Bool {
-    isShared && items.contains { $0.registration == registration && $0.body != nil }
+  /// Whether a success shows for the first time that upstream has this registration.
+  package func isNew(_ registration: Int64) -> Bool {
+    items.contains { $0.registration == registration && $0.isNew }
   }
 
   /// Adds the items of another push to the same call.

@@ -8,8 +8,11 @@ extension RegistrationStore {
   /// Registers a token for a user, or renews an existing registration: then only its time changes, and its
   /// realm and app are added if missing. If both names of the user are given, it is stored under the UUID
   /// alone, and an existing registration under the number is merged into it.
+  ///
+  /// - Parameter isUpstream: whether a new one is the other bouncer's, which knows it.
   package func register(
-    _ token: PushToken, iosAppID: String?, for user: LegacyUser, server: Int64, realm: RemoteRealm?
+    _ token: PushToken, iosAppID: String?, for user: LegacyUser, server: Int64, realm: RemoteRealm?,
+    isUpstream: Bool = false
   ) async throws {
     // The user as the row names it, which the sealed token is bound to.
     let number = Value.integer(user.uuid == nil ? user.id : nil)
@@ -22,15 +25,15 @@ extension RegistrationStore {
     let insertion = Statement(
       """
       INSERT INTO registrations
-        (wire, server_id, realm_id, user_id, user_uuid, kind, token, token_hash, target, registered_at)
-      VALUES (2, $1, $2, $3, $4, $5, $6, $7, $8, $9)
+        (wire, server_id, realm_id, user_id, user_uuid, kind, token, token_hash, target, registered_at, upstream)
+      VALUES (2, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
       ON CONFLICT (server_id, \(name), kind, token_hash) WHERE \(name) IS NOT NULL DO UPDATE SET
         realm_id = COALESCE(registrations.realm_id, excluded.realm_id),
         target = COALESCE(registrations.target, excluded.target),
         registered_at = excluded.registered_at, \(RegistrationReference.cleanSheet)
       RETURNING id, registered_at
       """, .integer(server), .integer(realm?.id), number, uuid, kind, .bytes(sealed), hash, .text(iosAppID),
-      .integer(now.milliseconds))
+      .integer(now.milliseconds), .integer(isUpstream ? 1 : nil))
     guard let formerly = user.id, user.uuid != nil else {
       _ = try await database.execute(insertion)
       return

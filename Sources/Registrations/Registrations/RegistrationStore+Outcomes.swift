@@ -232,11 +232,12 @@ extension Connection {
           """
           UPDATE registrations SET ended_at = COALESCE(ended_at, $6), failure = $7, failed_at = $6,
             \(RegistrationReference.notDead)
-          WHERE wire = 1 AND \(withToken)
+          WHERE wire = 1 AND upstream IS DISTINCT FROM 0 AND \(withToken)
           """, arguments: these + [.integer(now.milliseconds), .text(failure.reason)]))
       removedDevices += try query(
         Statement(
-          "DELETE FROM registrations WHERE wire <> 1 AND \(withToken) RETURNING wire", arguments: these)
+          "DELETE FROM registrations WHERE (wire <> 1 OR upstream = 0) AND \(withToken) RETURNING wire",
+          arguments: these)
       ).count { try $0.int64(0) == RegistrationReference.Kind.nextcloud.rawValue }
     }
     try noteRemovedNextcloudDevices(removedDevices)

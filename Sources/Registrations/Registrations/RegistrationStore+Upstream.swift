@@ -17,6 +17,29 @@ extension RegistrationStore {
       """, .integer(realm), .integer(tokenID.storage), .integer(now().milliseconds))
   }
 
+  /// Takes token ids that are not known here for the other bouncer's: it may have taken them before the chat server came
+  /// here. Each is one until it says that it does not know it.
+  ///
+  /// - Returns: those that were not known, ended ones included.
+  package func adoptUpstream(
+    _ tokenIDs: Set<TokenID>, realm: Int64
+  ) async throws -> [TokenID: RegistrationReference] {
+    let now = Value.integer(now().milliseconds)
+    return try await database.write { connection in
+      var adopted: [TokenID: RegistrationReference] = [:]
+      for id in tokenIDs {
+        adopted[id] = try connection.query(
+          """
+          INSERT INTO registrations (wire, realm_id, token_id, kind, token_hash, upstream, registered_at)
+          VALUES (1, $1, $2, 4, 0, 0, $3) ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO NOTHING
+          RETURNING id, registered_at
+          """, .integer(realm), .integer(id.storage), now
+        ).first.map { try RegistrationReference(.e2ee, $0) }
+      }
+      return adopted
+    }
+  }
+
   /// Hands old apps' registrations to the other bouncer, where their chat servers have a second app there.
   ///
   /// - Returns: those that are the other bouncer's now.
@@ -34,10 +57,10 @@ extension RegistrationStore {
     }
   }
 
-  /// Records that the other bouncer knows these old apps' registrations.
+  /// Records that the other bouncer knows these registrations.
   package func noteToldUpstream(_ ids: [Int64]) async throws {
     try await database.run(
-      "UPDATE registrations SET upstream = 1 WHERE wire = 2 AND id IN ($list)",
+      "UPDATE registrations SET upstream = 1 WHERE id IN ($list)",
       list: ids.map { .integer($0) })
   }
 

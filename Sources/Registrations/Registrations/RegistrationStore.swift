@@ -162,6 +162,8 @@ extension RegistrationStore {
     package var found: [Registration] = []
     /// Those of the other bouncer: only it can read their tokens.
     package var upstream: [TokenID: RegistrationReference] = [:]
+    /// Those of them that it may not know.
+    package var new: Set<TokenID> = []
     /// Those whose token does not open.
     package var unreadable: Set<TokenID> = []
 

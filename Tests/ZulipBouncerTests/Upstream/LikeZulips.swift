@@ -58,6 +58,14 @@ final class LikeZulips: Sendable {
   /// A provider has called a token dead.
   func end(_ name: String) { state.withLock { _ = $0.ended.insert(name) } }
 
+  /// Knows devices from before the chat server came to the other bouncer.
+  func know(encrypted tokens: [String], legacy: [(token: String, kind: Int)] = [], of user: OldUser) {
+    state.withLock { state in
+      state.encrypted.formUnion(tokens.map { TokenID(token: $0).base64 })
+      state.legacy[user.uuid, default: []] += legacy
+    }
+  }
+
   func answer(_ call: OthersHost.Call) async throws -> Response {
     let endpoint = String(call.path.dropFirst("/api/v1/remotes/".count))
     if let fault = state.withLock({ state in

@@ -46,8 +46,9 @@ struct UpstreamLegacyTests {
       try await register("decade", .apns, place, app: Beside.storeApp)
       #expect(place.upstream.legacyTokens == ["decade"])
       for round in 1...2 {
+        // The last is known to nobody; it is asked about there.
         let answer = try await notify(place, "hello", apple: ["c0ffee", "decade", "beef"])
-        #expect(answer.json["total_apple_devices"] == 2)
+        #expect(answer.json["total_apple_devices"] == 3)
         #expect(answer.json["deleted_devices"]?["apple_devices"] == ["beef"])
         #expect(arrived(place) == ["c0ffee": round])
         #expect(heard(place) == ["decade": round])
@@ -173,6 +174,28 @@ struct UpstreamLegacyTests {
       try await eventually("it is unregistered there") { place.upstream.legacyTokens.isEmpty }
       #expect(try await place.notify([PushItem.apns(spelled)]).isSuccess)
       #expect(heard(place) == [TokenID(token: spelled).base64: 1])
+    }
+  }
+
+  @Test
+  func `that the other one knows from before ring, with nothing done on any phone`() async throws {
+    try await BeforeZulips.test { place in
+      place.upstream.know(encrypted: [], legacy: [("decade", 1), ("stores", 2)], of: user)
+      for round in 1...2 {
+        let answer = try await notify(
+          place, "hello", android: ["stores", "nobodys"], apple: ["decade", "facade", "DECADE"])
+        #expect(answer.json["deleted_devices"]?["android_devices"] == ["nobodys"], "\(answer.text)")
+        #expect(answer.json["deleted_devices"]?["apple_devices"] == ["DECADE", "facade"])
+        #expect(heard(place) == ["decade": round, "stores": round])
+      }
+      #expect(arrived(place) == [:])
+      let test: JSON = [
+        "token": "unseen", "token_kind": 2, "user_id": 10, "user_uuid": .string(user.uuid),
+        "base_payload": [:],
+      ]
+      place.upstream.know(encrypted: [], legacy: [("unseen", 2)], of: user)
+      #expect(try await place.bouncer.post("push/test_notification", json: test, as: place.server).isSuccess)
+      #expect(place.upstream.rings["unseen"] == ["test"])
     }
   }
 

@@ -36,6 +36,35 @@ struct UpstreamTests {
   }
 
   @Test
+  func `has phones notified that the other bouncer knows from before`() async throws {
+    try await BeforeZulips.test { place in
+      let many = (0..<30).map { "phone\($0)" }
+      place.upstream.know(encrypted: many, of: OldUser(id: 1))
+      try await place.registerOwn(place.bouncer.apns("c0ffee"))
+      for round in 1...2 {
+        let answer = try await place.notify(
+          [PushItem.apns("c0ffee"), PushItem.fcm("nobodys")] + many.map(PushItem.fcm))
+        #expect(answer.json["android_successfully_sent_count"] == 30, "\(answer.text)")
+        #expect(answer.json["apple_successfully_sent_count"] == 1)
+        #expect(answer.json["delete_token_ids"] == [.string(TokenID(token: "nobodys").base64)])
+        #expect(many.allSatisfy { place.heard($0) == round })
+      }
+      // Nothing is kept of what nobody knows.
+      #expect(
+        try await place.bouncer.rows(
+          "SELECT upstream, COUNT(*) FROM registrations GROUP BY upstream ORDER BY COALESCE(upstream, -1)")
+          == [[.null, 1], [1, 30]])
+      // What has ended here is not asked about.
+      place.upstream.end(TokenID(token: "phone0").base64)
+      for _ in 1...2 {
+        let answer = try await place.notify([PushItem.fcm("phone0")])
+        #expect(answer.json["delete_token_ids"] == [.string(TokenID(token: "phone0").base64)])
+      }
+      #expect(place.upstream.calls.count { $0 == "push/e2ee/notify" } == 3)
+    }
+  }
+
+  @Test
   func `without one refuses what is sealed to another key`() async throws {
     try await Beside.test(isEnabled: false) { beside in
       let answer = try await beside.registerStore(beside.bouncer.apns("abcd"))
