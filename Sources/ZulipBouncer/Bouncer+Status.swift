@@ -75,7 +75,7 @@ extension Bouncer {
         way.provider == .webPush && deliverer.providers.vapidPublicKey != nil ? .unknown : nil
       return PushStatus.RouteHealth(
         provider: way.provider,
-        target: sender.map { $0.route.provider == .webPush ? $0.route.credential : $0.route.target }
+        target: sender.map { $0.route.target.isEmpty ? $0.route.credential : $0.route.target }
           ?? way.target,
         state: sender.map { states[$0.route] ?? $0.state } ?? unknown)
     }.sorted { ($0.provider.rawValue, $0.target ?? "") < ($1.provider.rawValue, $1.target ?? "") }

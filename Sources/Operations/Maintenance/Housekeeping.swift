@@ -173,7 +173,7 @@ package struct Housekeeping: Sendable {
     Gauge(
       label: "push_bouncer_registrations",
       dimensions: [
-        ("kind", "\(count.registrations)"), ("provider", count.kind.rawValue), ("state", state),
+        ("kind", "\(count.registrations)"), ("provider", count.provider), ("state", state),
       ], factory: metrics)
   }
 }

@@ -65,8 +65,11 @@ package final class RouteSender: Sendable {
     {
     case .ended(let answer):
       guard let response = answer.response else { throw NoAnswer(outcome: answer.outcome) }
+      let now = sender.now()
+      let pause = RetryAfter.date(response.headers.first(name: "retry-after"), now: now)
       return UpstreamAnswer(
-        status: response.status, retryAfter: response.headers.first(name: "retry-after"), body: response.body)
+        status: response.status,
+        retryAfter: pause.map { max(1, Int($0.timeIntervalSince(now).rounded(.up))) }, body: response.body)
     case .underWay(let answer):
       Task { _ = await answer() }
       throw NoAnswer(outcome: Outcome(TransportFailure.timeout))

@@ -127,8 +127,8 @@ package struct UpstreamCall: Sendable {
 /// The other bouncer's answer to a call.
 package struct UpstreamAnswer: Sendable {
   package let status: Int
-  /// Of the header `Retry-After`.
-  package let retryAfter: String?
+  /// Of the header `Retry-After`, in seconds; an hour at most.
+  package let retryAfter: Int?
   /// At most 32 KiB.
   package let body: ByteBuffer
 }

@@ -78,7 +78,8 @@ package final class RegistrationStore: Sendable {
   /// Number of registrations of a kind and provider.
   package struct Count: Sendable, Hashable {
     package let registrations: RegistrationReference.Kind
-    package let kind: PushToken.Kind
+    /// `apns`, `fcm` (Web Push included) or `upstream`.
+    package let provider: String
     package let live: Int64
     /// Number of those that have ended but are not removed yet.
     package let ended: Int64
@@ -89,16 +90,17 @@ package final class RegistrationStore: Sendable {
   package func counts() async throws -> [Count] {
     let rows = try await database.query(
       """
-      SELECT wire, kind, COUNT(*) FILTER (WHERE ended_at IS NULL), COUNT(ended_at)
-      FROM registrations WHERE wire <= 2 GROUP BY wire, kind
+      SELECT wire, CASE WHEN upstream IS NULL THEN kind ELSE 4 END, COUNT(*) FILTER (WHERE ended_at IS NULL),
+        COUNT(ended_at)
+      FROM registrations WHERE wire <= 2 GROUP BY 1, 2
       """
     ).map(\.values)
     return try [RegistrationReference.Kind.e2ee, .legacy].flatMap { registrations in
-      try PushToken.Kind.allCases.map { kind in
-        let row = rows.first { $0[0] == .integer(registrations.rawValue) && $0[1] == .integer(kind.storage) }
+      try (PushToken.Kind.allCases.map { ($0.rawValue, $0.storage) } + [("upstream", 4)]).map { provider, kind in
+        let row = rows.first { $0[0] == .integer(registrations.rawValue) && $0[1] == .integer(kind) }
           .map(Row.init)
         return Count(
-          registrations: registrations, kind: kind, live: try row?.int64(2) ?? 0,
+          registrations: registrations, provider: provider, live: try row?.int64(2) ?? 0,
           ended: try row?.int64(3) ?? 0)
       }
     }
