@@ -201,7 +201,8 @@ package struct UpstreamLinks: Sendable {
   package func unregister(
     _ token: PushToken?, of user: LegacyUser, server: Int64, form: [UInt8]
   ) async throws {
-    let sealed = storageKey.seal(form, at: SealedColumn.upstreamForm.place(.integer(server)))
+    let (names, hash) = (user.arguments(at: server), Value.integer(token.map(storageKey.tokenHash)))
+    let sealed = storageKey.seal(form, at: SealedColumn.upstreamForm.place(names + [hash]))
     _ = try await database.execute(
       Statement(
         """
@@ -209,19 +210,17 @@ package struct UpstreamLinks: Sendable {
           (server_id, user_id, user_uuid, kind, token_hash, form, due_at, attempts)
         VALUES ($1, $2, $3, $4, $5, $6, $7, 0)
         """,
-        arguments: user.arguments(at: server) + [
-          .integer(token?.kind.storage), .integer(token.map(storageKey.tokenHash)), .bytes(sealed),
-          .integer(now().milliseconds),
+        arguments: names + [
+          .integer(token?.kind.storage), hash, .bytes(sealed), .integer(now().milliseconds),
         ]))
   }
 
   package func lease(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
     try await unregistrations.take(limit: limit, for: seconds).map { lease, row in
       let server = try row.int64(0)
+      let place = SealedColumn.upstreamForm.place(Array(row.values[0...2]) + [row.values[4]])
       return Unregistration(
-        lease: lease, server: server,
-        form: storageKey.open(
-          try row.bytes(5), at: SealedColumn.upstreamForm.place(.integer(server))),
+        lease: lease, server: server, form: storageKey.open(try row.bytes(5), at: place),
         user: Array(row.values[1...2]), token: Array(row.values[3...4]))
     }
   }

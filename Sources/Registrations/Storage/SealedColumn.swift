@@ -35,7 +35,8 @@ package enum SealedColumn: String, Sendable, CaseIterable {
         "device_identifier", "user_key", "account_id", "endpoint_hash",
       ]
     case .outboxPush: ["registration_id"]
-    case .upstreamKey, .upstreamNextKey, .upstreamRealms, .upstreamForm: ["server_id"]
+    case .upstreamKey, .upstreamNextKey, .upstreamRealms: ["server_id"]
+    case .upstreamForm: ["server_id", "user_id", "user_uuid", "token_hash"]
     case .ownerSecret: ["uuid"]
     case .pushKey, .vapidKey: ["id"]
     case .userToken: ["user_id"]

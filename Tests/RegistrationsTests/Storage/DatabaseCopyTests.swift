@@ -39,13 +39,15 @@ import Testing
     try await database.write { connection in
       for table in tables {
         let columns = columns[table.name] ?? []
-        let count =
-          ["metadata", "remote_servers", "realms", "users", "nextcloud_keys"].contains(table.name) ? 3 : rows
+        let few = ["metadata", "remote_servers", "upstream_links", "realms", "users", "nextcloud_keys"]
+        let count = few.contains(table.name) ? 3 : rows
         for number in 1...count {
           let values = columns.map { column -> Value in
             switch (column.name, column.type) {
             // Exactly one of the two is there.
-            case ("user_id", _) where table.name == "nextcloud_keys": .integer(Int64(number))
+            case ("user_id", _) where table.name == "nextcloud_keys",
+              ("server_id", _) where table.name == "upstream_links":
+              .integer(Int64(number))
             // There is one without for each user.
             case ("app_password_id", _): .integer(Int64(number))
             case (_, _) where !column.isRequired && number.isMultiple(of: 3): .null

@@ -90,6 +90,6 @@ import Testing
     #expect(try await !resealing.finish(begun))
     #expect(try await pass(resealing).count.resealed == values(rows).count)
     #expect(key.take(try #require(three.keepingKey(key.presentID))))
-    #expect(try await rows.readable().count == 23)
+    #expect(try await rows.readable().count == 31)
   }
 }

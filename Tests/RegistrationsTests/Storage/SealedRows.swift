@@ -25,6 +25,10 @@ struct SealedRows {
   let realm: RemoteRealm
   private(set) var users: [User] = []
 
+  var links: UpstreamLinks {
+    UpstreamLinks(database: store.database, storageKey: store.storageKey) { [clock = store.clock] in clock.now }
+  }
+
   static let names = ["one", "two"]
   static let numbers = try? [1, 2].map { try #require(LegacyUser(id: $0, uuid: nil)) }
 
@@ -51,6 +55,13 @@ struct SealedRows {
         try PushToken("old token \(name)", kind: .fcm), iosAppID: nil, for: try #require(user),
         server: server.id, realm: nil)
     }
+    let linked = try await store.server("\(name).example.net").server.id
+    try await links.enable(linked)
+    try await links.keep("key \(name)", of: linked)
+    try await links.prepare("next key \(name)", of: linked)
+    try await links.keep(realms: "[\"\(name)\"]", of: linked)
+    let leaving = try #require(LegacyUser(id: Int64(index + 1), uuid: nil))
+    try await links.unregister(token, of: leaving, server: linked, form: Array("form \(name)".utf8))
     try await nextcloud.register(
       .init(
         identifier: Self.identifier(index), userKey: [1, 2, 3], token: "token \(name)",
@@ -206,7 +217,13 @@ struct SealedRows {
     }
     let vapid = VAPIDKeys(database: store.database, storageKey: store.storageKey) { Date() }
     if (try? await vapid.find()) != nil { readable.insert("vapid") }
+    for link in try await links.all() {
+      for value in [link.key, link.nextKey, link.realms] { if let value { readable.insert(value) } }
+    }
     store.clock.advance(3600)
+    for job in try await links.lease(limit: 9, for: 60) {
+      if let form = job.form { readable.insert(String(decoding: form, as: UTF8.self)) }
+    }
     for job in try await devices.legacyTokens.leaseJobs(limit: 9, for: 60) {
       readable.insert("job \(job.token?.text ?? "all")")
     }
