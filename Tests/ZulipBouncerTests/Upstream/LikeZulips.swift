@@ -180,8 +180,10 @@ extension LikeZulips.State {
       legacy[user]?.removeAll { ended.contains($0.token) }
       let rows = legacy[user] ?? []
       for row in rows { rings[row.token, default: []].append(json["gcm_payload"]?["content"]?.string ?? "") }
+      // One that is listed again counts as missing.
       func missing(_ name: String) -> JSON {
-        .array((json[name]?.elements ?? []).filter { token in !rows.contains { $0.token == token.string } })
+        var left = Set(rows.map(\.token))
+        return .array((json[name]?.elements ?? []).filter { left.remove($0.string ?? "") == nil })
       }
       return success([
         "total_android_devices": .integer(Int64(rows.count { $0.kind == 2 })),
@@ -217,12 +219,13 @@ struct BeforeZulips: Sendable {
 
   static func test(
     _ settings: [String: String] = [:], isEnabled: Bool = true, knowsRealm: Bool = true,
-    clock: TestClock = TestClock(nil),
+    clock: TestClock = TestClock(nil), isWorking: Bool = true,
     _ body: @escaping @Sendable (BeforeZulips) async throws -> Void
   ) async throws {
     try await OthersHost.runInClear { host in
       let upstream = ["upstream.url": host.url]
-      try await Simulated.test(upstream.merging(settings) { $1 }, clock: clock, isWorking: true) { ours in
+      try await Simulated.test(upstream.merging(settings) { $1 }, clock: clock, isWorking: isWorking) {
+        ours in
         let server = try await ours.bouncer.server()
         let realm = UUID().uuidString.lowercased()
         let zulips = LikeZulips(key: server.key, realms: knowsRealm ? [realm] : [])
@@ -234,6 +237,9 @@ struct BeforeZulips: Sendable {
     }
   }
 
+  /// The key that the store's app is built with.
+  static let storeKey = "mm4F/3WLqECY637NulC5j/ZeHkmpwmtlfIxwt8MfREM="
+
   /// Registers a phone with the store's app, whose key nobody here has.
   func registerStore(_ token: String) async throws -> Answer {
     try await bouncer.post(
@@ -241,7 +247,7 @@ struct BeforeZulips: Sendable {
       [
         ("realm_uuid", realm), ("token_id", TokenID(token: token).base64),
         ("encrypted_push_registration", "sealed+to/others="),
-        ("bouncer_public_key", "mm4F/3WLqECY637NulC5j/ZeHkmpwmtlfIxwt8MfREM="),
+        ("bouncer_public_key", Self.storeKey),
       ], as: server)
   }
 

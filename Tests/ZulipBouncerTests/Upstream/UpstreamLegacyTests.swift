@@ -69,18 +69,47 @@ struct UpstreamLegacyTests {
       try await register("stores", .fcm, place)
       #expect(place.upstream.legacyTokens.isEmpty)
       place.ours.simulator.setToken("stores", .init(status: 403, reason: "SENDER_ID_MISMATCH"))
+      // A route that has proven nothing is not called failing for it.
+      let other = OldUser(id: 11)
+      place.ours.simulator.setToken("others", .init(status: 403, reason: "SENDER_ID_MISMATCH"))
+      let form = other.register("others", .fcm, realm: place.realm)
+      #expect(try await place.bouncer.post("push/register", form, as: place.server).isSuccess)
+      let body = other.notification("hello", realm: place.realm, android: ["others"])
+      #expect(try await place.bouncer.post("push/notify", json: body, as: place.server).isSuccess)
+      #expect(place.bouncer.providers.routeSenders.allSatisfy { $0.doubt(of: .init(2)) == nil })
       for round in 1...3 {
         let answer = try await notify(place, "hello", android: ["own", "stores"])
         #expect(answer.json["total_android_devices"] == 2)
         #expect(answer.json["deleted_devices"]?["android_devices"] == [])
         #expect(arrived(place) == ["own": round])
-        #expect(heard(place) == ["stores": round])
+        #expect(heard(place) == ["stores": round, "others": 1])
       }
       let asked = place.ours.simulator.deliveries(includingRefused: true).count { $0.token == "stores" }
       #expect(asked == 1)
-      #expect(place.upstream.calls.count { $0 == "push/register" } == 1)
-      // It says nothing about our own project.
-      #expect(place.bouncer.providers.routeSenders.allSatisfy { $0.doubt(of: .init(2)) == nil })
+      #expect(place.upstream.calls.count { $0 == "push/register" } == 2)
+    }
+  }
+
+  @Test
+  func `of Google's are handed over by an answer that comes later, too, and never end by it`() async throws {
+    try await BeforeZulips.test(["delivery.deadline": "1s"]) { place in
+      for token in ["own", "stores"] { try await register(token, .fcm, place) }
+      place.ours.simulator.setToken("stores", .init(status: 503, reason: "UNAVAILABLE"))
+      // The route is proven, so that its word would end a registration.
+      _ = try await notify(place, "first", android: ["own", "stores"])
+      #expect(arrived(place) == ["own": 1])
+      #expect(try await place.bouncer.rows("SELECT COUNT(*) FROM outbox") == [[1]])
+      place.ours.simulator.setToken("stores", .init(status: 403, reason: "SENDER_ID_MISMATCH"))
+      try await eventually("Google has answered") {
+        place.bouncer.clock.advance(60)
+        return try await place.bouncer.rows("SELECT id FROM outbox").isEmpty
+      }
+      let marks = "SELECT upstream FROM registrations ORDER BY id"
+      #expect(try await place.bouncer.rows(marks) == [[.null], [0]])
+      let answer = try await notify(place, "second", android: ["own", "stores"])
+      #expect(answer.json["deleted_devices"]?["android_devices"] == [])
+      #expect(heard(place) == ["stores": 1])
+      #expect(try await place.bouncer.rows(marks) == [[.null], [1]])
     }
   }
 
