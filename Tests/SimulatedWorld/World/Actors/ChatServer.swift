@@ -72,7 +72,10 @@ final class ChatServer: @unchecked Sendable {
     let body = form([
       ("realm_uuid", realm), ("token_id", phone.tokenID.base64),
       ("encrypted_push_registration", phone.sealedRegistration()),
-      ("bouncer_public_key", Node.keyPair.publicKeyBase64),
+      (
+        "bouncer_public_key",
+        (phone.isOfStore ? UpstreamBouncer.keyPair : Node.keyPair).publicKeyBase64
+      ),
     ])
     var wasTaken = false
     for attempt in 1...4 {
@@ -143,7 +146,7 @@ final class ChatServer: @unchecked Sendable {
     for (phone, token) in tokens {
       if gone.contains(TokenID(token: token).base64) {
         world.note("\(name): forgets \(phone.name), which the bouncer calls gone")
-        if world.isLive(token) { world.wasBelieved(token, of: phone.kind) }
+        if world.isLive(token) { world.wasBelieved(token, of: phone) }
         if devices[phone.number] == .registered(token: token) { devices[phone.number] = nil }
       } else {
         world.promised(label, to: token, at: began)

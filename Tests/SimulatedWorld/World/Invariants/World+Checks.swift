@@ -50,16 +50,17 @@ extension World {
       guard phone.lies > 0 else {
         return violate("no living registration ends", "\(phone.name) lives, and its registration does not")
       }
-      wasBelieved(phone.token, of: phone.kind)
+      wasBelieved(phone.token, of: phone)
     }
   }
 
   /// Records that the service accepted a false report of a dead token: it ended the registration, or told the
   /// server that the token is dead.
-  func wasBelieved(_ token: String, of provider: Route.Provider) {
+  func wasBelieved(_ token: String, of phone: Phone) {
+    let provider = phone.judge
     guard ledger.believed[token].map({ time - $0 > Self.badHour }) ?? true else { return }
     ledger.believed[token] = time
-    let count = ledger.believed.count { owners[$0]?.kind == provider && time - $1 < Self.badHour }
+    let count = ledger.believed.count { owners[$0]?.judge == provider && time - $1 < Self.badHour }
     if count > Self.mostBelieved * lives {
       violate(
         "no living registration ends",
@@ -85,7 +86,8 @@ extension World {
       missing[promise.token, default: []].append(promise)
     }
     for (token, promises) in missing.sorted(by: { $0.key < $1.key }) {
-      let told = ledger.losses[PushToken.fingerprint(of: token), default: 0] + ledger.backlogged
+      let told =
+        ledger.losses[PushToken.fingerprint(of: token), default: 0] + ledger.backlogged + toldWith(token)
       if promises.count > told, let promise = promises.first, let phone = owners[token] {
         noteOutbox()
         return violate(
