@@ -35,6 +35,9 @@ final class Phone: App, @unchecked Sendable {
   var forgottenAt = -1.0
   /// How often a provider reported its valid token as dead or wrong.
   var lies = 0
+  /// Whether the vendor's bouncer has the token of this phone with our app, because Google has called it another
+  /// project's.
+  var isHandedOver = false
   private unowned let world: World
 
   init(

@@ -79,7 +79,7 @@ extension World {
     guard violation == nil, !ledger.isLoud else { return }
     var missing: [String: [Ledger.Promise]] = [:]
     for promise in ledger.promises {
-      guard let phone = owners[promise.token], isLive(promise.token),
+      guard let phone = owners[promise.token], isLive(promise.token), !phone.isHandedOver,
         promise.time > phone.forgottenAt, !ledger.isOver(promise.token, promisedAt: promise.time),
         ledger.arrivals["\(promise.label) \(phone.number)"] == nil
       else { continue }
@@ -115,7 +115,8 @@ extension World {
   /// "No device is stranded."
   func checkReach(_ label: String) {
     guard violation == nil else { return }
-    for phone in phones where phone.isWaiting && ledger.arrivals["\(label) \(phone.number)"] == nil {
+    for phone in phones
+    where phone.isWaiting && !phone.isHandedOver && ledger.arrivals["\(label) \(phone.number)"] == nil {
       if !phone.isLegacy, case .pending? = phone.server.devices[phone.number],
         !phone.server.stuck.contains(phone.number)
       {
@@ -130,12 +131,14 @@ extension World {
   }
 
   /// Whether a server still has a token that is dead.
-  var hasDeadOnes: Bool { phones.contains { $0.server.deadToken(of: $0, isLive: isLive) != nil } }
+  var hasDeadOnes: Bool {
+    phones.contains { !$0.isHandedOver && $0.server.deadToken(of: $0, isLive: isLive) != nil }
+  }
 
   /// "A dead registration ends."
   func checkDeaths() {
     guard violation == nil else { return }
-    for phone in phones {
+    for phone in phones where !phone.isHandedOver {
       guard let token = phone.server.deadToken(of: phone, isLive: isLive) else { continue }
       _ = token
       violate(

@@ -10,7 +10,7 @@ extension World {
     guard violation == nil, plan.isCalm else { return }
     for promise in ledger.promises {
       guard let phone = owners[promise.token], isLive(promise.token), promise.time > phone.forgottenAt,
-        !phone.isOfStore
+        !phone.isOfStore, !phone.isHandedOver
       else {
         continue
       }

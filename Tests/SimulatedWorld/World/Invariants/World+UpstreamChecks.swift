@@ -13,7 +13,9 @@ extension World {
 
   /// The vendor's bouncer gets an old app's token.
   func isPassedOn(_ token: String) {
-    guard let phone = owners[token], !phone.isOfStore, phone.lies == 0 else { return }
+    guard let phone = owners[token], !phone.isOfStore else { return }
+    // Google has called it another project's: whoever believes that is not to blame.
+    if phone.lies > 0 { return phone.isHandedOver = true }
     violate(
       "no phone is told from both sides", "\(phone.name) has our app, and the vendor's bouncer gets its token"
     )
@@ -22,7 +24,9 @@ extension World {
   /// The arrivals besides which a push is one too many. The vendor's bouncer sends what is in clear to all of a user's
   /// devices that it has been told of. Until it is told that one of them was updated, that one gets both.
   func rivals(of push: ReceivedPush, at phone: Phone, _ formers: [Arrival]) -> [Arrival] {
-    guard phone.isOfStore, !phone.isLegacy, upstream?.isSettled == false else { return formers }
+    guard phone.isOfStore, !phone.isLegacy else { return formers }
+    // A device that it has called gone by mistake is nothing that it could be told of.
+    guard upstream?.isSettled == false || phone.lies > 0 else { return formers }
     return formers.filter { $0.push.isLegacy == push.isLegacy }
   }
 
