@@ -28,6 +28,9 @@ extension Plan {
     let end = min(max(events.last?.time ?? 0, 60), 900)
     let users = (phones.map(\.user).max() ?? 0) + 1
     var more: [(Double, Event.Action)] = (0..<servers).map { (random.seconds(0...300), .report(server: $0)) }
+    for phone in phones.indices where phones[phone].isLegacy && phones[phone].isOfStore {
+      if random.chance(0.3) { more.append((5 + random.unit() * end, .update(phone))) }
+    }
     for _ in 0..<random.int(in: 1...6) {
       let time = 3 + random.unit() * end
       let seconds = random.chance(0.6) ? random.seconds(1...20) : random.seconds(20...200)
