@@ -38,6 +38,9 @@ final class Phone: App, @unchecked Sendable {
   /// Whether the vendor's bouncer has the token of this phone with our app, because Google has called it another
   /// project's.
   var isHandedOver = false
+  /// Whether a notification that had waited registered it as an old app with the vendor's bouncer although it was one no
+  /// longer.
+  var isRegisteredLate = false
   private unowned let world: World
 
   init(

@@ -26,7 +26,7 @@ extension World {
   func rivals(of push: ReceivedPush, at phone: Phone, _ formers: [Arrival]) -> [Arrival] {
     guard phone.isOfStore, !phone.isLegacy else { return formers }
     // A device that it has called gone by mistake is nothing that it could be told of.
-    guard upstream?.isSettled == false || phone.lies > 0 else { return formers }
+    guard upstream?.isSettled == false || phone.lies > 0 || phone.isRegisteredLate else { return formers }
     return formers.filter { $0.push.isLegacy == push.isLegacy }
   }
 
