@@ -41,6 +41,8 @@ final class Phone: App, @unchecked Sendable {
   /// Whether a notification that had waited registered it as an old app with the vendor's bouncer although it was one no
   /// longer.
   var isRegisteredLate = false
+  /// Whether our Google has wrongly called its token another project's.
+  var isCalledForeign = false
   private unowned let world: World
 
   init(

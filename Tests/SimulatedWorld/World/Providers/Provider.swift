@@ -109,6 +109,7 @@ final class Provider: @unchecked Sendable {
       if let phone = livingPhone(push.token) { phone.lies += 1 }
       return dead(since: world.time)
     case .lyingSuspect:
+      world.owners[push.token]?.isCalledForeign = true
       if let phone = livingPhone(push.token) { phone.lies += 1 }
       return kind == .apns
         ? response(400, [:], #"{"reason":"BadDeviceToken"}"#)
