@@ -48,7 +48,7 @@ extension World {
   func settleUpstream() {
     guard upstream != nil else { return }
     for server in servers { Task { await server.report() } }
-    pass(until: time + 1000, grain: 5)
+    pass(until: time + 1000, grain: settlingGrain)
   }
 
   /// Has a message sent with which updated apps are found, and lets that take effect.
