@@ -71,6 +71,9 @@ extension Deliverer {
     Task {
       let decision = judge(
         await answer.outcome(), of: delivery, over: answer.over, since: began, answer.start)
+      // Whoever would pass it on to the other bouncer has stopped waiting.
+      var delivery = delivery
+      delivery.mayBeUpstreams = false
       if decision.result != .queued { _ = await record([decision], on: [delivery]) }
       // With an unknown result the entry is left under its lease, which outlasts any late answer.
       if let lease, decision.result != .queued || decision.leftover != nil {

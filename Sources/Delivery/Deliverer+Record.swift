@@ -78,7 +78,9 @@ extension Deliverer {
           results[index] = .refused(reason)
         }
       }
-      guard let loss = losses[index] else { continue }
+      // The other bouncer gets it now: nothing is lost.
+      let isPassedOn = delivery.mayBeUpstreams && upstreams.contains(delivery.registration)
+      guard let loss = losses[index], !isPassedOn else { continue }
       switch results[index] {
       case .refused(let reason): lossLog.tell("notification refused", loss, reason: "\(reason)")
       case .ended(let reason): lossLog.tell("registration ended", loss, reason: "\(reason)")

@@ -240,6 +240,14 @@ import Testing
     #expect(until == Self.now + 4)
   }
 
+  @Test func `A trial while the clock was ahead holds no token up`() {
+    var pauses = TokenPauses()
+    _ = pauses.refused(1, .fcmQuotaExceeded, notBefore: nil, now: Self.now, random: 1)
+    pauses.began(1, now: Self.now + 1800)
+    #expect(pauses.wait(1, now: Self.now + 1801) != nil)
+    #expect(pauses.wait(1, now: Self.now + 5) == nil)
+  }
+
   @Test func `However many tokens are refused, so many are remembered`() {
     var pauses = TokenPauses()
     for token in 0..<(TokenPauses.most * 2) {

@@ -18,7 +18,7 @@ struct StandInCase: CustomTestStringConvertible {
 
   var testDescription: String { standIn }
 
-  /// All but those of the push proxy, of the built-in chat server, and of worlds with strangers.
+  /// All but those of the push proxy, of the built-in chat server, of the vendor's bouncer, and of worlds with strangers.
   static let all: [StandInCase] = [
     .init("forgetful-outbox", "what is promised arrives", seed: 6),
     .init("outbox-in-memory", "what is promised arrives", seed: 6),
@@ -72,8 +72,8 @@ struct StandInTests {
     #expect(
       known
         == Set(
-          (StandInCase.all + NextcloudWorldTests.wrong + ChatWorldTests.wrong + HostileWorldTests.wrong).map(
-            \.standIn)))
+          (StandInCase.all + NextcloudWorldTests.wrong + ChatWorldTests.wrong + HostileWorldTests.wrong
+            + UpstreamWorldTests.wrong).map(\.standIn)))
   }
 
   @Test

@@ -84,3 +84,37 @@ struct HostileWorldTests {
     try wrong.find("--hostile")
   }
 }
+
+@Suite("Simulated worlds with the vendor's bouncer")
+struct UpstreamWorldTests {
+  @Test(arguments: [[], ["--nextcloud", "--chat", "--hostile"]])
+  func `keep every promise`(_ more: [String]) throws {
+    let worlds = try Worlds.run(["--upstream", "--seed", "1", "--worlds", more.isEmpty ? "30" : "6"] + more)
+    #expect(worlds.status == 0, "\(worlds.output)")
+  }
+
+  @Test
+  func `keep every promise where it calls many devices gone`() throws {
+    let worlds = try Worlds.run("--story", "upstream-lies", "--as-it-is")
+    #expect(worlds.status == 0, "\(worlds.output)")
+  }
+
+  /// What must not be made of its answers.
+  static let wrong: [StandInCase] = [
+    .init("upstream-outbox-forgets", "what is promised arrives", seed: 6),
+    .init("upstream-failure-is-success", "what is promised arrives", seed: 6),
+    .init("upstream-tells-no-deaths", "a dead registration ends", seed: 19),
+    .init("upstream-names-others", "no device is stranded", seed: 7),
+    .init("upstream-gets-all", "no phone is told from both sides", seed: 3),
+    .init("upstream-hears-no-updates", "nothing arrives twice", seed: 6),
+    .init("upstream-never-revives", "no device is stranded", seed: 28),
+  ]
+
+  @Test(arguments: wrong)
+  func `find a service that is wrong about it`(_ wrong: StandInCase) throws { try wrong.find("--upstream") }
+
+  @Test
+  func `find a service that believes all that it says`() throws {
+    try StandInCase("never-holds", "no living registration ends", story: "upstream-lies").find()
+  }
+}

@@ -45,7 +45,11 @@ struct TokenPauses: Sendable {
 
   /// The token's pause, unless the clock was put back since.
   private func pause(of token: Int, now: Date) -> Pause? {
-    pauses[token].flatMap { $0.refusedAt <= now && $0.until <= now + Self.longest ? $0 : nil }
+    pauses[token].flatMap { pause in
+      // A trial may have begun while the clock was ahead, long after the refusal.
+      let latest = now + (pause.isTrial ? Self.trial : Self.longest)
+      return pause.refusedAt <= now && pause.until <= latest ? pause : nil
+    }
   }
 
   /// A push of the token goes. If the token was refused before, others wait for its outcome.

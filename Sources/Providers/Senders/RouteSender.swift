@@ -52,7 +52,8 @@ package final class RouteSender: Sendable {
   }
 
   /// Makes a call to another bouncer for a chat server. It counts for the route as a push does; the server's calls and
-  /// pushes do not make each other wait.
+  /// pushes do not make each other wait. It goes even if the route answers too slowly for most callers: nothing is kept
+  /// for later in its place, whose answer would show that the route is fast again.
   ///
   /// - Throws: the outcome of a call without an answer; nothing is known then of what has become of it.
   package func call(
@@ -60,7 +61,7 @@ package final class RouteSender: Sendable {
   ) async throws(NoAnswer) -> UpstreamAnswer {
     let recipient = Recipient(owner: owner, token: ~owner.hashValue)
     switch await pass(
-      recipient, .now + limit, isPatient: false,
+      recipient, .now + limit, isPatient: true,
       { await sender.call(call, of: owner, deadline: $0) })
     {
     case .ended(let answer):

@@ -76,6 +76,16 @@ extension World {
       chat?.phones[number - Chat.firstPhone].makeKey()
       open(app(number))
     case .hostile(let event): perform(event)
+    case .report(let number): Task { [servers] in await servers[number].report() }
+    case .upstreamTrouble(let trouble, let seconds):
+      upstream?.troubles.append(trouble)
+      later(seconds) { world in
+        guard let upstream = world.upstream, let index = upstream.troubles.lastIndex(of: trouble) else {
+          return
+        }
+        upstream.troubles.remove(at: index)
+        world.note("-- the vendor's bouncer no longer \(trouble)")
+      }
     case .pass(let seconds): pass(until: time + seconds)
     }
   }
@@ -124,6 +134,7 @@ extension World {
   func settle() {
     note("-- everything is mended")
     for provider in [Route.Provider.apns, .fcm] { providers[provider]?.troubles = [] }
+    upstream?.troubles = []
     (database.isAway, database.isFull, database.isSlow, database.lostAnswers) = (false, false, false, 0)
     ledger.databaseTroubleAt = time
     for node in nodes {
@@ -132,6 +143,7 @@ extension World {
       do { try node.start() } catch { violate("start", "\(node.name) does not start: \(error)") }
     }
     pass(until: time + 100)
+    settleUpstream()
     // A message tells a server which registrations a false report has ended; their apps register again when
     // they are opened.
     if phones.contains(where: { $0.lies > 0 }) { _ = probe() }
@@ -141,13 +153,15 @@ extension World {
       for phone in chat?.phones ?? [] { open(phone) }
       pass(until: time + 30)
     }
+    findUpdated()
     check()
-    pass(until: max(time, putOffUntil) + 1500, grain: 5)
+    pass(until: max(time, putOffUntil) + 1500, grain: settlingGrain)
     check()
     checkDelays()
     checkPromises()
     checkNextcloudPromises()
     checkChatRegistrations()
+    upstream?.isSettled = true
     note("-- a message for everybody")
     let label = probe()
     checkReach(label)
@@ -167,8 +181,12 @@ extension World {
     checkSecrets()
   }
 
+  /// How late timers may fire while everything settles, in seconds. With the vendor's bouncer several calls follow each
+  /// other in one try.
+  var settlingGrain: Double { upstream == nil ? 5 : 0.3 }
+
   /// Sends a message from every server to all of its users.
-  private func probe() -> String {
+  func probe() -> String {
     let label = nextMessage()
     if let nextcloud { Task { await nextcloud.notify(label, users: nil) } }
     if let chat { for user in 0..<Chat.users { Task { await chat.notify(label, user: user) } } }
@@ -177,7 +195,7 @@ extension World {
       Task { await server.notify(label, users: users) }
     }
     pass(until: time + 40)
-    pass(until: time + 360, grain: 5)
+    pass(until: time + 360, grain: settlingGrain)
     check()
     return label
   }

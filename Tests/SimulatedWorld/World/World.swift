@@ -41,6 +41,7 @@ final class World: @unchecked Sendable {
   private(set) var nextcloud: NextcloudServer?
   private(set) var chat: Chat?
   private(set) var strangers: [Stranger] = []
+  private(set) var upstream: UpstreamBouncer?
   /// The phone of every token that was ever issued.
   var owners: [String: Phone] = [:]
   var lives = 0
@@ -82,16 +83,19 @@ final class World: @unchecked Sendable {
     virtual_time_enter(plan.seed, Int64(Self.epoch))
     start = virtual_time_now()
     VirtualExecutor.shared.begin(seed: plan.seed)
-    server = try DatabaseServer(copyOf: Self.template)
+    server = try DatabaseServer(copyOf: plan.upstream == nil ? Self.template : Self.linkedTemplate)
     database = DatabaseWeather(seed: plan.seed)
     for kind in [Route.Provider.apns, .fcm] {
       providers[kind] = Provider(kind, world: self, seed: plan.seed)
+    }
+    if let upstream = plan.upstream {
+      self.upstream = UpstreamBouncer(upstream, world: self, seed: plan.seed)
     }
     servers = (0..<plan.servers).map { ChatServer($0, world: self, seed: plan.seed) }
     phones = plan.phones.enumerated().map { number, phone in
       Phone(
         number, phone.kind, server: servers[phone.server], user: phone.user, isLegacy: phone.isLegacy,
-        world: self)
+        isOfStore: phone.isOfStore, world: self)
     }
     strangers = plan.strangers.enumerated().map { Stranger($0, $1, world: self, seed: plan.seed) }
     nodes = (0..<plan.nodes).map { Node("node \($0)", world: self) }
@@ -180,12 +184,16 @@ final class World: @unchecked Sendable {
 
   struct Identity: Sendable {
     let uuid: String
+    /// Row id.
+    let id: Int64
     let key: String
     let realm: String
   }
 
   /// What `prepare` has made.
   nonisolated(unsafe) private(set) static var template: [UInt8] = []
+  /// The same, with chat servers that have a second app.
+  nonisolated(unsafe) private(set) static var linkedTemplate: [UInt8] = []
   nonisolated(unsafe) private(set) static var servers: [Identity] = []
   /// The chat servers of strangers.
   nonisolated(unsafe) private(set) static var strangers: [Identity] = []
@@ -214,7 +222,7 @@ final class World: @unchecked Sendable {
       file: nil, environment: [:],
       overrides: [
         "retention.expired_days": "2", "bouncer.rate_limit.per_server": "0",
-        "http.rate_limit.per_address": "0",
+        "http.rate_limit.per_address": "0", "upstream.url": "https://push.vendor.example",
         "server.rate_limit.per_user": "0",
       ], workingDirectory: "/")
     let now: @Sendable () -> Date = { Date(timeIntervalSince1970: epoch) }
@@ -233,7 +241,7 @@ final class World: @unchecked Sendable {
       let id = added.id
       _ = try await database.write { try sync.apply([description], server: id, on: $0) }
       return Identity(
-        uuid: added.uuid.uuidString.lowercased(), key: key, realm: realm.uuidString.lowercased())
+        uuid: added.uuid.uuidString.lowercased(), id: id, key: key, realm: realm.uuidString.lowercased())
     }
     for number in 0..<2 { servers.append(try await addServer(number, of: "example.org")) }
     let accounts = AccountStore(database: database, storageKey: storageKey, now: now)
@@ -248,10 +256,14 @@ final class World: @unchecked Sendable {
         realm: realm)
     }
     chatIdentity = Identity(
-      uuid: remote.uuid.uuidString.lowercased(), key: key, realm: realm.uuidString.lowercased())
+      uuid: remote.uuid.uuidString.lowercased(), id: remote.id, key: key, realm: realm.uuidString.lowercased()
+    )
     for number in 0..<Stranger.chatServers {
       strangers.append(try await addServer(number, of: "example.net"))
     }
     template = server.image()
+    let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
+    for server in servers { try await links.enable(server.id) }
+    linkedTemplate = server.image()
   }
 }

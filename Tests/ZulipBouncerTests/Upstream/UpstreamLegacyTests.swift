@@ -175,6 +175,10 @@ struct UpstreamLegacyTests {
       let gone = try await place.bouncer.post("push/unregister", form, as: place.server)
       #expect(gone.isSuccess, "\(gone.text)")
       #expect(try await place.bouncer.rows("SELECT COUNT(*) FROM registrations") == [[2]])
+      // What the other one does not have is not asked for for ever.
+      let own = user.register("c0ffee", .apns, realm: place.realm)
+      #expect(try await place.bouncer.post("push/unregister", own, as: place.server).isSuccess)
+      try await register("c0ffee", .apns, place)
       // It signs in again before the other one has heard of anything.
       try await register("decade", .apns, place, app: Beside.storeApp)
       place.upstream.fault("push/unregister", nil)

@@ -8,7 +8,9 @@ extension ChatServer {
     guard legacy[phone.number] != phone.token else { return }
     let token = phone.token
     var fields = identity(of: phone.user) + tokenFields(of: phone, token)
-    if phone.kind == .apns { fields.append(("ios_app_id", World.topic)) }
+    if phone.kind == .apns {
+      fields.append(("ios_app_id", phone.isOfStore ? UpstreamBouncer.topic : World.topic))
+    }
     let (_, answer) = await call("push/register", type: Self.form, form(fields))
     world.note(
       "\(name): registers \(phone.name), an old app: \(answer.map { "\($0.status)" } ?? "no answer")")
@@ -66,6 +68,19 @@ extension ChatServer {
         world.promised(label, to: token, at: began)
       }
     }
+  }
+
+  /// Reports its realms, which it has told the vendor's bouncer long ago, or tells now.
+  func report() async {
+    let realms = """
+      [{"id":2,"uuid":"\(realm)","uuid_owner_secret":"zuliprealm_secret\(number)","host":"chat\(number).example.org",\
+      "url":"https://chat\(number).example.org","name":"Example","org_type":10,"date_created":1600000000,\
+      "deactivated":false}]
+      """
+    let (_, answer) = await call(
+      "server/analytics", type: Self.form,
+      form([("realm_counts", "[]"), ("installation_counts", "[]"), ("realms", realms)]))
+    world.note("\(name): reports its realms: \(answer.map { "\($0.status)" } ?? "no answer")")
   }
 
   private static let form = "application/x-www-form-urlencoded"

@@ -72,7 +72,10 @@ final class ChatServer: @unchecked Sendable {
     let body = form([
       ("realm_uuid", realm), ("token_id", phone.tokenID.base64),
       ("encrypted_push_registration", phone.sealedRegistration()),
-      ("bouncer_public_key", Node.keyPair.publicKeyBase64),
+      (
+        "bouncer_public_key",
+        (phone.isOfStore ? UpstreamBouncer.keyPair : Node.keyPair).publicKeyBase64
+      ),
     ])
     var wasTaken = false
     for attempt in 1...4 {
@@ -85,7 +88,10 @@ final class ChatServer: @unchecked Sendable {
         if answer.status == 200 { await phoneIsEncrypted(phone) }
         return
       }
-      if answer != nil || node.isAlive { wasTaken = true }
+      // With the vendor's bouncer more is asked of the database; while that is slow, 15 s may not be enough.
+      let isExcused =
+        phone.isOfStore && (!world.database.isWell || world.ledger.databaseTroubleAt > world.time - 27)
+      if answer != nil || node.isAlive && !isExcused { wasTaken = true }
       world.note(
         "\(name): registers \(phone.name), attempt \(attempt): \(answer.map { "\($0.status)" } ?? "no answer")"
       )
@@ -143,7 +149,7 @@ final class ChatServer: @unchecked Sendable {
     for (phone, token) in tokens {
       if gone.contains(TokenID(token: token).base64) {
         world.note("\(name): forgets \(phone.name), which the bouncer calls gone")
-        if world.isLive(token) { world.wasBelieved(token, of: phone.kind) }
+        if world.isLive(token) { world.wasBelieved(token, of: phone) }
         if devices[phone.number] == .registered(token: token) { devices[phone.number] = nil }
       } else {
         world.promised(label, to: token, at: began)

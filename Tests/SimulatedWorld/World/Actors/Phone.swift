@@ -25,6 +25,8 @@ final class Phone: App, @unchecked Sendable {
   let user: Int
   /// Whether its app is a legacy one, whose notifications are not encrypted.
   var isLegacy: Bool
+  /// Whether its app is the store's, whose credentials only the vendor has.
+  let isOfStore: Bool
   private(set) var token = ""
   private var generation = 0
   var isInstalled = true
@@ -33,11 +35,22 @@ final class Phone: App, @unchecked Sendable {
   var forgottenAt = -1.0
   /// How often a provider reported its valid token as dead or wrong.
   var lies = 0
+  /// Whether the vendor's bouncer has the token of this phone with our app, because Google has called it another
+  /// project's.
+  var isHandedOver = false
+  /// Whether a notification that had waited registered it as an old app with the vendor's bouncer although it was one no
+  /// longer.
+  var isRegisteredLate = false
+  /// Whether our Google has wrongly called its token another project's.
+  var isCalledForeign = false
   private unowned let world: World
 
-  init(_ number: Int, _ kind: Route.Provider, server: ChatServer, user: Int, isLegacy: Bool, world: World) {
+  init(
+    _ number: Int, _ kind: Route.Provider, server: ChatServer, user: Int, isLegacy: Bool,
+    isOfStore: Bool = false, world: World
+  ) {
     (self.number, self.kind, self.server, self.user) = (number, kind, server, user)
-    (self.isLegacy, self.world) = (isLegacy, world)
+    (self.isLegacy, self.isOfStore, self.world) = (isLegacy, isOfStore, world)
     changeToken()
   }
 
@@ -99,13 +112,21 @@ final class Phone: App, @unchecked Sendable {
   }
 
   /// The registration, sealed to the bouncer.
-  func sealedRegistration() -> String { Self.sealedRegistration(token, kind, at: world.time) }
+  func sealedRegistration() -> String {
+    isOfStore
+      ? Self.sealedRegistration(
+        token, kind, topic: UpstreamBouncer.topic, to: UpstreamBouncer.keyPair, at: world.time)
+      : Self.sealedRegistration(token, kind, at: world.time)
+  }
 
-  static func sealedRegistration(_ token: String, _ kind: Route.Provider, at time: Double) -> String {
+  static func sealedRegistration(
+    _ token: String, _ kind: Route.Provider, topic: String = World.topic,
+    to keyPair: BouncerKeyPair = Node.keyPair, at time: Double
+  ) -> String {
     var json = #"{"token":"\#(token)","token_kind":"\#(kind == .apns ? "apns" : "fcm")","timestamp":"#
     json += "\(Int64(World.epoch + time))"
-    json += kind == .apns ? #","ios_app_id":"\#(World.topic)"}"# : "}"
-    return SealedBox.seal(Array(json.utf8), to: Node.keyPair.publicKey).map { Data($0).base64EncodedString() }
+    json += kind == .apns ? #","ios_app_id":"\#(topic)"}"# : "}"
+    return SealedBox.seal(Array(json.utf8), to: keyPair.publicKey).map { Data($0).base64EncodedString() }
       ?? ""
   }
 }

@@ -14,6 +14,7 @@ struct Command {
   private var hasNextcloud = false
   private var hasChat = false
   private var isHostile = false
+  private var hasUpstream = false
   private var isMinimising = true
 
   init(_ arguments: some Sequence<String>) {
@@ -44,6 +45,7 @@ struct Command {
       case "--nextcloud": hasNextcloud = true
       case "--chat": hasChat = true
       case "--hostile": isHostile = true
+      case "--upstream": hasUpstream = true
       case "--log": isTalking = true
       case "--as-it-is": isMinimising = false
       case let other:
@@ -62,6 +64,7 @@ struct Command {
       var plan = Plan(seed: 0, steps: 0)
       if hasNextcloud { plan.addNextcloud() }
       if isHostile { plan.addHostile() }
+      if hasUpstream { plan.addUpstream() }
       try World(plan).run()
       return try live()
     } catch {
@@ -81,6 +84,7 @@ struct Command {
       if hasNextcloud { plan.addNextcloud() }
       if hasChat { plan.addChat() }
       if isHostile { plan.addHostile() }
+      if hasUpstream { plan.addUpstream() }
       if let only { plan.events.removeAll { !only.contains($0.number) } }
       let world = try World(plan, standIn: standIn, isTalking: isTalking)
       // Checking thousands of phones takes longer than an event of one of them.
@@ -121,7 +125,7 @@ struct Command {
     print(
       """
 
-      Again: Scripts/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(story.map { " --story \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "")\(isHostile ? " --hostile" : "") --only \(only) --log\
+      Again: Scripts/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(story.map { " --story \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "")\(isHostile ? " --hostile" : "")\(hasUpstream ? " --upstream" : "") --only \(only) --log\
       \(standIn.name == "none" ? "" : " --stand-in \(standIn.name)")
       """)
   }

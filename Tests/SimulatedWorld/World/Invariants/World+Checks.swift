@@ -50,17 +50,20 @@ extension World {
       guard phone.lies > 0 else {
         return violate("no living registration ends", "\(phone.name) lives, and its registration does not")
       }
-      wasBelieved(phone.token, of: phone.kind)
+      wasBelieved(phone.token, of: phone)
     }
   }
 
   /// Records that the service accepted a false report of a dead token: it ended the registration, or told the
   /// server that the token is dead.
-  func wasBelieved(_ token: String, of provider: Route.Provider) {
+  func wasBelieved(_ token: String, of phone: Phone) {
+    let provider = phone.judge
     guard ledger.believed[token].map({ time - $0 > Self.badHour }) ?? true else { return }
     ledger.believed[token] = time
-    let count = ledger.believed.count { owners[$0]?.kind == provider && time - $1 < Self.badHour }
-    if count > Self.mostBelieved * lives {
+    let count = ledger.believed.count { self.owners[$0]?.judge == provider && time - $1 < Self.badHour }
+    // The guard counts deaths by chat server, and doubts the whole route only if three of them hear of many.
+    let owners = provider == .upstream ? servers.count : 1
+    if count > Self.mostBelieved * lives * owners {
       violate(
         "no living registration ends",
         "\(provider) was believed \(count) times in a bad hour, of \(phones.count) phones")
@@ -78,14 +81,15 @@ extension World {
     guard violation == nil, !ledger.isLoud else { return }
     var missing: [String: [Ledger.Promise]] = [:]
     for promise in ledger.promises {
-      guard let phone = owners[promise.token], isLive(promise.token),
+      guard let phone = owners[promise.token], isLive(promise.token), !phone.isHandedOver,
         promise.time > phone.forgottenAt, !ledger.isOver(promise.token, promisedAt: promise.time),
         ledger.arrivals["\(promise.label) \(phone.number)"] == nil
       else { continue }
       missing[promise.token, default: []].append(promise)
     }
     for (token, promises) in missing.sorted(by: { $0.key < $1.key }) {
-      let told = ledger.losses[PushToken.fingerprint(of: token), default: 0] + ledger.backlogged
+      let told =
+        ledger.losses[PushToken.fingerprint(of: token), default: 0] + ledger.backlogged + toldWith(token)
       if promises.count > told, let promise = promises.first, let phone = owners[token] {
         noteOutbox()
         return violate(
@@ -113,7 +117,8 @@ extension World {
   /// "No device is stranded."
   func checkReach(_ label: String) {
     guard violation == nil else { return }
-    for phone in phones where phone.isWaiting && ledger.arrivals["\(label) \(phone.number)"] == nil {
+    for phone in phones
+    where phone.isWaiting && !phone.isHandedOver && ledger.arrivals["\(label) \(phone.number)"] == nil {
       if !phone.isLegacy, case .pending? = phone.server.devices[phone.number],
         !phone.server.stuck.contains(phone.number)
       {
@@ -128,12 +133,14 @@ extension World {
   }
 
   /// Whether a server still has a token that is dead.
-  var hasDeadOnes: Bool { phones.contains { $0.server.deadToken(of: $0, isLive: isLive) != nil } }
+  var hasDeadOnes: Bool {
+    phones.contains { !$0.isHandedOver && $0.server.deadToken(of: $0, isLive: isLive) != nil }
+  }
 
   /// "A dead registration ends."
   func checkDeaths() {
     guard violation == nil else { return }
-    for phone in phones {
+    for phone in phones where !phone.isHandedOver {
       guard let token = phone.server.deadToken(of: phone, isLive: isLive) else { continue }
       _ = token
       violate(

@@ -9,7 +9,9 @@ extension World {
   func checkDelays() {
     guard violation == nil, plan.isCalm else { return }
     for promise in ledger.promises {
-      guard let phone = owners[promise.token], isLive(promise.token), promise.time > phone.forgottenAt else {
+      guard let phone = owners[promise.token], isLive(promise.token), promise.time > phone.forgottenAt,
+        !phone.isOfStore, !phone.isHandedOver
+      else {
         continue
       }
       checkDelay("\(promise.label) \(phone.number)", promise.label, to: phone, since: promise.answeredAt)

@@ -30,7 +30,7 @@ extension World {
     else { return violate("readable to nobody else", "\(push.label) goes to \(phone.name)") }
     let key = "\(parts[0]) \(phone.number)"
     let formers = ledger.arrivals[key] ?? []
-    checkOnce(arrival, push.label, after: formers)
+    checkOnce(arrival, push.label, after: rivals(of: push, at: phone, formers))
     if formers.contains(where: { $0.push.id != push.id && $0.push.isLegacy == push.isLegacy }) {
       violate("one apns-id", "\(push.label) arrives again under another apns-id")
     }

@@ -83,8 +83,11 @@ final class Node: @unchecked Sendable {
     let plain = NodeDatabase(world.server, world: world, life: life)
     let database = RetryingDatabase(plain)
     let storageKey = StorageKey(bytes: Self.storageKey)
+    let links = world.upstream.map { _ in
+      UpstreamLinks(database: database, storageKey: storageKey, now: now)
+    }
     let providers = try PushProviders(
-      configuration: .init(), over: NodeNetwork(world: world, life: life), now: now)
+      configuration: .init(settings, upstream: links), over: NodeNetwork(world: world, life: life), now: now)
     providers.use(World.credentials)
     let registrations = RegistrationStore(
       database: database, storageKey: storageKey, now: now, mayExpire: mayExpire)
@@ -95,11 +98,14 @@ final class Node: @unchecked Sendable {
       logger: logger)
     self.deliverer = deliverer
     let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
-    let bouncer = ZulipBouncerRoutes(
-      Bouncer(
-        settings, publicURL: { "https://push.example.org" }, registrations: registrations,
-        requestTimes: RequestTimes(database: database, now: now), deliverer: deliverer,
-        keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }, upstream: nil))
+    let upstream = providers.upstream.flatMap { sender in
+      links.map { Upstream(sender, links: $0, now: now, logger: logger) }
+    }
+    let bouncer = Bouncer(
+      settings, publicURL: { "https://push.example.org" }, registrations: registrations,
+      requestTimes: RequestTimes(database: database, now: now), deliverer: deliverer,
+      keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }, upstream: upstream)
+    let routes = ZulipBouncerRoutes(bouncer)
     let bodies = BodyBudget(limit: 64 << 20, largest: 1 << 20)
     let nextcloud =
       world.nextcloud == nil
@@ -117,13 +123,14 @@ final class Node: @unchecked Sendable {
       Endpoints.forStrangers(
         trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self), bodies: bodies
       ) {
-        bouncer.addRoutes(to: $0)
+        routes.addRoutes(to: $0)
         nextcloud?.routes.addRoutes(to: $0)
         chat?.addRoutes($0)
       }.responder
     let clock = ClockWatch(
       time, record: ClockRecord(database: database),
-      queues: [outbox.queue.bringForward] + (chat.map { [$0.bringForward] } ?? []), logger: logger)
+      queues: [outbox.queue.bringForward] + (chat.map { [$0.bringForward] } ?? [])
+        + (links.map { [$0.reports.bringForward, $0.unregistrations.bringForward] } ?? []), logger: logger)
     let housekeeping = Housekeeping(
       settings, registrations: registrations,
       removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }], logger: logger)
@@ -136,6 +143,7 @@ final class Node: @unchecked Sendable {
         group.addTask { await housekeeping.run() }
         group.addTask { await nextcloud?.lossDetector.run() }
         group.addTask { await chat?.run() }
+        if let upstream = bouncer.upstream { group.addTask { await upstream.run() } }
       }
       await providers.shutdown(within: .zero)
     }

@@ -42,17 +42,27 @@ final class NodeTransport: Transport {
   func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Awaited<
     Result<ProviderResponse, TransportFailure>
   > {
-    guard let provider = world.providers[provider], life.isAlive else {
+    let (world, life, kind) = (world, life, provider)
+    guard life.isAlive else { return .ended(.failure(.connectFailed)) }
+    let way: Provider.Way
+    if kind == .upstream, let upstream = world.upstream {
+      way = upstream.take(request, from: life)
+    } else if let provider = world.providers[kind] {
+      way = await provider.take(request, from: life)
+    } else {
       return .ended(.failure(.connectFailed))
     }
-    let way = await provider.take(request, from: life)
-    let (world, life) = (world, life)
+    let read: @Sendable () -> Result<ProviderResponse, TransportFailure> = {
+      let answer = way.answer(life)
+      return kind == .upstream
+        ? world.standIn.upstreamAnswer(answer, world) : world.standIn.answer(answer, world)
+    }
     let began = NIODeadline.now()
     let wait = Duration.seconds(way.latency)
     let left = world.standIn.hasNoDeadline ? wait : Duration.nanoseconds((deadline - began).nanoseconds)
     if wait <= left {
       try? await Task.sleep(for: wait)
-      return .ended(world.standIn.answer(way.answer(life), world))
+      return .ended(read())
     }
     try? await Task.sleep(for: left)
     guard way.isSent else { return .ended(.failure(.timeout)) }
@@ -63,7 +73,7 @@ final class NodeTransport: Transport {
         return .failure(.unanswered)
       }
       try? await Task.sleep(for: rest)
-      return world.standIn.answer(way.answer(life), world)
+      return read()
     }
   }
 

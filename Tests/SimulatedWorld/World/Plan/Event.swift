@@ -23,6 +23,9 @@ struct Event: Sendable, CustomStringConvertible {
     case nextcloudMessage([Int]), newNextcloudKey(user: Int)
     case chatMessage([Int]), changePushKey(Int)
     case hostile(Hostile)
+    case upstreamTrouble(UpstreamTrouble, seconds: Double)
+    /// A chat server reports its realms, as every hour.
+    case report(server: Int)
   }
 
   var description: String {
@@ -60,6 +63,8 @@ extension Event.Action: CustomStringConvertible {
       "the chat has a message for \(users.map { "user \($0)" }.joined(separator: ", "))"
     case .changePushKey(let phone): "phone \(phone) makes a new key"
     case .hostile(let event): "\(event)"
+    case .upstreamTrouble(let trouble, let seconds): "the vendor's bouncer \(trouble) for \(Int(seconds)) s"
+    case .report(let server): "server \(server) reports its realms"
     case .pass(let seconds): "nothing happens for \(Int(seconds)) s"
     }
   }

@@ -64,7 +64,7 @@ extension Plan {
 
 extension Event.Action {
   /// Whether it may keep a notification that was promised from arriving at once.
-  fileprivate var isTrouble: Bool {
+  var isTrouble: Bool {
     switch self {
     case .trouble, .kill, .cut, .clock, .databaseAway, .databaseFull, .databaseSlow, .databaseLosesAnswers,
       .comeBack:

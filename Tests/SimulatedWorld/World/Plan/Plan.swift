@@ -6,21 +6,25 @@ struct Plan: Sendable {
     let kind: Route.Provider
     let server: Int
     let user: Int
-    let isLegacy: Bool
+    var isLegacy: Bool
+    /// Whether it has the store's app.
+    var isOfStore = false
   }
 
   let seed: UInt64
   let nodes: Int
   let servers: Int
-  let phones: [PhonePlan]
+  var phones: [PhonePlan]
   var events: [Event]
   /// The phones of its Nextcloud server, if it has one.
   var nextcloud: [NextcloudPhonePlan] = []
   /// The phones of its built-in chat server, if it has one.
   var chat: [ChatPhonePlan] = []
+  /// The vendor's bouncer, if there is one.
+  var upstream: UpstreamPlan?
   /// Senders whose devices their provider refuses.
   var strangers: [StrangerPlan] = []
-  /// Whether nothing but strangers disturbs the service.
+  /// Whether nothing but strangers and the vendor's bouncer disturbs the service.
   var isCalm = false
 
   /// - Parameter steps: how many events; nil: as the seed has it.

@@ -14,6 +14,12 @@ struct ReceivedPush: Sendable {
   let sealed: String?
   let keyID: Int?
 
+  /// A push that the vendor's bouncer has sent.
+  init(to token: String, label: String, isLegacy: Bool) {
+    (self.token, self.label, self.isLegacy) = (token, label, isLegacy)
+    (id, sealed, keyID) = ("", nil, nil)
+  }
+
   init(_ request: ProviderRequest, provider: Route.Provider) {
     let body = String(buffer: request.body())
     switch provider {

@@ -49,6 +49,7 @@ final class Provider: @unchecked Sendable {
   /// Takes a request in.
   func take(_ request: ProviderRequest, from life: Life) async -> Way {
     let push = world.standIn.push(ReceivedPush(request, provider: kind))
+    if let phone = world.owners[push.token], phone.isOfStore { world.askedForStore(push, of: phone) }
     if case .refused(let refusal)? = tokens[push.token], !isUnreachable { return refuse(refusal) }
     let trouble = troubles.last
     var latency = random.seconds(0.01...0.2)
@@ -108,6 +109,7 @@ final class Provider: @unchecked Sendable {
       if let phone = livingPhone(push.token) { phone.lies += 1 }
       return dead(since: world.time)
     case .lyingSuspect:
+      world.owners[push.token]?.isCalledForeign = true
       if let phone = livingPhone(push.token) { phone.lies += 1 }
       return kind == .apns
         ? response(400, [:], #"{"reason":"BadDeviceToken"}"#)
@@ -117,6 +119,9 @@ final class Provider: @unchecked Sendable {
         ? response(400, [:], #"{"reason":"\#(reason)"}"#)
         : response(400, [:], Self.google(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT"))
     default: break
+    }
+    if world.owners[push.token]?.isOfStore == true {
+      return response(403, [:], Self.google(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"))
     }
     switch tokens[push.token] {
     case .live:

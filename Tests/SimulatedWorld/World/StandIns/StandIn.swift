@@ -14,6 +14,11 @@ struct StandIn: Sendable {
     @Sendable (_ answer: Result<ProviderResponse, TransportFailure>, _ world: World) -> Result<
       ProviderResponse, TransportFailure
     > = { answer, _ in answer }
+  /// Changes the answers of the vendor's bouncer.
+  var upstreamAnswer:
+    @Sendable (_ answer: Result<ProviderResponse, TransportFailure>, _ world: World) -> Result<
+      ProviderResponse, TransportFailure
+    > = { answer, _ in answer }
   /// Changes pushes on their way to a provider.
   var push: @Sendable (_ push: ReceivedPush) -> ReceivedPush = { $0 }
   /// Called when a node is killed, to lose more than the process.
@@ -38,5 +43,5 @@ struct StandIn: Sendable {
 
   /// No fault.
   static let none = StandIn("none")
-  static let all = storage + answers + replies + nextcloud + chat
+  static let all = storage + answers + replies + nextcloud + chat + upstream
 }
