@@ -34,9 +34,23 @@ extension Deliverer {
     }
   }
 
-  /// Ids of the deliveries' registrations that have not ended.
-  func living(_ deliveries: [RegisteredPush]) async throws -> Set<Int64> {
-    try await registrations.living(deliveries.map(\.registration))
+  /// Those of the entries whose registrations have not ended. Of one for several registrations, those stay that have not.
+  func living(_ entries: [Outbox.Entry]) async throws -> [Outbox.Entry] {
+    guard !entries.isEmpty else { return [] }
+    let living = try await registrations.living(
+      entries.flatMap { entry in
+        if case .upstream(let push) = entry.delivery.push, push.isShared { return push.registrations }
+        return [entry.delivery.registration.id]
+      })
+    return entries.compactMap { entry in
+      guard case .upstream(let push) = entry.delivery.push, push.isShared else {
+        return living.contains(entry.delivery.registration.id) ? entry : nil
+      }
+      var entry = entry
+      guard let rest = push.only(living) else { return nil }
+      entry.delivery.push = .upstream(rest)
+      return entry
+    }
   }
 
   /// When to try again after this number of tries.

@@ -84,7 +84,7 @@ extension Bouncer {
       let now = now()
       let pushes = try LegacyNotification.test(payload, now: now).pushes(
         to: [registration], of: .chatServer(server.id), now: now, logger: logger
-      ).map { $0.perhapsUpstreams(upstream != nil) }
+      ).map { $0.perhapsUpstreams(among: upstream == nil ? [] : [registration]) }
       let results = try await deliver(pushes, of: server, since: received)
       guard upstream != nil, results == [.refused(.fcmSenderIDMismatch)] else { return }
     }

@@ -50,8 +50,8 @@ extension Bouncer {
     switch registration.token.kind {
     case .apns:
       registration.iosAppID.map { deliverer.providers.routeSender(.apns, target: $0) == nil }
-        ?? (registration.isToldUpstream != nil)
-    case .fcm: registration.isToldUpstream != nil
+        ?? registration.home.isUpstream
+    case .fcm: registration.home.isUpstream
     }
   }
 
@@ -60,7 +60,7 @@ extension Bouncer {
     _ upstream: Upstream, of registration: Registration, _ user: LegacyUser, _ realm: RemoteRealm?,
     _ server: RemoteServer
   ) async throws {
-    guard registration.isToldUpstream != true else { return }
+    guard registration.home != .upstream(isTold: true) else { return }
     let isTold = await upstream.registerLegacy(
       registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid, server: server.id)
     if isTold { try await registrations.noteToldUpstream([registration.reference.id]) }
@@ -93,7 +93,7 @@ extension Bouncer {
     let ours = living.filter { !isUpstreams($0) }
     var pushes = try notification.pushes(
       to: ours, of: .chatServer(server.id), now: now(), logger: logger
-    ).map { $0.perhapsUpstreams(true) }
+    ).map { $0.perhapsUpstreams(among: ours) }
     if pushes.contains(where: \.mayBeUpstreams) {
       // Upstream sends one call to all of a user's devices: first it must be known which are its own.
       let results = try await deliver(pushes, of: server, since: received)
@@ -122,11 +122,11 @@ extension Bouncer {
       UpstreamPush.Item(
         registration: registration.reference.id, name: registration.token.text,
         isAPNs: registration.token.kind == .apns,
-        body: registration.isToldUpstream == true
+        body: registration.home == .upstream(isTold: true)
           ? nil
           : Upstream.form(
             registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid),
-        isNew: registration.isToldUpstream != true)
+        isNew: registration.home != .upstream(isTold: true))
     }
     let body: JSON = [
       "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
@@ -143,9 +143,11 @@ extension Bouncer {
 }
 
 extension RegisteredPush {
-  /// The same, taking Google's word that the token is another project's as said of the other bouncer's.
-  func perhapsUpstreams(_ isLinked: Bool) -> RegisteredPush {
-    guard isLinked, case .fcm = push else { return self }
+  /// The same, taking Google's word that the token is another project's as said of the other bouncer's, unless we have
+  /// reached it before.
+  func perhapsUpstreams(among registrations: [Registration]) -> RegisteredPush {
+    let mine = registrations.first { $0.reference == registration }
+    guard case .fcm = push, mine?.home == .ours(isProven: false) else { return self }
     var copy = self
     copy.mayBeUpstreams = true
     return copy

@@ -25,7 +25,7 @@ import Testing
       setDead(true, devices, bench)
       let results = try await say(devices, bench)
       #expect(results.count { $0 == .ended(reason) } == 20)
-      let living = try await bench.recorder.living(devices.map(\.registration))
+      let living = try await bench.recorder.living(devices.map(\.registration.id))
       let held = devices.filter { living.contains($0.registration.id) }
       #expect(held.count == 80)
       #expect(try await heldCount(bench) == 80)
@@ -71,7 +71,7 @@ import Testing
       #expect(try await Self.heldCount(bench) == 80)
       bench.advance(200)
       #expect(try await Self.outcomes(devices, bench) == [.ended(Self.reason)])
-      #expect(try await bench.recorder.living(devices.map(\.registration)).isEmpty)
+      #expect(try await bench.recorder.living(devices.map(\.registration.id)).isEmpty)
       #expect(try await Self.heldCount(bench) == 0)
     }
   }
@@ -82,7 +82,7 @@ import Testing
       bench.advance(3700)
       #expect(try await Self.outcomes(devices, bench) == [.refused(Self.reason)])
       #expect(try await Self.heldCount(bench) == 80)
-      #expect(try await bench.recorder.living(devices.map(\.registration)).count == 80)
+      #expect(try await bench.recorder.living(devices.map(\.registration.id)).count == 80)
       bench.clock.isTrusted = true
       #expect(try await Self.outcomes(devices, bench) == [.ended(Self.reason)])
     }
@@ -113,7 +113,7 @@ import Testing
       try await bench.register(PushToken(devices[0].token, kind: .fcm))
       // A notification that was made before: it says nothing about the registration that there is now.
       #expect(try await Self.say(devices, bench).first == .refused(Self.reason))
-      #expect(try await bench.recorder.living(devices.map(\.registration)) == [devices[0].registration.id])
+      #expect(try await bench.recorder.living(devices.map(\.registration.id)) == [devices[0].registration.id])
       #expect(try await Self.heldCount(bench) == 0)
       #expect(try await bench.lives(devices[0]))
     }
@@ -134,7 +134,7 @@ import Testing
       #expect(route.count == 77)
       #expect(try await bench.recorder.endHeld(on: route.routeID) == 77)
       #expect(
-        try await bench.recorder.living(devices.map(\.registration))
+        try await bench.recorder.living(devices.map(\.registration.id))
           == Set(devices[...2].map(\.registration.id))
       )
       #expect(try await Self.heldCount(bench) == 0)
@@ -183,7 +183,7 @@ import Testing
       #expect(try await bench.recorder.forgetHeld(limit: 30) == 30)
       #expect(try await bench.recorder.forgetHeld() == 48)
       #expect(try await Self.heldCount(bench) == 0)
-      #expect(try await bench.recorder.living(devices.map(\.registration)).count == 79)
+      #expect(try await bench.recorder.living(devices.map(\.registration.id)).count == 79)
     }
   }
 }

@@ -118,7 +118,7 @@ import Testing
         if case .ended = result { Issue.record("a registration ended") }
       }
     }
-    #expect(try await bench.recorder.living(devices.map(\.registration)).count == devices.count)
+    #expect(try await bench.recorder.living(devices.map(\.registration.id)).count == devices.count)
   }
 
   /// aioapns makes a provider token for each connection, until APNs refuses them as too many.

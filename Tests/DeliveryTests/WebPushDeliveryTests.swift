@@ -79,7 +79,7 @@ import Testing
       to: [try endpoint(bench, vapid: VAPIDKey().publicKey), try endpoint(bench)], bench)
     func lives(_ index: Int) async throws -> Bool {
       let row = batch[index].registration.id
-      return try await bench.recorder.living([batch[index].registration]).contains(row)
+      return try await bench.recorder.living([batch[index].registration.id]).contains(row)
     }
     // The host has delivered, but not since it refused this one.
     #expect(try await bench.deliverer.deliver([batch[1]]) == [.delivered])

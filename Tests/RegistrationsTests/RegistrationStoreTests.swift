@@ -238,7 +238,7 @@ struct LegacyRegistrationTests {
     let older = try await stage.legacy(token, server: servers[0])
     let newer = try await stage.legacy(token, server: servers[1])
     #expect(try await registrations.end([.init(older, reason: "Unregistered")]) == [older])
-    #expect(try await registrations.living([older, newer]) == [newer.id])
+    #expect(try await registrations.living([older.id, newer.id]) == [newer.id])
 
     try await stage.registerLegacy(token, server: servers[1])
     let late = RegistrationStore.Failure(newer, reason: "Unregistered")
@@ -266,7 +266,7 @@ struct LegacyRegistrationTests {
     // The third registered when the notification for the first was on its way.
     let failure = RegistrationStore.Failure(found[0], reason: "UNREGISTERED", holdsBefore: asked)
     #expect(try await stage.registrations.end([failure]) == [found[0]])
-    #expect(try await stage.registrations.living(found) == [found[2].id])
+    #expect(try await stage.registrations.living(found.map(\.id)) == [found[2].id])
   }
 
   @Test(arguments: [RegistrationStore.reaching, RegistrationStore.doubles])

@@ -20,7 +20,7 @@ extension Outbox {
   /// An entry under lease.
   struct Entry: Sendable {
     let lease: Lease
-    let delivery: RegisteredPush
+    var delivery: RegisteredPush
     let expiresAt: Date
   }
 

@@ -97,11 +97,7 @@ package final class OutboxSender: Sendable {
     let now = now()
     let current: [Outbox.Entry]
     do {
-      let living = entries.isEmpty ? [] : try await deliverer.living(entries.map(\.delivery))
-      current = entries.filter {
-        // What another bouncer sends to all of a user's devices does not depend on one of them.
-        !outbox.isOver($0) && ($0.delivery.push.isShared || living.contains($0.delivery.registration.id))
-      }
+      current = try await deliverer.living(entries).filter { !outbox.isOver($0) }
     } catch {
       // Nothing has been sent: they need not wait for the end of their lease.
       try? await outbox.settle(entries.map { ($0.lease, .init(at: now)) })

@@ -1,5 +1,6 @@
 import Foundation
 import NIOCore
+import Synchronization
 
 /// Sends the pushes of one credential, or to one push service. Adds a token to each request, and sends it
 /// once more if another token or connection may help.
@@ -11,6 +12,8 @@ struct Sender: Sendable {
   var tokenHost = ""
   let transport: any Transport
   let authority: Authority
+  /// Used for another bouncer only.
+  let introduced = Introduced()
   let now: @Sendable () -> Date
 
   /// Where the value of `Authorization` comes from.
@@ -19,6 +22,22 @@ struct Sender: Sendable {
     case tokens(TokenSource)
     /// Each owner's own; nil where it is not known.
     case owners(@Sendable (Owner) async -> String?)
+  }
+
+  /// Registrations that the other bouncer has taken too late for the notification that they came with.
+  final class Introduced: Sendable {
+    private static let most = 10_000
+    private let ids = Mutex<Set<Int64>>([])
+
+    func note(_ registration: Int64) {
+      ids.withLock { ids in
+        if ids.count >= Self.most { ids = [] }
+        ids.insert(registration)
+      }
+    }
+
+    /// Whether it is one of them; asked once.
+    func take(_ registration: Int64) -> Bool { ids.withLock { $0.remove(registration) != nil } }
   }
 
   /// How a push or a call has ended.
@@ -129,17 +148,19 @@ extension Sender {
   private func send(
     _ push: UpstreamPush, of owner: Owner, deadline: NIODeadline
   ) async -> Awaited<Answer> {
-    for registration in push.registrations {
-      switch await call(registration, of: owner, deadline: deadline) {
+    for (registration, introduction) in push.introductions {
+      if introduced.take(registration) { continue }
+      switch await call(introduction, of: owner, deadline: deadline) {
       case .ended(let answer):
         // A token that is refused counts as an answer, and does not hold back the user's others.
         guard answer.outcome.isTaken else { return .ended(answer) }
       case .underWay(let answer):
         return .underWay {
           let answer = await answer()
-          // The notification itself was not sent.
-          return answer.outcome.isTaken
-            ? Answer(.retry(.timeout, notBefore: nil, scope: .caller), .provider) : answer
+          guard answer.outcome.isTaken else { return answer }
+          // The notification itself was not sent. The next try goes on from here.
+          introduced.note(registration)
+          return Answer(.retry(.timeout, notBefore: nil, scope: .caller), .provider)
         }
       }
     }

@@ -68,10 +68,21 @@ package struct UpstreamPush: Sendable, Codable {
     items += other.items
   }
 
-  /// The calls that register what upstream may not know yet.
-  var registrations: [UpstreamCall] {
+  /// Row ids of its registrations.
+  package var registrations: [Int64] { items.map(\.registration) }
+
+  /// The same for these registrations only; nil if none of them is left.
+  package func only(_ these: Set<Int64>) -> UpstreamPush? {
+    let left = items.filter { these.contains($0.registration) }
+    return left.isEmpty ? nil : UpstreamPush(call, left, notification: notification)
+  }
+
+  /// The calls that register what upstream may not know yet, by row id.
+  var introductions: [(registration: Int64, call: UpstreamCall)] {
     guard isShared else { return [] }
-    return items.compactMap(\.body).map { UpstreamCall("push/register", form: $0) }
+    return items.compactMap { item in
+      item.body.map { (item.registration, UpstreamCall("push/register", form: $0)) }
+    }
   }
 
   /// The call that sends the notifications.

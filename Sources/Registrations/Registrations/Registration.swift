@@ -12,16 +12,35 @@ package struct Registration: Sendable, Hashable {
   package let token: PushToken
   /// The app's bundle id, for APNs; missing in some old rows.
   package let iosAppID: String?
-  /// Whether the other bouncer knows it; nil if it is ours.
-  package let isToldUpstream: Bool?
+  package let home: Home
 
   package init(
-    _ reference: RegistrationReference, token: PushToken, iosAppID: String?, isToldUpstream: Bool? = nil
+    _ reference: RegistrationReference, token: PushToken, iosAppID: String?, home: Home = .ours(isProven: false)
   ) {
     self.reference = reference
     self.token = token
     self.iosAppID = iosAppID
-    self.isToldUpstream = isToldUpstream
+    self.home = home
+  }
+
+  /// Whose bouncer serves it.
+  package enum Home: Sendable, Hashable {
+    /// Ours; proven once a provider has taken a notification for it from us.
+    case ours(isProven: Bool)
+    /// The other one, which knows it, or has yet to be told.
+    case upstream(isTold: Bool)
+
+    /// - Parameter value: of ``RegistrationStore/home``.
+    init(_ value: Int64?) {
+      self =
+        switch value {
+        case 0: .upstream(isTold: false)
+        case 1: .upstream(isTold: true)
+        default: .ours(isProven: value != nil)
+        }
+    }
+
+    package var isUpstream: Bool { if case .upstream = self { true } else { false } }
   }
 }
 

@@ -149,7 +149,8 @@ extension RegistrationStore {
   /// A user's rows, each joined with its device's encrypted registration and, for one under the number, with
   /// the one under the user's UUID. The plus keeps SQLite from reading all rows of a realm.
   static let reaching = """
-    SELECT l.id, l.registered_at, l.kind, l.token, l.target, l.upstream, l.user_id, l.user_uuid, l.realm_id,
+    SELECT l.id, l.registered_at, l.kind, l.token, l.target,
+      COALESCE(l.upstream, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END), l.user_id, l.user_uuid, l.realm_id,
       e.id, e.registered_at, u.id, u.registered_at
     FROM registrations l
     LEFT JOIN registrations e ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.ended_at IS NULL

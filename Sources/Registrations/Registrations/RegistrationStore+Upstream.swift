@@ -40,7 +40,8 @@ extension RegistrationStore {
     }
   }
 
-  /// Hands old apps' registrations to the other bouncer, where their chat servers have a second app there.
+  /// Hands old apps' registrations to the other bouncer, where their chat servers have a second app there. One that we
+  /// have ever reached stays ours: its token is of our project, whatever a wrong key has a provider say now.
   ///
   /// - Returns: those that are the other bouncer's now.
   package func handUpstream(_ legacy: [RegistrationReference]) async throws -> Set<RegistrationReference> {
@@ -51,7 +52,8 @@ extension RegistrationStore {
             Statement(
               """
               UPDATE registrations SET upstream = COALESCE(upstream, 0)
-              WHERE id = $1 AND registered_at = $2 AND server_id IN (SELECT server_id FROM upstream_links)
+              WHERE id = $1 AND registered_at = $2 AND (delivered_at IS NULL OR upstream IS NOT NULL)
+                AND server_id IN (SELECT server_id FROM upstream_links)
               """, arguments: registration.arguments)) > 0
         })
     }

@@ -27,7 +27,9 @@ package final class RegistrationStore: Sendable {
   }
 
   /// The columns that ``registration(_:_:at:)`` reads, in order.
-  static let columns = "id, registered_at, kind, token, target, upstream"
+  static let columns = "id, registered_at, kind, token, target, \(home)"
+  /// SQL that tells whose a registration is, as ``Registration/Home`` reads it.
+  static let home = "COALESCE(upstream, CASE WHEN delivered_at IS NOT NULL THEN 2 END)"
 
   /// nil if the token does not open.
   func registration(_ row: Row, _ kind: RegistrationReference.Kind, at place: SealedPlace) throws
@@ -39,16 +41,16 @@ package final class RegistrationStore: Sendable {
     else { return nil }
     return Registration(
       try .init(kind, row), token: token, iosAppID: try row.optionalText(4),
-      isToldUpstream: try row.optionalInt64(5).map { $0 != 0 })
+      home: Registration.Home(try row.optionalInt64(5)))
   }
 
-  /// Row ids of those registrations that exist and have not ended, even if they were renewed since.
-  package func living(_ registrations: [RegistrationReference]) async throws -> Set<Int64> {
-    guard !registrations.isEmpty else { return [] }
+  /// Those of these row ids whose registrations exist and have not ended, even if they were renewed since.
+  package func living(_ ids: [Int64]) async throws -> Set<Int64> {
+    guard !ids.isEmpty else { return [] }
     return Set(
       try await database.query(
         "SELECT id FROM registrations WHERE id IN ($list) AND ended_at IS NULL",
-        list: registrations.map { .integer($0.id) }
+        list: ids.map { .integer($0) }
       ).map { try $0.int64(0) })
   }
 
@@ -145,7 +147,7 @@ extension RegistrationStore {
       """, .integer(realm), list: tokenIDs.map { .integer($0.storage) })
     for row in rows {
       let tokenID = TokenID(storage: try row.int64(6))
-      guard try row.optionalInt64(5) == nil else {
+      guard case .ours = Registration.Home(try row.optionalInt64(5)) else {
         result.upstream[tokenID] = try RegistrationReference(.e2ee, row)
         continue
       }

@@ -107,7 +107,7 @@ package struct UpstreamLinks: Sendable {
   }
 
   private static let forgetLegacy =
-    "UPDATE registrations SET upstream = NULL WHERE wire = 2 AND server_id = $1 AND upstream IS NOT NULL"
+    "UPDATE registrations SET upstream = NULL, delivered_at = NULL WHERE wire = 2 AND server_id = $1 AND upstream IS NOT NULL"
   private static let encrypted =
     "upstream IS NOT NULL AND token_id IS NOT NULL AND realm_id IN (SELECT id FROM remote_realms WHERE server_id = $1)"
   /// The reason of registrations that ended so; of ``Providers/Reason``.

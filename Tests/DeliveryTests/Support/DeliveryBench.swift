@@ -172,7 +172,7 @@ final class DeliveryBench: Sendable {
   }
 
   func lives(_ device: Device) async throws -> Bool {
-    try await recorder.living([device.registration]).contains(device.registration.id)
+    try await recorder.living([device.registration.id]).contains(device.registration.id)
   }
 
   /// A notification that its name identifies.

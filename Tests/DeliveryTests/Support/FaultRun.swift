@@ -104,7 +104,7 @@ struct FaultRun {
     #expect(missing.isEmpty, "\(missing.count) of \(count) were lost, such as \(missing.prefix(5))")
     #expect(accepted["dead"] == nil)
     for device in dead { #expect(try await !bench.lives(device)) }
-    let ends = try await bench.recorder.living(devices.map(\.registration))
+    let ends = try await bench.recorder.living(devices.map(\.registration.id))
     #expect(ends.count == devices.count)
     for (name, ids) in accepted where ids.count > 1 {
       let isAPNs = Int(name).map { devices[$0 % devices.count].kind == .apns } ?? false

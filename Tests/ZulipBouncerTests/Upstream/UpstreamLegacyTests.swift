@@ -114,6 +114,62 @@ struct UpstreamLegacyTests {
   }
 
   @Test
+  func `of ours stay ours that were reached before, whatever a wrong key has Google say`() async throws {
+    try await BeforeZulips.test { place in
+      try await register("own", .fcm, place)
+      _ = try await notify(place, "first", android: ["own"])
+      try await eventually("it is remembered") {
+        try await place.bouncer.rows("SELECT id FROM registrations WHERE delivered_at IS NOT NULL").count == 1
+      }
+      place.ours.simulator.setToken("own", .init(status: 403, reason: "SENDER_ID_MISMATCH"))
+      _ = try await notify(place, "second", android: ["own"])
+      #expect(!place.upstream.calls.contains("push/register"))
+      #expect(try await place.bouncer.rows("SELECT id FROM registrations WHERE upstream IS NOT NULL").isEmpty)
+    }
+  }
+
+  @Test
+  func `of someone who has left are not registered again by what waited`() async throws {
+    try await BeforeZulips.test(["delivery.deadline": "1s"]) { place in
+      place.upstream.fault("push/register", 503, "{}")
+      place.upstream.fault("push/notify", 503, "{}")
+      for token in ["decade", "facade"] { try await register(token, .apns, place, app: Beside.storeApp) }
+      _ = try await notify(place, "hello", apple: ["decade", "facade"])
+      let gone = user.register("facade", .apns, realm: place.realm)
+      #expect(try await place.bouncer.post("push/unregister", gone, as: place.server).isSuccess)
+      place.upstream.fault("push/register", nil)
+      place.upstream.fault("push/notify", nil)
+      try await eventually("it is sent") {
+        place.bouncer.clock.advance(60)
+        return try await place.bouncer.rows("SELECT id FROM outbox").isEmpty
+      }
+      #expect(heard(place) == ["decade": 1])
+      #expect(place.upstream.legacyTokens == ["decade"])
+    }
+  }
+
+  @Test
+  func `get through a bouncer that takes longer for each call than a sender waits`() async throws {
+    try await BeforeZulips.test(["delivery.deadline": "500ms"]) { place in
+      for token in ["decade", "facade"] {
+        place.upstream.fault("push/register", 503, "{}")
+        try await register(token, .apns, place, app: Beside.storeApp)
+      }
+      for endpoint in ["push/register", "push/notify"] {
+        place.upstream.fault(endpoint) { [upstream = place.upstream] call in
+          try await Task.sleep(for: .seconds(4))
+          return upstream.truth(call)
+        }
+      }
+      _ = try await notify(place, "hello", apple: ["decade", "facade"])
+      try await eventually("it rings") {
+        place.bouncer.clock.advance(5)
+        return heard(place) == ["decade": 1, "facade": 1]
+      }
+    }
+  }
+
+  @Test
   func `stay ours without a second app, whatever Google says`() async throws {
     try await BeforeZulips.test(isEnabled: false) { place in
       try await register("own", .fcm, place)
