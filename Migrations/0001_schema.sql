@@ -143,7 +143,7 @@ CREATE TABLE outbox_routes (
 ) $strict;
 
 CREATE TABLE outbox (
-  id $id,
+  id $fresh_id,                               -- never given twice: a late removal removes no newer one
   route_id $int NOT NULL REFERENCES outbox_routes (id),
   registration_id $int NOT NULL,              -- which may be gone by now
   wire $int NOT NULL,                         -- of the registration

@@ -9,7 +9,10 @@ import Timing
 extension Deliverer {
   /// Seconds for which a try holds the lease of its entry: the longest wait for an answer, plus the time to
   /// start the try and to record its result.
-  var lease: TimeInterval { providers.answerTimeout / .seconds(1) + 15 }
+  var lease: TimeInterval { answerTimeout + 15 }
+
+  /// The longest wait for an answer, in seconds.
+  var answerTimeout: TimeInterval { providers.answerTimeout / .seconds(1) }
 
   /// Tries each of these entries of `route` once. An entry that no credential serves any more stays in the
   /// outbox, because it was promised and the key may come back.

@@ -40,6 +40,21 @@ import Testing
     }
   }
 
+  @Test func `A removal that comes late removes no newer entry`() async throws {
+    let store = try await OutboxStore()
+    func keep() async throws -> Outbox.Lease {
+      let delivery = RegisteredPush.sample("one", registration: 5)
+      return try #require(try await store.outbox.keep([(delivery, route, store.clock.now + 75)]).first ?? nil)
+    }
+    let first = try await keep()
+    try await store.outbox.settle([(first, nil)])
+    let second = try await keep()
+    // Its answer was lost: it is written again.
+    try await store.outbox.settle([(first, nil)])
+    #expect(first.id != second.id)
+    #expect(try await store.rows() == 1)
+  }
+
   @Test func `Entries are taken in the order of their due times, and none before`() async throws {
     let store = try await OutboxStore()
     for (text, due) in [("late", 30.0), ("first", 1), ("second", 2), ("third", 3)] {

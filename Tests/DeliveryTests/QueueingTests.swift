@@ -2,7 +2,9 @@ import Foundation
 import ProviderSimulator
 import Providers
 import Registrations
+import SQL
 import Sealing
+import Synchronization
 import TestSupport
 import Testing
 
@@ -183,5 +185,36 @@ import Testing
     await bench.deliverer.settled()
     let arrived = bench.simulator.deliveries().count
     #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == Int64(2 - arrived))
+  }
+
+  @Test(.bench(isSending: false))
+  func `What was leased too long ago is given back unsent, as another node could send it as well`()
+    async throws
+  {
+    let device = try #require(try await bench.devices(.fcm).first)
+    await bench.faults { $0.fcm.outage = true }
+    #expect(try await bench.deliverer.deliver([bench.push("one", to: device)]) == [.queued])
+    await bench.faults { _ in }
+    // The database takes 20 s between the lease and the sending.
+    let stall = Mutex(20.0)
+    let clock = bench.clock
+    let sender = OutboxSender(
+      outbox: bench.outbox, deliverer: bench.deliverer, now: { clock.now + stall.withLock { $0 } },
+      logger: bench.log.logger)
+    let sending = Task { await sender.run() }
+    try await eventually("it is taken and given back") {
+      bench.advance(30)
+      let rows = try await bench.database.query("SELECT attempts FROM outbox")
+      return try (rows.first?.int64(0) ?? 0) >= 4
+    }
+    #expect(bench.simulator.deliveries().isEmpty)
+    stall.withLock { $0 = 0 }
+    try await eventually("it is sent") {
+      bench.advance(30)
+      return bench.simulator.deliveries().count == 1
+    }
+    sending.cancel()
+    await sending.value
+    #expect(bench.simulator.deliveries().count == 1)
   }
 }

@@ -95,7 +95,7 @@ package final class OutboxSender: Sendable {
     var round = OutboxSchedule.Round()
     let entries = try await lease(turns, of: route, &round)
     let now = now()
-    let current: [Outbox.Entry]
+    var current: [Outbox.Entry]
     do {
       current = try await deliverer.living(entries).filter { !outbox.isOver($0) }
     } catch {
@@ -103,10 +103,14 @@ package final class OutboxSender: Sendable {
       try? await outbox.settle(entries.map { ($0.lease, .init(at: now)) })
       throw error
     }
+    // The database took so long that the lease would end before the answer, and another node would send as well.
+    let sendable = (self.now() + Self.timeout / .seconds(1) + deliverer.answerTimeout).milliseconds
+    let stale = current.filter { $0.lease.row.end < sendable }
+    current.removeAll { $0.lease.row.end < sendable }
     let decisions = await deliverer.attempt(current, on: route, within: Self.timeout) {
       [self] entry, leftover in answeredLate(entry, leftover, on: route)
     }
-    var settled: [(lease: Outbox.Lease, retry: Outbox.Retry?)] = []
+    var settled: [(lease: Outbox.Lease, retry: Outbox.Retry?)] = stale.map { ($0.lease, .init(at: now)) }
     for (entry, decision) in zip(current, decisions) {
       guard decision.result != .queued || decision.leftover != nil else {
         round.late[entry.delivery.owner, default: 0] += 1
@@ -122,7 +126,7 @@ package final class OutboxSender: Sendable {
       round.failures += 1
       round.notBefore = leftover.notBefore ?? round.notBefore
     }
-    let kept = Set(current.map(\.lease.id))
+    let kept = Set((current + stale).map(\.lease.id))
     let dropped = entries.filter { !kept.contains($0.lease.id) }
     for entry in dropped { settled.append((entry.lease, nil)) }
     await giveUp(dropped.filter(outbox.isOver), on: route)

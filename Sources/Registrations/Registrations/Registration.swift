@@ -15,7 +15,8 @@ package struct Registration: Sendable, Hashable {
   package let home: Home
 
   package init(
-    _ reference: RegistrationReference, token: PushToken, iosAppID: String?, home: Home = .ours(isProven: false)
+    _ reference: RegistrationReference, token: PushToken, iosAppID: String?,
+    home: Home = .ours(isProven: false)
   ) {
     self.reference = reference
     self.token = token

@@ -98,7 +98,8 @@ package final class RegistrationStore: Sendable {
       """
     ).map(\.values)
     return try [RegistrationReference.Kind.e2ee, .legacy].flatMap { registrations in
-      try (PushToken.Kind.allCases.map { ($0.rawValue, $0.storage) } + [("upstream", 4)]).map { provider, kind in
+      try (PushToken.Kind.allCases.map { ($0.rawValue, $0.storage) } + [("upstream", 4)]).map {
+        provider, kind in
         let row = rows.first { $0[0] == .integer(registrations.rawValue) && $0[1] == .integer(kind) }
           .map(Row.init)
         return Count(

@@ -55,7 +55,8 @@ extension StandIn {
     },
     // All old apps with Google's tokens are the vendor's.
     StandIn(
-      "upstream-gets-all", replacing: "COALESCE(l.upstream, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END)", by: "0",
+      "upstream-gets-all", replacing: "COALESCE(l.upstream, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END)",
+      by: "0",
       where: { $0.contains("LEFT JOIN registrations e") }),
     // The vendor's bouncer is never told that an old app is gone.
     StandIn("upstream-hears-no-updates") { standIn in
