@@ -38,9 +38,6 @@ final class Phone: App, @unchecked Sendable {
   /// Whether the vendor's bouncer has the token of this phone with our app, because Google has called it another
   /// project's.
   var isHandedOver = false
-  /// Whether a notification that had waited registered it as an old app with the vendor's bouncer although it was one no
-  /// longer.
-  var isRegisteredLate = false
   /// Whether our Google has wrongly called its token another project's.
   var isCalledForeign = false
   private unowned let world: World

@@ -83,6 +83,7 @@ extension World {
     for promise in ledger.promises {
       guard let phone = owners[promise.token], isLive(promise.token), !phone.isHandedOver,
         promise.time > phone.forgottenAt, !ledger.isOver(promise.token, promisedAt: promise.time),
+        !isOverWith(phone, promisedAt: promise.time),
         ledger.arrivals["\(promise.label) \(phone.number)"] == nil
       else { continue }
       missing[promise.token, default: []].append(promise)

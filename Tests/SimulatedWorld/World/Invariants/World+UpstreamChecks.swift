@@ -31,17 +31,29 @@ extension World {
     let formers = formers.filter { !isAhead && ledger.clockTroubleAt < $0.time }
     guard !phone.isLegacy else { return formers }
     // A device that it has called gone by mistake is nothing that it could be told of.
-    guard upstream?.isSettled == false || phone.lies > 0 || phone.isRegisteredLate else { return formers }
+    guard upstream?.isSettled == false || phone.lies > 0 else { return formers }
     return formers.filter { $0.push.isLegacy == push.isLegacy }
   }
 
   /// How often the log has told of the loss of what was sent in one call to this token's phone and others.
   func toldWith(_ token: String) -> Int {
-    guard let phone = owners[token], phone.isOfStore else { return 0 }
-    let others = owners.filter {
-      $0.key != token && $0.value.isOfStore && $0.value.server === phone.server && $0.value.user == phone.user
-    }
-    return others.keys.reduce(0) { $0 + ledger.losses[PushToken.fingerprint(of: $1), default: 0] }
+    guard let phone = owners[token] else { return 0 }
+    return companions(of: phone).reduce(0) { $0 + ledger.losses[PushToken.fingerprint(of: $1), default: 0] }
+  }
+
+  /// Whether what waited for this phone and others of its user ended with another one's registration, as the vendor's
+  /// bouncer wrongly called all of them gone. What waits is one call, and the log tells of one of its registrations.
+  func isOverWith(_ phone: Phone, promisedAt time: Double) -> Bool {
+    phone.lies > 0 && companions(of: phone).contains { ledger.isOver($0, promisedAt: time) }
+  }
+
+  /// The tokens of a user's other phones with the store's app.
+  private func companions(of phone: Phone) -> [String] {
+    guard phone.isOfStore else { return [] }
+    return owners.filter {
+      $0.value !== phone && $0.value.isOfStore && $0.value.server === phone.server
+        && $0.value.user == phone.user
+    }.map(\.key)
   }
 
   /// Lets the realms be reported and the pauses end that the vendor's bouncer has caused.

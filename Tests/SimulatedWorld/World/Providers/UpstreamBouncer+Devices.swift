@@ -65,12 +65,6 @@ extension UpstreamBouncer {
     let isAPNs = fields["token_kind"] == "1"
     guard !isAPNs || fields["ios_app_id"] == Self.topic else { return .refusal("Invalid ios_app_id") }
     world.isPassedOn(token)
-    if let phone = world.owners[token],
-      !phone.isLegacy || !phone.isLoggedIn
-        || phone.forgottenAt >= 0 && phone.server.legacy[phone.number] != token
-    {
-      phone.isRegisteredLate = true
-    }
     oldApps.insert(OldApp(server: call.server.uuid, user: user, token: token, isAPNs: isAPNs))
     return .success
   }
