@@ -1,0 +1,238 @@
+"""What the machine does when its power is cut. A life is one machine, from its setting up to its end, with some cuts."""
+
+import contextlib
+import json
+import re
+import sqlite3
+
+from service import Broken, expect
+
+APART = re.compile(r"\w+ (INTO |FROM )?\W*(schema_migrations|nodes|sqlite_sequence)\b|.*VALUES\('(lease\.|write_check)")
+KEY_FIELDS = {"public_key", "private_key", "created_at", "state"}
+
+
+class Scenario:
+    """`life` yields after each cut that has done no harm."""
+
+    # How many operations a life's programs make at least, between which cuts are spread.
+    span = 400
+
+    def __init__(self, machine, service):
+        self.machine, self.service = machine, service
+        # How many cuts came before what was done had ended.
+        self.within = 0
+
+    def prepare(self):
+        """Sets up what each life begins with."""
+
+    @contextlib.contextmanager
+    def cut(self, random, span=None):
+        """The power is cut after a number of operations, or if there are not as many at the end of what is done."""
+        self.machine.boot(self.moment(random, span or self.span))
+        yield
+        self.within += self.machine.is_cut
+        self.manner = self.machine.lose_power(random).manner
+
+    @contextlib.contextmanager
+    def whole(self):
+        """What is done with power."""
+        self.machine.boot()
+        yield
+        self.machine.settle()
+
+    @staticmethod
+    def moment(random, span):
+        # As many among the first operations as among all others.
+        return random.randint(1, random.choice([span, span, max(1, span // 8)]))
+
+    # Whole or absent.
+
+    def check_files(self):
+        """The configuration and the keys are whole or absent."""
+        root = self.machine.root
+        for path, begins, ends in [("push-bouncer.yaml", "#", "\n"), ("Keys/README.md", "#", "\n")]:
+            path = root / path
+            if path.exists():
+                text = path.read_text()
+                expect(text.startswith(begins) and text.endswith(ends), f"{path.name} is torn: {text[:40]!r} ... {text[-40:]!r}")
+        for path in (root / "Keys/bouncer").glob("*.json"):
+            with contextlib.suppress(ValueError):
+                if json.loads(path.read_bytes()).keys() == KEY_FIELDS:
+                    continue
+            raise Broken(f"{path.name} is torn: {len(path.read_bytes())} bytes")
+        path = root / "Keys/storage.key"
+        if path.exists():
+            expect(len(path.read_text().split()[0]) == 44, f"storage.key is torn: {len(path.read_bytes())} bytes")
+
+
+class Load(Scenario):
+    """The service is cut off while phones register and are notified, and starts again on what is left."""
+
+    cuts_of_a_life = 20
+    span = 2000
+
+    def prepare(self):
+        with self.whole():
+            self.service.public_key = self.service.run("init")["public_key"]
+        self.service.take_credentials()
+        with self.whole():
+            self.service.add_server()
+            self.service.serve()
+            expect(self.service.upload_realm(), "the realm is refused")
+            self.service.end()
+
+    def life(self, random, cuts):
+        for number in range(cuts):
+            with self.cut(random):
+                if self.service.serve():
+                    self.service.load(random.random(), 2)
+            self.check_files()
+            self.service.check_file()
+            yield
+        with self.whole():
+            self.service.fulfil()
+        self.service.check_file()
+
+
+class Init(Scenario):
+    """`init` is cut off, perhaps twice, and run again."""
+
+    cuts_of_a_life = 2
+
+    def life(self, random, cuts):
+        shown = None
+        for _ in range(cuts):
+            with self.cut(random):
+                shown = self.agree(shown, self.service.run("init"))
+            self.check_files()
+            yield
+        with self.whole():
+            self.agree(shown, self.service.run("init"))
+            expect(self.service.run("keys", "list")["keys"], "there is no key")
+        self.check_files()
+
+    @staticmethod
+    def agree(shown, output):
+        key = output and output["public_key"]
+        expect(not shown or not key or shown == key, f"{shown} was shown, and {key} is the key now")
+        return shown or key
+
+
+class Start(Scenario):
+    """The first start of the service, which makes the storage key and the schema."""
+
+    cuts_of_a_life = 2
+
+    def life(self, random, cuts):
+        for _ in range(cuts):
+            with self.cut(random):
+                self.service.serve()
+            self.check_files()
+            yield
+        with self.whole():
+            self.service.serve()
+            self.service.end()
+
+
+class Keys(Load):
+    """Key pairs are made and retired, servers are added, and the storage key is changed while the service runs."""
+
+    cuts_of_a_life = 5
+    span = 40
+
+    def prepare(self):
+        super().prepare()
+        with self.whole():
+            self.service.serve()
+            for kind in ["apns", "fcm"] * 20:
+                self.service.register(kind)
+            self.service.end()
+        self.registered = dict(self.service.registered)
+
+    def life(self, random, cuts):
+        self.service.registered = dict(self.registered)
+        states, servers = {self.service.public_key: "active"}, set()
+        for _ in range(cuts):
+            act = random.choice(["generate", "retire", "rotate", "server"])
+            with self.cut(random, 1200 if act == "rotate" else self.span):
+                if act == "rotate":
+                    if self.service.serve():
+                        self.rotate()
+                elif act == "server":
+                    name = f"s{len(servers)}-{random.getrandbits(32)}.example.org"
+                    if self.service.run("server", "add", "--hostname", name):
+                        servers.add(name)
+                elif made := self.service.run("keys", "generate"):
+                    states[made["public_key"]] = "active"
+                    if act == "retire" and (retired := self.service.run("keys", "retire", self.service.public_key)):
+                        states[retired["public_key"]] = retired["state"]
+            self.check_files()
+            self.service.check_file()
+            yield
+            with self.whole():
+                there = {key["public_key"]: key["state"] for key in self.service.run("keys", "list")["keys"]}
+                for key, state in states.items():
+                    expect(state in (there.get(key), "active") and key in there, f"{key} was {state}, and is {there.get(key)}")
+                names = {server["hostname"] for server in self.service.run("server", "list")["servers"]}
+                expect(servers <= names, f"servers that were shown are lost: {servers - names}")
+                self.service.serve()
+                ids = list(self.service.registered)
+                self.service.notify(random.sample(ids, min(len(ids), 5)))
+                self.service.end()
+        with self.whole():
+            self.service.serve()
+            expect(self.rotate()["unreadable"] == 0, "values do not open")
+            self.machine.stop()
+        with self.whole():
+            self.service.fulfil()
+
+    def rotate(self):
+        return self.service.run("keys", "rotate-storage", "--silence", "1", "--writes", "1")
+
+
+class Copy(Keys):
+    """`copy` is cut off, perhaps twice, and started again, until both databases are the same."""
+
+    cuts_of_a_life = 2
+    span = 1000
+    # More than a page, so that a copy has many transactions.
+    rows = 1200
+
+    def prepare(self):
+        super().prepare()
+        with contextlib.closing(sqlite3.connect(self.service.file)) as database:
+            database.executemany(
+                "INSERT INTO registrations (wire, realm_id, token_id, kind, token, token_hash, registered_at) VALUES (1, 1, ?, 2, ?, ?, 1)",
+                [(number, bytes(64), number) for number in range(self.rows)])
+            database.commit()
+
+    def life(self, random, cuts):
+        source, target = self.service.file, self.machine.root / "copy.sqlite"
+        command = ["copy", "--from", f"sqlite:{source}", "--to", f"sqlite:{target}"]
+        self.service.registered = dict(self.registered)
+        before, is_copied = self.dump(source), False
+        for _ in range(cuts):
+            with self.cut(random):
+                is_copied |= self.service.run(*command) is not None
+            self.service.check_file()
+            expect(self.dump(source) == before, "copy has changed what it copies from")
+            if is_copied:
+                expect(self.dump(target) == before, "copy has ended, and what it has copied is not there")
+            yield
+        with self.whole():
+            self.service.run(*command)
+        other = {*self.dump(target)} ^ {*before}
+        expect(not other, f"the copy is not the same: {sorted(other)[:2]}")
+
+    def dump(self, file):
+        with self.service.copied(file) as database:
+            expect(database is not None, f"there is no {file.name}")
+            try:
+                expect(database.execute("PRAGMA integrity_check").fetchall() == [("ok",)], f"{file.name} is broken")
+                # Without what belongs to a deployment; SQLite itself has the last table.
+                return sorted(line for line in database.iterdump() if not APART.match(line))
+            except sqlite3.Error as error:
+                raise Broken(f"{file.name} is broken: {error}") from error
+
+
+SQLITE = {"load": Load, "init": Init, "start": Start, "keys": Keys, "copy": Copy}
