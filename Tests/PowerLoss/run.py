@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import moving
 import postgresql
 import scenarios
 from conformance.simulator import Simulator
@@ -27,8 +28,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SHIM = Path(__file__).parent / "Shim"
 # Where a failed life's machine is left: its disk, the records and the logs.
 KEPT = ROOT / ".build/power-loss"
+SCENARIOS = {
+    "load": scenarios.Load, "init": scenarios.Init, "start": scenarios.Start, "keys": scenarios.Keys, "copy": moving.Copy,
+    "import": moving.Import}
 # Of a hundred cuts on SQLite.
-SHARES = {"load": 40, "init": 20, "start": 15, "keys": 10, "copy": 15}
+SHARES = {"load": 40, "init": 15, "start": 15, "keys": 10, "copy": 10, "import": 10}
 
 
 def arguments():
@@ -64,7 +68,7 @@ class Run:
         if options.engine == "postgresql":
             self.scenario = postgresql.Load(self.machine, options.binary, simulator)
         else:
-            self.scenario = scenarios.SQLITE[name](self.machine, Service(self.machine, options.binary, simulator))
+            self.scenario = SCENARIOS[name](self.machine, Service(self.machine, options.binary, simulator))
         self.scenario.service.forget()
 
     def live(self, cuts):

@@ -208,6 +208,12 @@ class Service:
         with contextlib.closing(sqlite3.connect(folder / file.name)) as database:
             yield database
 
+    def change(self, statement):
+        """Changes SQLite's file, while the machine is off."""
+        with contextlib.closing(sqlite3.connect(self.file)) as database:
+            database.execute(statement)
+            database.commit()
+
     def fulfil(self):
         """Lets the service run until all that was promised has arrived, and notifies every phone."""
         self.simulator.call("PUT", "/faults", {})
