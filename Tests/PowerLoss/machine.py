@@ -54,7 +54,7 @@ class Machine:
         self.state.chmod(0o666)
 
     def cut_after(self, count):
-        """It stops to write after so many more operations."""
+        """It stops to write after so many more operations. After a cut its programs have to be killed before."""
         self.library.power_loss_cut_after(ctypes.c_uint64(count))
 
     @property

@@ -63,7 +63,8 @@ class Load(scenarios.Load):
                     self.machine.cut_after(self.moment(random, self.span))
                 if self.service.serve():
                     self.service.load(random.random(), 3)
-            self.within += self.machine.is_cut
+            # The load goes on until it is cut off.
+            self.within += 1
             self.manner = self.machine.lose_power(random).manner
             self.check_files()
             yield
@@ -93,7 +94,13 @@ class Load(scenarios.Load):
         expect(dump.returncode == 0, f"the database cannot be read: {dump.stderr}")
 
     def ask(self, query, fails=False):
-        output = subprocess.run(["psql", "--quiet", "--tuples-only", "--no-align", self.url, "-c", query], capture_output=True, text=True)
+        """The words of an answer. If it may fail, None after a failure, or if the server stands still."""
+        command = ["psql", "--quiet", "--tuples-only", "--no-align", self.url, "-c", query]
+        try:
+            output = subprocess.run(command, capture_output=True, text=True, timeout=2 if fails else 60)
+        except subprocess.TimeoutExpired:
+            expect(fails, f"PostgreSQL does not answer to {query}")
+            return None
         if output.returncode and fails:
             return None
         expect(output.returncode == 0, f"PostgreSQL says {output.stderr}")

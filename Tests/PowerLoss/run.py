@@ -10,6 +10,7 @@ whole or absent. A life that fails prints its seed; --seed with it and --cuts 1 
 import argparse
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,8 @@ class Run:
 
 def main():
     options = arguments()
+    # So that nothing is left running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = options.scenario or (["load"] if options.engine == "postgresql" else list(SHARES))
     total, failed = sum(SHARES[name] for name in names), False
     print(f"--seed {options.seed}", flush=True)

@@ -206,7 +206,10 @@ class Service:
             yield None
             return
         with contextlib.closing(sqlite3.connect(folder / file.name)) as database:
-            yield database
+            try:
+                yield database
+            except sqlite3.Error as error:
+                raise Broken(f"{file.name} is broken: {error}") from error
 
     def change(self, statement):
         """Changes SQLite's file, while the machine is off."""

@@ -74,6 +74,7 @@ INSTEAD int power_loss_prepare(const char *path, uint64_t cut_at, int ignores_sy
 INSTEAD void power_loss_cut_after(uint64_t count) {
   lock();
   state->cut_at = state->count + count;
+  state->is_cut = 0;
   unlock();
 }
 INSTEAD uint64_t power_loss_count(void) { return state->count; }
