@@ -37,7 +37,8 @@ class Scenario:
             if not self.machine.is_cut:
                 return
             self.machine.stop()
-            self.machine.cut_after(self.moment(random, self.span))
+            # Often after all that it does.
+            self.machine.cut_after(self.moment(random, 2 * self.span))
         act()
 
     @contextlib.contextmanager

@@ -45,7 +45,7 @@ extension Doctor {
   static func findings(_ settings: [String: ServerSetting]) -> [Finding] {
     var findings: [Finding] = []
     func advice(_ name: String) -> String {
-      "ALTER SYSTEM SET \(name) = on; SELECT pg_reload_conf(); and see that no role or database sets it otherwise"
+      "in psql: ALTER SYSTEM SET \(name) = on; SELECT pg_reload_conf(); and see that nothing sets it otherwise"
     }
     if settings["fsync"]?.value == "off" {
       findings.append(
