@@ -1,6 +1,7 @@
 package import Foundation
 internal import HTTP
 package import Logging
+internal import Operations
 internal import SQL
 internal import Sealing
 internal import Synchronization
@@ -101,16 +102,9 @@ package final class StoreLossDetector: Sendable {
     return after
   }
 
-  /// Replaces the file atomically, readable only by its owner; returns false on failure.
+  /// Replaces the file; returns false on failure.
   private func write(_ record: StoreRecord) -> Bool {
-    let new = file.appendingPathExtension("new")
-    guard
-      FileManager.default.createFile(
-        atPath: new.path, contents: Data(record.bytes), attributes: [.posixPermissions: 0o600]),
-      let handle = try? FileHandle(forWritingTo: new), (try? handle.synchronize()) != nil,
-      (try? handle.close()) != nil
-    else { return false }
-    return rename(new.path, file.path) == 0
+    (try? PrivateFile.write(record.bytes, to: file.path, replacing: true)) != nil
   }
 }
 

@@ -88,7 +88,10 @@ package struct Store {
     // then seals the database with it.
     let isSealed = try await StorageSeal.sealingID(of: database) != nil
     let directory = configuration.keys.directory
-    if let key = try KeyFolder.existingStorageKey(in: directory) { return key }
+    if let key = try KeyFolder.existingStorageKey(in: directory) {
+      if !isSealed { try KeyFolder.syncStorageKey(in: directory) }
+      return key
+    }
     guard !isSealed else {
       throw Absence(fault: Fault(missingStorageKeyOf: configuration.database.url, in: directory))
     }

@@ -25,7 +25,7 @@ import Testing
       file: nil, environment: [:], overrides: overrides, workingDirectory: folder.path)
     return Doctor(
       configuration, descriptors: .init(descriptors), providerTime: { theirTime },
-      pushService: { answers[$0] ?? .silent })
+      pushService: { answers[$0] ?? .silent }, mounts: "")
   }
 
   /// Runs a test with a simulator whose credentials are in the folder.

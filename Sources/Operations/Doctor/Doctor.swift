@@ -13,6 +13,7 @@ package struct Doctor: Sendable {
   let descriptors: DescriptorLimit
   let providerTime: @Sendable () async -> Date?
   let pushService: @Sendable (String) async -> PushServiceAnswer
+  let mounts: String
 
   let visit: DatabaseVisit
   private let checks: [StartCheck]
@@ -23,11 +24,13 @@ package struct Doctor: Sendable {
   ///   - descriptors: this process's limit, which is also the service's if both are started the same way.
   ///   - providerTime: asks FCM for its time; nil if it does not answer.
   ///   - pushService: calls one of the operator's own push services, by its host name.
+  ///   - mounts: the kernel's table of mounts; nil for the one of this process.
   package init(
     _ configuration: Configuration, checks: ((DatabaseVisit) -> [StartCheck])? = nil,
     now: @escaping @Sendable () -> Date = { Date() }, descriptors: DescriptorLimit = .raised(),
     providerTime: @escaping @Sendable () async -> Date?,
-    pushService: @escaping @Sendable (String) async -> PushServiceAnswer = { _ in .answered }
+    pushService: @escaping @Sendable (String) async -> PushServiceAnswer = { _ in .answered },
+    mounts: String? = nil
   ) {
     self.configuration = configuration
     visit = DatabaseVisit(configuration.database.url)
@@ -37,6 +40,7 @@ package struct Doctor: Sendable {
     self.descriptors = descriptors
     self.providerTime = providerTime
     self.pushService = pushService
+    self.mounts = mounts ?? Mount.table
   }
 
   /// Makes all checks. Takes as long as the providers take to answer, a few seconds at most.
@@ -66,6 +70,7 @@ package struct Doctor: Sendable {
     if faults.contains("database") {
       findings.append(.skipped("deaths held back", "the database cannot be used"))
     } else {
+      findings += await durabilityFindings()
       findings += await heldFindings()
       findings += await rotationFinding()
     }

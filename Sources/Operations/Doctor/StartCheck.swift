@@ -126,14 +126,16 @@ extension StartCheck {
       return "\(url) is empty; serve fills it"
     }
     try await Migrator.check(database, Schema.migrations(for: database.engine))
-    guard let key = try KeyFolder.existingStorageKey(in: directory) else {
+    if let key = try KeyFolder.existingStorageKey(in: directory) {
+      guard try await StorageSeal.matches(key, in: database) ?? true else {
+        throw Fault(
+          key: "database.url",
+          "names \(url), which was sealed with another storage.key than that in \(directory)",
+          advice: "put the right file back, or name the right database")
+      }
+    } else if try await StorageSeal.sealingID(of: database) != nil {
+      // Without a seal, the first start was cut off before it made the key, and the next one makes it.
       throw Fault(missingStorageKeyOf: url, in: directory)
-    }
-    guard try await StorageSeal.matches(key, in: database) ?? true else {
-      throw Fault(
-        key: "database.url",
-        "names \(url), which was sealed with another storage.key than that in \(directory)",
-        advice: "put the right file back, or name the right database")
     }
     try await rehearse(on: database) { connection in
       try connection.run(

@@ -155,8 +155,25 @@ package enum PrivateFile {
       guard errno == EEXIST else { throw Fault(FileObstacle(errno), of: path) }
       return false
     }
-    fsync(folder)
+    try sync(folder, of: path)
     return true
+  }
+
+  /// Creates a folder with mode 0700 and missing folders on the way to it, and syncs their names: otherwise a
+  /// power loss takes a new folder away with all files in it, synced or not.
+  static func makeFolder(at path: String) throws {
+    var missing: [URL] = []
+    var url = URL(fileURLWithPath: path)
+    while !FileManager.default.fileExists(atPath: url.path), url.path != "/" {
+      missing.append(url)
+      url.deleteLastPathComponent()
+    }
+    for url in missing.reversed() {
+      guard mkdir(url.path, 0o700) == 0 || errno == EEXIST else {
+        throw Fault(FileObstacle(errno), of: url.path)
+      }
+      try syncFolder(of: url.path)
+    }
   }
 
   /// Creates an empty file with mode 0600, replacing an existing one, and returns it open for writing.
@@ -221,11 +238,16 @@ package enum PrivateFile {
     return bytes
   }
 
-  /// Syncs the folder, so that the new name survives a crash.
-  static func syncFolder(of path: String) {
-    guard let (folder, _) = try? openFolder(of: path) else { return }
-    fsync(folder)
-    close(folder)
+  /// Syncs the folder that a file is in, so that its new name, or that it is removed, survives a power loss.
+  static func syncFolder(of path: String) throws {
+    let (folder, _) = try openFolder(of: path)
+    defer { close(folder) }
+    try sync(folder, of: path)
+  }
+
+  private static func sync(_ folder: CInt, of path: String) throws(Fault) {
+    // Some file systems cannot sync folders, and say so.
+    guard fsync(folder) == 0 || errno == EINVAL else { throw Fault(FileObstacle(errno), of: path) }
   }
 
   /// Whether its group or others may access it.

@@ -56,7 +56,7 @@ package struct BouncerKeyFiles: Sendable {
     let (url, key) = try find(publicKey)
     try keepAnActiveKey(besides: key)
     try FileManager.default.removeItem(at: url)
-    PrivateFile.syncFolder(of: url.path)
+    try PrivateFile.syncFolder(of: url.path)
     return key
   }
 
@@ -123,8 +123,7 @@ package struct BouncerKeyFiles: Sendable {
   }
 
   private func write(_ key: Key, to url: URL) throws {
-    try FileManager.default.createDirectory(
-      at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    try PrivateFile.makeFolder(at: directory.path)
     let json: JSON = [
       "public_key": .string(key.publicKey), "private_key": .string(key.pair.privateKeyBase64),
       "created_at": .string(key.createdAt.formatted(.iso8601)), "state": .string(key.state.rawValue),

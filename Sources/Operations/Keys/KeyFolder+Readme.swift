@@ -28,8 +28,7 @@ extension KeyFolder {
     if !FileManager.default.fileExists(atPath: directory), let obstacle = FileObstacle.filling(directory) {
       throw Fault(obstacle, of: directory, key: "keys.directory")
     }
-    try FileManager.default.createDirectory(
-      atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    try PrivateFile.makeFolder(at: directory)
   }
 }
 

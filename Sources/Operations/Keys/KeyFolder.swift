@@ -177,6 +177,13 @@ extension KeyFolder {
     return StorageKey(try storageKeyFile(in: directory))
   }
 
+  /// Syncs the name of the file, and that of its folder: who made them may have been killed before that. To be
+  /// called before the database is sealed with the key.
+  package static func syncStorageKey(in directory: String) throws {
+    try PrivateFile.syncFolder(of: storageKeyURL(in: directory).path)
+    try PrivateFile.syncFolder(of: URL(fileURLWithPath: directory).path)
+  }
+
   /// The key for sealing secrets in the database; nil if it does not exist.
   package static func existingStorageKey(in directory: String) throws -> StorageKey? {
     if let fault = closed(directory) { throw fault }
