@@ -141,7 +141,9 @@ struct E2EERegistrationTests {
     let registrations = stage.registrations
     _ = try await registrations.end(found.map { .init($0.reference, reason: "UNREGISTERED") })
     #expect(
-      try await registrations.counts().map { [$0.live, $0.ended] } == [[0, 0], [2, 3], [0, 0], [0, 0], [0, 0], [0, 0]])
+      try await registrations.counts().map { [$0.live, $0.ended] } == [
+        [0, 0], [2, 3], [0, 0], [0, 0], [0, 0], [0, 0],
+      ])
     #expect(try await registrations.removeEnded(before: stage.store.clock.now) == 0)
     stage.store.clock.advance(1)
     #expect(try await registrations.removeEnded(before: stage.store.clock.now, limit: 2) == 2)

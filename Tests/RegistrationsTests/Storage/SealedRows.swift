@@ -26,7 +26,8 @@ struct SealedRows {
   private(set) var users: [User] = []
 
   var links: UpstreamLinks {
-    UpstreamLinks(database: store.database, storageKey: store.storageKey) { [clock = store.clock] in clock.now }
+    UpstreamLinks(database: store.database, storageKey: store.storageKey) { [clock = store.clock] in clock.now
+    }
   }
 
   static let names = ["one", "two"]
