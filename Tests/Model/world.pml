@@ -400,7 +400,7 @@ inline correctAfterSetBack(who) {
 }
 
 /* A tick. It waits for nodes that have used up their delay, and for the longest answer.
- * code: Sources/Delivery/Deliverer+Outbox.swift: -: var lease: TimeInterval { providers.answerTimeout / .seconds(1) + 15 } */
+ * code: Sources/Delivery/Deliverer+Outbox.swift: -: var lease: TimeInterval { answerTimeout + 15 } */
 #ifdef STALLS
 #define HAS_DELAY(k) (try[k].delay > 0 || try[k].state == Leased)
 #else

@@ -11,7 +11,7 @@ def register(world, phone, key):
     return world.server.register(phone)
 
 
-@pytest.mark.rules("5.4/the-bouncer-may.abcde", "6.1/an-unknown-public-key")
+@pytest.mark.rules("5.4/the-bouncer-may.abcde", "6.1/an-unknown-public-key-400")
 def test_a_retired_key_still_opens_and_a_removed_one_ends_no_registration(world):
     first, second = world.running.bouncer_key(), world.running.add_bouncer_key()
     world.running.restart()
