@@ -106,16 +106,14 @@ extension Upstream {
     let call = UpstreamCall(get: "server/analytics/status")
     do {
       let answer = try await self.call(call, of: link.server)
-      if link.nextKey != nil, let key = link.key { try await links.adopt(key, of: link.server) }
+      if link.nextKey != nil { try await links.settle(link) }
       return try ["last_realm_count_id", "last_installation_count_id", "last_realmauditlog_id"].map {
         guard let id = answer[$0]?.integer else { throw Self.unavailable(host, "no sense") }
         return id
       }
     } catch let error as APIError {
       // The next report tries the other key.
-      if error.status == .unauthorized, let next = link.nextKey, let key = link.key {
-        try await links.adopt(next, or: key, of: link.server)
-      }
+      if error.status == .unauthorized, link.nextKey != nil { try await links.exchange(link) }
       throw error
     }
   }

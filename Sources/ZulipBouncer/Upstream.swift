@@ -163,11 +163,10 @@ package struct Upstream: Sendable {
       ("zulip_org_id", server.uuid.canonical), ("zulip_org_key", key), ("hostname", hostname),
       ("contact_email", contactEmail), ("new_org_key", newKey),
     ])
-    try await links.prepare(newKey, of: server.id)
+    try await links.prepare(newKey, of: server.id, within: Self.patience / .seconds(1))
     do {
       try await call(UpstreamCall("server/register", form: form), of: server.id)
     } catch let error as APIError {
-      work.wake()
       throw failure(error.message)
     }
     try await links.adopt(newKey, of: server.id)

@@ -1,10 +1,11 @@
 import Foundation
-import Registrations
 package import SQL
 import Sealing
 import TestStore
 import TestSupport
 import Testing
+
+@testable import Registrations
 
 @Suite("Remote servers")
 struct RemoteServersTests {
@@ -109,6 +110,57 @@ struct RemoteServersTests {
     store.clock.advance(0.2)
     #expect(try await reopened.authenticate(uuid: server.uuid, key: first) == .wrongKey)
     #expect(try await reopened.authenticate(uuid: server.uuid, key: second) == .authenticated(server))
+  }
+
+  @Test
+  func `have a key elsewhere that only answers to this key decide, after a change that may have failed`()
+    async throws
+  {
+    let server = try await store.server().server.id
+    let links = UpstreamLinks(database: store.database, storageKey: store.storageKey) {
+      [clock = store.clock] in clock.now
+    }
+    func keys() async throws -> [String?] {
+      let link = try #require(try await links.link(of: server))
+      return [link.key, link.nextKey]
+    }
+    try await links.enable(server)
+    try await links.keep("old", of: server)
+    try await links.prepare("new", of: server, within: 8)
+    let link = try #require(try await links.link(of: server))
+    // The change may still be on its way.
+    try await links.settle(link)
+    #expect(try await keys() == ["old", "new"])
+    try await links.exchange(link)
+    // Later answers to the former key say nothing any more.
+    try await links.settle(link)
+    try await links.exchange(link)
+    #expect(try await keys() == ["new", "old"])
+    // The former one was refused, so the change has ended.
+    try await links.settle(try #require(try await links.link(of: server)))
+    #expect(try await keys() == ["new", nil])
+    try await links.exchange(link)
+    #expect(try await keys() == ["new", nil])
+  }
+
+  @Test
+  func `have no link to another bouncer from the moment on that it is switched off`() async throws {
+    let server = try await store.server().server.id
+    let links = UpstreamLinks(database: store.database, storageKey: store.storageKey) {
+      [clock = store.clock] in clock.now
+    }
+    try await links.enable(server)
+    #expect(try await links.link(of: server) != nil)
+    #expect(try await links.disable(server) == 0)
+    #expect(try await links.link(of: server) == nil)
+  }
+
+  /// As long as another process's change may be unknown here.
+  @Test
+  func `are looked up again 200 ms after they were read`() {
+    let cache = ReadCache<Int, Int>(maximum: 9)
+    cache.keep(1, for: 1, readAt: .now - .milliseconds(200))
+    #expect(cache[1] == nil)
   }
 
   @Test

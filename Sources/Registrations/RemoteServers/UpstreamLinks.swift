@@ -19,6 +19,8 @@ package struct UpstreamLinks: Sendable {
     package let reportedAt: Date?
     /// Why it did not take a later one.
     package let failure: String?
+    /// `nextKey` as it is stored: differs after every change of keys.
+    fileprivate let change: Value
   }
 
   private static let columns =
@@ -57,7 +59,7 @@ package struct UpstreamLinks: Sendable {
     return Link(
       server: server, key: try open(1, .upstreamKey), nextKey: try open(2, .upstreamNextKey),
       realms: try open(3, .upstreamRealms), enabledAt: try row.date(4), reportedAt: try row.optionalDate(5),
-      failure: try row.optionalText(6))
+      failure: try row.optionalText(6), change: row.values[2])
   }
 
   private func sealed(_ text: String?, _ column: SealedColumn, _ server: Int64) -> Value {
@@ -133,23 +135,47 @@ package struct UpstreamLinks: Sendable {
   }
 
   /// Records that the server is about to get this key there.
-  package func prepare(_ key: String, of server: Int64) async throws {
+  ///
+  /// - Parameter seconds: after which the call has ended that gives it.
+  package func prepare(_ key: String, of server: Int64, within seconds: TimeInterval) async throws {
     try await update(
-      server, "next_key = $2, due_at = $3 WHERE server_id = $1", sealed(key, .upstreamNextKey, server),
-      .integer(now().milliseconds))
+      server, "next_key = $2, due_at = $3, attempts = 0 WHERE server_id = $1",
+      sealed(key, .upstreamNextKey, server), .integer((now() + seconds).milliseconds))
   }
 
-  /// Records that the server has this key there; `other` may be it after all.
-  package func adopt(_ key: String, or other: String? = nil, of server: Int64) async throws {
+  /// Records that the server has this key there.
+  package func adopt(_ key: String, of server: Int64) async throws {
     try await update(
-      server, "org_key = $2, next_key = $3 WHERE server_id = $1", sealed(key, .upstreamKey, server),
-      sealed(other, .upstreamNextKey, server))
+      server, "org_key = $2, next_key = NULL WHERE server_id = $1", sealed(key, .upstreamKey, server))
+  }
+
+  /// Records that a link's key was taken, after a change that may have failed. Unless a report was due since then or the
+  /// former key was refused, the call may still be on its way, and nothing is known.
+  package func settle(_ link: Link) async throws {
+    try await update(
+      link.server, "next_key = NULL WHERE server_id = $1 AND next_key = $2 AND attempts > 0", link.change)
+  }
+
+  /// Records that a link's key was refused, so that the other one is tried.
+  package func exchange(_ link: Link) async throws {
+    try await update(
+      link.server,
+      """
+      org_key = $2, next_key = $3, attempts = CASE attempts WHEN 0 THEN 1 ELSE attempts END
+      WHERE server_id = $1 AND next_key = $4
+      """,
+      sealed(link.nextKey, .upstreamKey, link.server), sealed(link.key, .upstreamNextKey, link.server),
+      link.change)
   }
 
   /// Keeps a server's realms, JSON, and has them reported.
   package func keep(realms: String?, of server: Int64) async throws {
     try await update(
-      server, "realms = COALESCE($2, realms), due_at = $3 WHERE server_id = $1",
+      server,
+      """
+      realms = COALESCE($2, realms), due_at = CASE WHEN next_key IS NULL THEN $3 ELSE due_at END
+      WHERE server_id = $1
+      """,
       sealed(realms, .upstreamRealms, server), .integer(now().milliseconds))
   }
 

@@ -111,7 +111,7 @@ struct UpstreamKeyTests {
       place.upstream.fault("server/register", nil)
       // Nothing is lost meanwhile.
       #expect(try await place.notify([PushItem.fcm("store")]).isSuccess)
-      try await eventually("it rings") {
+      await eventually("it rings") {
         place.bouncer.clock.advance(30)
         return place.heard("store") == 1
       }
@@ -120,6 +120,58 @@ struct UpstreamKeyTests {
       #expect(answer.isSuccess, "\(answer.text)")
       #expect(place.upstream.key == third)
       #expect(try await status(place, third) == 200)
+    }
+  }
+
+  /// Has a report made, signed in with the key that the server is thought to have.
+  private func report(_ place: BeforeZulips) async throws {
+    place.upstream.fault(
+      "push/e2ee/register", 403,
+      #"{"result":"error","msg":"Organization not registered","code":"MISSING_REMOTE_REALM"}"#)
+    _ = try await place.registerStore("other")
+    place.upstream.fault("push/e2ee/register", nil)
+  }
+
+  @Test
+  func `that it has taken without a word can be changed again as soon as the former one was refused`()
+    async throws
+  {
+    try await BeforeZulips.test { place in
+      #expect(try await place.registerStore("store").isSuccess)
+      place.upstream.fault("server/register") { [upstream = place.upstream] call in
+        _ = upstream.truth(call)
+        try await report(place)
+        throw CancellationError()
+      }
+      #expect(try await place.bouncer.post("server/register", rotation(place, to: newKey)).status == 400)
+      #expect(place.upstream.key == newKey)
+      place.upstream.fault("server/register", nil)
+      let third = String(repeating: "t", count: 64)
+      let answer = try await place.bouncer.post("server/register", rotation(place, to: third))
+      #expect(answer.isSuccess, "\(answer.text)")
+      #expect(place.upstream.key == third)
+    }
+  }
+
+  @Test
+  func `is not taken for the former one because of an answer from before the change`() async throws {
+    try await BeforeZulips.test { place in
+      #expect(try await place.registerStore("store").isSuccess)
+      place.upstream.fault("server/register") { [upstream = place.upstream] call in
+        // The change is still on its way.
+        try await report(place)
+        _ = upstream.truth(call)
+        throw CancellationError()
+      }
+      #expect(try await place.bouncer.post("server/register", rotation(place, to: newKey)).status == 400)
+      #expect(place.upstream.key == newKey)
+      #expect(try await link(place).nextKey != nil)
+      place.upstream.fault("server/register", nil)
+      #expect(try await place.notify([PushItem.fcm("store")]).isSuccess)
+      try await eventually("it rings") {
+        place.bouncer.clock.advance(30)
+        return place.heard("store") == 1
+      }
     }
   }
 
@@ -172,20 +224,23 @@ struct UpstreamReportTests {
   @Test
   func `reach the other one from where it says, whatever it misses meanwhile`() async throws {
     try await BeforeZulips.test(knowsRealm: false) { place in
-      try await eventually("its realms are told") { place.upstream.realms == [place.realm] }
+      await eventually("its realms are told") { place.upstream.realms == [place.realm] }
       place.upstream.fault("server/analytics", 500, "{}")
       let first = try await place.bouncer.post("server/analytics", report(place, 1...700), as: place.server)
       #expect(first.isSuccess, "\(first.text)")
       let server = try #require(try await place.bouncer.servers.find(hostname: "chat.example.org"))
       try await eventually("it shows") { try await place.links.all().first?.failure != nil }
+      #expect(try await place.links.all().first?.failure?.hasSuffix("does not answer: status 500") == true)
       place.upstream.fault("server/analytics", nil)
       #expect(
         try await place.bouncer.post("server/analytics", report(place, 701...702), as: place.server).isSuccess
       )
-      try await eventually("all is there") {
+      await eventually("all is there") {
         place.bouncer.clock.advance(1)
         return place.upstream.counts == Array(1...702)
       }
+      // A page follows the one before, and none is sent twice.
+      #expect(place.upstream.repetitions == 0)
       try await eventually("it shows that all is well") {
         let link = try await place.links.all().first
         return link?.failure == nil && link?.reportedAt != nil
