@@ -78,6 +78,15 @@ import Testing
     #expect(route.mayGo(busy, at: time) && route.mayGo(busy, at: time))
   }
 
+  @Test func `Other calls than pushes are not held up, and their answers say nothing about pushes`() {
+    let route = Played()
+    let call = Recipient(owner: .chatServer(1), token: 1, isCall: true)
+    for second in [0.0, 10] { route.answer(Self.quota, to: Self.recipient(1), at: second) }
+    #expect(!route.mayGo(Self.recipient(1, token: 2), at: 10) && route.mayGo(call, at: 10))
+    route.answer(.passedOn(UpstreamReceipt()), to: call, at: 10)
+    #expect(route.isToBlame(at: 10) && !route.mayGo(Self.recipient(1, token: 2), at: 10))
+  }
+
   private static let vapid = Outcome.retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)
 
   /// What becomes of a subscription that is refused, and again after its pause: another is answered in between, a second
@@ -198,7 +207,7 @@ import Testing
     for _ in 0..<Breaker.threshold {
       broken.answer(.retry(.connectFailed, notBefore: nil, scope: .route), to: Self.recipient(3))
     }
-    broken.health.record(
+    _ = broken.health.record(
       hanging, from: .transport, for: Self.recipient(1), after: .seconds(60), isProbe: false, now: Self.now)
     #expect(!broken.mayGo(Self.recipient(2), at: 0.4))
   }

@@ -75,6 +75,8 @@ struct Recipient: Sendable, Hashable {
   let owner: Owner
   /// A hash of the token, valid in this process only.
   let token: Int
+  /// Whether it is no push but another call: refusals of pushes do not hold it up, and its answer says nothing about them.
+  var isCall = false
 }
 
 /// A series of failures of a route without a success. It proves that the route does not work only after a few

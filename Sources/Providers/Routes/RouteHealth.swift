@@ -77,13 +77,13 @@ final class RouteHealth: Sendable {
       if let (until, reason) = state.tokens.wait(recipient.token, now: now) {
         return .wait(.retry(reason, notBefore: until, scope: .token))
       }
-      let witness = state.blame.admit(recipient.owner, now: now)
+      let witness = recipient.isCall ? .send : state.blame.admit(recipient.owner, now: now)
       if case .wait(let until) = witness {
         return .wait(.retry(state.blame.reason, notBefore: until, scope: .token))
       }
       let admission = state.breaker.admit(now: now)
       if case .wait(let until) = admission {
-        state.blame.abandoned(now: now)
+        if witness == .probe { state.blame.abandoned(now: now) }
         return .wait(.retry(.breakerOpen, notBefore: until, scope: .route))
       }
       state.tokens.began(recipient.token, now: now)
@@ -159,6 +159,7 @@ extension RouteHealth.State {
     switch outcome {
     case .delivered, .passedOn, .dead, .suspect, .rejected:
       works(now)
+      if recipient.isCall { break }
       tokens.ended(recipient.token)
       if outcome.isTaken {
         // The route caused the earlier refusals of tokens.

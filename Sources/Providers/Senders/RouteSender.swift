@@ -59,7 +59,7 @@ package final class RouteSender: Sendable {
   package func call(
     _ call: UpstreamCall, of owner: Owner, within limit: Duration
   ) async throws(NoAnswer) -> UpstreamAnswer {
-    let recipient = Recipient(owner: owner, token: ~owner.hashValue)
+    let recipient = Recipient(owner: owner, token: ~owner.hashValue, isCall: true)
     switch await pass(
       recipient, .now + limit, isPatient: true,
       { await sender.call(call, of: owner, deadline: $0) })
