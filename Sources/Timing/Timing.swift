@@ -42,6 +42,21 @@ package func every(
   }
 }
 
+/// Rounds that come so often that only the first error of a series is told.
+private struct Rounds {
+  private var isFailing = false
+
+  mutating func next(_ round: () async throws -> Void, onError: (any Error) -> Void) async {
+    do {
+      try await round()
+      isFailing = false
+    } catch {
+      if !isFailing { onError(error) }
+      isFailing = true
+    }
+  }
+}
+
 /// Runs work in independent lanes, one round at a time in each.
 package final class Lanes<Lane: Hashable & Sendable>: Sendable {
   private let pause: Duration
@@ -57,17 +72,23 @@ package final class Lanes<Lane: Hashable & Sendable>: Sendable {
   /// - Parameters:
   ///   - lanes: returns the lanes that have work. Busy ones are skipped.
   ///   - round: does one batch of a lane's work; returns whether there may be more.
+  ///   - onError: called with the first error of a series that `lanes` throws. Work continues.
   package func run(
-    _ lanes: () async -> [Lane], round: @escaping @Sendable (Lane) async -> Bool
+    _ lanes: () async throws -> [Lane], round: @escaping @Sendable (Lane) async -> Bool,
+    onError: (any Error) -> Void
   ) async {
     await withDiscardingTaskGroup { group in
+      var rounds = Rounds()
       await every(pause) {
-        for lane in await lanes() where busy.withLock({ $0.insert(lane).inserted }) {
-          group.addTask {
-            while !Task.isCancelled, await round(lane) {}
-            self.busy.withLock { _ = $0.remove(lane) }
-          }
-        }
+        await rounds.next(
+          {
+            for lane in try await lanes() where busy.withLock({ $0.insert(lane).inserted }) {
+              group.addTask {
+                while !Task.isCancelled, await round(lane) {}
+                self.busy.withLock { _ = $0.remove(lane) }
+              }
+            }
+          }, onError: onError)
       }
     }
   }
@@ -134,16 +155,13 @@ package final class Worker: Sendable {
   ///
   /// - Parameters:
   ///   - round: does one batch of work; returns whether there may be more.
-  ///   - onError: called with a round's error. Work continues.
+  ///   - onError: called with the first error of a series of rounds that fail. Work continues.
   package func run(_ round: () async throws -> Bool, onError: (any Error) -> Void) async {
     await withTaskGroup { group in
       group.addTask { await every(self.pause) { self.wake() } }
+      var rounds = Rounds()
       for await _ in wakeUps.stream {
-        do {
-          while !Task.isCancelled, try await round() {}
-        } catch {
-          onError(error)
-        }
+        await rounds.next({ while !Task.isCancelled, try await round() {} }, onError: onError)
       }
     }
   }

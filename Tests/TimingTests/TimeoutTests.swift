@@ -75,4 +75,23 @@ import Timing
     #expect(await task.value(within: .seconds(3600)) == 7)
     #expect(await task.value(within: .seconds(3600)) == 7)
   }
+
+  /// Belongs to the tasks that are begun in its scope, and tells when the last of them has ended.
+  private final class Witness: Sendable {
+    @TaskLocal static var present: Witness?
+    private let end: AsyncStream<Void>.Continuation
+    init(_ end: AsyncStream<Void>.Continuation) { self.end = end }
+    deinit { end.finish() }
+  }
+
+  @Test func `Nothing goes on for a limit that was not needed`() async throws {
+    let (ended, ending) = AsyncStream.makeStream(of: Void.self)
+    let task = Task { 7 }
+    let answer = await Witness.$present.withValue(Witness(ending)) {
+      await task.value(within: .seconds(3600))
+    }
+    #expect(answer == 7)
+    let end: Void? = try await withTimeout(.seconds(10)) { for await _ in ended {} }
+    #expect(end != nil)
+  }
 }

@@ -2,10 +2,10 @@ import Synchronization
 import Testing
 import Timing
 
+private func cancel() { withUnsafeCurrentTask { $0?.cancel() } }
+
 @Suite struct WorkTests {
   private struct Failure: Error {}
-
-  private func cancel() { withUnsafeCurrentTask { $0?.cancel() } }
 
   @Test func `Something is done again and again until its task is cancelled, whatever it throws`() async {
     await Task {
@@ -84,17 +84,30 @@ import Timing
     await task.value
   }
 
-  @Test func `A worker looks by itself, and goes on after a round that failed`() async {
+  /// Rounds of which some fail: of each series the first error is told.
+  private struct Played {
+    private(set) var (count, told) = (0, [Int]())
+
+    mutating func round() throws {
+      count += 1
+      if count == 7 { cancel() }
+      if [1, 2, 3, 6].contains(count) { throw Failure() }
+    }
+
+    mutating func tell() { told.append(count) }
+  }
+
+  @Test func `A worker looks by itself, and goes on after rounds that failed`() async {
     await Task {
-      var (count, errors) = (0, 0)
+      var played = Played()
       await Worker(every: .milliseconds(1)).run {
-        count += 1
-        if count == 3 { cancel() }
-        throw Failure()
+        try played.round()
+        return false
       } onError: { _ in
-        errors += 1
+        played.tell()
       }
-      #expect((count, errors) == (3, 3))
+      #expect(played.count == 7)
+      #expect(played.told == [1, 6])
     }.value
   }
 
@@ -123,6 +136,7 @@ import Timing
         if lane == "slow" { for await _ in gate {} }
         ends.yield(lane)
         return false
+      } onError: { _ in
       }
     }
     var iterator = ended.makeAsyncIterator()
@@ -131,6 +145,22 @@ import Timing
     while let lane = await iterator.next(), lane != "slow" {}
     task.cancel()
     await task.value
+  }
+
+  @Test func `Lanes are looked for again after looks that failed`() async {
+    await Task {
+      var played = Played()
+      await Lanes<Int>(every: .milliseconds(1)).run {
+        try played.round()
+        return []
+      } round: { _ in
+        false
+      } onError: { _ in
+        played.tell()
+      }
+      #expect(played.count == 7)
+      #expect(played.told == [1, 6])
+    }.value
   }
 
   @Test func `There is one round at a time in a lane, and the last one ends before the work does`() async {
@@ -155,6 +185,7 @@ import Timing
           rounds += 1
           return rounds.isMultiple(of: 2)
         }
+      } onError: { _ in
       }
       #expect(underWay.withLock { $0 } == 0)
     }.value

@@ -59,9 +59,8 @@ package final class OutboxSender: Sendable {
         rest = min((.now - start) * Self.spacing - Self.interval, Self.longestRest)
         return schedule.withLock { $0.admit(due, proven: provenHosts, now: now()) }
       } catch {
-        report(error)
         rest = Self.longestRest
-        return []
+        throw error
       }
     } round: { [self] route in
       var goesOn = false
@@ -80,6 +79,8 @@ package final class OutboxSender: Sendable {
         schedule.withLock { $0.leave(route) }
       }
       return goesOn
+    } onError: { error in
+      report(error)
     }
   }
 
@@ -91,7 +92,6 @@ package final class OutboxSender: Sendable {
   /// Sends as many entries as the pace allows; returns whether to go on at once.
   private func round(on route: Route) async throws -> Bool {
     let turns = schedule.withLock { $0.turns(of: route) }
-    guard !turns.isEmpty else { return false }
     var round = OutboxSchedule.Round()
     let entries = try await lease(turns, of: route, &round)
     let now = now()

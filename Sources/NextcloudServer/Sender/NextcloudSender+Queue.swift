@@ -19,19 +19,16 @@ extension NextcloudSender {
     var sweptAt = Date.distantPast
     // Pushes are queued with a delay, so no wake-up is needed.
     await Lanes(every: Self.interval).run {
-      do {
-        if now().timeIntervalSince(sweptAt) >= Self.sweep {
-          try await removeWhatIsOver()
-          sweptAt = now()
-        }
-        return try await pushes.dueProxies()
-      } catch {
-        logger.error(
-          "queued pushes could not be processed", metadata: ["error": "\(DatabaseError.name(of: error))"])
-        return []
+      if now().timeIntervalSince(sweptAt) >= Self.sweep {
+        try await removeWhatIsOver()
+        sweptAt = now()
       }
+      return try await pushes.dueProxies()
     } round: { proxy in
       await self.round(for: proxy)
+    } onError: { error in
+      logger.error(
+        "queued pushes could not be processed", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 

@@ -63,11 +63,8 @@ package final class BouncerLink: Sendable {
     _ worker: Worker, atOnce: Int, _ lease: (Int, TimeInterval) async throws -> [Job],
     _ tell: @escaping @Sendable (Job) async throws -> Void
   ) async {
-    // Rounds come twice a second, and an outage is logged once.
-    var isFailing = false
     await worker.run {
       let jobs = try await lease(atOnce, Self.lease)
-      isFailing = false
       await withTaskGroup { group in
         for job in jobs {
           group.addTask {
@@ -84,8 +81,6 @@ package final class BouncerLink: Sendable {
       }
       return jobs.count == atOnce
     } onError: { error in
-      defer { isFailing = true }
-      guard !isFailing else { return }
       logger.error(
         "jobs for the bouncer cannot be read",
         metadata: ["error": "\(DatabaseError.name(of: error))"])

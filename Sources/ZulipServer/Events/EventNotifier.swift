@@ -61,11 +61,12 @@ package final class EventNotifier: Sendable {
   /// with one small query each half second, but only while a client waits.
   package func watch(_ devices: Devices, logger: Logger) async {
     var known: [Int64: Int64] = [:]
-    await every(.milliseconds(500)) {
+    await Worker().run {
       let waiting = state.withLock { Array($0.waiters.keys) }
       let latest = try await devices.lastEvents(of: waiting)
       for user in waiting where latest[user] != known[user] { ring(user: user) }
       known = latest
+      return false
     } onError: { error in
       logger.warning(
         "device events cannot be watched", metadata: ["error": "\(DatabaseError.name(of: error))"])
