@@ -9,7 +9,6 @@ package import Operations
 import Providers
 package import Registrations
 package import SQL
-import Sealing
 package import Sealing
 import ZulipBouncer
 package import ZulipServer
@@ -89,7 +88,7 @@ package struct Store {
     let isSealed = try await StorageSeal.sealingID(of: database) != nil
     let directory = configuration.keys.directory
     if let key = try KeyFolder.existingStorageKey(in: directory) {
-      if !isSealed { try KeyFolder.syncStorageKey(in: directory) }
+      if !isSealed { try KeyFolder.syncNames(in: directory) }
       return key
     }
     guard !isSealed else {

@@ -40,6 +40,8 @@ struct Init: AsyncParsableCommand {
     try KeyFolder.writeReadme(in: directory)
     let files = BouncerKeyFiles(directory: directory)
     let key = try files.list().first { $0.state == .active } ?? files.generate()
+    // An earlier init may have been killed when it had made the key.
+    try files.sync()
     let instructions = AppInstructions(
       publicKey: key.publicKey, url: configuration.http.publicURL,
       isForNextcloud: nextcloud || configuration.nextcloud.isEnabled)

@@ -120,6 +120,53 @@ import Testing
   }
 
   @Test
+  func `is not given up for what the process's own follower had read before`() async throws {
+    try await Stage.run { stage in
+      let old = try stage.text()
+      try await stage.register(0..<5, try await stage.key())
+      let (key, former) = (try await stage.key(), try #require(StorageKeyFile(old)))
+      // A process that is no more lets the rotation wait, after it has taken the new file.
+      try await Nodes(database: stage.database).announce(StorageKey(former), isServing: false)
+      let late = Shared(false)
+      let rotation = try await stage.rotation(key, silence: .seconds(1)) { sentence in
+        if sentence.contains("has the new key") { late.value = key.take(former) }
+      }
+      _ = try await rotation.run()
+      #expect(late.value)
+      try await stage.expectChanged(from: old, 0..<5)
+    }
+  }
+
+  @Test
+  func `is given up while it waits for writes, as soon as another process has its lease`() async throws {
+    try await Stage.run { stage in
+      try await stage.register(0..<5, try await stage.key())
+      let (isWaiting, waits) = AsyncStream.makeStream(of: Void.self)
+      let rotation = StorageKeyRotation(
+        directory: stage.folder.path, database: stage.database, storageKey: try await stage.key(),
+        lease: MaintenanceLease("rotate-storage", database: stage.database, now: { Date() }),
+        writes: .seconds(3600)
+      ) { sentence in
+        if sentence.contains("waiting for what was under way") { waits.finish() }
+      }
+      let end = Shared<(any Error)?>(nil)
+      let task = Task { do { _ = try await rotation.run() } catch { end.value = error } }
+      for await _ in isWaiting {}
+      func lease() async throws -> [Row] {
+        try await stage.database.query(
+          Statement("SELECT value FROM metadata WHERE name = 'lease.rotate-storage'"))
+      }
+      let before = try await lease()
+      try await eventually("it looks", within: .seconds(20)) { try await lease() != before }
+      let other = MaintenanceLease("rotate-storage", database: stage.database, now: { Date() + 35 })
+      #expect(try await other.claim(for: 10))
+      await eventually("its end", within: .seconds(20)) { end.value != nil }
+      #expect(end.value as? StorageKeyRotation.Failure == .underWay)
+      task.cancel()
+    }
+  }
+
+  @Test
   func `is not taken from a file of another database, nor from one without the key in use`() async throws {
     try await Stage.run { stage in
       let key = try await stage.key()
@@ -179,21 +226,25 @@ import Testing
       let old = try stage.text()
       let key = try await stage.key()
       try await stage.register(0..<5, key)
-      let follower = StorageKeyFollower(
-        directory: stage.folder.path, database: stage.database, storageKey: key, writes: .zero)
-      try await follower.begin()
+      func follower(_ writes: Duration) -> StorageKeyFollower {
+        StorageKeyFollower(
+          directory: stage.folder.path, database: stage.database, storageKey: key, writes: writes)
+      }
+      let patient = follower(.seconds(3600))
+      try await patient.begin()
       var state = StorageKeyFollower.State()
-      await follower.step(&state)
+      await patient.step(&state)
       // Nothing is heard of it any more.
       _ = try await stage.rotation(silence: .zero).run()
       try await stage.register(5..<7, key)
       #expect(try await stage.found(0..<7, try await stage.key()) == 5)
-      await follower.step(&state)
+      // At once, and not only when no write of its own can still come.
+      await patient.step(&state)
       #expect(state.problem == nil)
       #expect(try await stage.found(0..<7, key) == 7)
       #expect(try await stage.found(0..<7, try await stage.key()) == 7)
       // Until nothing more comes, and then it forgets the old key.
-      while key.ids.count > 1, state.looks < 10 { await follower.step(&state) }
+      while key.ids.count > 1, state.looks < 10 { await follower(.zero).step(&state) }
       #expect(key.ids.count == 1)
       try await stage.expectChanged(from: old, 0..<7)
     }

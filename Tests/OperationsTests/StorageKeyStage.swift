@@ -84,12 +84,13 @@ extension StorageKeyRotationTests {
     }
 
     func rotation(
-      silence: Duration = .seconds(600), writes: Duration = .milliseconds(100),
+      _ key: StorageKey? = nil, silence: Duration = .seconds(600), writes: Duration = .milliseconds(100),
       _ report: @escaping @Sendable (String) -> Void = { _ in }
     ) async throws -> StorageKeyRotation {
+      let key = if let key { key } else { try await self.key() }
       let now = Date() + ahead.withLock { $0 }
       return StorageKeyRotation(
-        directory: folder.path, database: database, storageKey: try await key(),
+        directory: folder.path, database: database, storageKey: key,
         lease: MaintenanceLease("rotate-storage", database: database, now: { now }), silence: silence,
         writes: writes, report: report)
     }

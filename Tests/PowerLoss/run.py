@@ -20,6 +20,7 @@ from pathlib import Path
 import moving
 import postgresql
 import scenarios
+from conformance.limits import limit
 from conformance.simulator import Simulator
 from disk import Unseen
 from machine import Machine
@@ -32,6 +33,8 @@ KEPT = ROOT / ".build/power-loss"
 SCENARIOS = {
     "load": scenarios.Load, "init": scenarios.Init, "start": scenarios.Start, "keys": scenarios.Keys, "copy": moving.Copy,
     "import": moving.Import}
+# Seconds for a life, which has several cuts.
+LIMIT = 600
 # Of a hundred cuts on SQLite.
 SHARES = {"load": 40, "init": 15, "start": 15, "keys": 10, "copy": 10, "import": 10}
 
@@ -76,14 +79,16 @@ class Run:
         """Returns how many cuts there were, and the first failure."""
         done, life = 0, 0
         try:
-            self.scenario.prepare()
-            self.machine.save()
+            with limit(LIMIT, "its preparation"):
+                self.scenario.prepare()
+                self.machine.save()
             while done < cuts:
                 self.machine.reset()
                 self.scenario.service.forget()
                 chance = random.Random(f"{self.name} {self.seed + life}")
-                for _ in self.scenario.life(chance, min(self.scenario.cuts_of_a_life, cuts - done)):
-                    done += 1
+                with limit(LIMIT, "its life"):
+                    for _ in self.scenario.life(chance, min(self.scenario.cuts_of_a_life, cuts - done)):
+                        done += 1
                 life += 1
         except (AssertionError, Unseen) as failure:
             manner = getattr(self.scenario, "manner", "no cut")

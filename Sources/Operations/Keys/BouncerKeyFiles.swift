@@ -129,6 +129,13 @@ package struct BouncerKeyFiles: Sendable {
       "created_at": .string(key.createdAt.formatted(.iso8601)), "state": .string(key.state.rawValue),
     ]
     try PrivateFile.write(json.bytes + [UInt8(ascii: "\n")], to: url.path, replacing: true)
+    try sync()
+  }
+
+  /// Syncs the keys' names and those of their folders. To be called before a key is shown.
+  package func sync() throws {
+    try PrivateFile.syncFolder(of: directory.appending(path: "any").path)
+    try KeyFolder.syncNames(in: directory.deletingLastPathComponent().path)
   }
 }
 

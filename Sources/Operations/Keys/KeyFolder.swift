@@ -177,9 +177,9 @@ extension KeyFolder {
     return StorageKey(try storageKeyFile(in: directory))
   }
 
-  /// Syncs the name of the file, and that of its folder: who made them may have been killed before that. To be
-  /// called before the database is sealed with the key.
-  package static func syncStorageKey(in directory: String) throws {
+  /// Syncs the names in the folder, and its own: who made them may have been killed before that. To be called before
+  /// the database is sealed with a key that is there, or a key is shown.
+  package static func syncNames(in directory: String) throws {
     try PrivateFile.syncFolder(of: storageKeyURL(in: directory).path)
     try PrivateFile.syncFolder(of: URL(fileURLWithPath: directory).path)
   }
