@@ -44,7 +44,7 @@ def arguments():
     parser.add_argument("--seconds", type=int, default=3, help="how long a case takes in a round (default: %(default)s)")
     parser.add_argument("--only", action="append", metavar="TEXT", help="cases whose names have this text alone; may be given several times")
     parser.add_argument("--peers", action="store_true", help="aioapns and firebase-admin on the same simulator, at 1, 8 and 64 at once")
-    parser.add_argument("--sygnal", metavar="DIR", help="Sygnal from this checkout, too (its requirements must be installed)")
+    parser.add_argument("--sygnal", metavar="DIR", help="Sygnal from this checkout, too, in a Python of its own")
     parser.add_argument("--postgresql", action="store_true", help="the same on PostgreSQL, its own CPU time apart")
     parser.add_argument("--nodes", type=int, default=1, help="nodes that share a PostgreSQL database (default: %(default)s)")
     parser.add_argument("--prefill", default="0", metavar="N[,N...]", help="registrations that are there already; several are compared (default: none)")
@@ -76,6 +76,7 @@ class Case:
     pushes: bool = True          # whether each operation must arrive at the simulator
     database: object = None      # -> CPU seconds of the database's server
     prepare: object = None       # called before, not measured
+    may_refuse: bool = False     # whether refusals are counted, instead of ending the run
     rounds: list = dataclasses.field(default_factory=list)
 
     def median(self, figure):
@@ -189,7 +190,7 @@ class Bench:
         for peer in others:
             for at_once in (1, 8, 64):
                 run = lambda seconds, peer=peer, at_once=at_once: peer.run(at_once, seconds)
-                self.cases.append(Case(peer.name, "a push", run, peer, at_once=at_once))
+                self.cases.append(Case(peer.name, "a push", run, peer, at_once=at_once, may_refuse=True))
 
     def measure(self, case, seconds):
         if case.prepare:
@@ -203,13 +204,16 @@ class Bench:
             time.sleep(0.05)
         cpu, database = case.meter.cpu() - cpu, (case.database() if case.database else 0) - database
         arrived = self.simulator.count() - arrived
-        if result.failures or not operations:
-            raise SystemExit(f"{case.who}, {case.what}: {result.failures or 'nothing was done'}")
+        failures = result.failures
+        if result.refused and not case.may_refuse:
+            failures += f" {result.refused} were refused"
+        if failures or not operations:
+            raise SystemExit(f"{case.who}, {case.what}: {failures or 'nothing was done'}")
         if case.pushes and arrived < operations:
             raise SystemExit(f"{case.who}, {case.what}: {arrived} of {operations} arrived")
         return {
             "cpu": cpu / operations, "database": database / operations, "rate": operations / result.elapsed,
-            "p50": result.p50, "p99": result.p99, "memory": case.meter.memory()}
+            "p50": result.p50, "p99": result.p99, "memory": case.meter.memory(), "refused": result.refused}
 
     def report(self):
         print(f"\n{machine(self.options.binary)}\n")
@@ -228,6 +232,9 @@ class Bench:
         for row in [heads, ["-" * width for width in widths], *rows]:
             print("| " + " | ".join(text.ljust(width) for text, width in zip(row, widths)) + " |")
         print()
+        for case in self.cases:
+            if refused := sum(round["refused"] for round in case.rounds):
+                print(f"{case.who}, {case.at_once} at once: {refused:,} more requests were refused, in all rounds together")
         for who, memory in self.memory.items():
             print(f"memory of {who}: {memory['idle']:.0f} MB idle, {memory['own']:.0f} MB of these its own, {memory['end']:.0f} MB at the end")
 

@@ -11,13 +11,15 @@ SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 @dataclasses.dataclass
 class Load:
-    """The result of a load. Latencies are in seconds."""
+    """The result of a load. Latencies are in seconds. `requests` are those that were accepted, `refused` those with an answer
+    that says no."""
 
     requests: int
     elapsed: float
     p50: float
     p99: float
     failures: str = ""
+    refused: int = 0
 
 
 SCRIPT = """
@@ -55,8 +57,9 @@ def closed(folder, targets, connections, seconds):
         return max(_seconds(text) for text in texts)
 
     requests = sum(int(line.split()[0]) for line in lines if " requests in " in line)
-    failures = " ".join(line for line in lines if "Non-2xx" in line or "Socket errors" in line)
-    return Load(requests, elapsed, latency("50%"), latency("99%"), failures)
+    refused = sum(int(line.split()[-1]) for line in lines if line.startswith("Non-2xx or 3xx responses:"))
+    failures = " ".join(line for line in lines if "Socket errors" in line)
+    return Load(requests - refused, elapsed, latency("50%"), latency("99%"), failures, refused)
 
 
 def _seconds(text):

@@ -13,7 +13,8 @@ from conformance.phones import encode
 from processes import cpu_seconds, free_ports, memory_megabytes
 from service import TOPIC
 
-HERE = Path(__file__).parent / "peers"
+ROOT = Path(__file__).resolve().parent.parent
+HERE = ROOT / "Benchmarks/peers"
 
 
 class Peer:
@@ -55,7 +56,8 @@ def firebase_admin(folder, processes, simulator, tokens, payload):
 
 
 class Sygnal(Peer):
-    """Matrix's push gateway, from a checkout. Its dependencies must be installed in the Python that runs the benchmark."""
+    """Matrix's push gateway, from a checkout, in a Python of its own: it wants an older aioapns than the one that is measured
+    beside it. At 64 at once it refuses some."""
 
     name = "Sygnal"
 
@@ -71,7 +73,7 @@ class Sygnal(Peer):
         file = folder / "sygnal.yaml"
         file.write_text(json.dumps(config))  # JSON is YAML
         environment = {**os.environ, "SYGNAL_CONF": str(file), "SSL_CERT_FILE": str(simulator.keys / "ca.pem")}
-        self.process = processes.start([sys.executable, HERE / "sygnal_server.py", sources, simulator.apns], env=environment)
+        self.process = processes.start([installed(sources), HERE / "sygnal_server.py", simulator.apns], env=environment)
         self.folder = folder
         devices = [{"app_id": TOPIC, "pushkey": encode(bytes.fromhex(token)), "data": {"default_payload": payload}} for token in tokens]
         bodies = [json.dumps({"notification": {"event_id": "$1", "room_id": "!1", "prio": "high", "devices": [device]}}) for device in devices]
@@ -86,3 +88,13 @@ class Sygnal(Peer):
 
     def run(self, concurrency, seconds):
         return load.closed(self.folder, [self.target], concurrency, seconds)
+
+
+def installed(sources):
+    """The interpreter of a Python with Sygnal of these sources and what it needs. It says nothing against aioapns 4, but does not
+    run with it."""
+    venv = ROOT / ".build/python/Benchmarks-sygnal"
+    python = venv / "bin/python"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", sources, "aioapns<4"], check=True)
+    return python
