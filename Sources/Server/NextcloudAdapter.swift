@@ -53,7 +53,7 @@ struct NextcloudAdapter {
         database: store.database, storageKey: store.storageKey, now: store.now),
       settings, deliverer: core.deliverer)
     let sender = NextcloudSender(
-      configuration, own: proxy, ownAddress: publicURL, client: client, webPush: webPush,
+      configuration, own: proxy, ownAddress: publicURL, proxies: ProxyClient(client), webPush: webPush,
       database: store.database, storageKey: store.storageKey, now: store.now, mayExpire: store.mayExpire,
       logger: logger)
     let server = NextcloudServerRoutes(

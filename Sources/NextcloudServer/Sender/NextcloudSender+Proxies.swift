@@ -6,36 +6,24 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NextcloudProxy
 internal import Operations
-internal import Providers
+package import Providers
 
 extension NextcloudSender {
-  /// Largest answer that is read, in bytes.
-  private static let maximumBytes = 1 << 20
-
   /// Posts entries in one request as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1), or
   /// passes them to the proxy in this process.
   func post(_ entries: [String], to proxy: String) async -> ProxyAnswer {
     if proxy == NextcloudRegistration.trimmed(ownAddress()) {
       return await ProxyAnswer(of: own, to: entries)
     }
-    var request = HTTPClientRequest(url: "\(proxy)/notifications")
-    request.method = .POST
-    request.headers = [
-      "Content-Type": "application/x-www-form-urlencoded",
-      "User-Agent": "Nextcloud-Server-Crawler/\(NextcloudServerRoutes.version)",
-    ]
     let settings = configuration.nextcloud
-    // The key is sent only to that server.
-    if let key = settings.subscriptionKey, proxy == NextcloudRegistration.trimmed(settings.subscriptionServer)
-    {
-      request.headers.add(name: "X-Nextcloud-Subscription-Key", value: key)
-    }
-    request.body = .bytes(ByteBuffer(bytes: Self.form(entries)))
-    let isTrusted =
-      settings.allowsLocalProxies || proxy == NextcloudRegistration.trimmed(standardAddress())
+    let call = ProxyClient.Call(
+      url: "\(proxy)/notifications", body: Self.form(entries),
+      // The key is sent only to that server.
+      subscriptionKey: proxy == NextcloudRegistration.trimmed(settings.subscriptionServer)
+        ? settings.subscriptionKey : nil,
+      isTrusted: settings.allowsLocalProxies || proxy == NextcloudRegistration.trimmed(standardAddress()))
     do {
-      let answer = try await client.execute(
-        request, isTrusted: isTrusted, limit: Self.maximumBytes, timeout: .seconds(Self.timeout))
+      let answer = try await proxies.post(call)
       return ProxyAnswer(status: answer.status, body: answer.body)
     } catch OutgoingClient.Refusal.forbiddenAddress, OutgoingClient.Refusal.noHost {
       return .refused(status: nil)
@@ -51,6 +39,46 @@ extension NextcloudSender {
   /// PHP leaves unescaped and this does not (`-`, `_`, `.`) occur in no entry.
   static func form(_ entries: [String]) -> [UInt8] {
     Form.encode(entries.enumerated().map { ("notifications[\($0)]", $1) })
+  }
+}
+
+/// Calls proxies in other programs.
+package struct ProxyClient: Sendable {
+  package struct Call: Sendable {
+    package let url: String
+    /// A form.
+    package let body: [UInt8]
+    fileprivate let subscriptionKey: String?
+    /// Whether the host may have any address.
+    fileprivate let isTrusted: Bool
+  }
+
+  /// Largest answer that is read, in bytes.
+  private static let maximumBytes = 1 << 20
+
+  fileprivate let post: @Sendable (Call) async throws -> OutgoingClient.Answer
+
+  /// Makes calls with `post`. An error that it throws means that the proxy cannot be reached.
+  package init(post: @escaping @Sendable (Call) async throws -> OutgoingClient.Answer) {
+    self.post = post
+  }
+
+  package init(_ client: OutgoingClient) {
+    self.init { call in
+      var request = HTTPClientRequest(url: call.url)
+      request.method = .POST
+      request.headers = [
+        "Content-Type": "application/x-www-form-urlencoded",
+        "User-Agent": "Nextcloud-Server-Crawler/\(NextcloudServerRoutes.version)",
+      ]
+      if let key = call.subscriptionKey {
+        request.headers.add(name: "X-Nextcloud-Subscription-Key", value: key)
+      }
+      request.body = .bytes(ByteBuffer(bytes: call.body))
+      return try await client.execute(
+        request, isTrusted: call.isTrusted, limit: Self.maximumBytes,
+        timeout: .seconds(NextcloudSender.timeout))
+    }
   }
 }
 

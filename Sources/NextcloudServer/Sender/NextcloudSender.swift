@@ -3,7 +3,6 @@ internal import HTTP
 package import Logging
 package import NextcloudProxy
 package import Operations
-package import Providers
 package import Registrations
 package import SQL
 package import Sealing
@@ -25,7 +24,7 @@ package final class NextcloudSender: Sendable {
   let own: PushProxy
   let ownAddress: @Sendable () -> String
   /// Calls other proxies.
-  let client: OutgoingClient
+  let proxies: ProxyClient
   let keys: NextcloudKeys
   let notifications: NextcloudNotifications
   let webPush: NextcloudWebPush
@@ -37,13 +36,13 @@ package final class NextcloudSender: Sendable {
   /// - Parameter mayExpire: whether pushes may be treated as expired; false while the clock is in doubt.
   package init(
     _ configuration: Configuration, own: PushProxy, ownAddress: @escaping @Sendable () -> String,
-    client: OutgoingClient, webPush: NextcloudWebPush, database: any Database, storageKey: StorageKey,
+    proxies: ProxyClient, webPush: NextcloudWebPush, database: any Database, storageKey: StorageKey,
     now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool, logger: Logger
   ) {
     self.configuration = configuration
     self.own = own
     self.ownAddress = ownAddress
-    self.client = client
+    self.proxies = proxies
     self.webPush = webPush
     self.now = now
     self.logger = logger

@@ -45,6 +45,7 @@ extension World {
           let index = provider.troubles.lastIndex(of: trouble)
         else { return }
         provider.troubles.remove(at: index)
+        provider.mendedAt = world.time
         world.note("-- \(provider.kind) no longer \(trouble)")
       }
     case .kill(let number, let seconds):
@@ -72,10 +73,26 @@ extension World {
     case .chatMessage(let users):
       let label = nextMessage()
       for user in users { Task { [chat] in await chat?.notify(label, user: user) } }
+    case .nextcloudChatMessage(let users): nextcloudChat?.notify(nextMessage(), users: users)
+    case .takeBack(let user, let isByPhone):
+      let label = nextMessage()
+      Task { [nextcloudChat] in
+        await nextcloudChat?.takeBack(label, user: user, isByPhone: isByPhone)
+      }
+    case .proxyTrouble(let trouble, let seconds):
+      nextcloudChat?.wire.troubles.append(trouble)
+      later(seconds) { world in
+        guard let wire = world.nextcloudChat?.wire, let index = wire.troubles.lastIndex(of: trouble) else {
+          return
+        }
+        wire.troubles.remove(at: index)
+        world.note("-- the way to the proxy no longer \(trouble)")
+      }
     case .changePushKey(let number):
       chat?.phones[number - Chat.firstPhone].makeKey()
       open(app(number))
     case .hostile(let event): perform(event)
+    case .tenant(let event): perform(event)
     case .report(let number): Task { [servers] in await servers[number].report() }
     case .upstreamTrouble(let trouble, let seconds):
       upstream?.troubles.append(trouble)
@@ -96,6 +113,9 @@ extension World {
 
   /// The app on the phone of this number.
   private func app(_ number: Int) -> any App {
+    if let nextcloudChat, number >= NextcloudChat.firstPhone {
+      return nextcloudChat.phones[number - NextcloudChat.firstPhone]
+    }
     if let chat, number >= Chat.firstPhone { return chat.phones[number - Chat.firstPhone] }
     if let nextcloud, number >= NextcloudServer.firstPhone {
       return nextcloud.phones[number - NextcloudServer.firstPhone]
@@ -105,6 +125,14 @@ extension World {
 
   private func setClock(of node: Node, to skew: TimeInterval) {
     latestTime = max(latestTime, time + node.life.skew)
+    // Another clock that agreed has ended the doubt, whatever either shows from now on.
+    for one in nodes {
+      let hasAgreed = nodes.contains {
+        $0.life !== one.life && abs($0.life.skew - one.life.skew) <= 70
+      }
+      if hasAgreed { one.life.jumpedAt = nil }
+    }
+    if abs(skew - node.life.skew) > 70 { node.life.jumpedAt = time }
     node.life.skew = skew
     node.life.disturbances.append(time)
     ledger.clockTroubleAt = time
@@ -133,8 +161,12 @@ extension World {
   /// Ends all faults, lets time pass, and checks that every promise is kept.
   func settle() {
     note("-- everything is mended")
-    for provider in [Route.Provider.apns, .fcm] { providers[provider]?.troubles = [] }
+    for provider in [Route.Provider.apns, .fcm, .webPush].compactMap({ providers[$0] }) {
+      if !provider.troubles.isEmpty { provider.mendedAt = time }
+      provider.troubles = []
+    }
     upstream?.troubles = []
+    if let nextcloudChat, !nextcloudChat.wire.troubles.isEmpty { nextcloudChat.wire.troubles = [] }
     (database.isAway, database.isFull, database.isSlow, database.lostAnswers) = (false, false, false, 0)
     ledger.databaseTroubleAt = time
     for node in nodes {
@@ -144,13 +176,14 @@ extension World {
     }
     pass(until: time + 100)
     settleUpstream()
-    // A message tells a server which registrations a false report has ended; their apps register again when
-    // they are opened.
-    if phones.contains(where: { $0.lies > 0 }) { _ = probe() }
+    // A message tells a server which registrations a false report, or a user's new password, has ended; their
+    // apps register again when they are opened.
+    if plan.tenants != nil || phones.contains(where: { $0.lies > 0 }) { _ = probe() }
     for _ in 0..<2 {
       for phone in phones { open(phone) }
       for phone in nextcloud?.phones ?? [] { open(phone) }
       for phone in chat?.phones ?? [] { open(phone) }
+      for phone in nextcloudChat?.phones ?? [] { open(phone) }
       pass(until: time + 30)
     }
     findUpdated()
@@ -161,13 +194,17 @@ extension World {
     checkPromises()
     checkNextcloudPromises()
     checkChatRegistrations()
+    checkNextcloudServerPromises()
     upstream?.isSettled = true
     note("-- a message for everybody")
     let label = probe()
     checkReach(label)
     checkNextcloudReach(label)
     checkChatReach(label)
-    guard violation == nil, hasDeadOnes || hasDeadNextcloudRows || hasDeadChatDevices else {
+    checkNextcloudServerReach(label)
+    guard violation == nil,
+      hasDeadOnes || hasDeadNextcloudRows || hasDeadChatDevices || hasDeadNextcloudServerRows
+    else {
       return checkSecrets()
     }
     // Reports that were held back are accepted an hour later, as are those of a death before the
@@ -178,6 +215,7 @@ extension World {
     checkDeaths()
     checkNextcloudDeaths()
     checkChatDeaths()
+    checkNextcloudServerDeaths()
     checkSecrets()
   }
 
@@ -190,6 +228,7 @@ extension World {
     let label = nextMessage()
     if let nextcloud { Task { await nextcloud.notify(label, users: nil) } }
     if let chat { for user in 0..<Chat.users { Task { await chat.notify(label, user: user) } } }
+    nextcloudChat?.notify(label, users: 0..<NextcloudChat.users)
     for server in servers {
       let users = Array(Set(phones.filter { $0.server === server }.map(\.user))).sorted()
       Task { await server.notify(label, users: users) }

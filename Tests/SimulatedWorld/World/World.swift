@@ -1,12 +1,8 @@
 import CVirtualTime
-import Crypto
 import Foundation
-import Logging
 import NIOCore
 import NIOEmbedded
-import Operations
 import Providers
-import Registrations
 import SQL
 import Sealing
 
@@ -24,9 +20,12 @@ final class World: @unchecked Sendable {
   static let epoch = 1_790_000_000.0
   /// Part of every token. It must not be found in clear in the database or the log.
   static let secret = "5ec2e75ec2e7"
+  static let secretSpellings = Spelling.allCases.map { $0.of(secret) }
   /// Precedes every text that only phones may decrypt. It must not be found in clear either.
   static let plaintext = "PLAINTEXT-"
   static let topic = "org.example.chat"
+  /// The second app's.
+  static let secondTopic = "org.example.work"
   static let maximumAge: TimeInterval = 3600
 
   let plan: Plan
@@ -40,10 +39,14 @@ final class World: @unchecked Sendable {
   private(set) var phones: [Phone] = []
   private(set) var nextcloud: NextcloudServer?
   private(set) var chat: Chat?
+  private(set) var nextcloudChat: NextcloudChat?
   private(set) var strangers: [Stranger] = []
   private(set) var upstream: UpstreamBouncer?
+  private(set) var tenancy: Tenancy?
+  private(set) var impostor: Impostor?
   /// The phone of every token that was ever issued.
-  var owners: [String: Phone] = [:]
+  var owners = TokenTable<Phone>()
+  var pushService = PushService()
   var lives = 0
   var calls = 0
   /// Calls and notifications, for figures.
@@ -53,6 +56,9 @@ final class World: @unchecked Sendable {
   private(set) var log: [String] = []
   private let isTalking: Bool
   var ledger = Ledger()
+  var answersHeard = AnswersHeard()
+  /// What the nodes sign in to providers with.
+  var credentials = World.credentials
   /// Until when timers last fired late: how long a call took before then says nothing.
   var coarseUntil = 0.0
   private var messages = 0
@@ -66,6 +72,8 @@ final class World: @unchecked Sendable {
   /// How long the world lasted, in seconds.
   private(set) var duration = 0.0
   private let start: Int64
+  /// What a stand-in remembers of queries.
+  var remembered: [String: (rows: [Row], time: Double)] = [:]
   /// Seconds between two checks of everything.
   var checkInterval = 0.0
   private var nextCheck = 0.0
@@ -83,28 +91,45 @@ final class World: @unchecked Sendable {
     virtual_time_enter(plan.seed, Int64(Self.epoch))
     start = virtual_time_now()
     VirtualExecutor.shared.begin(seed: plan.seed)
-    server = try DatabaseServer(copyOf: plan.upstream == nil ? Self.template : Self.linkedTemplate)
+    server = try DatabaseServer(
+      copyOf: plan.tenants != nil
+        ? Self.tenantsTemplate : plan.upstream == nil ? Self.template : Self.linkedTemplate)
     database = DatabaseWeather(seed: plan.seed)
-    for kind in [Route.Provider.apns, .fcm] {
+    for kind in [Route.Provider.apns, .fcm, .webPush] {
       providers[kind] = Provider(kind, world: self, seed: plan.seed)
+    }
+    if plan.tenants != nil, let second = Self.secondCredential {
+      credentials.apns.append(second)
+      tenancy = Tenancy(world: self, seed: plan.seed)
+      impostor = Impostor(world: self, seed: plan.seed)
     }
     if let upstream = plan.upstream {
       self.upstream = UpstreamBouncer(upstream, world: self, seed: plan.seed)
     }
     servers = (0..<plan.servers).map { ChatServer($0, world: self, seed: plan.seed) }
-    phones = plan.phones.enumerated().map { number, phone in
-      Phone(
-        number, phone.kind, server: servers[phone.server], user: phone.user, isLegacy: phone.isLegacy,
-        isOfStore: phone.isOfStore, world: self)
+    for (number, phone) in plan.phones.enumerated() {
+      phones.append(
+        Phone(
+          number, phone.kind, server: servers[phone.server], user: phone.user, isLegacy: phone.isLegacy,
+          isOfStore: phone.isOfStore, topic: phone.hasSecondApp ? Self.secondTopic : Self.topic,
+          on: phone.shares.map { phones[$0].device }, world: self))
     }
     strangers = plan.strangers.enumerated().map { Stranger($0, $1, world: self, seed: plan.seed) }
     nodes = (0..<plan.nodes).map { Node("node \($0)", world: self) }
     if !plan.chat.isEmpty { chat = Chat(plan.chat, world: self, seed: plan.seed) }
+    if !plan.nextcloudChat.isEmpty {
+      nextcloudChat = NextcloudChat(plan.nextcloudChat, world: self, seed: plan.seed)
+    }
     if !plan.nextcloud.isEmpty {
       nextcloud = NextcloudServer(plan.nextcloud, world: self, seed: plan.seed)
+    }
+    if hasPushProxy {
       for node in nodes { try? FileManager.default.removeItem(at: node.storeRecord) }
     }
   }
+
+  /// Whether its nodes are also Nextcloud's push proxy.
+  private var hasPushProxy: Bool { nextcloud != nil || nextcloudChat != nil }
 
   /// Seconds since it began.
   var time: Double { Double(virtual_time_now() - start) / 1e9 }
@@ -127,7 +152,8 @@ final class World: @unchecked Sendable {
     defer { end() }
     for node in nodes { try node.start() }
     for event in plan.events where violation == nil {
-      pass(until: event.time)
+      // What happens in one millisecond has the same time in the database.
+      pass(until: plan.tenants == nil ? event.time : max(event.time, time + 0.002))
       note("-- \(event.action)")
       perform(event.action)
       work()
@@ -171,99 +197,12 @@ final class World: @unchecked Sendable {
       work()
     } while VirtualExecutor.shared.pass(upTo: .max - 1, grain: 3_600_000_000_000)
     virtual_time_leave()
-    if nextcloud != nil { for node in nodes { try? FileManager.default.removeItem(at: node.storeRecord) } }
+    if hasPushProxy { for node in nodes { try? FileManager.default.removeItem(at: node.storeRecord) } }
   }
 
   func nextMessage() -> String {
     messages += 1
     ledger.messages["m\(messages)"] = time
     return "m\(messages)"
-  }
-
-  // MARK: What all worlds have in common
-
-  struct Identity: Sendable {
-    let uuid: String
-    /// Row id.
-    let id: Int64
-    let key: String
-    let realm: String
-  }
-
-  /// What `prepare` has made.
-  nonisolated(unsafe) private(set) static var template: [UInt8] = []
-  /// The same, with chat servers that have a second app.
-  nonisolated(unsafe) private(set) static var linkedTemplate: [UInt8] = []
-  nonisolated(unsafe) private(set) static var servers: [Identity] = []
-  /// The chat servers of strangers.
-  nonisolated(unsafe) private(set) static var strangers: [Identity] = []
-  /// The identity with which the built-in chat server calls its bouncer.
-  nonisolated(unsafe) private(set) static var chatIdentity: Identity?
-  nonisolated(unsafe) private(set) static var credentials = Credentials()
-  nonisolated(unsafe) private(set) static var settings: Configuration?
-
-  /// Makes the data that all worlds start with, once. It does not depend on a seed.
-  static func prepare() async throws {
-    let empty = try await DatabaseServer.template()
-    let server = try DatabaseServer(copyOf: empty)
-    credentials = Credentials(
-      apns: [
-        APNsCredential(
-          name: "main", keyID: "ABCDEFGHIJ", teamID: "TEAM123456",
-          privateKey: P256.Signing.PrivateKey().pemRepresentation, topics: [topic, "com.nextcloud.Talk"],
-          environment: .production)
-      ],
-      fcm: [
-        FCMCredential(
-          name: "default", projectID: "p", clientEmail: "a@example.org", privateKeyID: "k", privateKey: "",
-          tokenURI: URL(string: "https://oauth2.example.org/token")!)
-      ])
-    (settings, _) = try Configuration.load(
-      file: nil, environment: [:],
-      overrides: [
-        "retention.expired_days": "2", "bouncer.rate_limit.per_server": "0",
-        "http.rate_limit.per_address": "0", "upstream.url": "https://push.vendor.example",
-        "server.rate_limit.per_user": "0",
-      ], workingDirectory: "/")
-    let now: @Sendable () -> Date = { Date(timeIntervalSince1970: epoch) }
-    let storageKey = StorageKey(bytes: Node.storageKey)
-    let database = DatabaseServer.Direct(server: server)
-    func addServer(_ number: Int, of domain: String) async throws -> Identity {
-      let remote = RemoteServers(database: database, storageKey: storageKey, now: now)
-      let (added, key) = try await remote.add(
-        hostname: try Hostname("chat\(number).\(domain)"), contactEmail: "admin@\(domain)")
-      let realm = UUID()
-      let description = RealmDescription(
-        realmID: 2, uuid: realm, ownerSecret: "zuliprealm_secret\(number)", host: "chat\(number).\(domain)",
-        name: "Example", orgType: 10, dateCreated: Date(timeIntervalSince1970: 1_600_000_000),
-        isDeactivated: false, isSystemBotRealm: false, authenticationMethods: "{}")
-      let sync = RealmSync(storageKey: storageKey, now: now)
-      let id = added.id
-      _ = try await database.write { try sync.apply([description], server: id, on: $0) }
-      return Identity(
-        uuid: added.uuid.uuidString.lowercased(), id: id, key: key, realm: realm.uuidString.lowercased())
-    }
-    for number in 0..<2 { servers.append(try await addServer(number, of: "example.org")) }
-    let accounts = AccountStore(database: database, storageKey: storageKey, now: now)
-    let (remote, key) = try await RemoteServers(database: database, storageKey: storageKey, now: now).add(
-      hostname: try Hostname("chat.example.org"), contactEmail: "admin@example.org")
-    let realm = UUID()
-    _ = try await accounts.put(
-      realm: realm, name: "Chat", url: "https://chat.example.org", requiresE2EE: false)
-    for user in 0..<Chat.users {
-      _ = try await accounts.add(
-        .init(email: Chat.email(of: user), apiKey: Chat.apiKey(of: user)), userID: Int64(user + 1),
-        realm: realm)
-    }
-    chatIdentity = Identity(
-      uuid: remote.uuid.uuidString.lowercased(), id: remote.id, key: key, realm: realm.uuidString.lowercased()
-    )
-    for number in 0..<Stranger.chatServers {
-      strangers.append(try await addServer(number, of: "example.net"))
-    }
-    template = server.image()
-    let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
-    for server in servers { try await links.enable(server.id) }
-    linkedTemplate = server.image()
   }
 }

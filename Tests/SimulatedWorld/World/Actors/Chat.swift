@@ -86,7 +86,7 @@ final class Chat: @unchecked Sendable {
     )
     guard answer?.status == 200 else { return }
     for (phone, token) in meant where phone.confirmed == token && world.chatServerHas(token) {
-      world.promised(label, to: token, at: began)
+      world.promised(label, to: token, of: phone.phone, at: began)
     }
   }
 

@@ -9,9 +9,14 @@ extension ChatServer {
     let token = phone.token
     var fields = identity(of: phone.user) + tokenFields(of: phone, token)
     if phone.kind == .apns {
-      fields.append(("ios_app_id", phone.isOfStore ? UpstreamBouncer.topic : World.topic))
+      fields.append(("ios_app_id", phone.isOfStore ? UpstreamBouncer.topic : phone.topic))
     }
-    let (_, answer) = await call("push/register", type: Self.form, form(fields))
+    let start = world.time
+    let began = certain.registers(phone, token, namesUUID: knowsUUIDs)
+    let (node, answer) = await call("push/register", type: Self.form, form(fields))
+    world.ledger.registers(token, at: world.time)
+    let isRemoved = removalsOfAll[phone.user].map { $0.open > 0 || $0.until >= start } ?? false
+    certain.hasRegistered(began, isRemoved ? nil : answer, node, at: world.time)
     world.note(
       "\(name): registers \(phone.name), an old app: \(answer.map { "\($0.status)" } ?? "no answer")")
     if answer?.status == 200, phone.isLegacy, phone.isLoggedIn { legacy[phone.number] = token }
@@ -23,8 +28,10 @@ extension ChatServer {
     guard let token = legacy.removeValue(forKey: phone.number) else { return }
     // Removing a registration also removes the notifications that wait for it.
     phone.forgottenAt = world.time
-    let (_, answer) = await call(
+    let began = certain.removes(phone, token)
+    let (node, answer) = await call(
       "push/unregister", type: Self.form, form(identity(of: phone.user) + tokenFields(of: phone, token)))
+    certain.hasRemoved(began, answer, node, at: world.time)
     world.note(
       "\(name): unregisters \(phone.name), an old app: \(answer.map { "\($0.status)" } ?? "no answer")")
   }
@@ -41,11 +48,12 @@ extension ChatServer {
     }
     guard !phones.isEmpty else { return }
     func tokens(_ kind: Route.Provider) -> String {
-      phones.filter { $0.kind == kind }.map { "\"\(legacy[$0.number] ?? "")\"" }.joined(separator: ",")
+      phones.filter { ($0.kind == .apns) == (kind == .apns) }.map { "\"\(legacy[$0.number] ?? "")\"" }.joined(
+        separator: ",")
     }
     let text = "\(World.plaintext)\(label).s\(number).u\(user)"
     let body = """
-      {"user_id":\(user + 1),"user_uuid":"\(Self.uuid(of: user))","realm_uuid":"\(realm)",\
+      {\(names(of: user)),\
       "gcm_payload":{"event":"message","content":"\(text)"},"gcm_options":{"priority":"high"},\
       "apns_payload":{"alert":"\(text)","custom":{"zulip":{"message_ids":[1]}}},\
       "android_devices":[\(tokens(.fcm))],"apple_devices":[\(tokens(.apns))]}
@@ -63,9 +71,11 @@ extension ChatServer {
     for (phone, token) in asked {
       if gone.contains(token) {
         world.note("\(name): forgets \(phone.name), an old app, which the bouncer calls gone")
+        checkGone(phone, token, asked: began)
+        certain.isTold(phone, token)
         if legacy[phone.number] == token { legacy[phone.number] = nil }
       } else if phone.isLegacy {
-        world.promised(label, to: token, at: began)
+        world.promised(label, to: token, of: phone, at: began)
       }
     }
   }
@@ -73,7 +83,7 @@ extension ChatServer {
   /// Reports its realms, which it has told the vendor's bouncer long ago, or tells now.
   func report() async {
     let realms = """
-      [{"id":2,"uuid":"\(realm)","uuid_owner_secret":"zuliprealm_secret\(number)","host":"chat\(number).example.org",\
+      [{"id":2,"uuid":"\(realm)","uuid_owner_secret":"\(ownerSecret)","host":"chat\(number).example.org",\
       "url":"https://chat\(number).example.org","name":"Example","org_type":10,"date_created":1600000000,\
       "deactivated":false}]
       """
@@ -83,17 +93,20 @@ extension ChatServer {
     world.note("\(name): reports its realms: \(answer.map { "\($0.status)" } ?? "no answer")")
   }
 
-  private static let form = "application/x-www-form-urlencoded"
+  static let form = "application/x-www-form-urlencoded"
 
-  private func identity(of user: Int) -> [(String, String)] {
-    [("user_id", "\(user + 1)"), ("user_uuid", Self.uuid(of: user)), ("realm_uuid", realm)]
+  func identity(of user: Int) -> [(String, String)] {
+    [("user_id", "\(userID(user))")]
+      + (knowsUUIDs ? [("user_uuid", userUUID(user)), ("realm_uuid", realm)] : [])
+  }
+
+  /// The same in JSON.
+  private func names(of user: Int) -> String {
+    #""user_id":\#(userID(user))"#
+      + (knowsUUIDs ? #","user_uuid":"\#(userUUID(user))","realm_uuid":"\#(realm)""# : "")
   }
 
   private func tokenFields(of phone: Phone, _ token: String) -> [(String, String)] {
     [("server_uuid", uuid), ("token", token), ("token_kind", phone.kind == .apns ? "1" : "2")]
-  }
-
-  private static func uuid(of user: Int) -> String {
-    "00000000-0000-4000-8000-" + String(format: "%012d", user)
   }
 }

@@ -20,8 +20,12 @@ final class ChatServer: @unchecked Sendable {
   }
 
   let number: Int
-  let uuid: String
-  let key: String
+  var uuid: String
+  /// Its hostname, where there are several tenants.
+  var host: String
+  /// Row id.
+  var id: Int64
+  var key: String
   let realm: String
   unowned let world: World
   private var random: WorldRandom
@@ -33,11 +37,26 @@ final class ChatServer: @unchecked Sendable {
   let isOld: Bool
   /// Legacy tokens of its users, by phone.
   var legacy: [Int: String] = [:]
+  /// What it knows for sure of its legacy registrations.
+  var certain = CertainLegacy()
+  /// Whether its realm may be another server's already.
+  var isMoving = false
+  /// What is added to its users' numbers since it has moved to another server.
+  private(set) var numberOffset = 0
+  /// The calls under way that sign all of a user's old apps out, and until when one may remove what is registered
+  /// meanwhile.
+  var removalsOfAll: [Int: (open: Int, until: Double)] = [:]
+  /// Whether it names users by UUID too; a server of old names them by number alone.
+  var knowsUUIDs: Bool
+  /// When it last began to name its users in another way.
+  var renamedAt = -1.0
 
   init(_ number: Int, world: World, seed: UInt64) {
     (self.number, self.world) = (number, world)
-    let identity = World.servers[number]
-    (uuid, key, realm) = (identity.uuid, identity.key, identity.realm)
+    let identity = world.plan.tenants?.identity(number) ?? World.servers[number]
+    (uuid, id, key, realm) = (identity.uuid, identity.id, identity.key, identity.realm)
+    host = "chat\(world.plan.tenants?.server(of: number) ?? number).example.com"
+    knowsUUIDs = world.plan.tenants?.startsWithNumbers(number) != true
     random = WorldRandom(seed: seed, "server \(number)")
     var age = WorldRandom(seed: seed, "age of server \(number)")
     isOld = age.chance(0.4)
@@ -46,11 +65,40 @@ final class ChatServer: @unchecked Sendable {
   var name: String { "server \(number)" }
 
   func call(_ endpoint: String, type: String, _ body: String) async -> (node: Node, answer: Answer?) {
+    await call(endpoint, as: uuid, key, type: type, body)
+  }
+
+  /// A call with an id and a key, which may be former ones.
+  @discardableResult
+  func call(
+    _ endpoint: String, as uuid: String, _ key: String, type: String, _ body: String
+  ) async -> (node: Node, answer: Answer?) {
     var headers: HTTPFields = [.contentType: type]
     headers[.authorization] = "Basic " + Data("\(uuid):\(key)".utf8).base64EncodedString()
-    return await world.call(
+    let began = world.time
+    let (node, answer) = await world.call(
       world.balanced(&random), endpoint, "/api/v1/remotes/\(endpoint)", headers: headers,
       body: Array(body.utf8))
+    if let tenancy = world.tenancy, let answer {
+      var names = [uuid, Tenancy.name(uuid, key: key)]
+      if body.contains(realm) { names.append(Tenancy.name(uuid, realm: realm)) }
+      tenancy.answered(self, endpoint, names, answer.status, since: began)
+    }
+    return (node, answer)
+  }
+
+  /// It has moved to another server with all its data. Its users have the same UUIDs there, and other numbers, and what was
+  /// registered under the former numbers has ended.
+  func hasComeToAnother() {
+    isMoving = false
+    renamedAt = world.time
+    numberOffset += 1000
+    certain.forgetNumbers()
+    learnUUIDs()
+    for phone in world.phones where phone.server === self {
+      guard let token = legacy[phone.number], certain.presentSince(phone, token) == nil else { continue }
+      phone.forgottenAt = world.time
+    }
   }
 
   func form(_ fields: [(String, String)]) -> String {
@@ -61,6 +109,7 @@ final class ChatServer: @unchecked Sendable {
   /// Registers a phone for notifications.
   func register(_ phone: Phone) async {
     if phone.isLegacy { return await registerLegacy(phone) }
+    learnUUIDs()
     switch devices[phone.number] {
     case .registered(phone.token): return
     // "The app's attempts are refused."
@@ -68,6 +117,7 @@ final class ChatServer: @unchecked Sendable {
     default: break
     }
     let token = phone.token
+    defer { world.ledger.registers(token, at: world.time) }
     devices[phone.number] = .pending(token: token)
     let body = form([
       ("realm_uuid", realm), ("token_id", phone.tokenID.base64),
@@ -152,7 +202,7 @@ final class ChatServer: @unchecked Sendable {
         if world.isLive(token) { world.wasBelieved(token, of: phone) }
         if devices[phone.number] == .registered(token: token) { devices[phone.number] = nil }
       } else {
-        world.promised(label, to: token, at: began)
+        world.promised(label, to: token, of: phone, at: began)
       }
     }
   }

@@ -8,7 +8,7 @@ import Sealing
 /// retries, and removes each device at once that the proxy reports as unknown.
 ///
 /// Unchecked: the world has one thread.
-final class NextcloudServer: @unchecked Sendable {
+final class NextcloudServer: NextcloudHost, @unchecked Sendable {
   /// A phone's registration at the server.
   struct Row {
     let phone: NextcloudPhone
@@ -46,12 +46,14 @@ final class NextcloudServer: @unchecked Sendable {
       let phone = Phone(
         NextcloudServer.firstPhone + number, plan.kind, server: world.servers[0], user: plan.user,
         isLegacy: false, world: world)
-      return NextcloudPhone(phone, cloud: self)
+      return NextcloudPhone(phone, host: self)
     }
   }
 
   /// The number of the first phone.
   static let firstPhone = 10_000
+
+  func nextNode() -> Node { world.balanced(&random) }
 
   func nextLogin() -> Int {
     logins += 1
@@ -62,42 +64,34 @@ final class NextcloudServer: @unchecked Sendable {
     Self.keys[(user + generations[user, default: 0]) % Self.keys.count]
   }
 
+  /// Whether a push is signed with one of a user's keys, present or former, as phones check it.
+  func hasSigned(_ push: ReceivedPush, for user: Int) -> Bool {
+    guard let subject = push.subject, let signature = push.signature else { return false }
+    return (0...generations[user, default: 0]).contains { generation in
+      Self.keys[(user + generation) % Self.keys.count].publicKey.verifies(signature, of: subject)
+    }
+  }
+
   /// Replaces a user's keys, as after a restore without them. Phones learn the new ones when they register
   /// again.
   func makeKey(of user: Int) { generations[user, default: 0] += 1 }
 
-  /// Registers a phone. Returns the fields that the phone has to send to the proxy.
-  func register(_ phone: NextcloudPhone) -> [(String, String)] {
+  func register(_ phone: NextcloudPhone) -> SignedDevice? {
     rows[Base64.encode(phone.identifier)] = Row(
       phone: phone, identifier: phone.identifier, token: phone.phone.token)
     return signed(phone)
   }
 
-  /// Removes a phone that has logged out. Returns the fields that the phone has to send to the proxy.
-  func forget(_ phone: NextcloudPhone) -> [(String, String)] {
+  func forget(_ phone: NextcloudPhone) -> SignedDevice? {
     rows[Base64.encode(phone.identifier)] = nil
     return signed(phone)
   }
 
-  private func signed(_ phone: NextcloudPhone) -> [(String, String)] {
+  private func signed(_ phone: NextcloudPhone) -> SignedDevice {
     let key = key(of: phone.phone.user)
-    return [
-      ("deviceIdentifier", Base64.encode(phone.identifier)),
-      ("deviceIdentifierSignature", Base64.encode(key.sign(phone.preimage))),
-      ("userPublicKey", key.publicKey.pem),
-    ]
-  }
-
-  func call(
-    _ method: HTTPRequest.Method, _ path: String, agent: String = "Nextcloud Server",
-    from address: String = "198.51.100.1", _ fields: [(String, String)]
-  ) async -> (node: Node, answer: Answer?) {
-    var headers: HTTPFields = [.contentType: "application/x-www-form-urlencoded"]
-    headers[.userAgent] = agent
-    headers[.forwardedFor] = address
-    return await world.call(
-      world.balanced(&random), path, "/\(path)", method: method, headers: headers,
-      body: Form.encode(fields.map { (name: $0.0, value: $0.1) }))
+    return SignedDevice(
+      identifier: Base64.encode(phone.identifier), signature: Base64.encode(key.sign(phone.preimage)),
+      userKey: key.publicKey.pem)
   }
 
   /// The label of a notification: its message, phone and device identifier.

@@ -13,8 +13,10 @@ struct Command {
   private var isTalking = false
   private var hasNextcloud = false
   private var hasChat = false
+  private var hasNextcloudServer = false
   private var isHostile = false
   private var hasUpstream = false
+  private var hasTenants = false
   private var isMinimising = true
 
   init(_ arguments: some Sequence<String>) {
@@ -44,8 +46,10 @@ struct Command {
         standIn = found
       case "--nextcloud": hasNextcloud = true
       case "--chat": hasChat = true
+      case "--nextcloud-server": hasNextcloudServer = true
       case "--hostile": isHostile = true
       case "--upstream": hasUpstream = true
+      case "--tenants": hasTenants = true
       case "--log": isTalking = true
       case "--as-it-is": isMinimising = false
       case let other:
@@ -53,18 +57,24 @@ struct Command {
         exit(2)
       }
     }
+    guard !hasTenants || !hasUpstream else {
+      print("--tenants and --upstream are for different worlds")
+      exit(2)
+    }
   }
 
   /// Runs the worlds. Returns the exit status: 0 if every promise was kept.
   func run() -> Int32 {
     VirtualExecutor.install()
     do {
-      try Self.wait { try await World.prepare() }
+      try Self.wait { try await World.prepare(hasNextcloudServer: hasNextcloudServer) }
       // What the process makes once, with random numbers, is made by now: a world is the same whatever came before it.
       var plan = Plan(seed: 0, steps: 0)
       if hasNextcloud { plan.addNextcloud() }
+      if hasNextcloudServer { plan.addNextcloudServer() }
       if isHostile { plan.addHostile() }
       if hasUpstream { plan.addUpstream() }
+      if hasTenants { plan.addTenants() }
       try World(plan).run()
       return try live()
     } catch {
@@ -83,8 +93,10 @@ struct Command {
         ?? Plan(seed: seed, steps: steps)
       if hasNextcloud { plan.addNextcloud() }
       if hasChat { plan.addChat() }
+      if hasNextcloudServer { plan.addNextcloudServer() }
       if isHostile { plan.addHostile() }
       if hasUpstream { plan.addUpstream() }
+      if hasTenants { plan.addTenants() }
       if let only { plan.events.removeAll { !only.contains($0.number) } }
       let world = try World(plan, standIn: standIn, isTalking: isTalking)
       // Checking thousands of phones takes longer than an event of one of them.
@@ -125,7 +137,7 @@ struct Command {
     print(
       """
 
-      Again: Scripts/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(story.map { " --story \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "")\(isHostile ? " --hostile" : "")\(hasUpstream ? " --upstream" : "") --only \(only) --log\
+      Again: Scripts/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(story.map { " --story \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "")\(hasNextcloudServer ? " --nextcloud-server" : "")\(isHostile ? " --hostile" : "")\(hasUpstream ? " --upstream" : "")\(hasTenants ? " --tenants" : "") --only \(only) --log\
       \(standIn.name == "none" ? "" : " --stand-in \(standIn.name)")
       """)
   }

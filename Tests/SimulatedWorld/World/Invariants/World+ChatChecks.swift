@@ -64,8 +64,8 @@ extension World {
     guard chat != nil else { return nil }
     let rows = server.rows("SELECT token_id FROM devices WHERE token_id IS NOT NULL")
     let believed = Set(rows.compactMap { try? $0.int64(0) })
-    return owners.sorted { $0.key < $1.key }.first { token, phone in
-      phone.number >= Chat.firstPhone && !isLive(token)
+    return owners.byToken.sorted { $0.key < $1.key }.first { token, phone in
+      (Chat.firstPhone..<NextcloudChat.firstPhone).contains(phone.number) && !isLive(token)
         && believed.contains(TokenID(token: token).storage)
     }?.value
   }

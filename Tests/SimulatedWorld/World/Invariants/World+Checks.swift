@@ -9,7 +9,10 @@ extension World {
     checkRegistrations()
     checkNextcloudRows()
     checkChatDevices()
+    checkNextcloudServer()
     checkLeftovers()
+    checkPauses()
+    checkLegacyRows()
   }
 
   /// "What is over is removed": two days after its expiry, plus some hours in which everything may have been
@@ -62,7 +65,7 @@ extension World {
     ledger.believed[token] = time
     let count = ledger.believed.count { self.owners[$0]?.judge == provider && time - $1 < Self.badHour }
     // The guard counts deaths by chat server, and doubts the whole route only if three of them hear of many.
-    let owners = provider == .upstream ? servers.count : 1
+    let owners = provider == .upstream || plan.tenants != nil ? servers.count : 1
     if count > Self.mostBelieved * lives * owners {
       violate(
         "no living registration ends",
@@ -81,22 +84,24 @@ extension World {
     guard violation == nil, !ledger.isLoud else { return }
     var missing: [String: [Ledger.Promise]] = [:]
     for promise in ledger.promises {
-      guard let phone = owners[promise.token], isLive(promise.token), !phone.isHandedOver,
-        promise.time > phone.forgottenAt, !ledger.isOver(promise.token, promisedAt: promise.time),
+      let phone = promise.phone
+      guard isLive(promise.token), !phone.isHandedOver, promise.time > phone.forgottenAt,
+        !ledger.isOver(promise.token, promisedAt: promise.time),
         !isOverWith(phone, promisedAt: promise.time),
-        ledger.arrivals["\(promise.label) \(phone.number)"] == nil
+        ledger.arrivals["\(promise.label) \(phone.number)"] == nil,
+        tenancy?.isUnserved(phone, from: promise.time, to: promise.answeredAt) != true
       else { continue }
-      missing[promise.token, default: []].append(promise)
+      missing[promise.token.canonicalToken, default: []].append(promise)
     }
     for (token, promises) in missing.sorted(by: { $0.key < $1.key }) {
       let told =
-        ledger.losses[PushToken.fingerprint(of: token), default: 0] + ledger.backlogged + toldWith(token)
-      if promises.count > told, let promise = promises.first, let phone = owners[token] {
+        ledger.losses(of: token) + ledger.backlogged + toldWith(token)
+      if promises.count > told, let promise = promises.first {
         noteOutbox()
         return violate(
           "what is promised arrives",
           """
-          \(promise.label) was promised to \(phone.name) \(Int(time - promise.time)) s ago; it has not arrived, and \
+          \(promise.label) was promised to \(promise.phone.name) \(Int(time - promise.time)) s ago; it has not arrived, and \
           nobody was told
           """)
       }
@@ -153,10 +158,11 @@ extension World {
   func checkSecrets() {
     guard violation == nil else { return }
     let image = Data(server.image())
-    let secrets: [(String, Data)] = [
-      ("a token", Data(Self.secret.utf8)), ("a token's bytes", Data([0x5E, 0xC2, 0xE7, 0x5E, 0xC2, 0xE7])),
-      ("a text", Data(Self.plaintext.utf8)), ("the storage key", Data(Node.storageKey)),
-    ]
+    let secrets: [(String, Data)] =
+      [
+        ("a token's bytes", Data([0x5E, 0xC2, 0xE7, 0x5E, 0xC2, 0xE7])),
+        ("a text", Data(Self.plaintext.utf8)), ("the storage key", Data(Node.storageKey)),
+      ] + Self.secretSpellings.map { ("a token", Data($0.utf8)) }
     for (name, bytes) in secrets where image.range(of: bytes) != nil {
       violate("nothing secret in the database", "\(name) stands in the database in clear")
     }
@@ -164,6 +170,7 @@ extension World {
       violate("nothing secret in the database", "a server's key stands in the database in clear")
     }
     checkChatSecrets(in: image)
+    checkNextcloudServerSecrets(in: image)
   }
 }
 

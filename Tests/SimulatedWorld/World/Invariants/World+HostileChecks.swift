@@ -9,7 +9,8 @@ extension World {
   func checkDelays() {
     guard violation == nil, plan.isCalm else { return }
     for promise in ledger.promises {
-      guard let phone = owners[promise.token], isLive(promise.token), promise.time > phone.forgottenAt,
+      let phone = promise.phone
+      guard isLive(promise.token), promise.time > phone.forgottenAt,
         !phone.isOfStore, !phone.isHandedOver
       else {
         continue

@@ -7,24 +7,34 @@ import Sealing
 extension World {
   /// Records that a chat server's notification for a phone was answered 200. `time` is when the call was
   /// made: a phone that was removed since may or may not receive it.
-  func promised(_ label: String, to token: String, at time: Double) {
+  func promised(_ label: String, to token: String, of phone: Phone, at time: Double) {
     figures.promises += 1
-    ledger.promises.append(.init(label: label, token: token, time: time, answeredAt: self.time))
+    ledger.promises.append(
+      .init(label: label, token: token, phone: phone, time: time, answeredAt: self.time))
   }
 
   /// Records a push that a provider accepted.
   func arrived(_ arrival: Arrival) {
     figures.arrivals += 1
     let push = arrival.push
-    guard let phone = owners[push.token] else {
+    guard let owner = owners[push.token] else {
       return violate("readable to nobody", "a push goes to a token that nobody has")
     }
-    if phone.number >= Chat.firstPhone { return arrivedFromChat(arrival, at: phone) }
-    note("\(phone.name): \(push.label)\(push.isLegacy ? " in clear" : "") (\(arrival.life.node))")
-    guard phone.number < NextcloudServer.firstPhone else {
-      return arrivedFromNextcloud(arrival, at: phone)
+    if owner.number >= NextcloudChat.firstPhone { return arrivedFromNextcloudChat(arrival, at: owner) }
+    if owner.number >= Chat.firstPhone { return arrivedFromChat(arrival, at: owner) }
+    note("\(owner.name): \(push.label)\(push.isLegacy ? " in clear" : "") (\(arrival.life.node))")
+    guard owner.number < NextcloudServer.firstPhone else {
+      return arrivedFromNextcloud(arrival, at: owner)
+    }
+    switch push.label {
+    case let label where label.hasPrefix(Tenancy.formerLabel):
+      tenancy?.formerReaches(owner, label)
+      return
+    case Impostor.label where impostor?.mayReach(push.token) == true: return
+    default: break
     }
     let parts = push.label.split(separator: ".")
+    let phone = account(of: parts, on: owner)
     guard parts.count == 3, parts[1] == "s\(phone.server.number)",
       parts[2] == "p\(phone.number)" || parts[2] == "u\(phone.user)"
     else { return violate("readable to nobody else", "\(push.label) goes to \(phone.name)") }
@@ -35,10 +45,12 @@ extension World {
       violate("one apns-id", "\(push.label) arrives again under another apns-id")
     }
     ledger.arrivals[key, default: []].append(arrival)
+    if push.isLegacy { checkLeft(phone, String(parts[0])) }
   }
 
   /// "Nothing arrives twice, but after a crash or a lost answer."
   func checkOnce(_ arrival: Arrival, _ label: String, after formers: [Arrival]) {
+    if formers.isEmpty { checkPromptness(of: label, arrival) }
     guard ledger.lostCommitAt < ledger.messages[String(label.prefix { $0 != "." }), default: 0] else {
       return
     }
@@ -60,17 +72,27 @@ extension World {
       )
     }
     let text = "\(message) \(metadata)"
-    if text.contains(Self.secret) || text.contains(Self.plaintext) {
+    if Self.secretSpellings.contains(where: text.contains) || text.contains(Self.plaintext) {
       violate("nothing secret in the log", text)
     }
+    checkEnd(message, metadata, by: life)
     switch message {
     case "notification refused", "notification given up", "registration ended":
-      if case .string(let token)? = metadata["token"] {
+      if case .string(let spelled)? = metadata["token"] {
+        let token = ledger.canonical(spelled)
         ledger.losses[token, default: 0] += 1
         if message == "registration ended" { ledger.ended[token] = time }
       }
       ledger.lines[life.number, default: [:]][Int(time / 60), default: 0] += 1
-    case _ where message.hasPrefix("notifications are refused"): ledger.backlogged += 1
+    case "notifications that cannot be sent were dropped" where metadata["registration_unreadable"] != nil:
+      violate("every token opens", "a registration is read under a name that it was not sealed for")
+    // The built-in Nextcloud server's.
+    case "a proxy refuses pushes", "a proxy's answer makes no sense: is it an old one?",
+      "pushes given up: no proxy took them":
+      nextcloudChat?.lost += Int("\(metadata["count"] ?? "1")") ?? 1
+    case "phones removed: their proxy does not know them": nextcloudChat?.removals.append(time)
+    case _ where message.hasPrefix("notifications are refused"):
+      ledger.backlogged += Int("\(metadata["refused"] ?? "1")") ?? 1
     default: break
     }
   }
@@ -134,7 +156,7 @@ extension Ledger {
   /// Whether the log has reported the end of a token's registration, and with it of the notifications
   /// promised until `time`. The margin of 15 s is how long a server waits for an answer.
   func isOver(_ token: String, promisedAt time: Double) -> Bool {
-    time - 15 <= ended[PushToken.fingerprint(of: token), default: -.infinity]
+    time - 15 <= ended[Self.fingerprint(of: token), default: -.infinity]
   }
 
   /// Whether so many lines were logged in a minute that some may have been left out.

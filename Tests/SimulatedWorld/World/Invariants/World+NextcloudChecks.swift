@@ -10,6 +10,9 @@ extension World {
   /// Records a push that a provider accepted for one of Nextcloud's phones.
   func arrivedFromNextcloud(_ arrival: Arrival, at phone: Phone) {
     let label = arrival.push.label
+    if nextcloud?.hasSigned(arrival.push, for: phone.user) != true {
+      return violate("signed by whom it is from", "\(label) goes to \(phone.name)")
+    }
     guard label.split(separator: ".").dropFirst().first == "n\(phone.number)" else {
       return violate("readable to nobody else", "\(label) goes to \(phone.name)")
     }
@@ -47,7 +50,7 @@ extension World {
           && !ledger.isOver(row.token, promisedAt: request.time)
       }
       let losses = Set(missing.map(\.row.token)).reduce(ledger.backlogged) {
-        $0 + ledger.losses[PushToken.fingerprint(of: $1), default: 0]
+        $0 + ledger.losses(of: $1)
       }
       if missing.count > request.failed + losses {
         noteOutbox()
@@ -74,10 +77,12 @@ extension World {
   }
 
   /// A registration of the server's whose phone no longer exists. Leaves out users' keys that the proxy has
-  /// never seen: it cannot verify their signatures.
+  /// never seen: it cannot verify their signatures. So it is with an identifier that an impostor has registered, too: the
+  /// server is never told that its device is gone.
   private var deadNextcloudRow: NextcloudServer.Row? {
     nextcloud?.rows.sorted { $0.key < $1.key }.map(\.value).first { row in
       nextcloud?.generations[row.phone.phone.user] == nil && !isLive(row.token)
+        && impostor?.identifiers.contains(Base64.encode(row.identifier)) != true
     }
   }
 

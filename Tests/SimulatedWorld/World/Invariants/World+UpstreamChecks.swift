@@ -38,7 +38,7 @@ extension World {
   /// How often the log has told of the loss of what was sent in one call to this token's phone and others.
   func toldWith(_ token: String) -> Int {
     guard let phone = owners[token] else { return 0 }
-    return companions(of: phone).reduce(0) { $0 + ledger.losses[PushToken.fingerprint(of: $1), default: 0] }
+    return companions(of: phone).reduce(0) { $0 + ledger.losses(of: $1) }
   }
 
   /// Whether what waited for this phone and others of its user ended with another one's registration, as the vendor's
@@ -50,7 +50,7 @@ extension World {
   /// The tokens of a user's other phones with the store's app.
   private func companions(of phone: Phone) -> [String] {
     guard phone.isOfStore else { return [] }
-    return owners.filter {
+    return owners.byToken.filter {
       $0.value !== phone && $0.value.isOfStore && $0.value.server === phone.server
         && $0.value.user == phone.user
     }.map(\.key)

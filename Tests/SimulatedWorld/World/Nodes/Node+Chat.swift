@@ -3,6 +3,7 @@ import HTTP
 import Hummingbird
 import Logging
 import NIOCore
+import NextcloudServer
 import Operations
 import Registrations
 import SQL
@@ -17,10 +18,10 @@ extension Node {
     let run: @Sendable () async -> Void
   }
 
-  /// The chat-server side, if the world has a chat. It calls its bouncer over the simulated network: any node
-  /// may take the call, and the call may fail.
+  /// The chat-server side, if the world has a chat, also one with Nextcloud's apps. It calls its bouncer over the
+  /// simulated network: any node may take the call, and the call may fail.
   func chatSide(
-    _ settings: Configuration, database: any Database, storageKey: StorageKey,
+    _ settings: Configuration, _ nextcloud: NextcloudSender?, database: any Database, storageKey: StorageKey,
     now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool, logger: Logger
   ) -> ChatSide {
     let accounts = AccountStore(database: database, storageKey: storageKey, now: now)
@@ -42,6 +43,9 @@ extension Node {
     let backend = BackendRoutes(
       accounts: accounts, devices: devices, token: Chat.backendToken,
       notify: { user, message in
+        if let nextcloud, let part = message.nextcloud {
+          return [("nextcloud", .success(try await nextcloud.notify(user, NextcloudMessage(part)).json))]
+        }
         let sent = try await notifier.notify(user, try message.zulip?.members())
         return sent.encrypted.map { [("zulip", $0.map(\.json))] } ?? []
       }, realmsChanged: link.uploadRealms)
@@ -50,7 +54,8 @@ extension Node {
         server.addRoutes(to: $0)
         backend.addRoutes(to: $0)
       }, bringForward: devices.jobs.bringForward
-    ) {
+    ) { [world] in
+      guard world.chat != nil else { return }
       await withTaskGroup { group in
         group.addTask { await events.watch(devices, logger: logger) }
         group.addTask { await link.run() }

@@ -14,18 +14,18 @@ extension Node {
       path: "simulated-world-\(ProcessInfo.processInfo.processIdentifier)-\(name.suffix(1)).json")
   }
 
-  /// The push proxy, where the world has a Nextcloud server.
+  /// The push proxy, where the world has a Nextcloud server, stock or built-in.
   func nextcloudProxy(
     _ settings: Configuration, database: any Database, storageKey: StorageKey, recorder: RegistrationStore,
     deliverer: Deliverer, now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool,
     logger: Logger
-  ) -> (routes: NextcloudProxyRoutes, lossDetector: StoreLossDetector) {
+  ) -> (proxy: PushProxy, lossDetector: StoreLossDetector) {
     let devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
     let lossDetector = StoreLossDetector(
       file: storeRecord, devices: devices, mayExpire: mayExpire, logger: logger)
     let proxy = PushProxy(
       settings, devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector,
       logger: logger)
-    return (NextcloudProxyRoutes(proxy), lossDetector)
+    return (proxy, lossDetector)
   }
 }

@@ -6,6 +6,7 @@ import Hummingbird
 import Logging
 import NIOCore
 import NextcloudProxy
+import NextcloudServer
 import Operations
 import Providers
 import Registrations
@@ -26,12 +27,17 @@ final class Life: @unchecked Sendable {
   var isCut = false
   /// The error of the node's clock, in seconds.
   var skew: TimeInterval = 0
+  /// When its clock last jumped by more than a minute.
+  var jumpedAt: Double?
   /// The error of the time that the service uses, in seconds. It differs from `skew` while the service
   /// distrusts its clock.
   var ahead: () -> TimeInterval = { 0 }
   /// The times at which a failure kept the node from writing to the database.
   var disturbances: [Double] = []
   var calls: [Int: (Answer?) -> Void] = [:]
+  /// What its key folder held when it was last read, and when that was.
+  var credentials = Credentials()
+  var credentialsSince: Double?
 
   init(node: String, number: Int) { (self.node, self.number) = (node, number) }
 }
@@ -58,6 +64,7 @@ final class Node: @unchecked Sendable {
   private var responder: PlainPaths<RouterResponder<WireContext>>?
   private var logger: Logger
   private(set) var deliverer: Deliverer?
+  private var providers: PushProviders?
 
   init(_ name: String, world: World) {
     (self.name, self.world) = (name, world)
@@ -78,7 +85,10 @@ final class Node: @unchecked Sendable {
     let life = life
     logger = Logger(label: name) { [world] _ in NodeLog(world: world, life: life) }
     let time = ServiceTime(wall: { Date() + life.skew })
-    let (now, mayExpire): (@Sendable () -> Date, @Sendable () -> Bool) = (time.now, time.mayExpire)
+    let trustsAnyClock = world.standIn.trustsAnyClock
+    let (now, mayExpire): (@Sendable () -> Date, @Sendable () -> Bool) = (
+      time.now, { trustsAnyClock || time.mayExpire() }
+    )
     life.ahead = { now().timeIntervalSince(Date()) }
     let plain = NodeDatabase(world.server, world: world, life: life)
     let database = RetryingDatabase(plain)
@@ -86,9 +96,15 @@ final class Node: @unchecked Sendable {
     let links = world.upstream.map { _ in
       UpstreamLinks(database: database, storageKey: storageKey, now: now)
     }
+    var configuration = PushProviders.Configuration(settings, upstream: links)
+    if world.plan.tenants != nil {
+      configuration.webPush = .init(
+        key: PushService.vapid, contact: "mailto:admin@example.org", privateHosts: [PushService.host])
+    }
     let providers = try PushProviders(
-      configuration: .init(settings, upstream: links), over: NodeNetwork(world: world, life: life), now: now)
-    providers.use(World.credentials)
+      configuration: configuration, over: NodeNetwork(world: world, life: life), now: now)
+    self.providers = providers
+    use(world.credentials)
     let registrations = RegistrationStore(
       database: database, storageKey: storageKey, now: now, mayExpire: mayExpire)
     let outbox = Outbox(
@@ -108,28 +124,39 @@ final class Node: @unchecked Sendable {
     let routes = ZulipBouncerRoutes(bouncer)
     let bodies = BodyBudget(limit: 64 << 20, largest: 1 << 20)
     let nextcloud =
-      world.nextcloud == nil
+      world.nextcloud == nil && world.nextcloudChat == nil
       ? nil
       : nextcloudProxy(
         settings, database: database, storageKey: storageKey, recorder: registrations, deliverer: deliverer,
         now: now,
         mayExpire: mayExpire, logger: logger)
+    let nextcloudServer =
+      world.nextcloudChat == nil
+      ? nil
+      : nextcloud.map {
+        self.nextcloudServer(
+          settings, proxy: $0.proxy, database: database, storageKey: storageKey, deliverer: deliverer,
+          now: now, mayExpire: mayExpire, logger: logger)
+      }
     let chat =
-      world.chat == nil
+      world.chat == nil && nextcloudServer == nil
       ? nil
       : chatSide(
-        settings, database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, logger: logger)
+        settings, nextcloudServer?.sender, database: database, storageKey: storageKey, now: now,
+        mayExpire: mayExpire, logger: logger)
     responder =
       Endpoints.forStrangers(
         trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self), bodies: bodies
       ) {
         routes.addRoutes(to: $0)
-        nextcloud?.routes.addRoutes(to: $0)
+        if let proxy = nextcloud?.proxy { NextcloudProxyRoutes(proxy).addRoutes(to: $0) }
+        nextcloudServer?.routes.addRoutes(to: $0)
         chat?.addRoutes($0)
       }.responder
     let clock = ClockWatch(
       time, record: ClockRecord(database: database),
       queues: [outbox.queue.bringForward] + (chat.map { [$0.bringForward] } ?? [])
+        + (nextcloudServer.map { [$0.sender.pushes.queue.bringForward] } ?? [])
         + (links.map { [$0.reports.bringForward, $0.unregistrations.bringForward] } ?? []), logger: logger)
     let housekeeping = Housekeeping(
       settings, registrations: registrations,
@@ -143,10 +170,22 @@ final class Node: @unchecked Sendable {
         group.addTask { await housekeeping.run() }
         group.addTask { await nextcloud?.lossDetector.run() }
         group.addTask { await chat?.run() }
+        if let nextcloudServer { group.addTask { await nextcloudServer.sender.run() } }
         if let upstream = bouncer.upstream { group.addTask { await upstream.run() } }
       }
       await providers.shutdown(within: .zero)
     }
+  }
+
+  /// Reads its key folder.
+  func use(_ credentials: Credentials) {
+    guard life.isAlive else { return }
+    if life.credentialsSince == nil || !world.standIn.keepsCredentials { providers?.use(credentials) }
+    let changed =
+      Set(life.credentials.apns).symmetricDifference(credentials.apns).map { "apns:\($0.name)" }
+      + Set(life.credentials.fcm).symmetricDifference(credentials.fcm).map { "fcm:\($0.name)" }
+    world.answersHeard.forget(by: life, over: changed)
+    (life.credentials, life.credentialsSince) = (credentials, world.time)
   }
 
   /// Ends it as `kill -9` does.
@@ -155,9 +194,10 @@ final class Node: @unchecked Sendable {
     world.putOffUntil = max(world.putOffUntil, world.latestTime, world.time + life.ahead())
     life.isAlive = false
     life.disturbances.append(world.time)
+    world.ledger.killedAt = world.time
     world.standIn.killed(world)
     running?.cancel()
-    (running, responder, deliverer) = (nil, nil, nil)
+    (running, responder, deliverer, providers) = (nil, nil, nil, nil)
     let calls = life.calls
     life.calls = [:]
     for id in calls.keys.sorted() { calls[id]?(nil) }

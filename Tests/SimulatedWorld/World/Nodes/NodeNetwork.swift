@@ -25,7 +25,8 @@ struct NodeNetwork: ProviderNetwork {
     let now = now()
     return .success(
       AccessToken(
-        authorization: "Bearer \(life.number)", issuedAt: now, renewAt: now + 3300, expiresAt: now + 3600))
+        authorization: "Bearer \(life.number) \(credential.privateKeyID)", issuedAt: now, renewAt: now + 3300,
+        expiresAt: now + 3600))
   }
 }
 
@@ -44,6 +45,8 @@ final class NodeTransport: Transport {
   > {
     let (world, life, kind) = (world, life, provider)
     guard life.isAlive else { return .ended(.failure(.connectFailed)) }
+    let question = Question(request, to: kind, from: life, world.pushService)
+    world.asks(question)
     let way: Provider.Way
     if kind == .upstream, let upstream = world.upstream {
       way = upstream.take(request, from: life)
@@ -54,6 +57,7 @@ final class NodeTransport: Transport {
     }
     let read: @Sendable () -> Result<ProviderResponse, TransportFailure> = {
       let answer = way.answer(life)
+      world.hears(answer, to: question)
       return kind == .upstream
         ? world.standIn.upstreamAnswer(answer, world) : world.standIn.answer(answer, world)
     }
@@ -79,5 +83,6 @@ final class NodeTransport: Transport {
 
   func retire(_ connection: ConnectionID) {}
   func renew(through newest: ConnectionID?) {}
+  func close() {}
   func shutdown(deadline: NIODeadline?) async {}
 }

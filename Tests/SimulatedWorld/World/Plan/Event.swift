@@ -8,7 +8,7 @@ struct Event: Sendable, CustomStringConvertible {
   let time: Double
   let action: Action
 
-  /// Phones are numbered across all servers: those of Nextcloud and of the chat from their `firstPhone` on.
+  /// Phones are numbered across all servers: those of Nextcloud and of the chats from their `firstPhone` on.
   enum Action: Sendable {
     case message(server: Int, users: [Int])
     case open(Int), changeToken(Int), reinstall(Int), logOut(Int), logIn(Int), uninstall(Int), comeBack(Int)
@@ -22,7 +22,10 @@ struct Event: Sendable, CustomStringConvertible {
     case pass(seconds: Double)
     case nextcloudMessage([Int]), newNextcloudKey(user: Int)
     case chatMessage([Int]), changePushKey(Int)
+    case nextcloudChatMessage([Int]), takeBack(user: Int, isByPhone: Bool)
+    case proxyTrouble(Trouble, seconds: Double)
     case hostile(Hostile)
+    case tenant(Tenant)
     case upstreamTrouble(UpstreamTrouble, seconds: Double)
     /// A chat server reports its realms, as every hour.
     case report(server: Int)
@@ -61,8 +64,14 @@ extension Event.Action: CustomStringConvertible {
     case .newNextcloudKey(let user): "nextcloud makes new keys for user \(user)"
     case .chatMessage(let users):
       "the chat has a message for \(users.map { "user \($0)" }.joined(separator: ", "))"
+    case .nextcloudChatMessage(let users):
+      "the chat with Nextcloud's apps has a message for \(users.map { "user \($0)" }.joined(separator: ", "))"
+    case .takeBack(let user, let isByPhone):
+      "\(isByPhone ? "a phone" : "the chat") takes a message to user \(user) back"
+    case .proxyTrouble(let trouble, let seconds): "the way to the proxy \(trouble) for \(Int(seconds)) s"
     case .changePushKey(let phone): "phone \(phone) makes a new key"
     case .hostile(let event): "\(event)"
+    case .tenant(let event): "\(event)"
     case .upstreamTrouble(let trouble, let seconds): "the vendor's bouncer \(trouble) for \(Int(seconds)) s"
     case .report(let server): "server \(server) reports its realms"
     case .pass(let seconds): "nothing happens for \(Int(seconds)) s"

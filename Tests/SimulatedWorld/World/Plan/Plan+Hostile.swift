@@ -67,7 +67,7 @@ extension Event.Action {
   var isTrouble: Bool {
     switch self {
     case .trouble, .kill, .cut, .clock, .databaseAway, .databaseFull, .databaseSlow, .databaseLosesAnswers,
-      .comeBack:
+      .comeBack, .proxyTrouble:
       true
     default: false
     }

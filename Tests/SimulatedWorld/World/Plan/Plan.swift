@@ -3,27 +3,35 @@ import Providers
 /// The participants and events of a world, all derived from a seed.
 struct Plan: Sendable {
   struct PhonePlan: Sendable {
-    let kind: Route.Provider
+    var kind: Route.Provider
     let server: Int
     let user: Int
     var isLegacy: Bool
     /// Whether it has the store's app.
     var isOfStore = false
+    /// Whether its app is the second of ours.
+    var hasSecondApp = false
+    /// The phone that it is a further account on.
+    var shares: Int?
   }
 
   let seed: UInt64
   let nodes: Int
-  let servers: Int
+  var servers: Int
   var phones: [PhonePlan]
   var events: [Event]
   /// The phones of its Nextcloud server, if it has one.
   var nextcloud: [NextcloudPhonePlan] = []
   /// The phones of its built-in chat server, if it has one.
   var chat: [ChatPhonePlan] = []
+  /// The phones of its built-in Nextcloud server, if it has one.
+  var nextcloudChat: [NextcloudChatPhonePlan] = []
   /// The vendor's bouncer, if there is one.
   var upstream: UpstreamPlan?
   /// Senders whose devices their provider refuses.
   var strangers: [StrangerPlan] = []
+  /// The chat servers with their realms, if there are several tenants.
+  var tenants: TenantsPlan?
   /// Whether nothing but strangers and the vendor's bouncer disturbs the service.
   var isCalm = false
 
@@ -59,6 +67,7 @@ struct Plan: Sendable {
     }
     actions.sort { $0.0 < $1.0 }
     events = actions.enumerated().map { Event(number: $0, time: $1.0, action: $1.1) }
+    nameTimes()
   }
 
   /// Adds events; those that were there keep their numbers.

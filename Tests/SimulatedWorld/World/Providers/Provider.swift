@@ -14,8 +14,10 @@ final class Provider: @unchecked Sendable {
   private var strangersRandom: WorldRandom
   /// Its current faults, the latest last.
   var troubles: [Trouble] = []
+  /// When its last fault ended, in seconds.
+  var mendedAt = -1000.0
   /// The state of every token.
-  var tokens: [String: TokenState] = [:]
+  var tokens = TokenTable<TokenState>()
 
   enum TokenState {
     case live(Phone)
@@ -48,8 +50,10 @@ final class Provider: @unchecked Sendable {
 
   /// Takes a request in.
   func take(_ request: ProviderRequest, from life: Life) async -> Way {
-    let push = world.standIn.push(ReceivedPush(request, provider: kind))
+    let push = world.standIn.push(
+      kind == .webPush ? world.taken(.init(request)) : ReceivedPush(request, provider: kind))
     if let phone = world.owners[push.token], phone.isOfStore { world.askedForStore(push, of: phone) }
+    world.checkApp(push, kind, from: life)
     if case .refused(let refusal)? = tokens[push.token], !isUnreachable { return refuse(refusal) }
     let trouble = troubles.last
     var latency = random.seconds(0.01...0.2)
@@ -65,7 +69,7 @@ final class Provider: @unchecked Sendable {
     let isLost = trouble == .losingAnswers && random.chance(0.5)
     let isTaken = !isLost || random.chance(0.7)
     let response = isTaken ? answer(push, trouble) : nil
-    let isAccepted = response?.status == 200
+    let isAccepted = response.map { 200...201 ~= $0.status } ?? false
     let inTime = latency <= 5 + Node.answerTimeout / .seconds(1) - 1
     let arrival =
       isAccepted ? Arrival(push, at: world.time, from: life, isAnswerLost: isLost || !inTime) : nil
@@ -105,6 +109,13 @@ final class Provider: @unchecked Sendable {
     case .failing(let status): return refusal(status)
     case .overloaded(let seconds):
       return tooMany(["retry-after": seconds.isMultiple(of: 2) ? "\(seconds)" : date(in: seconds)])
+    case .odd(let number):
+      let odd = OddAnswer.all(of: kind)[number]
+      if odd.meaning == .dead || odd.meaning == .suspect {
+        if let phone = livingPhone(push.token) { phone.lies += 1 }
+      }
+      return response(odd.status, [Meaning.header: odd.meaning.rawValue], odd.body)
+    case .busy(let seconds): return refusal(503, ["retry-after": "\(seconds)"])
     case .lyingDead:
       if let phone = livingPhone(push.token) { phone.lies += 1 }
       return dead(since: world.time)
@@ -123,7 +134,15 @@ final class Provider: @unchecked Sendable {
     if world.owners[push.token]?.isOfStore == true {
       return response(403, [:], Self.google(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"))
     }
+    if kind == .apns, world.tenancy != nil, !world.credentials.apns.contains(where: { $0.keyID == push.key })
+    {
+      return response(403, [:], #"{"reason":"InvalidProviderToken"}"#)
+    }
+    if push.label == Impostor.label, kind == .apns, push.topic != world.owners[push.token]?.topic {
+      return response(400, [:], #"{"reason":"DeviceTokenNotForTopic"}"#)
+    }
     switch tokens[push.token] {
+    case .live where kind == .webPush: return response(201, [:], "")
     case .live:
       return response(200, ["apns-id": push.id], kind == .apns ? "" : #"{"name":"projects/p/messages/1"}"#)
     case .revived(_, let since): return dead(since: since)
@@ -143,6 +162,7 @@ final class Provider: @unchecked Sendable {
   }
 
   private func dead(since: Double) -> ProviderResponse {
+    if kind == .webPush { return response(410, [:], "") }
     guard kind == .apns else { return response(404, [:], Self.google(404, "NOT_FOUND", "UNREGISTERED")) }
     let milliseconds = Int64((World.epoch + since) * 1000)
     return response(410, [:], #"{"reason":"Unregistered","timestamp":\#(milliseconds)}"#)
@@ -159,17 +179,17 @@ final class Provider: @unchecked Sendable {
     }
   }
 
-  private func refusal(_ status: Int) -> ProviderResponse {
+  private func refusal(_ status: Int, _ headers: [String: String] = [:]) -> ProviderResponse {
     switch (kind, status) {
     case (_, 502): response(502, [:], "<html><body>Bad Gateway</body></html>")
     case (.apns, 403): response(403, [:], #"{"reason":"ExpiredProviderToken"}"#)
     case (.apns, 404): response(404, [:], #"{"reason":"BadPath"}"#)
     case (_, 404): response(404, [:], #"{"error":{"code":404,"message":"m","status":"NOT_FOUND"}}"#)
     case (.apns, 500): response(500, [:], #"{"reason":"InternalServerError"}"#)
-    case (.apns, _): response(503, [:], #"{"reason":"ServiceUnavailable"}"#)
+    case (.apns, _): response(503, headers, #"{"reason":"ServiceUnavailable"}"#)
     case (_, 403): response(401, [:], Self.google(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"))
     case (_, 500): response(500, [:], Self.google(500, "INTERNAL", "INTERNAL"))
-    default: response(503, [:], Self.google(503, "UNAVAILABLE", "UNAVAILABLE"))
+    default: response(503, headers, Self.google(503, "UNAVAILABLE", "UNAVAILABLE"))
     }
   }
 
@@ -199,6 +219,10 @@ enum Trouble: Hashable, Sendable, CustomStringConvertible {
   case losingAnswers
   case failing(Int)
   case overloaded(seconds: Int)
+  /// Answers 503, and names a time.
+  case busy(seconds: Int)
+  /// One of its ``OddAnswer``s.
+  case odd(Int)
   /// Reports every token as dead.
   case lyingDead
   /// Refuses every token, as with a wrong key or topic.
@@ -214,6 +238,8 @@ enum Trouble: Hashable, Sendable, CustomStringConvertible {
     case .losingAnswers: "loses answers"
     case .failing(let status): "answers \(status)"
     case .overloaded(let seconds): "answers 429, Retry-After \(seconds)"
+    case .busy(let seconds): "answers 503, Retry-After \(seconds)"
+    case .odd(let number): "gives its odd answer \(number)"
     case .lyingDead: "calls every token dead"
     case .lyingSuspect: "refuses every token"
     case .refusing(let reason): "refuses every notification (\(reason))"

@@ -5,12 +5,14 @@ struct AlteredConnection: Connection {
   let connection: any Connection
   /// Returns the statement to run instead; nil: none runs, and the result is empty.
   var alter: (Statement) -> Statement? = { $0 }
+  /// Changes what a query gives.
+  var read: (Statement, [Row]) -> [Row] = { $1 }
   /// Runs after each statement, with its rows.
   var afterwards: (Statement, [Row], any Connection) throws -> Void = { _, _, _ in }
 
   func query(_ statement: Statement) throws -> [Row] {
     guard let altered = alter(statement) else { return [] }
-    let rows = try connection.query(altered)
+    let rows = read(statement, try connection.query(altered))
     try afterwards(statement, rows, connection)
     return rows
   }

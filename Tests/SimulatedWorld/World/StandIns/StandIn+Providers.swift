@@ -67,7 +67,7 @@ extension StandIn {
     .guardBelievesAll, .newIDs, .hasNoDeadline,
   ]
 
-  private static func reading(
+  static func reading(
     _ name: String,
     _ read:
       @escaping @Sendable (Result<ProviderResponse, TransportFailure>) -> Result<
@@ -82,7 +82,7 @@ extension StandIn {
   }
 
   /// The answer of Apple or Google for a dead token.
-  private static func dead(_ response: ProviderResponse) -> Result<ProviderResponse, TransportFailure> {
+  static func dead(_ response: ProviderResponse) -> Result<ProviderResponse, TransportFailure> {
     String(buffer: response.body).contains(#""error""#)
       ? .success(
         made(
