@@ -143,10 +143,10 @@ let package = Package(
     // A world in which time and chance are virtual; see Documentation/SimulatedWorld.md.
     .target(name: "CVirtualTime", path: "Tests/SimulatedWorld/CVirtualTime"),
     program(
-      "simulated-world", "CVirtualTime", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "Operations",
-      "Providers", "Registrations", "Sealing", "Server", "SQL", "ZulipBouncer", "ZulipServer", "Crypto",
-      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHPACK",
-      path: "Tests/SimulatedWorld/World"),
+      "simulated-world", "CVirtualTime", "Delivery", "HTTP", "Migrations", "NextcloudProxy",
+      "NextcloudServer", "Operations", "Providers", "Registrations", "Sealing", "Server", "SQL",
+      "ZulipBouncer", "ZulipServer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "NIOEmbedded", "NIOHPACK", path: "Tests/SimulatedWorld/World"),
 
     // Tests, what they share, and benchmarks.
     module(

@@ -1,4 +1,4 @@
-"""Runs every check here, on one simulator. Prints a line per check; exits 1 at the first that fails.
+"""Runs every check here, on one simulator. Prints a line per check; exits 1 at the first that fails or hangs.
 
     all.py EXECUTABLE
 """
@@ -16,22 +16,31 @@ import vectors
 import webpush
 import webpush_sender
 from app import Mismatch, Program
+from conformance.limits import limit
 from conformance.simulator import Simulator
 
 
+# Seconds for each part.
+LIMIT = 300
+
+
 def main(binary):
-    vectors.main(binary)
     with contextlib.ExitStack() as stack:
+        def run(part, *arguments):
+            with limit(LIMIT, part.__name__):
+                part.main(*arguments)
+
+        run(vectors, binary)
         simulator = Simulator(binary)
         stack.callback(simulator.stop)
-        providers.main(simulator)
-        http2.main(binary, simulator)
-        webpush_sender.main(binary, simulator)
-        webpush.main(binary, simulator)
+        run(providers, simulator)
+        run(http2, binary, simulator)
+        run(webpush_sender, binary, simulator)
+        run(webpush, binary, simulator)
         service = stack.enter_context(Program(binary, simulator, {}))
-        nextcloud_client.main(service)
+        run(nextcloud_client, service)
         if php := shutil.which("php"):
-            subprocess.run([php, Path(__file__).with_name("nextcloud.php"), binary, service.url], check=True)
+            subprocess.run([php, Path(__file__).with_name("nextcloud.php"), binary, service.url], check=True, timeout=LIMIT)
         else:
             print("--  PHP's OpenSSL was not tried: there is no php")
 
@@ -39,5 +48,5 @@ def main(binary):
 if __name__ == "__main__":
     try:
         main(sys.argv[1])
-    except Mismatch as error:
+    except (AssertionError, Mismatch) as error:
         sys.exit(f"FAIL {error}")

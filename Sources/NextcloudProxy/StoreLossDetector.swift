@@ -133,7 +133,7 @@ struct StoreRecord: Sendable, Hashable {
       lostAt = now
     }
     // Set by a wrong clock; the hour begins now.
-    if let time = lostAt, time > now { lostAt = now }
+    lostAt = lostAt.map { min($0, now) }
     state = found
   }
 

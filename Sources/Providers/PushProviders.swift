@@ -18,7 +18,7 @@ package final class PushProviders: Sendable {
 
   private let factory: SenderFactory
   /// Nil where Web Push is switched off.
-  private let hosts: WebPushHosts?
+  let hosts: WebPushHosts?
   /// The other bouncer; nil where there is none.
   package let upstream: RouteSender?
   private let state = Mutex(State())

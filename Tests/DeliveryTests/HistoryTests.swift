@@ -97,6 +97,19 @@ import Testing
     let report = try await bench.counts.report(hours: 2)
     #expect(report.hours.map(\.accepted) == [1, 0])
     #expect(report.hours.map(\.refused) == [0, 1])
+    #expect(report.routes.first?.latestAccepted == 1)
+    #expect(try await bench.deliveredAt(device) != nil)
+    bench.advance(3600)
+    #expect(try await bench.counts.report(hours: 2).routes.first?.total.accepted == 0)
+  }
+
+  @Test(.bench()) func `When a device was reached is kept until it can be written`() async throws {
+    let device = try await bench.devices(.fcm)[0]
+    bench.tried(.delivered, device)
+    try await bench.run("ALTER TABLE registrations RENAME TO away")
+    await #expect(throws: DatabaseError.self) { try await bench.history.flush() }
+    try await bench.run("ALTER TABLE away RENAME TO registrations")
+    try await bench.history.flush()
     #expect(try await bench.deliveredAt(device) != nil)
   }
 

@@ -66,6 +66,9 @@ import Testing
     #expect(line.metadata["reason"] == "expired" && line.metadata["server"] == "chat.example.org")
     #expect(line.metadata["route"] == "\(bench.fcmRoute)")
     #expect(line.metadata["token"] == "\(PushToken.fingerprint(of: device.token))")
+    // That of the request; the one that found it too old has not sent it.
+    #expect(line.metadata["tries"].map { "\($0)" } == "1")
+    #expect(86_500...86_600 ~= line.metadata["seconds"].flatMap { Int("\($0)") } ?? 0)
   }
 
   @Test func `A storm of dead tokens does not fill the disk`() async throws {

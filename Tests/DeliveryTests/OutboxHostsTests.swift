@@ -155,8 +155,10 @@ import Testing
     schedule.leave(dead[0])
     let next = schedule.admit(queues(dead), proven: { Set(living) }, now: now)
     #expect(next == [dead[2]])
+    // One that is at work is not forgotten, whatever it has left.
     schedule.forget(except: [])
     #expect(schedule.turns(of: living[0]) == [])
+    #expect(schedule.turns(of: dead[2]) != [])
   }
 
   @Test func `Push services of one owner have a quarter of the places`() {

@@ -284,6 +284,17 @@ import Testing
     #expect(store.outbox.count == 4)
   }
 
+  @Test func `The newer notification that takes an older one's place has its own life`() async throws {
+    let store = try await OutboxStore()
+    let now = store.clock.now
+    try await store.keep(.sample("old", expiration: now + 60, collapseID: "c"))
+    store.clock.advance(30)
+    try await store.keep(.sample("new", expiration: now + 600, collapseID: "c"))
+    store.clock.advance(60)
+    let entry = try #require(try await store.outbox.take().first)
+    #expect(entry.expiresAt == now + 600 && entry.delivery.promisedAt == now + 30)
+  }
+
   @Test func `Replacing an entry that is being sent leaves the newer one to be sent`() async throws {
     let store = try await OutboxStore()
     try await store.keep(.sample("old", collapseID: "c"))

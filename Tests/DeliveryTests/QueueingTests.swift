@@ -74,6 +74,14 @@ import Testing
     #expect(bench.simulator.counts.connections == 2)
   }
 
+  @Test(.bench(isSending: false), arguments: PushToken.Kind.allCases)
+  func `A request tries no more once a provider has named a time`(_ kind: PushToken.Kind) async throws {
+    let device = try await bench.devices(kind)[0]
+    bench.simulator.setToken(device.token, TokenRule(status: 503, retryAfter: "60", times: 1))
+    #expect(try await bench.deliver("n", to: device) == .queued)
+    #expect(bench.simulator.deliveries(includingRefused: true).map(\.status) == [503])
+  }
+
   @Test(.bench(isSending: false))
   func `While APNs is out of order a notification waits a quarter of a minute`() async throws {
     let device = try await bench.devices(.apns)[0]
@@ -209,7 +217,7 @@ import Testing
     }
     #expect(bench.simulator.deliveries().isEmpty)
     stall.withLock { $0 = 0 }
-    try await eventually("it is sent") {
+    await eventually("it is sent") {
       bench.advance(30)
       return bench.simulator.deliveries().count == 1
     }

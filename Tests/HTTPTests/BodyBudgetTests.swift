@@ -2,6 +2,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 import NIOEmbedded
+import TestSupport
 import Testing
 
 @testable import HTTP
@@ -118,6 +119,35 @@ import Testing
     let body = try await request(["ab", "cd", "e"], [.contentLength: "5"]).wholeBody(upTo: 5)
     #expect(String(buffer: body) == "abcde")
     #expect(try await request([], [:]).wholeBody(upTo: 5).readableBytes == 0)
+  }
+
+  @Test func `A body that comes in parts is asked for once, and needs no more room than it has`() async throws
+  {
+    let budget = BodyBudget(limit: 400, largest: 10)
+    let charge = BodyCharge(budget, source: try address(1))
+    let wishes = Wishes()
+    let channel = await NIOAsyncTestingChannel(handler: wishes)
+    let body = MeteredBody(
+      body: try request(["ab", "cd"].map { String(repeating: $0, count: 25) }, [:]).body, charge: charge,
+      declared: 100, channel: channel)
+    var read = 0
+    for try await part in body { read += part.readableBytes }
+    await channel.testingEventLoop.run()
+    #expect(read == 100)
+    #expect(budget.bytes == 100)
+    #expect(wishes.counter.value == 1)
+  }
+
+  /// Counts how often the connection was asked for a body.
+  private final class Wishes: ChannelOutboundHandler, Sendable {
+    typealias OutboundIn = Never
+    let counter = Counter()
+
+    func triggerUserOutboundEvent(
+      context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?
+    ) {
+      if event is BodyWanted { counter.increment() }
+    }
   }
 
   @Test func `A body that is too long is refused`() async throws {

@@ -59,6 +59,10 @@ import Testing
     #expect([0, 0.01, 0.06, 12].map(Shown.rate) == ["0", "< 0.1", "0.1", "12"])
   }
 
+  @Test func `A time is told to the minute, in UTC`() {
+    #expect(Date(timeIntervalSince1970: 1_790_000_000).minute == "2026-09-21 14:13 UTC")
+  }
+
   // MARK: What is kept for a while
 
   private struct Away: Error {}

@@ -13,6 +13,45 @@ import Testing
 @testable import Operations
 
 @Suite struct HousekeepingTests {
+  /// A batch has two thousand rows.
+  @Test func `An old app's registration goes wherever it is, if its device encrypts`() async throws {
+    try await withKeyFolder { folder in
+      let test = try await TestDatabase()
+      defer { withExtendedLifetime(test) {} }
+      let (configuration, _) = try Configuration.load(
+        file: nil, environment: [:], overrides: [:], workingDirectory: folder.path)
+      let key = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
+      let housekeeping = Housekeeping(
+        configuration,
+        registrations: RegistrationStore(database: test.database, storageKey: key, now: { Date() }),
+        removals: [], logger: LogRecorder().logger)
+      try await test.database.write { connection in
+        _ = try connection.run(
+          "INSERT INTO metadata (name, value) VALUES ('test', $1)", .bytes([1]))
+        try connection.runScript(
+          """
+          INSERT INTO remote_servers (id, uuid, hostname, hostname_key, contact_email, key_hash, created_at, updated_at)
+          SELECT 1, 'server', 'chat', 'chat', '', value, 0, 0 FROM metadata WHERE name = 'test';
+          INSERT INTO remote_realms
+            (id, server_id, uuid, owner_secret_hash, host, name, is_system_bot_realm, authentication_methods, org_type,
+             is_deactivated, is_locally_deleted, date_created)
+          SELECT 1, 1, 'realm', value, 'realm', 'Realm', 0, '{}', 0, 0, 0, 0 FROM metadata WHERE name = 'test';
+          WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 2500)
+          INSERT INTO registrations (wire, server_id, realm_id, user_id, kind, token, token_hash, registered_at)
+          SELECT 2, 1, 1, n, 2, value, n, 0 FROM numbers, metadata WHERE name = 'test';
+          INSERT INTO registrations (wire, realm_id, token_id, kind, token, token_hash, registered_at)
+          SELECT 1, 1, 1, 2, value, 2500, 1 FROM metadata WHERE name = 'test';
+          """)
+      }
+      var round = Housekeeping.Round()
+      try await housekeeping.work(&round)
+      let rows = try await test.database.query(
+        Statement("SELECT COUNT(*), MAX(user_id) FROM registrations WHERE wire = 2"))
+      #expect(rows.map(\.values) == [[.integer(2499), .integer(2499)]])
+      await test.database.close()
+    }
+  }
+
   @Test func `Registrations are counted and go when long expired`() async throws {
     try await withKeyFolder { folder in try await test(folder) }
   }

@@ -11,8 +11,8 @@ import Testing
     let test: TestDatabase
     let days = Mutex(20_000.0)
 
-    init() async throws {
-      test = try await TestDatabase()
+    init(_ engine: DatabaseEngine = .chosen) async throws {
+      test = try await TestDatabase(engine)
       try await run(
         """
         INSERT INTO remote_servers (id, uuid, hostname, hostname_key, contact_email, key_hash, created_at, updated_at)
@@ -133,6 +133,46 @@ import Testing
     // On day 21 800 those before 21 000 go, but for the latest of them.
     #expect(try rows.map { try $0.int64(0) } == [20_900, 21_200, 21_500])
     #expect(try await place.status.report().history.map(\.devices.e2ee) == [4, 5, 6, 7])
+  }
+
+  @Test func `A server keeps its last numbers, whatever others have`() async throws {
+    let place = try await Place()
+    for server in [2, 1] {
+      try await place.addLegacy(server: server, realm: "NULL", user: 1, token: server)
+      try await place.status.record()
+      place.nextDay(1000)
+    }
+    try await place.status.record()
+    let rows = try await place.test.database.read { connection in
+      try connection.query(Statement("SELECT server_id FROM migration_history ORDER BY server_id"))
+    }
+    #expect(try rows.map { try $0.int64(0) } == [1, 2])
+  }
+
+  /// More than one transaction has.
+  @Test func `Each of many realms is written down once`() async throws {
+    let place = try await Place(.sqlite)
+    let numbers =
+      "WITH RECURSIVE numbers (n) AS (SELECT 4 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1200)"
+    try await place.run(
+      """
+      \(numbers)
+      INSERT INTO remote_realms
+        (id, server_id, uuid, owner_secret_hash, host, name, is_system_bot_realm, authentication_methods, org_type,
+         is_deactivated, is_locally_deleted, date_created)
+      SELECT n, 1, 'realm-' || n, value, 'realm' || n, 'Realm', 0, '{}', 0, 0, 0, 0
+      FROM numbers, metadata WHERE name = 'test';
+      \(numbers)
+      INSERT INTO registrations (wire, realm_id, token_id, kind, token, token_hash, registered_at)
+      SELECT 1, n, n, 2, value, n, 0 FROM numbers, metadata WHERE name = 'test';
+      """)
+    try await place.test.database.write { connection in
+      _ = try connection.run(
+        "CREATE TRIGGER once BEFORE UPDATE ON migration_history BEGIN SELECT RAISE(ABORT, 'twice'); END")
+    }
+    try await place.status.record()
+    let rows = try await place.test.database.query(Statement("SELECT COUNT(*) FROM migration_history"))
+    #expect(try rows.first?.int64(0) == 1197)
   }
 
   @Test func `What the bouncer has not been told is shown`() async throws {

@@ -96,6 +96,14 @@ import Testing
     #expect(await lines().contains("# TYPE push_bouncer_depth gauge"))
   }
 
+  /// Builds for tests have a commit if `PUSH_BOUNCER_COMMIT` says one.
+  @Test func `The build is told by its version and its commit`() async {
+    registry.watchProcess()
+    let (version, commit) = (Version.number, Version.commit ?? "")
+    #expect(
+      await lines().contains(#"push_bouncer_build_info{version="\#(version)",commit="\#(commit)"} 1"#))
+  }
+
   @Test func `Many series and threads lose no count`() async {
     let registry = registry
     await withTaskGroup(of: Void.self) { group in

@@ -46,9 +46,10 @@ import Testing
 
   @Test func `A refused token counts for nothing on a route that has never delivered`() {
     var deletionGuard = DeletionGuard()
-    for _ in 0..<100 {
-      #expect(deletionGuard.verdict(on: suspect) == .doubtRoute)
+    for second in 0..<100 {
+      #expect(deletionGuard.verdict(on: suspect, now: now + Double(second)) == .doubtRoute)
     }
+    #expect(deletionGuard.doubt?.since == now)
   }
 
   @Test func `A refused token ends its registration on a route that delivers`() {

@@ -189,6 +189,32 @@ struct PushProvidersTests {
     #expect(error.key == key)
   }
 
+  @Test(arguments: Reason.allCases)
+  func `A problem with signing in to Google is told of the host that one signs in to`(reason: Reason) throws {
+    let providers = try PushProviders(
+      configuration: .init(
+        apnsEndpoint: URL(string: "https://127.0.0.1:1"), fcmEndpoint: URL(string: "http://127.0.0.1:1")))
+    providers.use(
+      Credentials(apns: [TestKeys.apnsCredential()], fcm: [try TestKeys.fcmCredential(tokenPort: 2)]))
+    let isOfSignIn =
+      reason == .tokenUnavailable || reason.rawValue.hasPrefix("invalid_") || reason == .unauthorizedClient
+    let hosts = providers.routeSenders.map { "\($0.route.provider) \($0.host(for: reason))" }
+    #expect(Set(hosts) == ["apns 127.0.0.1:1", "fcm 127.0.0.1:\(isOfSignIn ? 2 : 1)"])
+  }
+
+  @Test func `What usually happens is counted from 0 on, by the names that answers give it`() throws {
+    let test = TestMetrics()
+    ProviderMetrics(factory: test).prepare(.apns)
+    let counted = Set(test.counters.map { Set($0.dimensions.map { "\($0.0)=\($0.1)" }) })
+    for (label, reasons) in Outcome.usual(.apns) {
+      for reason in reasons where !reason.isOurs {
+        #expect(counted.contains(["provider=apns", "outcome=\(label)", "reason=\(reason)"]))
+        let outcomes = APNsOutcomeTests.rows.filter { $0.outcome.reason == reason }.map(\.outcome.label)
+        #expect(outcomes.contains(label), "\(reason)")
+      }
+    }
+  }
+
   @Test func `What is counted has bounded labels`() throws {
     let test = TestMetrics()
     let metrics = ProviderMetrics(factory: test)

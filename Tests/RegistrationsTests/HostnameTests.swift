@@ -25,6 +25,7 @@ struct HostnameTests {
     for other in others {
       #expect(try Hostname(other) == Hostname(name))
       #expect(try Hostname(other).text == name)
+      #expect(Hostname.key(of: other) == name)
     }
   }
 
@@ -67,6 +68,7 @@ struct HostnameTests {
     "chat.example.org:0", "chat.example.org:65536", "chat.example.org:123456", "chat.example.org:x",
     "256.1.1.1",
     "1.2.3", "[::1", "::1", "[::g]", "user@example.org", "a b.example.org", "chat.example.o",
+    "chat.example.0rg",
     "a_b.example.org",
     "chat.example.org\n", "chat.example.org\0", String(repeating: "a.", count: 126) + "org",
     String(repeating: "a", count: 64) + ".org",

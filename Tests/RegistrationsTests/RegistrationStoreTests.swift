@@ -207,6 +207,13 @@ struct LegacyRegistrationTests {
   }
 
   @Test
+  func `get the realm that the first notification for them names`() async throws {
+    try await stage.registerLegacy(fcm("a"))
+    _ = try await stage.registrations.reach(stage.user, server: stage.server.id, realm: stage.realm)
+    #expect(try await stage.store.rows("SELECT realm_id FROM registrations") == [[.integer(stage.realm.id)]])
+  }
+
+  @Test
   func `are swept in stretches: where a device has moved on, in that realm and of that kind`() async throws {
     let other = try await stage.store.realm(of: stage.server)
     for number in 0..<20 {

@@ -86,7 +86,7 @@ struct DatabaseWaitTests {
   /// Writes that were given up have not happened, so that whoever asks again gets them once.
   private func expectNothing(in database: any Database) async throws {
     // What waits is done in order.
-    try await database.write { try $0.run(Statement("INSERT INTO t VALUES (100)")) }
+    _ = try await database.write { try $0.run(Statement("INSERT INTO t VALUES (100)")) }
     _ = try await database.execute(Statement("INSERT INTO t VALUES (101)"))
     let rows = try await database.query(Statement("SELECT id FROM t WHERE id BETWEEN 1 AND 99"))
     #expect(rows.map(\.values) == [])

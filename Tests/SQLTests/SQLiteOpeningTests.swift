@@ -76,7 +76,9 @@ struct SQLiteOpeningTests {
     try withTemporaryFolder { folder in
       let (path, target) = (folder.path + "/database", folder.path + "/target")
       try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: target)
-      #expect(throws: DatabaseError.self) { try SQLiteDatabase(path: path) }
+      let error = #expect(throws: DatabaseError.self) { try SQLiteDatabase(path: path) }
+      // "No such file", not "it exists already".
+      #expect(error?.message == "the file cannot be opened (error \(ENOENT))")
       #expect(!FileManager.default.fileExists(atPath: target))
     }
   }

@@ -332,7 +332,7 @@ private final class BodyCollector: ResponseBodyWriter {
 
 extension TestService {
   /// Calls the operator's listener under a name.
-  fileprivate func callOperator(
+  func callOperator(
     _ method: HTTPRequest.Method, _ uri: String, _ headers: HTTPFields = [:], host: String = "127.0.0.1:8081",
     body: [UInt8] = []
   ) async throws -> Answer {

@@ -91,6 +91,16 @@ import Testing
     #expect(try channel.readOutbound(as: HTTPResponsePart.self) == .end(nil))
   }
 
+  @Test func `Who sends its body unasked is told nothing, and goes on`() throws {
+    let channel = try Connection().channel
+    try channel.writeInbound(Self.asking)
+    try channel.writeInbound(HTTPRequestPart.body(ByteBuffer(string: "a=b")))
+    channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)
+    try channel.writeInbound(HTTPRequestPart.end(nil))
+    try channel.writeOutbound(answer)
+    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == answer)
+  }
+
   @Test func `In the middle of another answer nothing is said`() throws {
     let channel = try Connection().channel
     try channel.writeInbound(Self.head([:]))

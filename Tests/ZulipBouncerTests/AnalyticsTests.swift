@@ -61,6 +61,7 @@ struct AnalyticsTests {
     #expect(status.lastAuditEventID == 12)
     let kept = try #require(try await bouncer.servers.find(uuid: server.uuid))
     #expect(kept.version == "12.0" && kept.apiFeatureLevel == 468)
+    #expect(try await bouncer.servers.find(uuid: other.uuid)?.version == nil)
     #expect(kept.lastAuditLogUpdateAt == bouncer.clock.now)
     try await bouncer.parts.store(Self.upload(), of: server, logger: .quiet)
     #expect(try await bouncer.servers.find(uuid: server.uuid)?.version == nil)

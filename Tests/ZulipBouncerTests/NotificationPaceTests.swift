@@ -44,6 +44,7 @@ struct PaceTests {
     #expect(try times(pace, 4, of: 2) == [nil, nil, nil, nil])
     // Ten times the limit in excess comes out over ten windows.
     #expect(try times(pace, 37).last == 600)
+    #expect([1, 2].map { pace.delay(of: $0).rounded() } == [600, 0])
     // What is late keeps its time, and the pace recovers with it.
     clock.advance(600)
     #expect(try times(pace, 1, at: 600) == [15])

@@ -130,6 +130,17 @@ import Testing
     #expect(report.missing == [.realms, .devices])
   }
 
+  @Test func `A folder without a file that all versions have is refused`() async throws {
+    for missing in Self.header.keys {
+      try withTemporaryFolder { folder in
+        for (table, text) in Self.header where table != missing {
+          try Data("\(text)\n".utf8).write(to: folder.appending(path: "\(table.rawValue).csv"))
+        }
+        #expect(throws: ZulipSourceError.self) { _ = try ZulipSource(folder.path) }
+      }
+    }
+  }
+
   @Test(
     arguments: [
       ([.servers: "id,uuid,api_key"], "zilencer_remotezulipserver.csv, line 1: there is no column hostname"),

@@ -91,6 +91,15 @@ import ZulipBouncer
     #expect(unknown.status == 400 && unknown.message == "Token does not exist")
   }
 
+  @Test func `A token that the bouncer does not have is done with`() async throws {
+    let client = try await chat.user()
+    try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
+    chat.wire.answer(400, Self.gone)
+    try await client.call(.delete, "users/me/apns_device_token", ("token", "c0ffee"))
+    try await untilUnregistered(chat)
+    #expect(chat.wire.calls("push/unregister").count == 1)
+  }
+
   @Test func `A token that comes back before the bouncer was told stays there`() async throws {
     let client = try await chat.user()
     try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))

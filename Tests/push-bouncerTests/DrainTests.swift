@@ -55,31 +55,6 @@ extension Chaos {
       try await stage.serve("--clock-offset", "80s") { _, _ in await stage.expectArrival(of: promised) }
     }
 
-    @Test func `The second signal ends it at once`() async throws {
-      var promised: Set<String> = []
-      try await stage.serve("--delivery.deadline", "20s") { running, server in
-        let phones = try await stage.phones(4, at: server)
-        await stage.faults { $0.status = 503 }
-        promised.formUnion(try await server.mark(phones).marks)
-        await stage.faults()
-        hold(phones, at: stage.simulator)
-        let unanswered = Task { try await server.mark(phones) }
-        try await stage.simulator.waitForDeliveries(count: 1)
-        running.send(SIGTERM)
-        await eventually("the drain") { !accepts(running) }
-        #expect(running.process.isRunning)
-        let start = ContinuousClock.now
-        running.send(SIGTERM)
-        #expect(await running.status() == 1)
-        // Not for the twenty seconds that what is under way may take.
-        #expect(.now - start < .seconds(15))
-        await #expect(throws: (any Error).self) { try await unanswered.value }
-      }
-      stage.simulator.reset()
-      // What was under way is taken over when nobody can answer it any more: a minute and a quarter later.
-      try await stage.serve("--clock-offset", "80s") { _, _ in await stage.expectArrival(of: promised) }
-    }
-
     /// A connection that comes at the very moment at which the listener ends must not end the process.
     @Test func `Connections that come meanwhile do no harm`() async throws {
       let times = Int(ProcessInfo.processInfo.environment["CHAOS_TERMS"] ?? "") ?? 5

@@ -1,9 +1,13 @@
 import Foundation
 import HTTP
+import NIOCore
+import ProviderSimulator
 import TestSupport
 import Testing
 
-/// Tests idle clients during a graceful shutdown.
+@testable import Demo
+
+/// Tests what does not hold up a shutdown: idle clients, and a second signal.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ShutdownTests {
   private var place: Workplace { Fixture.current }
 
@@ -21,6 +25,36 @@ import Testing
       #expect(!running.logged.contains(#""level":"error""#))
       await stalled.close()
     }
+  }
+
+  @Test(.stage) func `The second signal ends it at once`() async throws {
+    let stage = Fixture<Stage>.current
+    var promised: Set<String> = []
+    try await stage.serve("--delivery.deadline", "20s") { running, server in
+      let phones = try await stage.phones(4, at: server)
+      await stage.faults { $0.status = 503 }
+      promised.formUnion(try await server.mark(phones).marks)
+      await stage.faults()
+      for phone in phones {
+        stage.simulator.setToken(phone.token, TokenRule(status: 200, delayMilliseconds: 60_000))
+      }
+      let unanswered = Task { try await server.mark(phones) }
+      try await stage.simulator.waitForDeliveries(count: 1)
+      running.send(SIGTERM)
+      await eventually("the drain") {
+        (try? await running.call(path: "/", within: .milliseconds(200))) == nil
+      }
+      #expect(running.process.isRunning)
+      let start = ContinuousClock.now
+      running.send(SIGTERM)
+      #expect(await running.status() == 1)
+      // Not for the twenty seconds that what is under way may take.
+      #expect(.now - start < .seconds(15))
+      await #expect(throws: (any Error).self) { try await unanswered.value }
+    }
+    stage.simulator.reset()
+    // What was under way is taken over when nobody can answer it any more: a minute and a quarter later.
+    try await stage.serve("--clock-offset", "80s") { _, _ in await stage.expectArrival(of: promised) }
   }
 
   @Test(.place(begun: true)) func `Who waits for events does not hold up the shutdown`() async throws {

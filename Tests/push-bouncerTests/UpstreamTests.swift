@@ -38,7 +38,7 @@ extension Chaos {
         try await serve(theirs) { theirRunning in
           try await serve(ours, before: theirRunning) { running, server in
             cut()
-            try await withThrowingTaskGroup(of: Void.self) { group in
+            await withThrowingTaskGroup(of: Void.self) { group in
               for _ in 0..<3 {
                 group.addTask { await load(own, ours.bouncerKey, server) }
                 group.addTask { await load(store, theirs.bouncerKey, server) }

@@ -60,8 +60,8 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
 
   /// The lowest limit that allows this many connections and a busy service.
   package static func needed(for connections: Int?) -> Int {
-    let wanted = connections ?? 0
-    return max(recommended, wanted + 128, (4 * wanted + 2) / 3)
+    // Where this is more than the recommended limit, a quarter of it is more than the 128 that are reserved.
+    max(recommended, (4 * (connections ?? 0) + 2) / 3)
   }
 
   /// The most connections to push services, which strangers choose. They get half of the descriptors that

@@ -246,10 +246,9 @@ struct IdleClock {
 
   init(limit: (@Sendable () -> TimeAmount)?) { self.limit = limit }
 
-  /// Starts the timer when no request is under way.
+  /// Starts the timer when no request is under way any more; `end` has stopped the one before.
   mutating func begin(on eventLoop: any EventLoop, _ expired: @escaping () -> Void) {
     guard let limit else { return }
-    scheduled?.cancel()
     scheduled = eventLoop.assumeIsolated().scheduleTask(in: limit(), expired)
   }
 

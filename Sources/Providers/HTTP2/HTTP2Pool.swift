@@ -78,8 +78,12 @@ final class HTTP2Pool: Transport {
     decide { $0.decisions.renew(through: newest, now: $1) }
   }
 
-  func shutdown(deadline: NIODeadline?) async {
+  func close() {
     decide { state, _ in state.decisions.shutDown() }
+  }
+
+  func shutdown(deadline: NIODeadline?) async {
+    close()
     let limit = deadline.map { group.any().scheduleTask(deadline: $0) { [weak self] in self?.abandon() } }
     defer { limit?.cancel() }
     await withCheckedContinuation { continuation in

@@ -52,7 +52,9 @@ package protocol Transport: AnyObject, Sendable {
   /// Sends no more requests over connections that were opened up to `newest` (nil: all). Requests under way
   /// continue, and the next request uses a fresh connection.
   func renew(through newest: ConnectionID?)
-  /// Refuses new requests, and returns when those under way have ended or the deadline has passed (nil: no
+  /// Refuses new requests from now on. Those under way continue.
+  func close()
+  /// Does what ``close()`` does, and returns when requests under way have ended or the deadline has passed (nil: no
   /// deadline), with all connections closed.
   func shutdown(deadline: NIODeadline?) async
 }

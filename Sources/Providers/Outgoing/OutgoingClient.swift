@@ -27,6 +27,8 @@ package final class OutgoingClient: Sendable {
   package struct Answer: Sendable {
     package let status: Int
     package let body: ByteBuffer
+
+    package init(status: Int, body: ByteBuffer) { (self.status, self.body) = (status, body) }
   }
 
   private struct Pinned {

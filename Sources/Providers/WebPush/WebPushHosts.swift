@@ -49,7 +49,10 @@ final class WebPushHosts: Sendable {
       }
       var left = state.hosts.count >= most ? state.makeRoom() : []
       let sender = factory.routeSender(for: endpoint, webPush)
-      if state.isClosed { left.append(sender.transport) }
+      if state.isClosed {
+        sender.transport.close()
+        left.append(sender.transport)
+      }
       state.hosts[endpoint.authority] = Host(sender: sender, lastUsed: state.uses)
       return (sender, left)
     }

@@ -77,8 +77,9 @@ struct PostgreSQLSettings: Sendable {
   private static func isLocal(_ options: [String: String]) -> Bool {
     // If there is a `hostaddr`, it is connected to, whatever the host's name.
     let hosts = options["hostaddr"] ?? options["host"] ?? getenv("PGHOST").map { String(cString: $0) } ?? ""
-    return hosts.split(separator: ",", omittingEmptySubsequences: false).allSatisfy { host in
-      host.isEmpty || host.hasPrefix("/") || host.hasPrefix("@") || host == "localhost" || host == "::1"
+    // An empty one is this machine.
+    return hosts.split(separator: ",").allSatisfy { host in
+      host.hasPrefix("/") || host.hasPrefix("@") || host == "localhost" || host == "::1"
         || host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
     }
   }

@@ -1,7 +1,9 @@
 """push-bouncer itself, each time on a folder of its own."""
 
 import contextlib
+import itertools
 import json
+import os
 import random
 import shutil
 import socket
@@ -76,14 +78,18 @@ class Implementation(Base):
         return Service(self.program, self.simulator, settings)
 
 
+# Below those that the system gives to outgoing calls, and in each process of pytest others: nobody takes one before a
+# service listens there, or while it is started again.
+_first = 10_000 + 2_500 * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw3").removeprefix("gw")) % 4)
+_ports = itertools.cycle(random.sample(range(_first, _first + 2_500), 2_500))
+
+
 def free_port():
-    """A port that nobody listens at, below those that the system gives to outgoing calls: a restart finds it free as well."""
-    while True:
-        port = random.randrange(10_000, 30_000)
-        with socket.socket() as probe:
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return port
+    """A port that nobody listens at."""
+    for port in _ports:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Service(Running):

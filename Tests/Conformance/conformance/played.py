@@ -57,7 +57,12 @@ class Played:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                length = int(self.headers.get("Content-Length", 0))
+                body = self.rfile.read(length)
+                if len(body) < length:
+                    # The caller has ended between head and body, for example to be started again.
+                    self.close_connection = True
+                    return
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 status, answer, *more = played.answer(self.command, self.path, headers, body)
                 if status == 0:

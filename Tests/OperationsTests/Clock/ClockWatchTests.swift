@@ -120,15 +120,15 @@ import Testing
       let node = try await Node(
         database, at: start, queues: [{ isBack in rounds.withLock { $0 += [isBack] } }])
       let running = Task { await node.watch.run() }
-      try await eventually { rounds.withLock { $0 } == [false] }
+      await eventually { rounds.withLock { $0 } == [false] }
       node.clocks.jump(-6 * 3600)
-      try await eventually { rounds.withLock { $0 } == [false, false] }
+      await eventually { rounds.withLock { $0 } == [false, false] }
       // It is trusted again, and later that is dealt with, once.
       node.clocks.pass(601)
-      try await eventually { rounds.withLock { $0 } == [false, false, false] }
+      await eventually { rounds.withLock { $0 } == [false, false, false] }
       node.clocks.pass(120)
-      try await eventually { rounds.withLock { $0 } == [false, false, false, true] }
-      try await eventually { !node.time.update { $0.isSetBack(for: .zero, $1) } }
+      await eventually { rounds.withLock { $0 } == [false, false, false, true] }
+      await eventually { !node.time.update { $0.isSetBack(for: .zero, $1) } }
       running.cancel()
       await running.value
     }

@@ -178,6 +178,17 @@ struct LookupTests {
   }
 
   @Test
+  func `of a domain stay within its limit when one of them ends`() throws {
+    var queue = LookupQueue(limits: .init(threads: 9, perDomain: 2, perNew: 9))
+    for (number, name) in ["a.x.org", "b.x.org", "c.x.org", "d.x.org"].enumerated() {
+      try queue.add(name, for: number)
+    }
+    #expect([queue.next(), queue.next(), queue.next()] == ["a.x.org", "b.x.org", nil])
+    _ = queue.finish("a.x.org", Self.found)
+    #expect([queue.next(), queue.next()] == ["c.x.org", nil])
+  }
+
+  @Test
   func `remember no more names than they may`() throws {
     var queue = LookupQueue(limits: .init(threads: 1, perDomain: 1, perNew: 0, remembered: 10))
     #expect(throws: Never.self) { try queue.add("a.org", for: 1) }

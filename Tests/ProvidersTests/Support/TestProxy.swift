@@ -9,9 +9,9 @@ struct TestProxy: TestListening {
   var heads: [String] { log.withLock { $0 } }
 
   /// - Parameter status: with 200 it connects through.
-  static func start(status: Int = 200) async throws -> TestProxy {
+  static func start(status: Int = 200, address: String = "127.0.0.1") async throws -> TestProxy {
     let log = Shared<[String]>([])
-    let listener = try await TestListener.start(certificate: nil) { pipeline, _ in
+    let listener = try await TestListener.start(address: address, certificate: nil) { pipeline, _ in
       try pipeline.addHandler(TestProxyHandler(log: log, status: status))
     }
     return TestProxy(listener: listener, log: log)

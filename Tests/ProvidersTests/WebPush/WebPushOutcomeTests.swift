@@ -143,6 +143,14 @@ struct WebPushSharesTests {
     #expect(hosts.compactMap { $0.begin(for: .chatServer(1)) }.count == 30)
   }
 
+  @Test func `An owner that ends one visit may begin one`() {
+    let shares = Self.shares(100, unproven: 40)
+    let hosts = (0..<100).map { _ in Self.host(shares) }
+    let visits = hosts.map { $0.begin(for: .chatServer(1)) }
+    if let visit = visits[0] { hosts[0].end(visit) }
+    #expect(hosts[1...].compactMap { $0.begin(for: .chatServer(1)) }.count == 30)
+  }
+
   @Test func `Idle connections go sooner where there are few left`() {
     let shares = Self.shares(unproven: 10)
     let host = Self.host(shares)

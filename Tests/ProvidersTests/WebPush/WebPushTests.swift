@@ -183,10 +183,10 @@ struct WebPushTests {
     let certificate = try TestCertificate(host: "push.example.net")
     defer { try? FileManager.default.removeItem(atPath: certificate.caFile) }
     let service = try await TestWebServer.start(certificate: certificate)
-    let proxy = try await TestProxy.start()
+    let proxy = try await TestProxy.start(address: "127.0.0.2")
     let providers = try Self.providers(
       private: ["push.example.net"], names: Names(["push.example.net": ["127.0.0.1"]]),
-      caFile: certificate.caFile, proxy: URL(string: "http://127.0.0.1:\(proxy.port)"))
+      caFile: certificate.caFile, proxy: URL(string: "http://127.0.0.2:\(proxy.port)"))
     let push = try Self.push(to: "https://push.example.net:\(service.port)/1")
     #expect(await Self.send(push, providers) == .delivered)
     #expect(proxy.heads.first?.hasPrefix("CONNECT 127.0.0.1:\(service.port) ") == true)
@@ -323,6 +323,25 @@ struct WebPushTests {
     #expect(
       try await Self.send(Self.push(to: service.endpoint), providers)
         == .retry(.shuttingDown, notBefore: nil, scope: .caller))
+    #expect(service.connections == 0)
+  }
+
+  @Test func `A push service that is new after the end is refused at once`() async throws {
+    let service = try await TestWebServer.start()
+    let providers = try Self.providers()
+    let push = try Self.push(to: service.endpoint)
+    let hosts = try #require(providers.hosts)
+    _ = hosts.close()
+    // Nobody has closed its transport yet.
+    let endpoint = try WebPushPhone().subscription(service.endpoint).endpoint
+    let (sender, left) = hosts.routeSender(for: endpoint)
+    #expect(left.count == 1)
+    guard case .ended(let outcome) = await sender.attempt(push, of: .nobody, deadline: .now + .seconds(30))
+    else {
+      Issue.record("it is under way")
+      return
+    }
+    #expect(outcome == .retry(.shuttingDown, notBefore: nil, scope: .caller))
     #expect(service.connections == 0)
   }
 

@@ -77,6 +77,8 @@ import Testing
     let elsewhere = try await accounts.add(.init(email: "d@example.org"), userID: nil, realm: other)
     #expect(elsewhere.user.userID == 10)
     #expect(try await accounts.all().map(\.email).count == 4)
+    // Neither URLs nor passwords in headers have room for these in a name.
+    #expect(try await add("a/b:c@example.org").user.username == "a_b_c")
   }
 
   @Test
@@ -99,6 +101,29 @@ import Testing
       try await accounts.put(.init(email: "x@example.org"), userID: 10, realm: UUID())
     }
     #expect(try await store.rows("SELECT * FROM users") == before)
+  }
+
+  @Test(arguments: [
+    ("NEW.email_key, 'x', NEW.user_id + 1", AccountStore.Refusal.emailTaken),
+    ("'x', NEW.username_key, NEW.user_id + 1", .usernameTaken), ("'x', 'x', NEW.user_id", .userIDTaken),
+  ])
+  func `that another node adds at the same moment are told as taken by what they share`(
+    shared: String, refusal: AccountStore.Refusal
+  ) async throws {
+    guard store.database.engine == .sqlite else { return }
+    // The other one comes between the look whether they are free and the insertion.
+    try await store.database.write {
+      try $0.runScript(
+        """
+        CREATE TRIGGER other_node BEFORE INSERT ON users BEGIN
+          INSERT INTO users
+            (email_key, username_key, user_id, realm_id, uuid, email, username, api_key_hash, last_event, created_at)
+          VALUES (\(shared), NEW.realm_id, 'x', 'x', 'x', x'00', 0, 0);
+        END
+        """)
+    }
+    await #expect(throws: refusal) { try await add("iago@example.org", id: 5, username: "iago") }
+    #expect(try await accounts.all().isEmpty)
   }
 
   @Test

@@ -59,6 +59,29 @@ import Testing
   }
 
   @Test
+  func `is not done where another process has changed a value meanwhile`() async throws {
+    let rows = try await SealedRows()
+    let key = rows.store.storageKey
+    try rows.addKey()
+    let shared = SharedDatabase(own: rows.store.database) {
+      try await rows.nextcloud.register(
+        .init(
+          identifier: SealedRows.identifier(0), userKey: [1, 2, 3], token: "another",
+          tokenHash: [UInt8](repeating: 9, count: 64),
+          destination: .init(kind: .fcm, app: "Talk", target: nil)))
+    }
+    let resealing = Resealing(database: shared, storageKey: key)
+    let interrupted = try await pass(resealing)
+    #expect(interrupted.count.missed == 1)
+    #expect(try await !resealing.finish(interrupted))
+    #expect(try await !resealing.isComplete)
+    let alone = try await pass(Resealing(database: shared.own, storageKey: key))
+    #expect(alone.count.missed == 0)
+    #expect(try await resealing.finish(alone))
+    #expect(try await rows.nextcloud.lookup([SealedRows.identifier(0)]).map(\.token) == ["another"])
+  }
+
+  @Test
   func `never puts an old value over one that has come meanwhile, and begins anew under a key that has come`()
     async throws
   {
@@ -92,4 +115,28 @@ import Testing
     #expect(key.take(try #require(three.keepingKey(key.presentID))))
     #expect(try await rows.readable().count == 31)
   }
+}
+
+/// A database that another process changes whenever this one has read something.
+private struct SharedDatabase: Database {
+  let own: any Database
+  let change: @Sendable () async throws -> Void
+
+  var engine: DatabaseEngine { own.engine }
+
+  func query(_ statement: Statement) async throws -> [Row] {
+    let rows = try await own.query(statement)
+    try await change()
+    return rows
+  }
+
+  func transaction(
+    _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
+  ) async throws {
+    try await own.transaction(kind, work)
+  }
+
+  func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
+  func execute(_ statement: Statement) async throws -> [Row] { try await own.execute(statement) }
+  func close() async { await own.close() }
 }

@@ -2,6 +2,7 @@ import Delivery
 import Foundation
 import SQL
 import TestStore
+import TestSupport
 import Testing
 
 @testable import Registrations
@@ -69,18 +70,21 @@ import Testing
     let push = rows.store.storageKey.seal("waiting", at: Outbox.place(of: old.id))
     _ = try await database.execute(
       Statement(
-        "UPDATE outbox SET wire = 2, registration_id = $1, push = $2 WHERE route_id = 1",
-        .integer(old.id), .bytes(push)))
+        "UPDATE outbox SET wire = 2, registration_id = $1, registered_at = $2, push = $3 WHERE route_id = 1",
+        .integer(old.id), .integer(old.registeredAt.milliseconds), .bytes(push)))
+    rows.store.clock.advance(5)
     try await rows.store.registrations.register(token, iosAppID: nil, realm: rows.realm.id, bouncerKey: "key")
     let reach = try await rows.store.registrations.reach(user, server: rows.server.id, realm: rows.realm)
     #expect(reach.superseded == [.fcm: 1])
     let entry = try #require(
       try await database.read {
         try $0.query(
-          Statement("SELECT wire, registration_id, push FROM outbox WHERE route_id = 1")
+          Statement("SELECT wire, registration_id, push, registered_at FROM outbox WHERE route_id = 1")
         ).first
       })
     #expect(try entry.int64(0) == 1)
+    // What becomes of it concerns the new registration.
+    #expect(try entry.date(3) == old.registeredAt + 5)
     #expect(
       rows.store.storageKey.openText(try entry.bytes(2), at: Outbox.place(of: try entry.int64(1)))
         == "waiting")

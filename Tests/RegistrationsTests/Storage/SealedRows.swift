@@ -59,7 +59,7 @@ struct SealedRows {
     let linked = try await store.server("\(name).example.net").server.id
     try await links.enable(linked)
     try await links.keep("key \(name)", of: linked)
-    try await links.prepare("next key \(name)", of: linked)
+    try await links.prepare("next key \(name)", of: linked, within: 0)
     try await links.keep(realms: "[\"\(name)\"]", of: linked)
     let leaving = try #require(LegacyUser(id: Int64(index + 1), uuid: nil))
     try await links.unregister(token, of: leaving, server: linked, form: Array("form \(name)".utf8))

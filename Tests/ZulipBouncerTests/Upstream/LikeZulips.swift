@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import Hummingbird
+import Logging
 import Registrations
 import Sealing
 import Server
@@ -24,6 +25,7 @@ final class LikeZulips: Sendable {
     var key: String
     var realms: Set<String> = []
     var counts: [Int64] = []
+    var repetitions = 0
     /// What is answered in place of the truth, by endpoint.
     var faults: [String: OthersHost.Reply] = [:]
     var calls: [String] = []
@@ -41,6 +43,8 @@ final class LikeZulips: Sendable {
   var legacyTokens: Set<String> { state.withLock { Set($0.legacy.values.joined().map(\.token)) } }
   var realms: Set<String> { state.withLock(\.realms) }
   var counts: [Int64] { state.withLock(\.counts) }
+  /// Reports with figures that it had already.
+  var repetitions: Int { state.withLock(\.repetitions) }
   var key: String {
     get { state.withLock(\.key) }
     set { state.withLock { $0.key = newValue } }
@@ -129,6 +133,7 @@ extension LikeZulips.State {
       let rows = (try? JSON.parse(form["realm_counts"] ?? ""))?.elements ?? []
       for row in rows {
         guard let id = row["id"]?.integer, id > counts.last ?? 0 else {
+          repetitions += 1
           return LikeZulips.error(400, "BAD_REQUEST", "Data is out of order.")
         }
         counts.append(id)
@@ -219,13 +224,14 @@ struct BeforeZulips: Sendable {
 
   static func test(
     _ settings: [String: String] = [:], isEnabled: Bool = true, knowsRealm: Bool = true,
-    clock: TestClock = TestClock(nil), isWorking: Bool = true,
+    clock: TestClock = TestClock(nil), isWorking: Bool = true, logger: Logger = .quiet,
     _ body: @escaping @Sendable (BeforeZulips) async throws -> Void
   ) async throws {
     try await OthersHost.runInClear { host in
       let upstream = ["upstream.url": host.url]
-      try await Simulated.test(upstream.merging(settings) { $1 }, clock: clock, isWorking: isWorking) {
-        ours in
+      try await Simulated.test(
+        upstream.merging(settings) { $1 }, clock: clock, isWorking: isWorking, logger: logger
+      ) { ours in
         let server = try await ours.bouncer.server()
         let realm = UUID().uuidString.lowercased()
         let zulips = LikeZulips(key: server.key, realms: knowsRealm ? [realm] : [])

@@ -162,7 +162,7 @@ struct UpstreamLegacyTests {
         }
       }
       _ = try await notify(place, "hello", apple: ["decade", "facade"])
-      try await eventually("it rings") {
+      await eventually("it rings") {
         place.bouncer.clock.advance(5)
         return heard(place) == ["decade": 1, "facade": 1]
       }
@@ -210,7 +210,7 @@ struct UpstreamLegacyTests {
       #expect(try await place.bouncer.rows("SELECT COUNT(*) FROM outbox") == [[1]])
       place.upstream.fault("push/register", nil)
       place.upstream.fault("push/notify", nil)
-      try await eventually("it rings") {
+      await eventually("it rings") {
         place.bouncer.clock.advance(60)
         return heard(place) == ["decade": 1]
       }
@@ -246,7 +246,7 @@ struct UpstreamLegacyTests {
       #expect(heard(place) == ["decade": 1, "facade": 1])
       form = form.filter { !["token", "token_kind"].contains($0.0) }
       #expect(try await place.bouncer.post("push/unregister/all", form, as: place.server).isSuccess)
-      try await eventually("all are gone") { place.upstream.legacyTokens.isEmpty }
+      await eventually("all are gone") { place.upstream.legacyTokens.isEmpty }
       #expect(try await place.bouncer.rows("SELECT id FROM registrations").isEmpty)
     }
   }
@@ -260,7 +260,7 @@ struct UpstreamLegacyTests {
       #expect(answer.json["total_apple_devices"] == 0)
       #expect(answer.json["deleted_devices"]?["apple_devices"] == ["decade"])
       #expect(heard(place) == [:])
-      try await eventually("it is unregistered there") { place.upstream.legacyTokens.isEmpty }
+      await eventually("it is unregistered there") { place.upstream.legacyTokens.isEmpty }
       #expect(try await place.notify([PushItem.apns(spelled)]).isSuccess)
       #expect(heard(place) == [TokenID(token: spelled).base64: 1])
     }
@@ -324,7 +324,7 @@ struct UpstreamLegacyTests {
       }
       let began = ContinuousClock.now
       try await place.bouncer.enableUpstream()
-      #expect(.now - began < .seconds(2))
+      #expect(.now - began < .seconds(10))
       #expect(place.upstream.calls.isEmpty)
       for user in users.prefix(50) {
         let body: JSON = [

@@ -92,6 +92,18 @@ struct UpstreamTests {
   }
 
   @Test
+  func `is told a code and a message that are too long as far as they may go`() async throws {
+    try await BeforeZulips.test { place in
+      let (code, message) = (String(repeating: "C", count: 70), String(repeating: "m", count: 600))
+      place.upstream.fault(
+        "push/e2ee/register", 400, #"{"result":"error","msg":"\#(message)","code":"\#(code)"}"#)
+      let answer = try await place.registerStore("store")
+      #expect((answer.status, answer.code) == (400, String(code.prefix(64))))
+      #expect(answer.message == String(message.prefix(500)))
+    }
+  }
+
+  @Test
   func `has nothing passed on that is sealed to a key that was ours once`() async throws {
     try await BeforeZulips.test { place in
       try await place.bouncer.keys.announce([BeforeZulips.storeKey])

@@ -130,8 +130,11 @@ struct Workplace {
     process.executableURL = URL(filePath: command[0])
     process.arguments = Array(command.dropFirst())
     process.currentDirectoryURL = folder
+    // The program has the faults of Scripts/mutants, too, which these variables choose.
+    let mutants = ProcessInfo.processInfo.environment.filter { $0.key.hasPrefix("MUTANT") }
     process.environment = environment.merging(self.environment) { mine, _ in mine }
       .merging(["PATH": "/usr/bin:/bin", "HOME": folder.path]) { mine, _ in mine }
+      .merging(mutants) { mine, _ in mine }
     process.standardInput = FileHandle.nullDevice
     process.standardOutput = try? FileHandle(forWritingTo: files.output)
     process.standardError = try? FileHandle(forWritingTo: files.errors)

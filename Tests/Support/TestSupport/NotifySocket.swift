@@ -2,12 +2,12 @@ import Foundation
 import Synchronization
 
 /// A datagram socket on which a service manager listens to its services.
-final class NotifySocket: Sendable {
+package final class NotifySocket: Sendable {
   private let descriptor: CInt
   private let heard = Mutex<[String]>([])
 
   /// - Parameter isAbstract: the path is a name in the abstract namespace, which is as long as it is.
-  init(path: String, isAbstract: Bool = false) throws {
+  package init(path: String, isAbstract: Bool = false) throws {
     descriptor = socket(
       AF_UNIX, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
     let address =
@@ -24,7 +24,7 @@ final class NotifySocket: Sendable {
   }
 
   /// Everything that was said, in order.
-  var messages: [String] {
+  package var messages: [String] {
     heard.withLock { heard in
       var buffer = [UInt8](repeating: 0, count: 256)
       while case let count = recv(descriptor, &buffer, buffer.count, 0), count > 0 {
