@@ -82,9 +82,11 @@ extension Upstream {
   }
 
   /// Reports what it lacks of a server: its realms, and figures and audit events from where it says.
-  func report(_ server: Int64) async throws {
+  ///
+  /// - Parameter end: when it must be done, if somebody waits for it.
+  func report(_ server: Int64, until end: ContinuousClock.Instant? = nil) async throws {
     guard let link = try await links.link(of: server) else { return }
-    var status = try await status(link)
+    var status = try await status(link, until: end ?? .now + Self.patience)
     let database = links.database
     while true {
       let page = try await database.read { [status] connection in
@@ -93,8 +95,7 @@ extension Upstream {
       let realms = link.realms.map { ("realms", $0) }
       try await call(
         UpstreamCall("server/analytics", form: Self.form(page.fields + (realms.map { [$0] } ?? []))),
-        of: server,
-        within: Self.reportLimit)
+        of: server, until: end ?? .now + Self.reportLimit)
       guard page.isCut else { return }
       status = page.end
     }
@@ -102,10 +103,12 @@ extension Upstream {
 
   /// How far its records of a server go. Settles which key the server has there after an interrupted change.
   @discardableResult
-  func status(_ link: UpstreamLinks.Link) async throws -> [Int64] {
+  func status(
+    _ link: UpstreamLinks.Link, until end: ContinuousClock.Instant = .now + patience
+  ) async throws -> [Int64] {
     let call = UpstreamCall(get: "server/analytics/status")
     do {
-      let answer = try await self.call(call, of: link.server)
+      let answer = try await self.call(call, of: link.server, until: end)
       if link.nextKey != nil { try await links.settle(link) }
       return try ["last_realm_count_id", "last_installation_count_id", "last_realmauditlog_id"].map {
         guard let id = answer[$0]?.integer else { throw Self.unavailable(host, "no sense") }

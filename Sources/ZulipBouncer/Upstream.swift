@@ -15,7 +15,7 @@ internal import Timing
 /// Notifications go there like those to a provider. This makes the other calls: what a server waits for at once, and
 /// reports and unregistrations later.
 package struct Upstream: Sendable {
-  /// How long a chat server's call waits for an answer: stock servers wait 15 s.
+  /// How long a chat server's call waits for all answers that it needs: stock servers wait 15 s.
   static let patience = Duration.seconds(8)
   /// The longest list of realms that is kept, in bytes.
   static let longestRealms = 1 << 20
@@ -48,12 +48,12 @@ package struct Upstream: Sendable {
   ///
   /// - Throws: the refusal, as it was answered; 503 without an answer that makes sense.
   @discardableResult
-  func call(_ call: UpstreamCall, of server: Int64, within limit: Duration = patience) async throws
-    -> JSON
-  {
+  func call(
+    _ call: UpstreamCall, of server: Int64, until end: ContinuousClock.Instant = .now + patience
+  ) async throws -> JSON {
     let answer: UpstreamAnswer
     do {
-      answer = try await sender.call(call, of: .chatServer(server), within: limit)
+      answer = try await sender.call(call, of: .chatServer(server), within: end - .now)
     } catch {
       throw Self.unavailable(host, error.outcome.reason?.description)
     }
@@ -89,12 +89,13 @@ package struct Upstream: Sendable {
         ("encrypted_push_registration", sealed),
         ("bouncer_public_key", publicKey),
       ]))
+    let end = ContinuousClock.now + Self.patience
     do {
-      try await self.call(call, of: server)
+      try await self.call(call, of: server, until: end)
     } catch let error as APIError where error.code == APIError.Code.missingRealm {
       do {
-        try await report(server)
-        try await self.call(call, of: server)
+        try await report(server, until: end)
+        try await self.call(call, of: server, until: end)
       } catch is APIError {
         // A stock server leaves a device pending for ever whose realm is missing.
         throw APIError.rateLimited(retryAfter: "60")
@@ -151,10 +152,11 @@ package struct Upstream: Sendable {
         \(reason)
         """)
     }
+    let end = ContinuousClock.now + Self.patience
     // After an interrupted change it must first be known which of two keys the server has there.
     for _ in 1...2 {
       link = try await links.link(of: server.id) ?? link
-      if link.nextKey != nil { _ = try? await status(link) }
+      if link.nextKey != nil { _ = try? await status(link, until: end) }
     }
     link = try await links.link(of: server.id) ?? link
     guard link.nextKey == nil else { throw failure("which key it has now is not known") }
@@ -165,7 +167,7 @@ package struct Upstream: Sendable {
     ])
     try await links.prepare(newKey, of: server.id, within: Self.patience / .seconds(1))
     do {
-      try await call(UpstreamCall("server/register", form: form), of: server.id)
+      try await call(UpstreamCall("server/register", form: form), of: server.id, until: end)
     } catch let error as APIError {
       throw failure(error.message)
     }

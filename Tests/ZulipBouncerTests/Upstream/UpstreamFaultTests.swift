@@ -66,6 +66,29 @@ struct UpstreamFaultTests {
     }
   }
 
+  /// The other bouncer must be told of the realm first, which is three calls more.
+  @Test
+  func `answers slowly keeps no server waiting longer than it waits`() async throws {
+    // Nothing is reported in the background.
+    try await BeforeZulips.test(knowsRealm: false, isWorking: false) { place in
+      for endpoint in ["push/e2ee/register", "server/analytics/status", "server/analytics"] {
+        place.upstream.fault(endpoint) { [upstream = place.upstream] call in
+          try await Task.sleep(for: .seconds(5))
+          return upstream.truth(call)
+        }
+      }
+      let began = ContinuousClock.now
+      let answer = try await place.registerStore("store")
+      #expect(.now - began < .seconds(14), "stock servers wait 15 s")
+      #expect(answer.status == 429, "\(answer.text)")
+      #expect(try await place.bouncer.rows("SELECT id FROM registrations").isEmpty)
+      for endpoint in ["push/e2ee/register", "server/analytics/status", "server/analytics"] {
+        place.upstream.fault(endpoint, nil)
+      }
+      #expect(try await place.registerStore("store").isSuccess)
+    }
+  }
+
   @Test
   func `refuses a server's notifications gets its other calls at once`() async throws {
     try await BeforeZulips.test { place in
