@@ -161,6 +161,8 @@ import Testing
         return bench.deliverer.doubts().isEmpty
       }
       #expect(bench.state(bench.fcmRoute) == .ok)
+      // Nothing is looked up for what is known to hold nothing.
+      #expect(!bench.deliverer.heldDeletions.mayHold)
     }
   }
 

@@ -113,6 +113,12 @@ import Testing
     #expect(try await bench.deliveredAt(device) != nil)
   }
 
+  @Test(.bench()) func `However many were reached, each has its success`() async throws {
+    for device in try await bench.devices(.fcm, 1001) { bench.tried(.delivered, device) }
+    try await bench.history.flush()
+    #expect(try await bench.number("SELECT COUNT(delivered_at) FROM registrations WHERE wire = 1") == 1001)
+  }
+
   @Test(.bench(isSending: false))
   func `What waits is counted as postponed, and its time runs from when it was promised`() async throws {
     let device = try await bench.devices(.apns)[0]

@@ -71,6 +71,16 @@ import Testing
     #expect(86_500...86_600 ~= line.metadata["seconds"].flatMap { Int("\($0)") } ?? 0)
   }
 
+  @Test func `One that its provider kept refusing is told of with the provider's reason`() async throws {
+    let device = try await bench.devices(.fcm)[0]
+    bench.simulator.setToken(device.token, TokenRule(status: 429, reason: "QUOTA_EXCEEDED"))
+    #expect(try await bench.deliver("n", to: device) == .queued)
+    bench.advance(86_500)
+    try await bench.sending { await eventually { bench.outbox.count == 0 } }
+    let line = try #require(bench.log.lines.first { $0.message == "notification given up" })
+    #expect(line.metadata["reason"] == "\(Reason.fcmQuotaExceeded)")
+  }
+
   @Test func `A storm of dead tokens does not fill the disk`() async throws {
     let devices = try await bench.devices(.fcm, 100)
     await bench.faults { ($0.fcm.status, $0.fcm.reason) = (400, "INVALID_ARGUMENT") }

@@ -94,6 +94,9 @@ import Testing
       #expect(throws: DeviceQuery.Refusal.looksLikeToken) { try DeviceQuery(secret) }
     }
     #expect(try DeviceQuery("https://chat.example.org") == .name("https://chat.example.org"))
+    let long = String(repeating: "x", count: 120)
+    #expect(try DeviceQuery(long) == .name(long))
+    #expect(throws: DeviceQuery.Refusal.looksLikeToken) { try DeviceQuery("fcm:" + long) }
   }
 
   @Test func `A device is found by everything that it is known by`() async throws {

@@ -49,6 +49,19 @@ import Testing
     #expect(problems.last?.parts == ["outbox"])
   }
 
+  @Test func `What waits is told of with a route that does not work, and what a check means`() {
+    let route = Health.RouteHealth(
+      route: Route(provider: .apns, credential: "k", target: "a.example"),
+      state: .failing(.connectFailed, since: Self.now - 40), waiting: 1)
+    #expect(health([], [route], waiting: 1).summary == "1 route does not work, 1 notification waits")
+    #expect(health(waiting: 1).summary == "everything works")
+    var credential = Health.Check(name: "apns:k")
+    credential.fail(.connectFailed, on: "a.example", since: Self.now - 40)
+    let sentence = health([credential]).problems.first?.sentence
+    #expect(
+      credential.meaning != nil && sentence?.hasPrefix(credential.meaning ?? "") == true, "\(sentence ?? "")")
+  }
+
   @Test func `Without a credential not everything works, whatever /readyz says`() {
     let unable = health(canDeliver: false)
     #expect(unable.status == .ready && !unable.problems.isEmpty && !unable.summary.contains("everything"))

@@ -167,6 +167,34 @@ import Testing
   }
 
   @Test
+  func `waits for the end of another change, and says so once`() async throws {
+    try await Stage.run { stage in
+      try await stage.register(0..<5, try await stage.key())
+      func lease() -> MaintenanceLease {
+        MaintenanceLease("rotate-storage", database: stage.database, now: { Date() })
+      }
+      #expect(try await lease().claim(for: 3))
+      let waits = Shared(0)
+      let rotation = StorageKeyRotation(
+        directory: stage.folder.path, database: stage.database, storageKey: try await stage.key(),
+        lease: lease(), writes: .milliseconds(100)
+      ) { sentence in
+        if sentence.hasPrefix("waiting for the end of another") { waits.value += 1 }
+      }
+      #expect(try await rotation.run().resealed == 5)
+      #expect(waits.value == 1)
+    }
+  }
+
+  @Test
+  func `is followed by nobody where nothing has been sealed yet`() async throws {
+    let test = try await TestDatabase()
+    let key = StorageKey(StorageKeyFile.generate())
+    #expect(try await StorageSeal.follow(test.database, key))
+    #expect(key.ids.count == 1)
+  }
+
+  @Test
   func `is not taken from a file of another database, nor from one without the key in use`() async throws {
     try await Stage.run { stage in
       let key = try await stage.key()

@@ -50,6 +50,15 @@ import Testing
     }
   }
 
+  @Test func `An owner's probe is not used up by a route that holds it back`() {
+    let route = Played()
+    for owner: Int64 in 1...3 { route.answer(Self.quota, to: Self.recipient(owner)) }
+    #expect(!route.mayGo(Self.recipient(3, token: 1), at: 0))
+    route.answer(.misconfigured(.invalidProviderToken), to: Self.recipient(4), at: 60)
+    #expect(!route.mayGo(Self.recipient(3, token: 1), at: 60))
+    #expect(route.mayGo(Self.recipient(3, token: 1), at: 62))
+  }
+
   @Test func `A refused token waits by itself, for pauses that grow, and no longer than its provider asks`() {
     let route = Played()
     let (busy, other) = (Self.recipient(1, token: 1), Self.recipient(1, token: 2))

@@ -173,6 +173,31 @@ import Testing
     }
   }
 
+  @Test func `The list of all chat servers has two hundred on a page`() async throws {
+    try await TestService.run { service in
+      let store = service.service.store
+      func add(_ numbers: ClosedRange<Int>) async throws {
+        for number in numbers {
+          _ = try await store.servers.add(
+            hostname: try Hostname("chat\(number).example.org"), contactEmail: "a@example.org")
+        }
+      }
+      func page(_ number: Int) async throws -> String {
+        try await service.callOperator(.get, "/admin/servers?page=\(number)").text
+      }
+      // Beside the built-in one.
+      try await add(1001...1199)
+      #expect(try await page(1).contains("Page 1 of 1"))
+      try await add(1200...1200)
+      await eventually("the next figures", within: .seconds(30)) {
+        (try? await page(1).contains("Page 1 of 2")) == true
+      }
+      let pages = [try await page(1), try await page(2)]
+      #expect(pages.map { $0.contains("chat1199.") } == [true, false])
+      #expect(pages.map { $0.contains("chat1200.") } == [false, true])
+    }
+  }
+
   @Test(arguments: ["7+chat.example.org", "7%20chat.example.org", "++7+chat.example.org+"])
   func `A search is read as a browser's form sends it`(_ query: String) async throws {
     try await TestService.run { service in

@@ -42,6 +42,8 @@ import Testing
       let day = (now - 167 * 3600).formatted(.iso8601.year().month().day())
       #expect(page.contains("<div class=\"axis\"><span>\(day)</span><span>now</span></div>"))
       #expect(page.contains("3 notifications in 7 days, 0 refused"))
+      // The last of 168 bars.
+      #expect(page.contains(#"x="994.0" y="0.0" width="4.8" height="100.0""#))
     }
   }
 }

@@ -14,14 +14,15 @@ import Testing
 @Suite struct StartTests {
   @Test(
     arguments: [
-      (nil, Logger.Level.warning, ": nothing can be delivered"),
-      ("https://push.example.com", nil, ""),
-    ] as [(String?, Logger.Level?, String)])
+      (nil, false, Logger.Level.warning, ": nothing can be delivered"),
+      ("https://push.example.com", false, nil, ""),
+      ("https://push.example.com", true, .warning, ": nothing can be delivered"),
+    ] as [(String?, Bool, Logger.Level?, String)])
   func `Missing keys are logged, unless another bouncer has them`(
-    bouncer: String?, level: Logger.Level?, text: String
+    bouncer: String?, isProxy: Bool, level: Logger.Level?, text: String
   ) async throws {
     let log = LogRecorder()
-    var settings = ["webpush.enabled": "false"]
+    var settings = ["webpush.enabled": "false", "nextcloud.enabled": "\(isProxy)"]
     settings["server.bouncer"] = bouncer
     settings["server.org_id"] = bouncer.map { _ in UUID().uuidString }
     settings["server.org_key"] = bouncer.map { _ in String(repeating: "k", count: 64) }

@@ -4,6 +4,7 @@ import NIOCore
 import Providers
 import Registrations
 import Sealing
+import TestSupport
 import Testing
 
 @testable import ZulipBouncer
@@ -54,5 +55,26 @@ struct LegacyPayloadTests {
     let homeless = Registration(reference, token: registration.token, iosAppID: nil)
     let unreachable = removal.apnsPush(for: homeless, payload: ByteBuffer(), now: now)
     #expect(unreachable == nil)
+  }
+
+  @Test
+  func `that only iOS devices can get are counted for the others, and the operator is told`() throws {
+    let log = LogRecorder()
+    let mixed = try notification([
+      "apns_payload": ["alert": "hello"], "gcm_payload": ["event": "message"],
+      "gcm_options": ["priority": "urgent"],
+    ])
+    let devices = try [("c0ffee", PushToken.Kind.apns, "app" as String?), ("android", .fcm, nil)].map {
+      text, kind, app in
+      Registration(
+        RegistrationReference(.legacy, id: 1, registeredAt: Date()),
+        token: try PushToken(text, kind: kind), iosAppID: app)
+    }
+    let pushes = try mixed.pushes(to: devices, of: .chatServer(1), now: Date(), logger: log.logger)
+    #expect(pushes.count == 1)
+    #expect(log.lines.map(\.message) == ["notifications that cannot be sent were dropped"])
+    #expect(throws: APIError.self) {
+      try mixed.pushes(to: [devices[1]], of: .chatServer(1), now: Date(), logger: log.logger)
+    }
   }
 }

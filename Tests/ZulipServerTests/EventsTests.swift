@@ -39,6 +39,15 @@ import Testing
     #expect(found.map { $0["device_id"]?.integer } == [device])
   }
 
+  @Test func `Who asks for other events hears of no devices`() async throws {
+    let client = try await chat.user()
+    let (queue, last, _) = try await open(client, ("event_types", #"["message"]"#))
+    _ = try await chat.elsewhere.add(user: client.user.id)
+    let answer = try await client.call(
+      .get, "events", ("queue_id", queue), ("last_event_id", last), ("dont_block", "true"))
+    #expect(try events(answer).allSatisfy { $0["type"] == "heartbeat" })
+  }
+
   @Test func `A service that ends lets nobody wait`() async throws {
     let client = try await chat.user()
     let (queue, last, _) = try await open(client)

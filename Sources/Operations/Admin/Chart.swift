@@ -17,7 +17,7 @@ enum Chart {
   static func bars(_ bars: [Bar], label: String, ends: (String, String), legend: HTML) -> HTML {
     let most = bars.map(\.total).max() ?? 0
     guard most > 0 else { return "<p class=\"faint\">Nothing yet.</p>" }
-    let width = 1000 / Double(max(bars.count, 1))
+    let width = 1000 / Double(bars.count)
     let gap = min(width * 0.2, 6)
     let shapes = bars.enumerated().map { index, bar -> HTML in
       var top = 100.0

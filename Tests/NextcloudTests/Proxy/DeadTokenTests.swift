@@ -65,6 +65,20 @@ import Testing
     }
   }
 
+  @Test func `What had ended before keeps its reason`() async throws {
+    let registered = try await Registered(try PushToken("fcm:token", kind: .fcm), app: nil)
+    try await registered.registerEncrypted(0)
+    let first = try #require(try await registered.encrypted(0)).reference
+    #expect(
+      try await registered.store.registrations.end([.init(first, reason: "upstreamDisabled")]) == [first])
+    registered.store.clock.advance(10)
+    try await registered.registerEncrypted(1)
+    try await registered.end(try #require(try await registered.encrypted(1)).reference)
+    #expect(
+      try await registered.store.rows("SELECT failure FROM registrations ORDER BY id")
+        == [[.text("upstreamDisabled")], [.text("Unregistered")]])
+  }
+
   @Test(arguments: [("c0ffee", PushToken.Kind.apns, app as String?), ("fcm:token", .fcm, nil)])
   func `It ends in every realm, at every server and of every kind`(
     _ text: String, _ kind: PushToken.Kind, _ app: String?

@@ -62,6 +62,27 @@ struct DevicePaceTests {
       #expect(bench.simulator.deliveries().count == 341)
     }
   }
+
+  @Test
+  func `has those counted that were tried and then refused for the backlog`() async throws {
+    try await ProxyBench.test({ $0.notificationsPerDevice = [RateLimit(calls: 240, seconds: 3600)] }) {
+      bench in
+      let phone = ProxyPhone()
+      #expect(try await phone.register(at: bench).status == 200)
+      bench.clock.stop()
+      bench.simulator.setToken(phone.token, TokenRule(status: 503, reason: "UNAVAILABLE"))
+      #expect(try await bench.notify((0..<240).map { _ in phone.entry() }).failed == 140)
+      bench.simulator.setToken(phone.token, nil)
+      try await eventually {
+        bench.clock.advance(1)
+        return try await bench.number("SELECT COUNT(*) FROM outbox") == 0
+      }
+      let before = bench.simulator.deliveries().count
+      // One becomes free in a quarter of a minute.
+      #expect(try await bench.notify((0..<100).map { _ in phone.entry() }).failed == 0)
+      #expect(bench.simulator.deliveries().count - before < 40)
+    }
+  }
 }
 
 @Suite("Notifications that were sent")

@@ -1,6 +1,7 @@
 import Foundation
 import Registrations
 import SQL
+import Sealing
 import TestStore
 import TestSupport
 import Testing
@@ -232,6 +233,11 @@ import Testing
     for number: UInt8 in 1...3 { try await devices.register(registration(number)) }
     let apns = NextcloudDevice.Destination(kind: .apns, app: "Files for iOS", target: "it.twsweb.Nextcloud")
     try await devices.register(registration(4, apns))
+    // One of Zulip's is no device of an app.
+    let server = try await store.server().server
+    try await store.registrations.register(
+      PushToken("zulip", kind: .fcm), iosAppID: nil, for: try #require(LegacyUser(id: 1, uuid: nil)),
+      server: server.id, realm: nil)
     let failing = try await devices.lookup([registration(1).identifier, registration(2).identifier])
     try await store.registrations.note(failing.map { .init($0.reference, reason: "unconfigured") })
     let counts = try await devices.counts()

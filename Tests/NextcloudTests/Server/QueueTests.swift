@@ -265,6 +265,34 @@ import Testing
     }
   }
 
+  @Test func `what waits for a proxy that works goes at once, however much it is`() async throws {
+    try await withPhone { instance, proxy, app in
+      let times = Mutex<[ContinuousClock.Instant]>([])
+      proxy.reply { _ in
+        times.withLock { $0.append(.now) }
+        return OthersHost.response(200, #"{"unknown":[],"failed":0}"#)
+      }
+      let now = instance.clock.now
+      for number in 0..<5 {
+        let next = try await instance.app(of: app.user)
+        try await next.register(token: "token \(number)", proxy: proxy.url)
+        let phone = try #require(try await next.registration())
+        let pushes = (0..<NextcloudPushes.maximumPerRegistration).map {
+          NextcloudPush(for: phone, nid: nil, entry: "{\"n\":\($0)}")
+        }
+        _ = try await instance.pushes.keep(pushes, dueAt: now, expiresAt: now + 60)
+      }
+      try await running(instance.sender) {
+        try await eventually("all went") { try await instance.pushes.queue.count() == 0 }
+      }
+      let sent = times.withLock(\.self)
+      #expect(sent.count == 5)
+      // Half a second passes before it looks which proxies have something.
+      let pauses = zip(sent.dropFirst(), sent).map { $0 - $1 }
+      #expect(try #require(pauses.min()) < .milliseconds(400), "\(pauses)")
+    }
+  }
+
   @Test func `a sender that is stopped gives back what is under way`() async throws {
     try await withPhone { instance, proxy, app in
       proxy.reply(500, "")

@@ -357,7 +357,8 @@ struct WebPushTests {
   @Test func `Connections that nobody uses are closed`() async throws {
     let shares = WebPushShares(limits: .init(connections: 10, unproven: 10, idle: .milliseconds(100)))
     let service = try await TestWebServer.start()
-    let http2 = try await TestServer.start { _ in [.answer(201)] }
+    // Slower than a connection may be idle.
+    let http2 = try await TestServer.start { _ in [.after(.milliseconds(300), [.answer(201)])] }
     for port in [service.port, http2.port] {
       let tls = try Connector.tls(
         caFile: TestCertificate.shared.get().caFile, protocols: ["h2", "http/1.1"])

@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 import TestDatabase
 import Testing
 
@@ -114,7 +115,11 @@ import Testing
     from: DatabaseEngine, to: DatabaseEngine
   ) async throws {
     try await test(from, to) { source, target in
-      let reports = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      let progress = Mutex<[String: [Int]]>([:])
+      let reports = try await DatabaseCopy(from: source, to: target).run { table, copied in
+        progress.withLock { $0[table, default: []].append(copied) }
+      }
+      #expect(progress.withLock(\.self)["registrations"] == [500, 1000, 1234])
       let tables = try await tables(of: source)
       #expect(reports.map(\.table) == tables.map(\.name) && tables.count > 25)
       for report in reports { #expect(report.rows == report.copied && report.rows >= 3) }

@@ -16,7 +16,7 @@ struct PostgreSQLConnectionTests {
       ("postgres://db.example.org/push?sslmode=disable", "disable"),
       ("postgres://localhost/push", nil), ("postgres://127.0.0.1/push", nil), ("postgres://[::1]/push", nil),
       ("postgres://127.evil.example.org/push", "require"),
-      ("postgres:///push?host=/run/postgresql", nil),
+      ("postgres:///push?host=/run/postgresql", nil), ("postgres:///push?host=@push", nil),
       ("postgres://localhost,db.example.org/push", "require"),
       ("postgres://localhost/push?hostaddr=192.0.2.1", "require"),
     ])

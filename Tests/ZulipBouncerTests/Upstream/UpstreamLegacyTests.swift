@@ -114,6 +114,16 @@ struct UpstreamLegacyTests {
   }
 
   @Test
+  func `of encrypted apps stay ours, whatever Google calls them`() async throws {
+    try await BeforeZulips.test { place in
+      try await place.registerOwn(place.bouncer.fcm("own"))
+      place.ours.simulator.setToken("own", .init(status: 403, reason: "SENDER_ID_MISMATCH"))
+      #expect(try await place.notify([PushItem.fcm("own")]).isSuccess)
+      #expect(try await place.bouncer.rows("SELECT id FROM registrations WHERE upstream IS NOT NULL").isEmpty)
+    }
+  }
+
+  @Test
   func `of ours stay ours that were reached before, whatever a wrong key has Google say`() async throws {
     try await BeforeZulips.test { place in
       try await register("own", .fcm, place)
