@@ -96,9 +96,8 @@ extension Deliverer {
     _ decisions: [Decision], _ deliveries: [RegisteredPush]
   ) async -> Set<RegistrationReference> {
     guard providers.upstream != nil else { return [] }
-    let foreign = zip(decisions, deliveries).filter { decision, delivery in
-      let isForeign = [.refused(.fcmSenderIDMismatch), .ended(.fcmSenderIDMismatch)].contains(decision.result)
-      return isForeign && delivery.registration.kind == .legacy
+    let foreign = zip(decisions, deliveries).filter { decision, _ in
+      [.refused(.fcmSenderIDMismatch), .ended(.fcmSenderIDMismatch)].contains(decision.result)
     }.map(\.1.registration)
     guard !foreign.isEmpty else { return [] }
     // If the database cannot be written, nothing ends.

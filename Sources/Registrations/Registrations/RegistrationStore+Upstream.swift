@@ -40,14 +40,14 @@ extension RegistrationStore {
     }
   }
 
-  /// Hands old apps' registrations to the other bouncer, where their chat servers have a second app there. One that we
+  /// Hands those that are old apps' to the other bouncer, where their chat servers have a second app there. One that we
   /// have ever reached stays ours: its token is of our project, whatever a wrong key has a provider say now.
   ///
   /// - Returns: those that are the other bouncer's now.
-  package func handUpstream(_ legacy: [RegistrationReference]) async throws -> Set<RegistrationReference> {
+  package func handUpstream(_ foreign: [RegistrationReference]) async throws -> Set<RegistrationReference> {
     try await database.write { connection in
       try Set(
-        legacy.filter { registration in
+        foreign.filter { registration in
           try connection.run(
             Statement(
               """

@@ -65,7 +65,7 @@ struct DevicePaceTests {
 
   @Test
   func `has those counted that were tried and then refused for the backlog`() async throws {
-    try await ProxyBench.test({ $0.notificationsPerDevice = [RateLimit(calls: 240, seconds: 3600)] }) {
+    try await ProxyBench.test({ $0.notificationsPerDevice = [RateLimit(calls: 240, seconds: 86_400)] }) {
       bench in
       let phone = ProxyPhone()
       #expect(try await phone.register(at: bench).status == 200)
@@ -78,7 +78,7 @@ struct DevicePaceTests {
         return try await bench.number("SELECT COUNT(*) FROM outbox") == 0
       }
       let before = bench.simulator.deliveries().count
-      // One becomes free in a quarter of a minute.
+      // One becomes free every six minutes.
       #expect(try await bench.notify((0..<100).map { _ in phone.entry() }).failed == 0)
       #expect(bench.simulator.deliveries().count - before < 40)
     }
