@@ -204,7 +204,6 @@ struct JSONParser {
 
   private mutating func escapedString(from start: Int) throws(JSON.ParseError) -> String {
     var unescaped: [UInt8] = []
-    unescaped.reserveCapacity(2 * (index - start) + 64)
     var start = start
     while let byte = current {
       switch byte {
