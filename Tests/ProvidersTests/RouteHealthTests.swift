@@ -117,6 +117,27 @@ import Testing
     #expect((health.admit(Self.other, isPatient: true, now: later) == .probe) == goesOn)
   }
 
+  @Test func `Calls wait as long as one was asked to, and no longer once another was taken since`() {
+    let health = RouteHealth()
+    let call = Recipient(owner: .chatServer(1), token: ~1, isCall: true)
+    func mayGo(at seconds: TimeInterval) -> Bool {
+      health.admit(call, isPatient: true, now: Self.now + seconds) == .send
+    }
+    func answer(_ outcome: Outcome, at seconds: TimeInterval) {
+      _ = health.record(
+        outcome, from: .provider, for: call, after: .milliseconds(50), isProbe: false, now: Self.now + seconds)
+    }
+    #expect(mayGo(at: 0) && mayGo(at: 0))
+    answer(Self.retry(.token, notBefore: Self.now + 30), at: 0)
+    // It was sent before.
+    answer(.delivered, at: 1)
+    #expect(!mayGo(at: 29))
+    #expect(mayGo(at: 31))
+    #expect(!mayGo(at: 31))
+    answer(.delivered, at: 31)
+    #expect(mayGo(at: 31) && mayGo(at: 31))
+  }
+
   @Test func `A token is not tried by a push that its route holds back`() {
     let health = Self.route(Self.retry(.token), times: 1)
     let later = Self.now + 4

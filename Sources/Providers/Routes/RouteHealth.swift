@@ -159,8 +159,8 @@ extension RouteHealth.State {
     switch outcome {
     case .delivered, .passedOn, .dead, .suspect, .rejected:
       works(now)
-      if recipient.isCall { break }
       tokens.ended(recipient.token)
+      if recipient.isCall { break }
       if outcome.isTaken {
         // The route caused the earlier refusals of tokens.
         if blame.since != nil { tokens.forgive() }

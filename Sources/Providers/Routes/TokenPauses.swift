@@ -82,9 +82,9 @@ struct TokenPauses: Sendable {
     return now.timeIntervalSince(pause.since) >= Self.longestRefusal ? nil : pause.until
   }
 
-  /// The provider gave another answer about the token, which ends its pause.
+  /// The provider gave another answer about the token, which ends its pause if one has been sent since.
   mutating func ended(_ token: Int) {
-    guard !pauses.isEmpty else { return }
+    guard pauses[token]?.isTrial == true else { return }
     pauses[token] = nil
   }
 
