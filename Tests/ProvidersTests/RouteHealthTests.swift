@@ -125,7 +125,8 @@ import Testing
     }
     func answer(_ outcome: Outcome, at seconds: TimeInterval) {
       _ = health.record(
-        outcome, from: .provider, for: call, after: .milliseconds(50), isProbe: false, now: Self.now + seconds)
+        outcome, from: .provider, for: call, after: .milliseconds(50), isProbe: false, now: Self.now + seconds
+      )
     }
     #expect(mayGo(at: 0) && mayGo(at: 0))
     answer(Self.retry(.token, notBefore: Self.now + 30), at: 0)
