@@ -73,6 +73,7 @@ struct UpstreamFaultTests {
     try await BeforeZulips.test(knowsRealm: false, isWorking: false) { place in
       for endpoint in ["push/e2ee/register", "server/analytics/status", "server/analytics"] {
         place.upstream.fault(endpoint) { [upstream = place.upstream] call in
+          // A slow answer: four of them take longer than a server waits.
           try await Task.sleep(for: .seconds(5))
           return upstream.truth(call)
         }
