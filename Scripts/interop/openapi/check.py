@@ -3,7 +3,7 @@
 Starts the simulator and a service with everything switched on, registers a chat server, a user and phones, and has
 schemathesis call each endpoint of each description with good values and bad ones. There must be no internal error, no
 status, header, media type or member that is not described, and no described method that is missing. The same seed makes
-the same calls.
+the same calls. A client is generated from each description, without a warning, and reads every answer that was given.
 
     run EXECUTABLE [--database URL] [--examples N] [--seed N] [--only NAME] [OPTION OF SCHEMATHESIS...]
 """
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import yaml
 
+import clients
 from adapters.push_bouncer import TOKEN
 from app import Program
 from conformance.phones import basic
@@ -118,6 +119,7 @@ def main():
         service = stack.enter_context(Program(
             arguments.executable.resolve(), simulator, UNLIMITED, "--admin.token", ADMIN_TOKEN, database=arguments.database))
         world = World(service, simulator, ADMIN_TOKEN)
+        (folder / "clients").mkdir()
         failed, met = [], {}
         for name, url, authorization, more in calls(service.url, service.admin_url, world):
             if arguments.only not in (None, name):
@@ -132,7 +134,13 @@ def main():
                 failed.append(what)
                 print(output, flush=True)
         for name, answers in met.items():
-            for answer in sorted(successes(name) - answers - UNMET):
+            wrong, read = clients.check(DESCRIPTIONS / f"{name}.yaml", folder / "clients", answers)
+            print(f"{'FAIL' if wrong else 'ok  '} a generated client of {name}, {read} answers read", flush=True)
+            if wrong:
+                failed.append(f"a client of {name}")
+                print(*wrong, sep="\n", flush=True)
+            statuses = {" ".join(answer.split(" ", 3)[:3]) for answer in answers}
+            for answer in sorted(successes(name) - statuses - UNMET):
                 failed.append(f"{name}: {answer}, which was never answered")
         if failed:
             sys.exit(f"error: not as described: {'; '.join(failed)} (Scripts/interop/openapi/run says more)")

@@ -87,5 +87,7 @@ def before_call(context, case, kwargs):
 
 @schemathesis.hook
 def after_call(context, case, response):
+    is_json = response.headers.get("content-type", [""])[0].startswith("application/json")
+    body = f" {json.dumps(response.json())}" if is_json and response.content else ""
     with open(os.environ["OPENAPI_ANSWERS"], "a") as answers:
-        answers.write(f"{case.method} {case.path} {response.status_code}\n")
+        answers.write(f"{case.method} {case.path} {response.status_code}{body}\n")
