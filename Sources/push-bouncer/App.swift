@@ -1,5 +1,6 @@
 import AppCheck
 import ArgumentParser
+import Foundation
 import HTTP
 import Logging
 import NextcloudProxy
@@ -31,7 +32,9 @@ extension App {
     func run() async throws {
       // The app is opened before root becomes the service's user, who may not be allowed to read it.
       let app = try FileOwner.acting(onWayTo: path) { try AppCheck.App(path: path) }
-      let configuration = try options.load()
+      let configuration = try options.load(isNeeded: false)
+      // Without any keys nothing could be compared: says so if they are only out of this user's reach.
+      if !FileManager.default.fileExists(atPath: configuration.keys.directory) { _ = try options.load() }
       let folder = KeyFolder(
         directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
         logger: Logger(label: "app") { _ in SwiftLogNoOpLogHandler() })

@@ -40,8 +40,7 @@ enum RunningService {
     if let health, health["status"]?.string == "ok" {
       return (isServing: true, heldAddress: health["held"]?.string)
     }
-    let isPackaged = configuration.file?.hasPrefix("\(Configuration.systemFolder)/") == true
-    return (isServing: false, heldAddress: isPackaged ? heldBySystemd() : nil)
+    return (isServing: false, heldAddress: configuration.isPackaged ? heldBySystemd() : nil)
   }
 
   /// The address of the operator's listener, as a caller on the same machine reaches it.

@@ -12,7 +12,9 @@ struct Init: AsyncParsableCommand {
       "Writes a commented push-bouncer.yaml, the Keys folder with a first key pair, and the database; overwrites nothing.",
     discussion: """
       Prints the lines to put into the app and into the chat server's settings; run it again to see them again. \
-      The database is the one that database.url names.
+      The database is the one that database.url names. Without --config, an existing push-bouncer.yaml is used: \
+      the one in the working folder, else the one in /etc/push-bouncer if the caller may read it, as root may. If there \
+      is none, it is written to the working folder.
       """)
 
   @OptionGroup var options: GlobalOptions
@@ -75,19 +77,31 @@ struct Init: AsyncParsableCommand {
       if configuration.http.publicURL == nil {
         page.add()
         page.add(
-          "\(AppInstructions.exampleURL) stands for this service's own address: set http.public_url to it.")
+          """
+          \(AppInstructions.exampleURL) stands for this service's own address: set http.public_url to it, in \(file).
+          """)
       }
       page.add()
       page.add("Next")
       page.add()
       page.add("    put Apple's key into \(directory)/apns, Google's service account into \(directory)/fcm")
       page.add("    (\(directory)/README.md shows both)")
-      for line in [
-        "push-bouncer doctor", "push-bouncer server add --hostname chat.example.org", "push-bouncer serve",
-      ] {
-        page.add("    \(line)", .heading)
-      }
+      for line in Self.nextCommands(for: configuration) { page.add("    \(line)", .heading) }
     }
+  }
+
+  /// What to run after `init`. systemd runs the service of the package, and only root has its rights.
+  static func nextCommands(for configuration: Configuration) -> [String] {
+    let add = "push-bouncer server add --hostname chat.example.org"
+    guard configuration.isPackaged, FileManager.default.fileExists(atPath: "/run/systemd/system") else {
+      return ["push-bouncer doctor", add, "push-bouncer serve"]
+    }
+    let put = "sudo install -o push-bouncer -m 600"
+    let keys = configuration.keys.directory
+    return [
+      "\(put) AuthKey_....p8 chat.json \(keys)/apns", "\(put) service-account.json \(keys)/fcm",
+      "sudo push-bouncer doctor", "sudo \(add)", "sudo systemctl enable --now push-bouncer",
+    ]
   }
 }
 

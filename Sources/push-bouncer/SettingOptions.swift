@@ -106,29 +106,32 @@ struct GlobalOptions: ParsableArguments {
   ///
   /// If this process is root's, it becomes the user who owns the keys and the database. Other files that root
   /// has named must be opened before.
-  func load() throws -> Configuration {
-    let (configuration, warnings) = try read()
+  ///
+  /// - Parameter isNeeded: false for a command that works without a file too: one that nobody has named and
+  ///   this user may not read is left out.
+  func load(isNeeded: Bool = true) throws -> Configuration {
+    let (configuration, warnings) = try read(isNeeded: isNeeded)
     for warning in warnings { note("warning: \(warning)") }
     return configuration
   }
 
   /// Loads the configuration and its warnings, without printing these; see ``load()``.
-  func read() throws -> (Configuration, warnings: [String]) {
-    let read = try readAsCaller()
+  func read(isNeeded: Bool = true) throws -> (Configuration, warnings: [String]) {
+    let read = try readAsCaller(isNeeded: isNeeded)
     let (database, keys) = (read.0.database.url.sqlitePath, read.0.keys.directory)
     try FileOwner.become(ofWaysTo: [database, keys, "\(keys)/storage.key"].compactMap(\.self))
     return read
   }
 
   /// Loads them without changing the user, for a command that uses neither the keys nor the database.
-  func readAsCaller() throws -> (Configuration, warnings: [String]) {
+  func readAsCaller(isNeeded: Bool) throws -> (Configuration, warnings: [String]) {
     let overrides = settings.map { setting in
       let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(
         String.init)
       return (parts[0], parts[1])
     }
     return try Configuration.load(
-      file: config, environment: ProcessInfo.processInfo.environment,
+      file: config, isNeeded: isNeeded, environment: ProcessInfo.processInfo.environment,
       overrides: Dictionary(overrides, uniquingKeysWith: { $1 }),
       workingDirectory: FileManager.default.currentDirectoryPath)
   }

@@ -38,7 +38,7 @@ struct Simulate: AsyncParsableCommand {
   @Option(help: "A bundle id that APNs knows; may be given several times.") var topic: [String] = []
 
   func run() async throws {
-    let (configuration, _) = try options.readAsCaller()
+    let (configuration, _) = try options.readAsCaller(isNeeded: false)
     try FileOwner.become(ofWaysTo: [keysOut])
     bootstrapLogging(level: configuration.log.level, format: configuration.log.format)
     var settings = SimulatedProviders.Configuration()

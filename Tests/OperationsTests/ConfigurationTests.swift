@@ -69,6 +69,41 @@ import Testing
     }
   }
 
+  @Test func `Who may not read the system's file goes on without, or is told to use sudo`() throws {
+    try withTemporaryFolder { folder in
+      let (here, system) = (folder.appending(path: "here"), folder.appending(path: "system"))
+      for place in [here, system] {
+        try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
+      }
+      let file = system.appending(path: "push-bouncer.yaml").path
+      try Data("http.port: 1".utf8).write(to: URL(filePath: file))
+      if geteuid() == 0 {
+        try #require(chmod(folder.path, 0o755) == 0 && chown(here.path, 65534, 65534) == 0)
+      }
+      func port(isNeeded: Bool) throws -> Int {
+        try Configuration.load(
+          file: nil, isNeeded: isNeeded, environment: [:], overrides: [:], workingDirectory: here.path,
+          systemFolder: system.path
+        ).0.http.port
+      }
+      var usual: String { Configuration.usualFile(workingDirectory: here.path, systemFolder: system.path) }
+
+      try #require(chmod(file, 0) == 0)
+      // Root acts as the folder's owner, who is somebody else.
+      try FileOwner.acting(onWayTo: here.path) { () throws in
+        #expect(try port(isNeeded: false) == 8080)
+        let fault = try #require(throws: Fault.self) { try port(isNeeded: true) }
+        #expect(fault.description.hasPrefix("\(file) cannot be used: Permission denied; run this with sudo"))
+        #expect(usual == "push-bouncer.yaml")
+      }
+      try #require(chmod(file, 0o644) == 0)
+      try FileOwner.acting(onWayTo: here.path) { () throws in
+        #expect(try port(isNeeded: false) == 1)
+        #expect(usual == file)
+      }
+    }
+  }
+
   @Test(arguments: ["http.prot: 1", "http: {prot: 1}", "http:\n  prot: 1"])
   func `An unknown key is named with its file`(_ yaml: String) throws {
     let error = try fault(yaml: yaml)

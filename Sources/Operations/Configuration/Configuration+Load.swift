@@ -8,17 +8,19 @@ extension Configuration {
   /// - Parameters:
   ///   - file: the file to read; if nil, `push-bouncer.yaml` in the working folder or else in
   ///     ``systemFolder``.
+  ///   - isNeeded: whether it is an error that this user may not read the file that is read if none is named;
+  ///     otherwise that file is left out.
   ///   - environment: only the variables that begin with `PUSH_BOUNCER_` are read.
   ///   - overrides: values from the command line, by key.
   /// - Returns: the configuration, and warnings about it.
   /// - Throws: ``Fault`` with the key and its place.
   package static func load(
-    file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String,
-    systemFolder: String = Configuration.systemFolder
+    file: String?, isNeeded: Bool = true, environment: [String: String], overrides: [String: String],
+    workingDirectory: String, systemFolder: String = Configuration.systemFolder
   ) throws(Fault) -> (Configuration, warnings: [String]) {
     let source = try ConfigurationSource(
-      file: file, environment: environment, overrides: overrides, workingDirectory: workingDirectory,
-      systemFolder: systemFolder)
+      file: file, isNeeded: isNeeded, environment: environment, overrides: overrides,
+      workingDirectory: workingDirectory, systemFolder: systemFolder)
     let reader = SettingsReader(source.values)
     let configuration = SettingsReader.$current.withValue(reader) {
       Configuration(written: source.values, file: source.file)
@@ -48,10 +50,16 @@ extension Configuration {
   /// Where the packages install the configuration file.
   package static let systemFolder = "/etc/push-bouncer"
 
-  /// The file that is read, and that `init` writes, if no other is named.
-  package static func usualFile(workingDirectory: String) -> String {
-    ConfigurationSource.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder)
-      ?? ConfigurationSource.file
+  /// Whether the file is the one that the packages install.
+  package var isPackaged: Bool { file?.hasPrefix("\(Self.systemFolder)/") == true }
+
+  /// The file that `init` uses, and writes if it is missing, if no other is named. It is the system's only for
+  /// root, the service's user and others who may read that.
+  package static func usualFile(
+    workingDirectory: String, systemFolder: String = Configuration.systemFolder
+  ) -> String {
+    let usual = ConfigurationSource.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder)
+    return usual.flatMap { FileObstacle.reading($0) == nil ? $0 : nil } ?? ConfigurationSource.file
   }
 
   /// Every key with its effective value, for the log. Secrets are redacted.

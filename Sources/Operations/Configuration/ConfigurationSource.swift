@@ -24,15 +24,21 @@ struct ConfigurationSource {
     }.first(where: FileManager.default.fileExists(atPath:))
   }
 
+  /// - Parameter isNeeded: whether it is an error that this user may not read the file that is read if none
+  ///   is named; otherwise that file is left out.
   init(
-    file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String,
-    systemFolder: String
+    file: String?, isNeeded: Bool, environment: [String: String], overrides: [String: String],
+    workingDirectory: String, systemFolder: String
   ) throws(Fault) {
-    self.file = file ?? Self.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder)
-    if let found = self.file {
-      if file == nil { try FileOwner.checkTrust(in: found) }
-      try read(found)
+    if let file {
+      self.file = file
+    } else if let usual = Self.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder) {
+      try FileOwner.checkTrust(in: usual)
+      let obstacle = FileObstacle.reading(usual)
+      if let obstacle, isNeeded { throw Fault(obstacle, ofUsualFile: usual) }
+      self.file = obstacle == nil ? usual : nil
     }
+    if let file = self.file { try read(file) }
     read(environment)
     for (key, text) in overrides {
       guard settings[key] != nil else { throw Self.unknown(key, source: "the command line") }
@@ -133,6 +139,13 @@ struct ConfigurationSource {
 }
 
 extension Fault {
+  /// A fault for the file that is read if none is named, most often by a user who has forgotten `sudo`.
+  fileprivate init(_ obstacle: FileObstacle, ofUsualFile file: String) {
+    self.init(
+      source: file, obstacle.problem,
+      advice: "run this with sudo, or make a configuration of your own in an empty folder: push-bouncer init")
+  }
+
   /// A fault for a file that is not valid YAML, in the parser's words. The line itself is left out, since it
   /// may hold a secret.
   fileprivate init(_ error: YamlError, in file: String) {

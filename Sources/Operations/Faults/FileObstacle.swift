@@ -26,6 +26,9 @@ package struct FileObstacle: Sendable, Hashable {
   /// Why the folder at `path` cannot be listed; nil if it can.
   package static func lookingInto(_ path: String) -> FileObstacle? { opening(path, O_RDONLY | O_DIRECTORY) }
 
+  /// Why the file at `path` cannot be read; nil if it can.
+  package static func reading(_ path: String) -> FileObstacle? { accessing(path, R_OK) }
+
   /// Why the file at `path` cannot be written or created; nil if it can.
   package static func writing(_ path: String) -> FileObstacle? {
     FileManager.default.fileExists(atPath: path)
@@ -52,8 +55,13 @@ package struct FileObstacle: Sendable, Hashable {
   }
 
   private static func puttingInto(_ folder: URL) -> FileObstacle? {
-    // Checks the effective user's rights; `/.` makes it fail for anything but a folder.
-    faccessat(AT_FDCWD, "\(folder.path)/.", W_OK | X_OK, AT_EACCESS) == 0 ? nil : FileObstacle(errno)
+    // `/.` makes it fail for anything but a folder.
+    accessing("\(folder.path)/.", W_OK | X_OK)
+  }
+
+  /// Checks the rights of the effective user.
+  private static func accessing(_ path: String, _ rights: CInt) -> FileObstacle? {
+    faccessat(AT_FDCWD, path, rights, AT_EACCESS) == 0 ? nil : FileObstacle(errno)
   }
 
   static func name(of id: uid_t) -> String {
