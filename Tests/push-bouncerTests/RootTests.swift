@@ -1,5 +1,7 @@
 import Foundation
 import HTTP
+import NIOCore
+import NIOPosix
 import Synchronization
 import TestSupport
 import Testing
@@ -217,6 +219,23 @@ import Testing
     }
   }
 
+  @Test func `A database over TLS is reached although root's home is closed to the service's user`()
+    async throws
+  {
+    let server = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+      .childChannelInitializer { $0.pipeline.addHandler(SpeaksTLS()) }
+      .bind(host: "127.0.0.1", port: 0).get()
+    let port = try #require(server.localAddress?.port)
+    try await Scene.test(begun: true) { scene in
+      let result = try await scene.place.run(
+        "server", "list", "--database.url", "postgres://u:p@127.0.0.1:\(port)/x",
+        environment: ["HOME": scene.closed.path])
+      #expect(result.status == 1 && result.errors.contains("SSL"), "\(result)")
+      #expect(!result.errors.contains(scene.closed.path), "\(result)")
+    }
+    try await server.close()
+  }
+
   @Test func `Copying makes no database at the end of a link`() async throws {
     try await Scene.test(begun: true) { scene in
       try scene.link("new.sqlite", to: scene.closed.appending(path: "made").path)
@@ -226,6 +245,22 @@ import Testing
       let other = try await scene.place.run(copy + ["sqlite:other.sqlite"])
       #expect(other.status == 0, "\(other)")
       #expect(try scene.owner(scene.place.folder.appending(path: "other.sqlite").path) == [65534, 65534])
+    }
+  }
+}
+
+/// A PostgreSQL server up to its answer that it speaks TLS; then it closes the connection.
+private final class SpeaksTLS: ChannelInboundHandler, Sendable {
+  typealias InboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  private let isAsked = Atomic(false)
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    if isAsked.exchange(true, ordering: .relaxed) {
+      context.close(promise: nil)
+    } else {
+      context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: "S")), promise: nil)
     }
   }
 }

@@ -32,7 +32,10 @@ package struct FileOwner: Sendable, Hashable {
         "\(paths.joined(separator: ", ")) belong to different users: \(owners.map(\.name).sorted().joined(separator: ", "))",
         advice: "give all of them to the user of the service, and run this as that user")
     }
+    let home = getpwuid(owner.user).map { String(cString: $0.pointee.pw_dir) }
     guard owner.takeGroups(), setgid(owner.group) == 0, setuid(owner.user) == 0 else { throw owner.fault }
+    // libpq looks for certificates in the home folder, and fails in one that it may not enter, as root's.
+    setenv("HOME", home ?? "/", 1)
   }
 
   /// If this process is root's, runs `body` as the owner of a file that root has named, and returns to root
