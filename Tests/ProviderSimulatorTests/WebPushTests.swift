@@ -112,6 +112,8 @@ import Testing
         try server.authorization(for: "https://localhost:\(client.simulator.webPushPort)"), 401,
         "InvalidAudience"
       ),
+      (try server.authorization(for: "https://localhost"), 401, "InvalidAudience"),
+      (try server.authorization(for: "https://127.0.0.1:443"), 401, "InvalidAudience"),
       (try server.authorization(for: origin, lifetime: -1), 401, "ExpiredToken"),
       (try server.authorization(for: origin, lifetime: 86460), 401, "InvalidExpiry"),
       (try server.authorization(for: origin, exp: "\(now + 3600).5"), 401, "InvalidClaims"),
@@ -138,6 +140,17 @@ import Testing
         try await client.send(to: endpoint, from: server, headers: ["authorization": field]).status == 201)
     }
     #expect(client.simulator.counts.vapidTokens == before + 2)
+  }
+
+  /// PHP's minishlink/web-push, with which Nextcloud's servers send, makes `aud` of scheme and host.
+  @Test(arguments: ["127.0.0.1", "localhost"])
+  func `takes a token that names it without its port`(host: String) async throws {
+    let endpoint = try await client.subscribe(
+      server, at: "https://\(host):\(client.simulator.webPushPort)")
+    let token = try server.authorization(for: "https://\(host)")
+    let answer = try await client.send(to: endpoint, from: server, headers: ["authorization": token])
+    #expect(answer.status == 201, "\(answer.body)")
+    #expect(try await client.messages(at: endpoint).messages.count == 1)
   }
 
   @Test func `a token that was good ends with its time`() async throws {

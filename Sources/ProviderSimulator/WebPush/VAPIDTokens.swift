@@ -22,7 +22,7 @@ final class VAPIDTokens: Sendable {
   /// Throws what is wrong with an `authorization` field at `now`.
   ///
   /// - Parameters:
-  ///   - origin: whom the token must be for.
+  ///   - origin: whom the token must be for; its port may be missing.
   ///   - key: the key that the subscription was made with.
   ///   - isNew: called for a good token not seen before.
   func check(
@@ -39,7 +39,7 @@ final class VAPIDTokens: Sendable {
       isNew()
       return (claims, credentials.key)
     }
-    guard claims.aud == origin else {
+    guard claims.aud == origin || claims.aud == Self.withoutPort(origin) else {
       throw .webPush(401, "InvalidAudience", "aud must be \(origin) (RFC 8292 2)")
     }
     let left = Double(claims.exp) - now.timeIntervalSince1970
@@ -48,6 +48,12 @@ final class VAPIDTokens: Sendable {
     guard signer == key else {
       throw .webPush(403, "KeyMismatch", "the subscription was made with another key (RFC 8292 4.2)")
     }
+  }
+
+  /// The origin as some libraries write it into `aud`: PHP's minishlink/web-push, with which Nextcloud sends, leaves the
+  /// port out. The real services are at port 443, where that makes no difference.
+  private static func withoutPort(_ origin: String) -> String {
+    "https://\(URL(string: origin)?.host() ?? "")"
   }
 
   /// `vapid t=..., k=...`, in either order, each once; other parameters are ignored.
