@@ -153,14 +153,22 @@ package struct NextcloudPhone {
     }
   }
 
-  /// Decrypts a payload from Apple if the user's server has signed it.
-  package func open(_ payload: JSON) -> JSON? {
-    guard let subject = payload["subject"]?.string.flatMap(Base64.decodeStrictly),
-      let signature = payload["signature"]?.string.flatMap(Base64.decodeStrictly),
-      identity?.userKey.verifies(signature, of: subject) == true,
+  /// Decrypts a payload from Apple if the user's server has signed it. Like Nextcloud's apps it tries OAEP, which servers
+  /// from version 35 on use, and then PKCS#1 v1.5. As the signature is checked first, nobody else can learn from it which
+  /// padding a ciphertext has.
+  package func open(_ payload: JSON) throws(Unreadable) -> JSON {
+    guard let subject = payload["subject"]?.string.flatMap(Base64.decodeStrictly) else {
+      throw .notEncrypted
+    }
+    guard let signature = payload["signature"]?.string.flatMap(Base64.decodeStrictly),
+      identity?.userKey.verifies(signature, of: subject) == true
+    else { throw .wrongSignature }
+    guard
       let plaintext = deviceKey.decrypt(subject, padding: .oaep)
-    else { return nil }
-    return try? JSON.parse(plaintext)
+        ?? deviceKey.decrypt(subject, padding: .pkcs1)
+    else { throw .wrongKey }
+    guard let notification = try? JSON.parse(plaintext) else { throw .malformed }
+    return notification
   }
 }
 
@@ -192,16 +200,18 @@ package struct NextcloudSubscriber {
         ("endpoint", subscription.endpoint), ("uaPublicKey", subscription.p256dh),
         ("auth", subscription.auth), ("appTypes", "all"),
       ])
-    guard let token = try await messages().first??["activationToken"]?.string else {
+    guard let token = try await messages().first?.get()["activationToken"]?.string else {
       throw DemoError("no token came to make the subscription active with")
     }
     try await account.call(.POST, "webpush/activate", [("activationToken", token)])
   }
 
-  /// The messages since the last call, each nil if it does not decrypt. Waits some seconds for the first.
-  package mutating func messages() async throws -> [JSON?] {
+  /// The messages since the last call. Waits some seconds for the first.
+  package mutating func messages() async throws -> [Result<JSON, Unreadable>] {
     guard let subscription else { return [] }
-    return try await service.messages(for: subscription, after: &seen).map { subscription.open($0) }
+    return try await service.messages(for: subscription, after: &seen).map { message in
+      Result { () throws(Unreadable) in try subscription.open(message) }
+    }
   }
 
   /// Ends the subscription at the server and the push service.

@@ -39,10 +39,11 @@ package struct PushSubscription: Sendable {
   }
 
   /// Opens a message as the push service shows it, whose plaintext is JSON.
-  func open(_ message: JSON) -> JSON? {
-    message["payload"]?.string.flatMap(Base64.decodeStrictly).flatMap { open($0) }.flatMap {
-      try? JSON.parse($0)
-    }
+  func open(_ message: JSON) throws(Unreadable) -> JSON {
+    guard let body = message["payload"]?.string.flatMap(Base64.decodeStrictly) else { throw .notEncrypted }
+    guard let plaintext = open(body) else { throw .wrongKey }
+    guard let notification = try? JSON.parse(plaintext) else { throw .malformed }
+    return notification
   }
 
   /// Opens a message; nil if it is not for this subscription.

@@ -141,7 +141,7 @@ extension Story {
     let signedIn = try await SignedInPhone(updated, at: chat, bouncerKey: publicKey)
     try await signedIn.register()
     let second = try await sendBothWays("Nay, answer me.", from: host, to: id, &seen)
-    let opened = second["payload"].flatMap(updated.open).flatMap { try? JSON.parse($0) }
+    let opened = try second["payload"].map(updated.open).map { try JSON.parse($0) }
     try expect(opened?["content"] == "Nay, answer me.", "the new app decrypts it")
     step(
       """

@@ -32,7 +32,7 @@ extension Story {
       from: host, to: id, &seen)
     try expect(
       message["token"]?.string == phone.token.lowercased(), "a message goes to the token for messages")
-    let opened = message["payload"].flatMap(phone.open)
+    let opened = try message["payload"].map(phone.open)
     try expect(opened?["subject"] == "Something is rotten", "the phone reads the message")
     step("A chat message arrives: the phone checks who has signed it, and decrypts \(opened?.text ?? "")")
     let whole = try await phone.notification(1)
@@ -46,7 +46,7 @@ extension Story {
     step("A call goes to the token for calls, as apns-push-type voip: the phone rings.")
 
     let removal = try await send(["delete_nids": [1]], from: host, to: id, &seen)
-    let removed = removal["payload"].flatMap(phone.open)
+    let removed = try removal["payload"].map(phone.open)
     try expect(removed == ["nid": 1, "delete": true], "the phone reads what is gone")
     try expect(try await phone.notification(1) == nil, "and it is gone at the server")
     step("The message was read elsewhere: the phone is told in the background, and removes it.")
@@ -91,8 +91,9 @@ extension Story {
       try await sendChat(4, text, from: host, to: user) == 1, "the notification goes to the one phone")
     let messages = try await phone.messages()
     try expect(
-      messages.count == 1 && messages.first??["subject"]?.string == text, "the phone reads the message")
-    step("A chat message arrives, and the phone decrypts \(messages.first??.text ?? "")")
+      try messages.count == 1 && messages.first?.get()["subject"]?.string == text,
+      "the phone reads the message")
+    step("A chat message arrives, and the phone decrypts \(try messages.first?.get().text ?? "")")
 
     try await phone.unsubscribe()
     try await account.signOut()

@@ -188,9 +188,8 @@ extension Story {
     }
     for phone in phones {
       let delivery = deliveries.first { phone.token(of: $0) == phone.token }
-      guard let payload = delivery?["payload"], let opened = phone.open(payload) else {
-        throw DemoError("\(phone.name) got nothing that it can open")
-      }
+      guard let payload = delivery?["payload"] else { throw DemoError("\(phone.name) got nothing") }
+      let opened = try phone.open(payload)
       try expect(opened == plaintext(text).text, "what arrives is what was sent")
       if showsWire { tell("      \(phone.provider) sees \(payload.text.prefix(120))...") }
       tell("      \(phone.name) decrypts \(opened)")

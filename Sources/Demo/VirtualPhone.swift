@@ -74,7 +74,7 @@ package struct VirtualPhone: Sendable {
   /// Decrypts a delivery; nil if it is not for this phone or does not decrypt.
   func receive(_ delivery: JSON) -> String? {
     guard token(of: delivery) != nil else { return nil }
-    return delivery["payload"].flatMap(open)
+    return try? delivery["payload"].map(open)
   }
 
   /// The token that a provider delivered to; nil if it is none of this phone's.
@@ -85,18 +85,21 @@ package struct VirtualPhone: Sendable {
 
   /// Decrypts a payload with the key that `push_key_id` names. A Web Push payload is also encrypted for the
   /// subscription.
-  package func open(_ payload: JSON) -> String? {
+  package func open(_ payload: JSON) throws(Unreadable) -> String {
     if let body = payload.string.flatMap(Base64.decodeStrictly) {
-      return subscriptions.lazy.compactMap { $0.open(body) }.first.flatMap { try? JSON.parse($0) }.flatMap(
-        open)
+      guard let opened = subscriptions.lazy.compactMap({ $0.open(body) }).first else { throw .wrongKey }
+      guard let inner = try? JSON.parse(opened) else { throw .malformed }
+      return try open(inner)
     }
     let fields = payload["message"]?["data"] ?? payload
     let id = fields["push_key_id"].flatMap { $0.integer ?? $0.string.flatMap { Int64($0) } }
-    guard let id, let key = keys[UInt32(truncatingIfNeeded: id)],
-      let sealed = fields["encrypted_data"]?.string.flatMap(Base64.decodeStrictly),
-      let plaintext = key.open(sealed)
-    else { return nil }
-    return String(validating: plaintext, as: UTF8.self)
+    guard let id, let sealed = fields["encrypted_data"]?.string.flatMap(Base64.decodeStrictly) else {
+      throw .notEncrypted
+    }
+    guard let key = keys[UInt32(truncatingIfNeeded: id)] else { throw .unknownKey(id) }
+    guard let plaintext = key.open(sealed) else { throw .wrongKey }
+    guard let text = String(validating: plaintext, as: UTF8.self) else { throw .malformed }
+    return text
   }
 
   private static func newToken(_ kind: PushToken.Kind) -> String {

@@ -31,7 +31,8 @@ extension Phone {
     try await show {
       try await home.deliveries(after: &seen).compactMap { delivery in
         guard let token = delivery["token"]?.string, tokens.contains(token) else { return nil }
-        return (delivery["payload"].flatMap(phone.open)?.text, token == tokens[1])
+        let opened = Result { () throws(Unreadable) in try phone.open(delivery["payload"] ?? .null) }
+        return (opened, token == tokens[1])
       }
     }
     guard app.forget else { return }
@@ -47,23 +48,34 @@ extension Phone {
       account, at: try pushService(client))
     try await phone.subscribe()
     note("registered: the subscription is active")
-    try await show { try await phone.messages().map { ($0?.text, $0?["type"] == "call") } }
+    try await show {
+      try await phone.messages().map { message in (message, (try? message.get())?["type"] == "call") }
+    }
     guard app.forget else { return }
     try await phone.unsubscribe()
     try await account.signOut()
     note("signed out")
   }
 
-  /// Prints the notifications that arrive, until `count` is reached. A nil text means that it could not be
-  /// decrypted.
-  private func show(_ arrivals: () async throws -> [(text: String?, isCall: Bool)]) async throws {
+  /// Prints the notifications that arrive, until `count` is reached.
+  private func show(
+    _ arrivals: () async throws -> [(notification: Result<JSON, Unreadable>, isCall: Bool)]
+  ) async throws {
     var arrived = 0
     while count.map({ arrived < $0 }) ?? true {
-      for (text, isCall) in try await arrivals() {
+      for (notification, isCall) in try await arrivals() {
         arrived += 1
-        let text = text ?? "could not be decrypted"
+        let text = Self.text(of: notification.map(\.text))
         options.show(["plaintext": .string(text), "call": .bool(isCall)], text)
       }
+    }
+  }
+
+  /// What is printed of a notification: its text, or why there is none.
+  static func text(of notification: Result<String, Unreadable>) -> String {
+    switch notification {
+    case .success(let text): text
+    case .failure(let reason): "could not be decrypted: \(reason)"
     }
   }
 

@@ -121,7 +121,8 @@ struct Phone: AsyncParsableCommand {
       for delivery in deliveries {
         guard let token = phone.token(of: delivery) else { continue }
         arrived += 1
-        let text = delivery["payload"].flatMap(phone.open) ?? "could not be decrypted"
+        let text = Self.text(
+          of: Result { () throws(Unreadable) in try phone.open(delivery["payload"] ?? .null) })
         let id = TokenID(token: token)
         let legs = await times?.next(to: id)
         options.show(

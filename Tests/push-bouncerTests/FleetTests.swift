@@ -156,7 +156,7 @@ import Testing
         let fields = payload["message"]?["data"] ?? payload
         let mark: String?
         if let keyID = fields["push_key_id"].flatMap({ $0.integer ?? $0.string.flatMap { Int64($0) } }) {
-          let text = apps[UInt32(truncatingIfNeeded: keyID)]?.open(payload)
+          let text = try? apps[UInt32(truncatingIfNeeded: keyID)]?.open(payload)
           mark = text.flatMap { try? JSON.parse($0)["content"]?.string }
         } else {
           mark = fields["content"]?.string ?? payload["aps"]?["alert"]?.string

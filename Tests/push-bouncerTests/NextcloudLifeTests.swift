@@ -75,6 +75,31 @@ import Testing
     }
   }
 
+  /// Stock servers up to version 34 encrypt with PKCS#1 v1.5 unless told otherwise.
+  @Test(arguments: ["OAEP", "PKCS1"])
+  func `A phone reads what a server encrypts with either padding, and says why it cannot read the rest`(
+    padding: String
+  ) async throws {
+    try await stage.serve(Self.settings + ["--nextcloud.padding", padding]) { running, _ in
+      let host = try await host(of: running)
+      var alice = NextcloudPhone(try await account(host, 10, at: running))
+      try await alice.register()
+      var bob = NextcloudPhone(try await account(host, 11, at: running))
+      try await bob.register()
+      _ = try await host.notify(10, chat: "for Alice")
+      let payload = try #require(
+        stage.simulator.deliveries().filter { $0.token == alice.token.lowercased() }.last?.payload)
+      let message = try JSON.parse(Array(payload))
+      #expect(try alice.open(message)["subject"] == "for Alice")
+      #expect(throws: Unreadable.wrongSignature) { try bob.open(message) }
+      #expect(throws: Unreadable.notEncrypted) { try alice.open(["aps": [:]]) }
+      // Another app at the same account: signed by the same server, and encrypted for another phone.
+      var other = NextcloudPhone(try await account(host, 10, at: running))
+      try await other.register()
+      #expect(throws: Unreadable.wrongKey) { try other.open(message) }
+    }
+  }
+
   @Test(arguments: [[], ["--nextcloud.proxies_ca_file", "Keys/ca.pem"]])
   func `A proxy with a certificate of the operator's own is reached where that is trusted`(
     _ trust: [String]
@@ -134,7 +159,7 @@ extension Stage {
   /// The subjects that a phone has been able to read, in order.
   func subjects(_ phone: NextcloudPhone) -> [String] {
     simulator.deliveries().filter { $0.token == phone.token.lowercased() }.compactMap { delivery in
-      (try? JSON.parse(Array(delivery.payload))).flatMap(phone.open)?["subject"]?.string
+      (try? phone.open(JSON.parse(Array(delivery.payload))))?["subject"]?.string
     }
   }
 }

@@ -76,7 +76,7 @@ extension Chaos {
       try await alice.register()
       return Post(stage.simulator) { [alice] delivery in
         guard delivery.token == alice.token.lowercased() else { return nil }
-        return (try? JSON.parse(Array(delivery.payload))).flatMap(alice.open)?["subject"]?.string
+        return (try? alice.open(JSON.parse(Array(delivery.payload))))?["subject"]?.string
       } send: { _, text in
         let answer = try await host.notify(10, chat: text)
         guard answer["devices"]?.integer == 1 else { throw DemoError(answer.text) }
