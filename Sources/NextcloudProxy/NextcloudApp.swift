@@ -82,6 +82,8 @@ extension NextcloudApp {
       return try Field(JSON.parse(bytes), path: "apps").elements().map(NextcloudApp.init)
     } catch let error as Malformed {
       throw error
+    } catch let error as JSON.ParseError {
+      throw Malformed(description: error.described(in: bytes))
     } catch {
       throw Malformed(description: (error as? APIError)?.message ?? "is not valid JSON")
     }

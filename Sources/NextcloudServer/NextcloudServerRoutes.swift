@@ -15,6 +15,7 @@ package struct NextcloudServerRoutes: Sendable {
   let accounts: AccountStore
   let loginFlows: NextcloudLoginFlows
   let apps: NextcloudApps
+  let addedCapabilities: AddedCapabilities
   let sender: NextcloudSender
   let perUser: RateLimiter<Int64>
   /// For calls without a login.
@@ -25,11 +26,13 @@ package struct NextcloudServerRoutes: Sendable {
 
   /// - Parameter apps: recognizes the operator's own apps.
   package init(
-    accounts: AccountStore, loginFlows: NextcloudLoginFlows, apps: NextcloudApps, sender: NextcloudSender
+    accounts: AccountStore, loginFlows: NextcloudLoginFlows, apps: NextcloudApps,
+    addedCapabilities: AddedCapabilities, sender: NextcloudSender
   ) {
     self.accounts = accounts
     self.loginFlows = loginFlows
     self.apps = apps
+    self.addedCapabilities = addedCapabilities
     self.sender = sender
     let (configuration, now) = (sender.configuration, sender.now)
     perUser = RateLimiter(configuration.server.rateLimitPerUser, now: now)
@@ -46,6 +49,7 @@ package struct NextcloudServerRoutes: Sendable {
   package func addRoutes(to router: Router<WireContext>) {
     router.add(middleware: UnknownOCSPaths())
     router.endpoint("/status.php", .get, use: status)
+    for path in ["/index.php/204", "/204"] { router.endpoint("\(path)", .get, use: noContent) }
     addLoginRoutes(to: router)
     for version in OCSVersion.allCases { addRoutes(to: router.group("/ocs/\(version.rawValue)")) }
   }

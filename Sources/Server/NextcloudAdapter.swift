@@ -57,7 +57,8 @@ struct NextcloudAdapter {
       database: store.database, storageKey: store.storageKey, now: store.now, mayExpire: store.mayExpire,
       logger: logger)
     let server = NextcloudServerRoutes(
-      accounts: store.accounts, loginFlows: store.nextcloudLoginFlows, apps: apps, sender: sender)
+      accounts: store.accounts, loginFlows: store.nextcloudLoginFlows, apps: apps,
+      addedCapabilities: try AddedCapabilities.configured(settings), sender: sender)
     return NextcloudAdapter(
       proxy: NextcloudProxyRoutes(proxy), server: server, lossDetector: lossDetector, client: client,
       sender: sender, webPush: webPush, devices: devices)
@@ -83,6 +84,22 @@ extension NextcloudApps {
       return try NextcloudApps(own: own, default: settings.defaultApp)
     } catch {
       throw Fault(key: "nextcloud.default_app", error.description, advice: "name one of them, or none")
+    }
+  }
+}
+
+extension AddedCapabilities {
+  /// What `nextcloud.capabilities_file` adds; nothing if it is not set.
+  static func configured(_ settings: Configuration.Nextcloud) throws(Fault) -> AddedCapabilities {
+    guard let file = settings.capabilitiesFile else { return AddedCapabilities() }
+    let key = "nextcloud.capabilities_file"
+    let bytes = try PrivateFile.contents(of: file, atMost: maximumBytes, key: key)
+    do {
+      return try AddedCapabilities(bytes)
+    } catch {
+      throw Fault(
+        key: key, "names \(file), which \(error.description)",
+        advice: "correct it; Documentation/GettingStarted/OwnChat.md shows one")
     }
   }
 }

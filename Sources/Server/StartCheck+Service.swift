@@ -1,5 +1,6 @@
 import Foundation
 import NextcloudProxy
+import NextcloudServer
 package import Operations
 
 extension StartCheck {
@@ -65,7 +66,22 @@ extension StartCheck {
       _ = try NextcloudApps.configured(settings)
       return .good($0, "every app can be told by its name")
     }
-    return [file("nextcloud.proxies_ca_file", settings.proxiesCAFile), apps].compactMap(\.self)
+    // Without the backend API or a file there is no built-in Nextcloud server that anybody signs in at.
+    let isServer = configuration.backend.token != nil || settings.capabilitiesFile != nil
+    let capabilities = StartCheck("nextcloud capabilities") {
+      let added = try AddedCapabilities.configured(settings)
+      let talk =
+        added.includesTalk
+        ? "" : "; without spreed.features Talk refuses to sign in, unless your build does not check them"
+      return .good(
+        $0,
+        added.names.isEmpty
+          ? "nextcloud.capabilities_file adds none\(talk)"
+          : "\(settings.capabilitiesFile ?? "") adds \(added.names.joined(separator: ", "))\(talk)")
+    }
+    return [
+      file("nextcloud.proxies_ca_file", settings.proxiesCAFile), apps, isServer ? capabilities : nil,
+    ].compactMap(\.self)
   }
 }
 

@@ -126,6 +126,18 @@ extension JSON {
     case depth
     /// More values than any reasonable document of this length.
     case tooManyValues
+
+    /// Says what is wrong with an operator's file of these bytes, and where: `is no JSON from line 3, column 7 on`.
+    package func described(in bytes: [UInt8]) -> String {
+      switch self {
+      case .encoding: return "is not in UTF-8"
+      case .depth: return "is nested deeper than \(JSON.maximumDepth) levels"
+      case .tooManyValues: return "has too many values"
+      case .syntax(let index):
+        let lines = bytes.prefix(index).split(separator: 0x0A, omittingEmptySubsequences: false)
+        return "is no JSON from line \(lines.count), column \((lines.last?.count ?? 0) + 1) on"
+      }
+    }
   }
 
   package static let maximumDepth = 64

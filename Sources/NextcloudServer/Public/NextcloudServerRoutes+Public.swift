@@ -8,7 +8,8 @@ internal import SQL
 
 extension NextcloudServerRoutes {
   /// `GET cloud/capabilities`. Without a login, notifications are left out. `push` among the endpoints is for
-  /// clients of the 2017 draft.
+  /// clients of the 2017 draft. What the operator's file adds is there with and without a login, since Talk asks before
+  /// its login and after it.
   func capabilities(_ login: NextcloudLogin?, _ call: OCSRequest) async throws -> OCSAnswer {
     var capabilities: JSON.Object = ["core": ["pollinterval": 60]]
     if login != nil {
@@ -22,7 +23,12 @@ extension NextcloudServerRoutes {
         "admin-notifications": ["ocs", "cli"],
       ]
     }
-    return OCSAnswer(.ok, data: ["version": Self.versionParts, "capabilities": .object(capabilities)])
+    return OCSAnswer(
+      .ok,
+      data: [
+        "version": Self.versionParts,
+        "capabilities": .object(addedCapabilities.added(to: capabilities)),
+      ])
   }
 
   private static var versionParts: JSON {
@@ -68,6 +74,11 @@ extension NextcloudServerRoutes {
     ])
     response.headers[.accessControlAllowOrigin] = "*"
     return response
+  }
+
+  /// `GET /204`: an empty answer, by which Files for Android tells a server from the login page of a network.
+  func noContent(_ request: Request, _ context: WireContext) async throws -> Response {
+    Response(status: .noContent)
   }
 
   /// `GET cloud/user`: the signed-in user. There are no files here, so no quota is used.

@@ -353,6 +353,11 @@ package final class Configuration: Sendable {
     package var appsFile: String?
 
     @Setting(
+      "nextcloud.capabilities_file", .file("/etc/push-bouncer/capabilities.json"),
+      "JSON file whose members are merged into the capabilities of the built-in Nextcloud server")
+    package var capabilitiesFile: String?
+
+    @Setting(
       "nextcloud.default_app", .text("Talk for iOS"),
       "name of the app that an unknown one is taken for; without it, unknown apps are refused")
     package var defaultApp: String?

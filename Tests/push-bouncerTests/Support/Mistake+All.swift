@@ -165,8 +165,20 @@ extension Mistake {
     .init(
       name: "apps that are none",
       arguments: ["--nextcloud.enabled", "true", "--nextcloud.apps_file", "a.json"],
-      says: ["nextcloud.apps_file names a.json: is not valid JSON"],
+      says: ["nextcloud.apps_file names a.json: is no JSON from line 1, column 1 on"],
       make: { try $0.write("a.json", "hunter2") }),
+    .init(
+      name: "capabilities that are none",
+      arguments: ["--nextcloud.enabled", "true", "--nextcloud.capabilities_file", "c.json"],
+      says: [
+        "nextcloud.capabilities_file names c.json, which is no JSON from line 2, column 12 on", "OwnChat.md",
+      ],
+      make: { try $0.write("c.json", "{\n \"spreed\": hunter2\n}") }),
+    .init(
+      name: "more capabilities than an answer has room for",
+      arguments: ["--nextcloud.enabled", "true", "--nextcloud.capabilities_file", "c.json"],
+      says: ["nextcloud.capabilities_file names c.json, which cannot be used: File too large"],
+      make: { try $0.write("c.json", String(repeating: " ", count: 1 << 17)) }),
     .init(
       name: "no apps", arguments: ["--nextcloud.enabled", "true", "--nextcloud.apps_file", "no.json"],
       says: ["nextcloud.apps_file names no.json, which cannot be used: No such file"]),

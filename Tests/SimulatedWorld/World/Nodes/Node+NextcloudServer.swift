@@ -35,6 +35,7 @@ extension Node {
     return (
       NextcloudServerRoutes(
         accounts: accounts, loginFlows: NextcloudLoginFlows(accounts: accounts), apps: NextcloudApps(),
+        addedCapabilities: AddedCapabilities(),
         sender: sender), sender
     )
   }
