@@ -179,6 +179,7 @@ import Testing
           #expect(await phone.status() == 0, "\(phone.logged)")
           #expect(phone.printed?["plaintext"]?.string?.contains(#""subject":"Hello""#) == true)
           #expect(phone.printed?["call"] == false)
+          try Workplace.check(String(contentsOf: phone.output, encoding: .utf8), of: arguments)
           let none = try await host.notify(
             user,
             parts: ["nextcloud": ["nid": 2, "app": "spreed", "subject": "Hello", "type": "chat", "id": "a"]])

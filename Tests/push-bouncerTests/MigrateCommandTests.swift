@@ -11,12 +11,12 @@ import Testing
 
   /// A folder of files as COPY writes them, of a server with the given number of Android phones, one of them
   /// in a broken row.
-  private func write(to place: Workplace, devices: Int = 3) throws {
+  static func write(to place: Workplace, devices: Int = 3, hostname: String = "chat.example.org") throws {
     try place.write(
       "zulip/zilencer_remotezulipserver.csv",
       """
       id,uuid,api_key,hostname,contact_email,deactivated
-      1,\(Self.uuid),\(Self.key),chat.example.org,admin@example.org,f
+      1,\(Self.uuid),\(Self.key),\(hostname),admin@example.org,f
 
       """)
     try place.write(
@@ -46,7 +46,7 @@ import Testing
   }
 
   @Test(.place()) func `A folder is brought in and its servers keep their credentials`() async throws {
-    try write(to: place)
+    try Self.write(to: place)
     let dry = try await place.run("migrate", "zulip", "--from", "zulip", "--dry-run", "--json")
     #expect(dry.status == 0)
     #expect(dry.errors.contains("sqlite:\(place.folder.path)/push-bouncer.sqlite"))
@@ -88,7 +88,7 @@ import Testing
 
   @Test(.place(begun: true)) func `The status shows servers and realms`() async throws {
     #expect(try await place.run("migrate", "status").output.contains("no devices"))
-    try write(to: place)
+    try Self.write(to: place)
     _ = try await place.run("migrate", "zulip", "--from", "zulip")
     let report = try await place.run("migrate", "status", "--json").json
     guard case .array(let servers)? = report["servers"], case .array(let realms)? = servers.first?["realms"]
@@ -114,7 +114,7 @@ import Testing
   @Test func `A signal stops it and the same command brings the rest`() async throws {
     let devices = 60_000
     try await Workplace.test(begun: true) { place in
-      try write(to: place, devices: devices)
+      try Self.write(to: place, devices: devices)
       try await place.start(["migrate", "zulip", "--from", "zulip", "--json"]) { running in
         await eventually("the first progress") { running.logged.contains("% of all") }
         running.send(SIGTERM)
@@ -146,7 +146,7 @@ import Testing
     #expect(try await place.run("migrate", "zulip").status == 64)
     let password = try await place.run("migrate", "zulip", "--from", "postgres://user:hidden@")
     #expect(password.status == 1 && !password.errors.contains("hidden"))
-    try write(to: place)
+    try Self.write(to: place)
     try place.write("zulip/zilencer_remotepushdevicetoken.csv", "id,server_id,kind,token\n1,1,2,\"open")
     let broken = try await place.run("migrate", "zulip", "--from", "zulip")
     #expect(broken.status == 1)

@@ -50,9 +50,24 @@ struct Workplace {
       process.terminationHandler = { _ in continuation.resume() }
       do { try launch(process) } catch { continuation.resume(throwing: error) }
     }
-    return Result(
+    let result = Result(
       status: process.terminationStatus, output: try String(contentsOf: files.output, encoding: .utf8),
       errors: try String(contentsOf: files.errors, encoding: .utf8))
+    if arguments.contains("--json") { try Self.check(result.output, of: arguments) }
+    return result
+  }
+
+  /// Checks that what a command has printed is as `Documentation/JSON.md` says.
+  static func check(_ output: String, of arguments: [String], met: (String) -> Void = { _ in }) throws {
+    guard let heading = JSONPage.page.heading(arguments) else {
+      return #expect(output.isEmpty, "\(arguments) is not in Documentation/JSON.md")
+    }
+    // A virtual phone prints a document a line.
+    for document in heading.hasPrefix("device phone") ? output.split(separator: "\n") : [output[...]]
+    where !document.isEmpty {
+      let differences = JSONPage.page.differences(try JSON.parse(String(document)), from: heading, met: met)
+      #expect(differences.isEmpty, "not as in Documentation/JSON.md: \(differences)")
+    }
   }
 
   /// Starts the service and waits until both listeners listen; ends it after the test.
