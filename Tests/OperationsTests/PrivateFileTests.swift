@@ -48,6 +48,20 @@ import Testing
     }
   }
 
+  @Test func `Whoever reads a file as its group is not blamed for that`() throws {
+    try withTemporaryFolder { folder in
+      let path = folder.appending(path: "key").path
+      try PrivateFile.write([1], to: path, replacing: false)
+      for (mode, exposed, exposedToGroup) in [
+        (0o600, false, false), (0o440, true, false), (0o460, true, true), (0o444, true, true),
+      ] as [(mode_t, Bool, Bool)] {
+        try #require(chmod(path, mode) == 0)
+        #expect(PrivateFile.isExposed(path) == exposed)
+        #expect(PrivateFile.isExposed(path, to: geteuid() + 1) == exposedToGroup)
+      }
+    }
+  }
+
   @Test func `The way to a file is every folder and link on it`() throws {
     try withTemporaryFolder { folder in
       // Of a system whose temporary folder is a link.

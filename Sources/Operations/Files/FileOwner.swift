@@ -253,9 +253,11 @@ package enum PrivateFile {
     guard fsync(folder) == 0 || errno == EINVAL else { throw Fault(FileObstacle(errno), of: path) }
   }
 
-  /// Whether its group or others may access it.
-  static func isExposed(_ path: String) -> Bool {
-    FileAttributes(of: path).map { $0.permissions & 0o077 != 0 } ?? false
+  /// Whether its group or others may access it, although `user` could forbid that. Kubernetes lets a service read its
+  /// Secrets as a member of their group only.
+  static func isExposed(_ path: String, to user: uid_t = geteuid()) -> Bool {
+    guard let file = FileAttributes(of: path) else { return false }
+    return file.permissions & (file.owner == user ? 0o077 : 0o037) != 0
   }
 }
 
@@ -265,6 +267,7 @@ struct FileAttributes: Sendable, Hashable {
   let size: Int
   let modified: Date
   let permissions: Int
+  let owner: uid_t
 
   /// Returns nil if the path is not a regular file.
   init?(of path: String) {
@@ -273,8 +276,10 @@ struct FileAttributes: Sendable, Hashable {
       attributes[.type] as? FileAttributeType == .typeRegular,
       let number = attributes[.systemFileNumber] as? Int, let size = attributes[.size] as? Int,
       let modified = attributes[.modificationDate] as? Date,
-      let permissions = attributes[.posixPermissions] as? Int
+      let permissions = attributes[.posixPermissions] as? Int,
+      let owner = attributes[.ownerAccountID] as? NSNumber
     else { return nil }
     (self.number, self.size, self.modified, self.permissions) = (number, size, modified, permissions)
+    self.owner = owner.uint32Value
   }
 }
