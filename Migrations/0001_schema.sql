@@ -153,10 +153,11 @@ CREATE TABLE outbox (
   created_at $int NOT NULL,
   due_at $int NOT NULL,                       -- while it is being sent: when it may be taken over
   expires_at $int NOT NULL,
-  attempts $int NOT NULL                      -- also tells a sender whether the entry is still its own
+  attempts $int NOT NULL,                     -- also tells a sender whether the entry is still its own
+  reason $text                                -- why it waits, as of its last try
 ) $strict;
 
-CREATE INDEX outbox_by_route ON outbox (route_id, due_at, wire);
+CREATE INDEX outbox_by_route ON outbox (route_id, due_at, wire, reason);
 CREATE INDEX outbox_by_registration ON outbox (registration_id);
 
 -- A newer notification makes the one with the same collapse id worthless.
@@ -486,6 +487,7 @@ CREATE TABLE nodes (
 --   sent        a row of remote_servers, nothing: notifications that a chat server has handed in
 --   failed      a row of remote_servers, nothing: those of them that were refused at once
 --   registered  a bouncer key in base64, nothing
+--   registration_refused  a row of remote_servers, the code: calls to register a device that were refused
 CREATE TABLE hourly_counts (
   event $text NOT NULL,
   hour $int NOT NULL,                         -- hours since 1970 UTC

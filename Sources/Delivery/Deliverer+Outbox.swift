@@ -25,16 +25,17 @@ extension Deliverer {
   ) async -> [Decision] {
     let began = now()
     let deliveries = entries.map(\.delivery)
-    let decisions = await send(deliveries, since: began, within: timeout, backoff: nil)
+    var decisions = await send(deliveries, since: began, within: timeout, backoff: nil)
+    for (index, entry) in entries.enumerated() where decisions[index].result == .refused(.unconfigured) {
+      reportUnserved(entry.delivery, count: 0)
+      decisions[index] = decisionToWait(on: route)
+    }
     for (entry, decision) in zip(entries, decisions) {
       guard let answer = decision.answer else { continue }
       settle(answer, to: entry.delivery, since: began, under: entry.lease) { late(entry, $0) }
     }
     _ = await record(decisions, on: deliveries)
-    return decisions.map { decision in
-      guard decision.result == .unconfigured else { return decision }
-      return Decision(result: .queued, route: route, leftover: Leftover(notBefore: nil, scope: .route))
-    }
+    return decisions
   }
 
   /// Those of the entries whose registrations have not ended. Of one for several registrations, those stay that have not.
@@ -67,12 +68,7 @@ extension Deliverer {
   func retry(of leftover: Leftover, _ delivery: RegisteredPush, after attempts: Int) -> Outbox.Retry {
     Outbox.Retry(
       at: dueAt(leftover, after: attempts),
-      registration: leftover.scope == .token ? delivery.registration.id : nil)
-  }
-
-  /// Why the provider has lately refused this delivery's token; nil if it has not.
-  func trouble(of delivery: RegisteredPush) -> Reason? {
-    providers.routeSender(for: delivery.push)?.trouble(of: delivery.push, delivery.owner)
+      registration: leftover.scope == .token ? delivery.registration.id : nil, reason: leftover.reason)
   }
 
   /// Waits for a late answer, however long it takes, and acts on it; this cannot be cancelled.

@@ -44,11 +44,7 @@ extension Deliverer {
         refused.append(RegistrationStore.Failure(delivery.registration, reason: reason.description))
       }
     }
-    // Refusals because of a push service's backlog are only counted, since strangers choose push services.
-    let backlogged = zip(results, deliveries).count {
-      $0 == .refused(.backlogged) && $1.push.provider != .webPush
-    }
-    if backlogged > 0 { lossLog.tellBacklog(backlogged, most: outbox.mostPerDevice, now: now()) }
+    tellBacklog(decisions, results, deliveries)
     let losses = await losses(deliveries, results)
     var ended: Set<RegistrationReference> = []
     do {
@@ -84,10 +80,37 @@ extension Deliverer {
       switch results[index] {
       case .refused(let reason): lossLog.tell("notification refused", loss, reason: "\(reason)")
       case .ended(let reason): lossLog.tell("registration ended", loss, reason: "\(reason)")
-      case .delivered, .passedOn, .queued, .unconfigured: break
+      case .delivered, .passedOn, .queued: break
       }
     }
     return results
+  }
+
+  /// Logs refusals because of a backlog. Those because of a push service's are only counted, since strangers choose push
+  /// services.
+  private func tellBacklog(
+    _ decisions: [Decision], _ results: [DeliveryResult], _ deliveries: [RegisteredPush]
+  ) {
+    let backlogged = results.indices.filter {
+      results[$0] == .refused(.backlogged) && deliveries[$0].push.provider != .webPush
+    }
+    guard !backlogged.isEmpty else { return }
+    lossLog.tellBacklog(
+      backlogged.map { (deliveries[$0].registration, decisions[$0].leftover?.wait) },
+      most: outbox.mostPerDevice,
+      now: now())
+  }
+
+  /// Records on their registrations why notifications were given up, for the operator.
+  func noteGivenUp(_ deliveries: [RegisteredPush]) async {
+    do {
+      try await registrations.note(
+        deliveries.map { .init($0.registration, reason: ($0.wait?.reason ?? .timeout).description) })
+      for delivery in deliveries { history?.failed(delivery.registration) }
+    } catch {
+      logger.error(
+        "registrations could not be updated", metadata: ["error": "\(DatabaseError.name(of: error))"])
+    }
   }
 
   /// Old apps' registrations whose tokens are of another Firebase project, if they are the other bouncer's from now
@@ -113,7 +136,7 @@ extension Deliverer {
       switch results[$0] {
       case .refused(.backlogged): false
       case .ended, .refused: true
-      case .delivered, .passedOn, .queued, .unconfigured: false
+      case .delivered, .passedOn, .queued: false
       }
     }
     guard !lost.isEmpty else { return [:] }

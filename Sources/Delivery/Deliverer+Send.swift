@@ -30,10 +30,14 @@ extension Deliverer {
   struct Leftover: Sendable {
     let notBefore: Date?
     let scope: Outcome.Scope
+    /// Why it was not accepted.
+    let reason: Reason
     /// When to try again from the outbox.
     var backoff = Backoff.outbox
     /// Limit of tries within a request; more would only delay its caller.
     var triesInRequest = 3
+
+    var wait: RegisteredPush.Wait { .init(reason: reason, isOwn: scope == .token) }
   }
 
   /// An answer that is still outstanding.
@@ -58,7 +62,8 @@ extension Deliverer {
           (parcel, await self.send(parcel.map { deliveries[$0] }, since: began, by: deadline, backoff))
         }
       }
-      var decisions = [Decision](repeating: Decision(result: .unconfigured), count: deliveries.count)
+      var decisions = [Decision](
+        repeating: Decision(result: .refused(.unconfigured)), count: deliveries.count)
       for await (parcel, decided) in group {
         for (index, decision) in zip(parcel, decided) { decisions[index] = decision }
       }
@@ -102,14 +107,13 @@ extension Deliverer {
     while true {
       // Looked up for each try: the credential may have been replaced meanwhile.
       guard let routeSender = providers.routeSender(for: push) else {
-        history?.count(.unconfigured(push.provider), parcel.count)
-        return latest ?? all(Decision(result: .unconfigured))
+        return latest ?? all(Decision(result: .refused(.unconfigured)))
       }
       if let notBefore = delivery.notBefore, notBefore > now() {
         return all(
           Decision(
             result: .queued, route: routeSender.route,
-            leftover: Leftover(notBefore: notBefore, scope: .token)))
+            leftover: Leftover(notBefore: notBefore, scope: .token, reason: delivery.paceReason)))
       }
       tries += 1
       let sent = now()
@@ -193,14 +197,14 @@ extension Deliverer {
     case .retry(_, _, .process):
       // The provider may have accepted it, and there is no way to find out.
       break
-    case .retry(_, let notBefore, let scope):
+    case .retry(let reason, let notBefore, let scope):
       let isOutage = route.provider == .apns && scope == .provider
       decision.leftover = Leftover(
-        notBefore: notBefore, scope: scope, backoff: isOutage ? .outage : .outbox,
+        notBefore: notBefore, scope: scope, reason: reason, backoff: isOutage ? .outage : .outbox,
         triesInRequest: isOutage ? 2 : 3)
-    case .misconfigured:
+    case .misconfigured(let reason):
       // The operator has to fix this; an immediate retry would not help.
-      decision.leftover = Leftover(notBefore: now() + 1, scope: .route)
+      decision.leftover = Leftover(notBefore: now() + 1, scope: .route, reason: reason)
     }
     return decision
   }
@@ -219,6 +223,9 @@ extension Backoff {
   /// Pauses between tries from the outbox while APNs is out of order. Apple asks for 15 minutes at once, by
   /// which time a chat message is of little use; so the pauses grow to 15 minutes.
   static let outage = Backoff(first: 15, longest: 900, shares: 1...1.2)
+  /// Pauses between tries from the outbox while no credential serves the target. A try costs little, and the operator
+  /// who adds a key sees soon that it works.
+  static let unserved = Backoff(first: 5, longest: 30)
 
   /// When to try again after this number of tries, and not before the provider allows it.
   ///

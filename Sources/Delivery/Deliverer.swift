@@ -20,6 +20,7 @@ package final class Deliverer: Sendable {
   package let recent = RecentDeliveries()
   let heldDeletions: HeldDeletions
   let lossLog: LossLog
+  let unservedTargets = UnservedTargets()
   let metrics: DeliveryMetrics
 
   /// - Parameters:
@@ -57,12 +58,15 @@ package final class Deliverer: Sendable {
     let began = now()
     var decisions = await send(
       deliveries, since: began - delay / .seconds(1), within: limit ?? deadline, backoff: .inRequest)
+    await holdUnserved(&decisions, of: deliveries)
     let queued = deliveries.indices.filter { decisions[$0].result == .queued }
     if !queued.isEmpty {
       let additions = queued.compactMap { index -> Outbox.Addition? in
         let decision = decisions[index]
+        var delivery = deliveries[index]
+        delivery.wait = decision.leftover?.wait ?? .init(reason: .timeout)
         return decision.route.map {
-          (deliveries[index], $0, decision.leftover.map { dueAt($0, after: 1) } ?? now() + lease)
+          (delivery, $0, decision.leftover.map { dueAt($0, after: 1) } ?? now() + lease)
         }
       }
       var kept: [Outbox.Lease?]?
@@ -79,6 +83,7 @@ package final class Deliverer: Sendable {
         decisions[index].result = .refused(.backlogged)
         if let route = decisions[index].route { history?.count(.refused(route, .backlogged)) }
       }
+      await lossLog.tellWaits(zip(additions, leases).compactMap { $1 == nil ? nil : $0 }, now: now())
     }
     return await record(decisions, on: deliveries)
   }

@@ -21,8 +21,20 @@ final class LossLog: Sendable {
   private let registrations: RegistrationStore
   private let logger: Logger
   private let budget = Mutex(LineBudget(perMinute: LossLog.linesPerMinute))
+  /// Lines about waiting notifications in a minute, of each reason.
+  static let waitsPerMinute = 5
+  private let waits = Mutex<[Reason: LineBudget]>([:])
+  /// Refusals because of a backlog: those of devices with reasons of their own, and others.
+  private let backlogs = Mutex([true: Backlog(), false: Backlog()])
+
   /// Refusals because of a backlog that are not logged yet, and when some were last logged.
-  private let backlog = Mutex((count: 0, toldAt: Date.distantPast))
+  private struct Backlog {
+    var count = 0
+    var toldAt = Date.distantPast
+    /// The latest of the devices.
+    var device: RegistrationReference?
+    var reason: Reason?
+  }
 
   init(registrations: RegistrationStore, logger: Logger) {
     self.registrations = registrations
@@ -50,23 +62,63 @@ final class LossLog: Sendable {
     logger.info(message, metadata: metadata)
   }
 
+  /// Logs notifications that wait although their route works: their device or chat server has to wait.
+  func tellWaits(_ kept: [Outbox.Addition], now: Date) async {
+    let told = kept.filter { kept in
+      guard let wait = kept.delivery.wait, wait.isOwn else { return false }
+      return waits.withLock {
+        $0[wait.reason, default: LineBudget(perMinute: Self.waitsPerMinute)].spend(1, now: now) > 0
+      }
+    }
+    guard !told.isEmpty else { return }
+    let servers = (try? await registrations.hostnames(of: told.map(\.delivery.registration))) ?? [:]
+    for kept in told {
+      guard let reason = kept.delivery.wait?.reason else { continue }
+      let server = servers[kept.delivery.registration.id]
+      tell(
+        "notification waits", Loss(delivery: kept.delivery, route: kept.route, server: server),
+        reason: "\(reason)",
+        more: ["device": "\(kept.delivery.registration.name)", "until": "\(kept.dueAt.formatted(.iso8601))"])
+    }
+  }
+
   /// Logs refusals because of a backlog: `most` notifications wait for the device already, or the push
   /// service has its maximum. The first is logged at once, further ones together once a minute.
-  func tellBacklog(_ refused: Int, most: Int, now: Date) {
-    let count = backlog.withLock { backlog in
-      backlog.count += refused
-      // A time before the last log means that the clock was put back.
-      guard !(0..<60).contains(now.timeIntervalSince(backlog.toldAt)), backlog.count > 0 else { return 0 }
-      defer { backlog = (0, now) }
-      return backlog.count
+  ///
+  /// - Parameter refused: the devices, each with why its notification would have had to wait.
+  func tellBacklog(
+    _ refused: [(device: RegistrationReference, wait: RegisteredPush.Wait?)], most: Int, now: Date
+  ) {
+    let told = backlogs.withLock { backlogs in
+      for (device, wait) in refused {
+        let isOwn = wait?.isOwn ?? false
+        backlogs[isOwn]?.count += 1
+        backlogs[isOwn]?.device = device
+        backlogs[isOwn]?.reason = wait?.reason
+      }
+      return backlogs.filter { isOwn, backlog in
+        // A time before the last log means that the clock was put back.
+        guard !(0..<60).contains(now.timeIntervalSince(backlog.toldAt)), backlog.count > 0 else {
+          return false
+        }
+        backlogs[isOwn] = Backlog(toldAt: now)
+        return true
+      }
     }
-    guard count > 0 else { return }
-    logger.warning(
-      "notifications are refused: as many as may (\(most)) wait for their device already, or for its push service",
-      metadata: [
-        "refused": .stringConvertible(count),
-        "advice": "see which route does not work, and why: push-bouncer routes list",
-      ])
+    for (isOwn, backlog) in told {
+      let device = backlog.device?.name ?? ""
+      logger.warning(
+        isOwn
+          ? "notifications are refused: as many as may (\(most)) wait for their device already, for reasons of its own"
+          : "notifications are refused: as many as may (\(most)) wait for their device already, or for its push service",
+        metadata: [
+          "refused": .stringConvertible(backlog.count), "device": "\(device)",
+          "reason": "\(backlog.reason?.description ?? "")",
+          "advice": isOwn
+            ? "the route works; why they wait: push-bouncer device show \(device)"
+            : "see which route does not work, and why: push-bouncer routes list",
+        ])
+    }
   }
 
   /// Logs how many lines were left out, when their minute is over.

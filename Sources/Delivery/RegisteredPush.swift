@@ -17,12 +17,27 @@ package struct RegisteredPush: Sendable {
   package var mayBeUpstreams = false
   /// When it was stored in the outbox, if it comes from there.
   var promisedAt: Date?
+  /// Why it waits, once it is to be stored in the outbox or comes from there.
+  var wait: Wait?
+
+  struct Wait: Sendable, Hashable {
+    let reason: Reason
+    /// Whether only this device or its chat server has to wait, and the route works.
+    var isOwn = false
+  }
 
   package init(push: Push, registration: RegistrationReference, owner: Owner) {
     self.push = push
     self.registration = registration
     self.owner = owner
   }
+}
+
+extension RegisteredPush {
+  /// Whether it waits for reasons of a device that anybody may have registered.
+  var isStrangersOwn: Bool { registration.kind == .nextcloud && wait?.isOwn == true }
+  /// Why it may not go before ``notBefore``.
+  var paceReason: Reason { registration.kind == .nextcloud ? .deviceOverPace : .serverOverPace }
 }
 
 /// Result of a delivery.
@@ -37,6 +52,4 @@ package enum DeliveryResult: Sendable, Hashable {
   case refused(Reason)
   /// No provider could accept it yet; it is in the outbox.
   case queued
-  /// No credential serves the topic or project.
-  case unconfigured
 }

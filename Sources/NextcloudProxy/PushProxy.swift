@@ -170,21 +170,14 @@ extension PushProxy {
       }, within: max(.zero, deadline - .now))
     var ended: [NotificationEntry] = []
     var done: [SentNotifications.Key] = []
-    var unconfigured: [RegistrationReference] = []
     for ((notification, key), result) in zip(fresh, results) {
       switch result {
       case .delivered, .passedOn, .queued: done.append(key)
       case .ended: ended.append(notification.entry)
       case .refused: break
-      case .unconfigured: unconfigured.append(notification.device.reference)
       }
     }
     sent.add(done)
-    // No provider was asked, so the missing key is not reported anywhere else.
-    await orReport { [unconfigured] in
-      guard !unconfigured.isEmpty else { return }
-      try await recorder.note(unconfigured.map { .init($0, reason: "\(Reason.unconfigured)") })
-    }
     return (ended, accepted.count - fresh.count + done.count)
   }
 

@@ -18,6 +18,19 @@ package enum Push: Sendable, Codable {
     case .upstream: .upstream
     }
   }
+
+  /// The route that a push waits for while no credential serves it. It names no credential, except for Web Push, where
+  /// the push service stands in its place.
+  package var unservedRoute: Route {
+    let (credential, target): (String, String) =
+      switch self {
+      case .apns(let notification): ("", notification.topic)
+      case .fcm(let message): ("", message.project ?? "")
+      case .webPush(let message): (message.subscription.endpoint.authority, "")
+      case .upstream: ("", "")
+      }
+    return Route(provider: provider, credential: credential, target: target)
+  }
 }
 
 /// A request to APNs: `POST /3/device/{token}`.

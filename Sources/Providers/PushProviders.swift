@@ -145,6 +145,18 @@ package final class PushProviders: Sendable {
     }
   }
 
+  /// Whether a credential serves the target of a route, which may name another credential or none.
+  package func serves(_ route: Route) -> Bool {
+    if route.provider == .webPush { return hosts != nil }
+    return routeSender(route.provider, target: route.target.isEmpty ? nil : route.target) != nil
+  }
+
+  /// A topic or project that a credential serves and that differs from this one only by upper and lower case.
+  package func targetAlike(_ route: Route) -> String? {
+    guard route.provider == .apns || route.provider == .fcm else { return nil }
+    return state.withLock { $0.senders.alike(route.provider, route.target) }
+  }
+
   package func routeStates() -> [Route: RouteState] {
     Dictionary(routeSenders.map { ($0.route, $0.state) }) { $1 }
   }

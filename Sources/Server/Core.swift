@@ -79,6 +79,7 @@ struct Core {
     Readiness(
       database: store.database, keyFolder: keyFolder, outbox: outbox, now: now,
       routeStates: { [deliverer] in deliverer.routeStates() }, doubts: { [deliverer] in deliverer.doubts() },
+      unserved: { [deliverer] in deliverer.unserved() },
       pushServices: pushServices, clockDoubt: { [time] in time.doubt }, certificate: certificate)
   }
 }

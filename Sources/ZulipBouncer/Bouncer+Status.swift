@@ -27,6 +27,8 @@ struct PushStatus: Sendable {
   let sent, refused: Int64
   /// Registrations of which a notification was refused in that time, the latest first.
   let refusals: [FoundDevice]
+  /// Calls of that time to register devices that were refused.
+  let refusedRegistrations: [HourlyCounts.RefusedRegistrations]
   /// nil if notifications are not paced.
   let pace: RateLimit?
   /// Seconds by which the server's next notification would be postponed.
@@ -46,14 +48,16 @@ extension Bouncer {
   ) async throws -> PushStatus {
     let search = DeviceSearch(database: database, storageKey: storageKey)
     let (registrations, end) = try await search.page(selection, after: last, size: limit)
-    let hours = try await HourlyCounts(database: database, now: now).report(
-      ofServer: server.id, hours: PushStatus.hours)
+    let counts = HourlyCounts(database: database, now: now)
+    let hours = try await counts.report(ofServer: server.id, hours: PushStatus.hours)
+    let refused = try await counts.refusedRegistrations(ofServer: server.id, hours: PushStatus.hours)
     let refusals = try await search.failures(
       ofServer: server.id, since: now() - Double(PushStatus.hours) * 3600, limit: PushStatus.maximumRefusals)
     return PushStatus(
       registrations: registrations, end: end, routes: routes(of: registrations),
       sent: hours.map(\.sent).reduce(0, +), refused: hours.map(\.failed).reduce(0, +), refusals: refusals,
-      pace: configuration.bouncer.notificationsPerServer, delay: pace.delay(of: server.id))
+      refusedRegistrations: refused, pace: configuration.bouncer.notificationsPerServer,
+      delay: pace.delay(of: server.id))
   }
 
   private func routes(of registrations: [FoundDevice]) -> [PushStatus.RouteHealth] {

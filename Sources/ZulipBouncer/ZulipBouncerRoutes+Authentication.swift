@@ -1,3 +1,4 @@
+internal import Delivery
 internal import Foundation
 internal import HTTP
 internal import HTTPTypes
@@ -34,6 +35,20 @@ extension ZulipBouncerRoutes {
       var response = try await handler(server, request, context)
       response.headers.append(contentsOf: standing)
       return response
+    }
+  }
+
+  /// Counts registrations that are refused for good, for `push/status`.
+  func countingRefusals(_ handler: @escaping ServerHandler) -> ServerHandler {
+    { server, request, context in
+      do {
+        return try await handler(server, request, context)
+      } catch let error as APIError {
+        if error.status.kind == .clientError, error.status != .tooManyRequests {
+          bouncer.deliverer.history?.refusedRegistration(of: server.id, RegistrationRefusal(code: error.code))
+        }
+        throw error
+      }
     }
   }
 

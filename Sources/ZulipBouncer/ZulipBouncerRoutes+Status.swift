@@ -58,6 +58,7 @@ extension PushStatus {
         [
           "handed_in": .integer(sent), "refused": .integer(refused),
           "latest_refusals": .array(refusals.map(\.json)),
+          "refused_registrations": .array(refusedRegistrations.map(\.json)),
         ]),
       .init(
         "pace",
@@ -67,6 +68,15 @@ extension PushStatus {
             "delay": .integer(Int64(delay.rounded(.up))),
           ]
         } ?? .null),
+    ]
+  }
+}
+
+extension HourlyCounts.RefusedRegistrations {
+  fileprivate var json: JSON {
+    [
+      "code": .string(refusal.rawValue), "count": .integer(count), "latest_hour": .time(latest),
+      "meaning": .string(refusal.meaning),
     ]
   }
 }
@@ -107,7 +117,16 @@ extension FoundDevice {
       "realm_uuid": .optional(realm?.uuid), "user": .optional(user), "token_id": .optional(tokenID?.base64),
       "registered_at": .time(registeredAt), "last_accepted_at": .time(deliveredAt),
       "last_failure": Self.json(failure), "not_believed_yet": Self.json(held), "ended_at": .time(endedAt),
-      "waiting": .integer(waiting), "waiting_since": .time(waitingSince),
+      "waiting": .integer(waiting), "waiting_since": .time(waitingSince), "waiting_for": waitingFor,
+    ]
+  }
+
+  /// Why the notification that is due first waits, and until when.
+  private var waitingFor: JSON {
+    guard let waitReason, let waitExplanation else { return .null }
+    return [
+      "reason": .string(waitReason), "until": .time(waitingUntil),
+      "meaning": .string(waitExplanation.meaning),
     ]
   }
 

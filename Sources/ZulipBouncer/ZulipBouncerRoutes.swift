@@ -49,11 +49,12 @@ package struct ZulipBouncerRoutes: Sendable {
 
     router.endpoint(
       path("push/e2ee/register"), .post,
-      use: neverServerError(patient(authenticated(limit: registrations, registerE2EE))))
+      use: neverServerError(patient(authenticated(limit: registrations, countingRefusals(registerE2EE)))))
     router.endpoint(
       path("push/e2ee/notify"), .post, use: patient(authenticated(limit: nil, notifyE2EE)))
 
-    router.endpoint(path("push/register"), .post, use: patient(authenticated(registerLegacy)))
+    router.endpoint(
+      path("push/register"), .post, use: patient(authenticated(countingRefusals(registerLegacy))))
     router.endpoint(path("push/unregister"), .post, use: patient(authenticated(unregisterLegacy)))
     router.endpoint(path("push/unregister/all"), .post, use: patient(authenticated(unregisterAllLegacy)))
     router.endpoint(path("push/notify"), .post, use: patient(authenticated(limit: nil, notifyLegacy)))

@@ -212,6 +212,7 @@ extension FoundDevice {
       .cell("LAST FAILURE") { .optional($0.failure.map { "\($0.reason) \(Phrase.age($0.at))" }) },
       .member("held_death") { json($0.held) }, .number("waiting", "WAITING") { $0.waiting },
       .member("waiting_since") { timestamp($0.waitingSince) },
+      .member("waiting_for") { waitingFor($0) },
     ]
   }
 
@@ -220,6 +221,15 @@ extension FoundDevice {
     let explanation = failure.explanation
     return [
       "reason": .string(failure.reason), "at": timestamp(failure.at), "meaning": .string(explanation.meaning),
+      "advice": .string(explanation.advice),
+    ]
+  }
+
+  private static func waitingFor(_ device: FoundDevice) -> JSON {
+    guard let reason = device.waitReason, let explanation = device.waitExplanation else { return .null }
+    return [
+      "reason": .string(reason), "until": timestamp(device.waitingUntil),
+      "meaning": .string(explanation.meaning),
       "advice": .string(explanation.advice),
     ]
   }

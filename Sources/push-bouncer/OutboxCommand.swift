@@ -3,6 +3,7 @@ import Delivery
 import Foundation
 import HTTP
 import Operations
+import Providers
 import Registrations
 import Server
 
@@ -17,7 +18,7 @@ struct OutboxCommand: AsyncParsableCommand {
 extension OutboxCommand {
   struct List: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Lists what waits, by credential and kind of registration; never what it says.")
+      abstract: "Lists what waits, by credential, kind of registration and reason; never what it says.")
 
     @OptionGroup var options: GlobalOptions
 
@@ -34,6 +35,13 @@ extension OutboxCommand {
         page.add()
         page.add(listing.table)
         if let rest = listing.rest { page.add(rest) }
+        for reason in Set(listing.groups.compactMap(\.reason)).sorted() {
+          let explanation = Explanation.of(reason)
+          page.add()
+          page.add(reason, .heading)
+          page.add("  \(explanation.meaning)")
+          page.add("  \(explanation.advice)")
+        }
       }
     }
   }
@@ -120,6 +128,8 @@ extension OutboxCommand {
 }
 
 extension OutboxContents.Group {
+  private var explanation: Explanation? { reason.map(Explanation.of) }
+
   fileprivate static var columns: [ReportColumn<Self>] {
     [
       .text("route", "ROUTE") { "\($0.provider):\($0.credential)" },
@@ -128,6 +138,7 @@ extension OutboxContents.Group {
       .text("kind", "KIND") { group in
         OutboxCommand.Drop.Kind.allCases.first { $0.kind == group.kind }?.rawValue ?? "unknown"
       },
+      .text("reason", "REASON") { $0.reason }, .member("meaning") { .optional($0.explanation?.meaning) },
       .number("waiting", "WAITING") { Int64($0.count) }, .age("oldest_at", "OLDEST") { $0.oldestAt },
       .number("attempts", "ATTEMPTS") { Int64($0.attempts) },
       .member("due_at") { timestamp($0.dueAt) }, .cell("NEXT TRY") { .init(Phrase.until($0.dueAt)) },

@@ -74,6 +74,9 @@ extension Routes {
         + (configuration.upstream.authority.map { ["upstream:\($0)"] } ?? [])
       let waiting = Dictionary(
         listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
+      let reasons = Dictionary(grouping: listing.groups) { "\($0.provider):\($0.credential)" }.mapValues {
+        Dictionary($0.compactMap { group in group.reason.map { ($0, group.count) } }, uniquingKeysWith: +)
+      }
       let webPush = checks?["webpush"]
       // `/readyz` lists only failing push services, so the others have no entry here.
       let failing = Dictionary(
@@ -86,7 +89,8 @@ extension Routes {
       let shown = services.prefix(OutboxContents.mostServices)
       func report(_ name: String, _ check: JSON?, isThere: Bool = true) -> RouteReport {
         RouteReport(
-          name: name, check: check, waiting: waiting[name] ?? 0, held: held[name], isThere: isThere)
+          name: name, check: check, waiting: waiting[name] ?? 0, held: held[name], isThere: isThere,
+          reasons: reasons[name] ?? [:])
       }
       var routes =
         names.map { report($0, checks?[$0]) }
@@ -200,12 +204,23 @@ private struct RouteReport {
   let isThere: Bool
   /// Shown in place of the state.
   var note: String?
+  /// How many wait for each reason.
+  var reasons: [String: Int] = [:]
 
   private var since: Date? { check?["since"]?.string.flatMap { try? Date($0, strategy: .iso8601) } }
 
   /// What is wrong and what to do, in sentences.
   var sentences: [String] {
-    ["meaning", "advice"].compactMap { check?[$0]?.string } + held.map(\.line)
+    ["meaning", "advice"].compactMap { check?[$0]?.string } + held.map(\.line) + waits
+  }
+
+  /// Why notifications wait, unless that is the route's own reason.
+  private var waits: [String] {
+    reasons.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.filter { $0.key != check?["reason"]?.string }
+      .map {
+        let count = Phrase.count($1, "notification waits", "notifications wait")
+        return "\(count) (\($0)): \(Explanation.of($0).meaning)"
+      }
   }
 
   private var state: Table.Cell {
@@ -229,6 +244,10 @@ private struct RouteReport {
       .cell("SINCE") { .optional($0.since.map { Phrase.age($0) }) },
       .text("reason", "REASON") { $0.check?["reason"]?.string }, member("meaning"), member("advice"),
       .number("waiting", "WAITING") { Int64($0.waiting) },
+      .member("waiting_for") {
+        .object(
+          JSON.Object($0.reasons.sorted { $0.key < $1.key }.map { .init($0.key, .integer(Int64($0.value))) }))
+      },
       .number("held", "HELD BACK") { Int64($0.held.map(\.count).reduce(0, +)) },
       .member("held_deaths") { $0.held.json(RegistrationStore.Held.columns) },
     ]

@@ -63,7 +63,7 @@ import Testing
     bench.advance(86_500)
     try await bench.sending { await eventually { bench.outbox.count == 0 } }
     let line = try #require(bench.log.lines.first { $0.message == "notification given up" })
-    #expect(line.metadata["reason"] == "expired" && line.metadata["server"] == "chat.example.org")
+    #expect(line.metadata["reason"] == "UNAVAILABLE" && line.metadata["server"] == "chat.example.org")
     #expect(line.metadata["route"] == "\(bench.fcmRoute)")
     #expect(line.metadata["token"] == "\(PushToken.fingerprint(of: device.token))")
     // That of the request; the one that found it too old has not sent it.
@@ -114,7 +114,7 @@ import Testing
     #expect(warnings().map { "\($0.metadata["refused"] ?? "")" } == ["3", "6"])
     // The last one is told of, too, when it is over.
     bench.advance(61)
-    for _ in 0..<2 { bench.deliverer.lossLog.tellBacklog(0, most: 100, now: bench.clock.now) }
+    for _ in 0..<2 { bench.deliverer.lossLog.tellBacklog([], most: 100, now: bench.clock.now) }
     #expect(warnings().map { "\($0.metadata["refused"] ?? "")" } == ["3", "6", "1"])
     #expect(!bench.log.lines.contains { $0.message == "notification refused" })
   }

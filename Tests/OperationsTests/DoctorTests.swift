@@ -122,6 +122,56 @@ import Testing
     #expect(!exists("Keys", in: folder))
   }
 
+  @Test(.keyFolder)
+  func `Devices whose app no key serves are named, and those of the push proxy are no fault`() async throws {
+    let key = try KeyFolder.storageKey(in: folder.path)
+    let database = try await openDatabase(url: DatabaseURL("sqlite:\(folder.path)/test.sqlite"))
+    try await Schema.migrate(database)
+    func add(_ count: Int, wire: Int64 = 1, kind: Int64 = 1, _ target: String?, token: String? = nil)
+      async throws
+    {
+      for _ in 0..<count {
+        let place = SealedPlace.token(tokenID: .integer(5))
+        _ = try await database.execute(
+          Statement(
+            "INSERT INTO registrations (wire, kind, token, token_hash, token_id, target, registered_at) VALUES ($1, $2, $3, 0, 5, $4, 0)",
+            .integer(wire), .integer(kind), token.map { .bytes(key.seal($0, at: place)) } ?? .null,
+            .text(target)))
+      }
+    }
+    try await add(2, "org.acme.other")
+    try await add(1, "org.example.Chat")
+    try await add(3, "org.example.chat")
+    try await add(1, wire: 3, "com.example.talk")
+    // PushKit tokens are for the topic of the app's calls.
+    try await add(1, wire: 3, kind: 3, "org.example.calls")
+    try await add(2, kind: 2, nil, token: "fcm-token")
+    try await add(1, kind: 2, nil, token: "webpush:e30")
+    await database.close()
+
+    let apns = APNsCredential(
+      name: "main", keyID: "K", teamID: "T", privateKey: "",
+      topics: ["org.example.chat", "org.example.calls.voip"],
+      environment: .production)
+    let findings = try await doctor(folder).unservedFindings(Credentials(apns: [apns], fcm: []))
+    #expect(
+      findings.map(\.detail) == [
+        "2 devices of org.acme.other: no key in Keys/apns lists it",
+        "1 device of org.example.Chat: no key in Keys/apns lists it",
+        "2 devices of the default Firebase project: no service account in Keys/fcm serves it",
+        "1 device of com.example.talk: no key in Keys/apns lists it",
+      ])
+    #expect(findings.map(\.standing) == [.fault, .fault, .fault, .warning])
+    #expect(findings[1].advice?.hasPrefix("org.example.chat is listed") == true)
+    let google = try #require(URL(string: "https://oauth2.googleapis.com/token"))
+    let fcm = FCMCredential(
+      name: "default", projectID: "demo", clientEmail: "a", privateKeyID: "b", privateKey: "",
+      tokenURI: google)
+    var served = Credentials(apns: [apns], fcm: [fcm])
+    served.apns[0].topics += ["org.acme.other", "org.example.Chat", "com.example.talk"]
+    #expect(try await doctor(folder).unservedFindings(served).map(\.isGood) == [true])
+  }
+
   @Test(.keyFolder) func `Web Push alone is no fault, and its key pair is not made by who looks for it`()
     async throws
   {

@@ -1,4 +1,6 @@
+import Delivery
 import Foundation
+import HTTP
 import Providers
 import Testing
 
@@ -66,6 +68,30 @@ import Testing
     let unable = health(canDeliver: false)
     #expect(unable.status == .ready && !unable.problems.isEmpty && !unable.summary.contains("everything"))
     #expect(health().summary == "everything works" && health().problems.isEmpty)
+  }
+
+  @Test func `What no credential serves is named, and degrades only where it is the operator's fault`() {
+    func report(_ target: String, isOfStrangers: Bool) -> UnservedReport {
+      UnservedReport(target: .init(.apns, target, isOfStrangers: isOfStrangers), came: 2)
+    }
+    let ours = report("org.example.chat", isOfStrangers: false)
+    let strangers = report("com.example.talk", isOfStrangers: true)
+    for (reports, isDegraded) in [([strangers, ours], true), ([strangers], false)] {
+      let check = Health.check(reports)
+      #expect(check?.status == (isDegraded ? .degraded : .ready))
+      #expect(check?.meaning?.hasPrefix("2 notifications for \(isDegraded ? "org" : "com").example") == true)
+      #expect(check?.json["targets"]?.elements.count == reports.count)
+      var health = health([check].compactMap(\.self))
+      health.unserved = reports
+      #expect(health.problems.map(\.sentence) == reports.map { "\($0.sentence)." })
+      #expect(health.summary.contains("no credential serves"))
+    }
+    let many = (0..<50).map { report("org.example.n\($0)", isOfStrangers: false) }
+    var health = health()
+    health.unserved = many
+    #expect(health.problems.count == Health.mostUnserved + 1)
+    #expect(Health.check(many)?.json["targets"]?.elements.count == Health.mostUnserved)
+    #expect(Health.check([]) == nil)
   }
 
   @Test func `A rate that rounds to nothing is not shown as nothing`() {

@@ -271,11 +271,11 @@ import Testing
     for token in 0..<(TokenPauses.most * 2) {
       _ = pauses.refused(token, .fcmQuotaExceeded, notBefore: nil, now: Self.now, random: 1)
     }
-    let remembered = (0..<(TokenPauses.most * 2)).count { pauses.reason(of: $0) != nil }
+    let remembered = (0..<(TokenPauses.most * 2)).count { pauses.wait($0, now: Self.now) != nil }
     #expect(remembered == TokenPauses.most)
     // There is room again once their pauses are over.
     _ = pauses.refused(-1, .fcmQuotaExceeded, notBefore: nil, now: Self.now + 61, random: 1)
-    #expect(pauses.reason(of: -1) != nil)
+    #expect(pauses.wait(-1, now: Self.now + 61) != nil)
   }
 }
 

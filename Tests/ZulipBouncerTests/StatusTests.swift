@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import ProviderSimulator
+import Providers
 import Registrations
 import SQL
 import Sealing
@@ -109,9 +110,12 @@ struct StatusTests {
       let registration = try #require(registrations(answer).first)
       #expect(registration["state"] == "waiting" && registration["waiting"] == 1)
       #expect(registration["waiting_since"]?.string?.hasSuffix("Z") == true)
+      #expect(registration["waiting_for"]?["until"]?.string?.hasSuffix("Z") == true)
       guard case .array(let routes)? = answer.json["routes"], let route = routes.first else { return }
       #expect(route["state"] == "failing" || route["state"] == "open")
       #expect(route["reason"]?.string?.isEmpty == false && route["meaning"]?.string?.isEmpty == false)
+      #expect(registration["waiting_for"]?["reason"] == route["reason"])
+      #expect(registration["waiting_for"]?["meaning"] == route["meaning"])
       #expect(route["since"]?.string?.hasSuffix("Z") == true)
     }
   }
@@ -139,6 +143,48 @@ struct StatusTests {
       #expect(routes.map { $0["state"] } == ["unconfigured", "unconfigured"])
       #expect(routes.map { $0["target"] } == ["example.app", .null])
       #expect(routes.allSatisfy { $0["reason"] == "unconfigured" && $0["since"] == .null })
+    }
+  }
+
+  @Test func `says that nothing was sent for want of a credential`() async throws {
+    try await Bouncer.test { bouncer in
+      let (server, realm) = try await server(bouncer, [bouncer.apns()])
+      _ = try await bouncer.post(
+        "push/e2ee/notify", json: PushItem.body(realm, [PushItem.apns("c0ffee")]), as: server)
+      let registration = try #require(registrations(try await status(bouncer, as: server)).first)
+      #expect(registration["state"] == "failing" && registration["last_failure"]?["reason"] == "unconfigured")
+      #expect(
+        registration["explanation"]?.string?.hasPrefix("No credential of the bouncer serves this app") == true
+      )
+    }
+  }
+
+  @Test func `counts the registrations that were refused, each server's for itself`() async throws {
+    try await Bouncer.test { bouncer in
+      let (server, realm) = try await server(bouncer, [bouncer.fcm()])
+      let (other, _) = try await self.server(bouncer, "other.example.org", [])
+      var form = try bouncer.registerForm(realm: realm, bouncer.fcm("another"))
+      let index = try #require(form.firstIndex { $0.0 == "bouncer_public_key" })
+      form[index].1 = BouncerKeyPair().publicKeyBase64
+      for _ in 0..<2 {
+        #expect(
+          try await bouncer.post("push/e2ee/register", form, as: server).code == "INVALID_BOUNCER_PUBLIC_KEY")
+      }
+      _ = try await bouncer.post("push/register", [("token", "x")], as: server)
+      try await bouncer.parts.deliverer.history?.flush()
+      func refused(_ server: Credentials) async throws -> [JSON] {
+        let counts = try await status(bouncer, as: server).json["last_24_hours"]?["refused_registrations"]
+        guard case .array(let all)? = counts else { return [.null] }
+        return all
+      }
+      let all = try await refused(server)
+      #expect(all.map { $0["code"] } == ["INVALID_BOUNCER_PUBLIC_KEY", "OTHER"])
+      #expect(all.map { $0["count"] } == [2, 1])
+      #expect(all[0]["meaning"]?.string?.contains("public key") == true)
+      #expect(all[0]["latest_hour"]?.string?.hasSuffix("Z") == true)
+      #expect(try await refused(other) == [])
+      bouncer.clock.advance(25 * 3600)
+      #expect(try await refused(server) == [])
     }
   }
 

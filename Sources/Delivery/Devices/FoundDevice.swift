@@ -59,9 +59,16 @@ package struct FoundDevice: Sendable, Hashable {
   package let waiting: Int64
   /// When the oldest waiting notification arrived.
   package let waitingSince: Date?
+  /// Why the one that is due first waits; nil if none waits.
+  package let waitReason: String?
+  /// When that one is tried again; the end of its try if it is being sent now.
+  package let waitingUntil: Date?
 
   /// The operator's name for it: `e2ee:12`.
   package var name: String { "\(kind):\(id)" }
+
+  /// What the reason means that the notification due first waits for.
+  package var waitExplanation: Explanation? { waitReason.map(Explanation.of) }
 
   /// The device's state, from worst to best.
   package enum State: String, Sendable {
@@ -69,7 +76,7 @@ package struct FoundDevice: Sendable, Hashable {
     case ended
     /// Its server or realm is deactivated.
     case switchedOff = "switched off"
-    /// The last notification was refused, or a death report is held back.
+    /// The last notification was refused or given up, or a death report is held back.
     case failing
     /// Notifications wait for it, and nothing has failed.
     case waiting
@@ -103,6 +110,7 @@ package struct FoundDevice: Sendable, Hashable {
       ("last success", .time(deliveredAt, note: " (the first of that day)")),
       ("last failure", failure.map(Fact.failure)), ("called dead, not believed yet", held.map(Fact.failure)),
       ("waiting", .waiting(waiting, since: waitingSince)),
+      ("why it waits", waitReason.map { .text($0) }), ("next try", waitingUntil.map { .time($0) }),
     ]
     return all.compactMap { name, fact in fact.map { (name, $0) } }
   }
@@ -133,10 +141,7 @@ package struct FoundDevice: Sendable, Hashable {
     case .failing:
       return (failure ?? held).map { "\($0.explanation.meaning) \($0.explanation.advice)" } ?? ""
     case .waiting:
-      return """
-        Notifications wait for the provider and are sent as soon as it takes them. \
-        "push-bouncer routes list", at the bouncer, says what is wrong with it.
-        """
+      return "Notifications wait. " + (waitExplanation.map { "\($0.meaning) \($0.advice)" } ?? "")
     case .unused:
       return """
         It is registered, and nothing has been sent to it \(kind == .nextcloud ? "" : "by its chat server ")since. \

@@ -229,6 +229,7 @@ struct SnapshotSearch {
   /// Reads the columns of a ``FoundDevice``.
   private func rows(_ condition: String, arguments: [Value], order: String, limit: Int64) throws -> [Row] {
     let entries = "FROM outbox o WHERE o.registration_id = g.id"
+    let next = "\(entries) ORDER BY o.due_at, o.id LIMIT 1"
     return try connection.query(
       Statement(
         """
@@ -236,7 +237,8 @@ struct SnapshotSearch {
           g.failure, g.failed_at, (SELECT COUNT(*) \(entries)), (SELECT MIN(o.created_at) \(entries)),
           g.dead_reason, g.dead_since, s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
           g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id, g.user_id, g.user_uuid, g.device_identifier,
-          g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username, g.upstream
+          g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username, g.upstream,
+          (SELECT o.reason \(next)), (SELECT o.due_at \(next))
         FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
           LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
           LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
@@ -301,7 +303,8 @@ extension FoundDevice {
       realm: try place(14, try row.optionalInt64(16).map { $0 != 0 } ?? false), user: user,
       identifier: try row.optionalBytes(25).map { Base64.encode($0) }, registeredAt: try row.date(3),
       endedAt: try row.optionalDate(30), deliveredAt: try row.optionalDate(4), failure: try failure(5),
-      held: try failure(9), waiting: try row.int64(7), waitingSince: try row.optionalDate(8))
+      held: try failure(9), waiting: try row.int64(7), waitingSince: try row.optionalDate(8),
+      waitReason: try row.optionalText(33), waitingUntil: try row.optionalDate(34))
   }
 }
 

@@ -24,6 +24,7 @@ package final class History: Sendable {
     case sent(server: Int64)
     case failed(server: Int64)
     case registered(key: String)
+    case registrationRefused(server: Int64, RegistrationRefusal)
   }
 
   /// Limits of what is held in memory; anything beyond is not counted.
@@ -115,7 +116,7 @@ package final class History: Sendable {
     let failures = notifications.count { result in
       switch result {
       case .delivered, .passedOn, .queued: false
-      case .ended, .refused, .unconfigured: true
+      case .ended, .refused: true
       }
     }
     count(.sent(server: server), notifications.count)
@@ -124,6 +125,11 @@ package final class History: Sendable {
 
   /// Counts a phone's registration with this bouncer key, which must be one of ours.
   package func registered(key: String) { count(.registered(key: key)) }
+
+  /// Counts a chat server's call to register a device that was refused.
+  package func refusedRegistration(of server: Int64, _ refusal: RegistrationRefusal) {
+    count(.registrationRefused(server: server, refusal))
+  }
 
   // MARK: Writing
 

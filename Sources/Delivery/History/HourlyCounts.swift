@@ -162,6 +162,30 @@ package struct HourlyCounts: Sendable {
     return all
   }
 
+  /// Refused calls of a chat server to register devices.
+  package struct RefusedRegistrations: Sendable, Hashable {
+    package let refusal: RegistrationRefusal
+    package let count: Int64
+    /// When the last hour began in which there were some (UTC).
+    package let latest: Date
+  }
+
+  /// Refused registrations of a chat server in the last hours, the latest first.
+  package func refusedRegistrations(ofServer server: Int64, hours: Int) async throws -> [RefusedRegistrations]
+  {
+    let statement = Statement(
+      """
+      SELECT detail, CAST(SUM(count) AS BIGINT), MAX(hour) FROM hourly_counts
+      WHERE event = 'registration_refused' AND subject = $1 AND hour IN ($list)
+      GROUP BY detail ORDER BY MAX(hour) DESC, detail
+      """, .text("\(server)"), list: (0..<hours).map { .integer(first(of: hours) + Int64($0)) })
+    return try await database.query(statement).map { row in
+      RefusedRegistrations(
+        refusal: RegistrationRefusal(rawValue: try row.text(0)) ?? .other, count: try row.int64(1),
+        latest: Self.start(of: try row.int64(2)))
+    }
+  }
+
   /// What each chat server has sent in the last hours, by the id of its row.
   package func servers(hours: Int) async throws -> [Int64: ServerHour] {
     let start = Self.start(of: first(of: hours))
@@ -194,7 +218,7 @@ package struct HourlyCounts: Sendable {
       """
       DELETE FROM hourly_counts WHERE (event, hour, subject, detail) IN (
         SELECT event, hour, subject, detail FROM hourly_counts
-        WHERE (event IN ('sent', 'failed') AND hour < $1)
+        WHERE (event IN ('sent', 'failed', 'registration_refused') AND hour < $1)
           OR (event IN ('accepted', 'refused', 'postponed', 'given_up', 'registered') AND hour < $2)
         LIMIT $3)
       """, .integer(hour - Self.keptServerHours), .integer(hour - Self.keptHours), .integer(Int64(limit)))
@@ -214,6 +238,8 @@ extension HourlyCounts.Key {
       case .sent(let server): ("sent", "\(server)", "")
       case .failed(let server): ("failed", "\(server)", "")
       case .registered(let key): ("registered", key, "")
+      case .registrationRefused(let server, let refusal):
+        ("registration_refused", "\(server)", refusal.rawValue)
       }
     self.init(event: name, hour: hour, subject: subject, detail: detail)
   }

@@ -29,6 +29,8 @@ extension Outbox {
     let at: Date
     /// If set, everything else due for this registration is postponed as well.
     var registration: Int64?
+    /// Why it waits; nil leaves what was known.
+    var reason: Reason?
   }
 
   /// Seconds until another look at an entry that does not open.
@@ -75,6 +77,7 @@ extension Outbox {
       let registration = RegistrationReference(kind, id: id, registeredAt: try row.date(1))
       var delivery = RegisteredPush(push: push, registration: registration, owner: owner)
       delivery.promisedAt = try row.date(5)
+      delivery.wait = try row.optionalText(6).flatMap(Reason.init).map { .init(reason: $0) }
       entries.append(Entry(lease: lease, delivery: delivery, expiresAt: expiresAt))
     }
     try await settle(unreadable)
@@ -98,13 +101,7 @@ extension Outbox {
       let removed = try await database.write { [queue] connection in
         try waiting.filter { lease, retry in
           guard let retry else { return try connection.run(queue.removal(of: lease.row)) > 0 }
-          try connection.run(queue.postponement(of: lease.row, until: retry.at))
-          if let registration = retry.registration {
-            try connection.run(
-              Statement(
-                "UPDATE outbox SET due_at = $2 WHERE registration_id = $1 AND due_at <= $3",
-                .integer(registration), .integer(retry.at.milliseconds), now))
-          }
+          for statement in retry.postponements(of: lease, in: queue, now) { try connection.run(statement) }
           return false
         }
       }
@@ -156,4 +153,21 @@ extension Outbox {
   }
 
   private static let withdrawnAtOnce = 512
+}
+
+extension Outbox.Retry {
+  /// The statements that postpone an entry, and everything else that is due for its registration if that is the reason.
+  fileprivate func postponements(of lease: Outbox.Lease, in queue: LeasedQueue, _ now: Value) -> [Statement] {
+    let reason = Value.text(reason?.rawValue)
+    let own = queue.postponement(
+      of: lease.row, until: at, changing: "reason = COALESCE($5, reason)", [reason])
+    guard let registration else { return [own] }
+    return [
+      own,
+      Statement(
+        """
+        UPDATE outbox SET due_at = $2, reason = COALESCE($4, reason) WHERE registration_id = $1 AND due_at <= $3
+        """, .integer(registration), .integer(at.milliseconds), now, reason),
+    ]
+  }
 }

@@ -64,7 +64,7 @@ package final class Outbox: Sendable {
     self.limits = limits
     depth = OutboxDepth(limits: limits)
     queue = LeasedQueue(
-      "outbox", columns: "registration_id, registered_at, push, expires_at, wire, created_at",
+      "outbox", columns: "registration_id, registered_at, push, expires_at, wire, created_at, reason",
       where: """
         route_id = (
           SELECT id FROM outbox_routes WHERE provider = $4 AND credential = $5 AND target = $6 AND owner = $7)
@@ -111,8 +111,11 @@ package final class Outbox: Sendable {
             row: .init(id: $0.id, attempts: $0.attempts, end: additions[index].dueAt), share: shares[index])
         }
       }
-      // A push service that is gone concerns only its users, so its backlog is not reported.
-      if zip(additions, leases).contains(where: { $1 == nil && $0.route.provider != .webPush }) {
+      // A push service that is gone concerns only its users, and a device of the push proxy that has reasons of its own
+      // only that device, so their backlogs are not reported.
+      if zip(additions, leases).contains(where: {
+        $1 == nil && $0.route.provider != .webPush && !$0.delivery.isStrangersOwn
+      }) {
         backlog.withLock { $0 = now }
       }
       return leases
@@ -138,19 +141,21 @@ package final class Outbox: Sendable {
         .integer(registration.kind.rawValue), .integer(registration.id),
         .integer(registration.registeredAt.milliseconds), .bytes(try seal(push, for: registration.id)),
         .integer(collapse), .integer(now.milliseconds), .integer(addition.dueAt.milliseconds),
-        .integer(expiry.milliseconds),
+        .integer(expiry.milliseconds), .text(addition.delivery.wait?.reason.rawValue),
       ])
   }
 
   private static let insertion = """
     INSERT INTO outbox
-      (route_id, wire, registration_id, registered_at, push, collapse_hash, created_at, due_at, expires_at, attempts)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1)
+      (route_id, wire, registration_id, registered_at, push, collapse_hash, created_at, due_at, expires_at, reason,
+        attempts)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1)
     ON CONFLICT (collapse_hash) WHERE collapse_hash IS NOT NULL DO UPDATE SET
       route_id = excluded.route_id, wire = excluded.wire,
       registration_id = excluded.registration_id, registered_at = excluded.registered_at,
       push = excluded.push, created_at = excluded.created_at, due_at = excluded.due_at,
-      expires_at = excluded.expires_at, attempts = outbox.attempts + 1
+      expires_at = excluded.expires_at, reason = excluded.reason,
+      attempts = outbox.attempts + 1
     RETURNING id, attempts
     """
 

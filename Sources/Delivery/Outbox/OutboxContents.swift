@@ -5,7 +5,7 @@ package import SQL
 /// Summary of the outbox for an operator: how many entries wait where, without their contents. Works beside a
 /// running service.
 package struct OutboxContents: Sendable {
-  /// Entries of a route for registrations of one kind.
+  /// Entries of a route for registrations of one kind that wait for the same reason.
   package struct Group: Sendable, Hashable {
     /// `apns`, `fcm` or `webpush`.
     package let provider: String
@@ -15,6 +15,8 @@ package struct OutboxContents: Sendable {
     package let target: String
     /// nil if this program does not know the kind.
     package let kind: RegistrationReference.Kind?
+    /// Why they wait: the name of the reason of the last try.
+    package let reason: String?
     package let count: Int
     /// When the oldest entry was stored.
     package let oldestAt: Date
@@ -69,10 +71,10 @@ package struct OutboxContents: Sendable {
   /// Lists the entries by route and kind. Reads the whole outbox.
   package func listing(_ filter: Filter = Filter()) async throws -> Listing {
     let others = try await groups(
-      filter, "r.provider <> 'webpush'", "r.provider, r.credential, r.target, o.wire")
+      filter, "r.provider <> 'webpush'", "r.provider, r.credential, r.target, o.wire, o.reason")
     let services = try await groups(
       filter, "r.provider = 'webpush'",
-      "COUNT(*) DESC, r.credential, o.wire LIMIT \(Self.mostServices)")
+      "COUNT(*) DESC, r.credential, o.wire, o.reason LIMIT \(Self.mostServices)")
     let total = try await database.query(
       Statement(
         """
@@ -93,14 +95,15 @@ package struct OutboxContents: Sendable {
     let statement = Statement(
       """
       SELECT r.provider, r.credential, r.target, o.wire, COUNT(*), MIN(o.created_at), MAX(o.attempts),
-        MIN(o.due_at), MIN(o.expires_at)
+        MIN(o.due_at), MIN(o.expires_at), o.reason
       FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE \(condition) AND \(Self.condition)
-      GROUP BY r.provider, r.credential, r.target, o.wire ORDER BY \(order)
+      GROUP BY r.provider, r.credential, r.target, o.wire, o.reason ORDER BY \(order)
       """, arguments: filter.arguments)
     return try await database.query(statement).map { row in
       Group(
         provider: try row.text(0), credential: try row.text(1), target: try row.text(2),
-        kind: RegistrationReference.Kind(rawValue: try row.int64(3)), count: Int(try row.int64(4)),
+        kind: RegistrationReference.Kind(rawValue: try row.int64(3)), reason: try row.optionalText(9),
+        count: Int(try row.int64(4)),
         oldestAt: try row.date(5), attempts: Int(try row.int64(6)), dueAt: try row.date(7),
         expiresAt: try row.date(8))
     }

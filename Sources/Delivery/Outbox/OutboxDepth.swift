@@ -33,9 +33,11 @@ final class OutboxDepth: Sendable {
   }
 
   private struct Counts {
-    private var sums: [Sum: Int] = [:]
+    private(set) var sums: [Sum: Int] = [:]
     private(set) var routes: [Route: Int] = [:]
     private(set) var total = 0
+    /// Why entries waited at the last count.
+    var reasons: [Reason: Int] = [:]
     /// Insertions under way, with room reserved.
     var arriving: [Share: Int] = [:]
     /// Changes that a count under way may have missed. One too many is corrected by the next count; one too
@@ -79,15 +81,26 @@ final class OutboxDepth: Sendable {
   /// Number of entries of each route that has any.
   var routes: [Route: Int] { counts.withLock { $0.routes } }
 
+  var reasons: [Reason: Int] { counts.withLock { $0.reasons } }
+
+  /// Number of entries of each share that has any.
+  var shares: [Share: Int] {
+    counts.withLock { counts in
+      counts.sums.reduce(into: [:]) { shares, sum in
+        if case .share(let share) = sum.key { shares[share] = sum.value }
+      }
+    }
+  }
+
   func beginCount() { counts.withLock { $0.sinceCount = $0.arriving } }
 
-  func endCount(_ counted: [Share: Int]) {
+  func endCount(_ counted: [Share: Int], _ reasons: [Reason: Int]) {
     counts.withLock { counts in
       var next = Counts()
       for (share, count) in counted.merging(counts.sinceCount, uniquingKeysWith: +) {
         next.add(count, to: share)
       }
-      (next.arriving, next.sinceCount) = (counts.arriving, counts.sinceCount)
+      (next.arriving, next.sinceCount, next.reasons) = (counts.arriving, counts.sinceCount, reasons)
       counts = next
     }
   }
@@ -145,20 +158,28 @@ extension Outbox {
     let rows = try await database.query(
       Statement(
         """
-        SELECT r.provider, r.credential, r.target, r.owner, \(columns)
-        FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id
+        SELECT r.provider, r.credential, r.target, r.owner, o.reason, \(columns)
+        FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id, o.reason
         """))
     var counted: [OutboxDepth.Share: Int] = [:]
+    var reasons: [Reason: Int] = [:]
     for row in rows {
       guard let queue = try OutboxQueue(row, from: 0) else { continue }
-      for (index, kind) in kinds.enumerated() {
-        counted[OutboxDepth.Share(queue: queue, kind: kind)] = Int(try row.int64(4 + index))
+      let counts = try kinds.indices.map { Int(try row.int64(5 + $0)) }
+      for (kind, count) in zip(kinds, counts) {
+        counted[OutboxDepth.Share(queue: queue, kind: kind), default: 0] += count
+      }
+      if let reason = try row.optionalText(4).flatMap(Reason.init) {
+        reasons[reason, default: 0] += counts.reduce(0, +)
       }
     }
-    depth.endCount(counted)
+    depth.endCount(counted, reasons)
   }
 
   package var count: Int { depth.total }
+
+  /// Why entries wait, as of the last count: up to a minute ago.
+  package var reasons: [Reason: Int] { depth.reasons }
 
   /// Number of entries for the routes of a credential.
   package func count(of provider: Route.Provider, credential: String) -> Int {

@@ -47,7 +47,7 @@ package final class OutboxSender: Sendable {
       if rest > .zero { try? await Task.sleep(for: rest) }
       if nextCount <= .now {
         deliverer.lossLog.tellLeftOut(now: now())
-        deliverer.lossLog.tellBacklog(0, most: outbox.mostPerDevice, now: now())
+        deliverer.lossLog.tellBacklog([], most: outbox.mostPerDevice, now: now())
         do { try await outbox.recount() } catch { report(error) }
         let withEntries = Set(outbox.depth.routes.keys)
         schedule.withLock { $0.forget(except: withEntries) }
@@ -161,13 +161,14 @@ package final class OutboxSender: Sendable {
     guard !entries.isEmpty else { return }
     expired[route.provider]?.increment(by: entries.count)
     for _ in entries { deliverer.history?.count(.givenUp(route)) }
+    await deliverer.noteGivenUp(entries.map(\.delivery))
     let now = now()
     let losses = await deliverer.lossLog.losses(entries.map { ($0.delivery, route) }, now: now)
     for (entry, loss) in zip(entries, losses) {
       let waited = now.timeIntervalSince(entry.delivery.promisedAt ?? now)
       deliverer.lossLog.tell(
         "notification given up", loss,
-        reason: deliverer.trouble(of: entry.delivery)?.description ?? "expired",
+        reason: (entry.delivery.wait?.reason ?? .timeout).description,
         more: [
           "tries": .stringConvertible(entry.lease.attempts - 1),
           "seconds": .stringConvertible(Int(max(0, waited).rounded())),

@@ -85,7 +85,7 @@ extension NextcloudReceipt.Proxy {
     switch result {
     case .delivered, .passedOn: sent += 1
     case .queued: queued += 1
-    case .refused, .unconfigured: failed += 1
+    case .refused: failed += 1
     case .ended:
       failed += 1
       if isFirst { unknown += 1 }

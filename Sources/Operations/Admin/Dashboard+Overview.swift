@@ -136,8 +136,20 @@ extension Dashboard {
         (Shown.bad(Int64(depth), "doubtful"), "wait for a provider"),
         (depth == 0 ? "<span class=\"faint\">none</span>" : oldest ?? unknown, "the oldest has waited"),
         (recent.map { Shown.bad($0.report.total.givenUp) } ?? unknown, "given up in 24 hours")))
+      \(depth == 0 ? .none : Self.waits(sources.outbox.reasons))
       </section>
       """
+  }
+
+  /// Why notifications wait, the most frequent reasons first; nothing if it has not been counted yet.
+  private static func waits(_ reasons: [Reason: Int]) -> HTML {
+    guard !reasons.isEmpty else { return .none }
+    var table = HTMLTable(.number("Wait"), .text("Reason"), .wide("What it means"))
+    let sorted = reasons.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
+    for (reason, count) in sorted.prefix(8) {
+      table.add(Shown.number(Int64(count)), Shown.code(reason.rawValue), "\(reason.explanation.meaning)")
+    }
+    return table.html()
   }
 
   // MARK: The rest

@@ -80,6 +80,21 @@ extension Dashboard {
     return table.html(otherwise: "None: its providers have taken every notification, or it has sent none.")
   }
 
+  /// Calls to register devices that were refused; nothing if there were none.
+  private static func refusedRegistrations(_ refused: [HourlyCounts.RefusedRegistrations], at now: Date)
+    -> HTML
+  {
+    guard !refused.isEmpty else { return .none }
+    var table = HTMLTable(
+      .text("Last in the hour from"), .text("Why"), .number("Calls"), .wide("What it means"))
+    for refused in refused {
+      table.add(
+        "\(refused.latest.minute)", Shown.code(refused.refusal.rawValue), Shown.number(refused.count),
+        "\(refused.refusal.meaning)")
+    }
+    return "<section><h2>Refused registrations of devices, 7 days</h2>\n\(table.html())</section>"
+  }
+
   private static func facts(_ upstream: UpstreamReport, at now: Date) -> HTML {
     let sentences = upstream.sentences(at: now).map { text, isBad -> HTML in
       isBad ? "<span class=\"word bad\">\(text)</span> " : "\(text) "
@@ -92,8 +107,8 @@ extension Dashboard {
     guard let (server, count) = try await sources.servers(id).first else { return nil }
     let now = sources.now()
     let realms = try await sources.realms(of: id, limit: Self.shownRealms + 1)
-    let hours = try await HourlyCounts(database: sources.database, now: sources.now).report(
-      ofServer: id, hours: 7 * 24)
+    let counts = HourlyCounts(database: sources.database, now: sources.now)
+    let hours = try await counts.report(ofServer: id, hours: 7 * 24)
     let search = DeviceSearch(database: sources.database, storageKey: sources.storageKey)
     let census = await latestCensus()
     let upstream = try await sources.upstream(of: id)
@@ -137,6 +152,7 @@ extension Dashboard {
       <section><h2>Last refusals, 7 days</h2>
       \(refusals(try await search.failures(ofServer: id, since: now - 7 * 86_400, limit: Self.shownRefusals)))
       </section>
+      \(Self.refusedRegistrations(try await counts.refusedRegistrations(ofServer: id, hours: 7 * 24), at: now))
       <section><h2>\(Phrase.count(count, "realm"))</h2>
       \(table.html(otherwise: "This server has registered no realm."))
       \(realms.count > Self.shownRealms ? "<p class=\"faint\">The first \(Self.shownRealms).</p>" : HTML.none)

@@ -72,6 +72,7 @@ package struct Doctor: Sendable {
     } else {
       findings += await durabilityFindings()
       findings += await heldFindings()
+      findings += await unservedFindings(snapshot.credentials)
       findings += await rotationFinding()
     }
     progress("the clock and the providers")

@@ -82,6 +82,8 @@ package struct Health: Sendable {
   let canDeliver: Bool
   /// Notifications in the outbox.
   let waiting: Int
+  /// What no credential serves, by app or project.
+  var unserved: [UnservedReport] = []
 
   package var status: Status { checks.map(\.status).max() ?? .ready }
 
@@ -131,7 +133,9 @@ extension Health {
   private var causes: [Check] {
     let told = Set(
       failures.map { "\(Route(provider: $0.route.provider, credential: $0.route.credential, target: ""))" })
-    return checks.filter { !$0.isWell && $0.name != "outbox" && !told.contains($0.name) }
+    return checks.filter {
+      !$0.isWell && $0.name != "outbox" && $0.name != Self.unservedName && !told.contains($0.name)
+    }
   }
 
   private var outbox: Check? { checks.first { $0.name == "outbox" && !$0.isWell } }
@@ -144,7 +148,7 @@ extension Health {
       advice: "put your Apple key or your Google service account there; Keys/README.md says how")
     // Routes that fail for the same reason share one explanation.
     let routes = Dictionary(grouping: failures, by: \.reason).sorted { $0.key.rawValue < $1.key.rawValue }
-    return causes.map(problem) + (canDeliver ? [] : [unconfigured])
+    return causes.map(problem) + (canDeliver ? [] : [unconfigured]) + unservedProblems
       + routes.map { reason, routes in
         Problem(
           parts: routes.sorted { "\($0.route)" < "\($1.route)" }.map {
@@ -159,6 +163,10 @@ extension Health {
     var phrases = causes.map(\.summary)
     let failing = failures.count
     if !canDeliver { phrases.append("nothing can be delivered, for want of a credential") }
+    if !unserved.isEmpty {
+      phrases.append(
+        "no credential serves \(Phrase.count(unserved.count, "app or project", "apps or projects"))")
+    }
     if failing > 0 { phrases.append(Phrase.count(failing, "route does not work", "routes do not work")) }
     if waiting > 0, failing > 0 || outbox != nil {
       phrases.append(Phrase.count(waiting, "notification waits", "notifications wait"))

@@ -21,6 +21,7 @@ package final class Readiness: Sendable {
   private let now: @Sendable () -> Date
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
   private let doubts: @Sendable () -> [Doubt]
+  private let unserved: @Sendable () -> [UnservedReport]
   private let pushServices: @Sendable () -> PushServices?
   private let clockDoubt: @Sendable () -> ClockDoubt?
   private let certificate: ServerCertificate?
@@ -28,6 +29,7 @@ package final class Readiness: Sendable {
 
   /// - Parameters:
   ///   - doubts: kinds of registrations, with their routes, whose death reports are held back.
+  ///   - unserved: what came in the last hour or waits, and no credential serves.
   ///   - pushServices: the health of Web Push; nil if it is switched off.
   ///   - clockDoubt: why the clock is doubted; nil if it is trusted.
   ///   - certificate: the public listener's certificate; nil if it does not speak TLS.
@@ -35,6 +37,7 @@ package final class Readiness: Sendable {
     database: any Database, keyFolder: KeyFolder, outbox: Outbox, now: @escaping @Sendable () -> Date,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
     doubts: @escaping @Sendable () -> [Doubt] = { [] },
+    unserved: @escaping @Sendable () -> [UnservedReport] = { [] },
     pushServices: @escaping @Sendable () -> PushServices? = { nil },
     clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }, certificate: ServerCertificate? = nil
   ) {
@@ -42,7 +45,7 @@ package final class Readiness: Sendable {
     oldest = Probe { try? await (outbox.oldest(), outbox.oldestLate()) }
     (self.keyFolder, self.outbox, self.now) = (keyFolder, outbox, now)
     (self.routeStates, self.doubts, self.pushServices) = (routeStates, doubts, pushServices)
-    (self.clockDoubt, self.certificate) = (clockDoubt, certificate)
+    (self.clockDoubt, self.certificate, self.unserved) = (clockDoubt, certificate, unserved)
   }
 
   /// Called when the shutdown begins; the service is not ready from then on.
@@ -70,10 +73,12 @@ package final class Readiness: Sendable {
       check(.upstream, $0.route.credential, routes)
     }
     if let services { checks.append(Self.check(services)) }
+    let unserved = unserved()
+    checks += [Health.check(unserved)].compactMap(\.self)
     return Health(
       at: now, checks: checks, routes: routes, pushServices: services,
       canDeliver: !credentials.apns.isEmpty || !credentials.fcm.isEmpty || services != nil,
-      waiting: outbox.count)
+      waiting: outbox.count, unserved: unserved)
   }
 
   private func databaseCheck() async -> Health.Check {
@@ -90,10 +95,14 @@ package final class Readiness: Sendable {
   private func outboxCheck() async -> Health.Check {
     let depth = outbox.count
     var check = Health.Check(name: "outbox", details: ["depth": .integer(Int64(depth))])
+    let reasons = outbox.reasons.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
+    if depth > 0, !reasons.isEmpty {
+      check.details["reasons"] = .object(
+        JSON.Object(reasons.map { .init($0.key.rawValue, .integer(Int64($0.value))) }))
+    }
     if let last = outbox.backloggedAt, (0..<60).contains(now().timeIntervalSince(last)) {
-      (check.status, check.state, check.advice) = (
-        .degraded, "degraded", Reason.backlogged.explanation.advice
-      )
+      (check.status, check.state) = (.degraded, "degraded")
+      check.advice = "See the warning in the log: it names one of the devices, and what to look at."
       check.reason =
         "notifications are refused: as many as may (\(outbox.mostPerDevice)) wait for their device already, or for its push service"
       return check
@@ -107,11 +116,13 @@ package final class Readiness: Sendable {
       (check.status, check.state) = (.degraded, "degraded")
       check.reason = "a notification has waited for \(Phrase.duration(age(late)))"
       check.advice = """
-        See which route does not work: what waits for it is sent as soon as it does, and given up after \
-        delivery.max_age.
+        See which route does not work, and for what else it waits: push-bouncer outbox list. What waits is given up \
+        after delivery.max_age.
         """
     } else if age(oldest) > Self.longestWait {
-      check.meaning = "Notifications keep to their chat server's pace (bouncer.notifications_per_server)."
+      check.meaning =
+        reasons.first?.key.explanation.meaning
+        ?? "Notifications keep to their chat server's pace (bouncer.notifications_per_server)."
     }
     return check
   }

@@ -137,12 +137,23 @@ extension Reason {
         "The service was stopped, or its credential replaced, before the answer came.", Explanation.passes)
     case .backlogged:
       .init(
-        "As many notifications wait for this device as may (100).",
-        "See why its route does not work; what is sent meanwhile beyond these is refused.")
+        "As many notifications wait for this device as may (100), and further ones are refused.",
+        "See why they wait: push-bouncer device show, at the bouncer. There is room again as soon as some are sent."
+      )
     case .breakerOpen:
       .init(
         "The route does not work at present, so nothing was sent.",
         "See why it does not: push-bouncer routes list.")
+    case .deviceOverPace:
+      .init(
+        "More notifications come for this device than its pace allows (240 a minute, 5,000 an hour).",
+        "Nothing: those beyond the pace are sent as it allows. See which app of its Nextcloud server sends so many."
+      )
+    case .serverOverPace:
+      .init(
+        "Its chat server sends more notifications than its pace allows (bouncer.notifications_per_server).",
+        "Nothing: those beyond the pace are sent as it allows. If the server may send so many, raise that setting."
+      )
     case .connectFailed:
       .init("No connection to the provider can be opened.", Explanation.reach)
     case .connectionLost, .streamReset:
@@ -186,10 +197,10 @@ extension Reason {
       .init("Google's sign-in (oauth2.googleapis.com) cannot be reached.", Explanation.reach)
     case .unconfigured:
       .init(
-        "No credential serves this app or Firebase project, or Web Push is switched off.",
+        "No credential of the bouncer serves this app or Firebase project, or Web Push is switched off there.",
         """
         Put its key into Keys/apns (with the bundle id in topics) or Keys/fcm; it is reloaded within seconds. For Web \
-        Push see webpush.enabled.
+        Push see webpush.enabled, for a device of the other bouncer upstream.url.
         """
       )
     case .upstreamDisabled:

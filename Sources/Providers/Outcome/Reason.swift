@@ -75,6 +75,8 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case connectionLost
   /// The push service's name has an address that must not be called.
   case forbiddenAddress
+  /// The device gets more notifications than its pace at the push proxy allows.
+  case deviceOverPace
   /// FCM calls the registration token malformed (it says `INVALID_ARGUMENT` for that too).
   case invalidRegistrationToken
   /// Too many requests wait for a connection.
@@ -87,6 +89,8 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case requestRefused
   /// A 5xx status without a reason.
   case serverError
+  /// The chat server sends more notifications than its pace allows.
+  case serverOverPace
   /// This program is shutting down, or the credential is being replaced.
   case shuttingDown
   /// The provider reset the stream while the request was under way.

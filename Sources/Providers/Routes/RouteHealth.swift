@@ -92,8 +92,6 @@ final class RouteHealth: Sendable {
     }
   }
 
-  func trouble(of token: Int) -> Reason? { mutex.withLock { $0.tokens.reason(of: token) } }
-
   /// A caller has waited since `start` and goes on without an answer.
   ///
   /// - Parameter token: set if the push is still under way, so that its answer may come late.

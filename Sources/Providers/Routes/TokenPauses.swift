@@ -33,9 +33,6 @@ struct TokenPauses: Sendable {
   /// Pushes of each token without an answer after their deadline.
   private var late: [Int: Int] = [:]
 
-  /// Why the token is refused; nil if it is not.
-  func reason(of token: Int) -> Reason? { pauses[token]?.reason }
-
   /// Until when the token's pushes wait, and why; nil if one may go.
   func wait(_ token: Int, now: Date) -> (until: Date, reason: Reason)? {
     if !late.isEmpty, late[token, default: 0] >= Self.mostLate { return (now + Self.trial, .timeout) }

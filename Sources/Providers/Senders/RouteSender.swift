@@ -132,11 +132,6 @@ package final class RouteSender: Sendable {
     return ended(outcome, answer, since: started)
   }
 
-  /// Why the provider refused this push's token recently; nil if it did not.
-  package func trouble(of push: Push, _ owner: Owner) -> Reason? {
-    health.trouble(of: push.tokenHash ?? owner.hashValue)
-  }
-
   private func ended(
     _ outcome: Outcome, _ answer: Sender.Answer? = nil, since started: NIODeadline
   ) -> Sender.Answer {

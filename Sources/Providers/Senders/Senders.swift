@@ -35,6 +35,12 @@ struct Senders {
     }
   }
 
+  /// A topic or project that differs from this one only by upper and lower case.
+  func alike(_ provider: Route.Provider, _ target: String) -> String? {
+    let (known, key) = (provider == .apns ? Array(topics.keys) : Array(projects.keys), target.lowercased())
+    return known.first { $0 != target && $0.lowercased() == key }
+  }
+
   /// All senders. Leaves out VoIP topics that are neither listed nor used.
   var routeSenders: [RouteSender] {
     (Array(topics.values) + Array(projects.values)).filter {

@@ -61,6 +61,8 @@ package struct RegistrationReference: Sendable, Hashable {
 
   package let kind: Kind
   package let id: Int64
+  /// The operator's name for it: `e2ee:12`.
+  package var name: String { "\(kind):\(id)" }
   /// Time of the last registration, in whole milliseconds: an outcome for an older one does not end it.
   package let registeredAt: Date
 

@@ -54,6 +54,16 @@ package final class RegistrationStore: Sendable {
       ).map { try $0.int64(0) })
   }
 
+  /// Those of these row ids to which something was ever delivered.
+  package func delivered(_ ids: [Int64]) async throws -> Set<Int64> {
+    guard !ids.isEmpty else { return [] }
+    return Set(
+      try await database.query(
+        "SELECT id FROM registrations WHERE id IN ($list) AND delivered_at IS NOT NULL",
+        list: ids.map { .integer($0) }
+      ).map { try $0.int64(0) })
+  }
+
   /// Removes a bounded number of registrations that ended before a time (`retention.expired_days`), so that
   /// no other writer waits long.
   ///

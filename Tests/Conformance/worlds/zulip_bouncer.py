@@ -343,7 +343,7 @@ class World(worlds.World):
             "provider": "webpush" if phone.is_web else phone.kind, "app": phone.app_id, "push_service": None,
             "realm_uuid": self.server.realm, "user": None, "token_id": phone.token_id, "registered_at": time,
             "last_accepted_at": None, "last_failure": None, "not_believed_yet": None, "ended_at": None, "waiting": 0,
-            "waiting_since": None}
+            "waiting_since": None, "waiting_for": None}
         return wanted | (changes[0] if changes else {})
 
     def make_legacy_status(self, name):
@@ -362,7 +362,7 @@ class World(worlds.World):
         registrations, routes, *changes = argument
         wanted = {
             "registrations": registrations, "next": None, "routes": routes,
-            "last_24_hours": {"handed_in": 0, "refused": 0, "latest_refusals": []},
+            "last_24_hours": {"handed_in": 0, "refused": 0, "latest_refusals": [], "refused_registrations": []},
             "pace": {"notifications": Matcher("integer"), "seconds": Matcher("integer"), "delay": 0}}
         return wanted | (changes[0] if changes else {})
 

@@ -41,13 +41,14 @@ def test_what_a_provider_has_accepted_shows(world, fcm):
 
 
 @pytest.mark.settings(deadline="500ms")
-@pytest.mark.rules("9.4/waiting", "9.4/state-explanation")
+@pytest.mark.rules("9.4/waiting", "9.4/waiting_for.a", "9.4/state-explanation")
 def test_what_waits_shows_with_the_route_that_does_not_work(world, fcm):
     with world.simulator.outage():
         notify(world, "fcm")
         body = status(world)
         [shown], [route] = body["registrations"], body["routes"]
         assert (shown["state"], shown["waiting"]) == ("waiting", 1) and shown["waiting_since"]
+        assert shown["waiting_for"]["meaning"] and shown["waiting_for"]["until"]
         assert route["state"] in ("ok", "unknown", "failing", "open")
     assert len(world.arrived(1)) == 1
 

@@ -1,0 +1,139 @@
+import Foundation
+import Logging
+package import Providers
+import Registrations
+
+/// Pushes whose app or Firebase project no credential serves, most often because a name in `Keys` is mistyped.
+extension Deliverer {
+  /// Lets those wait whose registrations something was delivered to before: their key is missing by mistake, and may come
+  /// back. Others stay refused. Both are reported.
+  func holdUnserved(_ decisions: inout [Decision], of deliveries: [RegisteredPush]) async {
+    let unserved = decisions.indices.filter { decisions[$0].result == .refused(.unconfigured) }
+    guard !unserved.isEmpty else { return }
+    // Without an answer of the database all of them wait, so that none is lost.
+    let proven = try? await registrations.delivered(unserved.map { deliveries[$0].registration.id })
+    for index in unserved {
+      let delivery = deliveries[index]
+      reportUnserved(delivery, count: 1)
+      if proven?.contains(delivery.registration.id) ?? true {
+        decisions[index] = decisionToWait(on: delivery.push.unservedRoute)
+      } else {
+        history?.count(.unconfigured(delivery.push.provider))
+      }
+    }
+  }
+
+  /// The decision for a push that waits until a credential serves it.
+  func decisionToWait(on route: Route) -> Decision {
+    history?.count(.postponed(route.counted, .unconfigured))
+    return Decision(
+      result: .queued, route: route,
+      leftover: Leftover(notBefore: nil, scope: .route, reason: .unconfigured, backoff: .unserved))
+  }
+
+  /// Notes a push that no credential serves, and logs its target once an hour.
+  ///
+  /// - Parameter count: 0 for one that has been waiting since.
+  func reportUnserved(_ delivery: RegisteredPush, count: Int) {
+    let target = UnservedTargets.Target(delivery)
+    guard unservedTargets.note(target, count, of: delivery.owner, now: now()) else { return }
+    let reports = unserved()
+    guard
+      let report = reports.first(where: { $0.target == target })
+        ?? reports.first(where: { $0.target == target.rest })
+    else { return }
+    logger.warning(
+      "\(report.sentence)",
+      metadata: [
+        "target": "\(report.target)", "kind": "\(delivery.registration.kind)",
+        "reason": "\(Reason.unconfigured)",
+        "advice": "\(report.advice)",
+      ])
+  }
+
+  /// What came in the last hour or waits, and no credential serves; the most first.
+  package func unserved() -> [UnservedReport] {
+    var reports = unservedTargets.counts(now: now()).filter { !isServed($0.key) }
+      .reduce(into: [UnservedTargets.Target: UnservedReport]()) { reports, entry in
+        reports[entry.key] = UnservedReport(target: entry.key, came: entry.value, waiting: 0)
+      }
+    for (share, count) in outbox.depth.shares where share.queue.route.provider != .webPush {
+      let target = UnservedTargets.Target(share.queue.route, share.kind)
+      guard !providers.serves(share.queue.route) else { continue }
+      reports[target, default: UnservedReport(target: target, came: 0, waiting: 0)].waiting += count
+    }
+    return reports.values.map { report in
+      var report = report
+      report.alike = report.target.route.flatMap(providers.targetAlike)
+      return report
+    }.sorted { ($1.came + $1.waiting, "\($0.target)") < ($0.came + $0.waiting, "\($1.target)") }
+  }
+
+  private func isServed(_ target: UnservedTargets.Target) -> Bool {
+    target.route.map(providers.serves) ?? false
+  }
+}
+
+/// Notifications for one app or project that no credential serves, in sentences.
+package struct UnservedReport: Sendable, Hashable {
+  package let target: UnservedTargets.Target
+  /// How many came in the last hour, those included that wait.
+  package let came: Int
+  /// How many wait for a credential.
+  package var waiting: Int
+  /// A name in `Keys` that differs only by upper and lower case.
+  var alike: String?
+
+  /// - Parameter alike: a name in `Keys` that differs only by upper and lower case.
+  package init(target: UnservedTargets.Target, came: Int = 0, waiting: Int = 0, alike: String? = nil) {
+    self.target = target
+    self.came = came
+    self.waiting = waiting
+    self.alike = alike
+  }
+
+  /// What came, and that it cannot be sent.
+  package var sentence: String {
+    func notifications(_ count: Int) -> String { "\(count) \(count == 1 ? "notification" : "notifications")" }
+    let here = "\(notifications(came)) for \(target.name) came in the last hour"
+    let waits = "\(notifications(waiting)) for \(target.name) \(waiting == 1 ? "waits" : "wait")"
+    return switch (came, waiting) {
+    case (_, 0): "\(here); \(target.lack)"
+    case (0, _): "\(waits); \(target.lack)"
+    default: "\(here), and \(waiting) \(waiting == 1 ? "waits" : "wait"); \(target.lack)"
+    }
+  }
+
+  package var advice: String {
+    let hint = alike.map { "\($0) is listed, which differs in upper and lower case only: " } ?? ""
+    return hint + target.advice
+  }
+
+  /// Whether it is a fault of the service: not for Web Push, which the operator has switched off, nor for devices that
+  /// anybody may register.
+  package var isFault: Bool { target.provider != .webPush && !target.isOfStrangers }
+}
+
+extension UnservedTargets.Target {
+  /// What is missing.
+  package var lack: String {
+    switch provider {
+    case .apns: "no key in Keys/apns lists \(isRest ? "them" : "it")"
+    case .fcm: "no service account in Keys/fcm serves \(isRest ? "them" : "it")"
+    case .webPush: "webpush.enabled is false"
+    case .upstream: "upstream.url is not set"
+    }
+  }
+
+  fileprivate var advice: String {
+    switch provider {
+    case .apns:
+      "add the bundle id to topics of the app's key in Keys/apns, spelled as the app has it; it is reloaded within seconds"
+    case .fcm:
+      "put the service account of the app's Firebase project into Keys/fcm; it is reloaded within seconds"
+    case .webPush: "set webpush.enabled to true if these phones are to be reached"
+    case .upstream:
+      "set upstream.url again, or run push-bouncer server upstream disable for each chat server there"
+    }
+  }
+}

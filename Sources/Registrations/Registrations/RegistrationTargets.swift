@@ -1,0 +1,70 @@
+internal import Foundation
+package import Providers
+package import SQL
+package import Sealing
+
+/// The apps and Firebase projects of living registrations, for comparing them with the credentials. Reads every
+/// registration: for people.
+package struct RegistrationTargets: Sendable {
+  /// Registrations for one bundle id or project that is named.
+  package struct Count: Sendable, Hashable {
+    package let provider: Route.Provider
+    package let target: String
+    /// Whether their token is for calls only, which go to another topic of the app.
+    package let isPushKit: Bool
+    /// Whether they were registered at the push proxy, as anybody may.
+    package let isOfStrangers: Bool
+    package let count: Int
+  }
+
+  /// How many Android registrations are looked at whether they are for FCM or for Web Push.
+  static let sample = 1000
+
+  private let database: any Database
+
+  package init(database: any Database) { self.database = database }
+
+  /// The targets that registrations name, the most frequent first.
+  package func counts() async throws -> [Count] {
+    try await database.query(
+      """
+      SELECT kind, target, CASE WHEN wire = 3 THEN 1 ELSE 0 END, COUNT(*) FROM registrations
+      WHERE ended_at IS NULL AND upstream IS NULL AND target IS NOT NULL AND kind <= 3 AND wire <= 3
+      GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2
+      """
+    ).map { row in
+      let kind = try row.int64(0)
+      return Count(
+        provider: kind == PushToken.Kind.fcm.storage ? .fcm : .apns, target: try row.text(1),
+        isPushKit: kind == 3,
+        isOfStrangers: try row.int64(2) == 1, count: Int(try row.int64(3)))
+    }
+  }
+
+  /// How many registrations are for the default Firebase project. The database does not say which Android registrations
+  /// are Web Push subscriptions, so the tokens of the latest 1,000 are opened.
+  ///
+  /// - Returns: their number, and whether there may be more.
+  package func ofDefaultProject(
+    areStrangers: Bool, _ storageKey: StorageKey
+  ) async throws -> (count: Int, isCut: Bool) {
+    let rows = try await database.query(
+      """
+      SELECT token, realm_id, token_id, server_id, user_id, user_uuid, device_identifier, user_key, wire
+      FROM registrations
+      WHERE kind = 2 AND target IS NULL AND ended_at IS NULL AND upstream IS NULL AND token IS NOT NULL
+        AND \(areStrangers ? "wire = 3" : "wire <= 2") ORDER BY id DESC LIMIT \(Self.sample)
+      """)
+    let count = try rows.count { row in
+      let values = row.values
+      let isE2EE = try row.int64(8) == RegistrationReference.Kind.e2ee.rawValue
+      let place = SealedPlace.token(
+        realm: isE2EE ? values[1] : .null, tokenID: values[2], server: values[3], user: values[4],
+        uuid: values[5],
+        identifier: values[6], userKey: values[7])
+      guard let token = storageKey.openText(try row.bytes(0), at: place) else { return false }
+      return !WebPushSubscription.isToken(token)
+    }
+    return (count, rows.count == Self.sample)
+  }
+}
