@@ -132,9 +132,9 @@ struct APNsOutcomeTests {
   @Test(arguments: [
     (TransportFailure.timeout, Reason.timeout, Outcome.Scope.route),
     (.cancelled, .cancelled, .caller),
-    (.connectFailed, .connectFailed, .route),
-    (.tlsFailed, .tlsFailed, .route),
-    (.proxyRefused, .proxyRefused, .route),
+    (.unconnected(.connectionRefused), .connectionRefused, .route),
+    (.unconnected(.certificateExpired), .certificateExpired, .route),
+    (.unconnected(.proxyForbidden), .proxyForbidden, .route),
     (.connectionLost, .connectionLost, .connection),
     (.silent, .timeout, .connection),
     (.streamReset, .streamReset, .connection),
@@ -148,8 +148,10 @@ struct APNsOutcomeTests {
   }
 
   @Test(arguments: [
-    (TokenFailure.unreachable, Outcome.retry(.tokenUnavailable, notBefore: nil, scope: .route)),
-    (.timeout, .retry(.timeout, notBefore: nil, scope: .route)),
+    (
+      TokenFailure.unavailable(.signInConnectionRefused),
+      Outcome.retry(.signInConnectionRefused, notBefore: nil, scope: .route)
+    ),
     (.refused(.invalidGrant), .misconfigured(.invalidGrant)),
   ])
   func `Without a token nothing is learned of the notification`(failure: TokenFailure, outcome: Outcome) {

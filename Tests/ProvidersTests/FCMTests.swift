@@ -202,7 +202,8 @@ struct FCMTests {
     let server = try await Self.start(oauth: { _ in .granted("late", delay: .seconds(30)) })
     let providers = try Self.providers(server)
     let took = await ContinuousClock().measure {
-      #expect(await Self.send(providers, within: 0.2) == .retry(.timeout, notBefore: nil, scope: .route))
+      #expect(
+        await Self.send(providers, within: 0.2) == .retry(.signInTimeout, notBefore: nil, scope: .route))
     }
     #expect(took < .seconds(15))
   }
@@ -237,11 +238,12 @@ struct FCMTests {
       configuration: .init(fcmEndpoint: URL(string: "http://127.0.0.1:\(gone.port)")), now: { clock.now })
     providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: oauth.port)]))
     for _ in 0..<2 {
-      #expect(await Self.send(providers, within: 30) == .retry(.connectFailed, notBefore: nil, scope: .route))
+      #expect(
+        await Self.send(providers, within: 30) == .retry(.connectionRefused, notBefore: nil, scope: .route))
       clock.advance(3)
     }
     let route = Route(provider: .fcm, credential: "default", target: "demo")
-    guard case .failing(.connectFailed, _) = providers.routeStates()[route] else {
+    guard case .failing(.connectionRefused, _) = providers.routeStates()[route] else {
       Issue.record("\(providers.routeStates())")
       return
     }

@@ -14,6 +14,7 @@ struct PoolStateTests {
     commands.map { command in
       switch command {
       case .start(let request, let connection): "start \(request) on \(connection)"
+      case .fail(let request, .unconnected(let failure)): "fail \(request): \(failure)"
       case .fail(let request, let failure): "fail \(request): \(failure)"
       case .connect(let id, let delay): "connect \(id.number) after \(delay.nanoseconds / 1_000_000) ms"
       case .probe(let connection): "probe \(connection)"
@@ -125,28 +126,36 @@ struct PoolStateTests {
     var state = State()
     _ = state.add(1, now: Self.start)
     #expect(
-      Self.words(state.closed(Self.id(1), .connectFailed, now: Self.start)) == ["connect 2 after 100 ms"])
+      Self.words(state.closed(Self.id(1), .unconnected(.connectFailed), now: Self.start)) == [
+        "connect 2 after 100 ms"
+      ])
     #expect(
-      Self.words(state.closed(Self.id(2), .connectFailed, now: Self.start)) == ["connect 3 after 200 ms"])
+      Self.words(state.closed(Self.id(2), .unconnected(.connectFailed), now: Self.start)) == [
+        "connect 3 after 200 ms"
+      ])
     _ = state.add(2, now: Self.start)
     #expect(
-      Self.words(state.closed(Self.id(3), .tlsFailed, now: Self.start))
+      Self.words(state.closed(Self.id(3), .unconnected(.tlsFailed), now: Self.start))
         == ["fail 1: tlsFailed", "fail 2: tlsFailed"])
     #expect(Self.words(state.add(3, now: Self.start)) == ["connect 4 after 400 ms"])
     #expect(
-      Self.words(state.closed(Self.id(4), .connectFailed, now: Self.start)) == ["fail 3: connectFailed"])
+      Self.words(state.closed(Self.id(4), .unconnected(.connectFailed), now: Self.start)) == [
+        "fail 3: connectFailed"
+      ])
   }
 
   @Test func `An answer forgives the failures`() {
     var state = State()
     _ = state.add(1, now: Self.start)
-    _ = state.closed(Self.id(1), .connectFailed, now: Self.start)
+    _ = state.closed(Self.id(1), .unconnected(.connectFailed), now: Self.start)
     _ = state.opened(Self.id(2), "b", streams: 5, now: Self.start)
     _ = state.finished(on: Self.id(2), answered: true, now: Self.start)
     _ = state.closed(Self.id(2), .connectionLost, now: Self.start)
     #expect(Self.words(state.add(2, now: Self.start + .seconds(1))) == ["connect 3 after 0 ms"])
     #expect(
-      Self.words(state.closed(Self.id(3), .connectFailed, now: Self.start)) == ["connect 4 after 100 ms"])
+      Self.words(state.closed(Self.id(3), .unconnected(.connectFailed), now: Self.start)) == [
+        "connect 4 after 100 ms"
+      ])
   }
 
   @Test func `A quiet connection is asked before it is used, and used once it answers`() {

@@ -16,6 +16,17 @@ struct UntrustedProviderTests {
   enum Fault: CaseIterable, Sendable {
     case none, untrusted, expired, wrongName, addressOnly, noForwardSecrecy
 
+    /// Of a connection that cannot be made because of it.
+    var failure: ConnectionFailure? {
+      switch self {
+      case .none: nil
+      case .untrusted: .certificateUntrusted
+      case .expired: .certificateExpired
+      case .wrongName, .addressOnly: .certificateNameMismatch
+      case .noForwardSecrecy: .tlsFailed
+      }
+    }
+
     func certificate() throws -> TestCertificate {
       switch self {
       case .none: try TestCertificate(ciphers: "ECDHE+AESGCM")
@@ -30,7 +41,9 @@ struct UntrustedProviderTests {
 
   /// No answer of a stranger's ends a registration: it is for later.
   @Test(arguments: Service.allCases, Fault.allCases)
-  func `One is told nothing, and tried again later`(_ service: Service, _ fault: Fault) async throws {
+  func `One is told nothing, and tried again later, with the reason that is its own`(
+    _ service: Service, _ fault: Fault
+  ) async throws {
     let certificate = try fault.certificate()
     let server = try await TestServer.start(certificate: certificate) { _ in
       [.answer(200, [], #"{"name":"projects/demo/messages/1"}"#)]
@@ -57,7 +70,9 @@ struct UntrustedProviderTests {
     let outcome = await providers.send(push, deadline: .now + .seconds(20))
     // What has answered here is no sign-in.
     #expect(outcome.label == (fault == .none && service != .signIn ? "delivered" : "retry"))
-    if fault != .none { #expect(outcome.reason == (service == .signIn ? .tokenUnavailable : .tlsFailed)) }
+    if let failure = fault.failure {
+      #expect(outcome.reason == (service == .signIn ? failure.signInReason : failure.reason))
+    }
     #expect(server.requests.count == (fault == .none ? 1 : 0))
   }
 }

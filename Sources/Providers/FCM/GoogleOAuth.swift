@@ -66,7 +66,7 @@ enum GoogleOAuth {
     // Only an OAuth error body counts as a refusal. Anything else counts as an outage.
     guard (400..<500).contains(status), status != 408, status != 429,
       let refused = try? JSONDecoder().decode(Refused.self, from: body)
-    else { return .failure(.unreachable) }
+    else { return .failure(.unavailable(.tokenUnavailable)) }
     return .failure(.refused(Reason(providerName: refused.error)))
   }
 

@@ -32,15 +32,16 @@ struct Connector: Sendable {
 
   /// Opens a connection and reports the result to the owner alone.
   func connect(_ id: ConnectionID, owner: any HTTP2ConnectionOwner, on eventLoop: any EventLoop) {
+    owner.waits(id, orElse: proxy == nil ? .connectTimeout : .proxyConnectTimeout)
     guard let webPush else {
       open(id, owner, at: host, on: eventLoop).whenFailure {
-        owner.closed(id, wasUp: false, failure: Self.failure($0))
+        owner.closed(id, wasUp: false, failure: .unconnected(ConnectionFailure($0) ?? .connectFailed))
       }
       return
     }
     guard webPush.hasRoom else { return owner.closed(id, wasUp: false, failure: .overloaded) }
     Task {
-      var failure = TransportFailure.connectFailed
+      var failure = TransportFailure.unconnected(.connectFailed)
       do {
         // The name is looked up before a connection is taken from the shares, so that slow name servers do
         // not use up connections.
@@ -55,33 +56,37 @@ struct Connector: Sendable {
             return
           } catch {
             webPush.giveBack(place)
-            guard Self.failure(error) == .proxyRefused else { continue }
-            failure = .proxyRefused
-            break
+            failure = .unconnected(ConnectionFailure(error) ?? .connectFailed)
+            // Without the proxy no other address can be reached.
+            guard proxy == nil else { break }
           }
         }
       } catch OutgoingClient.Refusal.forbiddenAddress {
         failure = .forbiddenAddress
       } catch is LookupsExhausted {
         failure = .overloaded
-      } catch {}
+      } catch {
+        failure = .unconnected(ConnectionFailure(error) ?? .connectFailed)
+      }
       owner.closed(id, wasUp: false, failure: failure)
     }
   }
 
-  private static func failure(_ error: any Error) -> TransportFailure {
-    error is NIOHTTP1ProxyConnectHandler.Error ? .proxyRefused : .connectFailed
-  }
-
-  /// Opens a channel to the address. What follows is reported to the owner.
+  /// Opens a channel to the address. What follows is reported to the owner. Fails with a ``ConnectionFailure``.
   private func open(
     _ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, at address: String, on eventLoop: any EventLoop
   ) -> EventLoopFuture<any Channel> {
     ClientBootstrap(group: eventLoop)
       .connectTimeout(webPush == nil ? .seconds(5) : .seconds(3))
       .connect(host: proxy?.host ?? address, port: proxy?.port ?? port)
+      .flatMapErrorThrowing { error in
+        let failure = ConnectionFailure(error) ?? .connectFailed
+        throw proxy == nil ? failure : failure.ofProxy
+      }
       .flatMap { channel in
-        tunnel(channel, to: address).flatMapThrowing {
+        if proxy != nil { owner.waits(id, orElse: .proxyTimeout) }
+        return tunnel(channel, to: address).flatMapThrowing {
+          owner.waits(id, orElse: .handshakeTimeout)
           try addHandlers(id, owner, to: channel)
           return channel
         }
@@ -99,15 +104,22 @@ struct Connector: Sendable {
     }
     let (pipeline, opened) = (channel.pipeline.syncOperations, channel.eventLoop.makePromise(of: Void.self))
     let (encoder, decoder) = (HTTPRequestEncoder(), ByteToMessageHandler(HTTPResponseDecoder()))
+    let answer = ProxyAnswerHandler()
     let handler = NIOHTTP1ProxyConnectHandler(
       targetHost: host, targetPort: port, headers: headers, deadline: .now() + .seconds(10), promise: opened)
     do {
-      try pipeline.addHandlers([encoder, decoder, handler])
+      try pipeline.addHandlers([encoder, decoder, answer, handler])
     } catch {
       opened.fail(error)
     }
-    return opened.futureResult.assumeIsolated().flatMap {
-      pipeline.removeHandler(decoder).and(pipeline.removeHandler(encoder)).map { _ in }
+    return opened.futureResult.assumeIsolated().flatMapErrorThrowing { error in
+      if let status = answer.status { throw ConnectionFailure(proxyStatus: status) }
+      let isLate = error as? NIOHTTP1ProxyConnectHandler.Error == .httpProxyHandshakeTimeout()
+      throw isLate ? ConnectionFailure.proxyTimeout : .proxyRefused
+    }.flatMap {
+      pipeline.removeHandler(decoder).and(pipeline.removeHandler(encoder)).and(
+        pipeline.removeHandler(answer)
+      ).map { _ in }
     }.nonisolated()
   }
 
@@ -120,6 +132,18 @@ struct Connector: Sendable {
       NIOSSLClientHandler.proving(host, context: tls),
       NegotiationHandler(id: id, owner: owner, limits: limits, allowsHTTP1: allowsHTTP1),
     ])
+  }
+}
+
+/// Notes the status of a proxy's answer, which the error for it does not give.
+private final class ProxyAnswerHandler: ChannelInboundHandler, RemovableChannelHandler {
+  typealias InboundIn = HTTPClientResponsePart
+
+  private(set) var status: Int?
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    if case .head(let head) = unwrapInboundIn(data) { status = Int(head.status.code) }
+    context.fireChannelRead(data)
   }
 }
 
@@ -143,9 +167,9 @@ private final class NegotiationHandler: ChannelInboundHandler, RemovableChannelH
 
   func handlerAdded(context: ChannelHandlerContext) {
     context.eventLoop.assumeIsolated().scheduleTask(in: limits.handshake) {
-      self.fail(.tlsFailed, context)
+      self.fail(.handshakeTimeout, context)
     }
-    if !context.channel.isActive { fail(.connectFailed, context) }
+    if !context.channel.isActive { fail(.handshakeClosed, context) }
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -153,7 +177,7 @@ private final class NegotiationHandler: ChannelInboundHandler, RemovableChannelH
       return context.fireUserInboundEventTriggered(event)
     }
     let isHTTP2 = negotiated == "h2"
-    guard isHTTP2 || allowsHTTP1 else { return fail(.tlsFailed, context) }
+    guard isHTTP2 || allowsHTTP1 else { return fail(.http2NotOffered, context) }
     isDone = true
     let pipeline = context.pipeline.syncOperations
     do {
@@ -162,25 +186,27 @@ private final class NegotiationHandler: ChannelInboundHandler, RemovableChannelH
           ? [HTTP2ConnectionHandler(id: id, owner: owner, limits: limits)]
           : HTTP1ConnectionHandler.handlers(id, owner, limits), position: .after(self))
     } catch {
-      owner.closed(id, wasUp: false, failure: .connectFailed)
+      owner.closed(id, wasUp: false, failure: .unconnected(.connectFailed))
       context.closeAtOnce()
     }
     pipeline.removeHandler(context: context, promise: nil)
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    fail(error is ChannelError || error is IOError ? .connectFailed : .tlsFailed, context)
+    guard !(error is ChannelError), !(error is IOError) else { return fail(.handshakeClosed, context) }
+    let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
+    fail(ConnectionFailure(error, certificate: tls?.peerCertificate) ?? .tlsFailed, context)
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    fail(.connectFailed, context)
+    fail(.handshakeClosed, context)
     context.fireChannelInactive()
   }
 
-  private func fail(_ failure: TransportFailure, _ context: ChannelHandlerContext) {
+  private func fail(_ failure: ConnectionFailure, _ context: ChannelHandlerContext) {
     guard !isDone else { return }
     isDone = true
-    owner.closed(id, wasUp: false, failure: failure)
+    owner.closed(id, wasUp: false, failure: .unconnected(failure))
     context.closeAtOnce()
   }
 }

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOHPACK
+import NIOSSL
 
 /// What a connection reports to its pool. Called on the connection's event loop.
 protocol HTTP2ConnectionOwner: Sendable {
@@ -12,6 +13,8 @@ protocol HTTP2ConnectionOwner: Sendable {
     _ pending: PendingRequest, on id: ConnectionID, _ ending: Result<ProviderResponse, TransportFailure>)
   /// The peer certainly did not process the request.
   func unprocessed(_ pending: PendingRequest, on id: ConnectionID)
+  /// The connection that is being opened waits for its peer. If it waits too long, this is why there is none.
+  func waits(_ id: ConnectionID, orElse failure: ConnectionFailure)
   /// Called once per connection, with the reason.
   func closed(_ id: ConnectionID, wasUp: Bool, failure: TransportFailure)
 }
@@ -66,7 +69,8 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   private var isDraining = false
   private var hasSettings = false
   private var hasEnded = false
-  private var failure = TransportFailure.connectFailed
+  /// Why there is no connection if it ends before the peer's SETTINGS have come.
+  private var failure = ConnectionFailure.handshakeClosed
 
   init(id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: Limits = Limits()) {
     (self.id, self.owner, self.limits) = (id, owner, limits)
@@ -202,7 +206,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
       streams[stream] = nil
       owner.finished(open.pending, on: id, .failure(failure))
     }
-    owner.closed(id, wasUp: hasSettings, failure: hasSettings ? failure : self.failure)
+    owner.closed(id, wasUp: hasSettings, failure: hasSettings ? failure : .unconnected(self.failure))
     context?.closeAtOnce()
   }
 
@@ -301,7 +305,9 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     self.context = context
     connection = HTTP2Connection(id: id, eventLoop: context.eventLoop, handler: self)
     context.eventLoop.assumeIsolated().scheduleTask(in: limits.handshake) {
-      if !self.hasSettings { self.end() }
+      guard !self.hasSettings else { return }
+      self.failure = .handshakeTimeout
+      self.end()
     }
     flush()
   }
@@ -318,6 +324,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     do {
       while !hasEnded, let frame = try input.next() { try read(frame) }
     } catch {
+      failure = .http2NotOffered
       end()
     }
   }
@@ -335,7 +342,8 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    if !(error is ChannelError), !(error is IOError) { failure = .tlsFailed }
+    // TLS 1.3: the peer may refuse the handshake after it is complete here.
+    if let error = error as? NIOSSLError, !hasSettings { failure = ConnectionFailure(error) ?? failure }
     end()
   }
 }

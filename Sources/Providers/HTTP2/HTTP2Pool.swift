@@ -12,6 +12,13 @@ final class HTTP2Pool: Transport {
     var closing: [CheckedContinuation<Void, Never>] = []
     /// How the latest connection ended, if nothing has been answered since.
     var connectionFailure: TransportFailure?
+    /// What the connection that is being opened waits for.
+    var opening: ConnectionFailure?
+
+    /// Why a request got no connection by its deadline.
+    var withoutConnection: TransportFailure {
+      connectionFailure ?? (decisions.isConnected ? nil : opening).map { .unconnected($0) } ?? .timeout
+    }
 
     /// A sweep that has to be scheduled after the lock is released.
     var newSweep: NIODeadline?
@@ -154,21 +161,21 @@ final class HTTP2Pool: Transport {
   private func sweep(_ scheduled: NIODeadline) {
     let now = NIODeadline.now()
     let (late, failure, next) = state.withLock {
-      state -> ([PendingRequest], TransportFailure?, NIODeadline?) in
+      state -> ([PendingRequest], TransportFailure, NIODeadline?) in
       // An earlier deadline was added since, and its sweep handles the rest.
-      guard state.nextSweep == scheduled else { return ([], nil, nil) }
+      guard state.nextSweep == scheduled else { return ([], .timeout, nil) }
       let late = state.pendingRequests.filter { $0.value.deadline <= now }
       for id in late.keys { state.pendingRequests[id] = nil }
       state.nextSweep = state.pendingRequests.values.lazy.map(\.deadline).min().map {
         max($0, now + Self.sweepSpacing)
       }
-      return (late.values.map(\.pending), state.connectionFailure, state.nextSweep)
+      return (late.values.map(\.pending), state.withoutConnection, state.nextSweep)
     }
     if let next { scheduleSweep(next) }
     for pending in late where !leave(pending) {
       // A request that was never sent waited for a connection, so the connection's failure says more than a
       // timeout.
-      giveUp(pending, pending.isUnderWay ? .unanswered : failure ?? .timeout)
+      giveUp(pending, pending.isUnderWay ? .unanswered : failure)
     }
     guard !late.isEmpty else { return }
     state.withLock { state in state.decisions.removeWaiting { $0.isOver } }
@@ -208,6 +215,10 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
     logger.debug("connection opened", metadata: ["streams": "\(streams)"])
     connectionsChanged(1)
     decide { $0.decisions.opened(connection.id, connection, streams: streams, now: $1) }
+  }
+
+  func waits(_ id: ConnectionID, orElse failure: ConnectionFailure) {
+    state.withLock { $0.opening = failure }
   }
 
   func limitChanged(_ id: ConnectionID, streams: Int) {

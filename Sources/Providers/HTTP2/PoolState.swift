@@ -77,6 +77,9 @@ struct PoolState<Request, Connection> {
     self.limits = limits
   }
 
+  /// Whether a connection is open that takes requests.
+  var isConnected: Bool { entries.contains { $0.connection != nil && $0.phase != .draining } }
+
   /// Whether no connection exists and no request waits.
   var isEmpty: Bool { entries.isEmpty && waiting.isEmpty }
 

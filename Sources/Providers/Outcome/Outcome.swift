@@ -77,8 +77,9 @@ package enum Outcome: Sendable, Hashable {
 
 /// Why a request has no answer. For cases that ``Reason`` has as well, see there.
 package enum TransportFailure: Error, Hashable, Sendable {
-  case timeout, cancelled
-  case connectFailed, tlsFailed, forbiddenAddress, proxyRefused
+  case timeout, cancelled, forbiddenAddress
+  /// No connection could be opened.
+  case unconnected(ConnectionFailure)
   case connectionLost, streamReset, refused
   case overloaded, shuttingDown, abandoned
   /// The peer has the request and its connection works, but it has not answered for long.
@@ -95,10 +96,8 @@ extension Outcome {
       case .timeout: (.timeout, .route)
       case .unanswered: (.timeout, .tokenOrRoute)
       case .cancelled: (.cancelled, .caller)
-      case .connectFailed: (.connectFailed, .route)
-      case .tlsFailed: (.tlsFailed, .route)
+      case .unconnected(let failure): (failure.reason, .route)
       case .forbiddenAddress: (.forbiddenAddress, .route)
-      case .proxyRefused: (.proxyRefused, .route)
       case .connectionLost: (.connectionLost, .connection)
       case .silent: (.timeout, .connection)
       case .streamReset: (.streamReset, .connection)
@@ -115,8 +114,7 @@ extension Outcome {
   init(_ failure: TokenFailure) {
     self =
       switch failure {
-      case .unreachable: .retry(.tokenUnavailable, notBefore: nil, scope: .route)
-      case .timeout: .retry(.timeout, notBefore: nil, scope: .route)
+      case .unavailable(let reason): .retry(reason, notBefore: nil, scope: .route)
       case .refused(let reason): .misconfigured(reason)
       }
   }
@@ -127,7 +125,9 @@ extension Outcome {
   static func usual(_ provider: Route.Provider) -> [String: [Reason]] {
     var usual = special(provider)
     usual["retry", default: []] += [
-      .timeout, .connectFailed, .tlsFailed, .connectionLost, .streamReset, .refused, .breakerOpen,
+      .timeout, .nameNotResolved, .connectionRefused, .connectTimeout, .handshakeTimeout,
+      .certificateUntrusted,
+      .connectionLost, .streamReset, .refused, .breakerOpen,
     ]
     return usual
   }

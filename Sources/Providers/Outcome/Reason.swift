@@ -69,8 +69,6 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case breakerOpen
   /// The caller was cancelled before the answer came.
   case cancelled
-  /// No connection to the provider could be opened.
-  case connectFailed
   /// The connection was closed while the request was under way, so the provider may have taken the push.
   case connectionLost
   /// The push service's name has an address that must not be called.
@@ -81,8 +79,6 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case invalidRegistrationToken
   /// Too many requests wait for a connection.
   case overloaded
-  /// The HTTP proxy refused CONNECT.
-  case proxyRefused
   /// The provider refused the stream unprocessed (REFUSED_STREAM), each time.
   case refused
   /// A push service refused the request (400 or another 4xx without a meaning of its own).
@@ -97,13 +93,11 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case streamReset
   /// No answer within the deadline.
   case timeout
-  /// TLS failed: certificate, protocol version, or no agreement on HTTP/2.
-  case tlsFailed
   /// A push service answered that the subscription is gone (410).
   case subscriptionGone
   /// A push service answered that it does not know the subscription (404).
   case subscriptionUnknown
-  /// No access token could be obtained.
+  /// Google's sign-in gave no access token: it answered that it is out of order, or what answered is not Google.
   case tokenUnavailable
   /// No credential serves the topic or project.
   case unconfigured
@@ -126,6 +120,24 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   /// A push service refused our VAPID token (401, 403).
   case vapidRefused
 
+  // No connection to the provider: see ``ConnectionFailure``.
+  case nameNotResolved, connectionRefused, connectTimeout, networkUnreachable, connectFailed
+  case descriptorsExhausted
+  case handshakeTimeout, handshakeClosed, notTLS, http2NotOffered, tlsFailed
+  case certificateExpired, certificateNotYetValid, certificateUntrusted, certificateNameMismatch
+  case proxyNameNotResolved, proxyConnectionRefused, proxyConnectTimeout, proxyUnreachable, proxyTimeout
+  case proxyUnauthorized, proxyForbidden, proxyCannotConnect, proxyRefused
+
+  // No connection to Google's sign-in, where it differs from one to the provider.
+  case signInNameNotResolved, signInConnectionRefused, signInConnectTimeout, signInNetworkUnreachable
+  case signInConnectFailed
+  case signInHandshakeTimeout, signInHandshakeClosed, signInNotTLS, signInTlsFailed
+  case signInCertificateExpired, signInCertificateNotYetValid, signInCertificateUntrusted
+  case signInCertificateNameMismatch
+  case signInProxyTimeout, signInProxyForbidden, signInProxyCannotConnect, signInProxyRefused
+  /// Google's sign-in took the request and did not answer in time.
+  case signInTimeout
+
   /// Reasons that mean an outage of the provider.
   static let outages: Set<Reason> = [.internalServerError, .serviceUnavailable, .shutdown, .serverError]
 
@@ -140,10 +152,10 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   /// Whether it concerns getting an access token from Google.
   var concernsSignIn: Bool {
     switch self {
-    case .tokenUnavailable, .invalidClient, .invalidGrant, .invalidRequest, .invalidScope,
+    case .tokenUnavailable, .signInTimeout, .invalidClient, .invalidGrant, .invalidRequest, .invalidScope,
       .unauthorizedClient:
       true
-    default: false
+    default: connectionFailure?.isOfSignIn == true
     }
   }
 

@@ -65,7 +65,7 @@ struct Internet: ProviderNetwork {
     for credential: FCMCredential, now: @escaping @Sendable () -> Date
   ) async -> Result<AccessToken, TokenFailure> {
     let issued = now()
-    guard let origin = Origin(credential.tokenURI) else { return .failure(.unreachable) }
+    guard let origin = Origin(credential.tokenURI) else { return .failure(.unavailable(.tokenUnavailable)) }
     guard let request = GoogleOAuth.request(for: credential, at: origin, issued: issued) else {
       return .failure(.refused(.invalidGrant))
     }
@@ -74,8 +74,14 @@ struct Internet: ProviderNetwork {
     let pool = http2Pool(connector(to: origin, tls: webTLS), limits) { _ in }
     let answer = await pool.send(request, deadline: .now() + GoogleOAuth.timeout)
     await pool.shutdown(deadline: .now())
-    guard case .ended(.success(let response)) = answer else { return .failure(.unreachable) }
-    return GoogleOAuth.read(status: response.status, body: response.body, issued: issued)
+    switch answer {
+    case .ended(.success(let response)):
+      return GoogleOAuth.read(status: response.status, body: response.body, issued: issued)
+    case .ended(.failure(.unconnected(let failure))): return .failure(.unavailable(failure.signInReason))
+    case .ended(.failure(.timeout)), .ended(.failure(.unanswered)), .underWay:
+      return .failure(.unavailable(.signInTimeout))
+    case .ended(.failure): return .failure(.unavailable(.tokenUnavailable))
+    }
   }
 
   private func connector(to origin: Origin, tls: NIOSSLContext) -> Connector {

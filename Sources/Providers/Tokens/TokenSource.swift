@@ -59,7 +59,7 @@ final class TokenSource: Sendable {
       }
       guard let waiter else { return continuation.resume(returning: nil) }
       eventLoop.scheduleTask(deadline: deadline) { [self] in
-        state.withLock { $0.waiters.removeValue(forKey: waiter) }?.resume(returning: .failure(.timeout))
+        state.withLock { $0.waiters.removeValue(forKey: waiter) }?.resume(returning: .failure(.unavailable(.signInTimeout)))
       }
     }
   }
@@ -122,7 +122,7 @@ struct TokenCache {
   private var token: AccessToken?
   private(set) var isRenewing = false
   private var failures = 0
-  private var lastFailure = TokenFailure.unreachable
+  private var lastFailure = TokenFailure.unavailable(.tokenUnavailable)
   private var noAttemptBefore = Date.distantPast
 
   init(limits: Limits = Limits()) {
@@ -173,10 +173,8 @@ struct TokenCache {
 }
 
 package enum TokenFailure: Error, Hashable, Sendable {
-  /// The issuer could not be reached, or had an outage.
-  case unreachable
-  /// The caller's deadline passed first.
-  case timeout
+  /// The issuer could not be reached, had an outage, or did not answer by the caller's deadline.
+  case unavailable(Reason)
   /// The issuer refused us, or our key is unusable. The operator has to fix it.
   case refused(Reason)
 }

@@ -310,7 +310,7 @@ struct WebPushTests {
     for port in 1...6 {
       #expect(
         try await Self.send(Self.push(to: "https://127.0.0.1:\(port)/1"), providers)
-          == .retry(.connectFailed, notBefore: nil, scope: .route))
+          == .retry(.connectionRefused, notBefore: nil, scope: .route))
     }
     #expect(await Self.send(living, providers) == .delivered)
     #expect(service.connections == 1)

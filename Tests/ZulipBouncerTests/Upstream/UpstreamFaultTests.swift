@@ -128,8 +128,8 @@ struct UpstreamFaultTests {
       #expect(sent.json["apple_successfully_sent_count"] == 1)
       #expect(try await bouncer.rows("SELECT COUNT(*) FROM outbox") == [[1]])
       await eventually("the route is called failing") {
-        if case .failing(.connectFailed, _) = bouncer.providers.upstream?.state { return true }
-        if case .open(.connectFailed, _) = bouncer.providers.upstream?.state { return true }
+        if case .failing(.connectionRefused, _) = bouncer.providers.upstream?.state { return true }
+        if case .open(.connectionRefused, _) = bouncer.providers.upstream?.state { return true }
         return false
       }
     }

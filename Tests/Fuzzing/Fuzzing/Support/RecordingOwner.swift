@@ -16,6 +16,7 @@ final class RecordingOwner: HTTP2ConnectionOwner {
   var responses: [ProviderResponse] { state.withLock { $0.responses } }
 
   func opened(_ connection: HTTP2Connection, streams: Int) {}
+  func waits(_ id: ConnectionID, orElse failure: ConnectionFailure) {}
   func limitChanged(_ id: ConnectionID, streams: Int) {}
   func draining(_ id: ConnectionID) {}
   func suspected(_ id: ConnectionID) {}

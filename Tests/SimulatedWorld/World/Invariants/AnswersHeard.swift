@@ -107,7 +107,7 @@ extension World {
     let recipient = question.recipient
     guard question.isPush, question.life.isAlive else { return }
     guard case .success(let response) = answer else {
-      if case .failure(.connectFailed) = answer { return }
+      if case .failure(.unconnected(.connectFailed)) = answer { return }
       answersHeard.refusedAt[recipient.token] = time
       return
     }

@@ -19,9 +19,9 @@ struct NodeNetwork: ProviderNetwork {
   func accessToken(
     for credential: FCMCredential, now: @escaping @Sendable () -> Date
   ) async -> Result<AccessToken, TokenFailure> {
-    guard let provider = world.providers[.fcm] else { return .failure(.unreachable) }
+    guard let provider = world.providers[.fcm] else { return .failure(.unavailable(.signInConnectFailed)) }
     await provider.wayThere()
-    guard life.isAlive, !provider.isUnreachable else { return .failure(.unreachable) }
+    guard life.isAlive, !provider.isUnreachable else { return .failure(.unavailable(.signInConnectFailed)) }
     let now = now()
     return .success(
       AccessToken(
@@ -44,7 +44,7 @@ final class NodeTransport: Transport {
     Result<ProviderResponse, TransportFailure>
   > {
     let (world, life, kind) = (world, life, provider)
-    guard life.isAlive else { return .ended(.failure(.connectFailed)) }
+    guard life.isAlive else { return .ended(.failure(.unconnected(.connectFailed))) }
     let question = Question(request, to: kind, from: life, world.pushService)
     world.asks(question)
     let way: Provider.Way
@@ -53,7 +53,7 @@ final class NodeTransport: Transport {
     } else if let provider = world.providers[kind] {
       way = await provider.take(request, from: life)
     } else {
-      return .ended(.failure(.connectFailed))
+      return .ended(.failure(.unconnected(.connectFailed)))
     }
     let read: @Sendable () -> Result<ProviderResponse, TransportFailure> = {
       let answer = way.answer(life)

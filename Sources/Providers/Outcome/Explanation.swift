@@ -1,0 +1,69 @@
+/// Explains a reason to the operator in plain sentences, for `/readyz`, the log, `doctor`, the pages and the
+/// commands.
+package struct Explanation: Sendable, Hashable {
+  package let meaning: String
+  package let advice: String
+
+  package init(_ meaning: String, _ advice: String) {
+    self.meaning = meaning
+    self.advice = advice
+  }
+
+  /// The explanation of a stored reason. A name that is not known (any more) has a general one.
+  package static func of(_ name: String) -> Explanation {
+    (Reason(rawValue: name) ?? .unknown).explanation
+  }
+}
+
+extension Explanation {
+  private static let resent = "what waits is sent again until it is accepted or too old (delivery.max_age)."
+  static let passes = "Nothing: \(resent)"
+  /// Introduces the advice for a problem that usually passes by itself.
+  static let passesAtFirst = "Nothing at first: \(resent) If it lasts:"
+  static let reach = """
+    See that the provider can be reached from this machine: name resolution, route, firewall, providers.proxy. \
+    \(sentOnceReachable)
+    """
+  static let signIn = "Google's sign-in (oauth2.googleapis.com)"
+  static let sentOnceReachable = "Waiting notifications are sent as soon as it can be reached."
+  static let cutConnections = """
+    \(passesAtFirst) see whether a firewall or proxy in between cuts connections, and what the provider says of \
+    outages.
+    """
+  static let answersInBetween = """
+    \(passesAtFirst) see whether a firewall or proxy in between answers, and what the provider says of outages.
+    """
+  static let appleStatus = "\(passes) Apple tells of outages at developer.apple.com/system-status."
+  static let googleStatus = "\(passes) Google tells of outages at status.firebase.google.com."
+  static let senderOrBug = """
+    If only one chat server or application gets it, see what it puts into its notifications. Else see whether there is \
+    a newer version of push-bouncer, and report it with this reason.
+    """
+  static let bug = """
+    This should not happen: see whether there is a newer version of push-bouncer, and report it with this reason.
+    """
+  static let compareAPNsKey = """
+    First see that this machine's clock is right. Then compare key_id and team_id in Keys/apns, and the .p8 file, with \
+    Apple's developer account: Certificates, Identifiers & Profiles, Keys. A key that is no longer listed there is \
+    revoked: make a new one.
+    """
+  static let compareTopic = """
+    Compare topics in Keys/apns with the bundle id of the app, and see that the key may be used for it in Apple's \
+    developer account.
+    """
+  static let compareEnvironment = """
+    Compare environment in Keys/apns with the app: builds from Xcode need sandbox, builds from TestFlight and the \
+    App Store need production.
+    """
+  static let registersAgain = """
+    Nothing: the registration ends, and the phone registers again when its app is opened.
+    """
+  static let compareProject = """
+    See that the file in Keys/fcm is of the Firebase project whose google-services.json the app was built with.
+    """
+  static let replaceServiceAccount = """
+    See in Google Cloud's IAM that the service account exists and is enabled; if it does, make a new JSON key for it \
+    and put it into Keys/fcm.
+    """
+  static let setClock = "See that this machine's clock is right."
+}
