@@ -44,7 +44,7 @@ package struct APNsNotification: Sendable, Codable {
   package var token: String
   /// The app's bundle id.
   package var topic: String
-  /// The JSON body, at most 4096 bytes (5120 for VoIP).
+  /// The JSON body, at most ``maximumPayload(_:)`` bytes.
   package var payload: ByteBuffer
   package var pushType: PushType
   /// 10, 5 or 1; nil leaves the header out (Apple takes that for 10).
@@ -55,6 +55,9 @@ package struct APNsNotification: Sendable, Codable {
   package var collapseID: String?
   /// `apns-id`: stays the same on every try.
   package var id: UUID
+
+  /// The longest payload in bytes (Apple, "Generating a remote notification").
+  package static func maximumPayload(_ pushType: PushType) -> Int { pushType == .voip ? 5120 : 4096 }
 
   package init(
     token: String, topic: String, payload: ByteBuffer, pushType: PushType, priority: Int? = nil,
@@ -76,7 +79,7 @@ package struct FCMMessage: Sendable, Codable {
   package var token: String
   /// The Firebase project id; nil means the default project.
   package var project: String?
-  /// At most 4096 bytes together.
+  /// Names and values have at most ``maximumData`` bytes together; no name is reserved.
   package var data: [String: String]
   package var priority: Priority?
   /// `android.ttl`, in whole seconds; nil leaves it to FCM (four weeks).
@@ -85,6 +88,20 @@ package struct FCMMessage: Sendable, Codable {
   package var collapseKey: String?
   /// `validate_only`: whether FCM only says what it would do, and sends nothing.
   package var isOnlyValidated: Bool
+
+  package static let maximumData = 4096
+
+  /// Whether FCM refuses a name in `data` (Firebase, REST reference, `projects.messages`, `data`).
+  package static func isReserved(_ name: String) -> Bool {
+    let bytes = name.utf8
+    return bytes.elementsEqual("from".utf8) || bytes.elementsEqual("message_type".utf8)
+      || bytes.starts(with: "google.".utf8) || bytes.starts(with: "gcm.notification".utf8)
+  }
+
+  /// The bytes of names and values together.
+  package static func size(of data: [String: String]) -> Int {
+    data.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
+  }
 
   package init(
     token: String, project: String? = nil, data: [String: String], priority: Priority? = nil,

@@ -74,7 +74,7 @@ extension LegacyNotification {
   /// The pushes for these registrations. A server that knows no device of a kind sends nothing for that kind.
   ///
   /// - Parameter owner: the chat server.
-  /// - Throws: the 400 for invalid FCM options, if they apply to a device and no other device can be sent to.
+  /// - Throws: the 400 for invalid FCM options or data, if they apply to a device and no other device can be sent to.
   func pushes(
     to registrations: [Registration], of owner: Owner, now: Date, logger: Logger
   ) throws(APIError) -> [RegisteredPush] {
@@ -97,7 +97,12 @@ extension LegacyNotification {
     var faults = ItemFaults()
     defer { faults.report(to: logger) }
     do {
-      let (data, priority) = (fcmData, try fcmPriority())
+      let data = fcmData
+      let priority = try fcmPriority()
+      // If others can be sent to, the result of each such device says so instead.
+      if pushes.isEmpty, !android.contains(where: { WebPushSubscription.isToken($0.token.text) }) {
+        try forbidReservedNames(at: Field(.object(fcm), path: "gcm_payload"))
+      }
       lazy var body = ByteBuffer(
         bytes: JSON.object(
           JSON.Object(data.sorted { $0.key < $1.key }.map { .init(Name($0.key), .string($0.value)) })
@@ -115,6 +120,40 @@ extension LegacyNotification {
       faults.add(.malformed(error))
     }
     return pushes
+  }
+
+  /// Throws the 400 for a member of `data` that Google refuses.
+  private func forbidReservedNames(at field: Field) throws(APIError) {
+    guard let member = fcm.members.first(where: { FCMMessage.isReserved($0.name.text) }) else { return }
+    throw field[member.name.text].error("has a name that Google reserves")
+  }
+
+  /// Throws the 400 for what Apple or Google is known to refuse, or what would be left out, for a caller that can
+  /// mend it.
+  ///
+  /// - Parameter body: the object that it was read from.
+  package func checkForProviders(_ body: Field) throws(APIError) {
+    let data = body["gcm_payload"]
+    try forbidReservedNames(at: data)
+    if let member = fcm.members.first(where: { !$0.name.text.isStorable }) {
+      throw data[member.name.text].error("has invalid format")
+    }
+    let size = FCMMessage.size(of: fcmData)
+    guard size <= FCMMessage.maximumData else {
+      throw data.error("is too large for Google (\(size) bytes, limit: \(FCMMessage.maximumData))")
+    }
+    _ = try fcmPriority()
+    if let custom = body["apns_payload"]["custom"].present {
+      _ = try custom.members()
+      if custom["aps"].value != nil {
+        throw custom["aps"].error("is not allowed: Apple has it beside custom")
+      }
+    }
+    let limit = APNsNotification.maximumPayload(.alert)
+    guard apnsPayload.readableBytes <= limit else {
+      throw body["apns_payload"].error(
+        "is too large for Apple (\(apnsPayload.readableBytes) bytes, limit: \(limit))")
+    }
   }
 
   /// nil for a registration that names no app.

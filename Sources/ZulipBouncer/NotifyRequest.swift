@@ -70,10 +70,10 @@ extension NotifyRequest.Item {
         "aps": aps.map(JSON.object) ?? Self.placeholder,
       ]
       payload = ByteBuffer(bytes: json.bytes)
-      isWithinLimits = payload.readableBytes <= (pushType == .voip ? 5120 : 4096)
+      isWithinLimits = payload.readableBytes <= APNsNotification.maximumPayload(pushType)
     case .fcm:
       payload = ByteBuffer()
-      isWithinLimits = data.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count } <= 4096
+      isWithinLimits = FCMMessage.size(of: data) <= FCMMessage.maximumData
     }
     guard isWithinLimits else { throw .tooLarge }
   }

@@ -54,6 +54,12 @@ import Testing
   @Test(arguments: [
     (#"{"message":{"token":"t","data":{"id":20}}}"#, "message.data[0].value"),
     (#"{"message":{"token":"t","data":{"from":"x"}}}"#, "message.data[0].key"),
+    (#"{"message":{"token":"t","data":{"a":"","message_type":"x"}}}"#, "message.data[1].key"),
+    (#"{"message":{"token":"t","data":{"google.x":"x"}}}"#, "message.data[0].key"),
+    (
+      #"{"message":{"token":"t","android":{"data":{"gcm.notification.e":"1"}}}}"#,
+      "message.android.data[0].key"
+    ),
     (#"{"message":{"data":{}}}"#, "message"),
     (#"{"message":{"token":"t","topic":"u"}}"#, "message"),
     (#"{"message":{"token":5}}"#, "message.token"),

@@ -60,6 +60,27 @@ struct APNsTests {
     }
   }
 
+  @Test func `What Apple refuses for its length is not sent, and a background push has no priority above 5`()
+    async throws
+  {
+    let server = try await TestServer.start { _ in [.answer(200)] }
+    let providers = try Self.providers(server)
+    func outcome(_ type: APNsNotification.PushType, bytes: Int) async -> Outcome {
+      let payload = ByteBuffer(repeating: UInt8(ascii: " "), count: bytes)
+      return await Self.send(
+        .apns(
+          APNsNotification(
+            token: "c0ffee", topic: "org.example.chat", payload: payload, pushType: type, priority: 10)),
+        providers)
+    }
+    #expect(await outcome(.alert, bytes: 4096) == .delivered)
+    #expect(await outcome(.alert, bytes: 4097) == .rejected(.payloadTooLarge))
+    #expect(await outcome(.voip, bytes: 5120) == .delivered)
+    #expect(await outcome(.voip, bytes: 5121) == .rejected(.payloadTooLarge))
+    #expect(await outcome(.background, bytes: 2) == .delivered)
+    #expect(server.requests.map { $0["apns-priority"] } == ["10", "10", "5"])
+  }
+
   @Test func `The provider token is signed with the key and counts in whole seconds`() async throws {
     let server = try await TestServer.start { _ in [.answer(200)] }
     let clock = TestClock(Date(timeIntervalSince1970: 1_800_000_000.75))

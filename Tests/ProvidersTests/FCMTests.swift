@@ -37,6 +37,26 @@ struct FCMTests {
 
   static func assertions(_ server: TestWebServer) -> Int { server.requests.count { $0.path == "/token" } }
 
+  @Test(
+    arguments: [
+      (["from": "x"], .rejected(.reservedDataName)), (["message_type": "x"], .rejected(.reservedDataName)),
+      (["google.x": ""], .rejected(.reservedDataName)),
+      (["gcm.notification.e": "1"], .rejected(.reservedDataName)),
+      (["From": "x", "google": "x", "gcm": "x", "fromage": "x"], .delivered),
+      (["k": String(repeating: "x", count: 4095)], .delivered),
+      (["k": String(repeating: "x", count: 4096)], .rejected(.payloadTooLarge)),
+    ] as [([String: String], Outcome)])
+  func `Data that Google refuses is not sent, and the reason says why`(
+    data: [String: String], outcome: Outcome
+  ) async throws {
+    let server = try await Self.start()
+    let providers = try Self.providers(server)
+    let push = Push.fcm(FCMMessage(token: "t", data: data))
+    #expect(await providers.send(push, deadline: .now + .seconds(20)) == outcome)
+    let sent = server.requests.filter { $0.path.hasSuffix("messages:send") }
+    #expect(sent.count == (outcome == .delivered ? 1 : 0))
+  }
+
   @Test func `A message arrives as FCM wants it, in clear`() async throws {
     let server = try await Self.start()
     let providers = try Self.providers(server)

@@ -76,5 +76,13 @@ struct LegacyPayloadTests {
     #expect(throws: APIError.self) {
       try mixed.pushes(to: [devices[1]], of: .chatServer(1), now: Date(), logger: log.logger)
     }
+    // A name that Google refuses: Android devices have that as their own result.
+    let reserved = try notification(["apns_payload": ["alert": "hello"], "gcm_payload": ["from": "x"]])
+    #expect(
+      try reserved.pushes(to: devices, of: .chatServer(1), now: Date(), logger: log.logger).count == 2)
+    let refusal = #expect(throws: APIError.self) {
+      try reserved.pushes(to: [devices[1]], of: .chatServer(1), now: Date(), logger: log.logger)
+    }
+    #expect(refusal?.message == #"gcm_payload["from"] has a name that Google reserves"#)
   }
 }

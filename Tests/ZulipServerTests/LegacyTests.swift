@@ -228,6 +228,45 @@ import ZulipBouncer
     #expect(error.status == .badGateway)
   }
 
+  @Test(
+    arguments: [
+      (["gcm_payload": ["from": "x"]], #"["gcm_payload"]["from"] has a name that Google reserves"#),
+      (
+        ["gcm_payload": ["a": 1, "message_type": "x"]],
+        #"["gcm_payload"]["message_type"] has a name that Google reserves"#
+      ),
+      (
+        ["gcm_payload": ["gcm.notification.title": "x"]],
+        #"["gcm_payload"]["gcm.notification.title"] has a name that Google reserves"#
+      ),
+      (
+        ["gcm_payload": ["k": .string(String(repeating: "x", count: 4096))]],
+        #"["gcm_payload"] is too large for Google (4097 bytes, limit: 4096)"#
+      ),
+      (
+        ["gcm_payload": ["k": "x"], "gcm_options": ["priority": "urgent"]],
+        "Invalid GCM option to bouncer: priority 'urgent'"
+      ),
+      (
+        ["apns_payload": ["alert": .string(String(repeating: "x", count: 4090))]],
+        #"["apns_payload"] is too large for Apple (4110 bytes, limit: 4096)"#
+      ),
+      (["apns_payload": ["alert": "x", "custom": "x"]], #"["apns_payload"]["custom"] is not a dict"#),
+      (
+        ["apns_payload": ["alert": "x", "custom": ["aps": [:]]]],
+        #"["apns_payload"]["custom"]["aps"] is not allowed: Apple has it beside custom"#
+      ),
+    ] as [(JSON, String)])
+  func `What Apple or Google would refuse is refused to the host application, by the member's name`(
+    _ legacy: JSON, _ message: String
+  ) throws {
+    let error = #expect(throws: APIError.self) {
+      try LegacyNotification(backend: Field(legacy, path: "legacy"))
+    }
+    #expect(error?.status == .badRequest)
+    #expect(error?.message == (message.hasPrefix("[") ? "legacy\(message)" : message))
+  }
+
   @Test func `Who gets another key is signed out everywhere`() async throws {
     let client = try await chat.user()
     try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))

@@ -119,7 +119,9 @@ private struct Message {
     for (index, member) in data.object.members.enumerated() {
       let name = member.name.text
       let place = "\(data.path)[\(index)]"
-      if name == "from" || name == "message_type" || name.hasPrefix("google") || name.hasPrefix("gcm") {
+      if ["from", "message_type"].contains(name)
+        || ["google.", "gcm.notification"].contains(where: name.hasPrefix)
+      {
         throw .invalid("\(place).key", "Invalid data payload key: \(name)")
       }
       guard case .string(let text) = member.value else {

@@ -14,6 +14,9 @@ extension ProviderRequest {
     guard !token.isEmpty, token.count <= 4096, token.allSatisfy(\.isAlphanumeric) else {
       throw .init(outcome: .suspect(.badDeviceToken))
     }
+    guard
+      notification.payload.readableBytes <= APNsNotification.maximumPayload(notification.pushType)
+    else { throw .init(outcome: .rejected(.payloadTooLarge)) }
     var headers = HPACKHeaders()
     headers.reserveCapacity(12)
     headers.add(name: ":method", value: "POST")
@@ -26,7 +29,10 @@ extension ProviderRequest {
     headers.add(name: "apns-topic", value: topic)
     headers.add(name: "apns-push-type", value: notification.pushType.rawValue)
     headers.add(name: "apns-id", value: notification.id.uuidString.lowercased(), indexing: .nonIndexable)
-    if let priority = notification.priority {
+    if let priority = notification.priority.map({ priority in
+      // Apple refuses 10 for what shows nothing.
+      notification.pushType == .background ? min(priority, 5) : priority
+    }) {
       headers.add(name: "apns-priority", value: String(priority))
     }
     if let expiration = notification.expiration {

@@ -5,10 +5,17 @@ import NIOHPACK
 /// A message as a request to FCM HTTP v1 (Firebase, REST reference, `projects.messages.send`).
 extension ProviderRequest {
   /// - Parameter path: the URL's path, which depends on the project only.
+  /// - Throws: for what Google is known to refuse, with the reason, which Google's `INVALID_ARGUMENT` does not name.
   static func fcm(
     _ message: FCMMessage, to origin: Origin, path: String, _ authorization: String
-  ) -> ProviderRequest {
-    ProviderRequest(
+  ) throws(Sender.Unsendable) -> ProviderRequest {
+    guard !message.data.keys.contains(where: FCMMessage.isReserved) else {
+      throw .init(outcome: .rejected(.reservedDataName))
+    }
+    guard FCMMessage.size(of: message.data) <= FCMMessage.maximumData else {
+      throw .init(outcome: .rejected(.payloadTooLarge))
+    }
+    return ProviderRequest(
       headers: [
         ":method": "POST", ":scheme": origin.scheme, ":authority": origin.authority, ":path": path,
         "authorization": authorization, "content-type": "application/json",

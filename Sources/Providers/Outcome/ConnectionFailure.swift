@@ -53,6 +53,9 @@ package enum ConnectionFailure: String, Error, Sendable, Hashable, CaseIterable 
 }
 
 extension Reason {
+  /// Whether no connection to the provider, or to Google's sign-in, could be opened.
+  package var isOfConnection: Bool { connectionFailure != nil }
+
   /// The failure to connect that it names, and whether that was to Google's sign-in; nil for any other reason.
   var connectionFailure: (failure: ConnectionFailure, isOfSignIn: Bool)? {
     if let failure = ConnectionFailure(rawValue: rawValue) { return (failure, false) }
@@ -65,7 +68,9 @@ extension ConnectionFailure {
   ///
   /// - Parameter host: what was called, as the subject of a sentence: `The provider`.
   package func explanation(of host: String) -> Explanation {
-    .init(meaning(of: host), "\(advice) \(Explanation.sentOnceReachable)")
+    .init(
+      meaning(of: host), "\(advice) \(Explanation.sentOnceReachable)",
+      mayBeClock: self == .certificateExpired || self == .certificateNotYetValid)
   }
 
   /// What it means, in a sentence.
@@ -144,7 +149,7 @@ extension ConnectionFailure {
     case .notTLS:
       "See whether a machine in between answers in its place, and that address and port are right."
     case .certificateExpired, .certificateNotYetValid:
-      "\(Explanation.setClock) If it is, see whether a machine in between opens TLS with a certificate of its own."
+      "See whether a machine in between opens TLS with a certificate of its own."
     case .certificateUntrusted:
       """
       See that ca-certificates is installed and up to date, and that no machine in between opens TLS; if one must, name \

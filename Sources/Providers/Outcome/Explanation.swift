@@ -2,11 +2,26 @@
 /// commands.
 package struct Explanation: Sendable, Hashable {
   package let meaning: String
-  package let advice: String
+  private let action: String
+  /// Whether a wrong clock of this machine would do that, too.
+  package let mayBeClock: Bool
 
-  package init(_ meaning: String, _ advice: String) {
+  package init(_ meaning: String, _ advice: String, mayBeClock: Bool = false) {
     self.meaning = meaning
-    self.advice = advice
+    self.mayBeClock = mayBeClock
+    action = advice
+  }
+
+  /// What to do.
+  package var advice: String { mayBeClock ? "\(Self.setClock) \(action)" : action }
+
+  /// What to do, where it is known how many seconds this machine's clock is ahead; negative if it is behind.
+  package func advice(clockAhead seconds: Int?) -> String {
+    guard mayBeClock, let seconds else { return advice }
+    guard abs(seconds) > 60 else { return "This machine's clock is right. \(action)" }
+    let direction = seconds > 0 ? "ahead" : "behind"
+    return
+      "Set this machine's clock first: it is \(abs(seconds)) seconds \(direction). If that does not help: \(action)"
   }
 
   /// The explanation of a stored reason. A name that is not known (any more) has a general one.
@@ -43,7 +58,7 @@ extension Explanation {
     This should not happen: see whether there is a newer version of push-bouncer, and report it with this reason.
     """
   static let compareAPNsKey = """
-    First see that this machine's clock is right. Then compare key_id and team_id in Keys/apns, and the .p8 file, with \
+    Compare key_id and team_id in Keys/apns, and the .p8 file, with \
     Apple's developer account: Certificates, Identifiers & Profiles, Keys. A key that is no longer listed there is \
     revoked: make a new one.
     """
@@ -65,5 +80,5 @@ extension Explanation {
     See in Google Cloud's IAM that the service account exists and is enabled; if it does, make a new JSON key for it \
     and put it into Keys/fcm.
     """
-  static let setClock = "See that this machine's clock is right."
+  static let setClock = "See first that this machine's clock is right."
 }

@@ -147,7 +147,7 @@ extension Outcome {
     case .fcm:
       [
         "dead": [.fcmUnregistered], "suspect": [.fcmSenderIDMismatch, .invalidRegistrationToken],
-        "rejected": [.fcmInvalidArgument],
+        "rejected": [.fcmInvalidArgument, .payloadTooLarge, .reservedDataName],
         "misconfigured": [.fcmPermissionDenied, .fcmUnauthenticated, .invalidGrant],
         "retry": [
           .fcmThirdPartyAuthError, .tokenUnavailable, .fcmQuotaExceeded, .fcmInternal, .fcmUnavailable,

@@ -1,6 +1,17 @@
 internal import Foundation
 
 extension Reason {
+  /// What it means at a provider, and what to do.
+  package func explanation(at provider: Route.Provider) -> Explanation {
+    guard let (failure, isOfSignIn) = connectionFailure, !isOfSignIn else { return explanation }
+    return switch provider {
+    case .apns: failure.explanation(of: "Apple's push service")
+    case .fcm: failure.explanation(of: "Google's push service")
+    case .webPush: failure.explanation(of: "The push service")
+    case .upstream: failure.explanation(of: "The other bouncer (upstream.url)")
+    }
+  }
+
   /// What it means, and what to do. Each reason has a sentence of its own.
   package var explanation: Explanation {
     if let (failure, isOfSignIn) = connectionFailure {
@@ -42,13 +53,13 @@ extension Reason {
       return .init("Apple misses the app's bundle id.", Explanation.compareTopic)
     case .expiredProviderToken:
       return .init(
-        "Apple finds the time in our provider token too old, also in a new one.", Explanation.setClock)
+        "Apple finds the time in our provider token too old, also in a new one.",
+        "See whether timedatectl says that the clock is synchronized.", mayBeClock: true)
     case .invalidProviderToken:
       return .init(
         """
-        Apple does not accept what is signed with this key: key_id or team_id is wrong, the key is revoked, or the clock \
-        is.
-        """, Explanation.compareAPNsKey)
+        Apple does not accept what is signed with this key: the clock, key_id or team_id is wrong, or the key is revoked.
+        """, Explanation.compareAPNsKey, mayBeClock: true)
     case .forbidden:
       return .init("Apple forbids this key to push at all.", Explanation.compareAPNsKey)
     case .unrelatedKeyIDInToken:
@@ -143,15 +154,15 @@ extension Reason {
     case .invalidGrant:
       return .init(
         "Google does not accept the service account's key, or finds the time in what it signed wrong.",
-        "\(Explanation.setClock) \(Explanation.replaceServiceAccount)")
+        Explanation.replaceServiceAccount, mayBeClock: true)
     case .invalidClient:
       return .init(
-        "Google's sign-in does not know the service account.",
-        "\(Explanation.replaceServiceAccount) \(Explanation.setClock)")
+        "Google's sign-in does not know the service account.", Explanation.replaceServiceAccount,
+        mayBeClock: true)
     case .unauthorizedClient:
       return .init(
         "Google's sign-in gives this service account no access token for pushes.",
-        "\(Explanation.replaceServiceAccount) \(Explanation.setClock)")
+        Explanation.replaceServiceAccount, mayBeClock: true)
     case .invalidRequest:
       return .init("Google's sign-in does not understand how we ask for an access token.", Explanation.bug)
     case .invalidScope:
@@ -170,6 +181,10 @@ extension Reason {
         If it is your own push service, name it in webpush.allow_private_hosts. If it is a stranger's, nothing: what \
         waits for it is given up in time.
         """)
+    case .reservedDataName:
+      return .init(
+        "The message's data has a name that Google reserves: from, message_type, google.… or gcm.notification….",
+        "Nothing here: the chat server or application has to name it otherwise.")
     case .requestRefused:
       return .init(
         "The push service does not take the message, and sending it again would not help.",

@@ -79,6 +79,8 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case invalidRegistrationToken
   /// Too many requests wait for a connection.
   case overloaded
+  /// The data of an FCM message has a name that Google reserves, so it was not sent.
+  case reservedDataName
   /// The provider refused the stream unprocessed (REFUSED_STREAM), each time.
   case refused
   /// A push service refused the request (400 or another 4xx without a meaning of its own).

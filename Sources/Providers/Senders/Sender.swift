@@ -98,7 +98,7 @@ struct Sender: Sendable {
   ) throws(Unsendable) -> ProviderRequest {
     switch push {
     case .apns(let notification): try .apns(notification, topic: target, to: origin, authorization)
-    case .fcm(let message): .fcm(message, to: origin, path: path, authorization)
+    case .fcm(let message): try .fcm(message, to: origin, path: path, authorization)
     case .webPush(let message): try .webPush(message, to: origin, authorization)
     case .upstream: throw Unsendable(outcome: .rejected(.unknown))
     }

@@ -59,7 +59,8 @@ final class TokenSource: Sendable {
       }
       guard let waiter else { return continuation.resume(returning: nil) }
       eventLoop.scheduleTask(deadline: deadline) { [self] in
-        state.withLock { $0.waiters.removeValue(forKey: waiter) }?.resume(returning: .failure(.unavailable(.signInTimeout)))
+        state.withLock { $0.waiters.removeValue(forKey: waiter) }?.resume(
+          returning: .failure(.unavailable(.signInTimeout)))
       }
     }
   }

@@ -157,5 +157,6 @@ extension LegacyNotification {
     guard !apns.members.isEmpty || !fcm.members.isEmpty else {
       throw field.error("wants apns_payload or gcm_payload")
     }
+    try checkForProviders(field)
   }
 }

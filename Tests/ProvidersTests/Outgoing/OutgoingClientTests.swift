@@ -60,6 +60,41 @@ struct OutgoingClientTests {
   }
 
   @Test
+  func `have a reason where there is no answer`() async throws {
+    @Sendable func reason(_ client: OutgoingClient, port: Int, within seconds: Double = 20) async -> Reason? {
+      do {
+        _ = try await client.execute(
+          HTTPClientRequest(url: "https://chat.example.org:\(port)/x"), limit: 100, timeout: .seconds(seconds)
+        )
+        return nil
+      } catch {
+        return Reason(ofCall: error)
+      }
+    }
+    let shared = try TestCertificate.shared.get()
+    let silent = try await TestListener.start(certificate: nil) { _, _ in }
+    let gone = try await TestListener.start(certificate: nil) { _, _ in }
+    try await gone.stop()
+    let client = Self.client(shared.caFile)
+    #expect(await reason(client, port: gone.port) == .connectionRefused)
+    #expect(await reason(client, port: silent.port, within: 0.5) == .timeout)
+    try await OthersHost.run(certified: "elsewhere.example.org") { other in
+      #expect(await reason(client, port: other.port) == .certificateUntrusted)
+      let trusting = Self.client(other.caFile)
+      #expect(await reason(trusting, port: other.port) == .certificateNameMismatch)
+      await trusting.shutdown()
+    }
+    try await OthersHost.runInClear { other in
+      #expect(await reason(client, port: other.port) == .notTLS)
+    }
+    let nameless = OutgoingClient(configuration: Self.configuration(shared.caFile), resolve: { _ in [] }) {
+      _ in true
+    }
+    #expect(await reason(nameless, port: 443) == .nameNotResolved)
+    for client in [client, nameless] { await client.shutdown() }
+  }
+
+  @Test
   func `are looked after where the operator has named the host, too`() async throws {
     try await OthersHost.run(at: [127, 0, 0, 1]) { other in
       let client = Self.client(other.caFile)

@@ -59,7 +59,8 @@ final class Provider: @unchecked Sendable {
     var latency = random.seconds(0.01...0.2)
     switch trouble {
     case .unreachable:
-      return Way(latency: random.seconds(0...1), isSent: false) { _ in .failure(.unconnected(.connectFailed)) }
+      return Way(latency: random.seconds(0...1), isSent: false) { _ in .failure(.unconnected(.connectFailed))
+      }
     case .silent:
       return Way(latency: 3600, isSent: true) { _ in .failure(.silent) }
     case .slow: latency = random.seconds(1...20)

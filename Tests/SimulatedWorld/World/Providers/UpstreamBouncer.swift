@@ -63,7 +63,9 @@ final class UpstreamBouncer: @unchecked Sendable {
     let latency: Double
     switch trouble {
     case .unreachable:
-      return Provider.Way(latency: random.seconds(0...1), isSent: false) { _ in .failure(.unconnected(.connectFailed)) }
+      return Provider.Way(latency: random.seconds(0...1), isSent: false) { _ in
+        .failure(.unconnected(.connectFailed))
+      }
     case .silent: return Provider.Way(latency: 3600, isSent: true) { _ in .failure(.silent) }
     case .slow: latency = random.seconds(1...20)
     case .late: latency = random.seconds(50...80)
