@@ -3,8 +3,6 @@ import Foundation
 import HTTP
 import NIOCore
 import NIOHTTP1
-import NIOPosix
-import NIOSSL
 import Operations
 import Providers
 import Server
@@ -97,7 +95,7 @@ enum OwnPushService {
     -> Operations.Doctor.PushServiceAnswer
   {
     guard let addresses = try? await HostAddresses.resolve(host), !addresses.isEmpty else {
-      return .unknownName
+      return .failed(.nameNotResolved)
     }
     let url = "https://\(host.contains(":") ? "[\(host)]" : host):\(port)/"
     do {
@@ -105,20 +103,7 @@ enum OwnPushService {
         HTTPClientRequest(url: url), .outgoing(configuration.providers), within: .seconds(10))
       return .answered
     } catch {
-      return .init(error)
-    }
-  }
-}
-
-extension Operations.Doctor.PushServiceAnswer {
-  fileprivate init(_ error: any Error) {
-    switch error {
-    case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: self = .untrusted
-    case let error as IOError where error.errnoCode == ECONNREFUSED: self = .closed
-    case let error as NIOConnectionError
-    where error.connectionErrors.allSatisfy({ ($0.error as? IOError)?.errnoCode == ECONNREFUSED }):
-      self = .closed
-    default: self = .silent
+      return ConnectionFailure(error).map { .failed($0) } ?? .silent
     }
   }
 }

@@ -100,7 +100,7 @@ import Testing
       var findings = try await doctor(folder, endpoints).examine()
       let stranger = try #require(findings.first { $0.check == "apns:stranger" })
       #expect(!stranger.isGood && stranger.detail.contains("InvalidProviderToken"))
-      #expect(stranger.advice?.contains("team_id") == true)
+      #expect(stranger.advice?.contains("team_id") == true && stranger.advice?.contains("clock") == true)
       #expect(findings.contains { $0.check == "apns:simulator" && $0.isGood })
 
       // A port that nobody listens on.
@@ -108,6 +108,7 @@ import Testing
       findings = try await doctor(folder, nowhere).examine()
       let unreached = try #require(findings.first { $0.check == "apns:simulator" })
       #expect(!unreached.isGood && unreached.advice?.contains("reached") == true)
+      #expect(unreached.detail.contains("connectionRefused"))
       #expect(findings.contains { $0.check.hasPrefix("fcm:") && $0.isGood })
     }
   }
@@ -213,8 +214,9 @@ import Testing
     let findings = try await doctor(
       folder, ["webpush.allow_private_hosts": hosts.joined(separator: ",")],
       answers: [
-        "ntfy": .answered, "closed.example.org": .closed, "gone.example.org": .unknownName,
-        "self-signed.example.org": .untrusted, "mute.example.org": .silent,
+        "ntfy": .answered, "closed.example.org": .failed(.connectionRefused),
+        "gone.example.org": .failed(.nameNotResolved),
+        "self-signed.example.org": .failed(.certificateUntrusted), "mute.example.org": .silent,
       ]
     ).webPushFindings()
     #expect(
@@ -227,7 +229,7 @@ import Testing
     // They are nobody's matter where Web Push is off.
     let off = try await doctor(
       folder, ["webpush.allow_private_hosts": "gone.example.org", "webpush.enabled": "false"],
-      answers: ["gone.example.org": .unknownName]
+      answers: ["gone.example.org": .failed(.nameNotResolved)]
     ).webPushFindings()
     #expect(off.map(\.standing) == [.skipped])
   }
@@ -286,7 +288,52 @@ import Testing
       .retry(.connectFailed, notBefore: nil, scope: .route), .misconfigured(.invalidProviderToken),
       .rejected(.badPath),
     ]
-    for outcome in good { #expect(Doctor.finding("apns:x", "topic", outcome).isGood) }
-    for outcome in bad { #expect(!Doctor.finding("apns:x", "topic", outcome).isGood) }
+    for outcome in good { #expect(findings([("apns:x", "topic", outcome)]).first?.isGood == true) }
+    for outcome in bad { #expect(findings([("apns:x", "topic", outcome)]).first?.isGood == false) }
+  }
+
+  private func findings(
+    _ outcomes: [(check: String, target: String, outcome: Outcome)], clockAhead: Int? = nil
+  ) -> [Finding] {
+    Doctor.findings(
+      outcomes.map {
+        .init(provider: .apns, check: $0.check, target: $0.target, result: .success($0.outcome))
+      },
+      clockAhead: clockAhead
+    ).sorted { $0.check < $1.check }
+  }
+
+  @Test func `One cause is one finding, with all topics and credentials that have it`() {
+    let dead = Outcome.misconfigured(.invalidProviderToken)
+    let outage = Outcome.retry(.connectionRefused, notBefore: nil, scope: .route)
+    let found = findings([
+      ("apns:a", "org.example.two", dead), ("apns:a", "org.example.one", dead),
+      ("apns:b", "org.example.b", dead),
+      ("apns:c", "org.example.c", outage), ("apns:d", "org.example.d", outage),
+    ])
+    #expect(found.map(\.check) == ["apns:a", "apns:b", "apns:c, apns:d"])
+    #expect(found[0].detail.hasPrefix("org.example.one, org.example.two: InvalidProviderToken: "))
+    #expect(
+      found[2].detail.hasPrefix("org.example.c, org.example.d: connectionRefused: Apple's push service "))
+  }
+
+  @Test(
+    arguments: [
+      (nil, "See first that this machine's clock is right. Compare key_id"),
+      (-3, "This machine's clock is right. Compare key_id"),
+      (
+        4000,
+        "Set this machine's clock first: it is 4000 seconds ahead. If that does not help: Compare key_id"
+      ),
+      (-90, "Set this machine's clock first: it is 90 seconds behind."),
+    ] as [(Int?, String)])
+  func `A refused key is advised on by what is known of the clock`(_ ahead: Int?, _ advice: String) throws {
+    let found = findings(
+      [("apns:a", "org.example.one", .misconfigured(.invalidProviderToken))], clockAhead: ahead)
+    #expect(found.first?.advice?.hasPrefix(advice) == true, "\(found)")
+    // No clock makes Apple say this.
+    let other = findings(
+      [("apns:a", "org.example.one", .misconfigured(.topicDisallowed))], clockAhead: ahead)
+    #expect(other.first?.advice?.contains("clock") == false)
   }
 }

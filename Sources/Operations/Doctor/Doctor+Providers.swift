@@ -9,16 +9,21 @@ internal import SQL
 internal import Sealing
 
 extension Doctor {
-  private static let timeout = Duration.seconds(10)
+  /// Longer than a connection or a sign-in may take, whose failure then says why.
+  private static let timeout = Duration.seconds(15)
   /// A well-formed token, so that Apple checks the signing key whether it looks at the key or at the token
   /// first.
   private static let deviceToken = String(repeating: "0", count: 64)
 
   /// Sends a push to a token that cannot exist, with every credential and topic. A provider that works
-  /// refuses the token and nothing else.
+  /// refuses the token and nothing else. What has one cause is one finding.
   ///
-  /// - Parameter faults: names of failed checks without which no provider can be called.
-  func providerFindings(_ credentials: Credentials, unless faults: [String] = []) async -> [Finding] {
+  /// - Parameters:
+  ///   - faults: names of failed checks without which no provider can be called.
+  ///   - clockAhead: seconds by which the clock is ahead; nil if not known.
+  func providerFindings(
+    _ credentials: Credentials, unless faults: [String] = [], clockAhead: @Sendable () async -> Int? = { nil }
+  ) async -> [Finding] {
     guard faults.isEmpty else {
       return [
         .skipped(
@@ -33,7 +38,7 @@ extension Doctor {
           advice: "put your Apple key or your Google service account there; \(directory)/README.md says how")
       ]
     }
-    return await withTaskGroup { tasks in
+    return await withTaskGroup(of: Trial.self) { tasks in
       // Each credential is used on its own: if two serve the same topic, the service uses only the first.
       for credential in credentials.apns {
         for topic in credential.topics where !topic.hasSuffix(".voip") {
@@ -43,7 +48,7 @@ extension Doctor {
               payload: ByteBuffer(string: #"{"aps":{"content-available":1}}"#),
               pushType: .background, priority: 5, expiration: Date(timeIntervalSince1970: 0)))
           tasks.addTask {
-            await finding("apns:\(credential.name)", topic, push, Credentials(apns: [credential]))
+            await trial("apns:\(credential.name)", topic, push, Credentials(apns: [credential]))
           }
         }
       }
@@ -51,7 +56,7 @@ extension Doctor {
         let push = Push.fcm(
           FCMMessage(token: "doctor", project: credential.projectID, data: [:], isOnlyValidated: true))
         tasks.addTask {
-          await finding("fcm:\(credential.name)", credential.projectID, push, Credentials(fcm: [credential]))
+          await trial("fcm:\(credential.name)", credential.projectID, push, Credentials(fcm: [credential]))
         }
       }
       var findings: [Finding] = []
@@ -61,53 +66,95 @@ extension Doctor {
       if credentials.fcm.isEmpty {
         findings.append(.skipped("fcm", "no service account in \(configuration.keys.directory)/fcm"))
       }
-      for await finding in tasks { findings.append(finding) }
+      var trials: [Trial] = []
+      for await trial in tasks { trials.append(trial) }
+      findings += Self.findings(trials, clockAhead: await clockAhead())
       return findings.sorted { ($0.check, $0.detail) < ($1.check, $1.detail) }
     }
   }
 
-  private func finding(
+  /// A push with one credential to one topic or project.
+  struct Trial {
+    let provider: Route.Provider
+    let check: String
+    let target: String
+    let result: Result<Outcome, Fault>
+  }
+
+  private func trial(
     _ check: String, _ target: String, _ push: Push, _ credentials: Credentials
-  ) async -> Finding {
+  ) async -> Trial {
     do {
       let providers = try PushProviders(configuration: .init(configuration))
       providers.use(credentials)
       let outcome = await providers.send(push, deadline: .now + Self.timeout)
       await providers.shutdown(within: .zero)
-      return Self.finding(check, target, outcome)
+      return Trial(provider: push.provider, check: check, target: target, result: .success(outcome))
     } catch {
-      return .bad(check, Fault(error))
+      return Trial(provider: push.provider, check: check, target: target, result: .failure(Fault(error)))
     }
   }
 
-  /// What the outcome of such a push says about its credential and topic.
-  static func finding(_ check: String, _ target: String, _ outcome: Outcome) -> Finding {
-    switch outcome {
-    case .delivered, .passedOn, .dead, .suspect:
-      return .good(check, "serves \(target)")
-    case .retry(let reason, _, _), .misconfigured(let reason), .rejected(let reason):
-      let explanation = reason.explanation
-      return .bad(
-        check, "\(target): \(reason): \(explanation.meaning)", advice: explanation.advice)
+  /// What makes trials one finding.
+  private enum Cause: Hashable {
+    case works(check: String)
+    /// Of a credential; nil if the provider cannot be reached with any.
+    case reason(Reason, Route.Provider, check: String?)
+    case fault(Fault)
+  }
+
+  /// What the outcomes of such pushes say about their credentials and topics.
+  static func findings(_ trials: [Trial], clockAhead: Int? = nil) -> [Finding] {
+    let causes = Dictionary(grouping: trials) { trial -> Cause in
+      switch trial.result {
+      case .failure(let fault): return .fault(fault)
+      case .success(.delivered), .success(.passedOn), .success(.dead), .success(.suspect):
+        return .works(check: trial.check)
+      case .success(.retry(let reason, _, _)), .success(.misconfigured(let reason)),
+        .success(.rejected(let reason)):
+        return .reason(reason, trial.provider, check: reason.isOfConnection ? nil : trial.check)
+      }
+    }
+    return causes.map { cause, trials -> Finding in
+      let check = Set(trials.map(\.check)).sorted().joined(separator: ", ")
+      let targets = Set(trials.map(\.target)).sorted().joined(separator: ", ")
+      switch cause {
+      case .works: return .good(check, "serves \(targets)")
+      case .fault(let fault): return .bad(check, fault)
+      case .reason(let reason, let provider, _):
+        let explanation = reason.explanation(at: provider)
+        return .bad(
+          check, "\(targets): \(reason): \(explanation.meaning)",
+          advice: explanation.advice(clockAhead: clockAhead))
+      }
     }
   }
 
   /// Compares the clock with FCM's, since Apple and Google refuse tokens from a wrong clock, and with the
   /// newest time in the database.
   func clockFinding(asksDatabase: Bool = true) async -> Finding {
-    let now = now()
+    await clockFinding(ahead: await secondsAhead(), asksDatabase: asksDatabase)
+  }
+
+  /// Seconds by which the clock is ahead of FCM's, negative if it is behind; nil if FCM does not answer.
+  func secondsAhead() async -> Int? {
     let theirs = await providerTime()
-    let seconds = Int(theirs.map(now.timeIntervalSince)?.rounded() ?? 0)
+    return theirs.map { Int(now().timeIntervalSince($0).rounded()) }
+  }
+
+  func clockFinding(ahead: Int?, asksDatabase: Bool) async -> Finding {
+    let now = now()
+    let seconds = ahead ?? 0
     guard abs(seconds) <= 60 else {
       return .bad(
         "clock", "is \(abs(seconds)) seconds \(seconds > 0 ? "ahead" : "behind")",
         advice: "synchronise it, with systemd-timesyncd or chrony for example")
     }
-    let isRight = theirs == nil ? "could not be compared: FCM did not tell the time" : "is right"
+    let isRight = ahead == nil ? "could not be compared: FCM did not tell the time" : "is right"
     var clock = ClockGuard(.init(wall: now, monotonic: .zero))
     clock.hear(asksDatabase ? await newestTime() : nil, .init(wall: now, monotonic: .zero))
     switch clock.doubt?.reason {
-    case nil: return theirs == nil ? .skipped("clock", isRight) : .good("clock", isRight)
+    case nil: return ahead == nil ? .skipped("clock", isRight) : .good("clock", isRight)
     case .ahead(let seconds):
       return .good(
         "clock",
@@ -150,12 +197,8 @@ extension Doctor {
   package enum PushServiceAnswer: Sendable, Hashable {
     /// Its certificate is trusted, and it answers.
     case answered
-    /// The name does not resolve.
-    case unknownName
-    /// Nothing listens on port 443.
-    case closed
-    /// TLS failed.
-    case untrusted
+    case failed(ConnectionFailure)
+    /// It takes the connection and does not answer.
     case silent
   }
 
@@ -222,20 +265,27 @@ extension Doctor {
     let check = "webpush:\(host)"
     switch answer {
     case .answered: return .good(check, "answers, with a certificate that is trusted")
-    case .closed:
+    case .failed(.connectionRefused):
       return .skipped(
         check, "nothing listens on its port 443; on another port its certificate cannot be looked at")
-    case .unknownName:
+    case .failed(.nameNotResolved):
       return .bad(
         check, "has no address",
         advice: "see webpush.allow_private_hosts, and whether this machine's name resolution knows it")
-    case .untrusted:
+    case .failed(.certificateUntrusted), .failed(.certificateNameMismatch):
       return .bad(
-        check, "its certificate is not trusted, or is another host's",
+        check,
+        answer == .failed(.certificateUntrusted)
+          ? "its certificate has expired, or is of an authority that this machine does not know"
+          : "its certificate is another host's",
         advice: """
           give it a certificate of its name from an authority that this machine trusts, or name your own authority in \
           providers.ca_file
           """)
+    case .failed(let failure):
+      let explanation = failure.explanation(of: "The push service")
+      return .bad(
+        check, "\(failure.rawValue): \(explanation.meaning)", advice: explanation.advice)
     case .silent:
       return .bad(check, "does not answer", advice: "see whether it runs, and the network in between")
     }

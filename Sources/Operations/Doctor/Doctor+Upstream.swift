@@ -60,7 +60,7 @@ extension Doctor {
           advice: "see whether upstream.url is the address of a bouncer")
       }
     } catch {
-      let explanation = (error.outcome.reason ?? .unknown).explanation
+      let explanation = (error.outcome.reason ?? .unknown).explanation(at: .upstream)
       return .bad(check, "\(server): \(explanation.meaning)", advice: explanation.advice)
     }
   }

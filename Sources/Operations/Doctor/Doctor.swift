@@ -43,7 +43,7 @@ package struct Doctor: Sendable {
     self.mounts = mounts ?? Mount.table
   }
 
-  /// Makes all checks. Takes as long as the providers take to answer, a few seconds at most.
+  /// Makes all checks. Takes as long as the providers take to answer, 15 seconds at most.
   ///
   /// - Parameter progress: is called with the name of each check before it begins.
   package func examine(progress: @Sendable (String) -> Void = { _ in }) async -> [Finding] {
@@ -76,12 +76,14 @@ package struct Doctor: Sendable {
       findings += await rotationFinding()
     }
     progress("the clock and the providers")
-    async let clock = clockFinding(asksDatabase: !faults.contains("database"))
+    let ahead = Task { await secondsAhead() }
+    async let clock = clockFinding(ahead: await ahead.value, asksDatabase: !faults.contains("database"))
     async let webPush = webPushFindings(asksDatabase: !faults.contains("database"))
     async let upstream = upstreamFindings()
     async let routes = providerFindings(
       snapshot.credentials,
-      unless: faults.intersection(["providers", "providers.ca_file", "storage.key"]).sorted())
+      unless: faults.intersection(["providers", "providers.ca_file", "storage.key"]).sorted(),
+      clockAhead: { await ahead.value })
     findings.append(await clock)
     findings += await routes
     findings += await webPush

@@ -93,8 +93,9 @@ package struct RouteWatch: Sendable {
     switch event {
     case .began(_, let reason):
       metadata["reason"] = "\(reason)"
-      metadata["meaning"] = "\(reason.explanation.meaning)"
-      metadata["advice"] = "\(reason.explanation.advice)"
+      let explanation = reason.explanation(at: event.route.provider)
+      metadata["meaning"] = "\(explanation.meaning)"
+      metadata["advice"] = "\(explanation.advice)"
       metadata.merge(more(reason)) { $1 }
       logger.log(level: began, "\(name) does not work (\(reason)): \(consequence)", metadata: metadata)
     case .recovered(_, let seconds):
