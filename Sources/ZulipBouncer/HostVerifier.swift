@@ -39,7 +39,7 @@ struct HostVerifier: Sendable {
     var request = HTTPClientRequest(url: url)
     request.headers.add(name: "User-Agent", value: "push-bouncer")
     let end = ContinuousClock.now + timeout
-    var refusal = Self.notConnected
+    var refusal = APIError(Self.notConnected)
     for _ in 0..<Self.tries {
       do {
         let answer = try await client.execute(
@@ -49,13 +49,13 @@ struct HostVerifier: Sendable {
         refusal = Self.refusal(error)
         // A refused or interrupted connection may work at once; an answer will not change.
         let isFinal = error is OutgoingClient.Refusal || error is LookupsExhausted
-        guard refusal.message == Self.notConnected.message, !isFinal else { break }
+        guard refusal.message.hasPrefix(Self.notConnected), !isFinal else { break }
       }
     }
     throw refusal
   }
 
-  private static let notConnected = APIError("Connection error occurred while communicating with the host.")
+  private static let notConnected = "Connection error occurred while communicating with the host."
   private static let noSecret = APIError("An error occurred while communicating with the host.")
 
   private static func secret(status: Int, body: ByteBuffer) throws(APIError) -> String {
@@ -70,6 +70,7 @@ struct HostVerifier: Sendable {
     return secret
   }
 
+  /// Stock servers' sentences; behind them, in brackets, why there is no connection.
   private static func refusal(_ error: any Error) -> APIError {
     switch error {
     case let refusal as APIError: refusal
@@ -77,12 +78,16 @@ struct HostVerifier: Sendable {
     where [.deadlineExceeded, .connectTimeout, .readTimeout].contains(error):
       APIError("The request timed out while communicating with the host.")
     case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError:
-      APIError("SSL error occurred while communicating with the host.")
+      APIError("SSL error occurred while communicating with the host.\(why(error))")
     case is OutgoingClient.Refusal, is LookupsExhausted, is NIOConnectionError, is IOError, is ChannelError:
-      notConnected
-    case let error as HTTPClientError where error == .remoteConnectionClosed: notConnected
+      APIError("\(notConnected)\(why(error))")
+    case let error as HTTPClientError where error == .remoteConnectionClosed: APIError(notConnected)
     default: noSecret
     }
+  }
+
+  private static func why(_ error: any Error) -> String {
+    ConnectionFailure(error).map { " (\($0.rawValue))" } ?? ""
   }
 }
 

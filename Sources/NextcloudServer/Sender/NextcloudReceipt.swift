@@ -10,6 +10,8 @@ package struct NextcloudReceipt: Sendable, Hashable {
     /// HTTP status of the proxy's answer; nil without an answer, and for push services, which answer each
     /// push by itself.
     package var status: Int?
+    /// Why there is no answer of the proxy, by the name of a ``Reason``.
+    package var reason: String?
     /// Pushes that were accepted.
     package var sent = 0
     /// Pushes that were refused.
@@ -45,12 +47,14 @@ package struct NextcloudReceipt: Sendable, Hashable {
     [
       "devices": .integer(Int64(devices)),
       "proxies": .array(
-        proxies.map { proxy in
-          [
+        proxies.map { proxy -> JSON in
+          var json: JSON.Object = [
             "url": .string(proxy.url), "status": .optional(proxy.status.map(Int64.init)),
             "sent": .integer(Int64(proxy.sent)), "failed": .integer(Int64(proxy.failed)),
             "unknown": .integer(Int64(proxy.unknown)), "queued": .integer(Int64(proxy.queued)),
           ]
+          if let reason = proxy.reason { json["reason"] = .string(reason) }
+          return .object(json)
         }),
     ]
   }
@@ -71,6 +75,7 @@ package struct NextcloudReceipt: Sendable, Hashable {
 extension NextcloudReceipt.Proxy {
   fileprivate mutating func add(_ other: Self) {
     status = status ?? other.status
+    reason = reason ?? other.reason
     sent += other.sent
     failed += other.failed
     unknown += other.unknown

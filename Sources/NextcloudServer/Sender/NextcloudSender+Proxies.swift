@@ -25,13 +25,11 @@ extension NextcloudSender {
     do {
       let answer = try await proxies.post(call)
       return ProxyAnswer(status: answer.status, body: answer.body)
-    } catch OutgoingClient.Refusal.forbiddenAddress, OutgoingClient.Refusal.noHost {
-      return .refused(status: nil)
-    } catch is NIOTooManyBytesError {
-      // The proxy has received the entries, so they are not sent again even though its answer cannot be read.
-      return .refused(status: nil)
     } catch {
-      return .unavailable(status: nil)
+      let reason = Reason(ofCall: error)
+      // With an answer that is too long the proxy has received the entries, so they are not sent again.
+      return [.forbiddenAddress, .unreadableAnswer].contains(reason)
+        ? .refused(status: nil, reason) : .unavailable(status: nil, reason)
     }
   }
 
@@ -89,10 +87,10 @@ enum ProxyAnswer: Sendable, Hashable {
   case taken(status: Int, unknown: Set<String>, failed: Int?)
   /// It has accepted the entries but reports nothing about them.
   case silent(status: Int)
-  /// It will not accept them; nil if it was not even asked.
-  case refused(status: Int?)
-  /// It has not accepted them but may later; nil if it gave no answer.
-  case unavailable(status: Int?)
+  /// It will not accept them; without a status it was not even asked, or its answer could not be read.
+  case refused(status: Int?, Reason? = nil)
+  /// It has not accepted them but may later; without a status it gave no answer.
+  case unavailable(status: Int?, Reason? = nil)
 
   init(status: Int, body: ByteBuffer) {
     if status < 500, let json = try? JSON.parse(body), let unknown = json["unknown"],
@@ -124,7 +122,15 @@ enum ProxyAnswer: Sendable, Hashable {
   var status: Int? {
     switch self {
     case .taken(let status, _, _), .silent(let status): status
-    case .refused(let status), .unavailable(let status): status
+    case .refused(let status, _), .unavailable(let status, _): status
+    }
+  }
+
+  /// Why there was no answer.
+  var reason: Reason? {
+    switch self {
+    case .taken, .silent: nil
+    case .refused(_, let reason), .unavailable(_, let reason): reason
     }
   }
 }

@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTP
 internal import Logging
 internal import Operations
+internal import Providers
 internal import Registrations
 internal import SQL
 internal import Timing
@@ -62,7 +63,8 @@ extension NextcloudSender {
 
   /// Acts on an answer (`Documentation/Protocols/Nextcloud.md` 6.5).
   func settle(_ batch: [NextcloudPush], _ answer: ProxyAnswer) async throws -> NextcloudReceipt.Proxy {
-    var part = NextcloudReceipt.Proxy(url: batch.first?.proxy ?? "", status: answer.status)
+    var part = NextcloudReceipt.Proxy(
+      url: batch.first?.proxy ?? "", status: answer.status, reason: answer.reason?.rawValue)
     switch answer {
     case .taken(_, let unknown, let failed):
       let lost = batch.filter { unknown.contains($0.deviceIdentifier) }
@@ -89,7 +91,7 @@ extension NextcloudSender {
       try await pushes.queue.postpone(batch.compactMap(\.lease), until: next)
       part.queued = kept.count
       part.failed = batch.count - kept.count
-      log("a proxy is away", part, count: batch.count)
+      log("a push proxy does not take pushes; they are sent again", part, count: batch.count)
     }
     return part
   }
@@ -108,7 +110,7 @@ extension NextcloudSender {
       "\(text)",
       metadata: [
         "proxy": "\(URL(string: part.url)?.host() ?? "")", "count": .stringConvertible(count),
-        "status": "\(part.status.map(String.init) ?? "none")",
+        "status": "\(part.status.map(String.init) ?? "none")", "reason": "\(part.reason ?? "none")",
       ])
   }
 }

@@ -2,7 +2,7 @@ package import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Logging
-internal import Providers
+package import Providers
 package import Registrations
 package import Sealing
 internal import Timing
@@ -119,7 +119,7 @@ extension User {
 /// Why a bouncer did not do what was asked, by the classes of `Documentation/Protocols/Zulip.md` 10.5.
 package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// There was no answer: it cannot be reached, or takes too long.
-  case unreachable
+  case unreachable(Reason)
   /// It has an internal error (5xx, or an invalid answer), or is overloaded (429); with the answer's
   /// `Retry-After`.
   case failed(status: Int, retryAfter: String? = nil)
@@ -138,7 +138,7 @@ package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
 
   package var description: String {
     switch self {
-    case .unreachable: "the bouncer cannot be reached"
+    case .unreachable(let reason): "the bouncer cannot be reached: \(reason)"
     case .failed(let status, _): "the bouncer failed with status \(status)"
     case .refused(let code, let message): "the bouncer refused: \(code): \(message)"
     }

@@ -173,7 +173,7 @@ package struct BouncerClient: BouncerCalls {
     } catch is CancellationError {
       throw CancellationError()
     } catch {
-      throw BouncerError.unreachable
+      throw BouncerError.unreachable(Reason(ofCall: error))
     }
     let json = try? JSON.parse(answer.body)
     guard answer.status == 200 else {

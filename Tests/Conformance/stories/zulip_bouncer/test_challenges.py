@@ -188,7 +188,7 @@ def test_a_host_whose_certificate_nobody_trusts(world):
     with chat_host(None) as host:
         world.server.hostname = host.hostname
         assert world.server.id
-        assert refused(world, host, (200, "{}")) == "SSL error occurred while communicating with the host."
+        assert refused(world, host, (200, "{}")) .startswith("SSL error occurred while communicating with the host.")
 
 
 @pytest.mark.rules("3.4/no-connection")
@@ -196,7 +196,8 @@ def test_a_host_that_is_not_there(world):
     with chat_host(None) as host:
         world.server.hostname = host.hostname
         assert world.server.id
-    assert refused(world, host, (200, "{}")) == "Connection error occurred while communicating with the host."
+    refusal = refused(world, host, (200, "{}"))
+    assert refusal.startswith("Connection error occurred while communicating with the host.")
 
 
 @pytest.mark.rules("3.4/no-connection", "3.4/the-bouncer-calls")

@@ -5,6 +5,7 @@ import Logging
 import NIOCore
 import NextcloudServer
 import Operations
+import Providers
 import Registrations
 import SQL
 import Sealing
@@ -28,7 +29,7 @@ extension Node {
     let life = life
     let bouncer = BouncerClient { [world] call in
       guard life.isAlive, let answer = await world.chat?.passOn(call), life.isAlive else {
-        throw BouncerError.unreachable
+        throw BouncerError.unreachable(.connectFailed)
       }
       return BouncerClient.Answer(status: answer.status, body: ByteBuffer(string: answer.text))
     }
