@@ -7,6 +7,7 @@ import Operations
 import Providers
 import Registrations
 import SQL
+import Sealing
 import ZulipBouncer
 
 /// What all features of the service share, created once.
@@ -38,7 +39,7 @@ struct Core {
       logger: logger)
     let keys = keyFolder.load()
     keys.report(configuration, to: logger)
-    let certificate = try configuration.http.tls.map { try ServerCertificate($0, logger: logger) }
+    let certificate = try configuration.http.tls.map { try ServerCertificate($0, now: now, logger: logger) }
     let store = try await Store.open(
       configuration, making: true, now: now, mayExpire: mayExpire, observer: DatabaseMetrics().observe,
       logger: logger)
@@ -80,7 +81,8 @@ struct Core {
       database: store.database, keyFolder: keyFolder, outbox: outbox, now: now,
       routeStates: { [deliverer] in deliverer.routeStates() }, doubts: { [deliverer] in deliverer.doubts() },
       unserved: { [deliverer] in deliverer.unserved() },
-      pushServices: pushServices, clockDoubt: { [time] in time.doubt }, certificate: certificate)
+      pushServices: pushServices, clockDoubt: { [time] in time.doubt }, certificate: certificate,
+      unopened: { [key = store.storageKey] in key.failures })
   }
 }
 

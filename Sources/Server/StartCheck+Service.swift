@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import NextcloudProxy
 import NextcloudServer
 package import Operations
@@ -15,6 +15,7 @@ extension StartCheck {
   package static func all(
     _ configuration: Configuration, sockets: PassedSockets = PassedSockets(),
     descriptors: DescriptorLimit = .raised(), visit: DatabaseVisit,
+    now: @escaping @Sendable () -> Date = { Date() },
     service: (@Sendable () async -> Service)? = nil
   ) -> [StartCheck] {
     let (http, admin) = (configuration.publicAddress(sockets), configuration.adminAddress(sockets))
@@ -55,11 +56,13 @@ extension StartCheck {
         return .good($0, "port \(admin.port) of \(admin.host) is free")
       },
     ]
-    return listeners + basics(configuration, descriptors: descriptors, visit: visit)
-      + nextcloud(configuration)
+    return listeners + basics(configuration, descriptors: descriptors, visit: visit, now: now)
+      + nextcloud(configuration, now: now)
   }
 
-  private static func nextcloud(_ configuration: Configuration) -> [StartCheck] {
+  private static func nextcloud(
+    _ configuration: Configuration, now: @escaping @Sendable () -> Date
+  ) -> [StartCheck] {
     let settings = configuration.nextcloud
     guard settings.isEnabled else { return [] }
     let apps = StartCheck("nextcloud apps") {
@@ -80,7 +83,8 @@ extension StartCheck {
           : "\(settings.capabilitiesFile ?? "") adds \(added.names.joined(separator: ", "))\(talk)")
     }
     return [
-      file("nextcloud.proxies_ca_file", settings.proxiesCAFile), apps, isServer ? capabilities : nil,
+      file("nextcloud.proxies_ca_file", settings.proxiesCAFile, now: now), apps,
+      isServer ? capabilities : nil,
     ].compactMap(\.self)
   }
 }

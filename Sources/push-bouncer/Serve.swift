@@ -61,7 +61,6 @@ struct Serve: AsyncParsableCommand {
       try await check.pass()
     }
     await visit.end()
-    if let expiry = configuration.http.tls?.expiry(now: Date()) { logger.error("\(expiry)") }
     if let shortage = descriptors.shortage(configuration.http.maxConnections) {
       logger.warning("\(shortage)")
     }

@@ -15,7 +15,8 @@ import Testing
   private var folder: TestFolder { Fixture.current }
 
   private func doctor(
-    _ folder: TestFolder, _ more: [String: String] = [:], theirTime: Date? = nil, descriptors: Int = 1024,
+    _ folder: TestFolder, _ more: [String: String] = [:], now: Date? = nil, theirTime: Date? = nil,
+    descriptors: Int = 1024,
     answers: [String: Doctor.PushServiceAnswer] = [:]
   ) throws -> Doctor {
     let overrides = [
@@ -24,7 +25,7 @@ import Testing
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:], overrides: overrides, workingDirectory: folder.path)
     return Doctor(
-      configuration, descriptors: .init(descriptors), providerTime: { theirTime },
+      configuration, now: { now ?? Date() }, descriptors: .init(descriptors), providerTime: { theirTime },
       pushService: { answers[$0] ?? .silent }, mounts: "")
   }
 
@@ -69,14 +70,42 @@ import Testing
     async throws
   {
     let more = wanted.map { ["http.max_connections": "\($0)"] } ?? [:]
-    let finding = try doctor(folder, more, descriptors: limit).shortageFinding().first
-    #expect((finding == nil) == (fault == nil))
-    if let fault, let finding {
-      #expect(!finding.isGood && finding.detail.contains(fault), "\(finding)")
-      #expect(finding.advice?.hasPrefix("allow \(advised):") == true, "\(finding)")
-      // As many are enough.
-      #expect(try doctor(folder, more, descriptors: try #require(Int(advised))).shortageFinding().isEmpty)
+    func finding(_ limit: Int) async throws -> Finding {
+      let findings = try await doctor(folder, more, descriptors: limit).examine()
+      let found = findings.filter { $0.check == "descriptors" }
+      #expect(found.count == 1, "\(found)")
+      return try #require(found.first)
     }
+    let found = try await finding(limit)
+    #expect(found.isGood == (fault == nil))
+    if let fault {
+      #expect(found.detail.contains(fault), "\(found)")
+      #expect(found.advice?.hasPrefix("allow \(advised):") == true, "\(found)")
+      // As many are enough.
+      #expect(try await finding(try #require(Int(advised))).isGood)
+    }
+  }
+
+  @Test(
+    .keyFolder,
+    arguments: [(15, .good), (13, .fault), (-1, .fault)] as [(Double, Finding.Standing)])
+  func `A certificate has one finding, which says when it expires`(
+    days: Double, standing: Finding.Standing
+  ) async throws {
+    let end = Date() + 30 * 86_400
+    let (certificate, key) = try TestCertificate.makePEM(end: end)
+    try Data(certificate.utf8).write(to: folder.url.appending(path: "c.pem"))
+    try Data(key.utf8).write(to: folder.url.appending(path: "k.pem"))
+    let files = [
+      "http.tls.certificate_file": "\(folder.path)/c.pem", "http.tls.key_file": "\(folder.path)/k.pem",
+      "providers.ca_file": "\(folder.path)/c.pem",
+    ]
+    let findings = try await doctor(folder, files, now: end - days * 86_400).examine()
+    let tls = findings.filter { $0.check == "tls" }
+    #expect(tls.map(\.standing) == [standing] && tls[0].detail.contains(end.day), "\(tls)")
+    #expect((tls[0].advice == nil) == (standing == .good))
+    let roots = findings.filter { $0.check == "providers.ca_file" }
+    #expect(roots.map(\.standing) == [days < 0 ? .warning : .good], "\(roots)")
   }
 
   @Test func `A service in order has no fault and looking changes nothing`() async throws {

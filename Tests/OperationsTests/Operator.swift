@@ -25,6 +25,7 @@ struct Operator: Sendable {
       /// nil: Web Push is switched off.
       var services: PushServices?
       var clockDoubt: ClockDoubt?
+      var unopened: [String: Int] = [:]
     }
 
     private let state = Mutex(State())
@@ -46,7 +47,8 @@ struct Operator: Sendable {
   let client: any TestClientProtocol
 
   static func test(
-    token: String? = nil, prepare: (TestFolder) throws -> Void = { try $0.writeBouncerKey() },
+    token: String? = nil, certificate: ((TestFolder, TestClock) throws -> ServerCertificate)? = nil,
+    prepare: (TestFolder) throws -> Void = { try $0.writeBouncerKey() },
     _ test: @escaping @Sendable (Operator) async throws -> Void
   ) async throws {
     try await withKeyFolder { folder in
@@ -63,7 +65,8 @@ struct Operator: Sendable {
       let readiness = Readiness(
         database: database, keyFolder: keys, outbox: outbox, now: { clock.now },
         routeStates: { stage.now.routes }, pushServices: { stage.now.services },
-        clockDoubt: { stage.now.clockDoubt })
+        clockDoubt: { stage.now.clockDoubt }, certificate: try certificate?(folder, clock),
+        unopened: { stage.now.unopened })
       let metrics = PrometheusRegistry()
       let router = Router(context: WireContext.self)
       router.add(middleware: EnvelopeMiddleware())

@@ -47,8 +47,21 @@ import Testing
     let (status, document) = try await service.ready()
     #expect(status == 200 && document["status"] == "degraded")
     #expect(
-      document["checks"]?["clock"]
-        == ["status": "failing", "reason": "it was put back by 2 h", "since": "2026-09-21T14:13:20Z"])
+      document["checks"]?["clock"] == [
+        "status": "failing", "reason": "it was put back by 2 h", "since": "2026-09-21T14:13:20Z",
+        "meaning": .string(ClockDoubt.meaning), "advice": .string(ClockDoubt.advice),
+      ])
+    #expect(ClockDoubt.advice.contains("push-bouncer clock trust"))
+  }
+
+  @Test(.listener()) func `Values that do not open are shown with their columns`() async throws {
+    #expect(try await service.ready().document["checks"]?["storage.key"] == nil)
+    service.stage.now.unopened = ["registrations.token": 3]
+    let (status, document) = try await service.ready()
+    #expect(status == 200 && document["status"] == "degraded")
+    let check = document["checks"]?["storage.key"]
+    #expect(check?["status"] == "failing" && check?["reason"] == "registrations.token", "\(document)")
+    #expect(check?["advice"]?.string?.contains("storage.key of the same backup") == true)
   }
 
   @Test(.listener(prepare: Self.withAppleKey)) func `A route is unknown then ok then failing`() async throws {

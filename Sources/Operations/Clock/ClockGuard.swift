@@ -164,6 +164,9 @@ package struct ClockDoubt: Sendable, Hashable, CustomStringConvertible {
   /// When the doubt began, in the service's time.
   package let since: Date
 
+  static let meaning = "Nothing expires until the clock has been steady for ten minutes."
+  static let advice = "set the clock right; if it is right, say so: push-bouncer clock trust"
+
   /// For people: `it was put ahead by 25 h`.
   package var description: String {
     switch reason {

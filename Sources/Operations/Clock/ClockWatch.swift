@@ -71,10 +71,10 @@ package struct ClockWatch: Sendable {
     defer { told = doubt }
     if let doubt, doubt != told {
       logger.warning(
-        """
-        the clock may be wrong: nothing expires until it has been steady for ten minutes. Set it right; \
-        if it is right, say so: push-bouncer clock trust
-        """, metadata: ["reason": "\(doubt)"])
+        "the clock may be wrong",
+        metadata: [
+          "reason": "\(doubt)", "meaning": "\(ClockDoubt.meaning)", "advice": "\(ClockDoubt.advice)",
+        ])
     } else if doubt == nil, told != nil {
       logger.notice("the clock is trusted again")
     }

@@ -10,7 +10,6 @@ internal import Sealing
 package struct Doctor: Sendable {
   let configuration: Configuration
   let now: @Sendable () -> Date
-  let descriptors: DescriptorLimit
   let providerTime: @Sendable () async -> Date?
   let pushService: @Sendable (String) async -> PushServiceAnswer
   let mounts: String
@@ -35,9 +34,8 @@ package struct Doctor: Sendable {
     self.configuration = configuration
     visit = DatabaseVisit(configuration.database.url)
     self.checks =
-      checks?(visit) ?? StartCheck.basics(configuration, descriptors: descriptors, visit: visit)
+      checks?(visit) ?? StartCheck.basics(configuration, descriptors: descriptors, visit: visit, now: now)
     self.now = now
-    self.descriptors = descriptors
     self.providerTime = providerTime
     self.pushService = pushService
     self.mounts = mounts ?? Mount.table
@@ -65,15 +63,12 @@ package struct Doctor: Sendable {
     } else {
       findings.append(.skipped("keys", "\(configuration.keys.directory) cannot be looked into"))
     }
-    if !faults.contains("descriptors") { findings += shortageFinding() }
-    if !faults.contains("tls") { findings += expiryFinding() }
     if faults.contains("database") {
       findings.append(.skipped("deaths held back", "the database cannot be used"))
     } else {
       findings += await durabilityFindings()
       findings += await heldFindings()
       findings += await unservedFindings(snapshot.credentials)
-      findings += await rotationFinding()
     }
     progress("the clock and the providers")
     let ahead = Task { await secondsAhead() }
@@ -123,31 +118,6 @@ extension Doctor {
       advice: "chmod 600 \(exposed.joined(separator: " "))")
   }
 
-  /// Reports too few descriptors for a busy service, with which `serve` still starts.
-  func shortageFinding() -> [Finding] {
-    let wanted = configuration.http.maxConnections
-    guard let shortage = descriptors.shortage(wanted) else { return [] }
-    return [.bad("descriptors", shortage, advice: DescriptorLimit.advice(wanted))]
-  }
-
-  /// Reports a certificate that has expired or soon will. `serve` starts with it, and reloads it when it is
-  /// renewed.
-  func expiryFinding() -> [Finding] {
-    configuration.http.tls?.expiry(now: now(), within: 14).map { [.bad("tls", $0)] } ?? []
-  }
-
-  /// Reports a rotation of the storage key that was interrupted.
-  func rotationFinding() async -> [Finding] {
-    guard let key = try? KeyFolder.existingStorageKey(in: configuration.keys.directory), key.ids.count > 1
-    else {
-      return []
-    }
-    return [
-      .bad(
-        "storage.key", "holds a new key beside the old one: its change is not at its end",
-        advice: "run push-bouncer keys rotate-storage, unless it is running; it goes on where it was")
-    ]
-  }
 }
 
 extension Doctor {

@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 internal import Migrations
 internal import Providers
 internal import Registrations
@@ -12,8 +12,8 @@ package struct StartCheck: Sendable {
   package let name: String
   private let look: @Sendable () async throws -> Finding
 
-  /// - Parameter look: makes the check called `name`: returns a finding or throws a ``Fault``, and changes
-  ///   nothing.
+  /// - Parameter look: makes the check called `name`, and changes nothing. It throws a ``Fault`` that prevents the
+  ///   start, and returns as a finding what does not.
   package init(_ name: String, _ look: @escaping @Sendable (_ name: String) async throws -> Finding) {
     self.name = name
     self.look = { try await look(name) }
@@ -33,13 +33,17 @@ package struct StartCheck: Sendable {
 extension StartCheck {
   /// The checks that need none of the service's own parts.
   package static func basics(
-    _ configuration: Configuration, descriptors: DescriptorLimit, visit: DatabaseVisit
+    _ configuration: Configuration, descriptors: DescriptorLimit, visit: DatabaseVisit,
+    now: @escaping @Sendable () -> Date
   ) -> [StartCheck] {
     let checks: [StartCheck?] =
       [
         StartCheck("descriptors") {
           try descriptors.check()
           let wanted = configuration.http.maxConnections
+          if let shortage = descriptors.shortage(wanted) {
+            return .bad($0, shortage, advice: DescriptorLimit.advice(wanted))
+          }
           return .good(
             $0, "\(descriptors) descriptors: room for \(descriptors.connections(wanted)) connections")
         },
@@ -48,17 +52,22 @@ extension StartCheck {
             return .skipped($0, "http.tls.certificate_file is not set: TLS is up to a proxy")
           }
           _ = try tls.serverContext()
-          return .good(
-            $0, "the certificate ends on \(try tls.end().day)")
+          let end = try tls.end()
+          guard let expiry = CertificateExpiry(end: end, now: now()) else {
+            return .good($0, "\(tls.certificateFile) expires on \(end.day)")
+          }
+          return .bad(
+            $0, "\(tls.certificateFile) \(expiry.phrase). \(expiry.meaning)",
+            advice: CertificateExpiry.advice)
         },
-        file("providers.ca_file", configuration.providers.caFile),
-        file("bouncer.verify_ca_file", configuration.bouncer.verifyCAFile),
+        file("providers.ca_file", configuration.providers.caFile, now: now),
+        file("bouncer.verify_ca_file", configuration.bouncer.verifyCAFile, now: now),
         StartCheck("providers") {
           let providers = try PushProviders(configuration: .init(configuration))
           await providers.shutdown(within: .zero)
           return .good($0, "their settings can be used")
         },
-        StartCheck("storage.key") { .good($0, try storageKey(configuration)) },
+        StartCheck("storage.key") { try storageKey($0, configuration) },
         StartCheck("database") { .good($0, try await database(configuration, visit)) },
       ]
     return strength(configuration) + checks.compactMap(\.self)
@@ -72,24 +81,40 @@ extension StartCheck {
   }
 
   /// Checks a PEM file with trust roots; nil if the setting names none.
-  package static func file(_ key: String, _ path: String?) -> StartCheck? {
+  package static func file(
+    _ key: String, _ path: String?, now: @escaping @Sendable () -> Date
+  ) -> StartCheck? {
     path.map { path in
       StartCheck(key) { key in
-        let count = try PEMFile(path, key: key).certificates().count
-        return .good(key, "\(path) has \(Phrase.count(count, "certificate"))")
+        let certificates = try PEMFile(path, key: key).certificates()
+        let expired = certificates.count { $0.end <= now() }
+        guard expired > 0 else {
+          return .good(key, "\(path) has \(Phrase.count(certificates.count, "certificate"))")
+        }
+        return .warning(
+          key,
+          """
+          \(expired) of \(Phrase.count(certificates.count, "certificate")) in \(path) \(expired == 1 ? "has" : "have") \
+          expired: a host whose certificate needs it is not connected to
+          """,
+          advice: "put the present one there, then restart the service")
       }
     }
   }
 
-  private static func storageKey(_ configuration: Configuration) throws -> String {
+  /// A key that is being replaced is no fault: the service has both.
+  private static func storageKey(_ name: String, _ configuration: Configuration) throws -> Finding {
     let directory = configuration.keys.directory
-    if try KeyFolder.existingStorageKey(in: directory) != nil {
-      return "\(directory)/storage.key can be read"
+    if let key = try KeyFolder.existingStorageKey(in: directory) {
+      guard key.ids.count > 1 else { return .good(name, "\(directory)/storage.key can be read") }
+      return .warning(
+        name, "\(directory)/storage.key holds a new key beside the old one: its change is not at its end",
+        advice: "run push-bouncer keys rotate-storage, unless it is running; it goes on where it was")
     }
     if let obstacle = FileObstacle.filling(directory) {
       throw Fault(obstacle, of: directory, key: "keys.directory")
     }
-    return "\(directory)/storage.key is not there yet; serve makes it"
+    return .good(name, "\(directory)/storage.key is not there yet; serve makes it")
   }
 }
 

@@ -25,6 +25,7 @@ package final class Readiness: Sendable {
   private let pushServices: @Sendable () -> PushServices?
   private let clockDoubt: @Sendable () -> ClockDoubt?
   private let certificate: ServerCertificate?
+  private let unopened: @Sendable () -> [String: Int]
   private let isDraining = Atomic(false)
 
   /// - Parameters:
@@ -33,19 +34,24 @@ package final class Readiness: Sendable {
   ///   - pushServices: the health of Web Push; nil if it is switched off.
   ///   - clockDoubt: why the clock is doubted; nil if it is trusted.
   ///   - certificate: the public listener's certificate; nil if it does not speak TLS.
+  ///   - unopened: the columns with sealed values that `storage.key` did not open.
   package init(
     database: any Database, keyFolder: KeyFolder, outbox: Outbox, now: @escaping @Sendable () -> Date,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
     doubts: @escaping @Sendable () -> [Doubt] = { [] },
     unserved: @escaping @Sendable () -> [UnservedReport] = { [] },
     pushServices: @escaping @Sendable () -> PushServices? = { nil },
-    clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }, certificate: ServerCertificate? = nil
+    clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }, certificate: ServerCertificate? = nil,
+    unopened: @escaping @Sendable () -> [String: Int] = { [:] }
   ) {
     self.database = DatabaseCheck(database, now: now)
     oldest = Probe { try? await (outbox.oldest(), outbox.oldestLate()) }
     (self.keyFolder, self.outbox, self.now) = (keyFolder, outbox, now)
     (self.routeStates, self.doubts, self.pushServices) = (routeStates, doubts, pushServices)
-    (self.clockDoubt, self.certificate, self.unserved) = (clockDoubt, certificate, unserved)
+    self.clockDoubt = clockDoubt
+    self.certificate = certificate
+    self.unserved = unserved
+    self.unopened = unopened
   }
 
   /// Called when the shutdown begins; the service is not ready from then on.
@@ -62,6 +68,7 @@ package final class Readiness: Sendable {
     }
     var checks = [await databaseCheck(), keysCheck(), await outboxCheck, clockCheck()]
     if let certificate { checks.append(Self.check(certificate)) }
+    checks += sealedCheck()
     if isDraining.load(ordering: .relaxed) {
       checks.append(
         .init(
@@ -132,15 +139,45 @@ package final class Readiness: Sendable {
     guard let doubt = clockDoubt() else { return .init(name: "clock") }
     return .init(
       name: "clock", status: .degraded, state: "failing", summary: "the clock is doubted",
-      reason: "\(doubt)", since: doubt.since)
+      reason: "\(doubt)", since: doubt.since, meaning: ClockDoubt.meaning, advice: ClockDoubt.advice)
   }
 
-  /// A new certificate that cannot be used leaves the previous one in use.
+  /// A new certificate that cannot be used leaves the previous one in use, which expires one day.
   private static func check(_ certificate: ServerCertificate) -> Health.Check {
-    guard let problem = certificate.problem else { return .init(name: "certificate") }
-    return .init(
-      name: "certificate", status: .degraded, state: "failing",
-      summary: "the new certificate cannot be used", reason: problem)
+    var check = Health.Check(name: "certificate")
+    check.details["expires"] = .string(certificate.end.formatted(.iso8601))
+    let expiry = certificate.expiry
+    if let expiry {
+      check.status = .degraded
+      check.state = expiry.isOver ? "failing" : "degraded"
+      check.summary = "the certificate \(expiry.phrase)"
+      check.reason = expiry.phrase
+      check.since = expiry.isOver ? expiry.end : nil
+      check.meaning = expiry.meaning
+      check.advice = CertificateExpiry.advice
+    }
+    if let problem = certificate.problem {
+      check.status = .degraded
+      check.state = "failing"
+      check.summary =
+        "the new certificate cannot be used" + (expiry.map { ", and the old one \($0.phrase)" } ?? "")
+      check.reason = problem
+    }
+    return check
+  }
+
+  /// What does not open is kept, and nothing can be sent to it. It counts until the process is restarted.
+  private func sealedCheck() -> [Health.Check] {
+    let columns = unopened().keys.sorted()
+    guard !columns.isEmpty else { return [] }
+    return [
+      .init(
+        name: "storage.key", status: .degraded, state: "failing",
+        summary: "values in the database cannot be opened", reason: columns.joined(separator: ", "),
+        meaning:
+          "Values do not open: moved from other rows, damaged, or sealed with another storage.key. They are kept and not used.",
+        advice: "if the database was restored: put the storage.key of the same backup beside it, and restart")
+    ]
   }
 
   private func keysCheck() -> Health.Check {

@@ -16,12 +16,15 @@ package final class ServerCertificate: Sendable {
   }
 
   private let files: Configuration.TLS
+  private let now: @Sendable () -> Date
   private let logger: Logger
   private let state: Mutex<State>
 
   /// - Throws: ``Fault`` with the setting to correct.
-  package init(_ files: Configuration.TLS, logger: Logger) throws(Fault) {
+  package init(_ files: Configuration.TLS, now: @escaping @Sendable () -> Date, logger: Logger) throws(Fault)
+  {
     self.files = files
+    self.now = now
     self.logger = logger
     state = Mutex(
       State(signature: files.signature, context: try files.serverContext(), end: try files.end()))
@@ -32,6 +35,9 @@ package final class ServerCertificate: Sendable {
 
   /// The expiry of the certificate in use.
   package var end: Date { state.withLock { $0.end } }
+
+  /// nil while the certificate in use is valid for long enough.
+  var expiry: CertificateExpiry? { CertificateExpiry(end: end, now: now()) }
 
   /// What is wrong with the current files; nil if they are in use.
   package var problem: String? { state.withLock { $0.problem } }
@@ -60,9 +66,32 @@ package final class ServerCertificate: Sendable {
     }
   }
 
-  /// Checks the files every two seconds until the task is cancelled.
+  /// Checks the files every two seconds until the task is cancelled, and logs once when the certificate is
+  /// about to expire, when it has expired, and when it is valid for long again.
   package func run() async {
-    await every(.seconds(2)) { reload() }
+    var logged: CertificateExpiry?
+    await every(.seconds(2)) {
+      reload()
+      report(&logged)
+    }
+  }
+
+  /// - Parameter logged: what was logged last.
+  func report(_ logged: inout CertificateExpiry?) {
+    let expiry = expiry
+    guard expiry != logged else { return }
+    logged = expiry
+    guard let expiry else {
+      logger.notice(
+        "the certificate is valid until \(end.day)", metadata: ["file": "\(files.certificateFile)"])
+      return
+    }
+    logger.log(
+      level: expiry.isOver ? .error : .warning, "the certificate \(expiry.phrase)",
+      metadata: [
+        "file": "\(files.certificateFile)", "meaning": "\(expiry.meaning)",
+        "advice": "\(CertificateExpiry.advice)",
+      ])
   }
 }
 
@@ -117,6 +146,10 @@ package struct PEMFile: Sendable {
   }
 }
 
+extension NIOSSLCertificate {
+  var end: Date { Date(timeIntervalSince1970: TimeInterval(notValidAfter)) }
+}
+
 extension String.UTF8View {
   fileprivate func contains(_ part: String.UTF8View) -> Bool { firstRange(of: part) != nil }
 }
@@ -141,20 +174,8 @@ extension Configuration.TLS {
     return context
   }
 
-  func end() throws(Fault) -> Date {
-    Date(timeIntervalSince1970: TimeInterval(try certificates()[0].notValidAfter))
-  }
-
-  /// Reports a certificate that has expired or will expire within `days`; nil otherwise, or if the file
-  /// cannot be read.
-  package func expiry(now: Date, within days: Double = 0) -> Fault? {
-    guard let end = try? end(), end.timeIntervalSince(now) < days * 86_400 else { return nil }
-    let verb = end < now ? "ended" : "ends"
-    return Fault(
-      key: "http.tls.certificate_file",
-      "names \(certificateFile), which \(verb) on \(end.day)",
-      advice: "renew it; the new one is reloaded by itself")
-  }
+  /// When the certificate expires.
+  func end() throws(Fault) -> Date { try certificates()[0].end }
 
   private func certificates() throws(Fault) -> [NIOSSLCertificate] {
     try PEMFile(certificateFile, key: "http.tls.certificate_file").certificates()

@@ -41,7 +41,8 @@ package struct TestCertificate: Sendable {
   ///
   /// - Parameter isRSA: whether to make an RSA key, which TLS without forward secrecy needs.
   package static func makePEM(
-    isRSA: Bool = false, host: String? = nil, address: [UInt8]? = nil, end: Date = Date() + 86_400
+    isRSA: Bool = false, host: String? = nil, address: [UInt8]? = nil,
+    end: Date = Date() + 30 * 86_400
   ) throws -> (certificate: String, key: String) {
     let key: Certificate.PrivateKey =
       isRSA ? .init(try _RSA.Signing.PrivateKey(keySize: .bits2048)) : .init(P256.Signing.PrivateKey())
