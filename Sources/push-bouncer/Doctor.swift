@@ -14,6 +14,10 @@ struct Doctor: AsyncParsableCommand {
     discussion: """
       Each credential is tried with a push to a token that cannot exist, so nobody gets anything. Nothing is changed. A \
       warning is something to know, and no fault.
+
+      Without options it examines the service that runs from here (the same folder, or the same configuration file), with \
+      the options and variables that it was started with; run it as root for that, or it sees its variables and folder \
+      not. With options it examines what they name.
       """)
 
   @OptionGroup var options: GlobalOptions
@@ -21,9 +25,11 @@ struct Doctor: AsyncParsableCommand {
   func run() async throws {
     // Faults are printed as findings, so they are not logged too.
     bootstrapLogging(level: .critical, format: .text)
-    let findings: [Finding]
+    var findings: [Finding]
     do {
-      let configuration = try options.load()
+      let examined = try ExaminedSettings.find(options)
+      let configuration = examined.configuration
+      try FileOwner.become(ofWaysTo: configuration.ownFiles)
       let line = ProgressLine()
       findings = await Operations.Doctor(
         configuration,
@@ -34,6 +40,7 @@ struct Doctor: AsyncParsableCommand {
         providerTime: { await ProviderTime.ask(configuration) },
         pushService: { await OwnPushService.ask($0, configuration) }
       ).examine { line.show("looking at \($0) ...") }
+      if let finding = examined.finding { findings.insert(finding, at: 1) }
       ProgressLine.clear()
     } catch let fault as Fault {
       findings = Finding.unreadable(fault)

@@ -118,20 +118,24 @@ struct GlobalOptions: ParsableArguments {
   /// Loads the configuration and its warnings, without printing these; see ``load()``.
   func read(isNeeded: Bool = true) throws -> (Configuration, warnings: [String]) {
     let read = try readAsCaller(isNeeded: isNeeded)
-    let (database, keys) = (read.0.database.url.sqlitePath, read.0.keys.directory)
-    try FileOwner.become(ofWaysTo: [database, keys, "\(keys)/storage.key"].compactMap(\.self))
+    try FileOwner.become(ofWaysTo: read.0.ownFiles)
     return read
   }
 
   /// Loads them without changing the user, for a command that uses neither the keys nor the database.
-  func readAsCaller(isNeeded: Bool) throws -> (Configuration, warnings: [String]) {
+  ///
+  /// - Parameter environment: that of another process; nil: this one's.
+  func readAsCaller(
+    isNeeded: Bool = true, environment: [String: String]? = nil
+  ) throws -> (Configuration, warnings: [String]) {
     let overrides = settings.map { setting in
       let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(
         String.init)
       return (parts[0], parts[1])
     }
     return try Configuration.load(
-      file: config, isNeeded: isNeeded, environment: ProcessInfo.processInfo.environment,
+      file: config, isNeeded: isNeeded,
+      environment: environment ?? ProcessInfo.processInfo.environment,
       overrides: Dictionary(overrides, uniquingKeysWith: { $1 }),
       workingDirectory: FileManager.default.currentDirectoryPath)
   }
@@ -179,6 +183,11 @@ extension Store {
 }
 
 extension Configuration {
+  /// The files of the service's user: what a command run by root accesses as that user.
+  var ownFiles: [String] {
+    [database.url.sqlitePath, keys.directory, "\(keys.directory)/storage.key"].compactMap(\.self)
+  }
+
   /// The configuration, database and keys that a command uses, for a user who misses something there.
   var whereabouts: String {
     let path = { (path: String) in URL(fileURLWithPath: path).path }

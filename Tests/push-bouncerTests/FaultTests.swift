@@ -141,16 +141,64 @@ import Testing
     }
   }
 
-  @Test(.place()) func `A certificate that has ended lets the service start and is told`() async throws {
+  /// Only root may see where another process runs and with which variables.
+  @Test(.place(begun: true), .enabled(if: geteuid() == 0))
+  func `Doctor examines what runs here, and with options what they name`() async throws {
+    let options = [
+      "--database.url", "sqlite:elsewhere.sqlite", "--server.name", "Ours", "--backend.token",
+      "hunter2-hunter2-x",
+    ]
+    try await place.serve(options + Mistake.nowhere) { running in
+      func findings(_ arguments: [String]) async throws -> [JSON] {
+        let doctor = try await place.run(["doctor", "--json"] + arguments)
+        #expect(!doctor.output.contains("hunter2"))
+        return try doctor.json["findings"]?.elements ?? []
+      }
+      func detail(_ check: String, in findings: [JSON]) -> String {
+        findings.first { $0["check"]?.string == check }?["detail"]?.string ?? ""
+      }
+      let id = running.process.processIdentifier
+      var found = try await findings([])
+      let service = detail("service", in: found)
+      #expect(service.hasPrefix("process \(id) serves with http.port 0, "), "\(found)")
+      #expect(
+        service.contains("database.url sqlite:elsewhere.sqlite, ") && service.contains("server.name Ours"))
+      #expect(detail("database", in: found) == "sqlite:elsewhere.sqlite")
+
+      found = try await findings(Mistake.ports([]))
+      #expect(detail("service", in: found).hasPrefix("process \(id) serves from here with "), "\(found)")
+      #expect(
+        detail("database", in: found).hasPrefix("sqlite:push-bouncer.sqlite is not there yet"), "\(found)")
+
+      let same =
+        ["--http.port", "0", "--admin.port", "0", "--log.format", "json"] + options + Mistake.nowhere
+      found = try await findings(same)
+      #expect(detail("service", in: found).isEmpty, "\(found)")
+    }
+  }
+
+  @Test(.place()) func `An expired certificate lets the service start, and every place says so`() async throws
+  {
     let pair = try TestCertificate.makePEM(end: Date() - 60)
     try place.write("c.pem", pair.certificate)
     try place.write("k.pem", pair.key)
     let files = ["--http.tls.certificate_file", "c.pem", "--http.tls.key_file", "k.pem"]
     try await place.serve(files) { running in
-      let line = try #require(running.lines.first { $0["level"] == "error" }?["message"]?.string)
-      #expect(line.contains("names c.pem, which ended on") && line.contains("renew it"), "\(line)")
+      await eventually("a line in the log") { running.lines.contains { $0["level"] == "error" } }
+      let line = try #require(running.lines.first { $0["level"] == "error" })
+      #expect(line["message"]?.string?.hasPrefix("the certificate expired on ") == true, "\(line)")
+      #expect(line["file"] == "c.pem" && line["advice"]?.string?.hasPrefix("renew it") == true, "\(line)")
+      let ready = try await running.call("admin", path: "/readyz")
+      #expect(ready.status == 200 && ready.json["status"] == "degraded")
+      let check = ready.json["checks"]?["certificate"]
+      #expect(check?["status"] == "failing", "\(ready.json)")
+      #expect(check?["meaning"]?.string?.contains("no chat server and no app connects") == true)
+      let page = try await running.call("admin", path: "/admin").text
+      #expect(page.contains("the certificate expired on ") && !page.contains("everything works"), "\(page)")
       let doctor = try await place.run(["doctor"] + Mistake.ports([]) + files)
-      #expect(doctor.output.contains("names c.pem, which ended on"), "\(doctor.output)")
+      let findings = doctor.output.split(separator: "\n").filter { $0.contains(" tls ") }
+      #expect(
+        findings.count == 1 && findings[0].contains("FAULT") && findings[0].contains("c.pem expired on"))
     }
   }
 

@@ -74,6 +74,15 @@ extension Configuration {
       return (setting.key, setting.shown(text))
     }
   }
+
+  /// The keys of ``effective`` whose values differ from another configuration's, with the values here.
+  package func differences(from other: Configuration) -> [(key: String, value: String)] {
+    Self.settings.compactMap { setting in
+      let text = written[setting.key]?.text ?? setting.standard
+      guard text != other.written[setting.key]?.text ?? setting.standard else { return nil }
+      return (setting.key, setting.shown(text))
+    }
+  }
 }
 
 // MARK: Values that follow from several settings

@@ -38,6 +38,12 @@ package struct FileOwner: Sendable, Hashable {
     setenv("HOME", home ?? "/", 1)
   }
 
+  /// Whether nobody but this user, and root, owns these files and the folders on the way to them.
+  package static func owns(_ user: uid_t, waysTo paths: [String]) -> Bool {
+    let owners = Set(paths.compactMap(FileOwner.init(ofWayTo:)).map(\.user))
+    return owners == [user] || owners.isEmpty && user == 0
+  }
+
   /// If this process is root's, runs `body` as the owner of a file that root has named, and returns to root
   /// afterwards.
   package static func acting<Result>(onWayTo path: String, _ body: () throws -> Result) throws -> Result {
