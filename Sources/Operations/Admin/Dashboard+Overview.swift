@@ -190,7 +190,7 @@ extension Dashboard {
       snapshot.bouncer.all.map { (Base64.encode($0.pair.publicKey), $0.state.rawValue) }
     ) { first, _ in first }
     var bouncer = HTMLTable(
-      .text("Bouncer key"), .text("State"), .number("Registrations"), .number("7 days"), .wide("Last used"))
+      .text("Bouncer key"), .text("State"), .number("Registrations"), .number("7 days"), .text("Last used"))
     for key in Set(usage.keys).union(states.keys).sorted() {
       bouncer.add(
         Shown.code(key),

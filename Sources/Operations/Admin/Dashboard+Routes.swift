@@ -5,8 +5,8 @@ internal import Providers
 extension Dashboard {
   func routes(_ health: Health, _ report: HourlyCounts.Report?) -> HTML {
     var table = HTMLTable(
-      .text("Route"), .text("State"), .wide("For"), .wideNumber("A minute"), .number("Accepted 24 h"),
-      .wideNumber("Failed"), .wideNumber("Tried in vain"), .text("Top reason"))
+      .text("Route"), .text("State"), .text("For"), .text("Top reason"), .number("Failed"),
+      .number("Tried in vain"), .number("Accepted 24 h"), .number("A minute"))
     func age(_ since: Date?) -> HTML {
       Shown.optional(since.map { Phrase.duration(health.at.timeIntervalSince($0)) })
     }
@@ -16,10 +16,10 @@ extension Dashboard {
       let counts = known ?? nil
       table.add(
         "\(route.description)", state, age(failure?.since),
-        Shown.optional(report.map { Shown.rate($0.rate(of: counts, at: health.at)) }),
-        Shown.number(count(\.total.accepted)), Shown.bad(count(\.total.failed)),
-        Shown.bad(count { $0.tried.map(\.count).reduce(0, +) }, "doubtful"),
-        Shown.optional(failure?.reason.rawValue ?? (counts?.refused.first ?? counts?.tried.first)?.reason))
+        Shown.optional(failure?.reason.rawValue ?? (counts?.refused.first ?? counts?.tried.first)?.reason),
+        Shown.bad(count(\.total.failed)), Shown.bad(count { $0.tried.map(\.count).reduce(0, +) }, "doubtful"),
+        Shown.number(count(\.total.accepted)),
+        Shown.optional(report.map { Shown.rate($0.rate(of: counts, at: health.at)) }))
     }
     for route in health.routes { add(route.route, Self.words(route.state), route.state.failure) }
     if let services = health.pushServices {
@@ -30,8 +30,8 @@ extension Dashboard {
           service.waiting == 0
           ? "fails" : "fails: \(Phrase.count(service.waiting, "waits", "wait"))"
         table.add(
-          "\(service.route.description)", "<span class=\"t\">\(waits)</span>", age(service.since), Shown.none,
-          Shown.none, Shown.none, Shown.none, "\(service.reason.description)")
+          "\(service.route.description)", "<span class=\"t\">\(waits)</span>", age(service.since),
+          "\(service.reason.description)", Shown.none, Shown.none, Shown.none, Shown.none)
       }
     }
     let left = (health.pushServices?.failing ?? 0) - (health.pushServices?.listed.count ?? 0)
@@ -81,11 +81,11 @@ extension Dashboard {
     }
     guard !counts.isEmpty else { return .none }
     var table = HTMLTable(
-      .text("Provider"), .text("Reason"), .text("What"), .number("24 h"), .wide("What it means"))
+      .text("Reason"), .text("Provider"), .text("What"), .number("24 h"), .text("What it means"))
     let sorted = counts.sorted { ($1.value, $0.key.reason) < ($0.value, $1.key.reason) }
     for (row, count) in sorted.prefix(20) {
       table.add(
-        "\(String(row.provider))", Shown.code(row.reason), "<span class=\"t\">\(row.kind)</span>",
+        Shown.code(row.reason), "\(String(row.provider))", "<span class=\"t\">\(row.kind)</span>",
         Shown.number(count), "\(Explanation.of(row.reason).meaning)")
     }
     return "<section><h2>Failures by reason, the last 24 hours</h2>\n\(table.html())</section>"

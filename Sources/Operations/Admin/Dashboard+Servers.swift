@@ -45,15 +45,15 @@ extension Dashboard {
 
   private func serverTable(_ servers: some Sequence<Server>, _ census: Census?) -> HTML {
     var table = HTMLTable(
-      .text("Server"), .wide("Version"), .wideNumber("Realms"), .wideNumber("Encrypted"),
-      .wideNumber("Legacy"), .number("Pushes 7 d"), .wideNumber("Refused"), .text("Last seen"))
+      .text("Server"), .number("Pushes 7 d"), .number("Refused"), .text("Last seen"), .number("Encrypted"),
+      .number("Legacy"), .number("Realms"), .text("Version"))
     for (server, realms) in servers {
       let (week, devices) = (census?.week[server.id], census.map { $0.byServer[server.id] ?? .init() })
       table.add(
         "<a href=\"/admin/servers/\(server.id)\">\(server.hostname)</a>\(Shown.deactivated(server.isDeactivated))",
-        Shown.optional(server.version), Shown.number(realms), Shown.number(devices?.e2ee),
-        Shown.number(devices?.legacy), Shown.number(census.map { _ in week?.sent ?? 0 }),
-        Shown.bad(week?.failed ?? 0), Shown.age(server.lastRequestAt, at: sources.now()))
+        Shown.number(census.map { _ in week?.sent ?? 0 }), Shown.bad(census.map { _ in week?.failed ?? 0 }),
+        Shown.age(server.lastRequestAt, at: sources.now()), Shown.number(devices?.e2ee),
+        Shown.number(devices?.legacy), Shown.number(realms), Shown.optional(server.version))
     }
     return table.html(
       otherwise:
@@ -68,16 +68,17 @@ extension Dashboard {
 
   /// Devices of which a notification was refused, the latest first.
   private func refusals(_ devices: [FoundDevice]) -> HTML {
-    var table = HTMLTable(.text("When"), .text("Device"), .wide("Realm"), .wide("App"), .text("Why"))
+    var table = HTMLTable(.text("Device"), .text("When"), .text("Why"), .text("Realm"), .text("App"))
     for device in devices {
       guard let failure = device.failure else { continue }
       table.add(
-        Shown.age(failure.at, at: sources.now()),
         "<a href=\"/admin/find?q=\(device.name)\">\(device.name)</a>",
-        Shown.optional(device.realm?.host), Shown.optional(device.app),
-        "\(Shown.code(failure.reason)) \(failure.explanation.meaning)")
+        Shown.age(failure.at, at: sources.now()),
+        "\(Shown.code(failure.reason)) \(failure.explanation.meaning)",
+        Shown.optional(device.realm?.host), Shown.optional(device.app))
     }
-    return table.html(otherwise: "None: its providers have taken every notification, or it has sent none.")
+    return table.html(
+      otherwise: "None of a device that is known now. The log names old apps' registrations that have ended.")
   }
 
   /// Calls to register devices that were refused; nothing if there were none.
@@ -121,14 +122,14 @@ extension Dashboard {
         parts: [("a", Double(hour.sent - min(hour.failed, hour.sent))), ("b", Double(hour.failed))])
     }
     var table = HTMLTable(
-      .text("Realm"), .wide("Name"), .wide("UUID"), .number("Encrypted"), .number("Legacy"),
-      .text("Last seen"))
+      .text("Realm"), .number("Encrypted"), .number("Legacy"), .text("Last seen"), .text("Name"),
+      .text("UUID"))
     for realm in realms.prefix(Self.shownRealms) {
       let devices = census.map { $0.devices[MigrationStatus.Place(server: id, realm: realm.id)] ?? .init() }
       table.add(
         "<a href=\"/admin/find?q=\(realm.uuid)\">\(realm.host)</a>\(Shown.deactivated(realm.isDeactivated))",
-        "\(realm.name)", Shown.code(realm.uuid), Shown.number(devices?.e2ee), Shown.number(devices?.legacy),
-        Shown.age(realm.lastRequestAt, at: now))
+        Shown.number(devices?.e2ee), Shown.number(devices?.legacy), Shown.age(realm.lastRequestAt, at: now),
+        "\(realm.name)", Shown.code(realm.uuid))
     }
     return (
       server.hostname,

@@ -140,10 +140,13 @@ enum AdminStyle {
     dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:.3rem 0}
     dt{color:var(--faint)}
     dd{margin:0;overflow-wrap:anywhere}
-    @media(max-width:40rem){.n,.t{white-space:normal}.n{padding-right:.5rem}th,td{padding-right:.4rem}dl{grid-template-columns:1fr}
-      dt{margin-top:.3rem}.wide{display:none}body{font-size:14px}
-      th:first-child,td:first-child{min-width:9rem}form[role=search]{flex:1 0 100%;order:1}
-      input[type=search]{flex:1;width:auto}}
+    @media(max-width:48rem){body{font-size:14px}dl{grid-template-columns:1fr}dt{margin-top:.3rem}
+      form[role=search]{flex:1 0 100%;order:1}input[type=search]{flex:1;width:auto}
+      thead,td:has(>.none){display:none}table,tbody{display:block}
+      tr{display:flex;flex-wrap:wrap;gap:0 1rem;padding:.4rem 0;border-bottom:1px solid var(--line)}
+      tr:last-child{border-bottom:0}td,.n{border:0;padding:0;text-align:left;white-space:normal;overflow-wrap:anywhere}
+      td:first-child{flex:1 0 100%;font-weight:600}td:not(:first-child)::before{content:attr(data-heading)": ";
+      color:var(--faint)}}
     </style>
     """
 

@@ -55,7 +55,8 @@ enum Page {
   }
 }
 
-/// A table on a page.
+/// A table on a page. On a narrow screen each row is a paragraph, which begins with the first column, and each further
+/// cell follows its heading: so the columns come in the order of their importance.
 struct HTMLTable {
   struct Column {
     let heading: String
@@ -63,9 +64,6 @@ struct HTMLTable {
 
     static func text(_ heading: String) -> Self { .init(heading: heading, style: "") }
     static func number(_ heading: String) -> Self { .init(heading: heading, style: "n") }
-    /// A column that narrow screens hide.
-    static func wide(_ heading: String) -> Self { .init(heading: heading, style: "wide") }
-    static func wideNumber(_ heading: String) -> Self { .init(heading: heading, style: "n wide") }
   }
 
   private let columns: [Column]
@@ -77,7 +75,7 @@ struct HTMLTable {
 
   mutating func add(_ cells: HTML...) {
     rows.append(
-      "<tr>\(zip(columns, cells).map { column, cell -> HTML in "<td class=\"\(column.style)\">\(cell)</td>" })</tr>\n"
+      "<tr>\(zip(columns, cells).map { column, cell -> HTML in "<td class=\"\(column.style)\" data-heading=\"\(column.heading)\">\(cell)</td>" })</tr>\n"
     )
   }
 
@@ -95,7 +93,7 @@ struct HTMLTable {
 /// The contents of table cells and figures.
 enum Shown {
   /// Stands for an unknown value.
-  static let none: HTML = "<span class=\"faint\">-</span>"
+  static let none: HTML = "<span class=\"faint none\">-</span>"
 
   static func number(_ number: some BinaryInteger) -> HTML { "\(Phrase.number(number))" }
   static func number(_ number: Int64?) -> HTML { number.map { Self.number($0) } ?? none }
