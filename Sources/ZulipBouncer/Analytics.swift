@@ -55,7 +55,7 @@ extension Bouncer {
         logger.notice(
           "realm taken over from another server",
           metadata: [
-            "realm": "\(takeover.realm.canonical)", "server": "\(server.uuid.canonical)",
+            "realm": "\(takeover.realm.canonical)", "server": "\(server.hostname)",
             "registrations_kept": "\(takeover.keepsRegistrations)",
           ])
       }

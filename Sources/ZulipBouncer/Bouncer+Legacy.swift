@@ -104,7 +104,7 @@ extension Bouncer {
   ) async throws -> RemoteRealm? {
     guard let uuid else { return nil }
     guard try await realms.find(uuid: uuid, server: server.id) != .unknown else {
-      logger.info("a legacy call names an unknown realm", metadata: ["server": "\(server.uuid)"])
+      logger.info("a legacy call names an unknown realm", metadata: ["server": "\(server.hostname)"])
       return nil
     }
     return try await caller(uuid, of: server)
@@ -115,15 +115,21 @@ extension Bouncer {
     _ user: LegacyUser, _ realm: RemoteRealm?, _ server: RemoteServer, _ logger: Logger
   ) async throws -> [Registration] {
     let reach = try await registrations.reach(user, server: server.id, realm: realm)
+    func metadata(_ more: Logger.Metadata) -> Logger.Metadata {
+      var metadata = more
+      metadata["server"] = "\(server.hostname)"
+      metadata["realm"] = realm.map { "\($0.uuid.canonical)" }
+      return metadata
+    }
     for (kind, count) in reach.superseded {
       logger.info(
         "legacy registrations removed: their devices have end-to-end encrypted ones",
-        metadata: ["count": .stringConvertible(count), "kind": "\(kind)", "realm": "\(realm?.id ?? 0)"])
+        metadata: metadata(["count": .stringConvertible(count), "kind": "\(kind)"]))
     }
     if reach.folded > 0 {
       logger.info(
         "legacy registrations under a user's number removed: the same devices are registered under a UUID",
-        metadata: ["count": .stringConvertible(reach.folded), "realm": "\(realm?.id ?? 0)"])
+        metadata: metadata(["count": .stringConvertible(reach.folded)]))
     }
     var faults = ItemFaults()
     faults.add(.unreadable, count: reach.unreadable)

@@ -62,7 +62,7 @@ extension Bouncer {
   ) async throws {
     guard registration.home != .upstream(isTold: true) else { return }
     let isTold = await upstream.registerLegacy(
-      registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid, server: server.id)
+      registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid, server: server)
     if isTold { try await registrations.noteToldUpstream([registration.reference.id]) }
   }
 

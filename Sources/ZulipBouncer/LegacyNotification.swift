@@ -86,7 +86,7 @@ extension LegacyNotification {
       for registration in apple {
         guard let push = apnsPush(for: registration, payload: payload, now: now) else {
           logger.error(
-            "registration without app id", metadata: ["legacy_registration": "\(registration.reference.id)"])
+            "registration without app id", metadata: ["token": "\(registration.token.fingerprint)"])
           continue
         }
         pushes.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))

@@ -248,7 +248,7 @@ struct NotifyBatch {
         } else if let registration = byID[item.tokenID], registration.token.kind == item.kind {
           guard let ours = try item.push(for: registration) else {
             logger.error(
-              "registration without app id", metadata: ["registration": "\(registration.reference.id)"])
+              "registration without app id", metadata: ["token": "\(registration.token.fingerprint)"])
             continue
           }
           (push, reference) = (ours, registration.reference)

@@ -47,7 +47,8 @@ extension Upstream {
           changing: "attempts = 0, failure = NULL, reported_at = $5",
           .integer(now().milliseconds))
       } catch let error as APIError {
-        logger.warning("the other bouncer did not take a report", metadata: Self.metadata(error, lease.id))
+        let metadata = await metadata(error, of: try row.int64(0))
+        logger.warning("the other bouncer did not take a report", metadata: metadata)
         let next = now() + Self.backoff.pause(after: lease.attempts)
         try await links.reports.postpone(lease, until: next, changing: "failure = $5", .text(error.message))
       }
@@ -69,9 +70,9 @@ extension Upstream {
         // It does not have the token.
         try await links.finish(job)
       } catch let error as APIError {
+        let metadata = await metadata(error, of: job.server)
         logger.warning(
-          "the other bouncer did not unregister an old app, which is tried again",
-          metadata: Self.metadata(error, job.server))
+          "the other bouncer did not unregister an old app, which is tried again", metadata: metadata)
         try await links.unregistrations.postpone(
           [job.lease], until: now() + Self.backoff.pause(after: job.lease.attempts))
       }

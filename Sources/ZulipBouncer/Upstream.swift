@@ -118,14 +118,15 @@ package struct Upstream: Sendable {
   ///
   /// - Returns: whether it was taken; if not, it is registered with its next notification.
   func registerLegacy(
-    _ token: PushToken, iosAppID: String?, of user: LegacyUser, realm: UUID?, server: Int64
+    _ token: PushToken, iosAppID: String?, of user: LegacyUser, realm: UUID?, server: RemoteServer
   ) async -> Bool {
     let form = Self.form(token, iosAppID: iosAppID, of: user, realm: realm)
     do {
-      try await call(UpstreamCall("push/register", form: form), of: server)
+      try await call(UpstreamCall("push/register", form: form), of: server.id)
       return true
     } catch {
-      logger.info("the other bouncer did not take an old app's token", metadata: Self.metadata(error, server))
+      logger.info(
+        "the other bouncer did not take an old app's token", metadata: Self.metadata(error, server.hostname))
       return false
     }
   }
@@ -174,7 +175,18 @@ package struct Upstream: Sendable {
     try await links.adopt(newKey, of: server.id)
   }
 
-  static func metadata(_ error: any Error, _ server: Int64) -> Logger.Metadata {
-    ["server": "\(server)", "reason": "\((error as? APIError)?.message ?? DatabaseError.name(of: error))"]
+  /// - Parameter server: the hostname of the chat server; nil if it is not known.
+  private static func metadata(_ error: any Error, _ server: String?) -> Logger.Metadata {
+    var metadata: Logger.Metadata = [
+      "reason": "\((error as? APIError)?.message ?? DatabaseError.name(of: error))"
+    ]
+    metadata["server"] = server.map { "\($0)" }
+    return metadata
+  }
+
+  /// Reads the hostname, which only a failed call in the background needs.
+  func metadata(_ error: any Error, of server: Int64) async -> Logger.Metadata {
+    // A line without the hostname is better than none.
+    Self.metadata(error, try? await links.hostname(of: server))
   }
 }

@@ -101,7 +101,9 @@ extension ZulipBouncerRoutes {
       spelled: spelled)
     context.logger.info(
       "server registered",
-      metadata: ["server": "\(id)", "new": "\(created)", "rotated": "\(newKey != nil)"])
+      metadata: [
+        "server": "\(hostname.text)", "org_id": "\(id)", "new": "\(created)", "rotated": "\(newKey != nil)",
+      ])
     return parameters.success([.init("created", .bool(created))])
   }
 
@@ -120,7 +122,7 @@ extension ZulipBouncerRoutes {
     let (server, key, isNew) = try await bouncer.verify(hostname, accessToken: token)
     context.logger.notice(
       isNew ? "server registered by challenge" : "server key transferred",
-      metadata: ["server": "\(server.uuid.canonical)"])
+      metadata: ["server": "\(server.hostname)", "org_id": "\(server.uuid.canonical)"])
     return parameters.success([
       .init("zulip_org_id", .string(server.uuid.canonical)), .init("zulip_org_key", .string(key)),
     ])
@@ -131,7 +133,9 @@ extension ZulipBouncerRoutes {
   ) async throws -> Response {
     let parameters = try await parameters(of: request)
     try await bouncer.servers.setDeactivated(server.id, true)
-    context.logger.info("server deactivated itself", metadata: ["server": "\(server.uuid.canonical)"])
+    context.logger.info(
+      "server deactivated itself",
+      metadata: ["server": "\(server.hostname)", "org_id": "\(server.uuid.canonical)"])
     return parameters.success()
   }
 

@@ -42,6 +42,10 @@ struct Stats: AsyncParsableCommand {
     }
   }
 
+  /// What was sent just now is not among them yet.
+  private static let age =
+    "The service writes its counts down about once a minute: what is newer is not among them."
+
   private func show(_ report: HourlyCounts.Report) {
     let (total, hours) = (report.total, report.hours)
     let routes: [ReportColumn<HourlyCounts.RouteCounts>] =
@@ -63,6 +67,7 @@ struct Stats: AsyncParsableCommand {
       let span =
         hours.count.isMultiple(of: 24) && hours.count > 24 ? "\(hours.count / 24) days" : "\(hours.count) h"
       page.add("Last \(span): \(total.sentence)", .heading)
+      page.add(Self.age, .faint)
       for table in [report.routes.table(routes), hours.filter(\.isBusy).table(columns)] where !table.isEmpty {
         page.add()
         page.add(table)
@@ -83,6 +88,7 @@ struct Stats: AsyncParsableCommand {
       page.add(
         "\(server), last \(hours.count) h: \(Phrase.count(sent, "notification")) handed in, \(Phrase.number(failed)) refused at once.",
         .heading)
+      page.add(Self.age, .faint)
       guard sent > 0 else { return }
       page.add()
       page.add(hours.filter { $0.sent > 0 }.table(columns))

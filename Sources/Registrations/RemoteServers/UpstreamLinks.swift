@@ -66,6 +66,12 @@ package struct UpstreamLinks: Sendable {
     .bytes(text.map { storageKey.seal($0, at: column.place(.integer(server))) })
   }
 
+  /// The hostname of a chat server; nil if it is not there any more.
+  package func hostname(of server: Int64) async throws -> String? {
+    try await database.query("SELECT hostname FROM remote_servers WHERE id = $1", .integer(server)).first?
+      .text(0)
+  }
+
   // MARK: On and off
 
   /// Switches a server's link on, or anew: then its key is forgotten, and old apps' tokens of Google's are tried here

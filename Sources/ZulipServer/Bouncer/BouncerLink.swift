@@ -100,7 +100,10 @@ package final class BouncerLink: Sendable {
       if let failure = error.registrationError { return try await fail(job, failure) }
       logger.warning(
         "push device registration failed and is tried again",
-        metadata: ["device_id": "\(job.device)", "reason": "\(error)", "attempts": "\(job.lease.attempts)"])
+        metadata: [
+          "device_id": "\(job.device)", "realm": "\(job.realm.canonical)", "reason": "\(error)",
+          "attempts": "\(job.lease.attempts)",
+        ])
       let next = now() + error.pause(after: job.lease.attempts, Self.backoff, now: now())
       try await devices.jobs.postpone([job.lease], until: now() < end ? min(next, end) : next)
     } catch is CancellationError {
@@ -111,7 +114,9 @@ package final class BouncerLink: Sendable {
   private func fail(_ job: RegistrationJob, _ failure: Device.RegistrationError) async throws {
     logger.error(
       "push device registration refused",
-      metadata: ["device_id": "\(job.device)", "code": "\(failure.rawValue)"])
+      metadata: [
+        "device_id": "\(job.device)", "realm": "\(job.realm.canonical)", "code": "\(failure.rawValue)",
+      ])
     try await devices.finish(job, with: failure)
   }
 
@@ -127,13 +132,11 @@ package final class BouncerLink: Sendable {
         try await calls.registerLegacy(token, of: job.user, realm: job.realm)
       }
       try await devices.legacyTokens.jobs.finish([job.lease])
-      logger.info("old token unregistered at the bouncer", metadata: ["unregistration": "\(job.lease.id)"])
+      logger.info("old token unregistered at the bouncer", metadata: job.metadata)
     } catch let error as BouncerError {
       logger.warning(
         "the bouncer did not unregister an old token, which is tried again",
-        metadata: [
-          "unregistration": "\(job.lease.id)", "reason": "\(error)", "attempts": "\(job.lease.attempts)",
-        ])
+        metadata: job.metadata.merging(["reason": "\(error)", "attempts": "\(job.lease.attempts)"]) { $1 })
       let next = now() + error.pause(after: job.lease.attempts, Self.backoff, now: now())
       try await devices.legacyTokens.postpone(job, until: next, failure: "\(error)")
     }

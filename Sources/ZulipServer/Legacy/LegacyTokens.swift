@@ -1,5 +1,6 @@
 internal import Foundation
 internal import HTTP
+internal import Logging
 package import Registrations
 internal import SQL
 internal import Sealing
@@ -226,4 +227,12 @@ struct Unregistration: Sendable {
   let user: LegacyUser
   /// nil stands for all of the user's tokens.
   let token: PushToken?
+
+  /// Whose token it is, for the log.
+  var metadata: Logger.Metadata {
+    [
+      "token": token.map { "\($0.fingerprint)" } ?? "all", "realm": "\(realm.canonical)",
+      "user": "\(user.uuid?.canonical ?? user.id.map(String.init) ?? "")",
+    ]
+  }
 }

@@ -223,7 +223,8 @@ struct UpstreamReportTests {
 
   @Test
   func `reach the other one from where it says, whatever it misses meanwhile`() async throws {
-    try await BeforeZulips.test(knowsRealm: false) { place in
+    let log = LogRecorder()
+    try await BeforeZulips.test(knowsRealm: false, logger: log.logger) { place in
       await eventually("its realms are told") { place.upstream.realms == [place.realm] }
       place.upstream.fault("server/analytics", 500, "{}")
       let first = try await place.bouncer.post("server/analytics", report(place, 1...700), as: place.server)
@@ -231,6 +232,12 @@ struct UpstreamReportTests {
       let server = try #require(try await place.bouncer.servers.find(hostname: "chat.example.org"))
       try await eventually("it shows") { try await place.links.all().first?.failure != nil }
       #expect(try await place.links.all().first?.failure?.hasSuffix("does not answer: status 500") == true)
+      await eventually("the log names the server as everything else does") {
+        log.lines.contains {
+          $0.message == "the other bouncer did not take a report"
+            && $0.metadata["server"] == "chat.example.org"
+        }
+      }
       place.upstream.fault("server/analytics", nil)
       #expect(
         try await place.bouncer.post("server/analytics", report(place, 701...702), as: place.server).isSuccess
