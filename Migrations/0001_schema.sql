@@ -125,9 +125,16 @@ CREATE TABLE remote_installation_counts (
 -- The public keys that registrations were sealed to, so that a registration names its key in a byte.
 CREATE TABLE bouncer_keys (
   id $id,
-  public_key $text NOT NULL UNIQUE,           -- base64, as callers spell it
-  announced_at $int                           -- when a node last had it: another must not refuse it for good
+  public_key $text NOT NULL UNIQUE            -- base64, as callers spell it
 ) $strict;
+
+-- The public keys that each node has in its folder: another node must not refuse these for good
+CREATE TABLE node_bouncer_keys (
+  node $text,                                 -- UUID of the process
+  public_key $text,
+  announced_at $int NOT NULL,                 -- by that machine's clock
+  PRIMARY KEY (node, public_key)
+) $strict_by_key;
 
 -- Delivery: notifications that were promised and that no provider has taken yet
 -- -----------------------------------------------------------------------------

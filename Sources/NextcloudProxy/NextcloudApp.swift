@@ -83,7 +83,7 @@ extension NextcloudApp {
     } catch let error as Malformed {
       throw error
     } catch let error as JSON.ParseError {
-      throw Malformed(description: error.described(in: bytes))
+      throw Malformed(description: "is no JSON: \(error.explanation(in: bytes))")
     } catch {
       throw Malformed(description: (error as? APIError)?.message ?? "is not valid JSON")
     }

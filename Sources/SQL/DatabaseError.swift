@@ -55,6 +55,11 @@ extension DatabaseError {
     case connectionLost
     /// When opening: the server cannot be reached or refuses the user. The message is libpq's.
     case unreachable
+    /// A pooler gives each transaction another session of the server, so that settings and prepared statements
+    /// are lost.
+    case pooled
+    /// The user lacks a right. The message names the object.
+    case notPermitted
     /// The database has been closed, as in a shutdown.
     case closed
     /// A newer version of this program has migrated the database.
@@ -75,7 +80,9 @@ extension DatabaseError {
   /// Whether the same call may succeed later, without a change of the program or the data.
   package var isTransient: Bool {
     switch code {
-    case .serializationFailure, .busy, .full, .readOnly, .io, .connectionLost, .closed, .unreachable: true
+    case .serializationFailure, .busy, .full, .readOnly, .io, .connectionLost, .closed, .unreachable, .pooled,
+      .notPermitted:
+      true
     case .uniqueViolation, .foreignKeyViolation, .checkViolation, .notNullViolation, .corrupt, .newerSchema,
       .changedMigration, .typeMismatch, .invalidArgument, .invalidURL, .other:
       false

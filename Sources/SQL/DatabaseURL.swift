@@ -49,12 +49,33 @@ package struct DatabaseURL: Sendable, Hashable {
     return String(path)
   }
 
-  private static func server(_ text: String) throws(DatabaseError) -> String {
-    let parts = URLComponents(string: text, encodingInvalidCharacters: false)
+  private static func server(_ url: String) throws(DatabaseError) -> String {
+    // libpq knows the schemes in lower case only.
+    let text = "postgres" + url.drop { $0 != ":" }
+    let options = try PostgreSQLSettings.parse(text)
+    let (authority, path) = parts(of: text)
+    // libpq would take what follows an unencoded character of a password for the name of a host or a database.
+    guard !text.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7F }), authority.count(where: { $0 == "@" }) < 2,
+      !path.contains("@"), !path.contains("/")
+    else { throw PostgreSQLSettings.notEncoded }
     // A Unix socket is given as an option: postgres:///name?host=/run/postgresql
-    let hosts = [parts?.host] + (parts?.queryItems ?? []).filter { $0.name == "host" }.map(\.value)
-    guard hosts.contains(where: { $0?.isEmpty == false }) else { throw unknown }
+    guard options["host"]?.isEmpty == false || options["hostaddr"]?.isEmpty == false else {
+      throw PostgreSQLSettings.notEncoded
+    }
+    let ports = options["port"]?.split(separator: ",") ?? []
+    guard ports.allSatisfy({ port in Int(port).map { (1...65535).contains($0) } == true }) else {
+      throw DatabaseError(.invalidURL, "has a port that is no number from 1 to 65535")
+    }
     return text
+  }
+
+  /// The part of a URL from `//` to the path, and the path up to the options, without their slashes.
+  private static func parts(of url: String) -> (authority: Substring, path: Substring) {
+    let rest = url.drop { $0 != "/" }.dropFirst(2)
+    // libpq takes everything up to an "@" before the first slash for user and password.
+    let slash = rest.firstIndex(of: "/")
+    let path = slash.map { rest[$0...].dropFirst().prefix { $0 != "?" } } ?? ""
+    return (slash.map { rest[..<$0] } ?? rest.prefix { $0 != "?" }, path)
   }
 }
 
@@ -65,13 +86,15 @@ extension DatabaseURL: CustomStringConvertible, CustomReflectable {
     case .sqlite(let path):
       return "sqlite:\(path)"
     case .postgreSQL(let url):
-      var shown = URLComponents()
-      let parts = URLComponents(string: url)
-      shown.scheme = "postgres"
-      shown.host = parts?.host
-      shown.port = parts?.port
-      shown.path = parts?.path ?? ""
-      return shown.string ?? "postgres:"
+      let options = (try? PostgreSQLSettings.parse(url)) ?? [:]
+      let ports = options["port"]?.split(separator: ",", omittingEmptySubsequences: false) ?? []
+      let hosts = (options["host"] ?? options["hostaddr"] ?? "").split(separator: ",").enumerated().map {
+        let host = $1.contains(":") ? "[\($1)]" : $1.hasPrefix("/") ? "" : "\($1)"
+        // One port is that of all hosts.
+        let port = ports.count == 1 ? ports[0] : ports.dropFirst($0).first ?? ""
+        return port.isEmpty ? host : "\(host):\(port)"
+      }
+      return "postgres://\(hosts.joined(separator: ","))/\(options["dbname"] ?? "")"
     }
   }
 

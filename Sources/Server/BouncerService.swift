@@ -63,7 +63,8 @@ package struct BouncerService {
     let nextcloud = configuration.nextcloud.isEnabled ? try NextcloudAdapter.build(core) : nil
     let features: [Feature] =
       [
-        .database(core), .delivery(core), .keys(core), .bouncer(bouncer, core), .chatServer(builtIn, core),
+        .database(core), .delivery(core), .keys(core, bouncer.bouncerKeys), .bouncer(bouncer, core),
+        .chatServer(builtIn, core),
         .backend(builtIn, nextcloud, core), .nextcloudLeftovers(core),
       ] + (nextcloud.map { [.nextcloud($0)] } ?? [])
     let http = configuration.http

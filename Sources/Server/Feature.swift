@@ -84,10 +84,13 @@ extension Feature {
       queues: [outbox.queue.bringForward])
   }
 
-  static func keys(_ core: Core) -> Feature {
+  static func keys(_ core: Core, _ bouncerKeys: BouncerKeys) -> Feature {
     let (folder, certificate) = (core.keyFolder, core.certificate)
-    let bouncerKeys = BouncerKeys(database: core.store.database, now: core.now)
-    folder.tellChanges { [providers = core.providers] in providers.use($0.credentials) }
+    let announcer = Worker(every: BouncerKeys.interval)
+    folder.tellChanges { [providers = core.providers] in
+      providers.use($0.credentials)
+      announcer.wake()
+    }
     return Feature(
       gauges: { metrics in
         guard let certificate else { return }
@@ -95,8 +98,9 @@ extension Feature {
       },
       work: [
         { [core] in
-          await every(BouncerKeys.interval) {
+          await announcer.run {
             try await bouncerKeys.announce(folder.current.bouncer.all.map(\.pair.publicKeyBase64))
+            return false
           } onError: { error in
             core.logger.warning(
               "the bouncer keys could not be announced to other nodes",

@@ -23,8 +23,8 @@ package struct Bouncer: Sendable {
   let servers: RemoteServers
   let realms: RemoteRealms
   let registrations: RegistrationStore
-  /// The bouncer keys of other nodes.
-  let bouncerKeys: BouncerKeys
+  /// The bouncer keys of this and of other nodes.
+  package let bouncerKeys: BouncerKeys
   let requestTimes: RequestTimes
   let deliverer: Deliverer
   /// The key pairs that open registrations; evaluated at each call.

@@ -155,12 +155,16 @@ package struct Upstream: Sendable {
     }
     let end = ContinuousClock.now + Self.patience
     // After an interrupted change it must first be known which of two keys the server has there.
-    for _ in 1...2 {
+    var reason = "the change before may still be under way: try again in ten seconds"
+    for _ in 1...2 where link.nextKey != nil {
+      do {
+        try await status(link, until: end)
+      } catch let error as APIError {
+        reason = "which key it has now is not known after the change before: \(error.message)"
+      }
       link = try await links.link(of: server.id) ?? link
-      if link.nextKey != nil { _ = try? await status(link, until: end) }
     }
-    link = try await links.link(of: server.id) ?? link
-    guard link.nextKey == nil else { throw failure("which key it has now is not known") }
+    guard link.nextKey == nil else { throw failure(reason) }
     guard let key = link.key else { return }
     let form = Self.form([
       ("zulip_org_id", server.uuid.canonical), ("zulip_org_key", key), ("hostname", hostname),
@@ -170,9 +174,17 @@ package struct Upstream: Sendable {
     do {
       try await call(UpstreamCall("server/register", form: form), of: server.id, until: end)
     } catch let error as APIError {
+      if Self.leavesKey(error) { try await links.withdraw(newKey, of: server.id) }
       throw failure(error.message)
     }
     try await links.adopt(newKey, of: server.id)
+  }
+
+  /// Whether an answer to a change of keys says that the key was not changed. Without an answer nothing is known, and a
+  /// refusal of the present key may come from a change that was made before.
+  private static func leavesKey(_ error: APIError) -> Bool {
+    (400..<500).contains(error.status.code) && error.status != .unauthorized
+      && error.code != "INVALID_ZULIP_SERVER"
   }
 
   /// - Parameter server: the hostname of the chat server; nil if it is not known.

@@ -44,6 +44,31 @@ import Testing
     #expect(throws: JSON.ParseError.encoding) { try JSON.parse([0x22, 0x5C, 0x6E, 0xC3, 0x22] as [UInt8]) }
   }
 
+  @Test(arguments: [
+    ("", "it is empty"), ("[1,", "it ends too early"),
+    ("{\"a\":1,\n}", "line 2, column 1: } is not expected there"),
+    ("\u{FEFF}{}", "it begins with a byte order mark (EF BB BF), which JSON has none of"),
+    ("{'a':1}", "line 1, column 2: ' is not expected there"),
+    (#"["ä\x"]"#, "line 1, column 5: x is not expected there"),
+    (
+      "[\"a\nb\"]",
+      "line 1, column 4: a line break or another control character in a text is written as an escape (\\n)"
+    ),
+    (
+      #"{"a":"ä \ud83d b"}"#,
+      #"line 1, column 9: \ud83d is half of a surrogate pair: a character such as an emoji is two of these, or itself"#
+    ),
+    (
+      #"["\ude00"]"#,
+      #"line 1, column 3: \ude00 is half of a surrogate pair: a character such as an emoji is two of these, or itself"#
+    ), (String(repeating: "[", count: 65), "it is nested deeper than 64 times"),
+    ("[1] 😀", "line 1, column 5: 😀 is not expected there"),
+  ])
+  func `What is wrong with a document is said, and where`(text: String, explanation: String) {
+    let error = #expect(throws: JSON.ParseError.self) { try JSON.parse(text) }
+    #expect(error?.explanation(in: Array(text.utf8)) == explanation)
+  }
+
   @Test func `Nesting is limited, so that a hostile document cannot exhaust the stack`() throws {
     let deep = String(repeating: "[", count: 64) + String(repeating: "]", count: 64)
     #expect(try JSON.parse(deep).text == deep)

@@ -51,6 +51,40 @@ import Testing
     }
   }
 
+  @Test(
+    .keyFolder,
+    arguments: [
+      ([:], .good, "is not set, and no chat server has called yet"),
+      (["http.public_url": "https://push.example.org"], .good, "are told https://push.example.org"),
+      (["http.trusted_proxies": "127.0.0.1"], .warning, "(server/billing) are told http://127.0.0.1:8080"),
+      (["http.host": "0.0.0.0"], .warning, "are told http://0.0.0.0:8080"),
+      (["nextcloud.enabled": "true"], .warning, "(nextcloud.default_proxy) are told http://127.0.0.1:8080"),
+      (
+        ["nextcloud.enabled": "true", "nextcloud.default_proxy": "https://p.example.org"], .good,
+        "is not set, and no chat server has called yet"
+      ),
+    ] as [([String: String], Finding.Standing, String)])
+  func `That others are told the listener's own address is a warning`(
+    settings: [String: String], standing: Finding.Standing, detail: String
+  ) async throws {
+    let finding = try await doctor(folder, settings).publicURLFinding(asksDatabase: true)
+    #expect(finding.standing == standing && finding.detail.contains(detail), "\(finding)")
+  }
+
+  @Test(.keyFolder) func `Once a chat server has called http.public_url should be set`() async throws {
+    let database = try await SQLiteDatabase.open(path: "\(folder.path)/test.sqlite")
+    try await Schema.migrate(database)
+    let servers = RemoteServers(
+      database: database, storageKey: try KeyFolder.storageKey(in: folder.path), now: { Date() })
+    let (server, _) = try await servers.add(hostname: try Hostname("chat.example.org"), contactEmail: "")
+    #expect(try await doctor(folder).publicURLFinding(asksDatabase: true).standing == .good)
+    _ = try await database.execute(
+      Statement("UPDATE remote_servers SET last_request_at = 1 WHERE id = $1", .integer(server.id)))
+    let finding = try await doctor(folder).publicURLFinding(asksDatabase: true)
+    #expect(finding.standing == .warning)
+    await database.close()
+  }
+
   private func faults(_ findings: [Finding]) -> Set<String> {
     Set(findings.filter { !$0.isGood }.map(\.check))
   }

@@ -132,6 +132,43 @@ import Testing
     #expect(keys.current.bouncer.isEmpty)
   }
 
+  @Test func `Files with a byte order mark are read and UTF-16 is named`() async throws {
+    let publicKey = try folder.writeBouncerKey()
+    try folder.writeFCM("default", project: "demo")
+    try folder.writeAPNs("main")
+    let bouncer = try #require(
+      try FileManager.default.contentsOfDirectory(atPath: folder.url.appending(path: "bouncer").path).first)
+    let names = ["apns/main.json", "bouncer/\(bouncer)", "fcm/default.json"]
+    let texts = try names.map { try String(contentsOf: folder.url.appending(path: $0), encoding: .utf8) }
+    for (name, text) in zip(names, texts) { try folder.write(name, "\u{FEFF}\(text)") }
+    let (keys, _, _) = open(folder)
+    #expect(keys.current.problems == [])
+    #expect(keys.current.bouncer.all.map(\.pair.publicKeyBase64) == [publicKey])
+    #expect(try BouncerKeyFiles(directory: folder.path).list().map(\.publicKey) == [publicKey])
+
+    for encoding in [String.Encoding.utf16, .utf16LittleEndian, .utf16BigEndian] {
+      for (name, text) in zip(names, texts) {
+        try #require(text.data(using: encoding)).write(to: folder.url.appending(path: name))
+      }
+      let problems = open(folder).0.current.problems
+      #expect(problems.map(\.file) == names)
+      #expect(problems.allSatisfy { $0.message.hasPrefix("is UTF-16; save it as UTF-8") }, "\(problems)")
+    }
+  }
+
+  @Test func `What has the name of a key file and is none is a problem`() async throws {
+    try folder.write("apns/a.json/x", "")
+    try FileManager.default.createDirectory(
+      at: folder.url.appending(path: "fcm"), withIntermediateDirectories: true)
+    try FileManager.default.createSymbolicLink(
+      atPath: folder.url.appending(path: "fcm/b.json").path, withDestinationPath: "/nowhere")
+    #expect(
+      open(folder).0.current.problems.map { "\($0.file) \($0.message)" } == [
+        "apns/a.json cannot be used: Is a directory; name a file",
+        "fcm/b.json cannot be used: No such file or directory; put it there, or correct the path",
+      ])
+  }
+
   @Test func `A folder that cannot be listed keeps what it held`() async throws {
     try folder.writeBouncerKey()
     let (keys, _, _) = open(folder)

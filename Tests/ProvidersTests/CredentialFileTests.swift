@@ -68,6 +68,48 @@ struct CredentialFileTests {
     #expect(error.description.hasPrefix("\(fault.field): "))
   }
 
+  private static let cutOff = String(TestKeys.apns.pemRepresentation.prefix(60))
+
+  @Test(arguments: [
+    ("", "is empty"), ("hunter2", "is no PEM file"), (cutOff, "is cut off"),
+    (P384.Signing.PrivateKey().pemRepresentation, "is a key on another curve"),
+    (P256.Signing.PrivateKey().publicKey.pemRepresentation, "is a public key"),
+    (
+      "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n", "has a passphrase"
+    ),
+    ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "is a certificate and no key"),
+    ("-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n", "is damaged"),
+    ("kü", "is no ASCII text"),
+  ])
+  func `What is in the place of Apple's key is named`(text: String, kind: String) throws {
+    let error = try #require(throws: CredentialError.self) {
+      _ = try APNsCredential(name: "main", json: Self.apns(), directory: Self.folder(key: text))
+    }
+    #expect(error.description.contains("AuthKey_X.p8 \(kind)"), "\(error)")
+    #expect(!error.description.contains("hunter2"))
+  }
+
+  @Test func `A byte order mark before Apple's key is passed over`() throws {
+    let key = TestKeys.apns.pemRepresentation
+    let credential = try APNsCredential(
+      name: "main", json: Self.apns(), directory: Self.folder(key: "\u{FEFF}\(key)"))
+    #expect(credential.privateKey == key)
+  }
+
+  @Test func `A field of another type is told from one that is missing`() throws {
+    for (value, state) in [
+      (nil, "is missing"), ("org.example", "is no list of texts"), ([String](), "is empty"),
+    ]
+      as [((any Sendable)?, String)]
+    {
+      let json = try Self.apns { $0["topics"] = value }
+      let error = try #require(throws: CredentialError.self) {
+        _ = try APNsCredential(name: "main", json: json, directory: Self.folder())
+      }
+      #expect(error.description == "topics: \(state): write \"topics\": [\"org.example.chat\"]")
+    }
+  }
+
   @Test func `A key of another kind is refused at once, without showing it`() throws {
     for key in [try TestKeys.google.get(), P384.Signing.PrivateKey().pemRepresentation, "secretsecret"] {
       let folder = try Self.folder(key: key)

@@ -70,11 +70,36 @@ struct E2EERegisterTests {
     }
     let refused = ["400", "", "INVALID_BOUNCER_PUBLIC_KEY"]
     #expect(try await answer() == refused)
-    try await bouncer.keys.announce([new, bouncer.keyPair.publicKeyBase64])
+    let node = BouncerKeys(database: bouncer.database, now: { [clock = bouncer.clock] in clock.now })
+    try await node.announce([new, bouncer.keyPair.publicKeyBase64])
+    try await bouncer.keys.announce([bouncer.keyPair.publicKeyBase64])
     #expect(try await answer() == ["429", "5", "RATE_LIMIT_HIT"])
     // A node that goes on living tells again before that.
     bouncer.clock.advance(BouncerKeys.validity)
     #expect(try await answer() == refused)
+  }
+
+  @Test
+  func `is refused for good as soon as a key is removed from the last node that had it`() async throws {
+    let server = try await bouncer.server()
+    let realm = try await bouncer.realm(of: server)
+    let removed = BouncerKeyPair().publicKeyBase64
+    var form = try bouncer.registerForm(realm: realm, bouncer.apns())
+    form[3].1 = removed
+    func code() async throws -> String? {
+      try await bouncer.post("push/e2ee/register", form, as: server).code
+    }
+    let kept = bouncer.keyPair.publicKeyBase64
+    let node = BouncerKeys(database: bouncer.database, now: { [clock = bouncer.clock] in clock.now })
+    for keys in [bouncer.keys, node] { try await keys.announce([removed, kept]) }
+    #expect(try await code() == "RATE_LIMIT_HIT")
+    try await bouncer.keys.announce([kept])
+    #expect(try await code() == "RATE_LIMIT_HIT")
+    // Its own announcement of before is nobody else's, even where it is not withdrawn yet.
+    try await node.announce([kept])
+    try await bouncer.keys.announce([removed, kept])
+    #expect(try await code() == "INVALID_BOUNCER_PUBLIC_KEY")
+    #expect(try await bouncer.keys.isOurs(removed))
   }
 
   @Test

@@ -33,19 +33,25 @@ package struct Field: Sendable {
 
   /// Parses the body of a request as JSON, whatever its content type; it must be an object.
   ///
-  /// - Parameter depth: values nested deeper become `null` instead of an error; nil for the error.
-  package static func body(of request: Request, limit: Int, cutBelow depth: Int? = nil) async throws -> Field
-  {
+  /// - Parameters:
+  ///   - depth: values nested deeper become `null` instead of an error; nil for the error.
+  ///   - isExplaining: whether an error says what is wrong with the document and where, beyond Zulip's words.
+  package static func body(
+    of request: Request, limit: Int, cutBelow depth: Int? = nil, isExplaining: Bool = false
+  ) async throws -> Field {
     let buffer = try await request.wholeBody(upTo: limit)
     return try await LongRead.of(buffer.readableBytes) {
       do {
         let body = Field(try JSON.parse(buffer, cutBelow: depth), path: "request")
         _ = try body.members()
         return body
-      } catch is JSON.ParseError {
+      } catch let error as JSON.ParseError {
         // Zulip decodes the whole body first, so invalid UTF-8 takes precedence wherever it is.
         let isText = String(validating: buffer.readableBytesView, as: UTF8.self) != nil
-        throw APIError(isText ? "Malformed JSON" : "Malformed payload")
+        let problem = isText ? "Malformed JSON" : "Malformed payload"
+        guard isExplaining else { throw APIError(problem) }
+        throw APIError(
+          "\(problem): \((isText ? error : .encoding).explanation(in: buffer.readableBytesView))")
       }
     }
   }

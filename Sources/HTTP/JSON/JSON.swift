@@ -122,22 +122,12 @@ extension JSON {
     case encoding
     /// Not JSON; wrong at this byte.
     case syntax(at: Int)
+    /// The escape that begins at this byte is half of a surrogate pair, which is no character.
+    case halfSurrogate(at: Int)
     /// Arrays and objects are nested deeper than ``maximumDepth``.
     case depth
     /// More values than any reasonable document of this length.
     case tooManyValues
-
-    /// Says what is wrong with an operator's file of these bytes, and where: `is no JSON from line 3, column 7 on`.
-    package func described(in bytes: [UInt8]) -> String {
-      switch self {
-      case .encoding: return "is not in UTF-8"
-      case .depth: return "is nested deeper than \(JSON.maximumDepth) levels"
-      case .tooManyValues: return "has too many values"
-      case .syntax(let index):
-        let lines = bytes.prefix(index).split(separator: 0x0A, omittingEmptySubsequences: false)
-        return "is no JSON from line \(lines.count), column \((lines.last?.count ?? 0) + 1) on"
-      }
-    }
   }
 
   package static let maximumDepth = 64

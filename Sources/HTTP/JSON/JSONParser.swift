@@ -234,21 +234,25 @@ struct JSONParser {
     case UInt8(ascii: "r"): unescaped.append(0x0D)
     case UInt8(ascii: "t"): unescaped.append(0x09)
     case UInt8(ascii: "u"): unescaped.append(contentsOf: Array(String(try unicodeScalar()).utf8))
-    default: throw failure
+    default:
+      index -= 1
+      throw failure
     }
   }
 
   /// Reads `XXXX`, or `XXXX\uXXXX` for a surrogate pair; half a pair is an error.
   private mutating func unicodeScalar() throws(JSON.ParseError) -> Unicode.Scalar {
+    let half = JSON.ParseError.halfSurrogate(at: index - 2)
     let high = try fourHexDigits()
     var code = high
     if (0xD800..<0xDC00).contains(high) {
-      _ = try expect("\\u", .null)
+      guard bytes[index...].starts(with: "\\u".utf8) else { throw half }
+      index += 2
       let low = try fourHexDigits()
-      guard (0xDC00..<0xE000).contains(low) else { throw failure }
+      guard (0xDC00..<0xE000).contains(low) else { throw half }
       code = 0x10000 + (high - 0xD800) << 10 + (low - 0xDC00)
     }
-    guard let scalar = Unicode.Scalar(code) else { throw failure }
+    guard let scalar = Unicode.Scalar(code) else { throw half }
     return scalar
   }
 

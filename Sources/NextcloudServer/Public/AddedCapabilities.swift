@@ -22,7 +22,7 @@ package struct AddedCapabilities: Sendable {
     do {
       document = try JSON.parse(bytes)
     } catch {
-      throw Malformed(description: error.described(in: bytes))
+      throw Malformed(description: "is no JSON: \(error.explanation(in: bytes))")
     }
     guard case .object(let members) = document else {
       throw Malformed(description: "is no JSON object, such as {\"spreed\": {\"features\": [...]}}")

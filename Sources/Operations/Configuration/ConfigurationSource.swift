@@ -60,14 +60,22 @@ struct ConfigurationSource {
   private mutating func read(_ file: String) throws(Fault) {
     let node: Node?
     do {
-      node = try Yams.compose(yaml: try Self.text(of: file))
-    } catch let error as YamlError {
-      throw Fault(error, in: file)
+      let text = try Self.text(of: file)
+      do {
+        node = try Yams.compose(yaml: text)
+      } catch let error as YamlError {
+        throw Fault(error, of: text, in: file)
+      }
     } catch {
       throw Fault(error)
     }
     guard let node else { return }
-    let isMapping = if case .mapping = node { true } else { node.scalar?.string.isEmpty == true }
+    let isMapping =
+      switch node {
+      case .mapping: true
+      case .scalar(let scalar): scalar.string.isEmpty
+      default: false
+      }
     guard isMapping else {
       throw Fault(source: file, "wants lines of the form key: value", advice: "put a blank after each colon")
     }
@@ -79,8 +87,10 @@ struct ConfigurationSource {
     // The parsed names are compared by `Character`, which takes very long on endless combining marks.
     guard let text = String(validating: bytes, as: UTF8.self), text.isStorable else {
       throw Fault(
-        source: file, "is no text: it has bytes that are no UTF-8, NUL, or combining marks without end",
-        advice: "name the configuration, or let push-bouncer init write one")
+        source: file,
+        bytes.contains(0)
+          ? "is a binary file" : "is no text: it has bytes that are no UTF-8, or combining marks without end",
+        advice: "name the configuration, save it as UTF-8, or let push-bouncer init write one")
     }
     return text
   }
@@ -92,6 +102,12 @@ struct ConfigurationSource {
       advice: "the file that push-bouncer init writes has all there are")
   }
 
+  private static func section(_ key: String, source: String) -> Fault {
+    Fault(
+      source: source, key: key.isEmpty ? nil : key, "is a section, not a value",
+      advice: "put its keys below it, further in, without hyphens and with a blank after each colon")
+  }
+
   private mutating func read(_ node: Node, path: String, file: String) throws(Fault) {
     let place = node.mark.map { "\(file), line \($0.line)" } ?? file
     switch node {
@@ -101,6 +117,7 @@ struct ConfigurationSource {
         try read(value, path: path.isEmpty ? name : "\(path).\(name)", file: file)
       }
     case .sequence(let sequence):
+      guard !isSection(path) || path.isEmpty else { throw Self.section(path, source: place) }
       let texts = sequence.compactMap(\.scalar?.string)
       guard texts.count == sequence.count else {
         throw Fault(source: place, key: path, "wants a list of texts")
@@ -126,9 +143,7 @@ struct ConfigurationSource {
   private mutating func set(_ key: String, _ text: String?, place: String) throws(Fault) {
     guard settings[key] != nil else {
       guard isSection(key) else { throw Self.unknown(key, source: place) }
-      throw Fault(
-        source: place, key: key.isEmpty ? nil : key, "is a section, not a value",
-        advice: "put its keys below it, further in, with a blank after each colon")
+      throw Self.section(key, source: place)
     }
     guard let text else { return }
     guard values[key] == nil else {
@@ -148,17 +163,38 @@ extension Fault {
 
   /// A fault for a file that is not valid YAML, in the parser's words. The line itself is left out, since it
   /// may hold a secret.
-  fileprivate init(_ error: YamlError, in file: String) {
+  fileprivate init(_ error: YamlError, of text: String, in file: String) {
+    if case .duplicatedKeysInMapping(let duplicates, let context) = error, let key = duplicates.first {
+      let again = Self.line(of: key, again: context.mark, in: text)
+      self.init(
+        source: "\(file), line \(again ?? context.mark.line)", key: key,
+        again == nil ? "is there twice" : "is there twice, first in line \(context.mark.line)",
+        advice: "remove one of them")
+      return
+    }
     let (line, problem): (Int?, String) =
       switch error {
       case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
         .composer(_, let problem, let mark, _):
         (mark.line, problem)
-      case .duplicatedKeysInMapping(_, let context): (context.mark.line, "a key is there twice")
       default: (nil, "it cannot be parsed")
       }
     self.init(
       source: line.map { "\(file), line \($0)" } ?? file, "is no YAML: \(problem)",
       advice: "look at quotes, brackets, colons and blanks, there and in the line before")
+  }
+
+  /// The line in which a key of a mapping is written for the second time; nil if it is not at a line's beginning.
+  private static func line(of key: String, again first: Mark, in text: String) -> Int? {
+    let lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+    for (index, line) in lines.enumerated().dropFirst(first.line) {
+      let content = line.drop { $0 == " " }
+      guard !content.isEmpty, content.first != "#" else { continue }
+      let indentation = line.count - content.count
+      guard indentation >= first.column - 1 else { return nil }
+      let written = ["", "\"", "'"].map { "\($0)\(key)\($0)" }
+      if indentation == first.column - 1, written.contains(where: content.hasPrefix) { return index + 1 }
+    }
+    return nil
   }
 }

@@ -245,7 +245,12 @@ extension SettingShape<String> {
   static func folder(_ example: String) -> SettingShape { nonempty("the path of a folder", example) }
 
   static func host(_ example: String) -> SettingShape {
-    nonempty("an IP address or a host name of this machine", example)
+    let wants = "an IP address or a host name of this machine, without http://, port and brackets"
+    return SettingShape(wants: wants, example: example) { text in
+      let colons = text.utf8.count { $0 == UInt8(ascii: ":") }
+      // More than one colon is an IPv6 address.
+      return text.isEmpty || text.contains("/") || text.contains("[") || colons == 1 ? nil : text
+    }
   }
 
   static var token: SettingShape {
@@ -271,9 +276,11 @@ extension SettingShape<URL> {
   fileprivate static let wants = "a URL with http:// or https:// and a host"
 
   fileprivate static func parse(_ text: String) -> URL? {
-    guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false
+    guard let url = URL(string: text), ["http", "https"].contains(url.scheme?.lowercased()),
+      url.host()?.isEmpty == false
     else { return nil }
-    return url
+    // The scheme is compared in lower case, wherever it matters.
+    return url.scheme.flatMap { URL(string: $0.lowercased() + text.dropFirst($0.count)) }
   }
 
   static func url(_ example: String) -> SettingShape {

@@ -223,9 +223,10 @@ extension Doctor {
 
   /// Checks the key pair without creating one, which `serve` does.
   private func vapidFinding() async -> Finding {
-    let http = configuration.http
-    let address = http.publicURL ?? "\(http.tls == nil ? "http" : "https")://\(http.host):\(http.port)"
-    let place = "apps get it at \(address)/api/v1/zulip-services/webpush/vapid"
+    let path = "/api/v1/zulip-services/webpush/vapid"
+    let place =
+      configuration.http.publicURL.map { "apps get it at \($0)\(path)" }
+      ?? "apps get it at \(path) of this service"
     let none = Finding.good("webpush", "it is on; serve makes its VAPID key pair, and \(place)")
     guard let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
       let database = await visit.existing()

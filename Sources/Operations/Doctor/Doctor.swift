@@ -79,6 +79,7 @@ package struct Doctor: Sendable {
       snapshot.credentials,
       unless: faults.intersection(["providers", "providers.ca_file", "storage.key"]).sorted(),
       clockAhead: { await ahead.value })
+    findings.append(await publicURLFinding(asksDatabase: !faults.contains("database")))
     findings.append(await clock)
     findings += await routes
     findings += await webPush
@@ -98,6 +99,8 @@ extension Doctor {
     }
     let keys = snapshot.bouncer.all
     if keys.isEmpty {
+      // A new key would be no help: the phones' registrations are sealed to the one that cannot be read.
+      guard !snapshot.problems.contains(where: { $0.file.hasPrefix("bouncer") }) else { return findings }
       findings.append(
         .bad("keys", "no bouncer key in \(directory)", advice: "make one: push-bouncer keys generate"))
     } else if !keys.contains(where: { $0.state == .active }) {

@@ -85,10 +85,16 @@ extension Fault {
   private static func words(_ error: DatabaseError, isFile: Bool) -> (problem: String, advice: String) {
     switch error.code {
     case .invalidURL, .invalidArgument: (error.message, "correct it")
-    case .unreachable:
+    case .unreachable: (error.message, advice(onUnreachable: error.message))
+    case .pooled:
       (
-        error.message,
-        "see whether the server runs, and whether host, user, password, database and sslmode of the URL are right"
+        "a pooler gives each transaction another session of the server",
+        "let the pooler pool sessions (pgbouncer: pool_mode = session), or name the server itself"
+      )
+    case .notPermitted:
+      (
+        "the user lacks a right: \(error.message)",
+        "make the user the owner of the database, in psql: ALTER DATABASE name OWNER TO user"
       )
     case .connectionLost: ("the connection was lost", "see whether the server runs")
     case .busy:
@@ -109,7 +115,7 @@ extension Fault {
     case .serializationFailure: ("another process got in the way", "try again")
     default:
       (
-        "it refuses what this program asks (\(error.code)\(error.constraint.map { ", \($0)" } ?? ""))",
+        "it refuses what this program asks: \(error.message)\(error.constraint.map { " (\($0))" } ?? "")",
         "it may hold another program's tables; else report this as a mistake in push-bouncer"
       )
     }
@@ -117,6 +123,33 @@ extension Fault {
 }
 
 extension Fault {
+  /// What helps against libpq's message about a connection that it could not make.
+  private static func advice(onUnreachable message: String) -> String {
+    let words: [(String, String)] = [
+      (
+        "authentication failed",
+        "correct user and password: in the URL, @ : / ? # % are written %40 %3A %2F %3F %23 %25"
+      ),
+      ("no password supplied", "put the password into the URL: postgres://USER:PASSWORD@HOST:PORT/NAME"),
+      ("no pg_hba.conf entry", "let the server's pg_hba.conf admit this machine, user and database"),
+      ("server does not support SSL", "switch TLS on at the server, or add ?sslmode=disable to the URL"),
+      (
+        "certificate",
+        "see that sslrootcert of the URL is the server's authority, and the host the name that it has"
+      ),
+      ("could not translate host name", "correct the host of the URL"),
+      (" does not exist", "make it on the server, or correct the URL"),
+      ("Connection refused", "see whether the server runs, and listens on that address and port"),
+      ("No such file or directory", "see whether the server runs, and which folder its socket is in"),
+      ("timeout expired", "see whether the host is right, and whether a firewall is in the way"),
+      ("too many", "wait, or raise the server's max_connections: each node needs up to 9"),
+      ("starting up", "wait until the server is up"),
+      ("invalid", "correct the options of the URL"),
+    ]
+    return words.first { message.contains($0.0) }?.1
+      ?? "see whether the server runs, and whether host, user, password, database and sslmode of the URL are right"
+  }
+
   /// Converts any error to a fault in this program's words.
   package init(_ error: any Error) {
     switch error {

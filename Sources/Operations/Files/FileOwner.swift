@@ -218,9 +218,10 @@ package enum PrivateFile {
     return try bytes.withUnsafeMutableBytes(body)
   }
 
-  /// Reads a file's content.
+  /// Reads a file's content, without the byte order mark that some editors put before UTF-8.
   ///
   /// - Parameter key: the setting that names the file, for the fault.
+  /// - Throws: ``Fault`` for a file that cannot be read, or is UTF-16.
   package static func contents(of path: String, atMost limit: Int, key: String? = nil) throws(Fault)
     -> [UInt8]
   {
@@ -244,7 +245,22 @@ package enum PrivateFile {
       throw fault(EFBIG)
     }
     bytes.removeLast(bytes.count - count)
+    if isUTF16(bytes) {
+      bytes.wipe()
+      let advice = "save it as UTF-8 (iconv -f UTF-16 -t UTF-8 does that)"
+      throw key.map { Fault(key: $0, "names \(path), which is UTF-16", advice: advice) }
+        ?? Fault(source: path, "is UTF-16", advice: advice)
+    }
+    if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes.removeFirst(3) }
     return bytes
+  }
+
+  /// Whether it begins with UTF-16's byte order mark, or with two ASCII characters in UTF-16.
+  private static func isUTF16(_ bytes: [UInt8]) -> Bool {
+    if bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) { return true }
+    guard bytes.count >= 4, bytes.count.isMultiple(of: 2) else { return false }
+    let zeros = bytes.prefix(4).map { $0 == 0 }
+    return zeros == [false, true, false, true] || zeros == [true, false, true, false]
   }
 
   /// Syncs the folder that a file is in, so that its new name, or that it is removed, survives a power loss.

@@ -122,6 +122,9 @@ final class DatabaseCheck: Sendable {
     case .corrupt: "The database is damaged."
     case .closed: "The database was closed."
     case .connectionLost: "The connection to the database is lost."
+    case .pooled:
+      "A pooler gives each transaction another session of the database's server: it must pool sessions."
+    case .notPermitted: "The database's user lacks a right."
     case .unreachable: "No connection to the database can be opened."
     default: "The database refuses what the service asks."
     }

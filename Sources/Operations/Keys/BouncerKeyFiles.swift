@@ -72,8 +72,15 @@ package struct BouncerKeyFiles: Sendable {
         $0.count == 2 && String($0[0]).strippingWhitespace() == "push_registration_encryption_keys"
       })?[1]
     else { throw Fault(source: path, "has no push_registration_encryption_keys") }
-    guard case .object(let pairs)? = try? JSON.parse(String(value)) else {
-      throw Fault(source: path, key: "push_registration_encryption_keys", "is not a JSON object")
+    let key = "push_registration_encryption_keys"
+    let json: JSON
+    do throws(Fault) {
+      json = try Fault.json(Data(value.utf8))
+    } catch {
+      throw Fault(source: path, key: key, error.problem, advice: "put it on one line, as Zulip has it")
+    }
+    guard case .object(let pairs) = json else {
+      throw Fault(source: path, key: key, "is no JSON object from public to private keys")
     }
     let keys = try pairs.members.map { member in
       guard let pair = member.value.string.flatMap(BouncerKeyPair.init(privateKey:)),
@@ -110,9 +117,10 @@ package struct BouncerKeyFiles: Sendable {
     return try names.filter { $0.hasSuffix(".json") }.sorted().map { name in
       let url = directory.appending(path: name)
       do {
-        return (url, try Key(Data(contentsOf: url)))
+        let bytes = try PrivateFile.contents(of: url.path, atMost: KeyFile.maximumBytes)
+        return (url, try Key(Data(bytes)))
       } catch let fault as Fault {
-        throw Fault(source: url.path, fault.problem)
+        throw fault.source == nil ? Fault(source: url.path, fault.problem, advice: fault.advice) : fault
       }
     }
   }
@@ -142,7 +150,7 @@ package struct BouncerKeyFiles: Sendable {
 extension BouncerKeyFiles.Key {
   /// - Throws: what to fix; never contains a key.
   init(_ data: Data) throws(Fault) {
-    guard let json = try? JSON.parse(data) else { throw Fault("is not JSON") }
+    let json = try Fault.json(data)
     guard let pair = json["private_key"]?.string.flatMap(BouncerKeyPair.init(privateKey:)) else {
       throw Fault("has no private_key of 32 bytes in base64")
     }

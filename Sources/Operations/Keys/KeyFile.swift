@@ -17,12 +17,14 @@ struct KeyFile: Sendable, Equatable {
   private let attributes: FileAttributes
 
   /// Larger files are not read.
-  private static let maximumBytes = 1 << 20
+  static let maximumBytes = 1 << 20
   static let folders = ["apns", "bouncer", "fcm"]
 
   struct Listing: Sendable, Equatable {
     /// All relevant files, by name: the JSON files of the three folders, and Apple's `.p8` keys.
     var files: [KeyFile] = []
+    /// What has the name of a key file and is no file, by name.
+    var unusable: [String: FileObstacle] = [:]
     /// Folders that exist but cannot be listed. Their former contents stay in use.
     var closed: [String: FileObstacle] = [:]
   }
@@ -43,8 +45,15 @@ struct KeyFile: Sendable, Equatable {
       }
       for name in names.sorted() where name.hasSuffix(".json") || name.hasSuffix(".p8") {
         let url = root.appending(path: "\(folder)/\(name)")
-        guard !name.hasPrefix("."), let attributes = FileAttributes(of: url.path) else { continue }
-        listing.files.append(KeyFile(name: "\(folder)/\(name)", url: url, attributes: attributes))
+        guard !name.hasPrefix(".") else { continue }
+        let file = "\(folder)/\(name)"
+        if let attributes = FileAttributes(of: url.path) {
+          listing.files.append(KeyFile(name: file, url: url, attributes: attributes))
+        } else if (try? FileManager.default.attributesOfItem(atPath: url.path)) != nil {
+          // Without this, a folder, or a link to nothing, would be ignored without any sign.
+          listing.unusable[file] = FileObstacle(
+            FileManager.default.fileExists(atPath: url.path) ? EISDIR : ENOENT)
+        }
       }
     }
     return listing
@@ -60,9 +69,10 @@ struct KeyFile: Sendable, Equatable {
   }
 
   private func content(_ data: Data) throws -> Content {
-    guard let json = try? JSON.parse(data), json.isStorable else {
+    let json = try Fault.json(data)
+    guard json.isStorable else {
       throw Fault(
-        "is not JSON, or has text that nobody can read", advice: "put the right file there, or remove it")
+        "has a text with NUL, or with combining marks without end", advice: "put the right file there")
     }
     let stem = url.deletingPathExtension().lastPathComponent
     switch name.prefix(while: { $0 != "/" }) {
@@ -73,6 +83,24 @@ struct KeyFile: Sendable, Equatable {
     default:
       let key = try BouncerKeyFiles.Key(data)
       return .bouncer(.init(pair: key.pair, state: key.state))
+    }
+  }
+}
+
+extension Fault {
+  /// Parses a file of the operator's.
+  ///
+  /// - Throws: what is wrong with it, and where.
+  static func json(_ data: Data) throws(Fault) -> JSON {
+    do {
+      return try JSON.parse(data)
+    } catch {
+      let isPEM = data.firstRange(of: Data("-----BEGIN ".utf8)) != nil
+      throw isPEM && data.first != UInt8(ascii: "{")
+        ? Fault(
+          "is PEM and no JSON", advice: "put the JSON file there that describes it; the README.md shows one")
+        : Fault(
+          "is no JSON: \(error.explanation(in: data))", advice: "put the right file there, or remove it")
     }
   }
 }

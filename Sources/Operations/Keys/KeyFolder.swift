@@ -70,6 +70,11 @@ package final class KeyFolder: Sendable {
         after.snapshot.problems.append(
           Problem(file: folder, message: "\(obstacle.problem); \(obstacle.advice)"))
       }
+      for (file, obstacle) in listing.unusable.sorted(by: { $0.key < $1.key }) {
+        after.contents[file] = before[file]
+        after.snapshot.problems.append(
+          Problem(file: file, message: "\(obstacle.problem); \(obstacle.advice)"))
+      }
       for file in listing.files {
         do {
           after.contents[file.name] = try file.read()
@@ -91,7 +96,8 @@ package final class KeyFolder: Sendable {
   /// Reports Apple keys without a JSON file that describes them. They would be ignored without any sign.
   private static func keysAlone(_ listing: KeyFile.Listing) -> [Problem] {
     let apple = listing.files.map(\.name).filter { $0.hasPrefix("apns/") }
-    guard !apple.contains(where: { $0.hasSuffix(".json") }) else { return [] }
+    guard !(apple + listing.unusable.keys).contains(where: { $0.hasPrefix("apns/") && $0.hasSuffix(".json") })
+    else { return [] }
     return apple.map {
       Problem(
         file: $0,

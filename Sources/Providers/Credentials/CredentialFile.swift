@@ -1,5 +1,3 @@
-import Crypto
-import CryptoExtras
 package import Foundation
 
 /// The fields of a credential's JSON file.
@@ -29,7 +27,7 @@ struct CredentialFile {
 
   func text(_ field: String, example: String) throws(CredentialError) -> String {
     guard let value = fields[field] as? String, !value.isEmpty else {
-      throw fault(.missingField, field, "add \"\(field)\": \"\(example)\"")
+      throw fault(.missingField, field, "\(state(of: field, "text")): write \"\(field)\": \"\(example)\"")
     }
     return value
   }
@@ -37,14 +35,17 @@ struct CredentialFile {
   /// A list of strings, not empty.
   func list(_ field: String, example: String) throws(CredentialError) -> [String] {
     guard let value = fields[field] as? [String], !value.isEmpty else {
-      throw fault(.missingField, field, "add \"\(field)\": [\"\(example)\"]")
+      throw fault(
+        .missingField, field, "\(state(of: field, "list of texts")): write \"\(field)\": [\"\(example)\"]")
     }
     return value
   }
 
-  /// PEM is ASCII of a few thousand bytes. Rejects larger and non-ASCII text.
-  static func canBePEM(_ text: String) -> Bool {
-    text.utf8.count <= 1 << 16 && text.utf8.allSatisfy { $0 < 0x80 }
+  /// What is wrong with a field that has no value of the right type.
+  private func state(of field: String, _ type: String) -> String {
+    guard let value = fields[field] else { return "is missing" }
+    let isEmpty = (value as? String)?.isEmpty ?? (value as? [Any])?.isEmpty ?? false
+    return isEmpty ? "is empty" : "is no \(type)"
   }
 
   func fault(_ code: CredentialError.Code, _ field: String, _ advice: String) -> CredentialError {
@@ -80,7 +81,10 @@ extension APNsCredential {
   private static func identifier(_ field: String, in file: CredentialFile) throws(CredentialError) -> String {
     let value = try file.word(field, example: "ABCDE12345")
     guard value.count == 10, value.utf8.allSatisfy(\.isAlphanumeric) else {
-      throw file.fault(.invalidField, field, "has ten letters and digits, as Apple's developer site shows it")
+      throw file.fault(
+        .invalidField, field,
+        "has \(value.count) characters: it is ten letters and digits, as Apple's developer site shows it"
+      )
     }
     return value
   }
@@ -90,17 +94,26 @@ extension APNsCredential {
     guard !keyFile.contains("/"), !keyFile.contains("\0"), !keyFile.hasPrefix(".") else {
       throw file.fault(.invalidField, "key_file", "name a file in the same folder, without a path")
     }
-    guard let key = try? String(contentsOf: directory.appending(path: keyFile), encoding: .utf8) else {
+    let path = directory.appending(path: keyFile)
+    guard FileManager.default.fileExists(atPath: path.path) else {
       throw file.fault(
         .unreadableKeyFile, "key_file",
-        "\(keyFile) is not beside this file, or cannot be read: put it there and let the service read it")
+        "\(keyFile) is not beside this file: put it there, or correct the name")
     }
-    guard CredentialFile.canBePEM(key), (try? P256.Signing.PrivateKey(pemRepresentation: key)) != nil else {
+    guard let bytes = try? Data(contentsOf: path) else {
+      throw file.fault(
+        .unreadableKeyFile, "key_file", "\(keyFile) cannot be read: let the service's user read it")
+    }
+    let key = PrivateKeyText(bytes)
+    guard key.kind == .p256 else {
       throw file.fault(
         .invalidKey, "key_file",
-        "is not an APNs signing key: take the .p8 file from Apple's developer site unchanged")
+        """
+        \(keyFile) \(key.kind.sentence); Apple's is a key on the curve P-256: take the .p8 file from Apple's developer \
+        site (Keys, Apple Push Notifications service) unchanged
+        """)
     }
-    return key
+    return key.text
   }
 
   private static func isTopic(_ topic: String) -> Bool {
@@ -151,9 +164,11 @@ extension FCMCredential {
         .invalidField, "token_uri", "is not a URL: Google's is https://oauth2.googleapis.com/token")
     }
     let key = try file.text("private_key", example: "-----BEGIN PRIVATE KEY-----...")
-    guard CredentialFile.canBePEM(key), (try? _RSA.Signing.PrivateKey(pemRepresentation: key)) != nil else {
+    let kind = PrivateKeyText(Data(key.utf8)).kind
+    guard kind == .rsa else {
       throw file.fault(
-        .invalidKey, "private_key", "is not an RSA key: take the file from the Firebase console unchanged")
+        .invalidKey, "private_key",
+        "\(kind.sentence); Google's is an RSA key: take the file from the Firebase console unchanged")
     }
     self.init(
       name: name, projectID: projectID,

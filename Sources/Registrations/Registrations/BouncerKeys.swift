@@ -13,6 +13,8 @@ package struct BouncerKeys: Sendable {
   package static let validity: TimeInterval = 180
 
   private let database: any Database
+  /// This node's id: its own announcements say nothing about the others.
+  private let node = Value.text(UUID().canonical)
   private let now: @Sendable () -> Date
 
   package init(database: any Database, now: @escaping @Sendable () -> Date) {
@@ -20,16 +22,21 @@ package struct BouncerKeys: Sendable {
     self.now = now
   }
 
-  /// Announces that this node has these public keys, in base64.
+  /// Announces that this node has exactly these public keys, in base64.
   package func announce(_ publicKeys: some Sequence<String> & Sendable) async throws {
-    let now = Value.integer(now().milliseconds)
+    let now = now()
+    let time = Value.integer(now.milliseconds)
     try await database.write { connection in
+      try connection.run(
+        "DELETE FROM node_bouncer_keys WHERE node = $1 OR announced_at <= $2", node,
+        .integer((now - Self.validity).milliseconds))
       for key in publicKeys {
         try connection.run(
-          """
-          INSERT INTO bouncer_keys (public_key, announced_at) VALUES ($1, $2)
-          ON CONFLICT (public_key) DO UPDATE SET announced_at = excluded.announced_at
-          """, .text(key), now)
+          "INSERT INTO node_bouncer_keys (node, public_key, announced_at) VALUES ($1, $2, $3)", node,
+          .text(key),
+          time)
+        try connection.run(
+          "INSERT INTO bouncer_keys (public_key) VALUES ($1) ON CONFLICT (public_key) DO NOTHING", .text(key))
       }
     }
   }
@@ -39,11 +46,11 @@ package struct BouncerKeys: Sendable {
     try await !database.query("SELECT 1 FROM bouncer_keys WHERE public_key = $1", .text(publicKey)).isEmpty
   }
 
-  /// Whether some node has announced the public key.
+  /// Whether another node has announced the public key.
   package func isAnnounced(_ publicKey: String) async throws -> Bool {
     try await !database.query(
-      "SELECT 1 FROM bouncer_keys WHERE public_key = $1 AND announced_at > $2", .text(publicKey),
-      .integer((now() - Self.validity).milliseconds)
+      "SELECT 1 FROM node_bouncer_keys WHERE public_key = $1 AND announced_at > $2 AND node <> $3",
+      .text(publicKey), .integer((now() - Self.validity).milliseconds), node
     ).isEmpty
   }
 }

@@ -155,6 +155,12 @@ package struct UpstreamLinks: Sendable {
       server, "org_key = $2, next_key = NULL WHERE server_id = $1", sealed(key, .upstreamKey, server))
   }
 
+  /// Records that a key that was prepared was refused, so that the server has the one before.
+  package func withdraw(_ key: String, of server: Int64) async throws {
+    guard let link = try await link(of: server), link.nextKey == key else { return }
+    try await update(server, "next_key = NULL WHERE server_id = $1 AND next_key = $2", link.change)
+  }
+
   /// Records that a link's key was taken, after a change that may have failed. Unless a report was due since then or the
   /// former key was refused, the call may still be on its way, and nothing is known.
   package func settle(_ link: Link) async throws {

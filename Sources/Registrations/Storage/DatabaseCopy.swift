@@ -72,7 +72,9 @@ package struct DatabaseCopy: Sendable {
 
   /// All tables, except those that belong to a deployment and not to the service.
   private func tables() async throws -> [TableDescription] {
-    try await source.tables().filter { !["schema_migrations", "nodes"].contains($0.name) }
+    try await source.tables().filter {
+      !["schema_migrations", "nodes", "node_bouncer_keys"].contains($0.name)
+    }
   }
 
   private func copy(_ table: TableDescription, _ progress: @Sendable (String, Int) -> Void) async throws

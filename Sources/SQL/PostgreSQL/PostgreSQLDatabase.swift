@@ -103,6 +103,7 @@ extension PostgreSQLDatabase {
       // Not observed, because it is no call of the program.
       try await database.transactions.perform(
         PostgreSQLTransaction(kind: .read) { _ = try $0.query(Statement("SELECT 1")) }, observedAs: nil)
+      try await alone { try checkSessions(settings) }
       return database
     } catch {
       await database.close()
@@ -113,11 +114,21 @@ extension PostgreSQLDatabase {
   /// Runs a statement outside of a transaction, as `CREATE DATABASE` requires. For tests.
   package static func runAlone(_ sql: String, url: String) async throws {
     let settings = try PostgreSQLSettings(url: url, statementTimeout: Options().statementTimeout)
+    try await alone { try PostgreSQLHandle(settings).runScript(sql) }
+  }
+
+  /// Runs `body`, which blocks, on a thread of its own.
+  private static func alone(_ body: @escaping @Sendable () throws -> Void) async throws {
     try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-      DispatchQueue(label: "PostgreSQL operator").async {
-        continuation.resume(
-          with: Result { try PostgreSQLHandle(settings).runScript(sql) })
-      }
+      DispatchQueue(label: "PostgreSQL operator").async { continuation.resume(with: Result(catching: body)) }
+    }
+  }
+
+  /// Throws ``DatabaseError/Code/pooled`` if two connections have the same session of the server, one after the other.
+  private static func checkSessions(_ settings: PostgreSQLSettings) throws {
+    let (first, second) = (try PostgreSQLHandle(settings), try PostgreSQLHandle(settings))
+    guard try first.session() != second.session() else {
+      throw DatabaseError(.pooled, "two connections have the same session of the server")
     }
   }
 }

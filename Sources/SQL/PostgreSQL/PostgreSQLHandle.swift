@@ -33,8 +33,10 @@ final class PostgreSQLHandle {
   static let beginWrite: StaticString = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 
   private let handle: OpaquePointer
-  /// The names of the statements that are prepared on this connection. Names are never reused.
+  /// The names of the statements that are prepared on this connection. Names are never reused, nor used by another
+  /// connection: behind a pooler that shares sessions, one would run a statement of another.
   private var statements: [PostgreSQLStatement.Key: String] = [:]
+  private let prefix = String(UInt64.random(in: .min ... .max), radix: 36)
   private var preparations = 0
   private var pending: [Pending] = []
 
@@ -158,12 +160,22 @@ final class PostgreSQLHandle {
     statements = [:]
   }
 
+  /// Names the server's session that runs the next transaction.
+  func session() throws(DatabaseError) -> String {
+    try output(
+      of: PostgreSQLStatement(
+        Statement(
+          "SELECT CAST(pid AS TEXT) || ' ' || CAST(backend_start AS TEXT) FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        ))
+    ).rows.first?.values.first.map { "\($0)" } ?? ""
+  }
+
   // MARK: - Sending
 
   private func name(of statement: PostgreSQLStatement) throws(DatabaseError) -> String {
     if let name = statements[statement.key] { return name }
     preparations += 1
-    let name = "s\(preparations)"
+    let name = "\(prefix)_\(preparations)"
     statements[statement.key] = name
     let sql = statement.key.sql.replacing("$skip_locked", with: "FOR UPDATE SKIP LOCKED")
     let types = statement.key.types
@@ -255,9 +267,9 @@ final class PostgreSQLHandle {
   /// The error in a result. Throws it if the connection broke as well.
   private func error(_ result: OpaquePointer) throws(DatabaseError) -> DatabaseError {
     let error = DatabaseError(result)
-    if error.code == .connectionLost || PQstatus(handle) == CONNECTION_BAD {
+    if error.code == .connectionLost || DatabaseError.isFatal(result) || PQstatus(handle) == CONNECTION_BAD {
       isLost = true
-      throw DatabaseError(.connectionLost, error.message)
+      throw error.code == .pooled ? error : DatabaseError(.connectionLost, error.message)
     }
     return error
   }

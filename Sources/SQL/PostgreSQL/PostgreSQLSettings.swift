@@ -58,12 +58,17 @@ struct PostgreSQLSettings: Sendable {
     "tcp_user_timeout": "30000",
   ]
 
-  private static func parse(_ url: String) throws(DatabaseError) -> [String: String] {
+  /// libpq's options in a URL, by name. May contain a password.
+  ///
+  /// - Throws: ``DatabaseError/Code/invalidURL``, whose text does not repeat the URL.
+  static func parse(_ url: String) throws(DatabaseError) -> [String: String] {
     // libpq's message is left out, because it quotes the URL and perhaps the password.
-    guard let list = PQconninfoParse(url, nil) else {
-      throw DatabaseError(.invalidURL, "is no URL of a database, or has an option that does not exist")
-    }
+    guard let list = PQconninfoParse(url, nil) else { throw unknownOption(in: url) ?? notEncoded }
     defer { PQconninfoFree(list) }
+    return values(list)
+  }
+
+  private static func values(_ list: UnsafeMutablePointer<PQconninfoOption>) -> [String: String] {
     var options: [String: String] = [:]
     var option = list
     while let name = option.pointee.keyword {
@@ -71,6 +76,40 @@ struct PostgreSQLSettings: Sendable {
       option += 1
     }
     return options
+  }
+
+  /// What may be wrong with a URL that libpq does not understand.
+  static let notEncoded = DatabaseError(
+    .invalidURL,
+    """
+    wants postgres://USER:PASSWORD@HOST:PORT/NAME, with @ : / ? # % and blanks in user and password percent-encoded: \
+    %40 for @, %3A for :, %2F for /, %3F for ?, %23 for #, %25 for %, %20 for a blank
+    """)
+
+  /// The error that names an option that libpq does not know; nil if there is none.
+  private static func unknownOption(in url: String) -> DatabaseError? {
+    let query = url.split(separator: "?", maxSplits: 1).dropFirst().first ?? ""
+    // Then it may be a part of the password that looks like options.
+    guard !query.contains("@"), let list = PQconndefaults() else { return nil }
+    defer { PQconninfoFree(list) }
+    var known = Set(["ssl"])
+    var option = list
+    while let name = option.pointee.keyword {
+      known.insert(String(cString: name))
+      option += 1
+    }
+    let names = query.split(separator: "&").map { String($0.prefix { $0 != "=" }) }
+    guard
+      let unknown = names.first(where: { name in
+        !known.contains(name) && name.utf8.count <= 64
+          && name.utf8.allSatisfy { UInt8(ascii: "_") == $0 || Character(Unicode.Scalar($0)).isLetter }
+      })
+    else { return nil }
+    let remedy =
+      ["schema", "currentSchema", "search_path"].contains(unknown)
+      ? "for a schema write options=-csearch_path%3DNAME" : "leave it out"
+    return DatabaseError(
+      .invalidURL, "has the option \(unknown), which PostgreSQL's library does not know: \(remedy)")
   }
 
   /// Whether all hosts are Unix sockets or loopback addresses.

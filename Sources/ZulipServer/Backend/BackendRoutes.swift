@@ -62,7 +62,7 @@ package struct BackendRoutes: Sendable {
 
   /// The body of a request; members other than these are refused.
   static func body(of request: Request, members: Set<Name>) async throws -> Field {
-    let body = try await Field.body(of: request, limit: maximumBodyBytes)
+    let body = try await Field.body(of: request, limit: maximumBodyBytes, isExplaining: true)
     try body.forbidMembers(except: members)
     return body
   }

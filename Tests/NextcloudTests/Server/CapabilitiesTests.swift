@@ -42,9 +42,9 @@ import Testing
   }
 
   @Test(arguments: [
-    (#"{"spreed": {"features": ["chat-v2"]}"#, "is no JSON from line 1, column 37 on"),
-    ("{\n  \"spreed\": {\n    features: []\n  }\n}", "is no JSON from line 3, column 5 on"),
-    ("", "is no JSON from line 1, column 1 on"), ("[]", "is no JSON object"),
+    (#"{"spreed": {"features": ["chat-v2"]}"#, "is no JSON: it ends too early"),
+    ("{\n  \"spreed\": {\n    features: []\n  }\n}", "is no JSON: line 3, column 5: f is not expected there"),
+    ("", "is no JSON: it is empty"), ("[]", "is no JSON object"),
     (#"{"ocs": {"meta": {}, "data": {"capabilities": {}}}}"#, "only what is in ocs.data.capabilities"),
     (String(repeating: "[", count: 65), "is nested deeper than 64 levels"),
   ])

@@ -44,7 +44,8 @@ struct PostgreSQLErrorTests {
 
   @Test(arguments: [
     ("40001", DatabaseError.Code.serializationFailure), ("40P01", .serializationFailure),
-    ("53100", .full), ("53200", .io), ("53300", .busy), ("25006", .readOnly), ("58030", .io),
+    ("53100", .full), ("53200", .io), ("53300", .busy), ("25006", .readOnly),
+    ("26000", .pooled), ("42501", .notPermitted), ("58030", .io),
     ("08006", .connectionLost), ("57P01", .connectionLost), ("57P02", .connectionLost),
     ("57P03", .connectionLost), ("57014", .busy), ("XX001", .corrupt), ("XX002", .corrupt),
     ("XX000", .other),

@@ -99,6 +99,43 @@ struct UpstreamKeyTests {
   }
 
   @Test
+  func `that the other one refuses is refused with the same reason again, and taken at once when it may be`()
+    async throws
+  {
+    try await BeforeZulips.test { place in
+      place.upstream.fault("server/register") { _ in
+        OthersHost.response(400, #"{"result":"error","msg":"Enter a valid email","code":"BAD_REQUEST"}"#)
+      }
+      for _ in 1...2 {
+        let answer = try await place.bouncer.post("server/register", rotation(place, to: newKey))
+        #expect(
+          answer.message?.hasSuffix("did not take the new key: Enter a valid email") == true, "\(answer.text)"
+        )
+      }
+      place.upstream.fault("server/register", nil)
+      #expect(try await place.bouncer.post("server/register", rotation(place, to: newKey)).isSuccess)
+      #expect(place.upstream.key == newKey)
+    }
+  }
+
+  @Test
+  func `that may have been taken is not changed again, and why is said`() async throws {
+    try await BeforeZulips.test { place in
+      place.upstream.fault("server/register") { _ in throw CancellationError() }
+      func refusal() async throws -> String {
+        try await place.bouncer.post("server/register", rotation(place, to: newKey)).message ?? ""
+      }
+      let first = try await refusal()
+      #expect(first.contains("does not answer"))
+      let second = try await refusal()
+      #expect(second.contains("may still be under way: try again in ten seconds"))
+      place.upstream.fault("server/analytics/status", 503, "{}")
+      let third = try await refusal()
+      #expect(third.contains("is not known after the change before: "))
+    }
+  }
+
+  @Test
   func `that it has taken without a word is found out, and can be changed again`() async throws {
     try await BeforeZulips.test { place in
       #expect(try await place.registerStore("store").isSuccess)

@@ -46,6 +46,22 @@ import Testing
     #expect(realms.first?.name == "A")
   }
 
+  @Test(arguments: [
+    (
+      Array(#"{"name": "a\ud83d"}"#.utf8),
+      #"Malformed JSON: line 1, column 12: \ud83d is half of a surrogate pair"#
+    ),
+    (Array("{\n'name': 1}".utf8), "Malformed JSON: line 2, column 1: ' is not expected there"),
+    ([], "Malformed JSON: it is empty"),
+    (Array("{\"name\": \"\u{e9}\"}".data(using: .isoLatin1) ?? Data()), "Malformed payload: it is not UTF-8"),
+  ])
+  func `whose body is no JSON are refused with where it is wrong`(body: [UInt8], message: String) async throws
+  {
+    let answer = try await host.call(.put, Self.path, body: body)
+    #expect(answer.status == 400)
+    #expect(answer.json["msg"]?.string?.hasPrefix(message) == true, "\(answer.text)")
+  }
+
   @Test
   func `tell the rest of the program when they change, and only then`() async throws {
     _ = try await host.call(.put, Self.path, Self.body)

@@ -2,6 +2,7 @@ import Foundation
 import SQL
 import Sealing
 import TestSupport
+import Testing
 
 extension Mistake {
   static let all: [Mistake] =
@@ -109,6 +110,19 @@ extension Mistake {
     yaml("delivery:\n  deadline: soon\n", "push-bouncer.yaml, line 2: delivery.deadline wants a duration"),
     yaml("http.max_connections: 0\n", "http.max_connections wants a whole number, 1 at least"),
     yaml("http: 80\n", "http is a section, not a value"),
+    yaml("http:\n- port: 80\n", "http is a section, not a value"),
+    yaml(
+      "log:\n  level: info\n\n  level: debug\n",
+      "push-bouncer.yaml, line 4: level is there twice, first in line 2; remove one of them"),
+    yaml(
+      "http.host: https://push.example.org\n", "http.host wants an IP address",
+      "without http://, port and brackets"),
+    .init(
+      name: "setting: UTF-16", says: ["push-bouncer.yaml is UTF-16", "save it as UTF-8"],
+      make: { place in
+        let text = try #require("http.port: 80\n".data(using: .utf16))
+        try text.write(to: place.folder.appending(path: "push-bouncer.yaml"))
+      }),
     .init(
       name: "setting: no file", arguments: ["--config", "no.yaml"],
       says: ["no.yaml cannot be used: No such file or directory"]),
@@ -149,8 +163,12 @@ extension Mistake {
     database(
       "an unknown database server", "postgres://u:hunter2@nosuch.invalid/d", "nosuch.invalid"
     ),
-    database(
-      "an unknown option", "postgres://u:hunter2@h/d?sslmod=require", "has an option that does not exist"),
+    .init(
+      name: "an unknown option", arguments: ["--database.url", "postgres://u:hunter2@h/d?sslmod=require"],
+      says: ["database.url has the option sslmod, which PostgreSQL's library does not know"]),
+    .init(
+      name: "a password that is not encoded", arguments: ["--database.url", "postgres://u:hunter2@x/y@h/d"],
+      says: ["database.url wants postgres://USER:PASSWORD@HOST:PORT/NAME", "%40 for @"]),
   ]
 
   private static let others: [Mistake] = [
@@ -165,13 +183,14 @@ extension Mistake {
     .init(
       name: "apps that are none",
       arguments: ["--nextcloud.enabled", "true", "--nextcloud.apps_file", "a.json"],
-      says: ["nextcloud.apps_file names a.json: is no JSON from line 1, column 1 on"],
+      says: ["nextcloud.apps_file names a.json: is no JSON: line 1, column 1: h is not expected there"],
       make: { try $0.write("a.json", "hunter2") }),
     .init(
       name: "capabilities that are none",
       arguments: ["--nextcloud.enabled", "true", "--nextcloud.capabilities_file", "c.json"],
       says: [
-        "nextcloud.capabilities_file names c.json, which is no JSON from line 2, column 12 on", "OwnChat.md",
+        "nextcloud.capabilities_file names c.json, which is no JSON: line 2, column 12: h is not expected there",
+        "OwnChat.md",
       ],
       make: { try $0.write("c.json", "{\n \"spreed\": hunter2\n}") }),
     .init(

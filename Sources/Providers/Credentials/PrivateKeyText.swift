@@ -1,0 +1,56 @@
+import Crypto
+import CryptoExtras
+import Foundation
+
+/// The text of a credential's private key, and what it is: people mix up keys, certificates and files.
+struct PrivateKeyText {
+  enum Kind: Hashable {
+    case p256, rsa
+    case otherCurve, encrypted, certificate, publicKey, cutOff, damaged
+    case notPEM, notText, empty
+
+    /// To be put after the file or field, and to be followed by what is wanted.
+    var sentence: String {
+      switch self {
+      case .p256: "is a key on the curve P-256, as Apple's are"
+      case .rsa: "is an RSA key"
+      case .otherCurve: "is a key on another curve"
+      case .encrypted: "has a passphrase"
+      case .certificate: "is a certificate and no key"
+      case .publicKey: "is a public key"
+      case .cutOff: "is cut off: it has no line -----END ...-----"
+      case .damaged: "is damaged, or another kind of key"
+      case .notPEM: "is no PEM file: it has no line -----BEGIN PRIVATE KEY-----"
+      case .notText: "is no ASCII text"
+      case .empty: "is empty"
+      }
+    }
+  }
+
+  let text: String
+  let kind: Kind
+
+  init(_ bytes: Data) {
+    // Some editors put a byte order mark before the text.
+    let bytes = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes.dropFirst(3) : bytes
+    // PEM is ASCII of a few thousand bytes.
+    let isText = bytes.count <= 1 << 16 && bytes.allSatisfy { (1..<0x80).contains($0) }
+    text = isText ? String(decoding: bytes, as: UTF8.self) : ""
+    kind = bytes.isEmpty ? .empty : isText ? Self.kind(of: text) : .notText
+  }
+
+  private static func kind(of text: String) -> Kind {
+    func has(_ part: String) -> Bool { text.utf8.firstRange(of: part.utf8) != nil }
+    if (try? P256.Signing.PrivateKey(pemRepresentation: text)) != nil { return .p256 }
+    if (try? _RSA.Signing.PrivateKey(pemRepresentation: text)) != nil { return .rsa }
+    guard has("-----BEGIN ") else { return .notPEM }
+    guard has("-----END ") else { return .cutOff }
+    if has("ENCRYPTED") { return .encrypted }
+    if has("BEGIN PUBLIC KEY") { return .publicKey }
+    if has("BEGIN CERTIFICATE"), !has("PRIVATE KEY") { return .certificate }
+    let isOtherCurve =
+      (try? P384.Signing.PrivateKey(pemRepresentation: text)) != nil
+      || (try? P521.Signing.PrivateKey(pemRepresentation: text)) != nil
+    return isOtherCurve ? .otherCurve : .damaged
+  }
+}
