@@ -25,6 +25,7 @@ from pathlib import Path
 
 import load
 import peers
+from conformance.limits import TIMEOUT
 from conformance.phones import encode, encode_url
 from processes import Processes, tree_cpu_seconds
 from service import Service, Simulator
@@ -199,7 +200,7 @@ class Bench:
         result = case.run(seconds)
         operations = result.requests * case.per_request
         # A notification that is in the outbox counts when it has arrived.
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + TIMEOUT
         while case.pushes and self.simulator.count() - arrived < operations and time.monotonic() < deadline:
             time.sleep(0.05)
         cpu, database = case.meter.cpu() - cpu, (case.database() if case.database else 0) - database

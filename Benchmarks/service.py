@@ -14,6 +14,7 @@ import uuid
 
 import load
 from conformance import phones, simulator
+from conformance.limits import TIMEOUT
 from conformance.phones import basic, encode
 from processes import cpu_seconds, free_ports, memory_megabytes
 
@@ -216,13 +217,13 @@ class Service:
     def post(url, body, authorization, content_type, method="POST"):
         headers = {"Authorization": authorization, "Content-Type": content_type}
         request = urllib.request.Request(url, data=body.encode(), method=method, headers=headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
             return json.load(answer)
 
     @staticmethod
     def wait(url):
         for _ in range(300):
             with contextlib.suppress(OSError):
-                return urllib.request.urlopen(url, timeout=30).read()
+                return urllib.request.urlopen(url, timeout=TIMEOUT).read()
             time.sleep(0.1)
         raise SystemExit(f"{url} does not answer")

@@ -73,7 +73,7 @@ class Soak:
         self.simulator = Simulator(options.binary, stack)
         self.simulator.call("PUT", "/faults", {"record": True})
         if options.postgresql:
-            server = tempfile.mkdtemp(prefix="soak-", dir="/tmp")
+            server = tempfile.mkdtemp(prefix="soak-")
             url = subprocess.run(
                 [SCRIPT, "start", server, "max_wal_size=64MB", "checkpoint_timeout=60s", "autovacuum_naptime=15s"],
                 check=True, capture_output=True, text=True).stdout.strip()

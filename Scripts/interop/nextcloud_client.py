@@ -17,6 +17,7 @@ import nc_py_api
 from nc_py_api import Nextcloud, NextcloudException, NextcloudExceptionNotFound
 
 from app import Mismatch, check
+from conformance.limits import TIMEOUT
 
 # The package announces that its next version has no calls without async. What those send is the same.
 warnings.simplefilter("ignore", DeprecationWarning)
@@ -27,7 +28,7 @@ def browse(url, form=None):
     """What a browser without scripts sees: the page's text and HTTP's status."""
     data = urllib.parse.urlencode(form).encode() if form is not None else None
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data=data), timeout=60) as response:
+        with urllib.request.urlopen(urllib.request.Request(url, data=data), timeout=TIMEOUT) as response:
             return response.read().decode(), response.status
     except urllib.error.HTTPError as error:
         return error.read().decode(), error.code
@@ -47,7 +48,7 @@ def add_account(base, let_in):
     flow = client.loginflow_v2.init(user_agent=AGENT)
     check("login flow: addresses of this service", flow.login.startswith(base) and flow.endpoint.startswith(base), flow)
     let_in(flow.login)
-    return client, client.loginflow_v2.poll(flow.token, timeout=30)
+    return client, client.loginflow_v2.poll(flow.token, timeout=TIMEOUT)
 
 
 def person(user):

@@ -10,6 +10,7 @@ import nacl.secret
 import py_vapid
 
 from app import Caller, Program, check, item
+from conformance.limits import TIMEOUT
 from conformance.phones import Subscription, decode, decode_url
 from conformance.played import Played, tls
 
@@ -61,7 +62,7 @@ def main(binary, simulator):
             sealed = nacl.secret.SecretBox(phone.secret)
             answer = service.notify_phones(item(phone, sealed.encrypt(text.encode())))
             check("counted as Android's", answer["android_successfully_sent_count"] == 1, answer)
-            request = push.requests.get(timeout=60)
+            request = push.requests.get(timeout=TIMEOUT)
             token, data = look_at(request, subscription, push.url, vapid)
             check("http_ece opens it", data.keys() == {"encrypted_data", "push_key_id"} and int(data["push_key_id"]) == phone.push_key_id, data)
             check("PyNaCl opens what is in it", sealed.decrypt(decode(data["encrypted_data"])).decode() == text)

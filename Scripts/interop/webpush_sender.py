@@ -16,6 +16,7 @@ import requests
 
 from app import check
 from conformance.bouncer import DEFAULTS, success
+from conformance.limits import TIMEOUT
 from conformance.phones import Subscription, decode, decode_url, encode, encode_url, point
 from conformance.played import Played
 
@@ -83,7 +84,7 @@ def phone(binary, authority, fcm, base):
         binary, "device", "phone", "--kind", "webpush", "--org-id", str(uuid.uuid4()), "--org-key", "k" * 64, "--realm",
         str(uuid.uuid4()), "--bouncer", bouncer.url, "--public-key", encode(bytes(bouncer.box.public_key)), "--simulator", fcm,
         "--push-service", base, "--ca", authority, "--count", str(len(TEXTS)), "--json", *sends],
-        capture_output=True, text=True, timeout=120)
+        capture_output=True, text=True, timeout=TIMEOUT)
     check("pywebpush: what it sends to our phone is accepted", bouncer.sent == [201] * len(TEXTS), (bouncer.sent, played.stderr))
     told = [json.loads(json.loads(line)["plaintext"])["content"] for line in played.stdout.splitlines() if line]
     check("pywebpush: our phone opens it", told == TEXTS, (told, played.stderr))

@@ -13,6 +13,8 @@ struct JSONService {
   var userAgent = "push-bouncer"
   /// More header fields of each request.
   var headers: [(String, String)] = []
+  /// For a whole call.
+  var timeout = TimeAmount.seconds(15)
   /// Longer answers are not read.
   var maximumBytes = 1 << 20
   let client: HTTPClient
@@ -59,10 +61,10 @@ struct JSONService {
     }
   }
 
-  /// - Parameter timeout: for the whole call; a long poll takes as long as the service holds it.
+  /// - Parameter timeout: for this call, such as a long poll, which takes as long as the service holds it.
   @discardableResult
   func call(
-    _ method: HTTPMethod, _ path: String, _ body: Body? = nil, timeout: TimeAmount = .seconds(15)
+    _ method: HTTPMethod, _ path: String, _ body: Body? = nil, timeout: TimeAmount? = nil
   ) async throws -> JSON {
     var request = HTTPClientRequest(url: path.isEmpty ? url : "\(url)/\(path)")
     request.method = method
@@ -82,7 +84,7 @@ struct JSONService {
       request.headers.add(name: "Content-Type", value: "application/json")
       request.body = .bytes(ByteBuffer(bytes: document.bytes))
     }
-    let (status, bytes) = try await answer(to: request, timeout)
+    let (status, bytes) = try await answer(to: request, timeout ?? self.timeout)
     let answer = try? JSON.parse(bytes)
     guard let answer, (200..<300).contains(status.code) else {
       throw Refusal(

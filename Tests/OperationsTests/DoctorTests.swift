@@ -11,7 +11,7 @@ import Testing
 
 @testable import Operations
 
-@Suite(.serialized, .timeLimit(.minutes(10))) struct DoctorTests {
+@Suite(.serialized) struct DoctorTests {
   private var folder: TestFolder { Fixture.current }
 
   private func doctor(

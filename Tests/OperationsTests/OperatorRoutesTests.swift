@@ -119,25 +119,25 @@ import Testing
     #expect(try await service.get("/healthz").text == #"{"status":"ok","held":null}"# + "\n")
   }
 
-  @Test(.listener()) func `A database that hangs is told of soon`() async throws {
+  @Test(.listener()) func `A database that hangs is told of while it does`() async throws {
     let (isHeld, release) = (AsyncStream<Void>.makeStream(), DispatchSemaphore(value: 0))
     let holder = Task {
       try await service.database.write { connection in
         try connection.run(
           Statement("INSERT INTO metadata (name, value) VALUES ('write_check', $1)", .bytes([1])))
         isHeld.continuation.finish()
-        #expect(release.wait(timeout: .now() + 60) == .success)
+        release.wait()
       }
     }
     for await _ in isHeld.stream {}
-    let start = ContinuousClock.now
-    // Who asks again while the first question hangs waits no longer.
-    for _ in 0..<3 {
-      let (status, document) = try await service.ready()
-      #expect(status == 503 && document["checks"]?["database"]?["reason"] == "timeout")
+    do {
+      defer { release.signal() }
+      // Who asks again while the first question hangs does not wait for it either.
+      for _ in 0..<3 {
+        let (status, document) = try await service.ready()
+        #expect(status == 503 && document["checks"]?["database"]?["reason"] == "timeout")
+      }
     }
-    #expect(ContinuousClock.now - start < .seconds(20))
-    release.signal()
     try await holder.value
     try await eventually("the database answers") { try await service.ready().status == 200 }
   }

@@ -10,7 +10,7 @@ import Testing
 @testable import Operations
 
 /// A push service that goes away and comes back, as the operator sees it.
-@Suite(.timeLimit(.minutes(5))) struct PushServiceOutageTests {
+@Suite struct PushServiceOutageTests {
   @Test func `One that fails is listed as one that has worked, and it passes`() async throws {
     try await withTemporaryFolder { folder in
       let simulator = try await SimulatedProviders.start()

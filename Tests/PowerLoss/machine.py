@@ -9,9 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from conformance.limits import TIMEOUT
 from disk import Disk
-
-PATIENCE = 120
 
 
 class Machine:
@@ -82,7 +81,7 @@ class Machine:
 
     def until(self, condition, what):
         """Waits until it holds, or the power is cut. Returns whether it holds."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not (holds := condition()) and not self.is_cut:
             if time.monotonic() > deadline:
                 raise AssertionError(f"waited in vain for {what}")

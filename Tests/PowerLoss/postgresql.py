@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import scenarios
+from conformance.limits import TIMEOUT
 from service import Service, expect
 
 # The server's own default is not durable: the service has to ask for it. Small files make many checkpoints.
@@ -97,7 +98,7 @@ class Load(scenarios.Load):
         """The words of an answer. If it may fail, None after a failure, or if the server stands still."""
         command = ["psql", "--quiet", "--tuples-only", "--no-align", self.url, "-c", query]
         try:
-            output = subprocess.run(command, capture_output=True, text=True, timeout=2 if fails else 60)
+            output = subprocess.run(command, capture_output=True, text=True, timeout=2 if fails else TIMEOUT)
         except subprocess.TimeoutExpired:
             expect(fails, f"PostgreSQL does not answer to {query}")
             return None

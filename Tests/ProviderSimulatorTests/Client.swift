@@ -62,16 +62,10 @@ struct Client: Sendable {
     settings.httpVersion = version
     settings.redirectConfiguration = .disallow
     settings.tlsConfiguration = try simulator.clientTLS
-    settings.timeout = .init(connect: .seconds(20), read: .seconds(60))
-    let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
-    let result: Result<Void, any Error>
-    do {
-      result = .success(try await body(try Client(simulator: simulator, http: http)))
-    } catch {
-      result = .failure(error)
+    settings.timeout = .init(connect: TimeAmount(longestWait), read: TimeAmount(longestWait))
+    try await HTTPClient.withHTTPClient(configuration: settings) { http in
+      try await body(try Client(simulator: simulator, http: http))
     }
-    try? await http.shutdown()
-    try result.get()
   }
 
   func send(
@@ -96,7 +90,7 @@ struct Client: Sendable {
     request.method = method
     request.headers = headers
     if let bytes { request.body = .bytes(ByteBuffer(bytes: bytes)) }
-    return try await http.execute(request, timeout: .seconds(60))
+    return try await http.execute(request, timeout: TimeAmount(longestWait))
   }
 
   // MARK: APNs

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Providers
 
-@Suite("Sending to APNs", .timeLimit(.minutes(10)))
+@Suite("Sending to APNs")
 struct APNsTests {
   static func providers(
     _ server: TestServer, pool: PoolLimits = .init(), clock: TestClock = TestClock(Date()),
@@ -29,7 +29,9 @@ struct APNsTests {
         collapseID: collapseID))
   }
 
-  static func send(_ push: Push, _ providers: PushProviders, within seconds: Double = 20) async -> Outcome {
+  static func send(
+    _ push: Push, _ providers: PushProviders, within seconds: Double = longestWait / .seconds(1)
+  ) async -> Outcome {
     await providers.send(push, deadline: .now + .seconds(seconds))
   }
 

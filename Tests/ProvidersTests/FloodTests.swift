@@ -5,7 +5,7 @@ import Testing
 @testable import Providers
 
 /// Tests floods from a push service, which any owner of a subscription can choose.
-@Suite("Push services that pour", .timeLimit(.minutes(10)))
+@Suite("Push services that pour")
 struct FloodTests {
   enum Flood: String, CaseIterable, Sendable {
     case promises, longFrames, plainHTTP, switched, informed, unasked, endlessHead, endlessBody

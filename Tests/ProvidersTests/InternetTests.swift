@@ -8,7 +8,7 @@ import Testing
 
 @testable import Providers
 
-@Suite("Connections", .timeLimit(.minutes(10)))
+@Suite("Connections")
 struct InternetTests {
   @Test func `to another bouncer go by HTTP/1.1 where it speaks no other, and an answer is cut at its limit`()
     async throws

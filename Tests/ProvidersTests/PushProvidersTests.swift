@@ -6,7 +6,7 @@ import Testing
 
 @testable import Providers
 
-@Suite("Changing credentials while sending", .timeLimit(.minutes(10)))
+@Suite("Changing credentials while sending")
 struct PushProvidersTests {
   static func answering() async throws -> TestServer {
     try await TestServer.start { [.answer(200, [("apns-id", $0["apns-topic"] ?? "")])] }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Providers
 
-@Suite("Keeping tokens", .timeLimit(.minutes(10)))
+@Suite("Keeping tokens")
 struct TokenCacheTests {
   static let start = Date(timeIntervalSince1970: 1_800_000_000)
 
@@ -88,7 +88,7 @@ struct TokenCacheTests {
     await withTaskGroup { group in
       for _ in 0..<1000 {
         group.addTask {
-          #expect(await source.token(deadline: .seconds(30)) == .success(Self.token("made 1")))
+          #expect(await source.token(deadline: .longest) == .success(Self.token("made 1")))
         }
       }
     }

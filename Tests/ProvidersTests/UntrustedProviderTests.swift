@@ -7,7 +7,7 @@ import Testing
 
 /// Tests that an attacker between this service and a provider learns no token, no credential and no
 /// notification.
-@Suite("Providers that cannot show who they are", .timeLimit(.minutes(10)))
+@Suite("Providers that cannot show who they are")
 struct UntrustedProviderTests {
   enum Service: CaseIterable, Sendable {
     case apple, google, signIn, pushService

@@ -38,7 +38,7 @@ struct DatabaseWaitTests {
   @Test
   func `waits for a lock to go, in writes of both kinds`() async throws {
     try await locked { database, unlock in
-      try await DatabaseWait.wait(upTo: .seconds(30)) {
+      try await DatabaseWait.wait(upTo: longestWait) {
         async let single = database.execute(Statement("INSERT INTO t VALUES (1)"))
         async let transaction = database.write { try $0.run(Statement("INSERT INTO t VALUES (2)")) }
         // Several tries of each have failed by then.
@@ -63,7 +63,6 @@ struct DatabaseWaitTests {
         }
       }
       #expect(ContinuousClock.now - start > .milliseconds(400))
-      #expect(ContinuousClock.now - start < .seconds(10))
     }
   }
 
@@ -145,8 +144,7 @@ struct DatabaseWaitTests {
     try await withDatabase(script: Self.table) { database, _ in
       let patient = RetryingDatabase(database)
       let tries = Mutex(0)
-      let start = ContinuousClock.now
-      try await DatabaseWait.wait(upTo: .seconds(60)) {
+      try await DatabaseWait.wait(upTo: .seconds(3600)) {
         let mistake = try await databaseError {
           try await patient.write { connection in
             tries.withLock { $0 += 1 }
@@ -161,7 +159,6 @@ struct DatabaseWaitTests {
         #expect(closed?.code == .closed)
       }
       #expect(tries.withLock { $0 } == 1)
-      #expect(ContinuousClock.now - start < .seconds(30))
     }
   }
 
@@ -174,7 +171,7 @@ struct DatabaseWaitTests {
       let patient = RetryingDatabase(database)
       try await patient.write { try $0.runScript(Self.table) }
       try server.kill()
-      async let calls: Void = DatabaseWait.wait(upTo: .seconds(60)) {
+      async let calls: Void = DatabaseWait.wait(upTo: longestWait) {
         _ = try await patient.execute(Statement("INSERT INTO t VALUES (1)"))
         try await patient.write { _ = try $0.run(Statement("INSERT INTO t VALUES (2)")) }
         #expect(try await patient.integer("SELECT count(*) FROM t") == 2)
@@ -191,17 +188,15 @@ struct DatabaseWaitTests {
     try await withDatabase(script: Self.table) { database, _ in
       let patient = RetryingDatabase(database)
       let gate = Gate()
-      let start = ContinuousClock.now
       let error = try await databaseError {
         try await DatabaseWait.limit(eachCallTo: .milliseconds(300)) {
           try await patient.write { _ in gate.wait() }
         }
       }
       #expect(error?.code == .connectionLost)
-      #expect(ContinuousClock.now - start < .seconds(20))
       gate.open()
       // Each call has it for itself.
-      try await DatabaseWait.limit(eachCallTo: .seconds(10)) {
+      try await DatabaseWait.limit(eachCallTo: longestWait) {
         for _ in 0..<3 {
           let count = try await patient.integer("SELECT count(*) FROM t")
           #expect(count == 0)

@@ -1,13 +1,14 @@
 import Dispatch
+import TestSupport
 import Testing
 
 /// Holds a thread of the database until the test lets it go.
 final class Gate: Sendable {
   private let semaphore = DispatchSemaphore(value: 0)
 
-  /// Blocks until ``open()``; half a minute at most, so that a failing test ends.
+  /// Blocks until ``open()``; ``longestWait`` at most, so that a failing test ends.
   func wait() {
-    #expect(semaphore.wait(timeout: .now() + 30) == .success)
+    #expect(semaphore.wait(timeout: .now() + longestWait / .seconds(1)) == .success)
   }
 
   func open() { semaphore.signal() }

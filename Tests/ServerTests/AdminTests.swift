@@ -188,7 +188,7 @@ import Testing
       try await add(1001...1199)
       #expect(try await page(1).contains("Page 1 of 1"))
       try await add(1200...1200)
-      await eventually("the next figures", within: .seconds(30)) {
+      await eventually("the next figures") {
         (try? await page(1).contains("Page 1 of 2")) == true
       }
       let pages = [try await page(1), try await page(2)]

@@ -29,7 +29,7 @@ extension Chaos {
           connections.append(connection)
         }
         // Those that are left have no more room than there is.
-        try await eventually("refusals", within: .seconds(120)) {
+        try await eventually("refusals") {
           var refusals = 0
           for connection in connections {
             let text = try await connection.text
@@ -56,7 +56,7 @@ extension Chaos {
         let part = Array(part.utf8)
         let body = Array(repeatElement(part, count: Self.length / part.count).joined())
         let answer = try await running.call(
-          path: "/notifications", method: "POST", body: body, within: .minutes(5))
+          path: "/notifications", method: "POST", body: body)
         #expect((400..<500).contains(answer.status))
         #expect(try running.memory("VmHWM") < Self.limit)
       }
@@ -77,7 +77,7 @@ extension Chaos {
         request.method = .POST
         request.setBasicAuth(username: user.0, password: user.1)
         request.body = .bytes(body)
-        let answer = try await HTTPClient.shared.execute(request, timeout: .minutes(5))
+        let answer = try await HTTPClient.shared.execute(request, timeout: TimeAmount(longestWait))
         #expect(answer.status == .badRequest)
         #expect(try running.memory("VmHWM") < Self.limit)
       }

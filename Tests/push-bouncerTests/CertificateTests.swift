@@ -11,15 +11,15 @@ import Testing
 @Suite struct CertificateTests {
   /// A client that asks for the service's front page.
   private struct Client {
-    private let client: HTTPClient
-    private let url: String
+    let client: HTTPClient
+    let url: String
 
     /// - Parameters:
     ///   - trusted: the only certificate that it takes, in PEM; nil for any.
-    init(
+    static func with<Result>(
       _ running: Running, trusting trusted: String? = nil, ciphers: String? = nil,
-      version: TLSVersion? = nil
-    ) throws {
+      version: TLSVersion? = nil, _ body: (Client) async throws -> Result
+    ) async throws -> Result {
       var tls = TLSConfiguration.makeClientConfiguration()
       if let version { (tls.minimumTLSVersion, tls.maximumTLSVersion) = (version, version) }
       if let ciphers { tls.cipherSuites = ciphers }
@@ -31,14 +31,17 @@ import Testing
       }
       var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
       configuration.connectionPool.retryConnectionEstablishment = false
-      client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-      url = running.url("public").replacing("http:", with: "https:") + "/"
+      configuration.timeout.connect = TimeAmount(longestWait)
+      let url = running.url("public").replacing("http:", with: "https:") + "/"
+      return try await HTTPClient.withHTTPClient(configuration: configuration) {
+        try await body(Client(client: $0, url: url))
+      }
     }
 
     /// Whether it is answered.
     func isAnswered() async -> Bool {
       do {
-        let answer = try await client.execute(HTTPClientRequest(url: url), timeout: .seconds(30))
+        let answer = try await client.execute(HTTPClientRequest(url: url), timeout: TimeAmount(longestWait))
         _ = try await answer.body.collect(upTo: 1 << 16)
         return answer.status == .notFound
       } catch {
@@ -46,17 +49,12 @@ import Testing
       }
     }
 
-    func close() async throws { try await client.shutdown() }
-
     /// Whether a new connection is answered.
     static func reaches(
       _ running: Running, trusting trusted: String? = nil, ciphers: String? = nil,
       version: TLSVersion? = nil
     ) async throws -> Bool {
-      let client = try Client(running, trusting: trusted, ciphers: ciphers, version: version)
-      let isAnswered = await client.isAnswered()
-      try await client.close()
-      return isAnswered
+      try await with(running, trusting: trusted, ciphers: ciphers, version: version) { await $0.isAnswered() }
     }
   }
 
@@ -96,26 +94,25 @@ import Testing
 
   @Test(arguments: [true, false]) func `A renewed certificate is reloaded`(bySignal: Bool) async throws {
     try await serve { place, running, old in
-      let early = try Client(running, trusting: old)
-      #expect(await early.isAnswered())
-
-      let (new, key) = try TestCertificate.makePEM(end: Date() + 3600)
-      try place.write("key.pem", key)
-      try place.write("certificate.pem", new)
-      if bySignal { running.send(SIGHUP) }
-      try await eventually("the new certificate") {
-        // The open connection is used all the while: it would not be answered on another.
+      try await Client.with(running, trusting: old) { early in
         #expect(await early.isAnswered())
-        return try await Client.reaches(running, trusting: new)
+        let (new, key) = try TestCertificate.makePEM(end: Date() + 3600)
+        try place.write("key.pem", key)
+        try place.write("certificate.pem", new)
+        if bySignal { running.send(SIGHUP) }
+        try await eventually("the new certificate") {
+          // The open connection is used all the while: it would not be answered on another.
+          #expect(await early.isAnswered())
+          return try await Client.reaches(running, trusting: new)
+        }
+        #expect(await early.isAnswered())
       }
-      #expect(await early.isAnswered())
       #expect(try await !Client.reaches(running, trusting: old))
       // The new one expires within the hour; clocks are rounded.
       #expect(try await running.check("certificate")["status"] == "degraded")
       let end = try await running.metric("push_bouncer_certificate_expires_seconds")
       let left = try #require(end) - Date().timeIntervalSince1970
       #expect((0...3700).contains(left))
-      try await early.close()
     }
   }
 

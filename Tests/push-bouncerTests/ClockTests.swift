@@ -32,7 +32,7 @@ import Testing
     let before = stage.simulator.deliveries(includingRefused: true).count
     try await stage.serve("--clock-offset", "25h", "--delivery.deadline", "1s") { running, server in
       // By this clock all of them are over, and due.
-      await eventually("tries", within: .seconds(60)) {
+      await eventually("tries") {
         stage.simulator.deliveries(includingRefused: true).count >= before + promised.count
       }
       do {

@@ -64,7 +64,7 @@ extension Chaos {
       _ allowed: Int, _ running: Running, whenThere come: () async throws -> Void
     ) async throws {
       var count = 0
-      try await eventually("the crowd is there", within: .seconds(60)) {
+      try await eventually("the crowd is there") {
         try await come()
         count = try await openConnections(running)
         return count >= min(allowed / 2, 100)

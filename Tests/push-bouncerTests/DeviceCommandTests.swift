@@ -8,7 +8,7 @@ import Testing
 @testable import Demo
 
 /// `device` as an app at a chat server, here the one built in.
-@Suite(.timeLimit(.minutes(10))) struct DeviceCommandTests {
+@Suite struct DeviceCommandTests {
   private static let token = "a-host-application"
 
   /// A service with an account, whose host application is `host`.

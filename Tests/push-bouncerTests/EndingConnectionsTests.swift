@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Tests open connections during a graceful shutdown.
-@Suite(.serialized, .timeLimit(.minutes(10)), .place()) struct EndingConnectionsTests {
+@Suite(.serialized, .place()) struct EndingConnectionsTests {
   private let place = Fixture<Workplace>.current
 
   private let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"

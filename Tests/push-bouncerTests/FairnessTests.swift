@@ -68,7 +68,7 @@ extension Chaos {
       strangers send: @escaping @Sendable () async -> Void
     ) async throws {
       await post.send(count, every: .milliseconds(50))
-      let quiet = await post.delays(until: .now + .seconds(25))
+      let quiet = await post.delays(until: .now + longestWait)
       await send()
       let others = Task {
         while !isOnce, !Task.isCancelled {
@@ -77,13 +77,13 @@ extension Chaos {
         }
       }
       await post.send(count, every: .milliseconds(50))
-      let beset = await post.delays(until: .now + .seconds(25))
+      let beset = await post.delays(until: .now + longestWait)
       others.cancel()
       await others.value
       print("\(what): in quiet \(quiet); beset \(beset)")
       #expect(post.lost == [] && post.twice == 0)
       #expect(quiet.isComplete && beset.isComplete)
-      let (usual, p99) = (quiet.p99 ?? .zero, beset.p99 ?? .seconds(25))
+      let (usual, p99) = (quiet.p99 ?? .zero, beset.p99 ?? longestWait)
       #expect(p99 <= max(usual * 3, .seconds(2)))
     }
   }

@@ -135,7 +135,7 @@ import Testing
 
     func expectEachOnce() async {
       let promised = state.withLock { $0.promised }
-      await eventually("all that was promised", within: .seconds(60)) {
+      await eventually("all that was promised") {
         self.stage.simulator.counts.apns + self.stage.simulator.counts.fcm >= promised.count
       }
       let arrived = arrived()

@@ -83,7 +83,7 @@ extension Chaos {
         for some in promised.groups { ledger.add(try await server.mark(some)) }
         #expect(ledger.now.deletions == 0)
         var missing = ledger.now.marks
-        await eventually("every notification", within: .seconds(300)) {
+        await eventually("every notification") {
           missing = arrivals.missing(of: missing)
           return missing.isEmpty
         }

@@ -47,7 +47,7 @@ extension Chaos {
           var faults = Faults()
           faults.record = false
           await stage.simulator.setFaults(faults)
-          await eventually("an empty outbox", within: .seconds(60 + Self.entries / 500)) {
+          await eventually("an empty outbox") {
             try? await Task.sleep(for: .seconds(1))
             return (try? await running.metric("push_bouncer_outbox_entries")) == 0
           }

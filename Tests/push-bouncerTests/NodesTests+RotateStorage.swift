@@ -32,37 +32,37 @@ extension NodesTests {
             let running = try #require(supervisor.running(number))
             await running.end(SIGKILL, status: SIGKILL)
             logs.add(running.logged)
-            await eventually("a new one", within: .seconds(60)) {
+            await eventually("a new one") {
               supervisor.running(number)?.process.processIdentifier != running.process.processIdentifier
             }
             let before = ledger.now.marks.count
-            await eventually("promises", within: .seconds(60)) { ledger.now.marks.count > before + 20 }
+            await eventually("promises") { ledger.now.marks.count > before + 20 }
           }
           let rotation = ["keys", "rotate-storage", "--silence", "25", "--json"]
           try await load(stage, robin, ledger, until: .seconds(1200), pause: .milliseconds(200)) {
-            await eventually("promises", within: .seconds(60)) { ledger.now.marks.count > 50 }
+            await eventually("promises") { ledger.now.marks.count > 50 }
             // Of itself it would not end.
             try await stage.place.start(rotation + ["--writes", "6000"]) { running in
-              await eventually("a node that waits for its copy", within: .seconds(120)) {
+              await eventually("a node that waits for its copy") {
                 running.logged.contains("waiting until every process has the new key")
               }
               try await killOne(1)
               #expect(!running.logged.contains("seals from now on"))
               try copyKey()
-              await eventually("the new key", within: .seconds(240)) {
+              await eventually("the new key") {
                 running.logged.contains("seals from now on")
               }
               try await killOne(0)
               await running.end(SIGKILL, status: SIGKILL)
             }
             try await stage.place.start(rotation + ["--writes", "5"]) { running in
-              await eventually("the end of it", within: .seconds(400)) { !running.process.isRunning }
+              await eventually("the end of it") { !running.process.isRunning }
               #expect(await running.status() == 0, "\(running.logged)")
               #expect(running.printed?["unreadable"]?.integer == 0)
             }
             try copyKey()
             let before = ledger.now.marks.count
-            await eventually("promises", within: .seconds(60)) { ledger.now.marks.count > before + 50 }
+            await eventually("promises") { ledger.now.marks.count > before + 50 }
           }
           for number in 0..<2 { logs.add(supervisor.running(number)?.logged ?? "") }
           #expect(!logs.text.contains("do not open"), "\(logs.text)")

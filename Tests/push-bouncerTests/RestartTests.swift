@@ -27,35 +27,35 @@ extension Chaos {
             #expect(!running.logged.contains(#""level":"error""#))
           }
         }
-        let client = Self.stockClient()
-        var server: ChatServer?
-        try await serve { server = $1.through(client) }
-        let stock = StockServer(stage, try #require(server))
-        try await serve { _, _ in
-          for _ in 0..<8 { await stock.register(Stage.phone(.random() ? .apns : .fcm)) }
-        }
+        let record = try await HTTPClient.withHTTPClient(configuration: Self.stockClient) { client in
+          var server: ChatServer?
+          try await serve { server = $1.through(client) }
+          let stock = StockServer(stage, try #require(server))
+          try await serve { _, _ in
+            for _ in 0..<8 { await stock.register(Stage.phone(.random() ? .apns : .fcm)) }
+          }
 
-        let isOver = Over()
-        let streaming = Task {
-          try await stock.stream(every: .milliseconds(10)) {
-            for _ in 0..<Self.restarts {
-              try await serve { _, _ in
-                // Some before the process ends, so that it ends in the middle of it.
-                let before = stock.now.promised.count
-                await eventually("notifications") {
-                  stock.now.promised.count > before + 30 || !stock.now.lost.isEmpty
+          let (restarts, areOver) = AsyncStream.makeStream(of: Never.self)
+          let streaming = Task {
+            try await stock.stream(every: .milliseconds(10)) {
+              defer { areOver.finish() }
+              for _ in 0..<Self.restarts {
+                try await serve { _, _ in
+                  // Some before the process ends, so that it ends in the middle of it.
+                  let before = stock.now.promised.count
+                  await eventually("notifications") {
+                    stock.now.promised.count > before + 30 || !stock.now.lost.isEmpty
+                  }
                 }
               }
             }
-            isOver.set()
           }
+          for await _ in restarts {}
+          // Whoever has come in between waits in the kernel until there is a process again.
+          try await serve { _, _ in try await streaming.value }
+          return stock.now
         }
-        await eventually("restarts", within: .seconds(600)) { isOver.value }
-        // Whoever has come in between waits in the kernel until there is a process again.
-        try await serve { _, _ in try await streaming.value }
-        try await client.shutdown()
 
-        let record = stock.now
         // Had the machine no time to start it, it was away for longer than anybody waits.
         if record.longest < .seconds(15) { #expect(record.lost == [] && record.stranded == []) }
         #expect(record.errors == 0 && record.forgotten == 0)
@@ -71,12 +71,12 @@ extension Chaos {
     }
 
     /// A stock server's calls: a connection for each request, and no retry.
-    private static func stockClient() -> HTTPClient {
+    private static var stockClient: HTTPClient.Configuration {
       var configuration = HTTPClient.Configuration()
       configuration.connectionPool.retryConnectionEstablishment = false
       configuration.maximumUsesPerConnection = 1
       configuration.timeout.connect = .seconds(15)
-      return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+      return configuration
     }
   }
 }

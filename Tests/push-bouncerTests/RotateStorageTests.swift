@@ -25,7 +25,7 @@ extension Chaos {
           }
           try await notify()
           try await stage.place.start(["keys", "rotate-storage"]) { rotation in
-            await eventually("two keys", within: .seconds(120)) { (try? ids()) == 2 }
+            await eventually("two keys") { (try? ids()) == 2 }
             rotation.send(SIGKILL)
             #expect(await rotation.status() == SIGKILL)
           }
@@ -36,7 +36,7 @@ extension Chaos {
           try await stage.place.start(
             ["keys", "rotate-storage", "--silence", "25", "--writes", "5", "--json"]
           ) { rotation in
-            let end = ContinuousClock.now + .seconds(300)
+            let end = ContinuousClock.now + longestWait
             while rotation.process.isRunning, .now < end {
               try await notify()
               try await Task.sleep(for: .milliseconds(500))

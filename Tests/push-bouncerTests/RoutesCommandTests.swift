@@ -53,7 +53,7 @@ extension Chaos {
 
     /// Waits until `/readyz` and `/metrics` tell that so many are held back, and the route's state with it.
     private func check(_ running: Running, held: Int64?) async throws {
-      try await eventually("\(held ?? 0) held", within: .seconds(60)) {
+      try await eventually("\(held ?? 0) held") {
         let check = try await running.check("fcm:default")
         let metrics = try await running.call("admin", path: "/metrics").text
         let gauge = metrics.split(separator: "\n").first { $0.hasPrefix("push_bouncer_held_deaths{") }

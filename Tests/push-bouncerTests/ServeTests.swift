@@ -67,7 +67,7 @@ import Testing
     try await place.serve { running in
       let key = try #require(try await place.run("keys", "generate", "--json").json["public_key"]?.string)
       running.send(SIGHUP)
-      try await eventually("ready", within: .seconds(5)) {
+      try await eventually("ready") {
         try await running.call("admin", path: "/readyz").status == 200
       }
       let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json

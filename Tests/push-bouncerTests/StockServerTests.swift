@@ -97,7 +97,7 @@ extension Chaos {
           #expect(stock.now.lost == [])
           #expect(stock.now.promised.count == limit * 10)
           // At no time more has arrived than the pace lets through.
-          while stage.arrived().count < limit * 10, ContinuousClock.now - start < .seconds(120) {
+          while stage.arrived().count < limit * 10, ContinuousClock.now - start < longestWait {
             let arrived = stage.arrived().count
             let windows = (ContinuousClock.now - start) / .seconds(window)
             #expect(Double(arrived) <= Double(limit) * (1 + windows) + 1)

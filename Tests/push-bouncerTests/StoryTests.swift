@@ -6,7 +6,7 @@ import Testing
 @testable import Demo
 
 /// Tests the demo commands as a user runs them, on this machine.
-@Suite(.serialized, .timeLimit(.minutes(10)), .place()) struct StoryTests {
+@Suite(.serialized, .place()) struct StoryTests {
   private let place = Fixture<Workplace>.current
 
   @Test func `The demo plays to its end`() async throws {

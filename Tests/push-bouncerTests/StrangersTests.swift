@@ -52,7 +52,7 @@ extension Chaos {
           await strangers.leave()
           for (name, post, _) in friends {
             // What was under way on a connection that broke waits for its lease.
-            let delays = await post.delays(until: .now + .seconds(100))
+            let delays = await post.delays(until: .now + longestWait)
             print("\(name), among \(strangers.calls) calls of strangers: \(delays)")
             #expect(post.lost == [] && post.twice == 0, "\(name)")
             #expect(delays.isComplete && delays.sent > 20, "\(name)")

@@ -11,7 +11,7 @@ import Testing
 @testable import Operations
 @testable import Server
 
-@Suite(.serialized, .timeLimit(.minutes(10))) struct SystemdTests {
+@Suite(.serialized) struct SystemdTests {
   private let path = FileManager.default.temporaryDirectory.appending(
     path: "\(UUID().uuidString.prefix(8)).sock"
   ).path
@@ -120,10 +120,11 @@ import Testing
         var configuration = HTTPClient.Configuration()
         configuration.tlsConfiguration = .makeClientConfiguration()
         configuration.tlsConfiguration?.certificateVerification = .none
-        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        let answer = try? await client.execute(
-          HTTPClientRequest(url: "https://127.0.0.1:\(held.port)/"), timeout: .seconds(20))
-        try await client.shutdown()
+        configuration.timeout.connect = TimeAmount(longestWait)
+        let answer = try await HTTPClient.withHTTPClient(configuration: configuration) { client in
+          try? await client.execute(
+            HTTPClientRequest(url: "https://127.0.0.1:\(held.port)/"), timeout: TimeAmount(longestWait))
+        }
         #expect(answer?.status == .notFound)
         #expect(answer?.headers.first(name: "Date")?.hasSuffix(" GMT") == true)
       }

@@ -72,7 +72,7 @@ extension Chaos {
           }
           for (ledger, arrivals) in [(own, arrivals.own), (store, arrivals.store)] {
             var missing = ledger.now.marks
-            await eventually("every notification", within: .seconds(180)) {
+            await eventually("every notification") {
               missing = arrivals.missing(of: missing)
               return missing.isEmpty
             }

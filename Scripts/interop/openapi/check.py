@@ -25,6 +25,7 @@ import yaml
 import clients
 from adapters.push_bouncer import TOKEN
 from app import Program
+from conformance.limits import TIMEOUT
 from conformance.phones import basic
 from conformance.simulator import Simulator
 from world import World
@@ -82,7 +83,7 @@ def run(name, url, authorization, options, world, arguments, place):
         sys.executable, "-m", "schemathesis.cli", "run", DESCRIPTIONS / f"{name}.yaml", "--url", url,
         "--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing", "--continue-on-failure",
         "--max-examples", str(arguments.examples), "--seed", str(arguments.seed), "--generation-database", "none",
-        "--request-timeout", "30", "--warnings", "off", "--suppress-health-check", "all", *options,
+        "--request-timeout", str(TIMEOUT), "--warnings", "off", "--suppress-health-check", "all", *options,
     ]
     environment = os.environ | {
         "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "NO_COLOR": "1", "OPENAPI_PERSONAS": str(personas),

@@ -18,12 +18,12 @@ from pathlib import Path
 import nacl.public
 
 from conformance import bouncer, http, proxy
+from conformance.limits import TIMEOUT
 from conformance.phones import decode, encode
 
 from . import ALL, Running, Unsupported
 from . import Implementation as Base
 
-TIMEOUT = 60
 #: Bearer token of its backend API.
 TOKEN = "conformance-conformance"
 

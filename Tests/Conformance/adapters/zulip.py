@@ -27,10 +27,11 @@ from pathlib import Path
 
 import nacl.public
 
+from conformance.limits import TIMEOUT
+
 from . import Running, Unsupported
 from . import Implementation as Base
 
-TIMEOUT = 120
 
 SETTINGS = """
     from zproject.settings import *

@@ -7,7 +7,7 @@ import socket
 import ssl
 import urllib.parse
 
-TIMEOUT = 60
+from .limits import TIMEOUT
 
 
 @dataclasses.dataclass

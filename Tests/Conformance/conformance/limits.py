@@ -1,7 +1,10 @@
-"""A limit of time for what ought to end."""
+"""Limits of time for what ought to end. Machines may have much else to do, so that nothing has a shorter one."""
 
 import contextlib
 import signal
+
+# Seconds that a case waits for anything: less than pytest.ini allows a whole case, so that the case says what is missing.
+TIMEOUT = 240
 
 
 @contextlib.contextmanager

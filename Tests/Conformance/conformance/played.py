@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-TIMEOUT = 60
+from .limits import TIMEOUT
 
 
 def certificate(authority, *names):

@@ -10,9 +10,8 @@ import urllib.parse
 from pathlib import Path
 
 from . import http
+from .limits import TIMEOUT
 from .phones import Subscription
-
-TIMEOUT = 60
 
 
 class Simulator:

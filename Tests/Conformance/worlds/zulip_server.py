@@ -11,6 +11,7 @@ import nacl.secret
 
 from conformance import bouncer, phones
 from conformance.cases import resolve
+from conformance.limits import TIMEOUT
 from conformance.matching import Matcher
 from conformance.phones import basic, encode
 from worlds import zulip_bouncer
@@ -67,7 +68,7 @@ class World(zulip_bouncer.World):
         return self.send({"request": "POST register", "form": {"event_types": '["device"]'}}).body["devices"]
 
     def until(self, enough, what):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + TIMEOUT
         while not (found := enough()) and time.monotonic() < deadline:
             # Each look counts: a user has so many calls a minute.
             time.sleep(0.4)

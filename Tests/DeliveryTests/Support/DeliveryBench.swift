@@ -215,10 +215,8 @@ final class DeliveryBench: Sendable {
   }
 
   /// Waits until nothing is in the outbox.
-  func drained(within limit: Duration = .seconds(60), sourceLocation: SourceLocation = #_sourceLocation)
-    async throws
-  {
-    try await eventually(within: limit, sourceLocation: sourceLocation) {
+  func drained(sourceLocation: SourceLocation = #_sourceLocation) async throws {
+    try await eventually("an empty outbox", sourceLocation: sourceLocation) {
       // The rows are gone before whoever removed them is told so, and counts.
       try await self.number("SELECT COUNT(*) FROM outbox") == 0 && self.outbox.count == 0
     }

@@ -22,14 +22,17 @@ import Testing
   ) async throws {
     try await OthersHost.runProxy { host in
       let client = OutgoingClient(configuration: .init(), isAllowed: isAllowed)
-      try await test(client, host)
-      await client.shutdown()
+      try await withCleanUp {
+        try await test(client, host)
+      } cleanUp: {
+        await client.shutdown()
+      }
     }
   }
 
   private func get(
     _ url: String, by client: OutgoingClient, isTrusted: Bool = false, limit: Int = 100,
-    timeout: Duration = .seconds(20)
+    timeout: Duration = longestWait
   ) async throws -> OutgoingClient.Answer {
     try await client.execute(
       HTTPClientRequest(url: url), isTrusted: isTrusted, limit: limit, timeout: timeout)

@@ -11,7 +11,7 @@ import Testing
 
 @testable import Providers
 
-@Suite("Sending Web Push", .timeLimit(.minutes(10)))
+@Suite("Sending Web Push")
 struct WebPushTests {
   /// What names mean, which a test may change.
   final class Names: Sendable {
@@ -49,7 +49,9 @@ struct WebPushTests {
         timeToLive: timeToLive, collapseID: collapseID))
   }
 
-  static func send(_ push: Push, _ providers: PushProviders, within seconds: Double = 30) async
+  static func send(
+    _ push: Push, _ providers: PushProviders, within seconds: Double = longestWait / .seconds(1)
+  ) async
     -> Outcome
   {
     await providers.send(push, deadline: .now + .seconds(seconds))
@@ -372,7 +374,7 @@ struct WebPushTests {
         headers: [":method": "POST", ":scheme": "https", ":authority": "127.0.0.1", ":path": "/1"],
         body: ByteBuffer())
       for _ in 0..<2 {
-        let attempt = await pool.send(request, deadline: .seconds(30))
+        let attempt = await pool.send(request, deadline: .longest)
         guard case .ended(.success(let answer)) = attempt else {
           Issue.record("no answer")
           continue

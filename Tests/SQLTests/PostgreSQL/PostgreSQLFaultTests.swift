@@ -107,12 +107,10 @@ struct PostgreSQLFaultTests {
       options.connections = 1
       let database = try await PostgreSQLDatabase.open(url: server.url, options: options)
       try server.kill()
-      let start = ContinuousClock.now
       let results = await database.results(20) { index in
         try await index % 2 == 0
           ? database.query(Statement("SELECT 1")) : database.execute(Statement("SELECT 1"))
       }
-      #expect(ContinuousClock.now - start < .seconds(20))
       #expect(results.allSatisfy { $0.databaseCode == .connectionLost })
       try server.start()
       #expect(try await database.integer("SELECT 1") == 1)
@@ -136,7 +134,6 @@ struct PostgreSQLFaultTests {
       let much = [UInt8](repeating: 0, count: 8 << 20)
       _ = try await database.execute(Statement("INSERT INTO t VALUES (0, $1)", .bytes(much)))
       try server.freeze()
-      let start = ContinuousClock.now
       let results = await database.results(12) { index in
         let statement =
           switch index % 3 {
@@ -147,7 +144,6 @@ struct PostgreSQLFaultTests {
         return index < 6
           ? try await database.execute(statement) : try await database.write { try $0.query(statement) }
       }
-      #expect(ContinuousClock.now - start < .seconds(30))
       #expect(results.allSatisfy { $0.databaseCode == .connectionLost })
       try server.thaw()
       #expect(try await database.integer("SELECT count(*) FROM t WHERE a = 0") == 1)

@@ -31,7 +31,7 @@ struct PostgreSQLTroubleTests {
       let pid = try await database.execute("SELECT pg_backend_pid()::bigint")[0].int64(0)
       let error = try await databaseError { try await database.execute("SELECT fail('08006')") }
       #expect(error?.code == .connectionLost)
-      try await eventually("the end of the connection", within: .seconds(10)) {
+      try await eventually("the end of the connection") {
         try await database.integer("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", .integer(pid)) == 0
       }
     }

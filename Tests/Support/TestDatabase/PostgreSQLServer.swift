@@ -23,7 +23,9 @@ package struct PostgreSQLServer: Sendable {
   package static func test(_ settings: String..., body: (PostgreSQLServer) async throws -> Void) async throws
   {
     // Short, for a socket's path has 107 bytes at most.
-    let folder = "/tmp/push-bouncer-\(UUID().uuidString.prefix(8))"
+    let folder = FileManager.default.temporaryDirectory.appending(
+      path: "postgresql-\(UUID().uuidString.prefix(8))"
+    ).path
     let url = try script("start", folder, settings)
     do {
       try await body(PostgreSQLServer(folder: folder, url: url))

@@ -26,13 +26,20 @@ package enum HostileText: String, CaseIterable, Sendable {
 
 /// The CPU time of a call in this thread, in seconds, which is independent of other tests and programs.
 package func cpuSeconds(_ call: () throws -> Void) rethrows -> Double {
-  let start = threadTime()
+  let start = cpuTime(CLOCK_THREAD_CPUTIME_ID)
   try call()
-  return threadTime() - start
+  return cpuTime(CLOCK_THREAD_CPUTIME_ID) - start
 }
 
-private func threadTime() -> Double {
+/// The CPU time that the whole process takes during a call, in seconds, which is independent of other programs.
+package func processSeconds(_ call: () async throws -> Void) async rethrows -> Double {
+  let start = cpuTime(CLOCK_PROCESS_CPUTIME_ID)
+  try await call()
+  return cpuTime(CLOCK_PROCESS_CPUTIME_ID) - start
+}
+
+private func cpuTime(_ clock: clockid_t) -> Double {
   var time = timespec()
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+  clock_gettime(clock, &time)
   return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
 }

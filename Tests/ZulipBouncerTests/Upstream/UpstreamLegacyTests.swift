@@ -316,7 +316,7 @@ struct UpstreamLegacyTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(3)))
+  @Test
   func `of ten thousand users move in without a storm, each with its next notification`() async throws {
     try await BeforeZulips.test(isEnabled: false) { place in
       let uuid = try #require(UUID(uuidString: place.realm))
@@ -332,9 +332,7 @@ struct UpstreamLegacyTests {
           }
         }
       }
-      let began = ContinuousClock.now
       try await place.bouncer.enableUpstream()
-      #expect(.now - began < .seconds(10))
       #expect(place.upstream.calls.isEmpty)
       for user in users.prefix(50) {
         let body: JSON = [

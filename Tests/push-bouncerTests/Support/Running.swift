@@ -76,7 +76,7 @@ struct Running {
 
   func call(
     _ listener: String = "public", path: String, method: String = "GET", headers: [(String, String)] = [],
-    user: (String, String)? = nil, body: [UInt8]? = nil, within limit: TimeAmount = .seconds(20)
+    user: (String, String)? = nil, body: [UInt8]? = nil, within limit: TimeAmount = TimeAmount(longestWait)
   ) async throws -> Answer {
     var request = HTTPClientRequest(url: url(listener) + path)
     request.method = .init(rawValue: method)

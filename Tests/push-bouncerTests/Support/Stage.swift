@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Foundation
 import HTTP
+import NIOCore
 import NIOHTTP1
 import NIOSSL
 import ProviderSimulator
@@ -85,30 +86,36 @@ struct Stage {
     ]
     try await place.serve(providers + arguments, through: launcher, input: input) { running in
       // A client of its own: connections to a service that was killed are no use to the next.
-      try await withClient(isSecure: isSecure) { client in
-        let server = ChatServer(
-          bouncer: isSecure
-            ? running.url("public").replacing("http:", with: "https:") : running.url("public"),
-          id: credentials["org_id"]?.string ?? "",
-          key: credentials["org_key"]?.string ?? "", realm: realm, client: client)
+      try await HTTPClient.withHTTPClient(configuration: Self.client(isSecure: isSecure)) { client in
+        let server = Self.server(
+          credentials, realm: realm, client: client,
+          at: isSecure ? running.url("public").replacing("http:", with: "https:") : running.url("public"))
         _ = try await server.uploadRealm(hostname: "chat.example.org")
         try await test(running, server)
       }
     }
   }
 
-  private func withClient(isSecure: Bool, _ body: (HTTPClient) async throws -> Void) async throws {
+  private static func client(isSecure: Bool) -> HTTPClient.Configuration {
     var configuration = HTTPClient.Configuration()
     if isSecure {
       configuration.tlsConfiguration = .makeClientConfiguration()
       configuration.tlsConfiguration?.certificateVerification = .none
     }
+    configuration.timeout.connect = TimeAmount(longestWait)
     configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
-    let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-    let result: Result<Void, any Error>
-    do { result = .success(try await body(client)) } catch { result = .failure(error) }
-    try await client.shutdown()
-    try result.get()
+    return configuration
+  }
+
+  /// A chat server that waits for an answer for as long as a test may. ``StockServer`` does so for as long as stock ones do.
+  private static func server(_ credentials: JSON, realm: String, client: HTTPClient, at url: String)
+    -> ChatServer
+  {
+    var server = ChatServer(
+      bouncer: url, id: credentials["org_id"]?.string ?? "", key: credentials["org_key"]?.string ?? "",
+      realm: realm, client: client)
+    server.bouncer.timeout = TimeAmount(longestWait)
+    return server
   }
 
   /// Registers a phone, as its chat server does.
@@ -130,9 +137,8 @@ struct Stage {
   /// Registers another chat server.
   func anotherServer(_ hostname: String, at running: Running) async throws -> ChatServer {
     let added = try await place.run("server", "add", "--hostname", hostname, "--json").json
-    let server = ChatServer(
-      bouncer: running.url("public"), id: added["org_id"]?.string ?? "", key: added["org_key"]?.string ?? "",
-      realm: UUID().uuidString.lowercased(), client: HTTPClient.shared)
+    let server = Self.server(
+      added, realm: UUID().uuidString.lowercased(), client: HTTPClient.shared, at: running.url("public"))
     _ = try await server.uploadRealm(hostname: hostname)
     return server
   }
@@ -167,11 +173,8 @@ struct Stage {
   }
 
   /// Waits until everything promised is there.
-  func expectArrival(
-    of marks: Set<String>, within limit: Duration = .seconds(180),
-    sourceLocation: SourceLocation = #_sourceLocation
-  ) async {
-    let end = ContinuousClock.now + limit
+  func expectArrival(of marks: Set<String>, sourceLocation: SourceLocation = #_sourceLocation) async {
+    let end = ContinuousClock.now + longestWait
     var missing = marks
     while !missing.isEmpty, ContinuousClock.now < end {
       missing.subtract(arrived().keys)

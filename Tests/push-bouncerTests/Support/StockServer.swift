@@ -1,4 +1,5 @@
 import Foundation
+import NIOCore
 import NIOHTTP1
 import Sealing
 import Synchronization
@@ -6,7 +7,7 @@ import TestSupport
 
 @testable import Demo
 
-/// A chat server that retries as a stock Zulip server does. A notification gets one try, and is lost with any
+/// A chat server that waits 15 s and retries as a stock Zulip server does. A notification gets one try, and is lost with any
 /// answer but 200. A registration gets four tries at once: if all fail without an answer or with 5xx, its
 /// device stays pending forever. A 4xx is stored as an error, after which its phone may try again.
 final class StockServer: Sendable {
@@ -35,6 +36,8 @@ final class StockServer: Sendable {
   private let record = Mutex(Record())
 
   init(_ stage: Stage, _ server: ChatServer) {
+    var server = server
+    server.bouncer.timeout = .seconds(15)
     self.stage = stage
     self.server = server
   }

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from conformance import proxy
+from conformance.limits import TIMEOUT
 from conformance.nextcloud import verifies
 from worlds.nextcloud_server import PUSH
 
@@ -32,10 +33,10 @@ def requests(world, place, count):
 @RULES("nextcloud/6.5/the-caller.abc")
 def test_a_proxy_that_takes_its_time_is_not_waited_for_and_not_asked_twice(world):
     assert world.register(world.talk).status == 201
-    world.peer.answers[world.place] = [(2.5, *proxy.TAKEN)]
+    world.peer.answers[world.place] = [(8, *proxy.TAKEN)]
     began = time.monotonic()
     [told] = receipts(world, {"nid": 1, **HELLO}).values()
-    assert 0.4 < time.monotonic() - began < 2.3
+    assert 0.4 < time.monotonic() - began < 7.8
     assert (told["status"], told["sent"], told["queued"]) == (None, 0, 1)
     # What a restart finds in the queue would be sent again, if nobody had been answered.
     assert [arrival["payload"]["nid"] for arrival in world.arrived(1)] == [1]
@@ -47,10 +48,10 @@ def test_proxies_are_asked_side_by_side(world):
     assert world.register(world.talk).status == 201
     assert world.register(world.talk2, proxyServer=other).status == 201
     for place in (world.place, f"{world.place}-other"):
-        world.peer.answers[place] = [(1.5, *proxy.TAKEN)]
+        world.peer.answers[place] = [(6, *proxy.TAKEN)]
     assert {told["sent"] for told in receipts(world, {"nid": 1, **HELLO}).values()} == {1}
     first, second = requests(world, world.place, 1)[0], requests(world, f"{world.place}-other", 1)[0]
-    assert abs(first["began"] - second["began"]) < 1.4
+    assert abs(first["began"] - second["began"]) < 5.8
 
 
 @RULES("nextcloud/6.1/the-key-of", "nextcloud/5.4/proxyserver.a")
@@ -161,7 +162,7 @@ def test_what_is_too_old_is_given_up(world):
     time.sleep(2.5)
     world.peer.answers[world.place] = []
     # A proxy that has failed is left alone for a while.
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + TIMEOUT
     number = 1
     while not (arrived := world.arrived(0)) and time.monotonic() < deadline:
         number += 1

@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from conformance.limits import TIMEOUT
+
 pytestmark = pytest.mark.option("push-status")
 
 
@@ -32,7 +34,7 @@ def fcm(world):
 def test_what_a_provider_has_accepted_shows(world, fcm):
     notify(world, "fcm")
     assert len(world.arrived(1)) == 1
-    end = time.monotonic() + 30
+    end = time.monotonic() + TIMEOUT
     while registration(world)["last_accepted_at"] is None and time.monotonic() < end:
         time.sleep(0.2)
     shown = registration(world)

@@ -25,18 +25,14 @@ struct PushService: Sendable {
     tls.trustRoots = .certificates([
       try NIOSSLCertificate(bytes: Array(simulator.certificateAuthorityPEM.utf8), format: .pem)
     ])
-    let client = HTTPClient(
-      eventLoopGroupProvider: .singleton, configuration: .init(tlsConfiguration: tls))
-    let service = PushService(simulator: simulator, client: client)
-    let result: Result<Void, any Error>
-    do {
-      result = .success(try await service.test(settings, isWorking: isWorking, test))
-    } catch {
-      result = .failure(error)
+    try await withCleanUp {
+      try await HTTPClient.withHTTPClient(configuration: .init(tlsConfiguration: tls)) { client in
+        let service = PushService(simulator: simulator, client: client)
+        try await service.test(settings, isWorking: isWorking, test)
+      }
+    } cleanUp: {
+      await simulator.stop()
     }
-    try await client.shutdown()
-    await simulator.stop()
-    try result.get()
   }
 
   private func test(
@@ -60,7 +56,7 @@ struct PushService: Sendable {
     var request = HTTPClientRequest(url: "\(simulator.webPushEndpoint)/subscriptions")
     request.method = .POST
     request.body = .bytes(ByteBuffer(string: #"{"vapid":"\#(key)"}"#))
-    let answer = try await client.execute(request, timeout: .seconds(60))
+    let answer = try await client.execute(request, timeout: TimeAmount(longestWait))
     let body = try await answer.body.collect(upTo: 1 << 16)
     return Browser(app, endpoint: try #require(try JSON.parse(body)["endpoint"]?.string))
   }
