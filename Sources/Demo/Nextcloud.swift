@@ -201,7 +201,11 @@ package struct NextcloudSubscriber {
         ("auth", subscription.auth), ("appTypes", "all"),
       ])
     guard let token = try await messages().first?.get()["activationToken"]?.string else {
-      throw DemoError("no token came to make the subscription active with")
+      throw DemoError(
+        """
+        the server has sent no token to make the subscription active with: its log says why, and \
+        /_control/deliveries?all=true of the simulator what was refused
+        """)
     }
     try await account.call(.POST, "webpush/activate", [("activationToken", token)])
   }
