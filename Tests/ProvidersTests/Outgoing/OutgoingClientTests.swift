@@ -83,23 +83,24 @@ struct OutgoingClientTests {
     let silent = try await TestListener.start(certificate: nil) { _, _ in }
     let gone = try await TestListener.start(certificate: nil) { _, _ in }
     try await gone.stop()
-    let client = Self.client(shared.caFile)
-    #expect(await reason(client, port: gone.port) == .connectionRefused)
-    #expect(await reason(client, port: silent.port, within: 0.5) == .timeout)
-    try await OthersHost.run(certified: "elsewhere.example.org") { other in
-      #expect(await reason(client, port: other.port) == .certificateUntrusted)
-      let trusting = Self.client(other.caFile)
-      #expect(await reason(trusting, port: other.port) == .certificateNameMismatch)
-      await trusting.shutdown()
-    }
-    try await OthersHost.runInClear { other in
-      #expect(await reason(client, port: other.port) == .notTLS)
+    try await Self.withClient(shared.caFile) { client in
+      #expect(await reason(client, port: gone.port) == .connectionRefused)
+      #expect(await reason(client, port: silent.port, within: 0.5) == .timeout)
+      try await OthersHost.run(certified: "elsewhere.example.org") { other in
+        #expect(await reason(client, port: other.port) == .certificateUntrusted)
+        try await Self.withClient(other.caFile) { trusting in
+          #expect(await reason(trusting, port: other.port) == .certificateNameMismatch)
+        }
+      }
+      try await OthersHost.runInClear { other in
+        #expect(await reason(client, port: other.port) == .notTLS)
+      }
     }
     let nameless = OutgoingClient(configuration: Self.configuration(shared.caFile), resolve: { _ in [] }) {
       _ in true
     }
     #expect(await reason(nameless, port: 443) == .nameNotResolved)
-    for client in [client, nameless] { await client.shutdown() }
+    await nameless.shutdown()
   }
 
   @Test
