@@ -144,10 +144,10 @@ extension Dashboard {
   /// Why notifications wait, the most frequent reasons first; nothing if it has not been counted yet.
   private static func waits(_ reasons: [Reason: Int]) -> HTML {
     guard !reasons.isEmpty else { return .none }
-    var table = HTMLTable(.number("Wait"), .text("Reason"), .wide("What it means"))
+    var table = HTMLTable(.text("Reason"), .number("Wait"), .text("What it means"))
     let sorted = reasons.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
     for (reason, count) in sorted.prefix(8) {
-      table.add(Shown.number(Int64(count)), Shown.code(reason.rawValue), "\(reason.explanation.meaning)")
+      table.add(Shown.code(reason.rawValue), Shown.number(Int64(count)), "\(reason.explanation.meaning)")
     }
     return table.html()
   }

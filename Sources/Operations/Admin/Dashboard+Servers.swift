@@ -87,10 +87,10 @@ extension Dashboard {
   {
     guard !refused.isEmpty else { return .none }
     var table = HTMLTable(
-      .text("Last in the hour from"), .text("Why"), .number("Calls"), .wide("What it means"))
+      .text("Why"), .number("Calls"), .text("Last in the hour from"), .text("What it means"))
     for refused in refused {
       table.add(
-        "\(refused.latest.minute)", Shown.code(refused.refusal.rawValue), Shown.number(refused.count),
+        Shown.code(refused.refusal.rawValue), Shown.number(refused.count), "\(refused.latest.minute)",
         "\(refused.refusal.meaning)")
     }
     return "<section><h2>Refused registrations of devices, 7 days</h2>\n\(table.html())</section>"
