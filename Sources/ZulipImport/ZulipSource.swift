@@ -20,11 +20,15 @@ package enum ZulipSource: Sendable {
       self = .folder(try ZulipFolder(path: text))
       return
     }
-    // The text may contain a password, so the error does not repeat it.
-    guard let url = try? DatabaseURL(text), url.sqlitePath == nil else {
+    // The text may contain a password, so the errors do not repeat it.
+    guard text.lowercased().hasPrefix("postgres") else {
       throw ZulipSourceError("a source is postgres://USER:PASSWORD@HOST:PORT/NAME, or a folder of CSV files")
     }
-    self = .database(url)
+    do {
+      self = .database(try DatabaseURL(text))
+    } catch {
+      throw ZulipSourceError("the URL \(error.message)")
+    }
   }
 
   func open<Result>(_ body: (any ZulipOrigin) async throws -> Result) async throws -> Result {

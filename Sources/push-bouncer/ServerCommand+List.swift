@@ -108,7 +108,7 @@ extension Store {
       if let id = UUID(uuidString: server) { try await servers.find(uuid: id) } else {
         try await servers.find(hostname: server)
       }
-    guard let found else { throw NotFound("there is no server \(server)") }
+    guard let found else { throw NotFound("there is no server \(server) (push-bouncer server list has all)") }
     return found
   }
 }

@@ -31,7 +31,9 @@ extension ServerCommand {
 
     func run() async throws {
       guard let name = Hostname(international: hostname) else {
-        throw ValidationError("\(hostname) is not a valid hostname")
+        throw ValidationError(
+          "\(hostname) is not a valid hostname: give the name alone, such as chat.example.org or chat.example.org:8443"
+        )
       }
       guard orgKey.map({ $0.count == 64 }) ?? true else {
         throw ValidationError("--org-key wants 64 characters")

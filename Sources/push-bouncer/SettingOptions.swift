@@ -69,8 +69,8 @@ enum SettingArguments {
         continue
       }
       guard let value = parts.count > 1 ? String(parts[1]) : rest.popFirst() else {
-        // An argument without a value is left unchanged, so that the parser reports it.
-        rewritten.append(argument)
+        // ``GlobalOptions`` reports an option without a value.
+        rewritten += ["--set", key]
         continue
       }
       rewritten += ["--set", "\(key)=\(value)"]
@@ -97,6 +97,9 @@ struct GlobalOptions: ParsableArguments {
 
   func validate() throws {
     for setting in settings where !setting.contains("=") {
+      if Configuration.settings.contains(where: { $0.key == setting }) {
+        throw ValidationError("--\(setting) wants a value")
+      }
       throw ValidationError("--set wants key=value, not \"\(setting)\"")
     }
   }

@@ -61,7 +61,7 @@ import Testing
     (
       #"["\ude00"]"#,
       #"line 1, column 3: \ude00 is half of a surrogate pair: a character such as an emoji is two of these, or itself"#
-    ), (String(repeating: "[", count: 65), "it is nested deeper than 64 times"),
+    ), (String(repeating: "[", count: 65), "it is nested deeper than 64 levels"),
     ("[1] 😀", "line 1, column 5: 😀 is not expected there"),
   ])
   func `What is wrong with a document is said, and where`(text: String, explanation: String) {

@@ -414,7 +414,7 @@ import Testing
     arguments: [
       ("http:\n  port: [80\nlog:\n  level: info\n", 3, "did not find expected ',' or ']'"),
       ("http:\n\tport: 80\n", 2, "found character that cannot start any token"),
-      ("http.port: 1\nhttp.port: 2\n", 1, "a key is there twice"),
+      ("http.port: 1\nhttp.port: 2\n", 2, "http.port is there twice, first in line 1"),
       ("hunter2: *x\n", 1, "found undefined alias"), ("admin.token: \"hunter2\n  x: 1", 2, "unexpected end"),
     ])
   func `A file that is no YAML is refused with its line and without showing it`(

@@ -116,6 +116,7 @@ import Testing
       _ = try await server.mark([phone])
       try await eventually("one that waits") { try await run("outbox")["waiting"] == 1 }
       _ = try await run("device", "list", "--server", "chat.example.org")
+      _ = try await run("routes")
       await running.end()
     }
     _ = try await run("outbox", "drop", "--all", "--yes")

@@ -102,13 +102,13 @@ import Testing
       rewrite(["--http.rate_limit.per_address", "0", "--http-rate-limit-per-address=1/1s"])
         == ["--set", "http.rate_limit.per_address=0", "--set", "http.rate_limit.per_address=1/1s"])
     #expect(rewrite(["--admin.token=a=b"]) == ["--set", "admin.token=a=b"])
+    #expect(rewrite(["--http.port"]) == ["--set", "http.port"])
     #expect(rewrite(["--admin.token="]) == ["--set", "admin.token="])
     #expect(rewrite(["--admin.token", "--odd"]) == ["--set", "admin.token=--odd"])
   }
 
   @Test(arguments: [
     [], ["serve", "--config", "a.yaml"], ["--json"], ["--http.prot", "1"], ["http.port", "1"],
-    ["--http.port"],
     ["--", "--http.port", "1"], ["--set", "http.port=1"], ["--hostname=a", ""],
   ])
   func `What is no key is left as it is`(arguments: [String]) {

@@ -6,7 +6,7 @@ extension JSON.ParseError {
   package func explanation(in bytes: some Collection<UInt8>) -> String {
     switch self {
     case .encoding: "it is not UTF-8"
-    case .depth: "it is nested deeper than \(JSON.maximumDepth) times"
+    case .depth: "it is nested deeper than \(JSON.maximumDepth) levels"
     case .tooManyValues: "it has more values than \(JSON.maximumValues(in: bytes.count))"
     case .syntax(0) where bytes.isEmpty: "it is empty"
     case .syntax(0) where bytes.starts(with: [0xEF, 0xBB, 0xBF]):

@@ -107,6 +107,14 @@ extension PostgreSQLDatabase {
       return database
     } catch {
       await database.close()
+      // A pooler that pools single statements only ends a connection that begins a transaction.
+      if (error as? DatabaseError)?.code == .connectionLost {
+        do {
+          try await alone { try checkSessions(settings) }
+        } catch let pooled as DatabaseError where pooled.code == .pooled {
+          throw pooled
+        } catch {}
+      }
       throw PostgreSQLSettings.unreachable(error)
     }
   }

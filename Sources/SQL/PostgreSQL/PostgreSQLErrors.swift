@@ -10,18 +10,11 @@ extension DatabaseError {
     let message = Self.field(CPG_DIAG_MESSAGE_PRIMARY, of: result) ?? "the connection broke"
     let column = Self.field(CPG_DIAG_COLUMN_NAME, of: result)
     let table = Self.field(CPG_DIAG_TABLE_NAME, of: result)
-    // PgBouncer's words; its SQLSTATE is that of any protocol violation.
-    let isPooled = message.contains("not allowed in statement pooling mode")
     self.init(
-      isPooled ? .pooled : Code(sqlState: state),
+      Code(sqlState: state),
       state.hasPrefix("22") ? "data exception (SQLSTATE \(state))" : "\(message) (SQLSTATE \(state))",
       constraint: Self.field(CPG_DIAG_CONSTRAINT_NAME, of: result)
         ?? column.map { column in table.map { "\($0).\(column)" } ?? column })
-  }
-
-  /// Whether the error in a result ends the connection.
-  static func isFatal(_ result: OpaquePointer) -> Bool {
-    ["FATAL", "PANIC"].contains(field(CPG_DIAG_SEVERITY_NONLOCALIZED, of: result))
   }
 
   private static func field(_ field: CInt, of result: OpaquePointer) -> String? {

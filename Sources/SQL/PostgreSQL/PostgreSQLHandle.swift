@@ -267,9 +267,9 @@ final class PostgreSQLHandle {
   /// The error in a result. Throws it if the connection broke as well.
   private func error(_ result: OpaquePointer) throws(DatabaseError) -> DatabaseError {
     let error = DatabaseError(result)
-    if error.code == .connectionLost || DatabaseError.isFatal(result) || PQstatus(handle) == CONNECTION_BAD {
+    if error.code == .connectionLost || PQstatus(handle) == CONNECTION_BAD {
       isLost = true
-      throw error.code == .pooled ? error : DatabaseError(.connectionLost, error.message)
+      throw DatabaseError(.connectionLost, error.message)
     }
     return error
   }

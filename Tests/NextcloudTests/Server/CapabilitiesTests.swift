@@ -46,7 +46,7 @@ import Testing
     ("{\n  \"spreed\": {\n    features: []\n  }\n}", "is no JSON: line 3, column 5: f is not expected there"),
     ("", "is no JSON: it is empty"), ("[]", "is no JSON object"),
     (#"{"ocs": {"meta": {}, "data": {"capabilities": {}}}}"#, "only what is in ocs.data.capabilities"),
-    (String(repeating: "[", count: 65), "is nested deeper than 64 levels"),
+    (String(repeating: "[", count: 65), "it is nested deeper than 64 levels"),
   ])
   func `A file that is none is refused with what is wrong and where`(_ text: String, _ says: String) {
     let error = #expect(throws: AddedCapabilities.Malformed.self) { try AddedCapabilities(Array(text.utf8)) }

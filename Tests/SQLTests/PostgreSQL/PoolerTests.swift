@@ -22,7 +22,7 @@ struct PoolerTests {
       try """
       [databases]
       \(name) = host=\(server["host"] ?? "127.0.0.1") port=\(server["port"] ?? "5432") user=\(server["user"] ?? "postgres") \
-      dbname=\(name) password='\(server["password"] ?? "")'
+      dbname=\(name) \(server["password"].map { "password='\($0)'" } ?? "")
       [pgbouncer]
       pool_mode = \(mode)
       auth_type = any
@@ -37,7 +37,8 @@ struct PoolerTests {
       }
       try pooler.run()
       defer {
-        pooler.terminate()
+        // It inherits a mask that may hold back other signals.
+        kill(pooler.processIdentifier, SIGKILL)
         pooler.waitUntilExit()
       }
       let socket = "\(folder.path)/.s.PGSQL.6432"
