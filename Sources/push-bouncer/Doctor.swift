@@ -16,8 +16,7 @@ struct Doctor: AsyncParsableCommand {
       warning is something to know, and no fault.
 
       Without options it examines the service that runs from here (the same folder, or the same configuration file), with \
-      the options and variables that it was started with; run it as root for that, or it sees its variables and folder \
-      not. With options it examines what they name.
+      the options and variables that it was started with, which only root can see. With options it examines what they name.
       """)
 
   @OptionGroup var options: GlobalOptions

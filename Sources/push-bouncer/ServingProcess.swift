@@ -48,7 +48,9 @@ struct ServingProcess {
   /// The texts of one of its files in `/proc`, each of which ends with a NUL; nil if it cannot be read.
   private static func words(of id: Int, _ file: String) -> [String]? {
     guard let bytes = FileManager.default.contents(atPath: "/proc/\(id)/\(file)") else { return nil }
-    return bytes.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
+    return bytes.split(separator: 0, omittingEmptySubsequences: false).dropLast().map {
+      String(decoding: $0, as: UTF8.self)
+    }
   }
 
   /// Whether it serves from this working folder, or with this configuration file.

@@ -96,7 +96,8 @@ import Testing
   @Test(
     .keyFolder,
     arguments: [
-      (1024, nil, nil, ""), (1023, nil, "only 1023 descriptors", "1024"), (100, nil, "0 connections", "1024"),
+      (1024, nil, nil, ""), (1023, nil, "only 1023 descriptors", "1024"),
+      (100, nil, "only 100 descriptors", "1024"),
       (1024, 768, nil, ""), (1024, 769, "only 768 of 769", "1026"), (65_536, 40_000, nil, ""),
       (4096, 40_000, "only 3072 of 40000", "53334"), (500, 300, "only 500 descriptors", "1024"),
     ] as [(Int, Int?, String?, String)])
