@@ -10,7 +10,7 @@ from service import expect
 
 SCRIPTS = Path(__file__).resolve().parent.parent.parent / "Scripts"
 # Rows that belong to a deployment and that a copy leaves out, and SQLite's own.
-APART = re.compile(r"\w+ (INTO |FROM )?\W*(schema_migrations|nodes|sqlite_sequence)\b|.*VALUES\('(lease\.|write_check)")
+APART = re.compile(r"\w+ (INTO |FROM )?\W*(schema_migrations|nodes|node_bouncer_keys|sqlite_sequence)\b|.*VALUES\('(lease\.|write_check)")
 
 
 class Copy(scenarios.Keys):
