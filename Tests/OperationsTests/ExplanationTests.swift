@@ -32,25 +32,6 @@ import Testing
     #expect(Reason.refused.explanation != Reason.connectionLost.explanation)
   }
 
-  @Test func `No reason is explained by the words for another one that means something else`() {
-    let alike: Set<Set<Reason>> = [
-      [.unregistered, .expiredToken], [.badTopic, .topicDisallowed], [.forbidden, .invalidProviderToken],
-      [.badCertificate, .badCertificateEnvironment],
-      [.badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken],
-      [
-        .badCollapseID, .badExpirationDate, .badMessageID, .badPath, .badPriority, .duplicateHeaders,
-        .invalidPushType, .methodNotAllowed, .missingDeviceToken, .missingProviderToken, .payloadEmpty,
-      ],
-      [.internalServerError, .serviceUnavailable, .shutdown],
-      [.fcmInternal, .fcmUnavailable, .fcmUnspecifiedError],
-      [.invalidClient, .invalidGrant, .unauthorizedClient], [.invalidRequest, .invalidScope],
-      [.subscriptionGone, .subscriptionUnknown], [.abandoned, .cancelled, .shuttingDown],
-      [.connectionLost, .streamReset], [.serverError, .unreadableAnswer],
-    ]
-    let found = Dictionary(grouping: Reason.allCases, by: \.explanation).values.map(Set.init)
-    #expect(Set(found.filter { $0.count > 1 }) == alike)
-  }
-
   @Test func `A reason that was written down is explained by its name`() {
     #expect(Explanation.of("TopicDisallowed") == Reason.topicDisallowed.explanation)
     for name in ["", "NeverHeardOf", "topicdisallowed"] {

@@ -81,7 +81,7 @@ import Testing
     #expect(
       document["checks"]?["apns:main"] == [
         "status": "failing", "reason": "BadTopic", "route": "org.example.chat.voip",
-        "since": "2026-09-21T14:13:20Z", "meaning": "Apple does not let this key push to this app.",
+        "since": "2026-09-21T14:13:20Z", "meaning": .string(Reason.badTopic.explanation.meaning),
         "advice": .string(Reason.badTopic.explanation.advice),
       ])
     #expect(document["checks"]?["fcm:work"]?["status"] == "unknown")
