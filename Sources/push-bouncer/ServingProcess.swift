@@ -53,6 +53,11 @@ struct ServingProcess {
     }
   }
 
+  /// Whether it is this user's and has options of its own, and only root may see where it serves from.
+  var isUnseen: Bool {
+    user == geteuid() && workingDirectory == nil && (options.config != nil || !options.settings.isEmpty)
+  }
+
   /// Whether it serves from this working folder, or with this configuration file.
   func isFromHere(file: String?) -> Bool {
     let here = FileManager.default.currentDirectoryPath
@@ -101,7 +106,8 @@ struct ExaminedSettings {
     for warning in warnings { note("warning: \(warning)") }
     let hasOptions = options.config != nil || !options.settings.isEmpty
     var others: [(process: ServingProcess, configuration: Configuration, folder: String)] = []
-    for process in ServingProcess.all() where process.isFromHere(file: own.file) {
+    let all = ServingProcess.all()
+    for process in all where process.isFromHere(file: own.file) {
       guard let configuration = process.configuration() else { continue }
       let folder = FileManager.default.currentDirectoryPath
       _ = FileManager.default.changeCurrentDirectoryPath(here)
@@ -111,7 +117,10 @@ struct ExaminedSettings {
       others.append((process, configuration, folder))
     }
     guard let (process, configuration, folder) = others.first else {
-      return .init(configuration: own, finding: nil)
+      let unseen = all.filter(\.isUnseen).map { "\($0.id)" }.joined(separator: ", ")
+      let finding = Finding.skipped(
+        "service", "process \(unseen) serves; whether from here, and with which variables, only root can see")
+      return .init(configuration: own, finding: unseen.isEmpty || hasOptions ? nil : finding)
     }
     let differences = configuration.differences(from: own)
     if !hasOptions && others.count == 1 {

@@ -118,7 +118,8 @@ enum AdminStyle {
     table{border-collapse:collapse;width:100%}
     th,td{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);
       vertical-align:top;overflow-wrap:break-word}
-    .code,td:first-child{overflow-wrap:anywhere}
+    .code,td:first-child,td:last-child{overflow-wrap:anywhere}
+    td:first-child:has(.code){min-width:9rem}
     tr:last-child td{border-bottom:0}
     th{font-weight:600;color:var(--faint);font-size:.85rem;overflow-wrap:normal}
     .n{text-align:right;padding-right:1.2rem;white-space:nowrap;font-variant-numeric:tabular-nums;overflow-wrap:normal}
