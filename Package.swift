@@ -212,9 +212,9 @@ let package = Package(
       "TestSupport", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Yams"),
     tests(
-      "push-bouncerTests", "Demo", "HTTP", "Operations", "Providers", "ProviderSimulator", "push-bouncer",
-      "Sealing", "Server", "SQL", "TestDatabase", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto",
-      "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
+      "push-bouncerTests", "Demo", "HTTP", "Migrations", "Operations", "Providers", "ProviderSimulator",
+      "push-bouncer", "Sealing", "Server", "SQL", "TestDatabase", "TestSupport", "ZulipServer",
+      "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     module(
       "Fuzzing", "HTTP", "NextcloudProxy", "NextcloudServer", "Operations", "Providers", "Sealing",

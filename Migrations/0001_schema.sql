@@ -478,6 +478,7 @@ CREATE TABLE nodes (
   id $text PRIMARY KEY,                       -- UUID of the process
   hostname $text NOT NULL,                    -- of its machine
   version $text NOT NULL,                     -- of the program
+  schema $int NOT NULL,                       -- the last migration that the program knows
   started_at $int NOT NULL,
   seen_at $int NOT NULL,                      -- by that machine's clock
   is_serving $int NOT NULL,                   -- 0 for a command

@@ -130,7 +130,8 @@ package protocol Connection {
   /// Runs several statements without parameters, and does not keep them prepared. For migrations.
   func runScript(_ sql: String) throws
 
-  /// Keeps other programs from changing the schema until the transaction ends.
+  /// Keeps other programs from changing the schema until the transaction ends. Whatever else it then locks it waits for a
+  /// second at most, and fails with ``DatabaseError/Code/busy``, so that nobody waits long behind it.
   func lockSchema() throws
 }
 

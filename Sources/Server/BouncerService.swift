@@ -3,14 +3,14 @@ import Foundation
 package import HTTP
 import Hummingbird
 package import Logging
-import Migrations
+package import Migrations
 import NIOCore
 import NextcloudProxy
 import NextcloudServer
 package import Operations
 package import Providers
 import Registrations
-import SQL
+package import SQL
 import Sealing
 package import ServiceLifecycle
 import UnixSignals
@@ -45,6 +45,7 @@ package struct BouncerService {
   ///   - manager: systemd, if it wants to be notified of the service's state.
   ///   - descriptors: the process's limit on open files.
   ///   - bodies: a limit on the bytes of request bodies in memory, for tests; nil: the configured limit.
+  ///   - migrations: this program's, or a newer one's, for tests.
   ///   - remoteBouncer: replaces the bouncer of another program that would be reached over the network, for
   ///     tests.
   ///   - adjust: changes values of the bouncer that have no setting, for tests.
@@ -52,10 +53,12 @@ package struct BouncerService {
     _ configuration: Configuration, time: ServiceTime = ServiceTime(),
     metrics: PrometheusRegistry = .shared, sockets: PassedSockets = PassedSockets(),
     manager: ServiceManager? = nil, descriptors: DescriptorLimit = .raised(),
-    bodies: BodyBudget? = nil, remoteBouncer: (any BouncerCalls)? = nil,
+    bodies: BodyBudget? = nil, migrations: (DatabaseEngine) -> [Migration] = Schema.migrations,
+    remoteBouncer: (any BouncerCalls)? = nil,
     adjust: (inout Bouncer) -> Void = { _ in }, logger: Logger
   ) async throws -> BouncerService {
-    let core = try await Core.open(configuration, time: time, descriptors: descriptors, logger: logger)
+    let core = try await Core.open(
+      configuration, time: time, descriptors: descriptors, migrations: migrations, logger: logger)
     var bouncer = Bouncer(core)
     adjust(&bouncer)
     let builtIn = try await BuiltInServer.build(

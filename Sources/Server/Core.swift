@@ -31,7 +31,8 @@ struct Core {
   var mayExpire: @Sendable () -> Bool { time.mayExpire }
 
   static func open(
-    _ configuration: Configuration, time: ServiceTime, descriptors: DescriptorLimit, logger: Logger
+    _ configuration: Configuration, time: ServiceTime, descriptors: DescriptorLimit,
+    migrations: (DatabaseEngine) -> [Migration], logger: Logger
   ) async throws -> Core {
     let (now, mayExpire) = (time.now, time.mayExpire)
     let keyFolder = KeyFolder(
@@ -41,12 +42,14 @@ struct Core {
     keys.report(configuration, to: logger)
     let certificate = try configuration.http.tls.map { try ServerCertificate($0, now: now, logger: logger) }
     let store = try await Store.open(
-      configuration, making: true, now: now, mayExpire: mayExpire, observer: DatabaseMetrics().observe,
+      configuration, migrations: migrations, making: true, now: now, mayExpire: mayExpire,
+      observer: DatabaseMetrics().observe,
       logger: logger)
+    let schema = try await Migrator.version(of: store.database)
     logger.notice(
       "database opened",
       metadata: [
-        "url": "\(configuration.database.url)", "schema": .stringConvertible(Schema.version),
+        "url": "\(configuration.database.url)", "schema": .stringConvertible(schema),
       ])
     let record = ClockRecord(database: store.database)
     // The clock is checked first, because everything else depends on whether something may expire.

@@ -27,9 +27,12 @@ package struct Store {
 
   /// Opens and migrates the database, and checks that it was sealed with the folder's key.
   ///
-  /// - Parameter making: whether to create a missing database or key; otherwise a missing one is an error.
+  /// - Parameters:
+  ///   - migrations: those of this program, or of a made-up one, for tests.
+  ///   - making: whether to create a missing database or key; otherwise a missing one is an error.
   static func open(
-    _ configuration: Configuration, making: Bool, now: @escaping @Sendable () -> Date = { Date() },
+    _ configuration: Configuration, migrations: (DatabaseEngine) -> [Migration] = Schema.migrations,
+    making: Bool, now: @escaping @Sendable () -> Date = { Date() },
     mayExpire: @escaping @Sendable () -> Bool = { true }, sqlite options: SQLiteDatabase.Options = .init(),
     observer: DatabaseObserver? = nil, logger: Logger? = nil
   ) async throws -> Store {
@@ -43,21 +46,26 @@ package struct Store {
     } catch let error as DatabaseError {
       throw Fault(error, of: url)
     }
+    let migrations = migrations(database.engine)
     return try await closing(database, onlyOnError: true) {
       do {
         if !making, try await Migrator.version(of: database) == 0 {
           throw Absence.database("\(url) holds no database of push-bouncer")
         }
-        try await Schema.migrate(database)
+        try await Nodes(database: database).migrate(migrations) { rows in
+          logger?.notice(
+            "seeing whether older nodes are alive, which a migration would cut off",
+            metadata: ["nodes": .stringConvertible(rows), "within": "\(Nodes.watch)"])
+        }
       } catch let error as DatabaseError {
         throw Fault(error, of: url)
       }
       let storageKey = try await storageKey(configuration, of: database, making: making)
       try await StorageSeal.verify(storageKey, of: database)
       let follower = StorageKeyFollower(
-        directory: configuration.keys.directory, database: database, storageKey: storageKey, now: now,
-        logger: logger)
-      try await follower.begin()
+        directory: configuration.keys.directory, database: database, storageKey: storageKey,
+        schema: migrations.count, now: now, logger: logger)
+      do { try await follower.begin() } catch let error as DatabaseError { throw Fault(error, of: url) }
       return Store(
         database: database, storageKey: storageKey, now: now, mayExpire: mayExpire,
         upstreamLinks: UpstreamLinks(database: database, storageKey: storageKey, now: now), follower: follower

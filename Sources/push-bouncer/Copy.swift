@@ -61,15 +61,18 @@ struct Copy: AsyncParsableCommand {
   /// - Returns: the rows of nodes that were killed.
   private func silent(_ nodes: Nodes, _ option: String) async throws -> [Nodes.Node] {
     let alive = try await nodes.alive { count in
-      let pause = Int((Nodes.interval + .seconds(5)) / .seconds(1))
-      note(
-        """
-        \(Phrase.count(count, "node")) of the \(option) database did not stop in an orderly way, or still \
-        \(count == 1 ? "serves" : "serve"): watching for up to \(pause) s
-        """)
+      watched(count, option)
     }
     if let node = alive.first { throw Self.refusal(node, option, "serves with it") }
     return try await nodes.serving()
+  }
+
+  private func watched(_ count: Int, _ option: String) {
+    note(
+      """
+      \(Phrase.count(count, "node")) of the \(option) database did not stop in an orderly way, or still \
+      \(count == 1 ? "serves" : "serve"): watching for up to \(Int(Nodes.watch / .seconds(1))) s
+      """)
   }
 
   private static func refusal(_ node: Nodes.Node, _ option: String, _ verb: String) -> Fault {
@@ -103,7 +106,13 @@ struct Copy: AsyncParsableCommand {
         if option == "--from", try await Migrator.version(of: database) == 0 {
           throw Fault("\(option): \(url) holds no database of push-bouncer")
         }
-        try await Schema.migrate(database)
+        // Tables of a newer program would be left behind.
+        guard try await Migrator.version(of: database) <= Schema.version else {
+          throw DatabaseError(.newerSchema, "")
+        }
+        try await Nodes(database: database).migrate(Schema.migrations(for: database.engine)) {
+          watched($0, option)
+        }
       } catch let error as DatabaseError {
         throw Fault(error, of: url, key: option)
       }

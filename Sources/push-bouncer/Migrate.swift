@@ -144,6 +144,7 @@ extension Migrate.Zulip {
       throw Fault(
         "the database is of an older version of this program: start the service once, or any other command")
     }
+    guard version == Schema.version else { throw Fault(DatabaseError(.newerSchema, "") as any Error) }
     guard try await StorageSeal.matches(key, in: database) ?? true else { throw StorageSeal.WrongKey() }
     return true
   }

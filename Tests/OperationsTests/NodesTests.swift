@@ -1,4 +1,5 @@
 import Foundation
+import Migrations
 import SQL
 import Sealing
 import TestDatabase
@@ -62,6 +63,55 @@ import Testing
       #expect(alive.map(\.id) == [living.own])
       touching.cancel()
       _ = await touching.result
+    }
+  }
+
+  /// The present migrations, and two that a later program could have.
+  private static func later(_ engine: DatabaseEngine) -> [Migration] {
+    let next = Schema.version + 1
+    return Schema.migrations(for: engine) + [
+      Migration(next, "add", oldest: 1, sql: "CREATE TABLE later (id BIGINT)"),
+      Migration(next + 1, "remove", oldest: next, sql: "DROP TABLE migration_history"),
+    ]
+  }
+
+  @Test(arguments: DatabaseEngine.available)
+  func `Nothing is taken from under a node that is alive, and knows no better`(_ engine: DatabaseEngine)
+    async throws
+  {
+    try await TestDatabase.with(engine) { database in
+      let later = Self.later(engine)
+      let older = Nodes(database: database)
+      let new = Nodes(database: database, schema: later.count)
+      // A command is not to be cut off either.
+      #expect(try await older.join(Self.key))
+      let beating = Task {
+        while !Task.isCancelled { try await older.announce(Self.key, isServing: false) }
+      }
+      let refusal = await #expect(throws: Fault.self) {
+        try await new.migrate(later, watching: longestWait) { _ in }
+      }
+      beating.cancel()
+      _ = await beating.result
+      let text = "\(try #require(refusal))"
+      #expect(
+        text.hasPrefix(
+          "push-bouncer \(Version.text) on \(ProcessInfo.processInfo.hostName), started "
+        ), "\(text)")
+      #expect(text.contains("(migration \(later.count), remove); upgrade that node first"), "\(text)")
+      #expect(try await Migrator.version(of: database) == later.count - 1)
+
+      // From now on it counts as killed. One that is new enough is in nobody's way.
+      let between = Nodes(database: database, schema: later.count - 1)
+      #expect(try await between.join(Self.key))
+      var watched: [Int] = []
+      try await new.migrate(later, watching: .milliseconds(500)) { watched.append($0) }
+      #expect(watched == [1])
+      #expect(try await Migrator.version(of: database) == later.count)
+      for nodes in [between, new] { #expect(try await nodes.join(Self.key)) }
+      // It had looked at the database before.
+      let error = await #expect(throws: DatabaseError.self) { try await older.join(Self.key) }
+      #expect(error?.code == .newerSchema)
     }
   }
 

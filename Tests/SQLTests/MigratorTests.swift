@@ -70,7 +70,7 @@ struct MigratorTests {
         let database = try await SQLiteDatabase.open(path: path)
         try await Migrator.migrate(database, [Self.first])
         try await database.write { connection in
-          try connection.run(Statement("INSERT INTO schema_migrations VALUES (2, 'second', '', 0)"))
+          try connection.run(Statement("INSERT INTO schema_migrations VALUES (2, 'second', '', 2, 0)"))
           try connection.runScript("CREATE TABLE c (id INTEGER)")
           kill(getpid(), SIGKILL)
         }
@@ -95,6 +95,63 @@ struct MigratorTests {
       #expect(error?.message.contains("migration 3 (third)") == true)
       #expect(error?.message.contains("up to 1") == true)
       #expect(try await databaseError { try await Migrator.migrate(database, []) }?.code == .newerSchema)
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available)
+  func `a program goes on beside newer migrations that let one as old as it do so`(engine: DatabaseEngine)
+    async throws
+  {
+    try await withDatabase(engine) { database in
+      let adding = Migration(2, "adding", oldest: 1, sql: "ALTER TABLE a ADD COLUMN t TEXT")
+      let removing = Migration(3, "removing", oldest: 2, sql: "DROP TABLE b")
+      try await Migrator.migrate(database, [Self.first, adding])
+      #expect(try await Migrator.migrate(database, [Self.first]) == [])
+      try await Migrator.migrate(database, [Self.first, adding, removing])
+      try await Migrator.check(database, [Self.first, adding])
+      let error = try await databaseError { try await Migrator.check(database, [Self.first]) }
+      #expect(error?.code == .newerSchema)
+      #expect(error?.message.contains("migration 3 (removing)") == true)
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available)
+  func `a migration that is not permitted is not applied, and may be later`(engine: DatabaseEngine)
+    async throws
+  {
+    struct Forbidden: Error {}
+    try await withDatabase(engine) { database in
+      await #expect(throws: Forbidden.self) {
+        try await Migrator.migrate(database, [Self.first, Self.second, Self.third]) { migration, _ in
+          if migration == Self.second { throw Forbidden() }
+        }
+      }
+      #expect(try await numbers(database) == [1])
+      try await Migrator.migrate(database, [Self.first, Self.second, Self.third])
+      #expect(try await numbers(database) == [1, 2, 3])
+    }
+  }
+
+  /// As while a backup is made, which reads all tables.
+  @Test(.needsPostgreSQL)
+  func `a migration that waits for a table lets others use it`() async throws {
+    try await withPostgreSQL { database, other in
+      try await Migrator.migrate(database, [Self.first])
+      let reading = Statement("SELECT count(*) FROM a")
+      let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'a'::regclass"
+      try await other.database.behindGate(after: { _ = try $0.query(reading) }) { open in
+        async let applied = Migrator.migrate(
+          database, [Self.first, Migration(2, "adding", sql: "ALTER TABLE a ADD COLUMN t TEXT")])
+        for _ in 0..<3 {
+          try await eventually("a migration that waits") {
+            try await database.integer(waiting) > 0
+          }
+          // Queues behind the migration, until that gives way.
+          #expect(try await database.integer("SELECT count(*) FROM a") == 0)
+        }
+        open()
+        #expect(try await applied.map(\.number) == [2])
+      }
     }
   }
 

@@ -107,8 +107,8 @@ import Testing
         ),
         (
           """
-          INSERT INTO nodes (id, hostname, version, started_at, seen_at, is_serving, storage_keys)
-          VALUES ($1, $2, $2, 0, $3, 1, $4)
+          INSERT INTO nodes (id, hostname, version, schema, started_at, seen_at, is_serving, storage_keys)
+          VALUES ($1, $2, $2, 1, 0, $3, 1, $4)
           """,
           [.text(UUID().uuidString), text, .integer(hour * 3_600_000), .bytes([])]
         ),

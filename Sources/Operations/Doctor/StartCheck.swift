@@ -170,7 +170,11 @@ extension StartCheck {
           ON CONFLICT (name) DO UPDATE SET value = excluded.value
           """, .bytes([])))
     }
-    return "\(url)\(version < Schema.version ? " is older; serve brings it up to date" : "")"
+    return switch version {
+    case ..<Schema.version: "\(url) is older; serve brings it up to date"
+    case Schema.version: "\(url)"
+    default: "\(url) is newer than this program, which can use it nevertheless"
+    }
   }
 
   /// Runs `body` in a transaction that is rolled back.

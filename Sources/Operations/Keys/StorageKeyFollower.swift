@@ -1,5 +1,6 @@
 package import Foundation
 package import Logging
+package import Migrations
 internal import Registrations
 package import SQL
 package import Sealing
@@ -19,24 +20,26 @@ package struct StorageKeyFollower: Sendable {
   private let logger: Logger?
 
   /// - Parameters:
+  ///   - schema: the number of the last migration that this process knows.
   ///   - writes: the longest time that a write may take whose values were sealed before a change of keys.
   ///   - logger: nil in a command, which ends before anybody would read its log.
   package init(
     directory: String, database: any Database, storageKey: StorageKey,
-    writes: Duration = StorageKeyRotation.writes, now: @escaping @Sendable () -> Date = { Date() },
+    schema: Int = Schema.version, writes: Duration = StorageKeyRotation.writes,
+    now: @escaping @Sendable () -> Date = { Date() },
     logger: Logger? = nil
   ) {
     self.directory = directory
     self.database = database
     self.storageKey = storageKey
     self.writes = writes
-    nodes = Nodes(database: database, now: now)
+    nodes = Nodes(database: database, schema: schema, now: now)
     self.logger = logger
   }
 
   /// Records this process's keys, before it seals anything.
   ///
-  /// - Throws: `StorageSeal.WrongKey`, or the database's own error.
+  /// - Throws: `StorageSeal.WrongKey`, ``DatabaseError/Code/newerSchema``, or the database's own error.
   package func begin() async throws {
     if try await nodes.join(storageKey) { return }
     // The key may have changed since the file was read.

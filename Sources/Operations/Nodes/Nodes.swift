@@ -1,10 +1,11 @@
 package import Foundation
+package import Migrations
 internal import Registrations
 package import SQL
 internal import Sealing
 
 /// The processes that use one database, with the storage keys that each has, so that no process is left behind
-/// when the key changes. Each has a row; the row of a killed process is no longer updated.
+/// when the key changes, nor cut off by a migration. Each has a row; the row of a killed process is no longer updated.
 package struct Nodes: Sendable {
   /// A process, or one that was killed.
   package struct Node: Sendable, Hashable {
@@ -12,6 +13,8 @@ package struct Nodes: Sendable {
     package let id: UUID
     package let hostname: String
     package let version: String
+    /// The number of the last migration that it knows.
+    let schema: Int
     package let startedAt: Date
     /// The time of its last heartbeat, by its own machine's clock.
     package let seenAt: Date
@@ -26,21 +29,30 @@ package struct Nodes: Sendable {
   /// The time between two heartbeats.
   package static let interval = Duration.seconds(10)
 
-  private let database: any Database
+  let database: any Database
+  private let schema: Int
   private let now: @Sendable () -> Date
   /// This process's id, if it joins.
   let own = UUID()
   private let startedAt: Date
 
-  package init(database: any Database, now: @escaping @Sendable () -> Date = { Date() }) {
-    (self.database, self.now, startedAt) = (database, now, now())
+  /// - Parameter schema: the number of the last migration that this process knows.
+  package init(
+    database: any Database, schema: Int = Schema.version, now: @escaping @Sendable () -> Date = { Date() }
+  ) {
+    (self.database, self.schema, self.now, startedAt) = (database, schema, now, now())
   }
 
   /// Adds this process with its storage keys, and makes it seal with the key that the database names.
   ///
+  /// It is serialized with ``migrate(_:watching:waiting:)``: what a newer program takes away meanwhile is noticed here, or
+  /// this process there.
+  ///
   /// - Returns: whether it has that key; if not, it is not added.
+  /// - Throws: ``DatabaseError``, ``DatabaseError/Code/newerSchema`` among them.
   func join(_ storageKey: StorageKey) async throws -> Bool {
     try await database.write { connection in
+      try Migrator.checkOldest(schema, on: connection)
       if let id = try StorageSeal.sealingID(on: connection), !storageKey.seal(withKey: id) { return false }
       try announce(storageKey, isServing: false, on: connection)
       return true
@@ -58,12 +70,13 @@ package struct Nodes: Sendable {
     try connection.run(
       Statement(
         """
-        INSERT INTO nodes (id, hostname, version, started_at, seen_at, is_serving, storage_keys)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)
+        INSERT INTO nodes (id, hostname, version, schema, started_at, seen_at, is_serving, storage_keys)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
         ON CONFLICT (id) DO UPDATE SET
           seen_at = excluded.seen_at, is_serving = excluded.is_serving, storage_keys = excluded.storage_keys
         """, .text(own.canonical), .text(ProcessInfo.processInfo.hostName), .text(Version.text),
-        .integer(startedAt.milliseconds), .integer(now().milliseconds), .flag(isServing),
+        .integer(Int64(schema)), .integer(startedAt.milliseconds), .integer(now().milliseconds),
+        .flag(isServing),
         .bytes(storageKey.presentID + storageKey.ids.flatMap(\.self))))
   }
 
@@ -79,7 +92,7 @@ package struct Nodes: Sendable {
   func changeKey(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
     try await database.write { connection in
       guard try StorageSeal.sealingID(on: connection) == old,
-        try connection.query(Self.select).map(Node.init).allSatisfy({ $0.keys.contains(new) })
+        try all(on: connection).allSatisfy({ $0.keys.contains(new) })
       else { return false }
       try StorageSeal.setSealingID(new, on: connection)
       return true
@@ -103,19 +116,24 @@ package struct Nodes: Sendable {
     return all.filter { sightings[$0] != nil }
   }
 
-  /// The serving processes that are alive: those whose rows change while they are watched for a little longer
-  /// than the time between two heartbeats.
+  /// The time that rows are watched to see who is alive: a little longer than that between two heartbeats.
+  package static let watch = interval + .seconds(5)
+
+  /// The processes that serve and are alive: those whose rows change while they are watched.
   ///
-  /// - Parameter waiting: called once, with the number of rows, before the rows are watched.
+  /// - Parameters:
+  ///   - schema: instead of those that serve, all that do not know this migration are meant.
+  ///   - waiting: called once, with the number of rows, before they are watched.
   package func alive(
-    watching duration: Duration = interval + .seconds(5), waiting: (_ rows: Int) -> Void
+    watching duration: Duration = watch, olderThan schema: Int? = nil, waiting: (_ rows: Int) -> Void
   ) async throws -> [Node] {
-    let before = try await serving()
+    func isMeant(_ node: Node) -> Bool { schema.map { node.schema < $0 } ?? node.isServing }
+    let before = try await all().filter(isMeant)
     guard !before.isEmpty else { return [] }
     waiting(before.count)
     let end = ContinuousClock.now + duration
     while true {
-      let rows = try await serving()
+      let rows = try await all().filter(isMeant)
       let changed = rows.filter { !before.contains($0) }
       if !changed.isEmpty || rows.isEmpty || ContinuousClock.now >= end { return changed }
       // Another process writes the rows, so polling is the only way to see changes. A command does this for a
@@ -130,9 +148,14 @@ package struct Nodes: Sendable {
   /// All processes, oldest first.
   func all() async throws -> [Node] { try await database.query(Self.select).map(Node.init) }
 
+  func all(on connection: any Connection) throws -> [Node] {
+    try connection.query(Self.select).map(Node.init)
+  }
+
+  /// Also read from a database that has yet to be migrated, and so only what the first migration has made.
   private static let select = Statement(
     """
-    SELECT id, hostname, version, started_at, seen_at, is_serving, storage_keys FROM nodes
+    SELECT id, hostname, version, started_at, seen_at, is_serving, storage_keys, schema FROM nodes
     ORDER BY started_at, id
     """)
 }
@@ -149,7 +172,8 @@ extension Nodes.Node {
       Array(bytes[start..<min(start + Self.keyIDBytes, bytes.count)])
     }
     self.init(
-      id: id, hostname: try row.text(1), version: try row.text(2), startedAt: try row.date(3),
+      id: id, hostname: try row.text(1), version: try row.text(2), schema: Int(try row.int64(7)),
+      startedAt: try row.date(3),
       seenAt: try row.date(4), isServing: try row.flag(5), presentKey: ids.first ?? [],
       keys: Array(ids.dropFirst()))
   }

@@ -35,7 +35,12 @@ final class PostgreSQLConnection: Connection {
     // An arbitrary number, the same in all versions of this program. Migrations, and processes that wait for
     // them, may take long.
     handle.longestSilence = nil
-    try runScript("SET LOCAL statement_timeout = '1h'; SELECT pg_advisory_xact_lock(8102661155420761709)")
+    try runScript(
+      """
+      SET LOCAL statement_timeout = '1h'; SET LOCAL lock_timeout = 0;
+      SELECT pg_advisory_xact_lock(8102661155420761709);
+      SET LOCAL lock_timeout = '1s'
+      """)
   }
 
   func commit() throws(DatabaseError) {

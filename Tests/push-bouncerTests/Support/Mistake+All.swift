@@ -153,7 +153,7 @@ extension Mistake {
     database("a newer database", "sqlite:push-bouncer.sqlite", "a newer push-bouncer") { place in
       _ = try await place.run("server", "add", "--hostname", "a.example.org")
       try await place.sqlite(
-        "push-bouncer.sqlite", "INSERT INTO schema_migrations VALUES (9999, 'future', 'x', 1)")
+        "push-bouncer.sqlite", "INSERT INTO schema_migrations VALUES (9999, 'future', 'x', 9999, 1)")
     },
     database(
       "PostgreSQL away", "postgres://u:hunter2@127.0.0.1:1/d", "Connection refused",

@@ -1,11 +1,17 @@
 import AsyncHTTPClient
 import Foundation
 import HTTP
+import Logging
+import Migrations
 import NIOCore
 import NIOHTTP1
 import NIOSSL
+import Operations
 import ProviderSimulator
+import SQL
 import Sealing
+import Server
+import ServiceLifecycle
 import Synchronization
 import TestSupport
 import Testing
@@ -79,11 +85,7 @@ struct Stage {
       try place.write("key.pem", key)
       arguments += ["--http.tls.certificate_file", "certificate.pem", "--http.tls.key_file", "key.pem"]
     }
-    let providers = [
-      "--providers.ca_file", "Keys/ca.pem", "--apns.endpoint", simulator.apnsEndpoint, "--fcm.endpoint",
-      simulator.fcmEndpoint, "--webpush.allow_private_hosts", "127.0.0.1", "--bouncer.rate_limit.per_server",
-      "0",
-    ]
+    let providers = settings.flatMap { ["--\($0)", $1] }
     try await place.serve(providers + arguments, through: launcher, input: input) { running in
       // A client of its own: connections to a service that was killed are no use to the next.
       try await HTTPClient.withHTTPClient(configuration: Self.client(isSecure: isSecure)) { client in
@@ -94,6 +96,39 @@ struct Stage {
         try await test(running, server)
       }
     }
+  }
+
+  /// What the service runs with here.
+  private var settings: [String: String] {
+    [
+      "providers.ca_file": place.folder.appending(path: "Keys/ca.pem").path,
+      "apns.endpoint": simulator.apnsEndpoint, "fcm.endpoint": simulator.fcmEndpoint,
+      "webpush.allow_private_hosts": "127.0.0.1", "bouncer.rate_limit.per_server": "0",
+    ]
+  }
+
+  /// The service of a program that has other migrations, within this process. It works until ``OtherNode/stop()``.
+  ///
+  /// - Parameter database: `database.url`
+  func otherNode(_ migrations: (DatabaseEngine) -> [Migration], database: String) async throws -> OtherNode {
+    let own = [
+      "http.port": "0", "admin.port": "0", "database.url": database,
+      "keys.directory": place.folder.appending(path: "Keys").path,
+    ]
+    let (configuration, _) = try Configuration.load(
+      file: nil, environment: [:], overrides: settings.merging(own) { $1 },
+      workingDirectory: place.folder.path)
+    let service = try await BouncerService.build(
+      configuration, metrics: PrometheusRegistry(), migrations: migrations,
+      logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+    let group = ServiceGroup(
+      configuration: .init(
+        services: service.services, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }))
+    let work = Task { try await group.run() }
+    let port = await service.publicPort.wait()
+    let server = Self.server(
+      credentials, realm: realm, client: HTTPClient.shared, at: "http://127.0.0.1:\(port)")
+    return OtherNode(server: server, group: group, work: work)
   }
 
   private static func client(isSecure: Bool) -> HTTPClient.Configuration {
@@ -182,6 +217,19 @@ struct Stage {
     }
     #expect(
       missing.isEmpty, "\(missing.count) of \(marks.count) never arrived", sourceLocation: sourceLocation)
+  }
+}
+
+/// A node in the tests' own process.
+struct OtherNode {
+  let server: ChatServer
+  fileprivate let group: ServiceGroup
+  fileprivate let work: Task<Void, any Error>
+
+  /// Stops it in an orderly way.
+  func stop() async throws {
+    await group.triggerGracefulShutdown()
+    try await work.value
   }
 }
 
