@@ -16,6 +16,8 @@ package struct DatabaseCopy: Sendable {
 
   /// Why a copy is incomplete.
   package enum Failure: Error, Sendable, Hashable, CustomStringConvertible {
+    /// Both are one database, perhaps by two names.
+    case sameDatabase
     /// The target belongs to another service.
     case foreignTarget
     /// After the copy, a table's rows differ from the source's, at this row or before it.
@@ -23,6 +25,8 @@ package struct DatabaseCopy: Sendable {
 
     package var description: String {
       switch self {
+      case .sameDatabase:
+        "--from and --to are the same database: name an empty one, or one that is not there yet, with --to"
       case .foreignTarget:
         "the target holds another service, sealed with another storage.key: copy to an empty database"
       case .different(let table, let row):
@@ -51,6 +55,7 @@ package struct DatabaseCopy: Sendable {
   /// - Parameter progress: called now and then with a table and the number of rows copied so far.
   /// - Throws: ``Failure``, or a database's error; what was copied stays, and another run continues.
   package func run(progress: @Sendable (_ table: String, _ rows: Int) -> Void) async throws -> [Report] {
+    guard try await !isOneDatabase() else { throw Failure.sameDatabase }
     let seal = Statement("SELECT value FROM metadata WHERE name = 'storage_key'")
     let ours = try await source.query(seal)
     if let theirs = try await target.query(seal).first, theirs != ours.first { throw Failure.foreignTarget }
@@ -63,6 +68,20 @@ package struct DatabaseCopy: Sendable {
       reports.append(Report(table: table.name, copied: copied, rows: try await compare(table)))
     }
     return reports
+  }
+
+  /// Whether what is written to the target appears in the source. URLs do not tell: a file or a server may have several
+  /// names.
+  private func isOneDatabase() async throws -> Bool {
+    let mark = Value.bytes((0..<16).map { _ in UInt8.random(in: .min ... .max) })
+    _ = try await target.execute(
+      """
+      INSERT INTO metadata (name, value) VALUES ('write_check', $1)
+      ON CONFLICT (name) DO UPDATE SET value = excluded.value
+      """, mark)
+    let found = try await source.query("SELECT value FROM metadata WHERE name = 'write_check'")
+    _ = try await target.execute("DELETE FROM metadata WHERE name = 'write_check'")
+    return found.first?.values == [mark]
   }
 
   /// Copies only some tables, into an empty target.

@@ -1,6 +1,7 @@
 import Foundation
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 
 @testable import Registrations
@@ -174,6 +175,28 @@ import Testing
       _ = try await DatabaseCopy(from: source, to: target).run { _, _ in }
       let again = try await DatabaseCopy(from: source, to: target).run { _, _ in }
       #expect(again.allSatisfy { $0.copied == 0 })
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available)
+  func `A database is not copied onto itself, whatever it is called`(engine: DatabaseEngine) async throws {
+    let test = try await TestDatabase(engine)
+    let other: any Database
+    if let path = test.url.sqlitePath {
+      let link = test.folder.appending(path: "link.sqlite").path
+      try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
+      other = try await openDatabase(url: DatabaseURL(sqlitePath: link))
+    } else {
+      other = try await openDatabase(url: test.url)
+    }
+    try await withCleanUp {
+      await #expect(throws: DatabaseCopy.Failure.sameDatabase) {
+        try await DatabaseCopy(from: test.database, to: other).run { _, _ in }
+      }
+      let marks = try await test.database.query("SELECT 1 FROM metadata WHERE name = 'write_check'")
+      #expect(marks.isEmpty)
+    } cleanUp: {
+      await other.close()
     }
   }
 
