@@ -271,6 +271,27 @@ import Testing
     #expect(!error.description.contains("hunter2"))
   }
 
+  @Test(arguments: [
+    ("https://me:hunter2@push.example.org", "has a user or a password, which is used for nothing"),
+    ("https://me@push.example.org", "has a user or a password, which is used for nothing"),
+    ("https://me:hunter2 x@push.example.org", "has a user or a password, which is used for nothing"),
+    ("https://push.example.org/?key=hunter2", "ends with ? or # and more"),
+    ("https://push.example.org?", "ends with ? or # and more"),
+    ("https://push.example.org/#top", "ends with ? or # and more"),
+  ])
+  func `An address with more than an address is refused, and not shown`(_ url: String, _ text: String) throws
+  {
+    for key in [
+      "http.public_url", "upstream.url", "apns.endpoint", "fcm.endpoint", "server.url", "server.bouncer",
+      "nextcloud.url", "nextcloud.default_proxy", "nextcloud.subscription_server",
+    ] {
+      let error = try fault([key: url])
+      #expect(error.key == key)
+      #expect(error.problem.hasPrefix(text), "\(error)")
+      #expect(!error.description.contains("hunter2"))
+    }
+  }
+
   @Test(arguments: ["http.host: [a, b]", "http.port: [1]", "admin.token: [a]"])
   func `A list where there is one value is refused`(_ yaml: String) throws {
     let error = try fault(yaml: yaml)

@@ -199,7 +199,7 @@ package final class Configuration: Sendable {
     package var caFile: String?
 
     @Setting(
-      "providers.proxy", .url("http://user:password@proxy.example.org:3128"),
+      "providers.proxy", .proxy,
       "HTTP CONNECT proxy for outgoing calls: http://user:password@host:port", secrecy: .password)
     package var proxy: URL?
   }

@@ -150,7 +150,7 @@ struct SettingShape<Value>: Sendable {
   let example: String
   var isList = false
   var choices: [String] = []
-  /// Returns nil for an invalid text. Only the database's URL throws, to say more precisely what is wrong.
+  /// Returns nil for an invalid text. URLs throw, to say more precisely what is wrong, or not to show a password.
   let parse: @Sendable (String) throws(DatabaseError) -> Value?
 }
 
@@ -259,8 +259,8 @@ extension SettingShape<String> {
 
   /// A URL without a trailing slash.
   static func address(_ example: String) -> SettingShape {
-    SettingShape(wants: SettingShape<URL>.wants, example: example) { text in
-      guard let url = SettingShape<URL>.parse(text)?.absoluteString else { return nil }
+    SettingShape(wants: SettingShape<URL>.wants, example: example) { text throws(DatabaseError) in
+      guard let url = try SettingShape<URL>.parse(text)?.absoluteString else { return nil }
       return url.hasSuffix("/") ? String(url.dropLast()) : url
     }
   }
@@ -275,16 +275,32 @@ extension SettingShape<String> {
 extension SettingShape<URL> {
   fileprivate static let wants = "a URL with http:// or https:// and a host"
 
-  fileprivate static func parse(_ text: String) -> URL? {
-    guard let url = URL(string: text), ["http", "https"].contains(url.scheme?.lowercased()),
-      url.host()?.isEmpty == false
+  /// - Parameter mayHaveUser: whether whoever is called there asks for a user and a password.
+  /// - Throws: what the URL has that would be left out or end up in the wrong place. The text does not repeat the URL, for
+  ///   that may hold a password.
+  fileprivate static func parse(_ text: String, mayHaveUser: Bool = false) throws(DatabaseError) -> URL? {
+    let url = URL(string: text)
+    guard mayHaveUser || url?.user == nil && (url != nil || !text.contains("@")) else {
+      throw DatabaseError(.invalidURL, "has a user or a password, which is used for nothing: leave them out")
+    }
+    guard let url, ["http", "https"].contains(url.scheme?.lowercased()), url.host()?.isEmpty == false
     else { return nil }
+    guard !text.contains("?"), !text.contains("#") else {
+      throw DatabaseError(.invalidURL, "ends with ? or # and more, and an address cannot: leave that out")
+    }
     // The scheme is compared in lower case, wherever it matters.
     return url.scheme.flatMap { URL(string: $0.lowercased() + text.dropFirst($0.count)) }
   }
 
   static func url(_ example: String) -> SettingShape {
-    SettingShape(wants: wants, example: example, parse: { parse($0) })
+    SettingShape(wants: wants, example: example) { text throws(DatabaseError) in try parse(text) }
+  }
+
+  static var proxy: SettingShape {
+    SettingShape(wants: wants, example: "http://user:password@proxy.example.org:3128") {
+      text throws(DatabaseError) in
+      try parse(text, mayHaveUser: true)
+    }
   }
 }
 
@@ -294,8 +310,8 @@ extension SettingShape<URL> {
     SettingShape(
       wants: "a URL with https:// and a host, or with http:// and a loopback address",
       example: "https://push.zulipchat.com"
-    ) { text in
-      guard let url = parse(text), let host = url.host(percentEncoded: false) else { return nil }
+    ) { text throws(DatabaseError) in
+      guard let url = try parse(text), let host = url.host(percentEncoded: false) else { return nil }
       return url.scheme == "https" || Configuration.isLoopback(host) ? url : nil
     }
   }
@@ -339,11 +355,12 @@ extension SettingShape<DatabaseURL> {
 
 extension SettingShape<Configuration.Server.Bouncer> {
   static var bouncer: SettingShape {
-    SettingShape(wants: "local, off, or a bouncer's URL", example: "https://push.example.org") { text in
+    SettingShape(wants: "local, off, or a bouncer's URL", example: "https://push.example.org") {
+      text throws(DatabaseError) in
       switch text {
-      case "local": .local
-      case "off": .off
-      default: SettingShape<URL>.parse(text).map { .remote($0) }
+      case "local": return .local
+      case "off": return .off
+      default: return try SettingShape<URL>.parse(text).map { .remote($0) }
       }
     }
   }
