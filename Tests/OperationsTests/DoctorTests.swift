@@ -1,3 +1,4 @@
+import Crypto
 import Delivery
 import Foundation
 import Migrations
@@ -311,6 +312,30 @@ import Testing
     #expect(findings.contains { $0.check == "keys" && $0.detail.contains("apns/broken.json") })
     #expect(
       findings.first { $0.check == "permissions" }?.advice == "chmod 600 \(folder.path)/apns/broken.json")
+  }
+
+  @Test(.keyFolder) func `What nobody reads in the key folder is named`() async throws {
+    _ = try folder.writeBouncerKey()
+    try folder.write(
+      "apns/main.json",
+      """
+      {"key_file": "AuthKey.pem", "key_id": "ABCDE12345", "team_id": "TEAM123456", "topics": ["org.example.chat"], \
+      "environment": "production"}
+      """)
+    try folder.write("apns/AuthKey.pem", P256.Signing.PrivateKey().pemRepresentation)
+    func warnings() async throws -> [String] {
+      try await doctor(folder).examine().filter { $0.check == "keys" && $0.standing == .warning }.map(
+        \.detail)
+    }
+    // What Kubernetes puts beside the files of a secret is no mistake.
+    try folder.write("fcm/..data", "")
+    #expect(try await warnings() == [])
+    for name in ["apns/AuthKey_2.p8", "fcm/default.JSON", "fcm/project.json.txt", "bouncer/old.bak"] {
+      try folder.write(name, "{}")
+    }
+    let names = ["apns/AuthKey_2.p8", "bouncer/old.bak", "fcm/default.JSON", "fcm/project.json.txt"]
+    let list = names.map { "\(folder.path)/\($0)" }.joined(separator: ", ")
+    #expect(try await warnings() == ["nobody reads \(list)"])
   }
 
   @Test(.keyFolder) func `The clock is compared with the newest time in the database`() async throws {

@@ -133,7 +133,7 @@ private actor Started {
       #expect(try await server.mark(phones).sent == 4)
     }
     let doctor = try await stage.place.run("doctor", "--json").json
-    let database = doctor["checks"]?.elements.first { $0["check"] == "database" }
+    let database = doctor["findings"]?.elements.first { $0["check"] == "database" }
     #expect(
       database?["detail"]?.string?.hasSuffix(" is newer than this program, which can use it nevertheless")
         == true, "\(doctor)")

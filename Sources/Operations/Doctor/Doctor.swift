@@ -97,6 +97,15 @@ extension Doctor {
         "keys", "\(directory)/\(problem.file): \(problem.message)",
         advice: "correct that file or remove it; it is read again by itself")
     }
+    let unread = KeyFolder.unreadFiles(in: directory).map { "\(directory)/\($0)" }
+    if !unread.isEmpty {
+      findings.append(
+        .warning(
+          "keys", "nobody reads \(unread.joined(separator: ", "))",
+          advice:
+            "give a credential's file a name that ends with .json, name Apple's key as key_file in one, and remove the rest"
+        ))
+    }
     let keys = snapshot.bouncer.all
     if keys.isEmpty {
       // A new key would be no help: the phones' registrations are sealed to the one that cannot be read.
@@ -106,7 +115,7 @@ extension Doctor {
     } else if !keys.contains(where: { $0.state == .active }) {
       findings.append(
         .bad("keys", "every bouncer key is retired", advice: "make a new one: push-bouncer keys generate"))
-    } else if findings.isEmpty {
+    } else if snapshot.problems.isEmpty {
       findings.append(.good("keys", Phrase.count(keys.count, "bouncer key")))
     }
     return findings

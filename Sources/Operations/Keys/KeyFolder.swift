@@ -1,4 +1,5 @@
 internal import Foundation
+internal import HTTP
 package import Logging
 internal import Metrics
 package import Providers
@@ -158,6 +159,25 @@ package final class KeyFolder: Sendable {
   /// Files in the folder that their group or others may access, by their relative paths.
   static func exposedFiles(in directory: String) -> [String] {
     exposed(KeyFile.list(directory).files, in: directory)
+  }
+
+  /// What lies in the folders and is read by nobody, by its relative path: it has no name of a JSON file, and none names it
+  /// as Apple's key. Hidden files are meant to be there.
+  static func unreadFiles(in directory: String) -> [String] {
+    KeyFile.folders.flatMap { folder -> [String] in
+      let path = "\(directory)/\(folder)"
+      let names = ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted()
+      let documents = names.filter { $0.hasSuffix(".json") }
+      let keys = (folder == "apns" ? documents : []).compactMap { name in
+        (try? PrivateFile.contents(of: "\(path)/\(name)", atMost: KeyFile.maximumBytes))
+          .flatMap { try? JSON.parse($0)["key_file"]?.string }
+      }
+      return names.filter { name in
+        // A key of Apple's without any document is a problem already.
+        let isProblem = folder == "apns" && documents.isEmpty && name.hasSuffix(".p8")
+        return !name.hasPrefix(".") && !name.hasSuffix(".json") && !keys.contains(name) && !isProblem
+      }.map { "\(folder)/\($0)" }
+    }
   }
 
   /// From now on, calls `onChange` with the new contents after each change.
