@@ -143,7 +143,10 @@ package final class OutgoingClient: Sendable {
 
   /// Whether the error means that no connection was made.
   private static func isUnanswered(_ error: any Error) -> Bool {
-    error is NIOConnectionError || (error as? HTTPClientError) == .connectTimeout
+    // To a bound address the system's own error, and none of SwiftNIO's, says that it cannot be reached.
+    let unreachable = [ECONNREFUSED, ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL, EAFNOSUPPORT]
+    return error is NIOConnectionError || (error as? HTTPClientError) == .connectTimeout
+      || (error as? IOError).map { unreachable.contains($0.errnoCode) } == true
   }
 
   private func take(_ key: String, _ override: [String: String]) throws -> HTTPClient {

@@ -2,11 +2,12 @@ import AsyncHTTPClient
 import Foundation
 import HTTP
 import NIOCore
-import Providers
 import Registrations
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import Providers
 
 /// Calls to hosts whose names come from outside.
 @Suite struct OutgoingClientTests {
@@ -63,13 +64,18 @@ import Testing
   }
 
   @Test func `a name is called at the address that can be connected to`() async throws {
-    try await with { client, host in
-      // The host listens at one of the two addresses that this name may have.
-      for _ in 0..<3 {
-        let answer = try await get("http://localhost:\(host.port)/x", by: client)
-        #expect(answer.status == 200)
+    try await OthersHost.runProxy { host in
+      let client = OutgoingClient(
+        configuration: .init(), resolve: { _ in ["::1", "127.0.0.9", "127.0.0.1"] }, isAllowed: { _ in true })
+      try await withCleanUp {
+        for _ in 0..<3 {
+          let answer = try await get("http://host.example:\(host.port)/x", by: client)
+          #expect(answer.status == 200)
+        }
+        #expect(host.seen.map(\.path) == ["/x", "/x", "/x"])
+      } cleanUp: {
+        await client.shutdown()
       }
-      #expect(host.seen.map(\.path) == ["/x", "/x", "/x"])
     }
   }
 
