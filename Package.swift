@@ -153,7 +153,7 @@ let package = Package(
       "TestSupport", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging",
       "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
       path: "Tests/Support/TestSupport"),
-    module("TestDatabase", "Migrations", "SQL", path: "Tests/Support/TestDatabase"),
+    module("TestDatabase", "Migrations", "SQL", "TestSupport", path: "Tests/Support/TestDatabase"),
     module(
       "TestStore", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
       path: "Tests/Support/TestStore"),
@@ -173,7 +173,8 @@ let package = Package(
       "HTTPTests", "HTTP", "TestSupport", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "NIOCore",
       "NIOEmbedded"),
     tests(
-      "RegistrationsTests", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers", "Registrations",
+      "RegistrationsTests", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer", "Providers",
+      "Registrations",
       "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "ZulipServer"),
     tests(
       "DeliveryTests", "Delivery", "Operations", "Providers", "ProviderSimulator", "Registrations",

@@ -25,7 +25,7 @@ package final class ForeignPostgreSQL: Sendable {
       throw DatabaseError(.invalidURL, "a snapshot is read from postgres://USER:PASSWORD@HOST:PORT/NAME")
     }
     let snapshot = ForeignPostgreSQL()
-    let settings = try PostgreSQLSettings(url: text, statementTimeout: 0)
+    let settings = try PostgreSQLSettings(url: text, statementTimeout: 0, mustTakeWrites: false)
     do {
       try await snapshot.begin(settings)
     } catch {

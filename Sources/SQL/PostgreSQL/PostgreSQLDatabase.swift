@@ -12,10 +12,11 @@ package final class PostgreSQLDatabase: Database {
   let writes: JobQueue<PostgreSQLWrite>
 
   private init(_ settings: PostgreSQLSettings, _ options: Options, observer: DatabaseObserver?) {
-    let repetition = Repetition()
+    let (repetition, watch) = (Repetition(), PrimaryWatch(settings))
     let makeWorker = {
       PostgreSQLWorker(
-        settings, preparedStatements: options.preparedStatements, repetition, observer: observer)
+        settings, watch: watch, preparedStatements: options.preparedStatements, repetition, observer: observer
+      )
     }
     let workers = (0..<options.connections).map { _ in makeWorker() }
     transactions = JobQueue(

@@ -38,7 +38,8 @@ extension DatabaseError.Code {
       case "42804": .checkViolation
       case "23502": .notNullViolation
       case "40001", "40P01": .serializationFailure
-      case "25006": .readOnly
+      // A standby refuses a serializable transaction as a feature that it does not have.
+      case "25006", "0A000": .readOnly
       // A prepared statement that this connection has prepared and the session does not have.
       case "26000": .pooled
       case "42501": .notPermitted

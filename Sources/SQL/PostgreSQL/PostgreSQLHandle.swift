@@ -43,15 +43,25 @@ final class PostgreSQLHandle {
   /// Whether the connection broke. The handle is useless then.
   private(set) var isLost = false
 
+  /// Whether the server has said since the last answer that it committed without its synchronous replica.
+  private var hasLeftReplica = false
+
   /// How long to wait for a silent server; nil for no limit.
   var longestSilence: Duration?
 
-  /// Connects; blocks for up to `connect_timeout`.
+  /// The server that it is connected to.
+  private(set) var server = PrimaryWatch.Server(host: "", port: "", startedAt: "")
+  private let watch: PrimaryWatch?
+
+  /// Connects; blocks for up to `connect_timeout` a host.
   ///
-  /// - Throws: ``DatabaseError/Code/connectionLost`` with libpq's message.
-  init(_ settings: PostgreSQLSettings) throws(DatabaseError) {
+  /// - Parameter watch: tells whether another server has replaced this session's.
+  /// - Throws: ``DatabaseError/Code/connectionLost`` with libpq's message, or ``DatabaseError/Code/readOnly``.
+  init(_ settings: PostgreSQLSettings, watch: PrimaryWatch? = nil) throws(DatabaseError) {
+    let settings = watch?.replacedServer.map(settings.last) ?? settings
     guard let handle = settings.connect() else { throw DatabaseError(.io, "no memory for a connection") }
     self.handle = handle
+    self.watch = watch
     longestSilence = settings.longestSilence
     guard PQstatus(handle) == CONNECTION_OK else {
       isLost = true
@@ -60,11 +70,30 @@ final class PostgreSQLHandle {
         .filter { !$0.hasPrefix("\t") }
       throw DatabaseError(.connectionLost, lines.joined(separator: "; "))
     }
+    guard takesWrites || !settings.mustTakeWrites else {
+      isLost = true
+      throw DatabaseError(
+        .readOnly, isStandby ? "the server is a standby" : "default_transaction_read_only is on at the server"
+      )
+    }
     // By default libpq writes notices to standard error.
-    PQsetNoticeReceiver(handle, { _, _ in }, nil)
+    PQsetNoticeReceiver(
+      handle,
+      { context, notice in
+        guard let context, let notice else { return }
+        Unmanaged<PostgreSQLHandle>.fromOpaque(context).takeUnretainedValue().note(notice)
+      }, Unmanaged.passUnretained(self).toOpaque())
     // Otherwise libpq itself would wait for a server that reads nothing.
     guard PQsetnonblocking(handle, 1) == 0 else { throw lost() }
     try runScript(settings.sessionScript)
+    server = PrimaryWatch.Server(
+      host: PQhost(handle).map { String(cString: $0) } ?? "",
+      port: PQport(handle).map { String(cString: $0) } ?? "",
+      startedAt: try text("CAST(pg_postmaster_start_time() AS TEXT)"))
+    guard watch?.replacedServer != server else {
+      isLost = true
+      throw DatabaseError(.readOnly, "another server has taken the place of this one")
+    }
   }
 
   deinit { PQfinish(handle) }
@@ -120,12 +149,24 @@ final class PostgreSQLHandle {
     try flush()
   }
 
-  /// Whether the handle can begin a transaction, and the server has not closed the connection.
+  /// Whether the handle can begin a transaction, and the server has not closed the connection nor stopped to
+  /// take writes.
   func isUsable() -> Bool {
     guard !isLost, (try? receive()) != nil else { return false }
     // The server's message about the end of a connection is read first, and the end of the stream second.
     for _ in 0..<2 where PQconsumeInput(handle) == 0 { return false }
-    return PQstatus(handle) == CONNECTION_OK && !isInTransaction
+    return PQstatus(handle) == CONNECTION_OK && !isInTransaction && takesWrites
+      && watch?.replacedServer != server
+  }
+
+  /// Whether a transaction of this session may write, as far as the server has said. It says so when the session
+  /// begins, and with an answer after it has changed.
+  private var takesWrites: Bool { !isStandby && !isReported("default_transaction_read_only") }
+
+  private var isStandby: Bool { isReported("in_hot_standby") }
+
+  private func isReported(_ parameter: String) -> Bool {
+    PQparameterStatus(handle, parameter).map { String(cString: $0) } == "on"
   }
 
   /// Whether a transaction is open, including a failed one.
@@ -162,12 +203,14 @@ final class PostgreSQLHandle {
 
   /// Names the server's session that runs the next transaction.
   func session() throws(DatabaseError) -> String {
-    try output(
-      of: PostgreSQLStatement(
-        Statement(
-          "SELECT CAST(pid AS TEXT) || ' ' || CAST(backend_start AS TEXT) FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-        ))
-    ).rows.first?.values.first.map { "\($0)" } ?? ""
+    try text(
+      "CAST(pid AS TEXT) || ' ' || CAST(backend_start AS TEXT) FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+    )
+  }
+
+  private func text(_ selected: String) throws(DatabaseError) -> String {
+    let rows = try output(of: PostgreSQLStatement(Statement("SELECT \(selected)"))).rows
+    return try rows.first?.text(0) ?? ""
   }
 
   // MARK: - Sending
@@ -220,7 +263,20 @@ final class PostgreSQLHandle {
       guard try nextResult() == nil else { throw lost() }
     }
     pending.removeAll(keepingCapacity: true)
+    guard !hasLeftReplica else {
+      throw lost("no synchronous replica has confirmed the commit, so a failover may lose it")
+    }
     return answer
+  }
+
+  /// Takes note of a notice of the server.
+  ///
+  /// If somebody cancels the wait for a synchronous replica, the server commits all the same and warns
+  /// (PostgreSQL's `SyncRepWaitForLSN`). It has no other warning of this class for this program's statements.
+  private func note(_ notice: OpaquePointer) {
+    if PQresultErrorField(notice, CPG_DIAG_SQLSTATE).map({ String(cString: $0) }) == "01000" {
+      hasLeftReplica = true
+    }
   }
 
   /// The next result, once it has arrived; nil after the last one of a command.
@@ -253,12 +309,13 @@ final class PostgreSQLHandle {
     var entry = pollfd(fd: PQsocket(handle), events: Int16(events), revents: 0)
     let deadline = longestSilence.map { ContinuousClock.now + $0 }
     while true {
-      let left = deadline.map { Int32(max(0, ($0 - .now) / .milliseconds(1)).rounded(.up)) } ?? -1
-      switch poll(&entry, 1, left) {
+      let left = deadline.map { max(.zero, $0 - .now) }
+      let pause = watch == nil ? left : min(left ?? PrimaryWatch.pause, PrimaryWatch.pause)
+      switch poll(&entry, 1, pause.map { Int32(($0 / .milliseconds(1)).rounded(.up)) } ?? -1) {
       case 1...: return entry.revents
       case 0:
-        isLost = true
-        throw DatabaseError(.connectionLost, "the server has said nothing for \(longestSilence ?? .zero)")
+        if left == .zero { throw lost("the server has said nothing for \(longestSilence ?? .zero)") }
+        if watch?.isReplaced(server) == true { throw lost("another server has become the primary") }
       default: guard errno == EINTR else { throw lost() }
       }
     }
@@ -267,6 +324,8 @@ final class PostgreSQLHandle {
   /// The error in a result. Throws it if the connection broke as well.
   private func error(_ result: OpaquePointer) throws(DatabaseError) -> DatabaseError {
     let error = DatabaseError(result)
+    // Another session may reach a server that takes writes; this one never will.
+    if error.code == .readOnly { isLost = true }
     if error.code == .connectionLost || PQstatus(handle) == CONNECTION_BAD {
       isLost = true
       throw DatabaseError(.connectionLost, error.message)
@@ -274,10 +333,10 @@ final class PostgreSQLHandle {
     return error
   }
 
-  private func lost() -> DatabaseError {
+  // Not libpq's message, which may repeat a statement's error with its values.
+  private func lost(_ message: String = "the connection to the server broke") -> DatabaseError {
     isLost = true
-    // Not libpq's message, which may repeat a statement's error with its values.
-    return DatabaseError(.connectionLost, "the connection to the server broke")
+    return DatabaseError(.connectionLost, message)
   }
 }
 

@@ -4,7 +4,7 @@ import Foundation
 /// Connection settings: the URL's options and our defaults for those that it leaves out.
 struct PostgreSQLSettings: Sendable {
   /// libpq's options by name; may contain a password.
-  private let options: [String: String]
+  private var options: [String: String]
 
   /// Run on every new connection. Not sent as the libpq option `options`, because the URL may use that.
   ///
@@ -16,13 +16,21 @@ struct PostgreSQLSettings: Sendable {
   /// long, so one that is silent for longer hangs.
   let longestSilence: Duration?
 
+  /// Whether a server that takes no writes, as a standby, counts as one that cannot be reached.
+  let mustTakeWrites: Bool
+
   /// - Throws: ``DatabaseError/Code/invalidURL``, whose text does not repeat the URL.
-  init(url: String, statementTimeout: Int, longestSilence: Duration? = nil) throws(DatabaseError) {
-    var options = Self.defaults
-    for (name, value) in try Self.parse(url) { options[name] = value }
+  init(
+    url: String, statementTimeout: Int, longestSilence: Duration? = nil, mustTakeWrites: Bool = true
+  ) throws(DatabaseError) {
+    var options = try Self.parse(url)
     if options["sslmode"] == nil, getenv("PGSSLMODE") == nil, !Self.isLocal(options) {
       options["sslmode"] = "require"
     }
+    if mustTakeWrites, Self.hosts(options).contains(",") {
+      options.merge(Self.defaultsForSeveralHosts) { given, _ in given }
+    }
+    options.merge(Self.defaults) { given, _ in given }
     self.options = options
     sessionScript = """
       SET statement_timeout = \(statementTimeout);
@@ -31,6 +39,7 @@ struct PostgreSQLSettings: Sendable {
       SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
       """
     self.longestSilence = longestSilence
+    self.mustTakeWrites = mustTakeWrites
   }
 
   /// Connects, blocking; nil if memory runs out.
@@ -42,6 +51,41 @@ struct PostgreSQLSettings: Sendable {
     return PQconnectdbParams(names.map { UnsafePointer($0) }, values.map { UnsafePointer($0) }, 0)
   }
 
+  /// The same settings without one of several hosts.
+  func besides(_ server: PrimaryWatch.Server) -> Self { with(hosts: indices(besides: server)) }
+
+  /// The same settings, but one of several hosts is tried last.
+  func last(_ server: PrimaryWatch.Server) -> Self {
+    let others = indices(besides: server)
+    return with(hosts: others + list("host").indices.filter { !others.contains($0) })
+  }
+
+  /// The places in the URL of all hosts but one; of all if it is the only one.
+  private func indices(besides server: PrimaryWatch.Server) -> [Int] {
+    let (hosts, addresses, ports) = (list("host"), list("hostaddr"), list("port"))
+    let others = hosts.indices.filter { index in
+      let port = ports.count == 1 ? ports[0] : ports.dropFirst(index).first ?? ""
+      let isSamePort = port.isEmpty || port == server.port
+      let isSameHost =
+        hosts[index] == server.host || addresses.dropFirst(index).first.map { $0 == server.host } == true
+      return !(isSameHost && isSamePort)
+    }
+    return others.isEmpty ? Array(hosts.indices) : others
+  }
+
+  private func list(_ option: String) -> [Substring] {
+    (options[option] ?? "").split(separator: ",", omittingEmptySubsequences: false)
+  }
+
+  private func with(hosts indices: [Int]) -> Self {
+    var settings = self
+    for option in ["host", "hostaddr", "port"] {
+      let list = list(option)
+      if list.count > 1 { settings.options[option] = indices.map { list[$0] }.joined(separator: ",") }
+    }
+    return settings
+  }
+
   /// The effective `sslmode` option, if any.
   var sslMode: String? { options["sslmode"] }
 
@@ -50,6 +94,11 @@ struct PostgreSQLSettings: Sendable {
     guard let error = error as? DatabaseError, error.code == .connectionLost else { return error }
     return DatabaseError(.unreachable, error.message)
   }
+
+  /// With these libpq goes on to the next host if one is a standby, or does not answer within two seconds.
+  private static let defaultsForSeveralHosts = [
+    "target_session_attrs": "read-write", "connect_timeout": "2",
+  ]
 
   private static let defaults = [
     "application_name": "push-bouncer", "client_encoding": "UTF8", "connect_timeout": "5",
@@ -112,12 +161,16 @@ struct PostgreSQLSettings: Sendable {
       .invalidURL, "has the option \(unknown), which PostgreSQL's library does not know: \(remedy)")
   }
 
+  /// The hosts, separated by commas.
+  private static func hosts(_ options: [String: String]) -> String {
+    // If there is a `hostaddr`, it is connected to, whatever the host's name.
+    options["hostaddr"] ?? options["host"] ?? getenv("PGHOST").map { String(cString: $0) } ?? ""
+  }
+
   /// Whether all hosts are Unix sockets or loopback addresses.
   private static func isLocal(_ options: [String: String]) -> Bool {
-    // If there is a `hostaddr`, it is connected to, whatever the host's name.
-    let hosts = options["hostaddr"] ?? options["host"] ?? getenv("PGHOST").map { String(cString: $0) } ?? ""
     // An empty one is this machine.
-    return hosts.split(separator: ",").allSatisfy { host in
+    hosts(options).split(separator: ",").allSatisfy { host in
       host.hasPrefix("/") || host.hasPrefix("@") || host == "localhost" || host == "::1"
         || host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
     }

@@ -19,6 +19,7 @@ final class PostgreSQLWorker: Sendable {
   private static let backoff = Backoff(first: 0.05, longest: 1, shares: 0.5...1)
 
   private let settings: PostgreSQLSettings
+  private let watch: PrimaryWatch
   private let preparedStatements: Int
   private let repetition: Repetition
   private let observer: DatabaseObserver?
@@ -27,10 +28,11 @@ final class PostgreSQLWorker: Sendable {
   private let handle = Mutex<PostgreSQLHandle?>(nil)
 
   init(
-    _ settings: PostgreSQLSettings, preparedStatements: Int, _ repetition: Repetition,
+    _ settings: PostgreSQLSettings, watch: PrimaryWatch, preparedStatements: Int, _ repetition: Repetition,
     observer: DatabaseObserver?
   ) {
     self.settings = settings
+    self.watch = watch
     self.preparedStatements = preparedStatements
     self.repetition = repetition
     self.observer = observer
@@ -38,9 +40,9 @@ final class PostgreSQLWorker: Sendable {
 
   /// Does a job and answers its caller.
   ///
-  /// Runs the body again if it conflicted with another transaction, or if the connection broke before the
-  /// commit: in both cases nothing was written. If the connection breaks during the commit, the result is
-  /// unknown, so the body is not run again.
+  /// Runs the body again if it conflicted with another transaction, if the server takes no writes (any more),
+  /// or if the connection broke before the commit: in each case nothing was written. If the connection breaks
+  /// during the commit, the result is unknown, so the body is not run again.
   func perform(_ job: JobQueue<PostgreSQLTransaction>.Job) {
     var failure: (any Error)?
     repetition.run {
@@ -60,8 +62,7 @@ final class PostgreSQLWorker: Sendable {
           } catch {
             failure = error
             let cause = connection.failure ?? error as? DatabaseError
-            return cause?.code == .serializationFailure
-              || cause?.code == .connectionLost && !connection.isCommitting
+            return cause?.writesNothing == true || cause?.code == .connectionLost && !connection.isCommitting
           }
         }
       } catch {
@@ -95,9 +96,9 @@ final class PostgreSQLWorker: Sendable {
           return .failure(error)
         }
       }
-      // A group is split, and the conflicting statement soon runs alone.
-      guard group.count == 1, case .success(let answer) = result else { return false }
-      return answer.failure?.code == .serializationFailure
+      guard case .success(let answer) = result, let failure = answer.failure else { return false }
+      // After a conflict a group is split, and the conflicting statement soon runs alone.
+      return failure.writesNothing && (group.count == 1 || failure.code == .readOnly)
     }
     switch result {
     case .success(let answer):
@@ -125,7 +126,8 @@ final class PostgreSQLWorker: Sendable {
 
   /// Runs `body` with a connection that is usable as far as is known without asking the server.
   ///
-  /// - Throws: ``DatabaseError/Code/connectionLost`` if no connection was made until `deadline`.
+  /// - Throws: ``DatabaseError/Code/connectionLost`` if no connection was made until `deadline`, or
+  ///   ``DatabaseError/Code/readOnly`` if the last one was to a server that takes no writes.
   private func withConnection<Result>(
     until deadline: ContinuousClock.Instant, _ body: (PostgreSQLHandle) throws(DatabaseError) -> Result
   ) throws(DatabaseError) -> Result {
@@ -148,7 +150,7 @@ final class PostgreSQLWorker: Sendable {
     var tries = 0
     while true {
       do {
-        return try PostgreSQLHandle(settings)
+        return try PostgreSQLHandle(settings, watch: watch)
       } catch {
         tries += 1
         let pause = Self.backoff.pause(after: tries)
@@ -158,6 +160,12 @@ final class PostgreSQLWorker: Sendable {
       }
     }
   }
+}
+
+extension DatabaseError {
+  /// Whether nothing was written and another transaction may succeed: one that conflicts with no other, or one
+  /// at the server that has become the primary.
+  fileprivate var writesNothing: Bool { code == .serializationFailure || code == .readOnly }
 }
 
 extension TransactionKind {

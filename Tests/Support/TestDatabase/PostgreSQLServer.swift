@@ -1,5 +1,6 @@
 import Foundation
 import SQL
+import TestSupport
 package import Testing
 
 extension Trait where Self == ConditionTrait {
@@ -14,7 +15,8 @@ extension Trait where Self == ConditionTrait {
 
 /// A PostgreSQL server for one test, which may stop it at any time.
 package struct PostgreSQLServer: Sendable {
-  private let folder: String
+  /// The folder of its data and its socket.
+  package let folder: String
   package let url: String
 
   /// Runs a test with an empty server.
@@ -22,36 +24,104 @@ package struct PostgreSQLServer: Sendable {
   /// - Parameter settings: `name=value`, as in postgresql.conf.
   package static func test(_ settings: String..., body: (PostgreSQLServer) async throws -> Void) async throws
   {
-    // Short, for a socket's path has 107 bytes at most.
-    let folder = FileManager.default.temporaryDirectory.appending(
-      path: "postgresql-\(UUID().uuidString.prefix(8))"
-    ).path
-    let url = try script("start", folder, settings)
+    let folder = newFolder()
+    let url = try script("start", [folder] + settings)
     do {
       try await body(PostgreSQLServer(folder: folder, url: url))
     } catch {
-      _ = try? script("stop", folder)
+      _ = try? script("stop", [folder])
       throw error
     }
-    _ = try script("stop", folder)
+    _ = try script("stop", [folder])
   }
 
+  /// Runs a test with an empty server and a standby that streams from it.
+  ///
+  /// - Parameter isSynchronous: whether the primary answers a commit only when the standby has it, too.
+  package static func testWithStandby(
+    isSynchronous: Bool = true, body: (_ primary: Self, _ standby: Self) async throws -> Void
+  ) async throws {
+    try await test { primary in
+      let folder = newFolder()
+      defer { _ = try? script("stop", [folder]) }
+      let standby = PostgreSQLServer(
+        folder: folder, url: try script("follow", [folder, primary.folder]))
+      try await primary.awaitStandby(isSynchronous: isSynchronous)
+      try await body(primary, standby)
+    }
+  }
+
+  /// One URL of several servers.
+  package static func url(of servers: PostgreSQLServer...) -> String {
+    "postgres:///postgres?user=postgres&host=\(servers.map(\.folder).joined(separator: ","))"
+  }
+
+  /// Changes a setting for all sessions.
+  package func set(_ setting: String, to value: String) async throws {
+    try await PostgreSQLDatabase.runAlone("ALTER SYSTEM SET \(setting) = '\(value)'", url: url)
+    try await PostgreSQLDatabase.runAlone("SELECT pg_reload_conf()", url: url)
+  }
+
+  /// Waits until no transaction is under way: then its standby has all that was committed.
+  package func awaitIdle() async throws {
+    try await untilRow(
+      of:
+        """
+        SELECT 1 WHERE NOT EXISTS (
+          SELECT 1 FROM pg_stat_activity
+          WHERE backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid())
+        """)
+  }
+
+  /// Waits until a standby streams from it. If that is synchronous, from then on each commit waits for it.
+  package func awaitStandby(isSynchronous: Bool) async throws {
+    if isSynchronous { try await set("synchronous_standby_names", to: "*") }
+    let state = isSynchronous ? "sync" : "async"
+    try await untilRow(
+      of:
+        "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = '\(state)'")
+  }
+
+  /// Waits until a query returns a row.
+  private func untilRow(of query: String) async throws {
+    try await eventually("a row of \(query)") {
+      try await ForeignPostgreSQL.snapshot(of: DatabaseURL(url)) { try await $0.query(Statement(query)) }
+        .isEmpty == false
+    }
+  }
+
+  /// Makes a standby a primary.
+  package func promote() throws { _ = try Self.script("promote", [folder]) }
+
+  /// Makes it a new standby of another server, whatever it was.
+  package func follow(_ primary: PostgreSQLServer) throws {
+    _ = try Self.script("stop", [folder])
+    _ = try Self.script("follow", [folder, primary.folder])
+  }
+
+  /// Ends it when its standby has all that it has.
+  package func shutDown() throws { _ = try Self.script("end", [folder]) }
+
   /// Stops it as a crash would.
-  package func kill() throws { _ = try Self.script("kill", folder) }
+  package func kill() throws { _ = try Self.script("kill", [folder]) }
 
   /// Stops its processes until they are thawed: connections are accepted, but nothing answers.
-  package func freeze() throws { _ = try Self.script("freeze", folder) }
-  package func thaw() throws { _ = try Self.script("thaw", folder) }
+  package func freeze() throws { _ = try Self.script("freeze", [folder]) }
+  package func thaw() throws { _ = try Self.script("thaw", [folder]) }
 
   /// Starts it again.
-  package func start() throws { _ = try Self.script("start", folder) }
+  package func start() throws { _ = try Self.script("start", [folder]) }
 
-  private static func script(_ command: String, _ folder: String, _ settings: [String] = []) throws -> String
-  {
+  /// Short, for a socket's path has 107 bytes at most.
+  private static func newFolder() -> String {
+    FileManager.default.temporaryDirectory.appending(path: "postgresql-\(UUID().uuidString.prefix(8))").path
+  }
+
+  private static func script(_ command: String, _ arguments: [String]) throws -> String {
     let root = URL(filePath: #filePath).appending(path: "../../../..").standardizedFileURL
     let process = Process()
     process.executableURL = root.appending(path: "Scripts/postgresql")
-    process.arguments = [command, folder] + settings
+    process.arguments = [command] + arguments
     let output = Pipe()
     process.standardOutput = output
     try process.run()
