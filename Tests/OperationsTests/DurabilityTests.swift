@@ -69,7 +69,7 @@ import Testing
         let findings = await doctor.durabilityFindings()
         await doctor.visit.end()
         // The servers of tests run with fsync = off.
-        #expect(findings.map(\.standing) == [.fault, .warning, .warning], "\(findings)")
+        #expect(findings.map(\.standing) == [.fault, .warning, .warning, .good], "\(findings)")
       }
     }
     try await PostgreSQLServer.test("fsync=on") { server in
@@ -77,7 +77,31 @@ import Testing
         let doctor = try doctor(server.url, mounts: "", in: folder)
         let findings = await doctor.durabilityFindings()
         await doctor.visit.end()
-        #expect(findings.map(\.standing) == [.good], "\(findings)")
+        #expect(findings.map(\.standing) == [.good, .good], "\(findings)")
+        #expect(findings.last?.detail == "there is no replica that could take over")
+      }
+    }
+  }
+
+  @Test(
+    .needsPostgreSQL,
+    arguments: [
+      (false, "on", Finding.Standing.warning, "1 replica and none synchronous"),
+      (true, "on", .good, "a synchronous replica has"),
+      (true, "remote_write", .warning, "synchronous_commit = remote_write"),
+      (true, "local", .warning, "synchronous_commit = local"),
+    ])
+  func `A failover that may lose what was answered is told before it comes`(
+    isSynchronous: Bool, commit: String, standing: Finding.Standing, detail: String
+  ) async throws {
+    try await PostgreSQLServer.testWithStandby(isSynchronous: isSynchronous) { primary, _ in
+      try await primary.set("synchronous_commit", to: commit)
+      try await withTemporaryFolder { folder in
+        let doctor = try doctor(primary.url, mounts: "", in: folder)
+        let finding = await doctor.durabilityFindings().first { $0.check == "failover" }
+        await doctor.visit.end()
+        #expect(finding?.standing == standing)
+        #expect(finding?.detail.contains(detail) == true, "\(String(describing: finding))")
       }
     }
   }

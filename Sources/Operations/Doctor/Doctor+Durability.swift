@@ -2,14 +2,21 @@ internal import Foundation
 internal import SQL
 
 extension Doctor {
-  /// Whether what the database has committed survives a power loss.
+  /// Whether what the database has committed survives a power loss and a failover.
   func durabilityFindings() async -> [Finding] {
     if let path = configuration.database.url.sqlitePath { return [fileFinding(path)] }
     guard let database = await visit.existing(), let settings = try? await Self.settings(of: database) else {
       return []
     }
     let findings = Self.findings(settings)
-    return findings.isEmpty ? [.good("durability", "PostgreSQL answers when the disk has it")] : findings
+    let failover = try? await FailoverPromise(of: database)
+    return (findings.isEmpty ? [.good("durability", "PostgreSQL answers when the disk has it")] : findings)
+      + [failover.flatMap(\.self).map(Self.finding)].compactMap(\.self)
+  }
+
+  static func finding(_ promise: FailoverPromise) -> Finding {
+    guard !promise.isKept else { return .good("failover", promise.sentence) }
+    return .warning("failover", promise.sentence, advice: promise.advice ?? "")
   }
 
   private func fileFinding(_ path: String) -> Finding {

@@ -17,6 +17,8 @@ package final class Readiness: Sendable {
   private let database: DatabaseCheck
   private let keyFolder: KeyFolder
   private let outbox: Outbox
+  /// What the database promises for a failover; nil for SQLite.
+  private let failover: Cached<FailoverPromise?>
   private let oldest: Probe<(oldest: Date?, late: Date?)?>
   private let now: @Sendable () -> Date
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
@@ -45,6 +47,7 @@ package final class Readiness: Sendable {
     unopened: @escaping @Sendable () -> [String: Int] = { [:] }
   ) {
     self.database = DatabaseCheck(database, now: now)
+    failover = Cached(for: .seconds(60)) { try await FailoverPromise(of: database) }
     oldest = Probe { try? await (outbox.oldest(), outbox.oldestLate()) }
     (self.keyFolder, self.outbox, self.now) = (keyFolder, outbox, now)
     (self.routeStates, self.doubts, self.pushServices) = (routeStates, doubts, pushServices)
@@ -89,7 +92,13 @@ package final class Readiness: Sendable {
   }
 
   private func databaseCheck() async -> Health.Check {
-    guard let (failure, since) = await database.finding() else { return .init(name: "database") }
+    guard let (failure, since) = await database.finding() else {
+      var check = Health.Check(name: "database")
+      if let promise = await failover.value(within: .milliseconds(500))?.value {
+        check.details = ["failover": .string(promise.name), "failover_meaning": .string(promise.sentence)]
+      }
+      return check
+    }
     let explanation = database.explanation(of: failure)
     return .init(
       name: "database", status: .unavailable, state: "failing",
