@@ -24,6 +24,14 @@ package enum Schema {
     }
   }
 
+  /// The names of all tables that the migrations make. Other programs may have tables in the same database.
+  package static let tables: Set<String> = Set(
+    migrations(for: .sqlite).flatMap { migration in
+      migration.sql.split(separator: "\n").compactMap { line in
+        line.hasPrefix("CREATE TABLE ") ? line.split(separator: " ").dropFirst(2).first.map(String.init) : nil
+      }
+    })
+
   /// Applies to `database`, which nobody else uses, the migrations that it lacks; see
   /// ``Migrator/migrate(_:_:now:permit:)``.
   package static func migrate(_ database: any Database) async throws {

@@ -78,7 +78,7 @@ extension ImportRun {
     do {
       try await Schema.migrate(database)
       if let target {
-        try await DatabaseCopy(from: target, to: database).copy([
+        try await DatabaseCopy(from: target, to: database, tables: Schema.tables).copy([
           "remote_servers", "remote_realms", "bouncer_keys", "registrations",
         ])
       }

@@ -43,9 +43,14 @@ package struct DatabaseCopy: Sendable {
 
   private let source: any Database
   private let target: any Database
+  /// The names of this program's tables.
+  private let own: Set<String>
 
-  /// Both databases must have this program's schema.
-  package init(from source: any Database, to target: any Database) {
+  /// Both databases must have this program's schema. Tables of other programs are left alone.
+  ///
+  /// - Parameter tables: the names of this program's tables.
+  package init(from source: any Database, to target: any Database, tables: Set<String>) {
+    own = tables
     self.source = source
     self.target = target
   }
@@ -89,10 +94,10 @@ package struct DatabaseCopy: Sendable {
     for table in try await tables() where names.contains(table.name) { _ = try await copy(table) { _, _ in } }
   }
 
-  /// All tables, except those that belong to a deployment and not to the service.
+  /// All tables of this program, except those that belong to a deployment and not to the service.
   private func tables() async throws -> [TableDescription] {
     try await source.tables().filter {
-      !["schema_migrations", "nodes", "node_bouncer_keys"].contains($0.name)
+      own.contains($0.name) && !["schema_migrations", "nodes", "node_bouncer_keys"].contains($0.name)
     }
   }
 

@@ -1,4 +1,5 @@
 import Foundation
+import Migrations
 import Synchronization
 import TestDatabase
 import TestSupport
@@ -119,7 +120,8 @@ import Testing
   ) async throws {
     try await test(from, to) { source, target in
       let progress = Mutex<[String: [Int]]>([:])
-      let reports = try await DatabaseCopy(from: source, to: target).run { table, copied in
+      let reports = try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run {
+        table, copied in
         progress.withLock { $0[table, default: []].append(copied) }
       }
       #expect(progress.withLock(\.self)["registrations"] == [500, 1000, 1234])
@@ -156,7 +158,8 @@ import Testing
             """)
         }
         do {
-          let reports = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+          let reports = try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { _, _ in
+          }
           copied = reports.first { $0.table == "registrations" }?.copied ?? 0
           break
         } catch is DatabaseError {
@@ -170,10 +173,23 @@ import Testing
     }
   }
 
+  @Test func `Tables of other programs are left alone`() async throws {
+    try await test(rows: 5) { source, target in
+      // Litestream's.
+      let others =
+        "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER); CREATE TABLE _litestream_lock (id INTEGER);"
+      for database in [source, target] { try await database.write { try $0.runScript(others) } }
+      _ = try await source.execute("INSERT INTO _litestream_seq VALUES (1, 7)")
+      let reports = try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { _, _ in }
+      #expect(reports.count > 25 && !reports.contains { $0.table.hasPrefix("_") })
+      #expect(try await target.query("SELECT * FROM _litestream_seq").isEmpty)
+    }
+  }
+
   @Test func `A copy of a copy copies nothing`() async throws {
     try await test { source, target in
-      _ = try await DatabaseCopy(from: source, to: target).run { _, _ in }
-      let again = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      _ = try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { _, _ in }
+      let again = try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { _, _ in }
       #expect(again.allSatisfy { $0.copied == 0 })
     }
   }
@@ -202,14 +218,14 @@ import Testing
 
   @Test func `Rows that are not the same are found`() async throws {
     try await test { source, target in
-      _ = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      _ = try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { _, _ in }
       _ = try await target.execute(Statement("UPDATE registrations SET failed_at = 1 WHERE id = 700"))
       await #expect(
         throws: DatabaseCopy.Failure.different(table: "registrations", row: 501)
-      ) { try await DatabaseCopy(from: source, to: target).run { _, _ in } }
+      ) { try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { _, _ in } }
       _ = try await target.execute(Statement("DELETE FROM devices WHERE id = 700"))
       await #expect(throws: DatabaseCopy.Failure.self) {
-        try await DatabaseCopy(from: source, to: target).run { _, _ in }
+        try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { _, _ in }
       }
     }
   }
@@ -221,7 +237,7 @@ import Testing
           Statement("INSERT INTO metadata (name, value) VALUES ('storage_key', $1)", .bytes([key])))
       }
       await #expect(throws: DatabaseCopy.Failure.foreignTarget) {
-        try await DatabaseCopy(from: source, to: target).run { _, _ in }
+        try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { _, _ in }
       }
       let count = try await target.read { try $0.query(Statement("SELECT COUNT(*) FROM remote_servers")) }
       #expect(try count.first?.int64(0) == 0)
