@@ -231,32 +231,4 @@ extension NextcloudDevices {
     }
     return counts
   }
-
-  /// The observable state of a database with devices.
-  struct StoreState: Sendable, Hashable {
-    /// Random id of the database; 16 bytes.
-    let id: [UInt8]
-    let devices: Int64
-    /// How many devices this program has ever removed from it.
-    var removed: Int64 = 0
-  }
-
-  /// Reads the state of the database, counting at most `limit` devices. The first call gives the database its
-  /// id.
-  func storeState(countingTo limit: Int64 = .max) async throws -> StoreState {
-    let statement = Statement(
-      """
-      SELECT value, (SELECT COUNT(*) FROM (SELECT 1 FROM registrations WHERE seen_at IS NOT NULL LIMIT $1) AS counted),
-        COALESCE((SELECT devices FROM nextcloud_removals WHERE id = 1), 0)
-      FROM metadata WHERE name = 'nextcloud_store'
-      """, .integer(limit))
-    if let row = try await database.query(statement).first {
-      return StoreState(id: try row.bytes(0), devices: try row.int64(1), removed: try row.int64(2))
-    }
-    let id = (0..<16).map { _ in UInt8.random(in: .min ... .max) }
-    try await database.execute(
-      "INSERT INTO metadata (name, value) VALUES ('nextcloud_store', $1) ON CONFLICT (name) DO NOTHING",
-      .bytes(id))
-    return try await storeState(countingTo: limit)
-  }
 }

@@ -19,6 +19,7 @@ struct Core {
   let certificate: ServerCertificate?
   let store: Store
   let clockRecord: ClockRecord
+  let lossDetector: StoreLossDetector
   let providers: PushProviders
   let outbox: Outbox
   let history: History
@@ -67,7 +68,11 @@ struct Core {
       deadline: configuration.delivery.deadline, history: history, now: now, logger: logger)
     return Core(
       configuration: configuration, time: time, keyFolder: keyFolder, certificate: certificate, store: store,
-      clockRecord: record, providers: providers, outbox: outbox, history: history, deliverer: deliverer,
+      clockRecord: record,
+      lossDetector: StoreLossDetector(
+        file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "store.json"),
+        database: store.database, now: now, mayExpire: mayExpire, logger: logger),
+      providers: providers, outbox: outbox, history: history, deliverer: deliverer,
       requestTimes: RequestTimes(database: store.database, now: now),
       logger: logger)
   }
@@ -128,7 +133,7 @@ extension Bouncer {
       keyring: { [folder = core.keyFolder] in folder.current.bouncer },
       upstream: core.providers.upstream.map {
         Upstream($0, links: core.store.upstreamLinks, now: core.now, logger: core.logger)
-      })
+      }, lossDetector: core.lossDetector)
   }
 }
 

@@ -52,7 +52,8 @@ extension Feature {
           store.storageKey.failures.map { .init(Double($0.value), labels: [("column", $0.key)]) }
         }
       },
-      foundation: [{ await store.follower.run(isServing: true) }])
+      foundation: [{ await store.follower.run(isServing: true) }],
+      work: [{ [lossDetector = core.lossDetector] in await lossDetector.run() }])
   }
 
   /// Delivery, the outbox, and their metrics and history.

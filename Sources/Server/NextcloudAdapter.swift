@@ -16,7 +16,6 @@ import Sealing
 struct NextcloudAdapter {
   fileprivate let proxy: NextcloudProxyRoutes
   fileprivate let server: NextcloudServerRoutes
-  fileprivate let lossDetector: StoreLossDetector
   fileprivate let client: OutgoingClient
   let sender: NextcloudSender
   /// The Web Push subscriptions of the server side's users.
@@ -35,12 +34,9 @@ struct NextcloudAdapter {
     let (apps, devices) = (try NextcloudApps.configured(settings), store.nextcloudDevices)
     // The address depends on the port, which is known once the service listens.
     let publicURL = configuration.http.publicAddress(listeningOn: core.publicPort)
-    let lossDetector = StoreLossDetector(
-      file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
-      devices: devices, mayExpire: store.mayExpire, logger: logger)
     let proxy = PushProxy(
       configuration, apps: apps, devices: devices, recorder: store.registrations,
-      deliverer: core.deliverer, lossDetector: lossDetector, logger: logger)
+      deliverer: core.deliverer, lossDetector: core.lossDetector, logger: logger)
     let roots =
       try settings.proxiesCAFile.map {
         try PEMFile($0, key: "nextcloud.proxies_ca_file").certificates()
@@ -60,7 +56,7 @@ struct NextcloudAdapter {
       accounts: store.accounts, loginFlows: store.nextcloudLoginFlows, apps: apps,
       addedCapabilities: try AddedCapabilities.configured(settings), sender: sender)
     return NextcloudAdapter(
-      proxy: NextcloudProxyRoutes(proxy), server: server, lossDetector: lossDetector, client: client,
+      proxy: NextcloudProxyRoutes(proxy), server: server, client: client,
       sender: sender, webPush: webPush, devices: devices)
   }
 }
@@ -134,7 +130,7 @@ extension Feature {
         }
       },
       close: { await nextcloud.client.shutdown() },
-      work: [{ await nextcloud.lossDetector.run() }, { await nextcloud.sender.run() }],
+      work: [{ await nextcloud.sender.run() }],
       queues: [nextcloud.pushes.queue.bringForward])
   }
 }

@@ -61,6 +61,7 @@ extension Bouncer {
           "tokens could not be looked up", metadata: ["error": "\(DatabaseError.name(of: error))"])
       }
     }
+    if missing.values.contains(where: { !$0.isEmpty }), await isStoreDoubtful() { missing = [:] }
     let reached = Dictionary(grouping: ours, by: \.token.kind).mapValues(\.count)
     return LegacyReceipt(
       apple: reached[.apns] ?? 0, android: reached[.fcm] ?? 0, missing: missing, hasRealm: realm != nil)

@@ -88,7 +88,9 @@ extension Bouncer {
     }
     let batch = NotifyBatch(
       notification, lookup, realm: realm.uuid, of: .chatServer(server.id), logger: logger)
-    return batch.receipt(try await deliver(batch.deliveries, of: server, since: received))
+    let results = try await deliver(batch.deliveries, of: server, since: received)
+    let forgets = batch.unknown.isEmpty ? false : await !isStoreDoubtful()
+    return batch.receipt(results, forgetsUnknown: forgets)
   }
 
   /// Sends what the server's pace allows now, and stores the rest in the outbox.

@@ -36,11 +36,13 @@ package struct Bouncer: Sendable {
   private(set) var pace: NotificationPace
   /// The other bouncer; nil where there is none.
   package let upstream: Upstream?
+  let lossDetector: StoreLossDetector?
 
   package init(
     _ configuration: Configuration, publicURL: @escaping @Sendable () -> String,
     registrations: RegistrationStore, requestTimes: RequestTimes, deliverer: Deliverer,
-    keyring: @escaping @Sendable () -> BouncerKeyring, upstream: Upstream?
+    keyring: @escaping @Sendable () -> BouncerKeyring, upstream: Upstream?,
+    lossDetector: StoreLossDetector? = nil
   ) {
     let (settings, database, now) = (configuration.bouncer, registrations.database, registrations.now)
     rateLimitOfRegistrations = settings.rateLimitPerServer.map { _ in RateLimit(calls: 60_000, seconds: 60) }
@@ -55,6 +57,7 @@ package struct Bouncer: Sendable {
     allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: now)
     pace = NotificationPace(settings.notificationsPerServer, now: now)
     self.upstream = upstream
+    self.lossDetector = lossDetector
     ItemFaults.prepare()
   }
 
@@ -63,6 +66,13 @@ package struct Bouncer: Sendable {
   var now: @Sendable () -> Date { registrations.now }
   /// Whether anything may be treated as expired; false while the clock is in doubt.
   var mayExpire: @Sendable () -> Bool { registrations.mayExpire }
+
+  /// Whether devices that are unknown here may be ones that the database has lost; then no server is told to
+  /// forget them (`Documentation/Decisions` 0014).
+  func isStoreDoubtful() async -> Bool {
+    // Without an answer nothing is known about them.
+    do { return try await lossDetector?.isDoubtful() ?? false } catch { return true }
+  }
 
   /// The same without a pace, for a chat server in this process, whose users have limits of their own.
   package var unpaced: Bouncer {

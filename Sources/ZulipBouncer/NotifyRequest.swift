@@ -218,7 +218,7 @@ struct NotifyBatch {
   /// The token of each delivery, in the same order.
   private var targets: [(tokenID: TokenID, kind: PushToken.Kind)] = []
   /// Ids without a live registration of the item's kind, each once.
-  private var unknown: [TokenID] = []
+  private(set) var unknown: [TokenID] = []
 
   /// - Parameters:
   ///   - lookup: registrations whose token does not open are neither sent to nor reported as unknown.
@@ -265,7 +265,9 @@ struct NotifyBatch {
   }
 
   /// Sums up the results of the deliveries.
-  func receipt(_ results: [DeliveryResult]) -> NotifyReceipt {
+  ///
+  /// - Parameter forgetsUnknown: whether the server is to delete the unknown ids.
+  func receipt(_ results: [DeliveryResult], forgetsUnknown: Bool) -> NotifyReceipt {
     func delivered(_ kind: PushToken.Kind) -> Int {
       zip(targets, results).count { $0.kind == kind && $1 == .delivered }
     }
@@ -278,6 +280,6 @@ struct NotifyBatch {
     var seen: Set<TokenID> = []
     return NotifyReceipt(
       apple: delivered(.apns), android: delivered(.fcm),
-      gone: (unknown + ended(.apns) + ended(.fcm)).filter { seen.insert($0).inserted })
+      gone: ((forgetsUnknown ? unknown : []) + ended(.apns) + ended(.fcm)).filter { seen.insert($0).inserted })
   }
 }

@@ -74,7 +74,7 @@ struct NotifyTests {
     let batch = NotifyBatch(
       try request([PushItem.apns("c0ffee")]), lookup, realm: UUID(), of: .chatServer(1), logger: .quiet)
     #expect(batch.deliveries.isEmpty)
-    #expect(batch.receipt([]).gone == [])
+    #expect(batch.receipt([], forgetsUnknown: true).gone == [])
   }
 
   @Test

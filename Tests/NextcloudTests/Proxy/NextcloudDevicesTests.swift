@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import NextcloudProxy
+@testable import Operations
 
 @Suite struct NextcloudDevicesTests {
   private let store: Store
@@ -248,11 +249,12 @@ import Testing
   }
 
   @Test func `A store has an id of its own and keeps it`() async throws {
-    let first = try await devices.storeState()
+    let first = try await store.database.storeState()
     #expect(first.id.count == 16 && first.devices == 0)
     try await devices.register(registration(1))
-    #expect(try await devices.storeState() == .init(id: first.id, devices: 1))
+    let second = try await store.database.storeState()
+    #expect(second.id == first.id && second.devices == 1)
     let other = try await Store()
-    #expect(try await Self.makeDevices(other).storeState().id != first.id)
+    #expect(try await other.database.storeState().id != first.id)
   }
 }

@@ -8,6 +8,7 @@ import TestSupport
 import Testing
 
 @testable import NextcloudProxy
+@testable import Operations
 
 @Suite("The lossDetector of the store")
 struct StoreMemoryTests {
@@ -15,14 +16,14 @@ struct StoreMemoryTests {
 
   private let start = Date(timeIntervalSince1970: 1_790_000_000)
 
-  private func state(_ id: UInt8, _ devices: Int64, removed: Int64 = 0) -> NextcloudDevices.StoreState {
+  private func state(_ id: UInt8, _ devices: Int64, removed: Int64 = 0) -> StoreState {
     .init(id: [UInt8](repeating: id, count: 16), devices: devices, removed: removed)
   }
 
   @Test(arguments: [0, 1, 1000] as [Int64])
   func `doubts nothing about the first store, whatever is in it`(devices: Int64) {
     var record = StoreRecord(state(1, devices))
-    record.look(state(1, devices), at: start)
+    record.update(state(1, devices), at: start)
     #expect(!record.isDoubtful(at: start))
   }
 
@@ -33,40 +34,68 @@ struct StoreMemoryTests {
     ] as [(UInt8, Int64, Bool)])
   func `doubts a store that was emptied or replaced, for an hour`(id: UInt8, devices: Int64, isLoss: Bool) {
     var record = StoreRecord(state(1, 1000))
-    record.look(state(id, devices), at: start)
+    record.update(state(id, devices), at: start)
     #expect(record.isDoubtful(at: start) == isLoss)
     #expect(record.isDoubtful(at: start + 3599) == isLoss)
     #expect(!record.isDoubtful(at: start + 3600))
     // By a clock that was put back the hour begins again, but no later.
     #expect(record.isDoubtful(at: start - 7200) == isLoss)
     var again = record
-    again.look(state(id, devices), at: start - 7200)
+    again.update(state(id, devices), at: start - 7200)
     #expect(again.isDoubtful(at: start - 3601) == isLoss)
     #expect(!again.isDoubtful(at: start - 3600))
     // Phones come back meanwhile; that makes it no less doubtful.
-    record.look(state(id, devices + 10), at: start + 1800)
+    record.update(state(id, devices + 10), at: start + 1800)
     #expect(record.isDoubtful(at: start + 3599) == isLoss)
     #expect(!record.isDoubtful(at: start + 3600))
   }
 
   @Test
-  func `does not doubt another store where there was no device to lose`() {
+  func `doubts another store even if there was no device yet at the last look`() {
     var record = StoreRecord(state(1, 0))
-    for (id, devices) in [(2, 0), (3, 5)] as [(UInt8, Int64)] {
-      record.look(state(id, devices), at: start)
-      #expect(!record.isDoubtful(at: start))
-    }
-    record.look(state(4, 0), at: start)
+    record.update(state(2, 0), at: start)
     #expect(record.isDoubtful(at: start))
   }
 
   @Test
   func `counts the last device as lost when it goes by itself, and none when there was none`() {
     var record = StoreRecord(state(1, 1))
-    record.look(state(1, 0), at: start)
+    record.update(state(1, 0), at: start)
     #expect(record.isDoubtful(at: start))
-    record.look(state(1, 0), at: start + 7200)
+    record.update(state(1, 0), at: start + 7200)
     #expect(!record.isDoubtful(at: start + 7200))
+  }
+
+  @Test(
+    arguments: [
+      ("00000001", 0, nil), ("00000002", 0, .recovered), (nil, 0, nil), ("00000001", -1, .putBack),
+      ("00000001", 60, nil),
+    ] as [(String?, TimeInterval, StoreRecord.Loss?)])
+  func `doubts a store that was recovered, or whose heartbeat went back`(
+    timeline: String?, beat: TimeInterval, loss: StoreRecord.Loss?
+  ) {
+    var before = state(1, 5)
+    before.timeline = "00000001"
+    before.heartbeat = start
+    var record = StoreRecord(before)
+    var after = before
+    after.timeline = timeline
+    after.heartbeat = start + beat
+    #expect(record.update(after, at: start + 60) == loss)
+    #expect(record.isDoubtful(at: start + 60) == (loss != nil))
+    #expect(record.update(after, at: start + 120) == nil)
+  }
+
+  @Test(arguments: [(300.0, false), (301, true)])
+  func `doubts at the start a store that nothing has used for long, for it may be an older copy`(
+    pause: TimeInterval, isDoubtful: Bool
+  ) {
+    var found = state(1, 5)
+    found.heartbeat = start
+    // The file came back together with the store.
+    var record = StoreRecord(found)
+    record.update(found, at: start + pause, isFirst: true)
+    #expect(record.isDoubtful(at: start + pause) == isDoubtful)
   }
 
   @Test(
@@ -77,14 +106,14 @@ struct StoreMemoryTests {
     ] as [(Int64, Int64, Bool)])
   func `does not take for lost what was removed`(devices: Int64, removed: Int64, isLoss: Bool) {
     var record = StoreRecord(state(1, 1000, removed: 20))
-    record.look(state(1, devices, removed: 20 + removed), at: start)
+    record.update(state(1, devices, removed: 20 + removed), at: start)
     #expect(record.isDoubtful(at: start) == isLoss)
   }
 
   @Test
   func `loses devices, not removals, where an earlier copy of the store is put back`() {
     var record = StoreRecord(state(1, 1000, removed: 20))
-    record.look(state(1, 400, removed: 10), at: start)
+    record.update(state(1, 400, removed: 10), at: start)
     #expect(record.isDoubtful(at: start))
   }
 
@@ -94,21 +123,21 @@ struct StoreMemoryTests {
   {
     let phone = ProxyPhone()
     _ = try await phone.register(at: bench)
-    try await bench.lossDetector.look()
+    try await bench.lossDetector.compare()
     if isUninstalled {
       bench.simulator.setToken(phone.token, TokenRule(status: 404, reason: "UNREGISTERED"))
     } else {
       #expect(try await phone.unregister(at: bench).status == 200)
     }
     #expect(try await bench.notify([phone.entry()]).unknown == [phone.identifierText])
-    try await bench.lossDetector.look()
+    try await bench.lossDetector.compare()
     #expect(!(try await bench.lossDetector.isDoubtful()))
   }
 
   @Test(.bench, arguments: [true, false])
   func `knows the first devices at once, and all of them after a clean stop`(isStopped: Bool) async throws {
     let devices = bench.devices
-    try await bench.lossDetector.look()
+    try await bench.lossDetector.compare()
     for _ in 0..<(isStopped ? 3 : 1) { _ = try await ProxyPhone().register(at: bench) }
     if isStopped {
       let running = Task { await bench.lossDetector.run() }
@@ -124,7 +153,8 @@ struct StoreMemoryTests {
       _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
     }
     let restarted = StoreLossDetector(
-      file: bench.folder.appending(path: "nextcloud-store.json"), devices: devices, logger: bench.logger)
+      file: bench.folder.appending(path: "store.json"), database: bench.database, now: bench.devices.now,
+      logger: bench.logger)
     #expect(try await restarted.isDoubtful())
   }
 
@@ -132,7 +162,7 @@ struct StoreMemoryTests {
   func `survives a restart`() throws {
     var record = StoreRecord(state(1, 1000))
     #expect(StoreRecord(bytes: record.bytes) == record)
-    record.look(state(2, 3), at: start)
+    record.update(state(2, 3), at: start)
     #expect(StoreRecord(bytes: record.bytes) == record)
   }
 
@@ -147,22 +177,23 @@ struct StoreMemoryTests {
   func `is kept beside the keys for nobody else to read, and knows another database by its id`() async throws
   {
     try await ProxyBench.test { old throws in
-      let file = old.folder.appending(path: "nextcloud-store.json")
+      let file = old.folder.appending(path: "store.json")
       _ = try await ProxyPhone().register(at: old)
-      try await old.lossDetector.look()
+      try await old.lossDetector.compare()
       let attributes = try FileManager.default.attributesOfItem(atPath: file.path)
       #expect(attributes[.posixPermissions] as? Int == 0o600)
       #expect(!(try await old.lossDetector.isDoubtful()))
       // The same database after a restart.
       let again = StoreLossDetector(
-        file: file, devices: old.devices, logger: old.logger)
+        file: file, database: old.database, now: old.devices.now, logger: old.logger)
       #expect(!(try await again.isDoubtful()))
       try await ProxyBench.test { new throws in
         let moved = StoreLossDetector(
-          file: file, devices: new.devices, logger: old.logger)
+          file: file, database: new.database, now: new.devices.now, logger: old.logger)
         #expect(try await moved.isDoubtful())
         let restarted = StoreLossDetector(
-          file: file, devices: new.devices, logger: old.logger)
+          file: file, database: new.database, now: new.devices.now, logger: old.logger)
+        try await restarted.compare()
         #expect(try await restarted.isDoubtful())
         new.clock.advance(3601)
         #expect(!(try await restarted.isDoubtful()))
@@ -173,11 +204,12 @@ struct StoreMemoryTests {
   @Test(.bench)
   func `does without a file where none can be written`() async throws {
     let lossDetector = StoreLossDetector(
-      file: bench.folder.appending(path: "nowhere/store.json"), devices: bench.devices, logger: bench.logger
+      file: bench.folder.appending(path: "nowhere/store.json"), database: bench.database,
+      now: bench.devices.now, logger: bench.logger
     )
     #expect(!(try await lossDetector.isDoubtful()))
     _ = try await ProxyPhone().register(at: bench)
-    try await lossDetector.look()
+    try await lossDetector.compare()
     _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
     #expect(try await lossDetector.isDoubtful())
   }
@@ -186,7 +218,7 @@ struct StoreMemoryTests {
   func `believes no clock that says too early that the hour is over`() async throws {
     let phones = [ProxyPhone(), ProxyPhone(), ProxyPhone()]
     for phone in phones { _ = try await phone.register(at: bench) }
-    try await bench.lossDetector.look()
+    try await bench.lossDetector.compare()
     _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
     #expect(try await bench.notify([phones[0].entry()]).unknown == [])
     for hours in [25.0, -50.0] {
@@ -196,7 +228,7 @@ struct StoreMemoryTests {
     }
     // That the clock is right now does not make the loss a day younger than it is.
     bench.clock.isTrusted = true
-    try await bench.lossDetector.look()
+    try await bench.lossDetector.compare()
     #expect(try await bench.notify([phones[0].entry()]).unknown == [])
     bench.clock.advance(3601)
     #expect(try await bench.notify([phones[0].entry()]).unknown == [phones[0].identifierText])
@@ -205,9 +237,9 @@ struct StoreMemoryTests {
   @Test(.bench)
   func `is not asked to count every device for each notification of a stranger`() async throws {
     for _ in 0..<3 { _ = try await ProxyPhone().register(at: bench) }
-    try await bench.lossDetector.look()
-    #expect(try await bench.devices.storeState(countingTo: 2).devices == 2)
-    #expect(try await bench.devices.storeState(countingTo: 0).devices == 0)
+    try await bench.lossDetector.compare()
+    #expect(try await bench.database.storeState(countingTo: 2).devices == 2)
+    #expect(try await bench.database.storeState(countingTo: 0).devices == 0)
     #expect(!(try await bench.lossDetector.isDoubtful()))
     _ = try await bench.database.execute(
       Statement(

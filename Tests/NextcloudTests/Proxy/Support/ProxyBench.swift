@@ -94,7 +94,7 @@ final class ProxyBench: Sendable {
       logger: logger)
     sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     lossDetector = StoreLossDetector(
-      file: folder.appending(path: "nextcloud-store.json"), devices: devices, mayExpire: mayExpire,
+      file: folder.appending(path: "store.json"), database: database, now: now, mayExpire: mayExpire,
       logger: logger)
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:], overrides: options.settings, workingDirectory: folder.path)

@@ -22,7 +22,7 @@ extension Node {
   ) -> (proxy: PushProxy, lossDetector: StoreLossDetector) {
     let devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
     let lossDetector = StoreLossDetector(
-      file: storeRecord, devices: devices, mayExpire: mayExpire, logger: logger)
+      file: storeRecord, database: database, now: now, mayExpire: mayExpire, logger: logger)
     let proxy = PushProxy(
       settings, devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector,
       logger: logger)
