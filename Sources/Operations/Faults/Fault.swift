@@ -103,7 +103,12 @@ extension Fault {
         : ("the server is too busy", "wait, or look at what it does")
     case .full: ("there is no room left on the disk", "free some space")
     case .readOnly:
-      ("nothing can be written", "name the primary server, or let \(FileObstacle.user) write to the file")
+      isFile
+        ? ("nothing can be written", "let \(FileObstacle.user) write to the file")
+        : (
+          "nothing can be written: \(error.message)",
+          "name the primary server, or all servers, with commas between"
+        )
     case .io: ("the disk or the file system fails", "look at the system's log and at the file's owner")
     case .corrupt:
       ("it is no database, or damaged", "name another file, or put a backup in its place")
