@@ -125,7 +125,7 @@ extension Doctor {
     let directory = configuration.keys.directory
     let exposed = KeyFolder.exposedFiles(in: directory).map { "\(directory)/\($0)" }
     guard !exposed.isEmpty else { return .good("permissions", "nobody else can read the keys") }
-    return .bad(
+    return .warning(
       "permissions", "others can read \(exposed.joined(separator: ", "))",
       advice: "chmod 600 \(exposed.joined(separator: " "))")
   }
