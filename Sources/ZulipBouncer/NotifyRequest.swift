@@ -280,6 +280,7 @@ struct NotifyBatch {
     var seen: Set<TokenID> = []
     return NotifyReceipt(
       apple: delivered(.apns), android: delivered(.fcm),
-      gone: ((forgetsUnknown ? unknown : []) + ended(.apns) + ended(.fcm)).filter { seen.insert($0).inserted })
+      gone: ((forgetsUnknown ? unknown : []) + ended(.apns) + ended(.fcm)).filter { seen.insert($0).inserted }
+    )
   }
 }

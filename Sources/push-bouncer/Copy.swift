@@ -29,7 +29,8 @@ struct Copy: AsyncParsableCommand {
         var known: [[Nodes.Node]] = []
         for (option, nodes) in sides { known.append(try await silent(nodes, option)) }
         let line = ProgressLine()
-        let reports = try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { table, rows in
+        let reports = try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run {
+          table, rows in
           line.show(rows > 0 ? "\(table): \(Phrase.count(rows, "row"))" : table)
         }
         // A process that has started in the meantime may have written rows that were not copied.
