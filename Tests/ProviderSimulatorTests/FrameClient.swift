@@ -45,6 +45,17 @@ final class FrameClient: Sendable {
       promise: nil)
   }
 
+  /// Asks for a path on a stream.
+  func ask(_ method: String, _ path: String, stream: Int) {
+    let headers = HPACKHeaders([
+      (":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path),
+    ])
+    channel.writeAndFlush(
+      HTTP2Frame(
+        streamID: HTTP2StreamID(stream), payload: .headers(.init(headers: headers, endStream: true))),
+      promise: nil)
+  }
+
   /// The first frame that `pick` takes, or nil once the connection has ended.
   func next<Value>(_ pick: (HTTP2Frame) -> Value?) async -> Value? {
     for await frame in frames {

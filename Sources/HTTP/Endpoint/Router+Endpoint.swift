@@ -45,15 +45,16 @@ extension RouterMethods where Context == WireContext {
 }
 
 extension HTTPRequest.Method {
-  /// The methods that an endpoint may have or refuses by name, the most frequent first.
-  static let known: [HTTPRequest.Method] = [.post, .get, .put, .delete, .head, .options, .patch, .trace]
+  /// The methods that an endpoint may have or refuses by name, the most frequent first. HEAD never gets so far.
+  static let known: [HTTPRequest.Method] = [.post, .get, .put, .delete, .options, .patch, .trace]
   /// Replaces all other methods, whose names callers choose.
   static let unknown = HTTPRequest.Method("UNKNOWN")!  // a valid token
 }
 
 /// Runs before the router. Refuses a path with bytes that are not printable ASCII (RFC 3986, 2), because the
 /// router compares paths by characters. Replaces unknown methods by one name, so that they get the error that
-/// lists the allowed methods.
+/// lists the allowed methods. Answers HEAD as GET, without the content (RFC 9110 9.3.2): a client takes whatever
+/// follows the head for the beginning of its next answer.
 package struct PlainPaths<Responder: HTTPResponder>: HTTPResponder {
   private let responder: Responder
 
@@ -62,15 +63,25 @@ package struct PlainPaths<Responder: HTTPResponder>: HTTPResponder {
   }
 
   package func respond(to request: Request, context: Responder.Context) async throws -> Response {
+    guard request.method == .head else { return try await answer(request, context) }
+    return try await answer(request.replacingMethod(by: .get), context).createHeadResponse()
+  }
+
+  private func answer(_ request: Request, _ context: Responder.Context) async throws -> Response {
     let path = (request.head.path ?? "").utf8.prefix { $0 != UInt8(ascii: "?") }
     guard path.allSatisfy({ (0x21...0x7E).contains($0) }) else {
       return APIError("Malformed request").response
     }
-    guard HTTPRequest.Method.known.contains(request.method) else {
-      var head = request.head
-      head.method = .unknown
-      return try await responder.respond(to: Request(head: head, body: request.body), context: context)
-    }
-    return try await responder.respond(to: request, context: context)
+    let isKnown = HTTPRequest.Method.known.contains(request.method)
+    return try await responder.respond(
+      to: isKnown ? request : request.replacingMethod(by: .unknown), context: context)
+  }
+}
+
+extension Request {
+  fileprivate func replacingMethod(by method: HTTPRequest.Method) -> Request {
+    var head = head
+    head.method = method
+    return Request(head: head, body: body)
   }
 }

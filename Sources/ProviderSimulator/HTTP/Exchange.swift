@@ -93,6 +93,8 @@ final class Exchange: ChannelInboundHandler {
   private let service: any Responder
   private let connection: Connection
   private var request: Request?
+  /// Whether only the head of the answer is wanted: to HEAD services answer as to GET.
+  private var isHead = false
   /// Whether the connection counts the stream as open.
   private var isOpen = false
 
@@ -135,7 +137,9 @@ final class Exchange: ChannelInboundHandler {
   }
 
   private func serve(context: ChannelHandlerContext) {
-    guard let request else { return }
+    guard var request else { return }
+    isHead = request.method == "HEAD"
+    if isHead { request.method = "GET" }
     // The next one on this connection; an HTTP/2 stream has none.
     if !connection.isHTTP2 { self.request = nil }
     connection.requests += 1
@@ -169,9 +173,12 @@ final class Exchange: ChannelInboundHandler {
     for (name, value) in reply.headers { headers.add(name: name, value: value) }
     if !connection.isHTTP2, !reply.isEndless {
       headers.add(name: "content-length", value: String(reply.body.readableBytes))
+    } else if !connection.isHTTP2, isHead {
+      // Without a length the encoder ends the content that is not there with an empty chunk.
+      headers.add(name: "connection", value: "close")
     }
-    let ends = !reply.isEndless
-    let hasBody = reply.body.readableBytes > 0
+    let ends = isHead || !reply.isEndless
+    let hasBody = !isHead && reply.body.readableBytes > 0
     context.write(
       wrapOutboundOut(.headers(.init(headers: headers, endStream: ends && !hasBody))), promise: nil)
     if hasBody {
@@ -179,7 +186,7 @@ final class Exchange: ChannelInboundHandler {
         wrapOutboundOut(.data(.init(data: .byteBuffer(reply.body), endStream: ends))), promise: nil)
     }
     context.flush()
-    if reply.isEndless { pour(ByteBuffer(repeating: UInt8(ascii: " "), count: 16384), context: context) }
+    if !ends { pour(ByteBuffer(repeating: UInt8(ascii: " "), count: 16384), context: context) }
   }
 
   /// Writes on as the client reads, until it resets the stream or closes.
@@ -253,8 +260,10 @@ final class HTTP1Frames: ChannelDuplexHandler {
 
   private func end(context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) {
     let promise = promise ?? context.eventLoop.makePromise()
+    // A request that has waited for this end is read within the call.
+    let isLast = !keepsAlive
     context.write(wrapOutboundOut(.end(nil)), promise: promise)
-    if !keepsAlive {
+    if isLast {
       let channel = context.channel
       promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
     }
