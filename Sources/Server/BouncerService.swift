@@ -76,8 +76,11 @@ package struct BouncerService {
     metrics.gauge("push_bouncer_clock_trusted") { core.mayExpire() ? 1 : 0 }
     metrics.gauge("push_bouncer_http_body_bytes") { Double(bodies.bytes) }
     for feature in features { feature.gauges(metrics) }
-    let readiness = core.readiness()
-    let endpoints = Endpoints.forStrangers(trustedProxies: http.trustedProxies, bodies: bodies) { router in
+    let forwarding = ForwardingFaults()
+    let readiness = core.readiness(forwarding)
+    let endpoints = Endpoints.forStrangers(
+      trustedProxies: http.trustedProxies, forwarding: forwarding, bodies: bodies
+    ) { router in
       for feature in features { feature.routes(router) }
     }
     let operatorEndpoints = Endpoints.forOperator(

@@ -84,13 +84,14 @@ struct Core {
       providers, outbox, held: deliverer.held, own: Set(configuration.webPush.privateHosts), now: now())
   }
 
-  func readiness() -> Readiness {
+  func readiness(_ forwarding: ForwardingFaults) -> Readiness {
     Readiness(
       database: store.database, keyFolder: keyFolder, outbox: outbox, now: now,
       routeStates: { [deliverer] in deliverer.routeStates() }, doubts: { [deliverer] in deliverer.doubts() },
       unserved: { [deliverer] in deliverer.unserved() },
       pushServices: pushServices, clockDoubt: { [time] in time.doubt }, certificate: certificate,
-      unopened: { [key = store.storageKey] in key.failures })
+      unopened: { [key = store.storageKey] in key.failures },
+      unreadableForwarding: { forwarding.unreadable })
   }
 }
 

@@ -18,13 +18,14 @@ package struct Endpoints: Sendable {
   }
 
   package static func forStrangers(
-    trustedProxies: [ClientAddress.Network], bodies: BodyBudget, addRoutes: (Router<WireContext>) -> Void
+    trustedProxies: [ClientAddress.Network], forwarding: ForwardingFaults, bodies: BodyBudget,
+    addRoutes: (Router<WireContext>) -> Void
   ) -> Endpoints {
     let router = Router(context: WireContext.self)
     router.add(middleware: RequestObserver())
     router.add(
       middleware: EnvelopeMiddleware(
-        trustedProxies: trustedProxies, unnamedProxies: UnnamedProxies(), bodies: bodies))
+        trustedProxies: trustedProxies, forwarding: forwarding, bodies: bodies))
     router.add(middleware: DatabaseLimit())
     // Nextcloud administrators check for this text to see whether the proxy works.
     router.endpoint("/", .get) { _, _ in

@@ -37,7 +37,11 @@ struct Doctor: AsyncParsableCommand {
             configuration, visit: visit, service: { await RunningService.find(configuration) })
         },
         providerTime: { await ProviderTime.ask(configuration) },
-        pushService: { await OwnPushService.ask($0, configuration) }
+        pushService: { await OwnPushService.ask($0, configuration) },
+        running: {
+          guard await RunningService.find(configuration).isServing else { return nil }
+          return await RunningService.get("/readyz", configuration.admin)
+        }
       ).examine { line.show("looking at \($0) ...") }
       if let finding = examined.finding { findings.insert(finding, at: 1) }
       ProgressLine.clear()

@@ -96,13 +96,25 @@ import Testing
       ("2001:db8::1", "1.2.3.4, ::ffff:10.0.0.2", "1.2.3.4"),
       ("10.0.0.4", "1.2.3.4", "10.0.0.4"),
       ("10.0.0.1", "1.2.3.4, example.org", "10.0.0.1"),
+      ("10.0.0.1", "1.2.3.4:51844", "1.2.3.4"),
+      ("10.0.0.1", "6.6.6.6, 1.2.3.4:51844, 10.0.0.2:443", "1.2.3.4"),
+      ("10.0.0.1", "[2001:db9::1]:51844", "2001:db9::1"),
+      ("10.0.0.1", "[2001:db9::1]", "2001:db9::1"),
+      ("10.0.0.1", "1.2.3.4, [2001:db8::1]:443,[::ffff:10.0.0.2]", "1.2.3.4"),
+      ("10.0.0.1", "2001:db9::1:51844", "10.0.0.1"),
+      ("10.0.0.1", "1.2.3.4:", "10.0.0.1"),
+      ("10.0.0.1", "1.2.3.4:65536", "10.0.0.1"),
+      ("10.0.0.1", "1.2.3.4:+1", "10.0.0.1"),
+      ("10.0.0.1", "[1.2.3.4]:1", "10.0.0.1"),
+      ("10.0.0.1", "[2001:db9::1]51844", "10.0.0.1"),
+      ("10.0.0.1", "[2001:db9::1", "10.0.0.1"),
     ] as [(String, String?, String)])
   func `A client's address is the peer's, or what trusted proxies say of it`(
     peer: String, forwardedFor: String?, expected: String
   ) throws {
     let trusted = ["10.0.0.0/30", "2001:db8::/32"].compactMap(ClientAddress.Network.init)
-    let client = EnvelopeMiddleware.client(
-      peer: try #require(ClientAddress(peer)), forwardedFor: forwardedFor, trusted: trusted)
+    let peer = try #require(ClientAddress(peer))
+    let client = forwardedFor.map { ForwardedFor($0, from: peer, trusted: trusted).client } ?? peer
     #expect("\(client)" == expected)
   }
 }

@@ -26,6 +26,7 @@ struct Operator: Sendable {
       var services: PushServices?
       var clockDoubt: ClockDoubt?
       var unopened: [String: Int] = [:]
+      var unreadable: ForwardingFaults.Unreadable?
     }
 
     private let state = Mutex(State())
@@ -66,7 +67,7 @@ struct Operator: Sendable {
         database: database, keyFolder: keys, outbox: outbox, now: { clock.now },
         routeStates: { stage.now.routes }, pushServices: { stage.now.services },
         clockDoubt: { stage.now.clockDoubt }, certificate: try certificate?(folder, clock),
-        unopened: { stage.now.unopened })
+        unopened: { stage.now.unopened }, unreadableForwarding: { stage.now.unreadable })
       let metrics = PrometheusRegistry()
       let router = Router(context: WireContext.self)
       router.add(middleware: EnvelopeMiddleware())

@@ -11,19 +11,19 @@ package struct EnvelopeMiddleware: RouterMiddleware {
   package typealias Context = WireContext
 
   private let trustedProxies: [ClientAddress.Network]
-  private let unnamedProxies: UnnamedProxies?
+  private let forwarding: ForwardingFaults?
   private let bodies: BodyBudget?
 
   /// - Parameters:
   ///   - trustedProxies: proxies whose `X-Forwarded-For` is believed.
-  ///   - unnamedProxies: logs other peers that send the header.
+  ///   - forwarding: is told where the header is not believed or cannot be read.
   ///   - bodies: limits the memory for bodies.
   package init(
-    trustedProxies: [ClientAddress.Network] = [], unnamedProxies: UnnamedProxies? = nil,
+    trustedProxies: [ClientAddress.Network] = [], forwarding: ForwardingFaults? = nil,
     bodies: BodyBudget? = nil
   ) {
     self.trustedProxies = trustedProxies
-    self.unnamedProxies = unnamedProxies
+    self.forwarding = forwarding
     self.bodies = bodies
   }
 
@@ -33,12 +33,12 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     var context = context
     context.requestID = request.headers.value(.xRequestID).flatMap(Self.sane) ?? Self.newRequestID()
     context.logger[metadataKey: "request_id"] = .string(context.requestID)
-    let (peer, forwardedFor) = (context.clientAddress, request.headers.value(.xForwardedFor))
-    context.clientAddress = Self.client(peer: peer, forwardedFor: forwardedFor, trusted: trustedProxies)
-    context.notes.note(client: context.clientAddress)
-    if forwardedFor != nil, let unnamedProxies, !trustedProxies.contains(where: { $0.contains(peer) }) {
-      unnamedProxies.report(peer, to: context.logger)
+    if let list = request.headers.value(.xForwardedFor) {
+      let path = ForwardedFor(list, from: context.clientAddress, trusted: trustedProxies)
+      context.clientAddress = path.client
+      if let fault = path.fault { forwarding?.report(fault, of: path.proxy, to: context.logger) }
     }
+    context.notes.note(client: context.clientAddress)
     var request = request
     let charge = meter(&request, context)
     defer { charge?.release() }
@@ -72,23 +72,6 @@ package struct EnvelopeMiddleware: RouterMiddleware {
 
   /// 16 hexadecimal digits.
   private static func newRequestID() -> String { String(UInt64.random(in: 1 << 60 ... .max), radix: 16) }
-
-  /// Follows `X-Forwarded-For` from the nearest proxy outward for as long as each is trusted.
-  static func client(
-    peer: ClientAddress, forwardedFor: String?, trusted: [ClientAddress.Network]
-  ) -> ClientAddress {
-    func isTrusted(_ address: ClientAddress) -> Bool { trusted.contains { $0.contains(address) } }
-    guard let forwardedFor, isTrusted(peer) else { return peer }
-    var client = peer
-    for hop in forwardedFor.utf8.split(separator: UInt8(ascii: ",")).reversed() {
-      guard hop.count <= 64, let hop = ClientAddress(String(Substring(hop)).strippingWhitespace()) else {
-        break
-      }
-      client = hop
-      if !isTrusted(hop) { break }
-    }
-    return client
-  }
 }
 
 extension HTTPField.Name {
@@ -128,37 +111,6 @@ package final class RequestNotes: Sendable {
     metadata["realm"] = notes.realm.map { "\($0.uuidString.lowercased())" }
     metadata["error"] = notes.error.map { "\($0)" }
     return metadata
-  }
-}
-
-/// Logs addresses that send `X-Forwarded-For` without being trusted proxies. Usually that is the operator's
-/// own reverse proxy, and all its clients share one limit. Logs each address once an hour and a limited
-/// number in all, since strangers send the header, too.
-package final class UnnamedProxies: Sendable {
-  static let maximum = 20
-  static let hour = Duration.seconds(3600)
-
-  private let now: @Sendable () -> ContinuousClock.Instant
-  private let told = Mutex<(until: ContinuousClock.Instant?, addresses: Set<ClientAddress>)>((nil, []))
-
-  package init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
-    self.now = now
-  }
-
-  func report(_ peer: ClientAddress, to logger: Logger) {
-    let now = now()
-    let isNew = told.withLock { told in
-      if told.until.map({ $0 <= now }) ?? true { told = (now + Self.hour, []) }
-      return told.addresses.count < Self.maximum && told.addresses.insert(peer.source).inserted
-    }
-    guard isNew else { return }
-    logger.warning(
-      "X-Forwarded-For is not believed: all clients behind this address count as one",
-      metadata: [
-        "address": "\(peer)",
-        "advice":
-          "if it is your own proxy, name it in http.trusted_proxies; if not, a stranger has sent the header",
-      ])
   }
 }
 

@@ -1,4 +1,5 @@
 package import Foundation
+package import HTTP
 internal import Logging
 internal import Migrations
 internal import Providers
@@ -12,6 +13,7 @@ package struct Doctor: Sendable {
   let now: @Sendable () -> Date
   let providerTime: @Sendable () async -> Date?
   let pushService: @Sendable (String) async -> PushServiceAnswer
+  let running: @Sendable () async -> JSON?
   let mounts: String
 
   let visit: DatabaseVisit
@@ -23,13 +25,14 @@ package struct Doctor: Sendable {
   ///   - descriptors: this process's limit, which is also the service's if both are started the same way.
   ///   - providerTime: asks FCM for its time; nil if it does not answer.
   ///   - pushService: calls one of the operator's own push services, by its host name.
+  ///   - running: what `/readyz` of a service that runs already says; nil without an answer.
   ///   - mounts: the kernel's table of mounts; nil for the one of this process.
   package init(
     _ configuration: Configuration, checks: ((DatabaseVisit) -> [StartCheck])? = nil,
     now: @escaping @Sendable () -> Date = { Date() }, descriptors: DescriptorLimit = .raised(),
     providerTime: @escaping @Sendable () async -> Date?,
     pushService: @escaping @Sendable (String) async -> PushServiceAnswer = { _ in .answered },
-    mounts: String? = nil
+    running: @escaping @Sendable () async -> JSON? = { nil }, mounts: String? = nil
   ) {
     self.configuration = configuration
     visit = DatabaseVisit(configuration.database.url)
@@ -38,6 +41,7 @@ package struct Doctor: Sendable {
     self.now = now
     self.providerTime = providerTime
     self.pushService = pushService
+    self.running = running
     self.mounts = mounts ?? Mount.table
   }
 
@@ -80,6 +84,7 @@ package struct Doctor: Sendable {
       unless: faults.intersection(["providers", "providers.ca_file", "storage.key"]).sorted(),
       clockAhead: { await ahead.value })
     findings.append(await publicURLFinding(asksDatabase: !faults.contains("database")))
+    findings += await forwardingFindings()
     findings.append(await clock)
     findings += await routes
     findings += await webPush
@@ -130,6 +135,21 @@ extension Doctor {
       advice: "chmod 600 \(exposed.joined(separator: " "))")
   }
 
+}
+
+extension Doctor {
+  /// Reports what the service that runs has noticed of its proxies within an hour.
+  func forwardingFindings() async -> [Finding] {
+    let name = Readiness.forwardingName
+    guard let check = await running()?["checks"]?[name], let reason = check["reason"]?.string else {
+      return []
+    }
+    return [
+      .bad(
+        name, [reason, check["meaning"]?.string].compactMap(\.self).joined(separator: ". "),
+        advice: check["advice"]?.string ?? "")
+    ]
+  }
 }
 
 extension Doctor {

@@ -1,6 +1,6 @@
 package import Delivery
 package import Foundation
-internal import HTTP
+package import HTTP
 package import Logging
 package import Providers
 internal import Registrations
@@ -28,6 +28,7 @@ package final class Readiness: Sendable {
   private let clockDoubt: @Sendable () -> ClockDoubt?
   private let certificate: ServerCertificate?
   private let unopened: @Sendable () -> [String: Int]
+  private let unreadableForwarding: @Sendable () -> ForwardingFaults.Unreadable?
   private let isDraining = Atomic(false)
 
   /// - Parameters:
@@ -37,14 +38,17 @@ package final class Readiness: Sendable {
   ///   - clockDoubt: why the clock is doubted; nil if it is trusted.
   ///   - certificate: the public listener's certificate; nil if it does not speak TLS.
   ///   - unopened: the columns with sealed values that `storage.key` did not open.
+  ///   - unreadableForwarding: the last entry of `X-Forwarded-For` within an hour that is no address.
   package init(
     database: any Database, keyFolder: KeyFolder, outbox: Outbox, now: @escaping @Sendable () -> Date,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
     doubts: @escaping @Sendable () -> [Doubt] = { [] },
     unserved: @escaping @Sendable () -> [UnservedReport] = { [] },
     pushServices: @escaping @Sendable () -> PushServices? = { nil },
-    clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }, certificate: ServerCertificate? = nil,
-    unopened: @escaping @Sendable () -> [String: Int] = { [:] }
+    clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil },
+    certificate: ServerCertificate? = nil,
+    unopened: @escaping @Sendable () -> [String: Int] = { [:] },
+    unreadableForwarding: @escaping @Sendable () -> ForwardingFaults.Unreadable? = { nil }
   ) {
     self.database = DatabaseCheck(database, now: now)
     failover = Cached(for: .seconds(60)) { try await FailoverPromise(of: database) }
@@ -55,6 +59,7 @@ package final class Readiness: Sendable {
     self.certificate = certificate
     self.unserved = unserved
     self.unopened = unopened
+    self.unreadableForwarding = unreadableForwarding
   }
 
   /// Called when the shutdown begins; the service is not ready from then on.
@@ -71,7 +76,7 @@ package final class Readiness: Sendable {
     }
     var checks = [await databaseCheck(), keysCheck(), await outboxCheck, clockCheck()]
     if let certificate { checks.append(Self.check(certificate)) }
-    checks += sealedCheck()
+    checks += sealedCheck() + forwardingCheck()
     if isDraining.load(ordering: .relaxed) {
       checks.append(
         .init(
@@ -188,6 +193,23 @@ package final class Readiness: Sendable {
         advice: "if the database was restored: put the storage.key of the same backup beside it, and restart")
     ]
   }
+
+  /// Only a trusted proxy's header is read, so this is the operator's own to mend.
+  private func forwardingCheck() -> [Health.Check] {
+    guard let unreadable = unreadableForwarding() else { return [] }
+    return [
+      .init(
+        name: Self.forwardingName, status: .degraded, state: "failing",
+        summary: "a proxy does not say who calls",
+        reason:
+          "X-Forwarded-For of \(unreadable.proxy) has an entry that is no address: \(unreadable.entry)",
+        meaning: "All clients behind that proxy count as one and share one limit.",
+        advice: ForwardingFaults.Unreadable.advice)
+    ]
+  }
+
+  /// Name of the check of `X-Forwarded-For`, after the setting that it is about.
+  static let forwardingName = "http.trusted_proxies"
 
   private func keysCheck() -> Health.Check {
     let (snapshot, shortage) = (keyFolder.current, KeyFolder.Shortage.bouncerKey)

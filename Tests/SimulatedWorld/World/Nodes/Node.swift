@@ -146,7 +146,8 @@ final class Node: @unchecked Sendable {
         mayExpire: mayExpire, logger: logger)
     responder =
       Endpoints.forStrangers(
-        trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self), bodies: bodies
+        trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self),
+        forwarding: ForwardingFaults(), bodies: bodies
       ) {
         routes.addRoutes(to: $0)
         if let proxy = nextcloud?.proxy { NextcloudProxyRoutes(proxy).addRoutes(to: $0) }

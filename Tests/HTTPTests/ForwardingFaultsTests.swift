@@ -9,8 +9,8 @@ import Testing
 
 @testable import HTTP
 
-/// Headers that only a proxy should send.
-@Suite struct UnnamedProxiesTests {
+/// Where `X-Forwarded-For` does not say who calls.
+@Suite struct ForwardingFaultsTests {
   /// The addresses that were logged for the operator.
   private static func addresses(_ log: LogRecorder) -> [String] {
     log.lines.filter { $0.level == .warning && $0.metadata["advice"] != nil }
@@ -19,16 +19,18 @@ import Testing
 
   @Test func `An address is told of once an hour, and not too many in all`() throws {
     let time = Mutex(ContinuousClock.now)
-    let proxies = UnnamedProxies(now: { time.withLock { $0 } })
+    let proxies = ForwardingFaults(now: { time.withLock { $0 } })
     func report(_ addresses: [String]) throws -> [String] {
       let log = LogRecorder()
-      for address in addresses { proxies.report(try #require(ClientAddress(address)), to: log.logger) }
+      for address in addresses {
+        proxies.report(.untrusted, of: try #require(ClientAddress(address)), to: log.logger)
+      }
       return Self.addresses(log)
     }
     let first = ["192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::2", "192.0.2.1"]
     #expect(try report(first) == ["192.0.2.1", "2001:db8::1"])
     let many = (1...100).map { "198.51.100.\($0)" }
-    #expect(try report(many).count == UnnamedProxies.maximum - 2)
+    #expect(try report(many).count == ForwardingFaults.maximum - 2)
     time.withLock { $0 += .seconds(3599) }
     #expect(try report(first + many).isEmpty)
     time.withLock { $0 += .seconds(1) }
@@ -42,7 +44,7 @@ import Testing
     router.add(
       middleware: EnvelopeMiddleware(
         trustedProxies: [trusted.flatMap(ClientAddress.Network.init)].compactMap(\.self),
-        unnamedProxies: UnnamedProxies()))
+        forwarding: ForwardingFaults()))
     router.get("/") { _, context in "\(context.clientAddress)" }
     let responder = router.buildResponder()
     for header in ["192.0.2.7", nil] {
@@ -56,5 +58,29 @@ import Testing
       #expect(response.status == .ok)
     }
     #expect(Self.addresses(log) == (trusted == nil ? ["127.0.0.1"] : []))
+  }
+
+  @Test(
+    arguments: [
+      ("1.2.3.4, unknown", "10.0.0.1", "unknown"), ("1.2.3.4, unknown, 10.0.0.2:80", "10.0.0.2", "unknown"),
+      ("fe80::1%eth0", "10.0.0.1", "fe80::1%eth0"), (" \u{7}x\u{e9} ", "10.0.0.1", "?x??"),
+      (String(repeating: "1", count: 100), "10.0.0.1", String(repeating: "1", count: 64)),
+    ])
+  func `An entry that is no address is told of once, with the proxy that sent it`(
+    header: String, proxy: String, entry: String
+  ) throws {
+    let time = Mutex(ContinuousClock.now)
+    let (faults, log) = (ForwardingFaults(now: { time.withLock { $0 } }), LogRecorder())
+    let trusted = try #require(ClientAddress.Network("10.0.0.0/30"))
+    #expect(faults.unreadable == nil)
+    for _ in 0..<3 {
+      let path = ForwardedFor(header, from: try #require(ClientAddress("10.0.0.1")), trusted: [trusted])
+      faults.report(try #require(path.fault), of: path.proxy, to: log.logger)
+    }
+    #expect(Self.addresses(log) == [proxy])
+    #expect(log.lines.first?.metadata["entry"]?.description == entry)
+    #expect(faults.unreadable == .init(proxy: proxy, entry: entry))
+    time.withLock { $0 += .seconds(3600) }
+    #expect(faults.unreadable == nil)
   }
 }

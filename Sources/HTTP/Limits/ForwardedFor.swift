@@ -1,0 +1,147 @@
+internal import Foundation
+package import Logging
+internal import Synchronization
+
+/// Who calls by way of proxies: `X-Forwarded-For`, followed from the nearest proxy outward for as long as each is
+/// trusted.
+struct ForwardedFor {
+  /// The nearest address that is no trusted proxy's; where the list ends or cannot be read, that of the proxy before.
+  private(set) var client: ClientAddress
+  /// The proxy that sent what ``fault`` is about.
+  var proxy: ClientAddress { client }
+  private(set) var fault: ForwardingFaults.Fault?
+
+  init(_ list: String, from peer: ClientAddress, trusted: [ClientAddress.Network]) {
+    func isTrusted(_ address: ClientAddress) -> Bool { trusted.contains { $0.contains(address) } }
+    client = peer
+    guard isTrusted(peer) else {
+      fault = .untrusted
+      return
+    }
+    for entry in list.utf8.split(separator: UInt8(ascii: ",")).reversed() {
+      guard let address = Self.address(entry) else {
+        fault = .unreadable(Self.shown(entry))
+        return
+      }
+      client = address
+      if !isTrusted(address) { return }
+    }
+  }
+
+  private static let longestEntry = 64
+
+  /// Reads an entry: `192.0.2.1`, `192.0.2.1:51844`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:51844`.
+  private static func address(_ entry: Substring.UTF8View) -> ClientAddress? {
+    guard entry.count <= longestEntry else { return nil }
+    let text = String(Substring(entry)).strippingWhitespace()[...]
+    if let plain = ClientAddress(String(text)) { return plain }
+    let (host, rest): (Substring, Substring)
+    if text.utf8.first == UInt8(ascii: "["), let end = text.utf8.firstIndex(of: UInt8(ascii: "]")) {
+      (host, rest) = (
+        text[text.index(after: text.startIndex)..<end], text[text.index(after: end)...]
+      )
+      guard host.utf8.contains(UInt8(ascii: ":")) else { return nil }
+    } else if let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) {
+      (host, rest) = (text[..<colon], text[colon...])
+    } else {
+      return nil
+    }
+    guard rest.isEmpty || isPort(rest) else { return nil }
+    return ClientAddress(String(host))
+  }
+
+  /// Whether it is a colon and a number of up to 16 bits.
+  private static func isPort(_ text: Substring) -> Bool {
+    let digits = text.utf8.dropFirst()
+    return text.utf8.first == UInt8(ascii: ":") && digits.allSatisfy(\.isASCIIDigit)
+      && UInt16(Substring(digits)) != nil
+  }
+
+  /// An entry as the operator may be shown it.
+  private static func shown(_ entry: Substring.UTF8View) -> String {
+    let bytes = entry.prefix(longestEntry).map {
+      (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?")
+    }
+    return String(decoding: bytes, as: UTF8.self).strippingWhitespace()
+  }
+}
+
+/// Where `X-Forwarded-For` does not say who calls, so that all clients behind an address share one limit. Logs each
+/// address once an hour and a limited number in all, since strangers send the header, too.
+package final class ForwardingFaults: Sendable {
+  enum Fault: Sendable, Hashable {
+    /// The address is not that of a trusted proxy. Usually that is the operator's own reverse proxy.
+    case untrusted
+    /// A trusted proxy has sent an entry that is no address.
+    case unreadable(String)
+  }
+
+  /// An entry that could not be read, and the proxy that sent it.
+  package struct Unreadable: Sendable, Hashable {
+    package var proxy: String
+    package var entry: String
+
+    package init(proxy: String, entry: String) {
+      (self.proxy, self.entry) = (proxy, entry)
+    }
+  }
+
+  static let maximum = 20
+  static let hour = Duration.seconds(3600)
+
+  private struct State {
+    var until: ContinuousClock.Instant?
+    var untrusted: Set<ClientAddress> = []
+    var unreadable: Set<ClientAddress> = []
+    var last: (entry: Unreadable, until: ContinuousClock.Instant)?
+  }
+
+  private let now: @Sendable () -> ContinuousClock.Instant
+  private let state = Mutex(State())
+
+  package init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+    self.now = now
+  }
+
+  /// The last entry within an hour that could not be read.
+  package var unreadable: Unreadable? {
+    let now = now()
+    return state.withLock { $0.last.flatMap { now < $0.until ? $0.entry : nil } }
+  }
+
+  func report(_ fault: Fault, of address: ClientAddress, to logger: Logger) {
+    let now = now()
+    let isNew = state.withLock { state in
+      if state.until.map({ $0 <= now }) ?? true {
+        (state.until, state.untrusted, state.unreadable) = (now + Self.hour, [], [])
+      }
+      guard case .unreadable(let entry) = fault else {
+        return state.untrusted.count < Self.maximum
+          && state.untrusted.insert(address.source).inserted
+      }
+      state.last = (Unreadable(proxy: "\(address)", entry: entry), now + Self.hour)
+      return state.unreadable.count < Self.maximum
+        && state.unreadable.insert(address.source).inserted
+    }
+    guard isNew else { return }
+    switch fault {
+    case .untrusted:
+      logger.warning(
+        "X-Forwarded-For is not believed: all clients behind this address count as one",
+        metadata: [
+          "address": "\(address)",
+          "advice":
+            "if it is your own proxy, name it in http.trusted_proxies; if not, a stranger has sent the header",
+        ])
+    case .unreadable(let entry):
+      logger.warning(
+        "X-Forwarded-For cannot be read: all clients behind this proxy count as one",
+        metadata: ["address": "\(address)", "entry": "\(entry)", "advice": "\(Unreadable.advice)"])
+    }
+  }
+}
+
+extension ForwardingFaults.Unreadable {
+  package static let advice =
+    "let the proxy write the client's address there: 192.0.2.1, 2001:db8::1 or [2001:db8::1], each with a port or without"
+}
