@@ -209,7 +209,8 @@ let package = Package(
       "CryptoExtras",
       "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
-      "ServerTests", "HTTP", "Operations", "Registrations", "Sealing", "Server", "SQL", "TestService",
+      "ServerTests", "HTTP", "Operations", "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL",
+      "TestService",
       "TestSupport", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Yams"),
     tests(

@@ -11,10 +11,15 @@ struct DeviceParameters {
   private var values: [Name: String] = [:]
   /// Names of the caller, the most specific first: Files on Android sends it in a field too.
   let userAgents: [String]
+  /// What it has that is not known here.
+  private(set) var additions = Additions()
 
   private static let names: Set<Name> = [
     "pushToken", "deviceIdentifier", "deviceIdentifierSignature", "userPublicKey",
   ]
+
+  /// What apps send and the proxy does not need, and `http.useragent`.
+  private static let others: Set<Name> = ["cloudId", "format", "http.useragent"]
 
   init(_ request: Request, limit: Int) async throws {
     let body = try await request.wholeBody(upTo: limit)
@@ -24,6 +29,10 @@ struct DeviceParameters {
     }
     userAgents =
       [fields.last { $0.name == "http.useragent" }?.value, request.headers[.userAgent]].compactMap(\.self)
+    additions.addParameters(
+      (fields + query).lazy.map(\.name).filter {
+        !Self.names.contains($0) && !Self.others.contains($0)
+      })
     for field in fields + query where Self.names.contains(field.name) {
       let (name, value) = (field.name, field.value)
       guard value.isStorable else { throw APIError("\(name) has invalid format.") }

@@ -61,6 +61,7 @@ package struct NextcloudProxyRoutes: Sendable {
   /// `POST /devices`. The documented `cloudId` is not needed.
   private func register(_ request: Request, _ context: WireContext) async throws -> Response {
     let parameters = try await DeviceParameters(request, limit: proxy.configuration.http.maxBodyBytes)
+    context.notes.note(parameters.additions)
     let token = try parameters.required("pushToken")
     guard TokenShape(token) != nil else {
       throw APIError("pushToken is malformed: it is no token of APNs or FCM.")
@@ -85,6 +86,7 @@ package struct NextcloudProxyRoutes: Sendable {
   /// `DELETE /devices`
   private func unregister(_ request: Request, _ context: WireContext) async throws -> Response {
     let parameters = try await DeviceParameters(request, limit: proxy.configuration.http.maxBodyBytes)
+    context.notes.note(parameters.additions)
     try await proxy.unregister(SignedIdentifier(parameters))
     return Self.done
   }
@@ -94,9 +96,10 @@ package struct NextcloudProxyRoutes: Sendable {
     let body = try await request.wholeBody(upTo: proxy.configuration.http.largestBodyBytes)
     let deadline = ContinuousClock.now + proxy.configuration.nextcloud.deadline
     let (type, maximum) = (request.headers[.contentType] ?? "", Self.maximumNotifications)
-    let entries = try await LongRead.of(body.readableBytes) {
+    let (entries, additions) = try await LongRead.of(body.readableBytes) {
       try NotificationsBody.entries(body, type: type, maximum: maximum)
     }
+    context.notes.note(additions)
     let receipt = try await proxy.notify(entries, by: deadline)
     return Envelope.response(
       .ok,

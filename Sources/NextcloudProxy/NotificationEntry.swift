@@ -43,13 +43,13 @@ final class NotificationEntry: Sendable {
   let kind: Kind
 
   /// Reads an entry from its JSON text; nil if it is malformed.
-  convenience init?(text: String) {
+  convenience init?(text: String, _ additions: inout Additions) {
     guard let json = try? JSON.parse(text) else { return nil }
-    self.init(json)
+    self.init(json, &additions)
   }
 
   /// Reads an entry; nil if it is malformed. Unknown priorities and kinds count as the usual ones.
-  init?(_ json: JSON) {
+  init?(_ json: JSON, _ additions: inout Additions) {
     guard let identifierText = json["deviceIdentifier"]?.string,
       let identifier = Base64.decodeStrictly(identifierText), identifier.count == 64,
       let hash = json["pushTokenHash"]?.string, let tokenHash = Hexadecimal.decode(hash),
@@ -65,7 +65,18 @@ final class NotificationEntry: Sendable {
     (self.signatureText, self.signature) = (signatureText, signature)
     self.priority = Priority(rawValue: priority) ?? .normal
     self.kind = Kind(rawValue: kind) ?? .alert
+    additions.addMembers(of: json, at: "notifications[]", except: Self.members)
+    if Priority(rawValue: priority) == nil, !priority.isEmpty {
+      additions.addValue(priority, of: "notifications[].priority")
+    }
+    if Kind(rawValue: kind) == nil, !kind.isEmpty {
+      additions.addValue(kind, of: "notifications[].type")
+    }
   }
+
+  private static let members: Set<Name> = [
+    "deviceIdentifier", "pushTokenHash", "subject", "signature", "priority", "type",
+  ]
 
   /// An optional text: empty if absent, nil if it is of another type.
   private static func text(_ json: JSON?) -> String? {
@@ -81,9 +92,9 @@ final class NotificationEntry: Sendable {
 /// a JSON object.
 enum NotificationsBody {
   /// Reads the entries; nil for one that is malformed. Each is parsed on its own.
-  static func entries(_ body: ByteBuffer, type: String, maximum: Int) throws(APIError)
-    -> [NotificationEntry?]
-  {
+  static func entries(_ body: ByteBuffer, type: String, maximum: Int) throws(APIError) -> (
+    entries: [NotificationEntry?], additions: Additions
+  ) {
     if type.contains(ascii: "json") || body.readableBytesView.first == UInt8(ascii: "{") {
       return try entries(json: body, maximum: maximum)
     }
@@ -94,16 +105,29 @@ enum NotificationsBody {
     let values = fields.filter { isNotification($0.name) }
     guard !values.isEmpty else { throw missing }
     guard values.count <= maximum else { throw tooMany(maximum) }
-    return values.map { NotificationEntry(text: $0.value) }
+    var additions = Additions()
+    if values.count < fields.count {
+      additions.addParameters(fields.lazy.map(\.name).filter { !isNotification($0) })
+    }
+    return (values.map { NotificationEntry(text: $0.value, &additions) }, additions)
   }
 
-  private static func entries(json body: ByteBuffer, maximum: Int) throws(APIError) -> [NotificationEntry?] {
+  private static func entries(json body: ByteBuffer, maximum: Int) throws(APIError) -> (
+    entries: [NotificationEntry?], additions: Additions
+  ) {
     guard let json = try? JSON.parse(body) else { throw APIError("The body is not valid JSON.") }
     guard case .array(let values)? = json["notifications"] else { throw missing }
     guard values.count <= maximum else { throw tooMany(maximum) }
-    return values.map { value in
-      if case .string(let text) = value { NotificationEntry(text: text) } else { NotificationEntry(value) }
+    var additions = Additions()
+    additions.addMembers(of: json, except: ["notifications"])
+    let entries = values.map { value in
+      if case .string(let text) = value {
+        NotificationEntry(text: text, &additions)
+      } else {
+        NotificationEntry(value, &additions)
+      }
     }
+    return (entries, additions)
   }
 
   /// Matches `notifications`, `notifications[]` and `notifications[7]`.

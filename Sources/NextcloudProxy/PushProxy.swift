@@ -105,7 +105,10 @@ extension PushProxy {
   package func notify(_ entries: [String]) async throws(APIError) -> Receipt {
     let deadline = ContinuousClock.now + configuration.nextcloud.deadline
     do {
-      return try await notify(entries.map(NotificationEntry.init(text:)), by: deadline)
+      // This program's own have no additions.
+      var additions = Additions()
+      let entries = entries.map { NotificationEntry(text: $0, &additions) }
+      return try await notify(entries, by: deadline)
     } catch {
       throw APIError(ofProxy: error, logger: logger)
     }

@@ -38,7 +38,9 @@ extension Bouncer {
           try connection.insert(count, server: server.id)
         }
         if let events = upload.auditEvents {
-          for event in events { try connection.insert(event, server: server.id) }
+          for event in events where AnalyticsUpload.AuditEvent.stored.contains(event.eventType) {
+            try connection.insert(event, server: server.id)
+          }
           try connection.run(
             Statement(
               "UPDATE remote_servers SET last_audit_log_update_at = $2 WHERE id = $1",
@@ -67,7 +69,6 @@ extension Bouncer {
   private static func check(_ rows: [some ReportedRow], after last: Int64) throws(APIError) {
     var last = last
     for row in rows {
-      if let fault = row.fault { throw fault }
       guard row.remoteID > last else { throw APIError("Data is out of order.") }
       last = row.remoteID
     }
@@ -77,25 +78,10 @@ extension Bouncer {
 /// A row that carries the server's own id.
 private protocol ReportedRow {
   var remoteID: Int64 { get }
-  /// Why the row is invalid; nil if it is valid.
-  var fault: APIError? { get }
 }
 
-extension AnalyticsUpload.Count: ReportedRow {
-  fileprivate var fault: APIError? {
-    CountProperty.accepted.contains(property) ? nil : APIError("Invalid property \(property)")
-  }
-}
-
-extension AnalyticsUpload.AuditEvent: ReportedRow {
-  /// Audit events that are accepted: users created, activated, deactivated and reactivated, changes of their
-  /// roles, and the realm's own deactivation and reactivation (`Documentation/Protocols/Zulip.md` 4.2).
-  private static let reportedTypes: Set<Int64> = [101, 102, 103, 104, 105, 201, 202, 229]
-
-  fileprivate var fault: APIError? {
-    Self.reportedTypes.contains(eventType) ? nil : APIError("Invalid event type.")
-  }
-}
+extension AnalyticsUpload.Count: ReportedRow {}
+extension AnalyticsUpload.AuditEvent: ReportedRow {}
 
 extension Connection {
   fileprivate func analyticsStatus(server: Int64) throws -> Bouncer.AnalyticsStatus {
@@ -138,20 +124,4 @@ extension Connection {
         .integer(server), .integer(event.remoteID), .integer(event.realmID), .integer(event.eventType),
         .integer(event.eventTime.milliseconds), .flag(event.isBackfilled), .text(extraData)))
   }
-}
-
-/// The figures that chat servers report, by Zulip's names (`Documentation/Protocols/Zulip.md` 4.2).
-private enum CountProperty {
-  static let stored: Set<String> = [
-    "messages_sent:is_bot:hour", "messages_sent:message_type:day", "messages_sent:client:day",
-    "messages_in_stream:is_bot:day", "ai_credit_usage::day", "active_users_audit:is_bot:day",
-    "upload_quota_used_bytes::day", "messages_read::hour", "messages_read_interactions::hour",
-    "1day_actives::day",
-    "7day_actives::day", "15day_actives::day", "minutes_active::day", "realm_active_humans::day",
-  ]
-
-  /// Accepted figures; those not in `stored` are dropped.
-  static let accepted = stored.union([
-    "invites_sent::day", "mobile_pushes_sent::day", "active_users_log:is_bot:day", "active_users:is_bot:day",
-  ])
 }

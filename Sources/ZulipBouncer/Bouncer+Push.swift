@@ -1,6 +1,6 @@
 internal import Delivery
 package import Foundation
-internal import HTTP
+package import HTTP
 package import Logging
 internal import Providers
 package import Registrations
@@ -15,15 +15,18 @@ extension Bouncer {
   ///   - tokenID: of the sealed token, as the server knows it; nil for an invalid id.
   ///   - publicKey: the key that it was sealed to, in the server's spelling.
   ///   - realm: nil for an invalid UUID.
+  /// - Returns: what the registration has that is not known here.
+  @discardableResult
   package func register(
     _ sealed: String, tokenID: TokenID?, publicKey: String, realm: UUID?, of server: RemoteServer
-  ) async throws {
+  ) async throws -> Additions {
     let realm = try await caller(realm, of: server)
     guard let registration = try await open(sealed, publicKey: publicKey, of: server) else {
       guard let tokenID else { throw APIError.invalidRegistration }
       try await upstream?.register(
         sealed, tokenID: tokenID, publicKey: publicKey, realm: realm.uuid, of: server.id)
-      return try await registrations.registerUpstream(tokenID, realm: realm.id)
+      try await registrations.registerUpstream(tokenID, realm: realm.id)
+      return Additions()
     }
     guard registration.token.id == tokenID else { throw APIError.invalidRegistration }
     guard !registration.isExpired(at: now()) else {
@@ -35,6 +38,7 @@ extension Bouncer {
     try await registrations.register(
       registration.token, iosAppID: registration.iosAppID, realm: realm.id, bouncerKey: publicKey)
     deliverer.history?.registered(key: publicKey)
+    return registration.additions
   }
 
   /// Opens a registration; nil if it is the other bouncer's: it is sealed to a key that was never ours, and the
@@ -117,6 +121,7 @@ struct PushRegistration {
   let iosAppID: String?
   /// When the phone created it, in seconds since 1970.
   let timestamp: Int64
+  private(set) var additions = Additions()
 
   /// Reads the opened JSON; nil if it is invalid.
   init?(_ plaintext: [UInt8]) {
@@ -131,6 +136,9 @@ struct PushRegistration {
     default: return nil
     }
     (self.token, self.timestamp) = (token, timestamp)
+    additions.addMembers(
+      of: json, at: "encrypted_push_registration",
+      except: ["token", "token_kind", "ios_app_id", "timestamp"])
   }
 
   /// Upstream accepts `5`, `5.0` and `"5"` as five.

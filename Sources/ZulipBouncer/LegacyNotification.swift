@@ -74,7 +74,7 @@ extension LegacyNotification {
   /// The pushes for these registrations. A server that knows no device of a kind sends nothing for that kind.
   ///
   /// - Parameter owner: the chat server.
-  /// - Throws: the 400 for invalid FCM options or data, if they apply to a device and no other device can be sent to.
+  /// - Throws: the 400 for invalid FCM data, if it applies to a device and no other device can be sent to.
   func pushes(
     to registrations: [Registration], of owner: Owner, now: Date, logger: Logger
   ) throws(APIError) -> [RegisteredPush] {
@@ -94,30 +94,24 @@ extension LegacyNotification {
     }
     let android = registrations.filter { $0.token.kind == .fcm }
     guard !fcm.members.isEmpty, !android.isEmpty else { return pushes }
+    // If others can be sent to, the result of each such device says so instead.
+    if pushes.isEmpty, !android.contains(where: { WebPushSubscription.isToken($0.token.text) }) {
+      try forbidReservedNames(at: Field(.object(fcm), path: "gcm_payload"))
+    }
     var faults = ItemFaults()
     defer { faults.report(to: logger) }
-    do {
-      let data = fcmData
-      let priority = try fcmPriority()
-      // If others can be sent to, the result of each such device says so instead.
-      if pushes.isEmpty, !android.contains(where: { WebPushSubscription.isToken($0.token.text) }) {
-        try forbidReservedNames(at: Field(.object(fcm), path: "gcm_payload"))
+    let (data, priority) = (fcmData, fcmPriority)
+    lazy var body = ByteBuffer(
+      bytes: JSON.object(
+        JSON.Object(data.sorted { $0.key < $1.key }.map { .init(Name($0.key), .string($0.value)) })
+      ).bytes)
+    for registration in android {
+      do throws(ItemFault) {
+        let push = try Push(toAndroid: registration.token, data: data, body: body, priority: priority)
+        pushes.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
+      } catch {
+        faults.add(error)
       }
-      lazy var body = ByteBuffer(
-        bytes: JSON.object(
-          JSON.Object(data.sorted { $0.key < $1.key }.map { .init(Name($0.key), .string($0.value)) })
-        ).bytes)
-      for registration in android {
-        do throws(ItemFault) {
-          let push = try Push(toAndroid: registration.token, data: data, body: body, priority: priority)
-          pushes.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
-        } catch {
-          faults.add(error)
-        }
-      }
-    } catch {
-      guard !pushes.isEmpty else { throw error }
-      faults.add(.malformed(error))
     }
     return pushes
   }
@@ -142,7 +136,7 @@ extension LegacyNotification {
     guard size <= FCMMessage.maximumData else {
       throw data.error("is too large for Google (\(size) bytes, limit: \(FCMMessage.maximumData))")
     }
-    _ = try fcmPriority()
+    try checkOptions()
     if let custom = body["apns_payload"]["custom"].present {
       _ = try custom.members()
       if custom["aps"].value != nil {
@@ -185,22 +179,33 @@ extension LegacyNotification {
       uniquingKeysWith: { $1 })
   }
 
-  /// Priority for FCM.
-  func fcmPriority() throws(APIError) -> FCMMessage.Priority {
-    let priority: FCMMessage.Priority
-    switch options["priority"] {
-    case nil: priority = fcm["event"] == "message" ? .high : .normal
-    case "high": priority = .high
-    case "normal": priority = .normal
-    case .some(let other):
-      throw APIError("Invalid GCM option to bouncer: priority \(other.pythonRepresentation)")
+  /// Priority for FCM. One that is not known counts as none.
+  var fcmPriority: FCMMessage.Priority {
+    namedPriority ?? (fcm["event"] == "message" ? .high : .normal)
+  }
+
+  private var namedPriority: FCMMessage.Priority? {
+    options["priority"]?.string.flatMap(FCMMessage.Priority.init)
+  }
+
+  /// Adds what `gcm_options` has that is not known.
+  func noteUnknownOptions(in additions: inout Additions) {
+    additions.addMembers(of: .object(options), at: "gcm_options", except: ["priority"])
+    if let priority = options["priority"], namedPriority == nil {
+      additions.addValue(priority.string ?? "", of: "gcm_options.priority")
+    }
+  }
+
+  /// Throws the 400 for options that would be ignored.
+  private func checkOptions() throws(APIError) {
+    if let priority = options["priority"], namedPriority == nil {
+      throw APIError("Invalid GCM option to bouncer: priority \(priority.pythonRepresentation)")
     }
     var others = options
     others["priority"] = nil
     guard others.members.isEmpty else {
       throw APIError("Invalid GCM options to bouncer: \(JSON.object(others).text)")
     }
-    return priority
   }
 }
 

@@ -16,6 +16,7 @@ package struct NotifyRequest: Sendable {
   package private(set) var items: [Item]
   /// The items that cannot be sent.
   private(set) var faults = ItemFaults()
+  private(set) var additions = Additions()
 
   package init(_ items: [Item]) { self.items = items }
 
@@ -23,9 +24,10 @@ package struct NotifyRequest: Sendable {
   /// notifications for good. If no item can be read, the request is refused.
   init(_ body: Field) throws(APIError) {
     items = []
+    additions.addMembers(of: body.value, except: ["realm_uuid", "push_requests"])
     for element in try body["push_requests"].elements() {
       do throws(ItemFault) {
-        items.append(try Item(element))
+        items.append(try Item(element, &additions))
       } catch {
         faults.add(error)
       }
@@ -83,9 +85,16 @@ extension NotifyRequest.Item {
     "mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)],
   ]
 
-  /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM. Unknown members are ignored.
-  fileprivate init(_ field: Field) throws(ItemFault) {
+  /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM. Unknown members are ignored, and unknown
+  /// values count as what Apple and Google take if there is none: their notifications would be lost otherwise.
+  fileprivate init(_ field: Field, _ additions: inout Additions) throws(ItemFault) {
     let payload = field["payload"]
+    additions.addMembers(
+      of: field.value, at: "push_requests[]",
+      except: ["token_id", "http_headers", "fcm_priority", "payload"])
+    additions.addMembers(
+      of: payload.value, at: "push_requests[].payload",
+      except: ["push_key_id", "encrypted_data", "aps"])
     let (id, keyID, data, shape): (TokenID, Int64, String, Shape)
     do throws(APIError) {
       guard let known = TokenID(base64: try field["token_id"].string()) else {
@@ -95,12 +104,14 @@ extension NotifyRequest.Item {
       var apns: (pushType: APNsNotification.PushType, priority: Int)?
       var fcm = FCMMessage.Priority.normal
       if let headers = field["http_headers"].present {
-        guard case .integer(let priority) = try headers["apns_priority"].existing(),
-          [10, 5, 1].contains(priority)
-        else { throw APIError.invalid(headers["apns_priority"].path) }
-        apns = (try headers["apns_push_type"].choice(), Int(priority))
+        additions.addMembers(
+          of: headers.value, at: "push_requests[].http_headers",
+          except: ["apns_priority", "apns_push_type"])
+        let type: APNsNotification.PushType = try headers["apns_push_type"].choice(
+          or: .alert, &additions)
+        apns = (type, try Self.priority(headers["apns_priority"], of: type, &additions))
       } else if let priority = field["fcm_priority"].present {
-        fcm = try priority.choice()
+        fcm = try priority.choice(or: .normal, &additions)
       } else {
         throw field["http_headers"].error("field is missing")
       }
@@ -118,6 +129,16 @@ extension NotifyRequest.Item {
     guard (payload.value?.depth ?? 0) <= Self.maximumDepth else { throw .tooDeep }
     try self.init(tokenID: id, pushKeyID: keyID, encryptedData: data, shape)
     source = field.value
+  }
+
+  private static func priority(
+    _ field: Field, of type: APNsNotification.PushType, _ additions: inout Additions
+  ) throws(APIError) -> Int {
+    guard case .integer(let priority) = try field.existing() else { throw .invalid(field.path) }
+    if [10, 5, 1].contains(priority) { return Int(priority) }
+    additions.addValue("\(priority)", of: field.name)
+    // Apple refuses a background push of any other.
+    return type == .background ? 5 : 10
   }
 
   /// The item as JSON. Members that are unknown here are kept, for another bouncer that may know them.
@@ -187,13 +208,14 @@ extension NotifyRequest.Item {
 }
 
 extension Field {
-  /// The text as one of the cases; any other is refused.
-  fileprivate func choice<Choice: RawRepresentable>() throws(APIError) -> Choice
-  where Choice.RawValue == String {
-    guard let text = try existing().string, let choice = Choice(rawValue: text) else {
-      throw APIError.invalid(path)
-    }
-    return choice
+  /// The text as one of the cases; `usual` if it is none that is known.
+  fileprivate func choice<Choice: RawRepresentable>(
+    or usual: Choice, _ additions: inout Additions
+  ) throws(APIError) -> Choice where Choice.RawValue == String {
+    guard let text = try existing().string else { throw APIError.invalid(path) }
+    if let choice = Choice(rawValue: text) { return choice }
+    additions.addValue(text, of: name)
+    return usual
   }
 }
 

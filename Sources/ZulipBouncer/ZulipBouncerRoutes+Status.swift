@@ -23,7 +23,7 @@ extension ZulipBouncerRoutes {
       throw APIError.invalid("limit")
     }
     let status = try await bouncer.status(of: server, selection, after: last, limit: Int(limit))
-    return parameters.success(status.members)
+    return parameters.success(status.members, noting: context.notes)
   }
 
   /// The narrowest selection that the parameters name.

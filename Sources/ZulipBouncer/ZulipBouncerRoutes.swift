@@ -104,14 +104,15 @@ extension ZulipBouncerRoutes {
       metadata: [
         "server": "\(hostname.text)", "org_id": "\(id)", "new": "\(created)", "rotated": "\(newKey != nil)",
       ])
-    return parameters.success([.init("created", .bool(created))])
+    return parameters.success([.init("created", .bool(created))], noting: context.notes)
   }
 
   private func transfer(_ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await parameters(of: request)
     let spelled = try parameters.required("hostname")
     let secret = try await bouncer.challenge(Hostname(parameter: spelled), spelled: spelled)
-    return parameters.success([.init("verification_secret", .string(secret))])
+    return parameters.success(
+      [.init("verification_secret", .string(secret))], noting: context.notes)
   }
 
   private func verifyChallenge(_ request: Request, _ context: WireContext) async throws -> Response {
@@ -123,9 +124,10 @@ extension ZulipBouncerRoutes {
     context.logger.notice(
       isNew ? "server registered by challenge" : "server key transferred",
       metadata: ["server": "\(server.hostname)", "org_id": "\(server.uuid.canonical)"])
-    return parameters.success([
-      .init("zulip_org_id", .string(server.uuid.canonical)), .init("zulip_org_key", .string(key)),
-    ])
+    return parameters.success(
+      [
+        .init("zulip_org_id", .string(server.uuid.canonical)), .init("zulip_org_key", .string(key)),
+      ], noting: context.notes)
   }
 
   private func deactivate(
@@ -136,7 +138,7 @@ extension ZulipBouncerRoutes {
     context.logger.info(
       "server deactivated itself",
       metadata: ["server": "\(server.hostname)", "org_id": "\(server.uuid.canonical)"])
-    return parameters.success()
+    return parameters.success(noting: context.notes)
   }
 
   private func analyticsStatus(
@@ -144,11 +146,12 @@ extension ZulipBouncerRoutes {
   ) async throws -> Response {
     let parameters = try await parameters(of: request)
     let status = try await bouncer.analyticsStatus(of: server)
-    return parameters.success([
-      .init("last_realm_count_id", .integer(status.lastRealmCountID)),
-      .init("last_installation_count_id", .integer(status.lastInstallationCountID)),
-      .init("last_realmauditlog_id", .integer(status.lastAuditEventID)),
-    ])
+    return parameters.success(
+      [
+        .init("last_realm_count_id", .integer(status.lastRealmCountID)),
+        .init("last_installation_count_id", .integer(status.lastInstallationCountID)),
+        .init("last_realmauditlog_id", .integer(status.lastAuditEventID)),
+      ], noting: context.notes)
   }
 
   private func uploadAnalytics(
@@ -160,9 +163,11 @@ extension ZulipBouncerRoutes {
       var parameters = sent
       return (try AnalyticsUpload(&parameters), parameters)
     }
+    context.notes.note(upload.additions)
     try await bouncer.store(upload, of: server, logger: context.logger)
     let realms = (upload.realms ?? []).map { JSON.Object.Member($0.uuid.canonical, Self.pushStatus) }
-    return parameters.success([.init("realms", .object(JSON.Object(realms)))])
+    return parameters.success(
+      [.init("realms", .object(JSON.Object(realms)))], noting: context.notes)
   }
 
   /// Path of the page that a server's administrators are sent to.
@@ -177,16 +182,21 @@ extension ZulipBouncerRoutes {
     _ = try user["uuid"].uuid4()
     _ = try user["email"].string()
     _ = try user["full_name"].string()
-    let realm = try RealmDescription(try parameters.json("realm"))
+    var additions = Additions()
+    additions.addMembers(of: user.value, at: "user", except: ["uuid", "email", "full_name"])
+    let realm = try RealmDescription(try parameters.json("realm"), at: "realm", &additions)
     for (name, choices) in [
       ("uri_scheme", ["http://", "https://"]),
       ("next_page", ["sponsorship", "upgrade", "billing", "plans", "deactivate"]),
     ] {
-      if let text = parameters.optional(name), !choices.contains(text) { throw APIError.invalid(name) }
+      if let text = parameters.optional(name), !choices.contains(text) {
+        additions.addValue(text, of: name)
+      }
     }
+    context.notes.note(additions)
     _ = try await bouncer.realm(realm.uuid, of: server)
     let url = bouncer.publicURL() + Self.infoPath
-    return parameters.success([.init("billing_access_url", .string(url))])
+    return parameters.success([.init("billing_access_url", .string(url))], noting: context.notes)
   }
 
   private func info(_ request: Request, _ context: WireContext) async throws -> Response {
@@ -223,9 +233,10 @@ extension ZulipBouncerRoutes {
     let tokenID = try parameters.required("token_id")
     let sealed = try parameters.required("encrypted_push_registration")
     let publicKey = try parameters.required("bouncer_public_key")
-    try await bouncer.register(
+    let additions = try await bouncer.register(
       sealed, tokenID: TokenID(base64: tokenID), publicKey: publicKey, realm: realm, of: server)
-    return parameters.success()
+    context.notes.note(additions)
+    return parameters.success(noting: context.notes)
   }
 
   private func notifyE2EE(
@@ -235,15 +246,17 @@ extension ZulipBouncerRoutes {
     let realm = UUID(pythonText: try body["realm_uuid"].string())
     context.notes.note(realm: realm)
     let notification = try NotifyRequest(body)
+    context.notes.note(notification.additions)
     let query = try Parameters(query: request)
     let receipt = try await bouncer.notify(
       notification, realm: realm, of: server, since: context.received, logger: context.logger)
-    return query.success([
-      .init("apple_successfully_sent_count", .integer(Int64(receipt.apple))),
-      .init("android_successfully_sent_count", .integer(Int64(receipt.android))),
-      .init("delete_token_ids", .array(receipt.gone.map { .string($0.base64) })),
-      .init("realm_push_status", Self.pushStatus),
-    ])
+    return query.success(
+      [
+        .init("apple_successfully_sent_count", .integer(Int64(receipt.apple))),
+        .init("android_successfully_sent_count", .integer(Int64(receipt.android))),
+        .init("delete_token_ids", .array(receipt.gone.map { .string($0.base64) })),
+        .init("realm_push_status", Self.pushStatus),
+      ], noting: context.notes)
   }
 
   /// The VAPID public key, with which apps subscribe to Web Push. Stock servers do not know it: to them a
@@ -252,7 +265,8 @@ extension ZulipBouncerRoutes {
     guard let key = bouncer.deliverer.providers.vapidPublicKey else {
       throw APIError(.notFound, "Web Push is switched off at this push notification service")
     }
-    return try Parameters(query: request).success([.init("vapid", .string(key))])
+    return try Parameters(query: request).success(
+      [.init("vapid", .string(key))], noting: context.notes)
   }
 }
 
@@ -273,7 +287,7 @@ extension ZulipBouncerRoutes {
     context.notes.note(realm: names.realm)
     try await bouncer.registerLegacy(
       token, iosAppID: appID, for: user, realm: names.realm, of: server, logger: context.logger)
-    return parameters.success()
+    return parameters.success(noting: context.notes)
   }
 
   private func unregisterLegacy(
@@ -284,7 +298,7 @@ extension ZulipBouncerRoutes {
     let names = try LegacyNames(&parameters)
     let token = try PushToken(text, legacyKind: kind)
     try await bouncer.unregisterLegacy(token, for: try names.user(), of: server)
-    return parameters.success()
+    return parameters.success(noting: context.notes)
   }
 
   private func unregisterAllLegacy(
@@ -293,7 +307,7 @@ extension ZulipBouncerRoutes {
     var parameters = try await parameters(of: request)
     let user = try LegacyNames(&parameters).user()
     try await bouncer.unregisterLegacy(nil, for: user, of: server)
-    return parameters.success()
+    return parameters.success(noting: context.notes)
   }
 
   private func notifyLegacy(
@@ -312,17 +326,29 @@ extension ZulipBouncerRoutes {
     ]
     let user = try names.user()
     context.notes.note(realm: names.realm)
+    var additions = Additions()
+    additions.addMembers(
+      of: body.value,
+      except: [
+        "user_id", "user_uuid", "realm_uuid", "gcm_payload", "apns_payload", "gcm_options",
+        "android_devices",
+        "apple_devices",
+      ])
+    notification.noteUnknownOptions(in: &additions)
+    context.notes.note(additions)
     let query = try Parameters(query: request)
     let receipt = try await bouncer.notifyLegacy(
       notification, to: user, believedIn: believed, realm: names.realm, of: server, since: context.received,
       logger: context.logger)
     func missing(_ kind: PushToken.Kind) -> JSON { .array((receipt.missing[kind] ?? []).map(JSON.string)) }
-    return query.success([
-      .init("total_android_devices", .integer(Int64(receipt.android))),
-      .init("total_apple_devices", .integer(Int64(receipt.apple))),
-      .init("deleted_devices", ["android_devices": missing(.fcm), "apple_devices": missing(.apns)]),
-      .init("realm", receipt.hasRealm ? Self.pushStatus : .null),
-    ])
+    return query.success(
+      [
+        .init("total_android_devices", .integer(Int64(receipt.android))),
+        .init("total_apple_devices", .integer(Int64(receipt.apple))),
+        .init(
+          "deleted_devices", ["android_devices": missing(.fcm), "apple_devices": missing(.apns)]),
+        .init("realm", receipt.hasRealm ? Self.pushStatus : .null),
+      ], noting: context.notes)
   }
 
   /// A malformed token gets the same answer as one that is not registered, because the server may have stored
@@ -336,14 +362,16 @@ extension ZulipBouncerRoutes {
     let names = try LegacyNames(body)
     let user = try names.user()
     let payload = try body["base_payload"].members()
-    try body.forbidMembers(except: [
-      "token", "token_kind", "user_id", "user_uuid", "realm_uuid", "base_payload",
-    ])
+    var additions = Additions()
+    additions.addMembers(
+      of: body.value,
+      except: ["token", "token_kind", "user_id", "user_uuid", "realm_uuid", "base_payload"])
+    context.notes.note(additions)
     let query = try Parameters(query: request)
     try await bouncer.testLegacy(
       try? PushToken(text, legacyKind: kind), of: user, payload, realm: names.realm, of: server,
       since: context.received, logger: context.logger)
-    return query.success()
+    return query.success(noting: context.notes)
   }
 }
 

@@ -66,7 +66,7 @@ package struct ZulipServerRoutes: Sendable {
       do {
         var parameters = try await Parameters.read(from: request, limit: configuration.http.maxBodyBytes)
         let members = try await handler(user, &parameters, context)
-        var response = parameters.success(members)
+        var response = parameters.success(members, noting: context.notes)
         response.headers.append(contentsOf: standing)
         return response
       } catch let error as DeviceError {

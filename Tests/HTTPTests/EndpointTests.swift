@@ -15,10 +15,10 @@ import Testing
   private func application() -> some ApplicationProtocol {
     let router = Router(context: WireContext.self)
     router.add(middleware: EnvelopeMiddleware())
-    router.endpoint("/api/v1/echo", .post) { request, _ in
+    router.endpoint("/api/v1/echo", .post) { request, context in
       var parameters = try await Parameters.read(from: request, limit: 100)
       let text = try parameters.required("text")
-      return parameters.success([.init("text", .string(text))])
+      return parameters.success([.init("text", .string(text))], noting: context.notes)
     }
     router.endpoint("/surprise", .get) { _, _ in throw Surprise() }
     return Application(

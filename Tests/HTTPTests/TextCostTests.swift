@@ -27,7 +27,7 @@ import Testing
         var parameters = Parameters(try #require(Form.parse(form)).map { ($0.name.text, $0.value) })
         #expect(parameters.optional("name") == "2")
         #expect(parameters.optional("names") == nil)
-        #expect(parameters.success().status == .ok)
+        #expect(parameters.success(noting: RequestNotes()).status == .ok)
       }
     }
     #expect(seconds < Self.limit)

@@ -3,6 +3,7 @@ import HTTP
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
+import Logging
 import Operations
 import TestSupport
 import Testing
@@ -116,5 +117,49 @@ import Testing
     #expect(metrics.contains(#"{method="GET",route="/broken",status="500"} 1"#))
     #expect(metrics.contains(#"{method="POST",route="/things/{id}",status="405"} 1"#))
     #expect(requests.first?.contains("r-1") == true)
+  }
+
+  @Test func `What a newer sender adds is counted each time and logged once`() async throws {
+    let (registry, log) = (PrometheusRegistry(), LogRecorder())
+    let router = Router(context: WireContext.self)
+    router.add(middleware: RequestObserver(factory: registry))
+    router.add(middleware: EnvelopeMiddleware())
+    router.endpoint("/things/:id", .post) { request, context in
+      var parameters = try Parameters(query: request)
+      _ = parameters.optional("known")
+      var additions = Additions()
+      additions.addMembers(
+        of: ["known": 1, "description": 1, "description": 2], at: "realms[]", except: ["known"])
+      additions.addValue("33", of: "realms[].org_type")
+      context.notes.note(additions)
+      return parameters.success(noting: context.notes)
+    }
+    let token = String(repeating: "c0ffee", count: 12)
+    try await Application(router: router, logger: log.logger).test(.router) { client in
+      for _ in 0..<3 {
+        try await client.execute(uri: "/things/1?known=1&newer=1&server_uuid=1&\(token)=1", method: .post) {
+          #expect($0.status == .ok)
+        }
+      }
+      // Strangers may invent any number.
+      for number in 0..<100 {
+        try await client.execute(uri: "/things/1?a\(number)=1", method: .post) { _ in }
+      }
+    }
+    let told = log.lines.filter { $0.message.contains("a newer Zulip") }.map(\.metadata)
+    func texts(_ kind: String) -> [String] { told.compactMap { $0[kind]?.description } }
+    #expect(texts("member") == ["realms[].description"] && texts("value") == ["realms[].org_type: 33"])
+    #expect(Set(texts("parameter").prefix(2)) == ["newer", "(other)"] && texts("parameter").count == 20)
+    #expect(told.allSatisfy { $0["route"]?.description == "/things/{id}" })
+    let metrics = await registry.text()
+    let route = #"route="/things/{id}""#
+    for (kind, count) in [("member", 206), ("value", 103), ("parameter", 106)] {
+      let line = try #require(
+        metrics.split(separator: "\n").first {
+          $0.hasPrefix("push_bouncer_unknown_input_total{") && $0.contains(#"kind="\#(kind)""#)
+        })
+      #expect(line.contains(route) && line.hasSuffix(" \(count)"))
+    }
+    #expect(!log.texts.joined().contains(token) && !metrics.contains(token))
   }
 }

@@ -69,16 +69,12 @@ struct AnalyticsTests {
   }
 
   private static let wrong: [(message: String, spoil: Spoiling)] = [
-    ("Invalid property x", { $0.realmCounts.append(count(7, property: "x")) }),
-    (
-      "Invalid property mobile_pushes_received::day",
-      { $0.installationCounts = [count(7, realm: nil, property: "mobile_pushes_received::day")] }
-    ),
     ("Data is out of order.", { $0.realmCounts = [count(5)] }),
     ("Data is out of order.", { $0.realmCounts = [count(7), count(7)] }),
     ("Data is out of order.", { $0.installationCounts = [count(0, realm: nil)] }),
     ("Data is out of order.", { $0.auditEvents = [event(4)] }),
-    ("Invalid event type.", { $0.auditEvents = [event(4, type: 999)] }),
+    ("Data is out of order.", { $0.auditEvents = [event(4, type: 999)] }),
+    ("Data is out of order.", { $0.realmCounts.append(count(6, property: "x")) }),
     ("Malformed audit log data", { $0.auditEvents?.append(event(7, extraData: nil)) }),
   ]
 
@@ -130,9 +126,45 @@ struct AnalyticsTests {
     #expect(upload.auditEvents?.first?.extraData == #"{"a":1}"#)
     #expect(upload.realms?.first?.authenticationMethods == #"{"Dev":false,"Email":true}"#)
     #expect(upload.version?.count == 128)
-    let count = #"{"property":"x","realm":2,"id":5,"end_time":1e300,"subgroup":null,"value":3}"#
+    let count = #"{"property":"messages_read::hour","realm":2,"id":5,"end_time":1e300,"subgroup":null,"value":3}"#
     let refusal = #expect(throws: APIError.self) { try Self.parsed(("realm_counts", "[\(count)]")) }
     #expect(refusal?.message == #"realm_counts[0]["end_time"] is not a valid time"#)
+  }
+
+  @Test
+  func `ignores what a newer server knows, and keeps the rest`() async throws {
+    let server = try await bouncer.remote()
+    let count = { (id: Int, property: String, more: String) in
+      #"{"id":\#(id),"realm":2,"property":"\#(property)","subgroup":null,"end_time":1,"value":5\#(more)}"#
+    }
+    let realm = """
+      {"id":1,"host":"h","url":"u","date_created":1,"deactivated":false,"uuid":"aa9c4b3e-5b6c-4d0f-8a7b-0123456789ab",\
+      "org_type":33,"authentication_methods":{"Email":{"enabled":true}},"uuid_owner_secret":"s","description":"d"}
+      """
+    let upload = try Self.parsed(
+      (
+        "realm_counts",
+        "[\(count(1, "messages_read::hour", #","more":1"#)),\(count(2, "invented::day", "")),"
+          + #"{"id":3,"property":"invented::hour"}]"#
+      ), ("installation_counts", "[\(count(1, "invites_sent::day", ""))]"),
+      (
+        "realmauditlog_rows",
+        #"[{"id":1,"event_type":999},{"id":2,"realm":2,"event_type":101,"event_time":1,"backfilled":false,"extra_data":null}]"#
+      ), ("realms", "[\(realm)]"))
+    #expect(
+      Dictionary(uniqueKeysWithValues: upload.additions.counts.map { ("\($0.kind) \($0.text)", $1) }) == [
+        "member realm_counts[].more": 1, "value realm_counts[].property: invented::day": 1,
+        "value realm_counts[].property: invented::hour": 1, "value realmauditlog_rows[].event_type: 999": 1,
+        "value realms[].org_type: 33": 1, "member realms[].description": 1,
+      ])
+    try await bouncer.parts.store(upload, of: server, logger: .quiet)
+    #expect(try await bouncer.rows("SELECT remote_id FROM remote_realm_counts") == [[.integer(1)]])
+    #expect(
+      try await bouncer.rows("SELECT event_type FROM remote_realm_audit_log WHERE remote_id IS NOT NULL")
+        == [[.integer(101)]])
+    #expect(
+      try await bouncer.rows("SELECT org_type, authentication_methods FROM remote_realms")
+        == [[.integer(33), .text(#"{"Email":{"enabled":true}}"#)]])
   }
 
   @Test

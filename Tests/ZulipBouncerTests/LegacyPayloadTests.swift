@@ -40,7 +40,7 @@ struct LegacyPayloadTests {
     #expect(removal.fcmData["zulip_message_ids"] == newest)
     #expect(
       try JSON.parse(String(buffer: removal.apnsPayload))["zulip"]?["zulip_message_ids"] == .string(newest))
-    #expect(try removal.fcmPriority() == .normal)
+    #expect(removal.fcmPriority == .normal)
     let reference = RegistrationReference(.legacy, id: 1, registeredAt: Date())
     let registration = Registration(
       reference, token: try PushToken("c0ffee", kind: .apns), iosAppID: "app")
@@ -58,11 +58,11 @@ struct LegacyPayloadTests {
   }
 
   @Test
-  func `that only iOS devices can get are counted for the others, and the operator is told`() throws {
+  func `have options that are not known ignored, and names that Google reserves refused`() throws {
     let log = LogRecorder()
     let mixed = try notification([
       "apns_payload": ["alert": "hello"], "gcm_payload": ["event": "message"],
-      "gcm_options": ["priority": "urgent"],
+      "gcm_options": ["priority": "urgent", "ttl": 1],
     ])
     let devices = try [("c0ffee", PushToken.Kind.apns, "app" as String?), ("android", .fcm, nil)].map {
       text, kind, app in
@@ -71,11 +71,11 @@ struct LegacyPayloadTests {
         token: try PushToken(text, kind: kind), iosAppID: app)
     }
     let pushes = try mixed.pushes(to: devices, of: .chatServer(1), now: Date(), logger: log.logger)
-    #expect(pushes.count == 1)
-    #expect(log.lines.map(\.message) == ["notifications that cannot be sent were dropped"])
-    #expect(throws: APIError.self) {
-      try mixed.pushes(to: [devices[1]], of: .chatServer(1), now: Date(), logger: log.logger)
-    }
+    #expect(pushes.count == 2 && mixed.fcmPriority == .high)
+    var additions = Additions()
+    mixed.noteUnknownOptions(in: &additions)
+    #expect(
+      Set(additions.counts.keys.map(\.text)) == ["gcm_options.ttl", "gcm_options.priority: urgent"])
     // A name that Google refuses: Android devices have that as their own result.
     let reserved = try notification(["apns_payload": ["alert": "hello"], "gcm_payload": ["from": "x"]])
     #expect(

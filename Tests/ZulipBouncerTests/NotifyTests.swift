@@ -50,9 +50,8 @@ struct NotifyTests {
     fcm["payload"] = ["push_key_id": 1, "encrypted_data": long]
     let faulty: [JSON] = [
       nil, 5, [], "x", [:], item(["token_id": "abc"]), item(["token_id": 1]), item(["http_headers": []]),
-      item(["http_headers": ["apns_priority": 7, "apns_push_type": "alert"]]),
       item(["http_headers": ["apns_priority": "10", "apns_push_type": "alert"]]),
-      item(["http_headers": ["apns_priority": 10, "apns_push_type": "loud"]]), item(["payload": "x"]),
+      item(["http_headers": ["apns_priority": 10, "apns_push_type": 1]]), item(["payload": "x"]),
       item([:], payload: ["push_key_id": "1"]), item([:], payload: ["aps": []]),
       item([:], payload: ["aps": ["x": nested(63)]]), item([:], payload: ["aps": ["x": nested(300)]]),
       item([:], payload: ["aps": ["x": long]]), item([:], payload: ["encrypted_data": long]), .object(fcm),
@@ -62,6 +61,27 @@ struct NotifyTests {
         == [.apns, .fcm])
     #expect(throws: APIError.self) { try request(Array(faulty.prefix(8))) }
     #expect(try request([item([:], payload: ["encrypted_data": long])]).items.isEmpty)
+  }
+
+  @Test(
+    arguments: [
+      ("alert", 7, .alert, 10), ("background", 7, .background, 5), ("loud", 5, .alert, 5),
+      ("loud", 7, .alert, 10),
+    ] as [(String, Int64, APNsNotification.PushType, Int)])
+  func `have values that are not known taken for the usual ones, and told of`(
+    type: String, priority: Int64, usualType: APNsNotification.PushType, usualPriority: Int
+  ) throws {
+    let body = try request([
+      item(["http_headers": ["apns_priority": .integer(priority), "apns_push_type": .string(type), "new": 1]])
+    ])
+    guard case .apns(usualType, usualPriority, _)? = body.items.first?.shape else {
+      Issue.record("\(body)")
+      return
+    }
+    let told = Set(body.additions.counts.keys.map(\.text))
+    #expect(told.contains("push_requests[].http_headers.new"))
+    #expect(told.contains("apns_priority: 7") == (priority == 7))
+    #expect(told.contains("apns_push_type: loud") == (type == "loud"))
   }
 
   @Test

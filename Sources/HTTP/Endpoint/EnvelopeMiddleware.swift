@@ -86,9 +86,12 @@ package final class RequestNotes: Sendable {
     var server: String?
     var realm: UUID?
     var error: String?
+    var additions = Additions()
   }
 
   private let notes = Mutex(Notes())
+
+  package init() {}
 
   /// Notes the client's address, once it is clear which proxies are trusted.
   package func note(client: ClientAddress) { notes.withLock { $0.client = client } }
@@ -100,6 +103,13 @@ package final class RequestNotes: Sendable {
   package var isFromServer: Bool { notes.withLock { $0.server != nil } }
 
   package func note(realm: UUID?) { notes.withLock { $0.realm = realm } }
+
+  /// Notes what a newer sender may have added.
+  package func note(_ additions: Additions) {
+    if !additions.counts.isEmpty { notes.withLock { $0.additions.add(additions) } }
+  }
+
+  package var additions: Additions { notes.withLock(\.additions) }
 
   func note(error: String) { notes.withLock { $0.error = error } }
 

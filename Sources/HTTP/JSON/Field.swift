@@ -21,6 +21,9 @@ package struct Field: Sendable {
     }
   }
 
+  /// The name of the member that it is; its path if it is none.
+  package var name: String { if case .member(let name, _) = place { name } else { path } }
+
   private init(_ value: JSON?, at place: Place) {
     self.value = value
     self.place = place

@@ -119,13 +119,20 @@ package struct Parameters: Sendable {
     }
   }
 
-  /// A success response, which lists the parameters that were sent but not declared.
-  package func success(_ members: [JSON.Object.Member] = []) -> Response {
+  /// A success response, which lists the parameters that were sent but not declared. They are noted as
+  /// additions.
+  package func success(_ members: [JSON.Object.Member] = [], noting notes: RequestNotes) -> Response {
     let ignored = fields.map(\.name).filter { !declared.contains($0) }
     guard !ignored.isEmpty else { return Envelope.success(members) }
+    var additions = Additions()
+    additions.addParameters(ignored.filter { !Self.usual.contains($0) })
+    notes.note(additions)
     let names = Set(ignored).sorted().map { JSON.string($0.text) }
     return Envelope.success(members + [.init("ignored_parameters_unsupported", .array(names))])
   }
+
+  /// What stock servers send to endpoints that do not have it.
+  private static let usual: Set<Name> = ["server_uuid"]
 }
 
 /// The rules for a text parameter, in the order in which they are checked.

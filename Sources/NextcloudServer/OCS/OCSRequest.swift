@@ -19,8 +19,22 @@ struct OCSRequest: Sendable {
     self.context = context
     headers = request.headers
     fields = query + Self.fields(of: body, type: headers[.contentType] ?? "")
+    var additions = Additions()
+    additions.addParameters(fields.lazy.map(\.name).filter { !Self.isKnown($0) })
+    context.notes.note(additions)
     version = OCSVersion(path: request.uri.path) ?? .v2
     format = OCSFormat(parameter: Self.last("format", of: fields), accept: headers[.accept])
+  }
+
+  /// The parameters of all endpoints together, and what apps send beside them.
+  private static let known: Set<Name> = [
+    "format", "pushTokenHash", "devicePublicKey", "proxyServer", "endpoint", "uaPublicKey", "auth",
+    "appTypes",
+    "activationToken", "ids",
+  ]
+
+  private static func isKnown(_ name: Name) -> Bool {
+    known.contains(Name(String(Substring(name.text.utf8.prefix { $0 != UInt8(ascii: "[") }))))
   }
 
   var userAgent: String { headers[.userAgent] ?? "" }

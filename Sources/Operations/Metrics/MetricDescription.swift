@@ -52,6 +52,10 @@ extension MetricDescription {
       "push_bouncer_http_request_duration_seconds", .histogram, labels: ["route"],
       "Time from the head of an HTTP request to its answer."),
     .init(
+      "push_bouncer_unknown_input_total", .counter, labels: ["route", "kind"],
+      "Members of JSON objects, parameters and values of enumerations in requests that are not known here and were ignored: a sender is newer than this program."
+    ),
+    .init(
       "push_bouncer_http_connections", .gauge, labels: ["listener"], "Open connections of clients."),
     .init(
       "push_bouncer_http_connections_closed_total", .counter, labels: ["listener", "reason"],

@@ -8,7 +8,7 @@ package import Metrics
 internal import Synchronization
 
 /// Counts and logs requests by route and caller. It never logs a request's actual path, query, headers or
-/// body.
+/// body, only short names of what a newer sender may have added to them.
 ///
 /// Log lines about unauthenticated callers are limited per minute; the number of lines left out is logged.
 package final class RequestObserver: RouterMiddleware {
@@ -20,9 +20,18 @@ package final class RequestObserver: RouterMiddleware {
     let status: Int
   }
 
+  private struct Place: Hashable {
+    let route: String
+    let kind: Additions.Kind
+  }
+
   private let factory: any MetricsFactory
   /// Looking one up in the registry writes its labels, which would cost each request some 10 µs.
   private let metrics = Mutex<[Labels: (Counter, Timer)]>([:])
+  /// What newer senders may have added: its counter, and what was logged.
+  private let additions = Mutex<[Place: (count: Counter, told: Set<String>)]>([:])
+  /// Additions of a place that are logged: strangers may invent any number.
+  private static let mostTold = 20
   private let level: Logger.Level
   private let now: @Sendable () -> Date
   /// The log lines left for unauthenticated callers, so that nobody can fill the disk.
@@ -47,6 +56,7 @@ package final class RequestObserver: RouterMiddleware {
     // For a path without a route, Hummingbird has a name that does not begin with a slash.
     let route = path.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "unmatched"
     count(request.method, route, response.status, duration)
+    note(context.notes.additions, route, context.logger)
     guard context.notes.isFromServer || mayLog(response.status, to: context.logger) else { return response }
     context.logger.log(
       level: level, "request",
@@ -96,6 +106,29 @@ package final class RequestObserver: RouterMiddleware {
     }
     count.increment()
     timer.record(duration: duration)
+  }
+
+  /// Counts what a newer sender may have added, and logs each once.
+  private func note(_ found: Additions, _ route: String, _ logger: Logger) {
+    for (addition, count) in found.counts {
+      let isNew = additions.withLock { places in
+        let kind = addition.kind
+        var place =
+          places[Place(route: route, kind: kind)] ?? (
+            Counter(
+              label: "push_bouncer_unknown_input_total",
+              dimensions: [("route", route), ("kind", kind.rawValue)], factory: factory), []
+          )
+        place.count.increment(by: count)
+        let isNew = place.told.count < Self.mostTold && place.told.insert(addition.text).inserted
+        places[Place(route: route, kind: kind)] = place
+        return isNew
+      }
+      guard isNew else { continue }
+      logger.notice(
+        "what is not known here was ignored: a newer Zulip or Nextcloud?",
+        metadata: ["route": "\(route)", "\(addition.kind)": "\(addition.text)"])
+    }
   }
 
   /// The name of a well-known method. Other methods share one name, because callers could invent any number

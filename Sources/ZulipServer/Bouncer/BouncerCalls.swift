@@ -48,7 +48,7 @@ package struct OwnBouncer: BouncerCalls {
 
   package func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID) async throws {
     try await call {
-      try await bouncer.register(sealed, tokenID: tokenID, publicKey: publicKey, realm: realm, of: $0)
+      _ = try await bouncer.register(sealed, tokenID: tokenID, publicKey: publicKey, realm: realm, of: $0)
     }
   }
 

@@ -24,6 +24,7 @@ final class LikeZulips: Sendable {
     var rings: [String: [String]] = [:]
     var key: String
     var realms: Set<String> = []
+    var reported: [JSON] = []
     var counts: [Int64] = []
     var repetitions = 0
     /// What is answered in place of the truth, by endpoint.
@@ -42,6 +43,8 @@ final class LikeZulips: Sendable {
   var encrypted: Set<String> { state.withLock(\.encrypted) }
   var legacyTokens: Set<String> { state.withLock { Set($0.legacy.values.joined().map(\.token)) } }
   var realms: Set<String> { state.withLock(\.realms) }
+  /// The realms of the last report, as they came.
+  var reported: [JSON] { state.withLock(\.reported) }
   var counts: [Int64] { state.withLock(\.counts) }
   /// Reports with figures that it had already.
   var repetitions: Int { state.withLock(\.repetitions) }
@@ -138,7 +141,8 @@ extension LikeZulips.State {
         }
         counts.append(id)
       }
-      for realm in (try? JSON.parse(form["realms"] ?? "[]"))?.elements ?? [] {
+      reported = (try? JSON.parse(form["realms"] ?? "[]"))?.elements ?? []
+      for realm in reported {
         realms.insert(realm["uuid"]?.string ?? "")
       }
       return success(["realms": [:]])

@@ -260,6 +260,19 @@ struct UpstreamReportTests {
   }
 
   @Test
+  func `bring realms to the other one as they came, with what is not known here`() async throws {
+    try await BeforeZulips.test(knowsRealm: false) { place in
+      guard case .object(var realm) = place.bouncer.realmJSON(place.realm) else { return }
+      realm["description"] = ["text": "d", "more": [1, nil]]
+      realm["org_type"] = 33
+      let form = place.bouncer.analytics([.object(realm)])
+      let answer = try await place.bouncer.post("server/analytics", form, as: place.server)
+      #expect(answer.isSuccess, "\(answer.text)")
+      await eventually("they are told") { place.upstream.reported == [.object(realm)] }
+    }
+  }
+
+  @Test
   func `reach the other one from where it says, whatever it misses meanwhile`() async throws {
     let log = LogRecorder()
     try await BeforeZulips.test(knowsRealm: false, logger: log.logger) { place in

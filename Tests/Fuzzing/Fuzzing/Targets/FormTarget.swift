@@ -25,7 +25,7 @@ enum FormTarget: FuzzTarget {
       _ = try? parameters.list(name) { field throws(APIError) in try field.integer() }
       _ = try? parameters.text(name, .stripped(maximum: 100))
     }
-    _ = parameters.success()
+    _ = parameters.success(noting: RequestNotes())
   }
 
   private static func plainly(_ bytes: [UInt8]) -> [(name: String, value: String)] {

@@ -15,7 +15,9 @@ enum NextcloudNotificationsTarget: FuzzTarget {
   static func run(_ bytes: [UInt8]) throws {
     let body = ByteBuffer(bytes: bytes)
     for type in ["application/x-www-form-urlencoded", "application/JSON; charset=utf-8"] {
-      guard let entries = try? NotificationsBody.entries(body, type: type, maximum: maximum) else { continue }
+      guard let (entries, _) = try? NotificationsBody.entries(body, type: type, maximum: maximum) else {
+        continue
+      }
       try check((1...maximum).contains(entries.count), "there are at least one entry and not too many")
       for case let entry? in entries {
         try check(entry.identifier.count == 64 && entry.tokenHash.count == 64, "hashes have 64 bytes")

@@ -26,6 +26,6 @@ enum NotifyLegacyTarget: FuzzTarget {
       let numbers = ids.split(separator: ",").map { Int64($0) }
       try check(numbers.count <= Zulip.maximumRemovals && !numbers.contains(nil), "ids to remove are numbers")
     }
-    _ = try? notification.fcmPriority()
+    _ = notification.fcmPriority
   }
 }

@@ -1,0 +1,64 @@
+/// What a request has that is not known here. A newer sender may have added it, so it is ignored, counted and logged
+/// once (`Documentation/Decisions` 0029).
+package struct Additions: Sendable {
+  package enum Kind: String, Sendable, CaseIterable {
+    /// A member of a JSON object.
+    case member
+    /// A field of a form or of the query.
+    case parameter
+    /// A value of an enumeration.
+    case value
+  }
+
+  package struct Addition: Sendable, Hashable {
+    package let kind: Kind
+    /// Where it stands, and its name or value: `realms[].description`, `realms[].org_type: 33`.
+    package let text: String
+  }
+
+  /// How many different ones of a request are told apart.
+  private static let maximum = 16
+
+  /// How often each occurs.
+  package private(set) var counts: [Addition: Int] = [:]
+
+  package init() {}
+
+  /// Adds the members of an object that are not known; none of any other value.
+  ///
+  /// - Parameter place: where the object stands, without the numbers of elements; empty for a whole body.
+  package mutating func addMembers(of json: JSON?, at place: String = "", except known: Set<Name>) {
+    guard case .object(let object)? = json else { return }
+    for member in object.members where !known.contains(member.name) {
+      add(.member, "\(place.isEmpty ? "" : "\(place).")\(Self.shown(member.name.text))")
+    }
+  }
+
+  package mutating func addParameters(_ names: some Sequence<Name>) {
+    for name in names { add(.parameter, Self.shown(name.text)) }
+  }
+
+  package mutating func addValue(_ value: String, of place: String) {
+    add(.value, "\(place): \(Self.shown(value))")
+  }
+
+  private mutating func add(_ kind: Kind, _ text: String) {
+    let addition = Addition(kind: kind, text: text)
+    guard counts.count < Self.maximum || counts[addition] != nil else {
+      counts[Addition(kind: kind, text: Self.other), default: 0] += 1
+      return
+    }
+    counts[addition, default: 0] += 1
+  }
+
+  private static let other = "(other)"
+
+  /// A name as it may stand in the log: names that are longer or have other characters are senders' data.
+  private static func shown(_ name: String) -> String {
+    name.isName(1...48, with: "_-.:") ? name : other
+  }
+
+  package mutating func add(_ others: Additions) {
+    counts.merge(others.counts, uniquingKeysWith: +)
+  }
+}
