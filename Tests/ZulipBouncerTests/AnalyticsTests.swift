@@ -126,7 +126,8 @@ struct AnalyticsTests {
     #expect(upload.auditEvents?.first?.extraData == #"{"a":1}"#)
     #expect(upload.realms?.first?.authenticationMethods == #"{"Dev":false,"Email":true}"#)
     #expect(upload.version?.count == 128)
-    let count = #"{"property":"messages_read::hour","realm":2,"id":5,"end_time":1e300,"subgroup":null,"value":3}"#
+    let count =
+      #"{"property":"messages_read::hour","realm":2,"id":5,"end_time":1e300,"subgroup":null,"value":3}"#
     let refusal = #expect(throws: APIError.self) { try Self.parsed(("realm_counts", "[\(count)]")) }
     #expect(refusal?.message == #"realm_counts[0]["end_time"] is not a valid time"#)
   }
