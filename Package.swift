@@ -70,16 +70,18 @@ let package = Package(
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
     .target(name: "CVersion", cSettings: commit.map { [$0] }),
 
-    // Layer 1: know nothing of the domain and, but for `Timing`, nothing of each other (`HTTP` tells SQL's errors).
+    // Layer 1: know nothing of the domain and, but for `Timing` and `KeyExchange`, nothing of each other (`HTTP` tells SQL's errors).
     module("Timing"),
+    module("KeyExchange", "Metrics", "NIOCore"),
     module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
     module("SQL", "CPostgreSQL", "CSQLite", "Timing", "Crypto"),
     module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql"]),
     module(
-      "Providers", "Timing", "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging", "Metrics", "NIOCore",
+      "Providers", "KeyExchange", "Timing", "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging", "Metrics",
+      "NIOCore",
       "NIOExtras", "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
-      "HTTP", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
+      "HTTP", "KeyExchange", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
       "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
 
     // Layer 2: the domain.
@@ -91,7 +93,8 @@ let package = Package(
 
     // Layer 4: what the operator has.
     module(
-      "Operations", "CVersion", "Delivery", "HTTP", "Migrations", "Providers", "Registrations", "Sealing",
+      "Operations", "CVersion", "Delivery", "HTTP", "KeyExchange", "Migrations", "Providers", "Registrations",
+      "Sealing",
       "SQL", "Timing", "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
       "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams", embed: ["Keys/README.md"]),
     module("ZulipImport", "HTTP", "Migrations", "Registrations", "Sealing", "SQL"),

@@ -1,3 +1,4 @@
+import KeyExchange
 import Metrics
 import NIOCore
 import Synchronization
@@ -38,9 +39,12 @@ final class ProviderMetrics: Sendable {
   private let handles: [Route.Provider: Handles]
   private let counters = Mutex<[Key: Counter]>([:])
   private let connections = Mutex<[Route.Provider: Int]>([:])
+  private let keyExchanges: KeyExchangeMetrics
+  private let latest = Mutex<[Route.Provider: KeyExchange]>([:])
 
   init(factory: any MetricsFactory = MetricsSystem.factory) {
     self.factory = factory
+    keyExchanges = KeyExchangeMetrics(legs: Route.Provider.allCases.map(\.rawValue), factory: factory)
     handles = Dictionary(
       uniqueKeysWithValues: Route.Provider.allCases.map { provider in
         let labels = [("provider", provider.rawValue)]
@@ -92,6 +96,15 @@ final class ProviderMetrics: Sendable {
       handles[provider]?.connections.record(connections[provider, default: 0])
     }
   }
+
+  /// Counts the key exchange of a new connection.
+  func connected(_ provider: Route.Provider, by keyExchange: KeyExchange) {
+    keyExchanges.count(keyExchange, on: provider.rawValue)
+    latest.withLock { $0[provider] = keyExchange }
+  }
+
+  /// The key exchange of the latest connection.
+  func keyExchange(_ provider: Route.Provider) -> KeyExchange? { latest.withLock { $0[provider] } }
 
   /// Counts a new provider token (APNs) or access token (FCM).
   func minted(_ provider: Route.Provider) { handles[provider]?.tokens.increment() }

@@ -1,3 +1,4 @@
+internal import KeyExchange
 import Foundation
 package import Hummingbird
 import HummingbirdCore
@@ -196,7 +197,10 @@ private struct GuardedChannel: ServerChildChannel {
     channel.eventLoop.makeCompletedFuture {
       let pipeline = channel.pipeline.syncOperations
       try pipeline.addHandler(Door(connections))
-      if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls())) }
+      if let tls {
+        let observer = KeyExchangeObserver(.server) { [metrics = connections.metrics] in metrics.note($0) }
+        try pipeline.addHandlers([observer, NIOSSLServerHandler(context: tls())])
+      }
     }.flatMap { base.setup(channel: channel, logger: logger) }
   }
 

@@ -1,3 +1,4 @@
+import KeyExchange
 import Metrics
 import NIOCore
 import Synchronization
@@ -245,8 +246,12 @@ struct ConnectionMetrics: Sendable {
 
   private let open: Gauge
   private let closed: [Reason: Counter]
+  private let keyExchanges: KeyExchangeMetrics
+  private let leg: String
 
   init(listener: String) {
+    leg = listener
+    keyExchanges = KeyExchangeMetrics(legs: [listener], factory: MetricsSystem.factory)
     open = Gauge(label: "push_bouncer_http_connections", dimensions: [("listener", listener)])
     closed = Dictionary(
       uniqueKeysWithValues: Reason.allCases.map { reason in
@@ -258,4 +263,6 @@ struct ConnectionMetrics: Sendable {
   func note(open count: Int) { open.record(count) }
 
   func note(_ reason: Reason) { closed[reason]?.increment() }
+
+  func note(_ keyExchange: KeyExchange) { keyExchanges.count(keyExchange, on: leg) }
 }

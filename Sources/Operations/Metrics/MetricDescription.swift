@@ -81,6 +81,10 @@ extension MetricDescription {
     .init(
       "push_bouncer_provider_connections", .gauge, labels: ["provider"], "Open connections to the provider."),
     .init(
+      "push_bouncer_tls_key_exchange_total", .counter, labels: ["leg", "group"],
+      "TLS connections by how their keys were agreed on, of each provider and listener; X25519MLKEM768 withstands a quantum computer, too. other: TLS 1.2 or another group. Calls to other hosts (hostname proofs, push proxies of others) are not counted."
+    ),
+    .init(
       "push_bouncer_provider_tokens_minted_total", .counter, labels: ["provider"],
       "Provider tokens signed for Apple and for push services, and access tokens asked of Google."),
     .init(
@@ -120,7 +124,7 @@ extension MetricDescription {
     .init("push_bouncer_outbox_age_seconds", .gauge, "Age of the oldest notification in the outbox."),
     .init(
       "push_bouncer_outbox_late_seconds", .gauge,
-      "The same without those that only keep to a pace (bouncer.notifications_per_server) and those of Web Push, whose push services may be gone for good; /readyz goes by it."
+      "The same without those that only keep to a pace (bouncer.notifications_per_server, or their device's) and those of Web Push, whose push services may be gone for good; /readyz goes by it."
     ),
     .init(
       "push_bouncer_outbox_expired_total", .counter, labels: ["provider"],

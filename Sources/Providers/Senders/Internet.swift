@@ -1,4 +1,5 @@
 import Foundation
+import KeyExchange
 import Logging
 import NIOCore
 import NIOPosix
@@ -41,15 +42,15 @@ struct Internet: ProviderNetwork {
   var eventLoop: any EventLoop { group.any() }
 
   func transport(to peer: ProviderPeer) -> any Transport {
-    var (connector, limits) = (connector(to: peer.origin, tls: tls), pool)
+    var (connector, limits) = (connector(to: peer, tls: tls), pool)
     if let host = peer.webPush {
-      connector = self.connector(to: peer.origin, tls: webTLS)
+      connector = self.connector(to: peer, tls: webTLS)
       connector.webPush = host
       connector.limits.idle = { host.shares.idle }
       limits = .webPush
     } else if peer.provider == .upstream {
       // It may speak HTTP/1.1 alone, whose connections carry one request at a time.
-      connector = self.connector(to: peer.origin, tls: webTLS)
+      connector = self.connector(to: peer, tls: webTLS)
       limits.connections = 16
       // Chat servers, whose calls are about both apps, learn at once that it cannot be reached.
       limits.attempts = 1
@@ -71,7 +72,8 @@ struct Internet: ProviderNetwork {
     }
     var limits = pool
     limits.answerTimeout = .zero
-    let pool = http2Pool(connector(to: origin, tls: webTLS), limits) { _ in }
+    let pool = http2Pool(
+      connector(to: ProviderPeer(provider: .fcm, origin: origin), tls: webTLS), limits) { _ in }
     let answer = await pool.send(request, deadline: .now() + GoogleOAuth.timeout)
     await pool.shutdown(deadline: .now())
     switch answer {
@@ -84,10 +86,11 @@ struct Internet: ProviderNetwork {
     }
   }
 
-  private func connector(to origin: Origin, tls: NIOSSLContext) -> Connector {
+  private func connector(to peer: ProviderPeer, tls: NIOSSLContext) -> Connector {
     Connector(
-      host: origin.host, port: origin.port, tls: origin.scheme == "http" ? nil : tls,
-      allowsHTTP1: tls === webTLS, proxy: proxy, limits: connection)
+      host: peer.origin.host, port: peer.origin.port, tls: peer.origin.scheme == "http" ? nil : tls,
+      allowsHTTP1: tls === webTLS, proxy: proxy, limits: connection
+    ) { [metrics] in metrics.connected(peer.provider, by: $0) }
   }
 
   private func http2Pool(
