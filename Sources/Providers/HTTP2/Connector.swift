@@ -1,4 +1,5 @@
 import Foundation
+import KeyExchange
 import NIOCore
 import NIOExtras
 import NIOHTTP1
@@ -22,6 +23,8 @@ struct Connector: Sendable {
   var limits = HTTP2ConnectionHandler.Limits()
   /// Set for a push service, whose connections are limited.
   var webPush: WebPushHost?
+  /// Told how each connection's keys were agreed on.
+  var keyExchanged: @Sendable (KeyExchange) -> Void = { _ in }
 
   /// The TLS settings of all connections. Trusts the system's roots and those in the file.
   static func tls(caFile: String?, protocols: [String] = ["h2"]) throws -> NIOSSLContext {
@@ -34,9 +37,10 @@ struct Connector: Sendable {
   func connect(_ id: ConnectionID, owner: any HTTP2ConnectionOwner, on eventLoop: any EventLoop) {
     owner.waits(id, orElse: proxy == nil ? .connectTimeout : .proxyConnectTimeout)
     guard let webPush else {
-      open(id, owner, at: host, on: eventLoop).whenFailure {
-        owner.closed(id, wasUp: false, failure: .unconnected(ConnectionFailure($0) ?? .connectFailed))
-      }
+      open(id, owner, at: host, on: eventLoop).flatMapThrowing { try addHandlers(id, owner, to: $0) }
+        .whenFailure {
+          owner.closed(id, wasUp: false, failure: .unconnected(ConnectionFailure($0) ?? .connectFailed))
+        }
       return
     }
     guard webPush.hasRoom else { return owner.closed(id, wasUp: false, failure: .overloaded) }
@@ -45,25 +49,31 @@ struct Connector: Sendable {
       do {
         // The name is looked up before a connection is taken from the shares, so that slow name servers do
         // not use up connections.
-        for address in try await webPush.addresses.addresses(of: host) {
+        let addresses = try await webPush.addresses.addresses(of: host)
+        let (_, channel) = try await AddressRace<any Channel>.run(addresses) { address in
           guard let place = webPush.takeConnection(to: IPAddress(address)?.network) else {
-            failure = .overloaded
-            continue
+            throw Overloaded()
           }
           do {
             let channel = try await open(id, owner, at: address, on: eventLoop).get()
             channel.closeFuture.whenComplete { _ in webPush.giveBack(place) }
-            return
+            return channel
           } catch {
             webPush.giveBack(place)
-            failure = .unconnected(ConnectionFailure(error) ?? .connectFailed)
-            // Without the proxy no other address can be reached.
-            guard proxy == nil else { break }
+            throw error
           }
+        } close: { channel in
+          channel.close(promise: nil)
+        }
+        do {
+          return try await eventLoop.submit { try addHandlers(id, owner, to: channel) }.get()
+        } catch {
+          channel.close(promise: nil)
+          throw error
         }
       } catch OutgoingClient.Refusal.forbiddenAddress {
         failure = .forbiddenAddress
-      } catch is LookupsExhausted {
+      } catch is LookupsExhausted, is Overloaded {
         failure = .overloaded
       } catch {
         failure = .unconnected(ConnectionFailure(error) ?? .connectFailed)
@@ -72,12 +82,14 @@ struct Connector: Sendable {
     }
   }
 
-  /// Opens a channel to the address. What follows is reported to the owner. Fails with a ``ConnectionFailure``.
+  private struct Overloaded: Error {}
+
+  /// Opens a channel to the address, or has the proxy do so. Fails with a ``ConnectionFailure``.
   private func open(
     _ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, at address: String, on eventLoop: any EventLoop
   ) -> EventLoopFuture<any Channel> {
     ClientBootstrap(group: eventLoop)
-      .connectTimeout(webPush == nil ? .seconds(5) : .seconds(3))
+      .connectTimeout(.seconds(5))
       .connect(host: proxy?.host ?? address, port: proxy?.port ?? port)
       .flatMapErrorThrowing { error in
         let failure = ConnectionFailure(error) ?? .connectFailed
@@ -85,11 +97,7 @@ struct Connector: Sendable {
       }
       .flatMap { channel in
         if proxy != nil { owner.waits(id, orElse: .proxyTimeout) }
-        return tunnel(channel, to: address).flatMapThrowing {
-          owner.waits(id, orElse: .handshakeTimeout)
-          try addHandlers(id, owner, to: channel)
-          return channel
-        }
+        return tunnel(channel, to: address).map { channel }
       }
   }
 
@@ -126,10 +134,11 @@ struct Connector: Sendable {
   private func addHandlers(_ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, to channel: any Channel)
     throws
   {
+    owner.waits(id, orElse: .handshakeTimeout)
     let pipeline = channel.pipeline.syncOperations
     guard let tls else { return try pipeline.addHandlers(HTTP1ConnectionHandler.handlers(id, owner, limits)) }
     try pipeline.addHandlers([
-      NIOSSLClientHandler.proving(host, context: tls),
+      KeyExchangeObserver(.client, tell: keyExchanged), NIOSSLClientHandler.proving(host, context: tls),
       NegotiationHandler(id: id, owner: owner, limits: limits, allowsHTTP1: allowsHTTP1),
     ])
   }

@@ -1,4 +1,5 @@
 import Foundation
+import NIOFoundationCompat
 import NIOHPACK
 
 extension Outcome {
@@ -6,7 +7,7 @@ extension Outcome {
   private static let busyPause: TimeInterval = 15
 
   /// Maps a push service's answer to an outcome (RFC 8030, `Documentation/Providers.md`, Web Push). Ignores
-  /// the body, which is for people.
+  /// the body, which is for people, but for Apple's name of what others answer with 403.
   ///
   /// Only 404 and 410 end a subscription. A redirect is not followed, since it does not come from a push
   /// service.
@@ -18,7 +19,10 @@ extension Outcome {
     case 413: self = .rejected(.payloadTooLarge)
     // The subscription may be bound to another VAPID key.
     case 401, 403: self = .retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)
-    case 429:
+    case 400 where answer.namesOtherKey: self = .retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)
+    // Windows throttles with 406.
+    case 429,
+      406 where answer.headers.contains(name: "retry-after"):
       let now = now()
       let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now)
       self = .retry(.tooManyRequests, notBefore: notBefore ?? now + Self.busyPause, scope: .tokenOrRoute)
@@ -32,5 +36,13 @@ extension Outcome {
       self = .retry(.serverError, notBefore: notBefore, scope: .provider)
     default: self = .retry(.unreadableAnswer, notBefore: nil, scope: .route)
     }
+  }
+}
+
+extension ProviderResponse {
+  /// Whether it is Apple's answer that a subscription was made with another VAPID key.
+  fileprivate var namesOtherKey: Bool {
+    struct Refusal: Decodable { let reason: String }
+    return (try? JSONDecoder().decode(Refusal.self, from: body))?.reason == "VapidPkHashMismatch"
   }
 }

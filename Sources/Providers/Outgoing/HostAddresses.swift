@@ -31,14 +31,20 @@ package enum HostAddresses {
     return address.isEmpty ? try await lookUp(host.lowercased()) : address
   }
 
-  /// The addresses of a name to try, at most three.
+  /// The addresses of a name to try, in this order: both families in turn, beginning with that of the first one, at
+  /// most 16.
   static func callable(
     _ addresses: [String], where isAllowed: (String) -> Bool
   ) throws(OutgoingClient.Refusal) -> [String] {
     guard !addresses.isEmpty else { throw .unknownHost }
     // One forbidden address rejects the name: a public host has none.
     guard addresses.allSatisfy(isAllowed) else { throw .forbiddenAddress }
-    return Array(addresses.prefix(3))
+    let first = addresses.filter { $0.contains(":") == addresses[0].contains(":") }
+    let second = addresses.filter { $0.contains(":") != addresses[0].contains(":") }
+    let turns = (0..<max(first.count, second.count)).flatMap { index in
+      [first, second].compactMap { index < $0.count ? $0[index] : nil }
+    }
+    return Array(turns.prefix(16))
   }
 
   private static func ask(_ host: String, flags: Int32 = 0) -> [String] {

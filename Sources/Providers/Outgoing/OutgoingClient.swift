@@ -13,7 +13,7 @@ internal import Timing
 /// AsyncHTTPClient binds a name to an address for a whole client, so there is one client per pair of name and
 /// address. When there are too many, the least recently used are closed.
 ///
-/// Tries a name's addresses in the resolver's order until one can be connected to.
+/// Of several addresses of a name it calls the first one that takes a connection (``AddressRace``).
 package final class OutgoingClient: Sendable {
   package enum Refusal: Error, Hashable {
     /// The URL has no host.
@@ -33,6 +33,8 @@ package final class OutgoingClient: Sendable {
 
   private struct Pinned {
     let client: HTTPClient
+    /// Whether its last call was answered.
+    var hasAnswered = false
     var users: Int
     var lastUsed: ContinuousClock.Instant
   }
@@ -51,6 +53,8 @@ package final class OutgoingClient: Sendable {
   }
 
   private static let maximumIdle = 32
+  /// How long an address is called without another race. AsyncHTTPClient keeps an idle connection as long.
+  private static let memory = Duration.seconds(60)
 
   private let configuration: HTTPClient.Configuration
   private let isAllowed: @Sendable (String) -> Bool
@@ -117,16 +121,53 @@ package final class OutgoingClient: Sendable {
     guard !isTrusted else { return try await call(request, boundTo: [:], limit: limit) }
     guard let host = URL(string: request.url)?.host(percentEncoded: false) else { throw Refusal.noHost }
     let addresses = try await resolve(host.trimmingCharacters(in: ["[", "]"]))
+    var callable = try HostAddresses.callable(addresses, where: isAllowed)
+    if callable.count > 1, configuration.proxy == nil {
+      if let known = known(callable, of: host) {
+        do {
+          return try await call(request, boundTo: [host: known], limit: limit)
+        } catch  where Self.isUnanswered(error) {}
+      }
+      callable = [try await reachable(callable, port: Self.port(of: request.url))]
+    }
     var failure: any Error = Refusal.unknownHost
-    for address in try HostAddresses.callable(addresses, where: isAllowed) {
+    for address in callable {
       do {
         return try await call(request, boundTo: [host: address], limit: limit)
       } catch  where Self.isUnanswered(error) {
-        // Nothing was sent, so the next address can be tried: one of two networks may be down.
+        // Nothing was sent, so the proxy may reach the next address.
         failure = error
       }
     }
     throw failure
+  }
+
+  /// The one of these addresses that answered lately.
+  private func known(_ addresses: [String], of host: String) -> String? {
+    state.withLock { state in
+      addresses.first { address in
+        guard let pinned = state.pinned["\(host) \(address)"], pinned.hasAnswered else { return false }
+        return pinned.users > 0 || pinned.lastUsed.duration(to: .now) < Self.memory
+      }
+    }
+  }
+
+  /// The first of these addresses that takes a connection. It is closed, as AsyncHTTPClient opens its own.
+  private func reachable(_ addresses: [String], port: Int) async throws -> String {
+    let limit = configuration.timeout.connect ?? .seconds(10)
+    let (address, channel) = try await AddressRace<any Channel>.run(addresses) { address in
+      try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connectTimeout(limit)
+        .connect(to: SocketAddress(ipAddress: address, port: port)).get()
+    } close: { channel in
+      channel.close(promise: nil)
+    }
+    channel.close(promise: nil)
+    return address
+  }
+
+  private static func port(of url: String) -> Int {
+    let url = URL(string: url)
+    return url?.port ?? (url?.scheme?.lowercased() == "http" ? 80 : 443)
   }
 
   private func call(
@@ -134,9 +175,11 @@ package final class OutgoingClient: Sendable {
   ) async throws -> Answer {
     let key = override.map { "\($0) \($1)" }.first ?? ""
     let client = try take(key, override)
-    defer { giveBack(key) }
+    var hasAnswered = false
+    defer { giveBack(key, hasAnswered: hasAnswered) }
     // The caller's timeout cancels this task, and with it the request.
     let response = try await client.execute(request, deadline: .distantFuture)
+    hasAnswered = true
     return Answer(
       status: Int(response.status.code), body: try await response.body.collect(upTo: limit))
   }
@@ -162,8 +205,9 @@ package final class OutgoingClient: Sendable {
     return client
   }
 
-  private func giveBack(_ key: String) {
+  private func giveBack(_ key: String, hasAnswered: Bool) {
     state.withLock { state in
+      state.pinned[key]?.hasAnswered = hasAnswered
       state.pinned[key]?.users -= 1
       state.pinned[key]?.lastUsed = .now
     }

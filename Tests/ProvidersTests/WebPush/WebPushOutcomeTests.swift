@@ -41,6 +41,14 @@ struct WebPushOutcomeTests {
     }
   }
 
+  @Test func `Apple says with 400 that a subscription has another VAPID key`() {
+    let other = Outcome.retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)
+    #expect(Self.outcome(400, #"{"reason":"VapidPkHashMismatch"}"#) == other)
+    for body in [#"{"reason":"BadJwtToken"}"#, "VapidPkHashMismatch", #"["VapidPkHashMismatch"]"#] {
+      #expect(Self.outcome(400, body) == .rejected(.requestRefused))
+    }
+  }
+
   @Test func `Retry-After is kept to, in both of its forms`() {
     #expect(
       Self.outcome(429, retryAfter: "120")
@@ -48,6 +56,11 @@ struct WebPushOutcomeTests {
     #expect(
       Self.outcome(429, retryAfter: "Fri, 15 Jan 2027 08:01:00 GMT")
         == .retry(.tooManyRequests, notBefore: Self.now + 60, scope: .tokenOrRoute))
+    // Windows throttles so.
+    #expect(
+      Self.outcome(406, retryAfter: "30")
+        == .retry(.tooManyRequests, notBefore: Self.now + 30, scope: .tokenOrRoute))
+    #expect(Self.outcome(406) == .rejected(.requestRefused))
     #expect(
       Self.outcome(503, retryAfter: "7") == .retry(.serverError, notBefore: Self.now + 7, scope: .provider))
   }

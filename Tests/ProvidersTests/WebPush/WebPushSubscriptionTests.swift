@@ -188,6 +188,6 @@ struct WebPushAddressesTests {
     let addresses = Self.addresses(["push.example.net": ["1.1.1.1", "1.0.0.1", "2606:4700::1111", "8.8.8.8"]])
     #expect(await addresses.allow("push.example.net"))
     let called = try await addresses.addresses(of: "push.example.net")
-    #expect(called == ["1.1.1.1", "1.0.0.1", "2606:4700::1111"])
+    #expect(called == ["1.1.1.1", "2606:4700::1111", "1.0.0.1", "8.8.8.8"])
   }
 }
