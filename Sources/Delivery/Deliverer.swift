@@ -22,17 +22,21 @@ package final class Deliverer: Sendable {
   let lossLog: LossLog
   let unservedTargets = UnservedTargets()
   let metrics: DeliveryMetrics
+  let pace: DevicePace
 
   /// - Parameters:
   ///   - deadline: time limit of a batch whose caller gives none.
   ///   - history: counts the results of notifications, for the operator.
+  ///   - pace: of each device.
   package init(
     providers: PushProviders, registrations: RegistrationStore, outbox: Outbox, deadline: Duration,
-    history: History? = nil, now: @escaping @Sendable () -> Date,
+    history: History? = nil, pace: [DevicePace.Limit] = DevicePace.google,
+    now: @escaping @Sendable () -> Date,
     metrics: any MetricsFactory = MetricsSystem.factory, logger: Logger
   ) {
     self.metrics = DeliveryMetrics(metrics)
     self.providers = providers
+    self.pace = DevicePace(pace)
     self.registrations = registrations
     self.outbox = outbox
     self.deadline = deadline

@@ -11,7 +11,7 @@ package struct RegisteredPush: Sendable {
   package var registration: RegistrationReference
   /// Whose limits it counts against.
   package var owner: Owner
-  /// If this time is in the future, the push is sent then, from the outbox.
+  /// If this time is in the future, the push is sent then, from the outbox: its chat server sends too many.
   package var notBefore: Date?
   /// Whether a provider's answer that the token is another project's means that it is the other bouncer's.
   package var mayBeUpstreams = false
@@ -36,8 +36,6 @@ package struct RegisteredPush: Sendable {
 extension RegisteredPush {
   /// Whether it waits for reasons of a device that anybody may have registered.
   var isStrangersOwn: Bool { registration.kind == .nextcloud && wait?.isOwn == true }
-  /// Why it may not go before ``notBefore``.
-  var paceReason: Reason { registration.kind == .nextcloud ? .deviceOverPace : .serverOverPace }
 }
 
 /// Result of a delivery.

@@ -11,11 +11,6 @@ internal import Sealing
 
 /// Nextcloud's push proxy: registers the devices of apps, and forwards notifications from their servers.
 package final class PushProxy: Sendable {
-  /// Pace of each device; notifications beyond it are delayed. FCM accepts this many for one device in a minute.
-  package static let notificationsPerDevice = [
-    RateLimit(calls: 240, seconds: 60), RateLimit(calls: 5000, seconds: 3600),
-  ]
-
   /// Thrown if the app of a registration is unknown.
   struct UnknownApp: Error {
     /// What the app calls itself, if the operator is yet to be told.
@@ -44,13 +39,10 @@ package final class PushProxy: Sendable {
   private let unknownApps: UnknownApps
   private let sent: SentNotifications
   private let newDevices: RateLimiter<ClientAddress>
-  /// Paces by device; all of them apply.
-  private let paces: [CellRate<Int64>]
 
   package init(
     _ configuration: Configuration, apps: NextcloudApps = NextcloudApps(), devices: NextcloudDevices,
-    recorder: RegistrationStore, deliverer: Deliverer, lossDetector: StoreLossDetector,
-    notificationsPerDevice: [RateLimit] = PushProxy.notificationsPerDevice, logger: Logger
+    recorder: RegistrationStore, deliverer: Deliverer, lossDetector: StoreLossDetector, logger: Logger
   ) {
     self.configuration = configuration
     self.apps = apps
@@ -63,7 +55,6 @@ package final class PushProxy: Sendable {
     unknownApps = UnknownApps(now: now)
     sent = SentNotifications(now: now)
     newDevices = RateLimiter(configuration.nextcloud.newDevicesPerAddress, now: now)
-    paces = notificationsPerDevice.map { CellRate($0, windows: 1, now: now) }
   }
 
   var now: @Sendable () -> Date { devices.now }
@@ -165,7 +156,7 @@ extension PushProxy {
     let fresh = zip(accepted, zip(keys, sent.areRepeated(keys))).filter { !$1.1 }.map { ($0, $1.0) }
     guard !fresh.isEmpty else { return ([], accepted.count) }
     let now = now()
-    let results = try await deliver(
+    let results = try await deliverer.deliver(
       fresh.map { notification, _ in
         RegisteredPush(
           push: Push(notification, at: now), registration: notification.device.reference,
@@ -182,26 +173,6 @@ extension PushProxy {
     }
     sent.add(done)
     return (ended, accepted.count - fresh.count + done.count)
-  }
-
-  /// Sends with each device's pace: notifications beyond it get a later time. Anyone may register a device
-  /// and push to it under the operator's credential. Notifications beyond what a device may have in the
-  /// outbox are refused there; if they were also delayed, they do not count against the pace.
-  private func deliver(
-    _ deliveries: [RegisteredPush], within limit: Duration
-  ) async throws -> [DeliveryResult] {
-    var deliveries = deliveries
-    let bookings = deliveries.indices.map { index in
-      let bookings = paces.map { $0.book(1, of: deliveries[index].registration.id) }
-      deliveries[index].notBefore = bookings.compactMap { $0.time(of: 0) }.max()
-      return bookings
-    }
-    let results = try await deliverer.deliver(deliveries, within: limit)
-    for (index, result) in results.enumerated()
-    where result == .refused(.backlogged) && deliveries[index].notBefore != nil {
-      for (pace, booking) in zip(paces, bookings[index]) { pace.cancel(booking) }
-    }
-    return results
   }
 
   /// Logs a database error of work that must not fail the request.

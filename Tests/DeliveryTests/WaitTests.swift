@@ -113,7 +113,7 @@ import Testing
     try await send(stranger)
     let line = try #require(bench.log.lines.first { $0.message.hasPrefix("notifications are refused") })
     #expect(line.level == .warning && line.message.hasSuffix("for reasons of its own"))
-    #expect(line.metadata["reason"] == "deviceOverPace" && line.metadata["device"] == "nextcloud:7")
+    #expect(line.metadata["reason"] == "serverOverPace" && line.metadata["device"] == "nextcloud:7")
     #expect("\(line.metadata["advice"] ?? "")".contains("push-bouncer device show nextcloud:7"))
     #expect(bench.outbox.backloggedAt == nil)
     try await send(device.registration)

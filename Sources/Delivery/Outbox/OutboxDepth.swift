@@ -201,7 +201,7 @@ extension Outbox {
   }
 
   /// Like ``oldest()``, but only for entries that were tried again or are overdue: not for those postponed on
-  /// arrival by their chat server's pace or by the provider. Web Push is left out: a push service that is
+  /// arrival by their chat server's pace, by their device's, or by the provider. Web Push is left out: a push service that is
   /// gone for good keeps entries waiting in vain, which concerns only its users.
   ///
   /// Only a bounded number is read, in order of arrival.
@@ -211,12 +211,13 @@ extension Outbox {
     let statement = Statement(
       """
       SELECT o.created_at FROM (
-        SELECT id, route_id, created_at, due_at, attempts FROM outbox ORDER BY id LIMIT $3
+        SELECT id, route_id, created_at, due_at, attempts, reason FROM outbox ORDER BY id LIMIT $3
       ) AS o JOIN outbox_routes r ON r.id = o.route_id
-      WHERE r.provider <> 'webpush' AND (o.attempts > 2 OR o.due_at <= $1 OR o.due_at - o.created_at <= $2)
+      WHERE r.provider <> 'webpush' AND (o.due_at <= $1
+        OR o.reason IS DISTINCT FROM $4 AND (o.attempts > 2 OR o.due_at - o.created_at <= $2))
       ORDER BY o.id LIMIT 1
       """, .integer(now().milliseconds - 60_000), .integer(Self.longestFirstPause),
-      .integer(Int64(strangers + 5000)))
+      .integer(Int64(strangers + 5000)), .text(Reason.deviceOverPace.rawValue))
     return try await database.query(statement).first?.date(0)
   }
 

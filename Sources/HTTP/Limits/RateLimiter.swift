@@ -102,12 +102,9 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   package struct Booking: Sendable {
     /// Seconds by which the key exceeds what may be booked ahead. If above zero, nothing was booked.
     package let excess: TimeInterval
-    fileprivate let key: Key
     fileprivate let start: Date
     /// Seconds that were booked before this booking.
     fileprivate let ahead: TimeInterval
-    /// Seconds that this booking takes.
-    fileprivate let taken: TimeInterval
     fileprivate let limit: RateLimit?
 
     /// When the call with this index may go; nil for at once.
@@ -145,7 +142,7 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   package func book(_ count: Int, of key: Key) -> Booking {
     let now = now()
     guard let limit, count > 0 else {
-      return Booking(excess: 0, key: key, start: now, ahead: 0, taken: 0, limit: nil)
+      return Booking(excess: 0, start: now, ahead: 0, limit: nil)
     }
     return booked.withLock { booked in
       let standing = booked.value(of: key) ?? Standing(end: now, time: now)
@@ -155,7 +152,7 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
       booked.set(
         Standing(end: now + ahead + taken, time: now), for: key, now: now.timeIntervalSince1970)
       return Booking(
-        excess: max(0, ahead - reach), key: key, start: now, ahead: ahead, taken: taken, limit: limit)
+        excess: max(0, ahead - reach), start: now, ahead: ahead, limit: limit)
     }
   }
 
@@ -164,17 +161,6 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
     guard let limit else { return 0 }
     let (now, end) = (now(), booked.withLock { $0.value(of: key)?.end })
     return max(0, (end ?? now).timeIntervalSince(now) - limit.seconds)
-  }
-
-  /// Gives back the time of a booking whose calls are not made.
-  package func cancel(_ booking: Booking) {
-    guard booking.taken > 0 else { return }
-    let now = now().timeIntervalSince1970
-    booked.withLock { booked in
-      guard var standing = booked.value(of: booking.key) else { return }
-      standing.end -= booking.taken
-      booked.set(standing, for: booking.key, now: now)
-    }
   }
 }
 

@@ -1,3 +1,4 @@
+import Delivery
 import Foundation
 import HTTP
 import HTTPTypes
@@ -135,20 +136,16 @@ struct ProxyDevicesTests {
 
   @Test
   func `is kept to each of its paces: what a minute allows an hour may not`() async throws {
-    #expect(
-      PushProxy.notificationsPerDevice.map { [Double($0.calls), $0.seconds] }
-        == [[240, 60], [5000, 3600]])
+    #expect(DevicePace.google == [.init(pushes: 240, seconds: 60), .init(pushes: 5000, seconds: 3600)])
     try await ProxyBench.test({
-      $0.notificationsPerDevice = [
-        RateLimit(calls: 4, seconds: 60), RateLimit(calls: 6, seconds: 3600),
-      ]
+      $0.pace = [.init(pushes: 4, seconds: 60), .init(pushes: 6, seconds: 3600)]
       $0.isSending = false
     }) { bench in
       let (phone, quiet) = (ProxyPhone(), ProxyPhone())
       for phone in [phone, quiet] { #expect(try await phone.register(at: bench).status == 200) }
       _ = try await bench.notify((0..<4).map { _ in phone.entry() } + [quiet.entry()])
       #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 0)
-      bench.clock.advance(60)
+      bench.clock.advance(61)
       _ = try await bench.notify((0..<4).map { _ in phone.entry() })
       #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 2)
     }
