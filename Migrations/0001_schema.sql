@@ -245,6 +245,7 @@ CREATE TABLE registrations (
   delivered_at $int,                          -- the last success, to the day, or the first after a failure
   failure $text,                              -- reason of the last failed delivery
   failed_at $int,
+  environment $int,                           -- of Apple's, that has taken the token: 1 production, 2 sandbox; NULL: not known
   -- What a provider has said while it called too many tokens dead to be believed.
   dead_since $int,
   dead_reason $text,

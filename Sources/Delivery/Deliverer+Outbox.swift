@@ -21,7 +21,7 @@ extension Deliverer {
   ///   settled; with what is left to do.
   func attempt(
     _ entries: [Outbox.Entry], on route: Route, within timeout: Duration,
-    late: @escaping @Sendable (Outbox.Entry, Leftover?) -> Void
+    late: @escaping @Sendable (Outbox.Entry, Decision) -> Void
   ) async -> [Decision] {
     let began = now()
     let deliveries = entries.map(\.delivery)
@@ -38,20 +38,25 @@ extension Deliverer {
     return decisions
   }
 
-  /// Those of the entries whose registrations have not ended. Of one for several registrations, those stay that have not.
+  /// Those of the entries whose registrations have not ended, with what is known of them now. Of one for several registrations, those stay that have not.
   func living(_ entries: [Outbox.Entry]) async throws -> [Outbox.Entry] {
     guard !entries.isEmpty else { return [] }
-    let living = try await registrations.living(
-      entries.flatMap { entry in
-        if case .upstream(let push) = entry.delivery.push, push.isShared { return push.registrations }
-        return [entry.delivery.registration.id]
-      })
+    let living = try await registrations.environments(
+      of:
+        entries.flatMap { entry in
+          if case .upstream(let push) = entry.delivery.push, push.isShared { return push.registrations }
+          return [entry.delivery.registration.id]
+        })
     return entries.compactMap { entry in
       guard case .upstream(let push) = entry.delivery.push, push.isShared else {
-        return living.contains(entry.delivery.registration.id) ? entry : nil
+        guard let environment = living[entry.delivery.registration.id] else { return nil }
+        guard let environment else { return entry }
+        var entry = entry
+        entry.delivery.push.environment = environment
+        return entry
       }
       var entry = entry
-      guard let rest = push.only(living) else { return nil }
+      guard let rest = push.only(Set(living.keys)) else { return nil }
       entry.delivery.push = .upstream(rest)
       return entry
     }
@@ -71,6 +76,13 @@ extension Deliverer {
       registration: leftover.scope == .token ? delivery.registration.id : nil, reason: leftover.reason)
   }
 
+  /// Whether a notification of a route has failed because of the route: not if APNs' other environment was asked.
+  func isFailure(_ decision: Decision, of route: Route) -> Bool {
+    guard let leftover = decision.leftover, leftover.scope != .token else { return false }
+    guard let asked = decision.environment, let own = providers.environment(of: route) else { return true }
+    return asked == own
+  }
+
   /// Waits for a late answer, however long it takes, and acts on it; this cannot be cancelled.
   ///
   /// - Parameters:
@@ -78,12 +90,12 @@ extension Deliverer {
   ///   - lease: nil if there is no entry, because it could not be stored and nothing was promised.
   func settle(
     _ answer: LateAnswer, to delivery: RegisteredPush, since began: Date, under lease: Outbox.Lease?,
-    then ended: (@Sendable (Leftover?) -> Void)? = nil
+    then ended: (@Sendable (Decision) -> Void)? = nil
   ) {
     lateAnswers.begin()
     Task {
-      let decision = judge(
-        await answer.outcome(), of: delivery, over: answer.over, since: began, answer.start)
+      var lease = lease
+      let decision = await decide(answer, delivery, since: began, under: &lease)
       // Whoever would pass it on to the other bouncer has stopped waiting.
       var delivery = delivery
       delivery.mayBeUpstreams = false
@@ -94,8 +106,35 @@ extension Deliverer {
         // If the database cannot be written now, the outbox keeps this in memory and writes it later.
         try? await outbox.settle([(lease, retry)])
       }
-      ended?(decision.leftover)
+      ended?(decision)
       lateAnswers.end()
+    }
+  }
+
+  /// Waits for a late answer. If APNs' other environment is to be asked then, waits for its answer, too, under a lease
+  /// that begins anew.
+  private func decide(
+    _ answer: LateAnswer, _ delivery: RegisteredPush, since began: Date, under lease: inout Outbox.Lease?
+  ) async -> Decision {
+    let outcome = await answer.outcome()
+    let push = delivery.push
+    guard answer.refusal == nil, outcome.concernsEnvironment,
+      let other = providers.otherSender(for: push, than: answer.over)
+    else {
+      return judge(
+        outcome, of: delivery, over: answer.over, after: answer.refusal, since: began, answer.start)
+    }
+    let refusal = Refusal(outcome: outcome, over: answer.over)
+    guard let held = lease, let extended = try? await outbox.extend(held, for: self.lease) else {
+      // Without an entry nothing was promised. If it cannot be extended, it is sent once its lease is over.
+      return Decision(result: .queued, route: answer.over.route)
+    }
+    lease = extended
+    switch await other.attempt(push, of: delivery.owner, deadline: .now + .seconds(3), isPatient: true) {
+    case .ended(let outcome):
+      return judge(outcome, of: delivery, over: other, after: refusal, since: began, answer.start)
+    case .underWay(let answered):
+      return judge(await answered(), of: delivery, over: other, after: refusal, since: began, answer.start)
     }
   }
 

@@ -16,6 +16,7 @@ extension Deliverer {
     var held: [(index: Int, deletion: HeldDeletions.Deletion)] = []
     var living: [RegistrationReference] = []
     var told: [Int64] = []
+    var found: [RegistrationReference: APNsCredential.Environment] = [:]
     let mayHold = heldDeletions.mayHold
     let upstreams = await upstreams(decisions, deliveries)
     for (decision, (index, delivery)) in zip(decisions, deliveries.enumerated()) {
@@ -29,6 +30,7 @@ extension Deliverer {
       {
         told.append(delivery.registration.id)
       }
+      if decision.isFound { found[delivery.registration] = decision.environment }
       if let death = decision.death {
         let failure = RegistrationStore.Failure(
           delivery.registration, reason: death.reason.description, holdsBefore: death.by)
@@ -48,6 +50,7 @@ extension Deliverer {
     let losses = await losses(deliveries, results)
     var ended: Set<RegistrationReference> = []
     do {
+      if !found.isEmpty { try await registrations.note(found) }
       if !told.isEmpty { try await registrations.noteToldUpstream(told) }
       if !living.isEmpty { _ = try await registrations.release(living) }
       if !held.isEmpty {

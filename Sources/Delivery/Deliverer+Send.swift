@@ -16,6 +16,10 @@ extension Deliverer {
     var leftover: Leftover?
     /// Set if the notification is under way and its answer outstanding.
     var answer: LateAnswer?
+    /// The environment of APNs that the answer came from, or that does not answer; nil for other providers.
+    var environment: APNsCredential.Environment?
+    /// Whether that environment is to be asked first from now on.
+    var isFound = false
   }
 
   /// The death of a token: all registrations made with it by a given time end.
@@ -40,9 +44,17 @@ extension Deliverer {
     var wait: RegisteredPush.Wait { .init(reason: reason, isOwn: scope == .token) }
   }
 
+  /// The answer of the environment of APNs that was asked first and does not know the token, or the key. It is
+  /// acted on only if the other environment says the same: until then, nothing is wrong with the token.
+  struct Refusal: Sendable {
+    let outcome: Outcome
+    let over: RouteSender
+  }
+
   /// An answer that is still outstanding.
   struct LateAnswer: Sendable {
     let over: RouteSender
+    var refusal: Refusal?
     let start: DeliveryStart
     let outcome: @Sendable () async -> Outcome
   }
@@ -113,29 +125,45 @@ extension Deliverer {
         return all(
           Decision(
             result: .queued, route: routeSender.route,
-            leftover: Leftover(notBefore: notBefore, scope: .token, reason: delivery.paceReason)))
+            leftover: Leftover(notBefore: notBefore, scope: .token, reason: .serverOverPace)))
+      }
+      let (sent, device) = (now(), delivery.pacedDevice)
+      if let device, let time = pace.admit(device, now: sent) {
+        return all(
+          Decision(
+            result: .queued, route: routeSender.route,
+            leftover: Leftover(notBefore: time, scope: .token, reason: .deviceOverPace, backoff: .pace)))
       }
       tries += 1
-      let sent = now()
       let starts = parcel.map {
         DeliveryStart(
           takenAt: $0.promisedAt ?? began, handedOver: $0.promisedAt == nil ? handedOver : nil, sent: sent)
       }
+      let other = providers.otherSender(for: push, than: routeSender)
+      var (over, refusal) = (routeSender, nil as Refusal?)
+      var answer = await routeSender.attempt(
+        push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil, isFirst: other != nil)
+      if let other, case .ended(let outcome) = answer, outcome.concernsEnvironment {
+        (over, refusal) = (other, Refusal(outcome: outcome, over: routeSender))
+        answer = await other.attempt(
+          push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil)
+      }
       let decisions: [Decision]
-      switch await routeSender.attempt(
-        push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil)
-      {
+      switch answer {
       case .ended(let outcome):
+        if let device, outcome.isUncounted { pace.takeBack(device, admitted: sent) }
         let outcomes = push.outcomes(outcome, of: parcel)
         decisions = parcel.indices.map {
-          judge(outcomes[$0], of: parcel[$0], over: routeSender, since: began, starts[$0])
+          judge(outcomes[$0], of: parcel[$0], over: over, after: refusal, since: began, starts[$0])
         }
       case .underWay(let answer):
         let outcomes = Task { push.outcomes(await answer(), of: parcel) }
-        return parcel.indices.map { index in
+        return parcel.indices.map { [over, refusal] index in
           Decision(
             result: .queued, route: routeSender.route,
-            answer: LateAnswer(over: routeSender, start: starts[index]) { await outcomes.value[index] })
+            answer: LateAnswer(over: over, refusal: refusal, start: starts[index]) {
+              await outcomes.value[index]
+            })
         }
       }
       // What is sent in one request is tried again together.
@@ -152,8 +180,33 @@ extension Deliverer {
 
   /// Decides what an outcome means for the notification and its registration.
   ///
-  /// - Parameter began: when the notification was requested, unless it comes from the outbox.
+  /// - Parameters:
+  ///   - refusal: what the environment of APNs said that was asked before.
+  ///   - began: when the notification was requested, unless it comes from the outbox.
   func judge(
+    _ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender, after refusal: Refusal?,
+    since began: Date, _ start: DeliveryStart
+  ) -> Decision {
+    guard let refusal else { return judge(outcome, of: delivery, over: routeSender, since: began, start) }
+    var decision: Decision
+    if outcome.concernsEnvironment {
+      if case .misconfigured = refusal.outcome {
+        refusal.over.blame(refusal.outcome, for: delivery.push, of: delivery.owner)
+      }
+      let isUnjudged = if case .suspect = refusal.outcome { outcome != refusal.outcome } else { false }
+      // A token that a key could not ask about may be good.
+      let (said, over) = isUnjudged ? (outcome, routeSender) : (refusal.outcome, refusal.over)
+      decision = judge(said, of: delivery, over: over, since: began, start)
+    } else {
+      decision = judge(outcome, of: delivery, over: routeSender, since: began, start)
+      decision.isFound = decision.result == .delivered
+    }
+    // It waits where it is asked for first.
+    if decision.result == .queued { decision.route = refusal.over.route }
+    return decision
+  }
+
+  private func judge(
     _ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender, since began: Date,
     _ start: DeliveryStart
   ) -> Decision {
@@ -177,7 +230,7 @@ extension Deliverer {
         logger.notice("the provider takes tokens again", metadata: metadata)
       }
     }
-    var decision = Decision(result: .queued, route: route)
+    var decision = Decision(result: .queued, route: route, environment: routeSender.environment)
     switch outcome {
     case .delivered, .passedOn:
       metrics.accepted(route.provider, after: now().timeIntervalSince(promisedAt))
@@ -223,6 +276,8 @@ extension Backoff {
   /// Pauses between tries from the outbox while APNs is out of order. Apple asks for 15 minutes at once, by
   /// which time a chat message is of little use; so the pauses grow to 15 minutes.
   static let outage = Backoff(first: 15, longest: 900, shares: 1...1.2)
+  /// No pause beyond the time from which a device's pace allows the next try.
+  static let pace = Backoff(first: 0, longest: 0)
   /// Pauses between tries from the outbox while no credential serves the target. A try costs little, and the operator
   /// who adds a key sees soon that it works.
   static let unserved = Backoff(first: 5, longest: 30)

@@ -52,6 +52,8 @@ package struct NextcloudDevice: Sendable {
   let seenAt: Date
   /// Since when its server has named another token than the stored one; nil if it does not.
   let tokenDiffersSince: Date?
+  /// The environment of APNs that has the token, if that is known.
+  let environment: APNsCredential.Environment?
   /// The address that last registered it.
   let owner: Owner
 

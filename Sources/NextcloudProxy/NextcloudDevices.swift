@@ -91,7 +91,7 @@ package final class NextcloudDevices: Sendable {
       token: storageKey.openText(try row.bytes(4), at: place), tokenHash: try row.bytes(5),
       destination: .init(kind: kind, app: try row.text(7), target: try row.optionalText(8)),
       isUsed: try row.flag(9), seenAt: try row.date(10), tokenDiffersSince: try row.optionalDate(11),
-      owner: Owner(id: try row.int64(12)))
+      environment: .init(storage: try row.optionalInt64(13)), owner: Owner(id: try row.int64(12)))
   }
 
   /// The owner that stands for an address: a keyed hash, so that the address itself is not stored.
@@ -121,7 +121,7 @@ extension NextcloudDevice {
 
 private let select = """
   SELECT id, registered_at, device_identifier, user_key, token, token_sha512, kind, app, target, is_used,
-    seen_at, token_differs_since, owner
+    seen_at, token_differs_since, owner, environment
   FROM registrations WHERE device_identifier
   """
 
@@ -142,7 +142,8 @@ private let replacement = """
   UPDATE registrations SET
     is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
     device_identifier = $1, user_key = $2, token_sha512 = $3, \(told),
-    delivered_at = CASE WHEN token_sha512 = $3 THEN delivered_at END
+    delivered_at = CASE WHEN token_sha512 = $3 THEN delivered_at END,
+    environment = CASE WHEN token_sha512 = $3 THEN environment END
   WHERE id = $11
   """
 

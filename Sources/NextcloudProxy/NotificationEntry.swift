@@ -175,6 +175,7 @@ extension Push {
         APNsNotification(
           entry, to: token, topic: destination.target ?? "", isPushKit: destination.kind == .pushKit, at: now)
       )
+      environment = notification.device.environment
     }
   }
 

@@ -2,6 +2,7 @@ package import Foundation
 import HTTP
 import NIOCore
 import NIOHPACK
+package import Providers
 import Synchronization
 
 /// A notification as it reached the simulator.
@@ -21,6 +22,8 @@ package struct Delivery: Sendable {
   package let token: String
   /// APNs: `apns-topic`. FCM: the project id. Web Push: the origin that it was sent to.
   package let target: String
+  /// APNs: the environment that it was sent to; nil if the provider token was not accepted.
+  package let environment: APNsCredential.Environment?
   /// The request's header fields in their order, names in lower case, without pseudo-headers and `authorization`.
   package let headers: [(name: String, value: String)]
   /// When it had arrived whole.
@@ -63,6 +66,7 @@ package struct Delivery: Sendable {
       "headers": .object(JSON.Object(headers.map { .init($0.name, .string($0.value)) })), "payload": payload,
       "received_at": .string(time + "Z"), "status": .integer(Int64(status)), "accepted": .bool(accepted),
     ]
+    shown["environment"] = (environment?.rawValue).map(JSON.string)
     shown["reason"] = reason.map(JSON.string)
     shown["id"] = .string(id)
     return .object(shown)

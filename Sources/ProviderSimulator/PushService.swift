@@ -52,6 +52,8 @@ extension HPACKHeaders {
 /// The result of a service's check of a push.
 struct PushCheck {
   var token = ""
+  /// Of APNs, whose key has signed the provider token.
+  var environment: APNsCredential.Environment?
   /// The answer's `apns-id`, FCM's message name, or the push service's message id.
   var id = ""
   /// The answer, if the push is taken.
@@ -94,7 +96,7 @@ extension PushService {
     var headers: [(name: String, value: String)] = []
     do throws(Refusal) {
       try check(&push, now)
-      if let rule = simulation.takeRule(for: push.token) {
+      if let rule = simulation.takeRule(for: push.token, in: push.environment) {
         delay += rule.delayMilliseconds
         headers = rule.headers
         guard (200..<300).contains(rule.status) else {
@@ -113,7 +115,8 @@ extension PushService {
     if push.isDelivered || refusal != nil {
       simulation.record(
         Delivery(
-          provider: provider, token: push.token, target: target, headers: request.headers.kept,
+          provider: provider, token: push.token, target: target, environment: push.environment,
+          headers: request.headers.kept,
           receivedAt: now, status: refusal?.status ?? push.reply.status, reason: refusal?.reason,
           // Only APNs gives refused ones an id.
           id: refusal == nil || provider == .apns ? push.id : "", body: request.body)

@@ -21,6 +21,8 @@ package final class SimulatedProviders: Service {
     package var topics = [
       "org.example.chat", "com.nextcloud.Talk", "it.twsweb.Nextcloud", "org.zulip.Zulip", "example.app",
     ]
+    /// Whether the `Keys` folder gets a key of the sandbox, too.
+    package var hasSandbox = false
     /// Makes the service account's `token_uri` an `http://` URL, so that FCM needs no trust root.
     package var clear = false
     /// A `Keys` folder to take the credentials from if an earlier run left them there, and to write them to.
@@ -39,7 +41,7 @@ package final class SimulatedProviders: Service {
 
   private struct State {
     var faults = Faults()
-    var rules: [String: TokenRule] = [:]
+    var rules: [RuleKey: TokenRule] = [:]
     var counts = Counts()
     var requests: [Delivery.Provider: Int] = [:]
     var topics: Set<String>
@@ -127,13 +129,19 @@ extension SimulatedProviders {
   /// a bouncer key pair if there is none, and beside them `ca.pem` for `providers.ca_file` (and `ca-key.pem`, with
   /// which a later run stays trusted). Refuses a folder in whose places another's files stand.
   package func writeKeys(to directory: URL) throws {
-    try credentials.write(to: directory, topics: configuration.topics, tokenURI: fcmEndpoint + "/token")
+    try credentials.write(
+      to: directory, topics: configuration.topics, hasSandbox: configuration.hasSandbox,
+      tokenURI: fcmEndpoint + "/token")
   }
 
   /// What clients have to trust, in PEM.
   package var certificateAuthorityPEM: String { get throws { try credentials.authority.certificatePEM } }
   /// The `kid` that provider tokens need.
   package var apnsKeyID: String { credentials.keyID }
+  /// The sandbox's `kid`, and its key in PKCS#8.
+  package var apnsSandboxKey: (id: String, pem: String) {
+    (credentials.sandboxKeyID, credentials.sandboxKey.pemRepresentation)
+  }
   /// The `iss` that provider tokens need.
   package var apnsTeamID: String { credentials.teamID }
   /// PKCS#8
@@ -231,30 +239,49 @@ extension SimulatedProviders {
 // MARK: What is answered to one request
 
 extension SimulatedProviders {
-  /// Sets the rule for a token's answers; nil: the ordinary answer.
+  /// Sets the rule for a token's answers, in both environments or the one that it names; nil: the ordinary answer.
   package func setToken(_ token: String, _ rule: TokenRule?) {
-    state.withLock { $0.rules[Self.key(token)] = rule }
+    state.withLock { state in
+      if let rule {
+        state.rules[RuleKey(token, rule.environment)] = rule
+      } else {
+        for environment in RuleKey.environments { state.rules[RuleKey(token, environment)] = nil }
+      }
+    }
   }
 
   func hasRule(for token: String) -> Bool {
-    state.withLock { $0.rules[Self.key(token)] != nil }
+    state.withLock { state in RuleKey.environments.contains { state.rules[RuleKey(token, $0)] != nil } }
   }
 
   /// The rule for a token that is about to be answered; counts down its `times`.
-  func takeRule(for token: String) -> TokenRule? {
+  ///
+  /// - Parameter environment: of APNs, nil for the other services.
+  func takeRule(for token: String, in environment: APNsCredential.Environment?) -> TokenRule? {
     state.withLock { state in
       guard !state.rules.isEmpty else { return nil }
-      let key = Self.key(token)
-      guard let rule = state.rules[key] else { return nil }
+      let keys = [RuleKey(token, environment), RuleKey(token, nil)]
+      guard let key = keys.first(where: { state.rules[$0] != nil }), let rule = state.rules[key] else {
+        return nil
+      }
       if let times = rule.times { state.rules[key]?.times = times - 1 }
       if rule.times == 1 { state.rules[key] = nil }
       return rule
     }
   }
 
-  /// APNs tokens are hex in either case; both spellings are one device.
-  private static func key(_ token: String) -> String {
-    token.utf8.allSatisfy { $0.hexadecimalValue != nil } ? token.lowercased() : token
+  /// What a rule is for.
+  private struct RuleKey: Hashable {
+    static let environments: [APNsCredential.Environment?] = [nil, .production, .sandbox]
+
+    let token: String
+    let environment: APNsCredential.Environment?
+
+    init(_ token: String, _ environment: APNsCredential.Environment?) {
+      // APNs tokens are hex in either case; both spellings are one device.
+      self.token = token.utf8.allSatisfy { $0.hexadecimalValue != nil } ? token.lowercased() : token
+      self.environment = environment
+    }
   }
 
   /// Which of a provider's faults hit one request.

@@ -19,6 +19,16 @@ package enum Push: Sendable, Codable {
     }
   }
 
+  /// See ``APNsNotification/environment``; nil for other providers.
+  package var environment: APNsCredential.Environment? {
+    get { if case .apns(let notification) = self { notification.environment } else { nil } }
+    set {
+      guard case .apns(var notification) = self else { return }
+      notification.environment = newValue
+      self = .apns(notification)
+    }
+  }
+
   /// The route that a push waits for while no credential serves it. It names no credential, except for Web Push, where
   /// the push service stands in its place.
   package var unservedRoute: Route {
@@ -55,16 +65,20 @@ package struct APNsNotification: Sendable, Codable {
   package var collapseID: String?
   /// `apns-id`: stays the same on every try.
   package var id: UUID
+  /// The environment that is known to have the token. Nil if that is not known: production is asked first.
+  package var environment: APNsCredential.Environment?
 
   /// The longest payload in bytes (Apple, "Generating a remote notification").
   package static func maximumPayload(_ pushType: PushType) -> Int { pushType == .voip ? 5120 : 4096 }
 
   package init(
     token: String, topic: String, payload: ByteBuffer, pushType: PushType, priority: Int? = nil,
-    expiration: Date? = nil, collapseID: String? = nil, id: UUID = UUID()
+    expiration: Date? = nil, collapseID: String? = nil, id: UUID = UUID(),
+    environment: APNsCredential.Environment? = nil
   ) {
     (self.token, self.topic, self.payload, self.pushType) = (token, topic, payload, pushType)
     (self.priority, self.expiration, self.collapseID, self.id) = (priority, expiration, collapseID, id)
+    self.environment = environment
   }
 }
 

@@ -1,4 +1,5 @@
 package import Foundation
+package import KeyExchange
 import NIOCore
 import Synchronization
 
@@ -100,6 +101,18 @@ package final class PushProviders: Sendable {
 
   package func route(of push: Push) -> Route? { find(push)?.route }
 
+  /// The sender for a push in APNs' other environment than that of `sender`; nil if no credential serves it.
+  package func otherSender(for push: Push, than sender: RouteSender) -> RouteSender? {
+    guard sender.environment != nil else { return nil }
+    return state.withLock { $0.senders.otherSender(for: push, than: sender) }
+  }
+
+  /// The environment of a route of APNs; nil if no present credential has it.
+  package func environment(of route: Route) -> APNsCredential.Environment? {
+    guard route.provider == .apns else { return nil }
+    return state.withLock { $0.senders.environment(of: route) }
+  }
+
   private func find(_ push: Push) -> RouteSender? {
     let message: WebPushMessage
     switch push {
@@ -156,6 +169,9 @@ package final class PushProviders: Sendable {
     guard route.provider == .apns || route.provider == .fcm else { return nil }
     return state.withLock { $0.senders.alike(route.provider, route.target) }
   }
+
+  /// How the keys of the latest connection to a provider were agreed on; nil if there was none.
+  package func keyExchange(_ provider: Route.Provider) -> KeyExchange? { factory.metrics.keyExchange(provider) }
 
   package func routeStates() -> [Route: RouteState] {
     Dictionary(routeSenders.map { ($0.route, $0.state) }) { $1 }

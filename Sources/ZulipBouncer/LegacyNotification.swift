@@ -159,7 +159,8 @@ extension LegacyNotification {
       APNsNotification(
         token: registration.token.text, topic: topic, payload: payload,
         pushType: isSilentRemoval ? .background : .alert, priority: isSilentRemoval ? 5 : nil,
-        expiration: Date(timeIntervalSince1970: (now.timeIntervalSince1970 + Self.lifetime).rounded(.down))))
+        expiration: Date(timeIntervalSince1970: (now.timeIntervalSince1970 + Self.lifetime).rounded(.down)),
+        environment: registration.environment))
   }
 
   /// The body for APNs: `aps`, and the members of `custom` beside it.

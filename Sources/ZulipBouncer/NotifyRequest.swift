@@ -200,7 +200,7 @@ extension NotifyRequest.Item {
       return .apns(
         APNsNotification(
           token: registration.token.text, topic: topic, payload: payload, pushType: pushType,
-          priority: priority))
+          priority: priority, environment: registration.environment))
     case .fcm(let priority):
       return try Push(toAndroid: registration.token, data: data, body: body, priority: priority)
     }

@@ -203,7 +203,8 @@ extension FoundDevice {
         let pushService = device.provider == "webpush" ? device.target : nil
         return .init([device.app, device.provider, pushService].compactMap(\.self).joined(separator: " "))
       },
-      .text("target", nil) { $0.target }, .text("token_id", nil) { $0.tokenID?.base64 },
+      .text("target", nil) { $0.target }, .text("environment", nil) { $0.environment?.rawValue },
+      .text("token_id", nil) { $0.tokenID?.base64 },
       .text("token_fingerprint", "TOKEN") { $0.fingerprint }, .text("bouncer_key", nil) { $0.bouncerKey },
       .member("server") { place($0.server) }, .text("device_identifier", nil) { $0.identifier },
       .age("registered_at", "REGISTERED") { $0.registeredAt }, .member("ended_at") { timestamp($0.endedAt) },

@@ -36,6 +36,9 @@ struct Simulate: AsyncParsableCommand {
   var webpushPort = 2199
   @Option(help: "The folder that gets the credentials.") var keysOut: String
   @Option(help: "A bundle id that APNs knows; may be given several times.") var topic: [String] = []
+  @Flag(
+    help: "Plays the sandbox of APNs, too: writes a second key, whose pushes are the sandbox's.")
+  var sandbox = false
 
   func run() async throws {
     let (configuration, _) = try options.readAsCaller(isNeeded: false)
@@ -47,6 +50,7 @@ struct Simulate: AsyncParsableCommand {
     settings.webPushPort = webpushPort
     if !topic.isEmpty { settings.topics = topic }
     settings.keysDirectory = keysOut
+    settings.hasSandbox = sandbox
     for (option, port) in [
       ("--apns-port", apnsPort), ("--fcm-port", fcmPort), ("--webpush-port", webpushPort),
     ] {

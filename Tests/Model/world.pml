@@ -91,7 +91,7 @@ inline handIn(k, who, what) {
   }
 }
 
-/* code: Sources/Delivery/Deliverer+Send.swift: send: switch await routeSender.attempt( */
+/* code: Sources/Delivery/Deliverer+Send.swift: send: var answer = await routeSender.attempt( */
 inline sendForCaller(k) {
   d_step {
     try[k].state == HandedIn ->

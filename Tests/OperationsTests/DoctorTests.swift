@@ -161,7 +161,7 @@ import Testing
 
   @Test func `A wrong key is told from a provider that cannot be reached`() async throws {
     try await withSimulator { folder, endpoints in
-      try folder.writeAPNs("stranger")
+      try folder.writeAPNs("stranger", environment: "sandbox")
       var findings = try await doctor(folder, endpoints).examine()
       let stranger = try #require(findings.first { $0.check == "apns:stranger" })
       #expect(!stranger.isGood && stranger.detail.contains("InvalidProviderToken"))

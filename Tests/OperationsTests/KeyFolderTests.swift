@@ -74,6 +74,21 @@ import Testing
     #expect(changes.count == 4)
   }
 
+  @Test func `Two keys serve one app, one for each environment, and no more`() async throws {
+    try folder.writeAPNs("store")
+    try folder.writeAPNs("xcode", environment: "sandbox")
+    let (keys, _, _) = open(folder)
+    #expect(keys.current.problems == [])
+    #expect(keys.current.credentials.apns.map(\.topics) == [["org.example.chat"], ["org.example.chat"]])
+    try folder.writeAPNs("zzz", environment: "sandbox")
+    keys.reload()
+    #expect(keys.current.problems.map(\.file) == ["apns/zzz.json"])
+    let message = keys.current.problems.first?.message ?? ""
+    #expect(
+      message.contains("org.example.chat is listed by xcode.json, too") && message.contains("(sandbox)"))
+    #expect(keys.current.credentials.apns.map(\.topics) == [["org.example.chat"], ["org.example.chat"], []])
+  }
+
   @Test func `An Apple key that changes beside its file is noticed`() async throws {
     try folder.writeAPNs("main")
     let (keys, _, changes) = open(folder)

@@ -30,7 +30,7 @@ struct TestFolder {
   }
 
   func writeAPNs(
-    _ name: String, topic: String = "org.example.chat",
+    _ name: String, topic: String = "org.example.chat", environment: String = "production",
     key: P256.Signing.PrivateKey = P256.Signing.PrivateKey()
   ) throws {
     try write("apns/AuthKey_\(name).p8", key.pemRepresentation)
@@ -38,7 +38,7 @@ struct TestFolder {
       "apns/\(name).json",
       """
       {"key_file": "AuthKey_\(name).p8", "key_id": "ABCDE12345", "team_id": "TEAM123456", \
-      "topics": ["\(topic)"], "environment": "production"}
+      "topics": ["\(topic)"], "environment": "\(environment)"}
       """)
   }
 

@@ -39,6 +39,27 @@ import Testing
     }
   }
 
+  @Test func `writes a key of the sandbox where it is asked to, and keeps it`() async throws {
+    try await withTemporaryFolder { directory in
+      var configuration = SimulatedProviders.Configuration()
+      configuration.keysDirectory = directory.path
+      let without = try await SimulatedProviders.start(configuration)
+      await without.stop()
+      #expect(throws: CocoaError.self) { try json(directory, "apns/sandbox.json") }
+      configuration.hasSandbox = true
+      var ids: [String] = []
+      for _ in 1...2 {
+        let simulator = try await SimulatedProviders.start(configuration)
+        let sandbox = try json(directory, "apns/sandbox.json")
+        #expect(sandbox["environment"] as? String == "sandbox")
+        #expect(sandbox["key_id"] as? String == simulator.apnsSandboxKey.id)
+        ids.append(simulator.apnsSandboxKey.id)
+        await simulator.stop()
+      }
+      #expect(Set(ids).count == 1)
+    }
+  }
+
   @Test func `matches a service that still runs after its own restart, and touches nothing of others`()
     async throws
   {

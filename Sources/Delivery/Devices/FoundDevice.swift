@@ -31,6 +31,8 @@ package struct FoundDevice: Sendable, Hashable {
   /// The APNs topic or FCM project of a Nextcloud device, if it is not the default; for Web Push, the push
   /// service.
   package let target: String?
+  /// The environment of APNs that has taken the token, where that had to be found out.
+  package let environment: APNsCredential.Environment?
   /// The token's id in chat servers' databases; nil for Nextcloud devices, and if the token cannot be
   /// decrypted.
   package let tokenID: TokenID?
@@ -102,6 +104,7 @@ package struct FoundDevice: Sendable, Hashable {
       ("server", server.map(Fact.server)), ("realm", realm.map { .text($0.host, code: $0.uuid) }),
       ("user", user.map { .text($0) }),
       ("app", .text("\(app ?? "unknown") (\(provider)\(target.map { " to \($0)" } ?? ""))")),
+      ("environment of Apple's", environment.map { .text($0.rawValue) }),
       ("token id", tokenID.map { .text("", code: $0.base64) }),
       ("token in the log", fingerprint.map { .text("", code: $0) }),
       ("device identifier", identifier.map { .text("", code: $0) }),

@@ -238,7 +238,7 @@ struct SnapshotSearch {
           g.dead_reason, g.dead_since, s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
           g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id, g.user_id, g.user_uuid, g.device_identifier,
           g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username, g.upstream,
-          (SELECT o.reason \(next)), (SELECT o.due_at \(next))
+          (SELECT o.reason \(next)), (SELECT o.due_at \(next)), g.environment
         FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
           LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
           LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
@@ -297,7 +297,8 @@ extension FoundDevice {
     let user = try row.optionalText(24) ?? row.optionalInt64(23).map(String.init) ?? row.optionalText(31)
     self.init(
       kind: kind, id: try row.int64(0), provider: way.provider, app: try row.optionalText(2),
-      target: kind == .nextcloud ? try row.optionalText(18) : way.target, tokenID: tokenID,
+      target: kind == .nextcloud ? try row.optionalText(18) : way.target,
+      environment: .init(storage: try row.optionalInt64(35)), tokenID: tokenID,
       fingerprint: kind == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
       bouncerKey: try row.optionalText(29), server: try place(11, try row.optionalInt64(13) != nil),
       realm: try place(14, try row.optionalInt64(16).map { $0 != 0 } ?? false), user: user,

@@ -112,6 +112,16 @@ extension Outbox {
     }
   }
 
+  /// Lets a lease end later.
+  ///
+  /// - Returns: the lease from now on; nil if another node has taken the entry over.
+  func extend(_ lease: Lease, for seconds: TimeInterval) async throws -> Lease? {
+    let end = now() + seconds
+    let statement = queue.postponement(of: lease.row, until: end)
+    guard try await database.write({ try $0.run(statement) }) > 0 else { return nil }
+    return Lease(row: .init(id: lease.id, attempts: lease.attempts, end: end), share: lease.share)
+  }
+
   /// Removes outdated entries of registrations. One that is already at its provider may still arrive.
   ///
   /// - Parameter collapseIDs: which entries to remove; nil: all.

@@ -108,7 +108,7 @@ package final class OutboxSender: Sendable {
     let stale = current.filter { $0.lease.row.end < sendable }
     current.removeAll { $0.lease.row.end < sendable }
     let decisions = await deliverer.attempt(current, on: route, within: Self.timeout) {
-      [self] entry, leftover in answeredLate(entry, leftover, on: route)
+      [self] entry, decision in answeredLate(entry, decision, on: route)
     }
     var settled: [(lease: Outbox.Lease, retry: Outbox.Retry?)] = stale.map { ($0.lease, .init(at: now)) }
     for (entry, decision) in zip(current, decisions) {
@@ -122,9 +122,9 @@ package final class OutboxSender: Sendable {
           entry.lease,
           decision.leftover.map { deliverer.retry(of: $0, entry.delivery, after: entry.lease.attempts) }
         ))
-      guard let leftover = decision.leftover, leftover.scope != .token else { continue }
+      guard deliverer.isFailure(decision, of: route) else { continue }
       round.failures += 1
-      round.notBefore = leftover.notBefore ?? round.notBefore
+      round.notBefore = decision.leftover?.notBefore ?? round.notBefore
     }
     let kept = Set((current + stale).map(\.lease.id))
     let dropped = entries.filter { !kept.contains($0.lease.id) }
@@ -177,17 +177,13 @@ package final class OutboxSender: Sendable {
   }
 
   /// Handles an entry that was settled after its round.
-  private func answeredLate(_ entry: Outbox.Entry, _ leftover: Deliverer.Leftover?, on route: Route) {
+  private func answeredLate(_ entry: Outbox.Entry, _ decision: Deliverer.Decision, on route: Route) {
     let hasFailed: Bool? =
-      switch leftover?.scope {
-      case nil: false
-      case .token: nil
-      default: true
-      }
+      decision.leftover == nil ? false : deliverer.isFailure(decision, of: route) ? true : nil
     schedule.withLock {
       $0.answeredLate(
         of: OutboxQueue(route: route, owner: entry.delivery.owner), hasFailed: hasFailed,
-        notBefore: leftover?.notBefore, now: now())
+        notBefore: decision.leftover?.notBefore, now: now())
     }
   }
 

@@ -1,6 +1,7 @@
 internal import Crypto
 internal import Delivery
 internal import Foundation
+package import KeyExchange
 internal import Migrations
 internal import NIOCore
 package import Providers
@@ -39,7 +40,7 @@ extension Doctor {
       ]
     }
     return await withTaskGroup(of: Trial.self) { tasks in
-      // Each credential is used on its own: if two serve the same topic, the service uses only the first.
+      // Each credential is used on its own: another one of the same app is of the other environment.
       for credential in credentials.apns {
         for topic in credential.topics where !topic.hasSuffix(".voip") {
           let push = Push.apns(
@@ -48,7 +49,8 @@ extension Doctor {
               payload: ByteBuffer(string: #"{"aps":{"content-available":1}}"#),
               pushType: .background, priority: 5, expiration: Date(timeIntervalSince1970: 0)))
           tasks.addTask {
-            await trial("apns:\(credential.name)", topic, push, Credentials(apns: [credential]))
+            await trial(
+              "apns:\(credential.name)", topic, push, Credentials(apns: [credential]), credential.environment)
           }
         }
       }
@@ -69,6 +71,7 @@ extension Doctor {
       var trials: [Trial] = []
       for await trial in tasks { trials.append(trial) }
       findings += Self.findings(trials, clockAhead: await clockAhead())
+      findings += Self.keyExchangeFindings(trials)
       return findings.sorted { ($0.check, $0.detail) < ($1.check, $1.detail) }
     }
   }
@@ -79,20 +82,46 @@ extension Doctor {
     let check: String
     let target: String
     let result: Result<Outcome, Fault>
+    /// Set for APNs.
+    var environment: APNsCredential.Environment?
+    /// How the keys of the TLS connection were agreed on; nil if there was none.
+    var keyExchange: KeyExchange?
   }
 
   private func trial(
-    _ check: String, _ target: String, _ push: Push, _ credentials: Credentials
+    _ check: String, _ target: String, _ push: Push, _ credentials: Credentials,
+    _ environment: APNsCredential.Environment? = nil
   ) async -> Trial {
     do {
       let providers = try PushProviders(configuration: .init(configuration))
       providers.use(credentials)
       let outcome = await providers.send(push, deadline: .now + Self.timeout)
+      let keyExchange = providers.keyExchange(push.provider)
       await providers.shutdown(within: .zero)
-      return Trial(provider: push.provider, check: check, target: target, result: .success(outcome))
+      return Trial(
+        provider: push.provider, check: check, target: target, result: .success(outcome),
+        environment: environment, keyExchange: keyExchange)
     } catch {
       return Trial(provider: push.provider, check: check, target: target, result: .failure(Fault(error)))
     }
+  }
+
+  /// With whom what is recorded today stays secret even if there are quantum computers one day. Where it does not, that is
+  /// the other side's choice, and no fault here.
+  static func keyExchangeFindings(_ trials: [Trial]) -> [Finding] {
+    let known = trials.filter { $0.keyExchange != nil }
+    guard !known.isEmpty else { return [] }
+    func names(_ trials: [Trial]) -> String { Set(trials.map(\.check)).sorted().joined(separator: ", ") }
+    let with = known.filter { $0.keyExchange?.isPostQuantum == true }
+    let without = known.filter { $0.keyExchange?.isPostQuantum == false }
+    let (good, bad) = (names(with), names(without))
+    let group = KeyExchange.x25519MLKEM768.rawValue
+    let detail =
+      without.isEmpty
+      ? "\(group), which a quantum computer does not break, with \(good)"
+      : "no \(group) with \(bad): recorded traffic there could be read with a quantum computer"
+        + (with.isEmpty ? "" : "; with \(good) there is")
+    return [.good("key exchange", detail)]
   }
 
   /// What makes trials one finding.
@@ -119,7 +148,9 @@ extension Doctor {
       let check = Set(trials.map(\.check)).sorted().joined(separator: ", ")
       let targets = Set(trials.map(\.target)).sorted().joined(separator: ", ")
       switch cause {
-      case .works: return .good(check, "serves \(targets)")
+      case .works:
+        let isSandbox = trials.allSatisfy { $0.environment == .sandbox }
+        return .good(check, "serves \(targets)\(isSandbox ? " in the sandbox, for apps run from Xcode" : "")")
       case .fault(let fault): return .bad(check, fault)
       case .reason(let reason, let provider, _):
         let explanation = reason.explanation(at: provider)

@@ -117,6 +117,15 @@ package final class KeyFolder: Sendable {
       }
     }
     snapshot.bouncer = BouncerKeyring(entries)
+    snapshot.problems += snapshot.credentials.removeClashes().map { clash in
+      Problem(
+        file: "apns/\(clash.other).json",
+        message: """
+          topics: \(clash.topic) is listed by \(clash.keeper).json, too, for the same environment \
+          (\(clash.environment.rawValue)): remove it from one of them; two files may list it only if one says \
+          "production" and the other "sandbox"
+          """)
+    }
     let projects = snapshot.credentials.fcm
     let standard = projects.first { $0.name == (defaultProject ?? "default") }
     snapshot.credentials.defaultProject =

@@ -31,6 +31,7 @@ struct APNsService: PushService {
       guard request.method == "POST" else { throw .apns(.methodNotAllowed) }
       push.token = try APNsRequest.token(in: request.pathOnly)
       try authenticate(request, on: connection, now: now)
+      push.environment = connection.keyID == simulation.credentials.sandboxKeyID ? .sandbox : .production
       push.id = try APNsRequest.id(request.headers) ?? push.id
       try APNsRequest.check(
         request, token: push.token, topics: connection.topics, isRegistered: simulation.hasRule(for:))
@@ -69,7 +70,7 @@ struct APNsService: PushService {
 
     if let end = connection.blockedUntil, now < end { throw .apns(.tooManyProviderTokenUpdates) }
     guard let known = connection.providerToken else {
-      (connection.providerToken, connection.keyID) = (token, simulation.credentials.keyID)
+      (connection.providerToken, connection.keyID) = (token, CompactJWT(token)?.header.kid)
       connection.allowStreams(1000)
       return
     }
@@ -84,8 +85,9 @@ struct APNsService: PushService {
 
   private func verify(_ token: String) throws(Refusal) -> Claims {
     let credentials = simulation.credentials
-    guard let jwt = CompactJWT(token), jwt.header.kid == credentials.keyID,
-      jwt.isSigned(by: credentials.apnsKey.publicKey),
+    let keys = [credentials.keyID: credentials.apnsKey, credentials.sandboxKeyID: credentials.sandboxKey]
+    guard let jwt = CompactJWT(token), let key = jwt.header.kid.flatMap({ keys[$0] }),
+      jwt.isSigned(by: key.publicKey),
       let claims = try? JSONDecoder().decode(Claims.self, from: jwt.claims), claims.iss == credentials.teamID
     else { throw .apns(.invalidProviderToken) }
     return claims

@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import NIOCore
+package import Providers
 
 /// What the simulator does wrong on purpose.
 package struct Faults: Sendable, Equatable {
@@ -101,6 +102,8 @@ package struct TokenRule: Sendable, Equatable {
     case at(Int)
   }
 
+  /// The environment of APNs that answers so; nil: both.
+  package var environment: APNsCredential.Environment?
   /// 200 accepts, and makes a malformed APNs token good.
   package var status: Int
   /// APNs reason or FCM error code; nil is the usual one for the status.
@@ -115,8 +118,9 @@ package struct TokenRule: Sendable, Equatable {
 
   package init(
     status: Int, reason: String? = nil, timestamp: Timestamp = .now, retryAfter: String? = nil,
-    delayMilliseconds: Int = 0, times: Int? = nil
+    delayMilliseconds: Int = 0, times: Int? = nil, environment: APNsCredential.Environment? = nil
   ) {
+    self.environment = environment
     self.status = status
     self.reason = reason
     self.timestamp = timestamp
@@ -216,12 +220,13 @@ extension TokenRule {
     var retry_after: String?
     var delay_ms: Int?
     var times: Int?
+    var environment: APNsCredential.Environment?
   }
 
   init(_ body: ByteBuffer) throws(ControlError) {
     let given = try JSON.Object(control: body)
     try given.check(
-      ["status", "reason", "timestamp", "retry_after", "delay_ms", "times"],
+      ["status", "reason", "timestamp", "retry_after", "delay_ms", "times", "environment"],
       ["status": 200...599, "delay_ms": 0...600_000, "times": 1...Int.max])
     var known = JSON.Object()
     known.add(given.members)
@@ -229,6 +234,7 @@ extension TokenRule {
     self.init(
       status: rule.status ?? 200, reason: rule.reason,
       timestamp: rule.timestamp.map(Timestamp.at) ?? (given["timestamp"] == nil ? .now : .none),
-      retryAfter: rule.retry_after, delayMilliseconds: rule.delay_ms ?? 0, times: rule.times)
+      retryAfter: rule.retry_after, delayMilliseconds: rule.delay_ms ?? 0, times: rule.times,
+      environment: rule.environment)
   }
 }

@@ -7,6 +7,9 @@ struct Credentials: Sendable {
   let authority: CertificateAuthority
   let apnsKey: P256.Signing.PrivateKey
   let keyID: String
+  /// The key of the sandbox. Which key signs a provider token tells which environment is called.
+  let sandboxKey: P256.Signing.PrivateKey
+  let sandboxKeyID: String
   let teamID: String
   let serviceAccountKey: _RSA.Signing.PrivateKey
   let serviceAccountKeyID: String
@@ -27,6 +30,7 @@ struct Credentials: Sendable {
     let alphabet = Array("ABCDEFGHJKLMNPQRSTUVWXYZ23456789")
     func identifier() -> String { String((0..<10).map { _ in alphabet[Int.random(in: 0..<alphabet.count)] }) }
     keyID = identifier()
+    (sandboxKey, sandboxKeyID) = (P256.Signing.PrivateKey(), identifier())
     teamID = identifier()
     serviceAccountKey = try Self.rsaKey.get()
     serviceAccountKeyID = (0..<20).map { _ in String(format: "%02x", UInt8.random(in: 0...255)) }.joined()
@@ -62,6 +66,7 @@ extension Credentials {
     static let certificate = "ca.pem"
     static let certificateKey = "ca-key.pem"
     static let apns = "apns/simulator.json"
+    static let sandbox = "apns/sandbox.json"
     static let serviceAccount = "fcm/default.json"
     static let bouncer = "bouncer"
   }
@@ -90,6 +95,14 @@ extension Credentials {
     apnsKey = try P256.Signing.PrivateKey(pemRepresentation: key)
     keyID = keyFile.key_id
     teamID = keyFile.team_id
+    if let sandbox = try text(Name.sandbox) {
+      let keyFile = try JSONDecoder().decode(APNsKeyFile.self, from: Data(sandbox.utf8))
+      guard let key = try text("apns/\(keyFile.key_file)") else { return nil }
+      (sandboxKey, sandboxKeyID) = (try P256.Signing.PrivateKey(pemRepresentation: key), keyFile.key_id)
+    } else {
+      let fresh = try Credentials()
+      (sandboxKey, sandboxKeyID) = (fresh.sandboxKey, fresh.sandboxKeyID)
+    }
     let accountFile = try JSONDecoder().decode([String: String].self, from: Data(account.utf8))
     guard let project = accountFile["project_id"], accountFile["client_email"] == Self.clientEmail(project),
       let privateKey = accountFile["private_key"], let privateKeyID = accountFile["private_key_id"]
@@ -102,11 +115,12 @@ extension Credentials {
   ///
   /// A bouncer key pair is added only where there is none. Nothing that another wrote is touched, and a file that
   /// would not change is not written, so that a service watching the folder has nothing to reload.
-  func write(to directory: URL, topics: [String], tokenURI: String) throws {
+  ///
+  /// - Parameter hasSandbox: whether the sandbox's key is written, too.
+  func write(to directory: URL, topics: [String], hasSandbox: Bool, tokenURI: String) throws {
     if let present = try Credentials(directory: directory), present.keyID != keyID {
       throw CredentialsError.notOurs(directory.path)
     }
-    let keyFile = "AuthKey_\(keyID).p8"
     func put(_ text: String, _ name: String, mode: Int = 0o600) throws {
       try Self.put(Data(text.utf8), at: directory.appending(path: name), mode: mode)
     }
@@ -117,10 +131,15 @@ extension Credentials {
     }
     try put(authority.keyPEM, Name.certificateKey)
     try put(authority.certificatePEM, Name.certificate, mode: 0o644)
-    try put(apnsKey.pemRepresentation + "\n", "apns/\(keyFile)")
-    try put(
-      APNsKeyFile(key_file: keyFile, key_id: keyID, team_id: teamID, topics: topics),
-      Name.apns)
+    func put(_ key: P256.Signing.PrivateKey, _ id: String, _ environment: String, _ name: String) throws {
+      try put(key.pemRepresentation + "\n", "apns/AuthKey_\(id).p8")
+      try put(
+        APNsKeyFile(
+          key_file: "AuthKey_\(id).p8", key_id: id, team_id: teamID, topics: topics, environment: environment),
+        name)
+    }
+    try put(apnsKey, keyID, "production", Name.apns)
+    if hasSandbox { try put(sandboxKey, sandboxKeyID, "sandbox", Name.sandbox) }
     // A Google service-account file.
     try put(
       [

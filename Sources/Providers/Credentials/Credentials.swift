@@ -4,7 +4,7 @@ package import Foundation
 package struct APNsCredential: Sendable, Hashable {
   /// The APNs environment of a topic's tokens: production for the App Store and TestFlight, sandbox for apps
   /// run from Xcode.
-  package enum Environment: String, Sendable, Hashable {
+  package enum Environment: String, Sendable, Hashable, CaseIterable, Codable {
     case production, sandbox
   }
 
@@ -53,7 +53,7 @@ package struct FCMCredential: Sendable, Hashable {
 }
 
 package struct Credentials: Sendable, Hashable {
-  /// If several list a topic, the first is used.
+  /// A topic is listed once for each environment (``removeClashes()``).
   package var apns: [APNsCredential]
   /// One per project.
   package var fcm: [FCMCredential]
@@ -62,6 +62,33 @@ package struct Credentials: Sendable, Hashable {
 
   package init(apns: [APNsCredential] = [], fcm: [FCMCredential] = [], defaultProject: String? = nil) {
     (self.apns, self.fcm, self.defaultProject) = (apns, fcm, defaultProject)
+  }
+
+  /// A topic that two credentials list for one environment.
+  package struct Clash: Sendable, Hashable {
+    package let topic: String
+    package let environment: APNsCredential.Environment
+    /// The name of the credential that keeps the topic.
+    package let keeper: String
+    /// The name of the other one.
+    package let other: String
+  }
+
+  /// Leaves each topic of an environment with the first credential that lists it.
+  package mutating func removeClashes() -> [Clash] {
+    var keepers: [APNsCredential.Environment: [String: String]] = [:]
+    var clashes: [Clash] = []
+    for index in apns.indices {
+      let (name, environment) = (apns[index].name, apns[index].environment)
+      apns[index].topics.removeAll { topic in
+        let keeper = keepers[environment, default: [:]][topic, default: name]
+        keepers[environment, default: [:]][topic] = keeper
+        guard keeper != name else { return false }
+        clashes.append(Clash(topic: topic, environment: environment, keeper: keeper, other: name))
+        return true
+      }
+    }
+    return clashes
   }
 }
 

@@ -58,6 +58,16 @@ package enum Outcome: Sendable, Hashable {
     }
   }
 
+  /// Whether APNs' other environment may take it: this one does not know the token, or the key is not for it.
+  package var concernsEnvironment: Bool {
+    switch self {
+    case .suspect(.badDeviceToken), .misconfigured(.badEnvironmentKeyIDInToken),
+      .misconfigured(.badEnvironmentKeyInToken):
+      true
+    default: false
+    }
+  }
+
   /// Whether the provider, or another bouncer, took it.
   var isTaken: Bool { reason == nil }
 

@@ -21,7 +21,7 @@ extension Reason {
     // Apple's reasons.
     case .badDeviceToken:
       return .init(
-        "Apple does not know this device token in the environment of the key.",
+        "Apple does not know this device token, in any environment that a key lists the app for.",
         "If it is one phone, nothing: it registers again. If it is most phones: \(Explanation.compareEnvironment)"
       )
     case .deviceTokenNotForTopic:
@@ -226,8 +226,8 @@ extension Reason {
         "See why it does not: push-bouncer routes list.")
     case .deviceOverPace:
       return .init(
-        "More notifications come for this device than its pace allows (240 a minute, 5,000 an hour).",
-        "Nothing: those beyond the pace are sent as it allows. See which app of its Nextcloud server sends so many."
+        "More notifications come for this device than its pace allows (240 a minute, 5,000 an hour, as at Google).",
+        "Nothing: those beyond the pace are sent as it allows. See who or what sends its user so many."
       )
     case .serverOverPace:
       return .init(
@@ -262,7 +262,10 @@ extension Reason {
       return .init("The provider does not answer in time.", Explanation.reach)
     case .unconfigured:
       return .init(
-        "No credential of the bouncer serves this app or Firebase project, or Web Push is switched off there.",
+        """
+        No credential of the bouncer serves this app (in the environment of Apple's that has the token) or Firebase \
+        project, or Web Push is switched off there.
+        """,
         """
         Put its key into Keys/apns (with the bundle id in topics) or Keys/fcm; it is reloaded within seconds. For Web \
         Push see webpush.enabled, for a device of the other bouncer upstream.url.

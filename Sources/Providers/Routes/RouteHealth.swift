@@ -150,6 +150,13 @@ final class RouteHealth: Sendable {
   }
 }
 
+extension RouteHealth {
+  /// Records an outcome that an ended attempt left open.
+  func blame(_ outcome: Outcome, for recipient: Recipient, now: Date) {
+    mutex.withLock { _ = $0.record(outcome, recipient, isGiven: true, false, now) }
+  }
+}
+
 extension RouteHealth.State {
   fileprivate mutating func record(
     _ outcome: Outcome, _ recipient: Recipient, isGiven: Bool, _ isProbe: Bool, _ now: Date

@@ -19,6 +19,9 @@ package final class RouteSender: Sendable {
 
   var transport: any Transport { sender.transport }
 
+  /// Set for APNs.
+  package var environment: APNsCredential.Environment? { sender.environment }
+
   package var state: PushProviders.RouteState { health.state }
 
   /// When an attempt last said something about the route, good or bad; nil if none has.
@@ -36,14 +39,18 @@ package final class RouteSender: Sendable {
   /// Returns `retry(breakerOpen)` at once while the breaker is open, and `retry` with another reason while the
   /// token or its owner has to wait.
   ///
-  /// - Parameter isPatient: whether to send even if the route answers too slowly for most callers.
+  /// - Parameters:
+  ///   - isPatient: whether to send even if the route answers too slowly for most callers.
+  ///   - isFirst: whether APNs' other environment is asked next if this one does not know the token or the key
+  ///     (``Outcome/concernsEnvironment``). An unknown key then counts against the route only by
+  ///     ``blame(_:for:of:)``.
   package func attempt(
-    _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false
+    _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false,
+    isFirst: Bool = false
   ) async -> Awaited<Outcome> {
-    // To another bouncer a chat server is what a token is to a provider.
-    let recipient = Recipient(owner: owner, token: push.tokenHash ?? owner.hashValue)
+    let recipient = Recipient(push, of: owner)
     switch await pass(
-      recipient, deadline, isPatient: isPatient,
+      recipient, deadline, isPatient: isPatient, isFirst: isFirst,
       { await sender.send(push, to: route.target, of: owner, deadline: $0) })
     {
     case .ended(let answer): return .ended(answer.outcome)
@@ -83,7 +90,7 @@ package final class RouteSender: Sendable {
 
   /// Sends if the route's health allows it, and learns from the answer.
   private func pass(
-    _ recipient: Recipient, _ deadline: ContinuousClock.Instant, isPatient: Bool,
+    _ recipient: Recipient, _ deadline: ContinuousClock.Instant, isPatient: Bool, isFirst: Bool = false,
     _ send: (NIODeadline) async -> Awaited<Sender.Answer>
   ) async -> Awaited<Sender.Answer> {
     let started = NIODeadline.now()
@@ -110,24 +117,28 @@ package final class RouteSender: Sendable {
     case .ended(let answer):
       leave()
       if answer.source == .transport, .now() >= end { health.waitedInVain(from: started, now: sender.now()) }
-      return .ended(learned(answer, recipient, since: started, isProbe: isProbe))
+      return .ended(learned(answer, recipient, since: started, isProbe: isProbe, isFirst: isFirst))
     case .underWay(let answer):
       health.waitedInVain(from: started, late: recipient.token, now: sender.now())
       return .underWay { [self] in
         let answer = await answer()
         leave()
-        return learned(answer, recipient, since: started, isProbe: isProbe, isLate: true)
+        return learned(
+          answer, recipient, since: started, isProbe: isProbe, isFirst: isFirst, isLate: true)
       }
     }
   }
 
   private func learned(
     _ answer: Sender.Answer, _ recipient: Recipient, since started: NIODeadline, isProbe: Bool,
-    isLate: Bool = false
+    isFirst: Bool, isLate: Bool = false
   ) -> Sender.Answer {
     host?.note(answer.outcome, from: answer.source)
+    var isOpen = false
+    if isFirst, case .misconfigured = answer.outcome { isOpen = answer.outcome.concernsEnvironment }
     let outcome = health.record(
-      answer.outcome, from: answer.source, for: recipient, after: .now() - started, isProbe: isProbe,
+      answer.outcome, from: isOpen ? .ourselves : answer.source, for: recipient, after: .now() - started,
+      isProbe: isProbe,
       isLate: isLate, now: sender.now())
     return ended(outcome, answer, since: started)
   }
@@ -137,6 +148,12 @@ package final class RouteSender: Sendable {
   ) -> Sender.Answer {
     metrics.ended(route.provider, outcome, after: .now() - started)
     return Sender.Answer(outcome, answer?.source ?? .transport, answer?.response)
+  }
+
+  /// Counts an outcome against the route that did not count at first, because APNs' other environment might have
+  /// taken the push. It has not.
+  package func blame(_ outcome: Outcome, for push: Push, of owner: Owner) {
+    health.blame(outcome, for: Recipient(push, of: owner), now: sender.now())
   }
 
   /// Whether an outcome ends a registration of the group.
@@ -162,9 +179,16 @@ package final class RouteSender: Sendable {
   package func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? { health.doubt(of: group) }
 }
 
+extension Recipient {
+  fileprivate init(_ push: Push, of owner: Owner) {
+    // To another bouncer a chat server is what a token is to a provider.
+    self.init(owner: owner, token: push.tokenHash ?? owner.hashValue)
+  }
+}
+
 extension Push {
-  /// Nil for another bouncer.
-  fileprivate var tokenHash: Int? {
+  /// A hash of the token, valid in this process only; nil for another bouncer.
+  package var tokenHash: Int? {
     switch self {
     case .apns(let notification): notification.token.hashValue
     case .fcm(let message): message.token.hashValue

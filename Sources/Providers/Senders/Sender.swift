@@ -11,6 +11,8 @@ struct Sender: Sendable {
   var path = ""
   var tokenHost = ""
   let transport: any Transport
+  /// Set for APNs.
+  var environment: APNsCredential.Environment?
   let authority: Authority
   /// Used for another bouncer only.
   let introduced = Introduced()

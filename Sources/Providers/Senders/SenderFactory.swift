@@ -41,7 +41,8 @@ struct SenderFactory: Sendable {
       ?? Origin(host: environment == .production ? "api.push.apple.com" : "api.sandbox.push.apple.com")
     let transport = network.transport(to: ProviderPeer(provider: .apns, origin: origin))
     return Sender(
-      provider: .apns, origin: origin, transport: transport, authority: .tokens(tokens), now: now)
+      provider: .apns, origin: origin, transport: transport, environment: environment,
+      authority: .tokens(tokens), now: now)
   }
 
   /// The provider tokens of one APNs key.

@@ -7,29 +7,52 @@ struct Senders {
   /// By ``APNsCredential/tokenKey``: two files with the same key share a token.
   private var tokens: [APNsCredential: TokenSource] = [:]
   private var fcm: [FCMCredential: Sender] = [:]
-  /// By topic and by project.
-  private var topics: [String: RouteSender] = [:]
+  /// By topic, of each environment.
+  private var topics: [APNsCredential.Environment: [String: RouteSender]] = [:]
+  /// By project.
   private var projects: [String: RouteSender] = [:]
   private var defaultProject: String?
 
   private static let voip = ".voip"
+
+  private subscript(topicsIn environment: APNsCredential.Environment) -> [String: RouteSender] {
+    get { topics[environment] ?? [:] }
+    set { topics[environment] = newValue }
+  }
 
   var transports: [any Transport] { apns.values.map(\.transport) + fcm.values.map(\.transport) }
 
   /// The sender for a push; nil if no credential serves it.
   func routeSender(for push: Push) -> RouteSender? {
     switch push {
-    case .apns(let notification): routeSender(.apns, notification.topic)
+    case .apns(let notification):
+      if let environment = notification.environment {
+        topics[environment]?[notification.topic]
+      } else {
+        routeSender(.apns, notification.topic)
+      }
     case .fcm(let message): routeSender(.fcm, message.project)
     // Handled by ``WebPushHosts`` and ``PushProviders``.
     case .webPush, .upstream: nil
     }
   }
 
-  /// The sender for a topic or project; nil means the default project.
+  /// The sender for the push in APNs' other environment than that of `sender`; nil if no credential serves it.
+  func otherSender(for push: Push, than sender: RouteSender) -> RouteSender? {
+    guard case .apns(let notification) = push, let environment = sender.environment else { return nil }
+    return topics[environment == .production ? .sandbox : .production]?[notification.topic]
+  }
+
+  /// The environment of a route of APNs; nil if no present credential has it.
+  func environment(of route: Route) -> APNsCredential.Environment? {
+    topics.values.compactMap { $0[route.target] }.first { $0.route == route }?.environment
+  }
+
+  /// The sender for a topic (in production, if a credential serves it there) or project; nil means the default
+  /// project.
   func routeSender(_ provider: Route.Provider, _ target: String?) -> RouteSender? {
     switch provider {
-    case .apns: target.flatMap { topics[$0] }
+    case .apns: target.flatMap { topics[.production]?[$0] ?? topics[.sandbox]?[$0] }
     case .fcm: (target ?? defaultProject).flatMap { projects[$0] }
     case .webPush, .upstream: nil
     }
@@ -37,13 +60,14 @@ struct Senders {
 
   /// A topic or project that differs from this one only by upper and lower case.
   func alike(_ provider: Route.Provider, _ target: String) -> String? {
-    let (known, key) = (provider == .apns ? Array(topics.keys) : Array(projects.keys), target.lowercased())
+    let known = provider == .apns ? topics.values.flatMap(\.keys) : Array(projects.keys)
+    let key = target.lowercased()
     return known.first { $0 != target && $0.lowercased() == key }
   }
 
   /// All senders. Leaves out VoIP topics that are neither listed nor used.
   var routeSenders: [RouteSender] {
-    (Array(topics.values) + Array(projects.values)).filter {
+    (topics.values.flatMap(\.values) + Array(projects.values)).filter {
       $0.state != .unknown || !$0.route.target.hasSuffix(Self.voip)
     }
   }
@@ -64,7 +88,9 @@ struct Senders {
     // Listed topics take precedence over VoIP topics derived from another file's list.
     for (credential, topic) in topics + topics.map({ ($0, $1 + Self.voip) }) {
       guard let sender = apns[credential.connectionKey] else { continue }
-      add(credential.name, topic, over: sender, to: \.topics, before, factory)
+      add(
+        credential.name, topic, over: sender, to: \.[topicsIn: credential.environment], before,
+        factory)
     }
     for credential in credentials.fcm where projects[credential.projectID] == nil {
       let sender = before.fcm[credential] ?? factory.fcm(credential)

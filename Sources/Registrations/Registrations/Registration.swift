@@ -1,4 +1,5 @@
 package import Foundation
+package import Providers
 package import SQL
 package import Sealing
 
@@ -13,15 +14,18 @@ package struct Registration: Sendable, Hashable {
   /// The app's bundle id, for APNs; missing in some old rows.
   package let iosAppID: String?
   package let home: Home
+  /// The environment of APNs that has the token, if that is known.
+  package let environment: APNsCredential.Environment?
 
   package init(
     _ reference: RegistrationReference, token: PushToken, iosAppID: String?,
-    home: Home = .ours(isProven: false)
+    home: Home = .ours(isProven: false), environment: APNsCredential.Environment? = nil
   ) {
     self.reference = reference
     self.token = token
     self.iosAppID = iosAppID
     self.home = home
+    self.environment = environment
   }
 
   /// Whose bouncer serves it.
@@ -108,5 +112,19 @@ package struct LegacyUser: Sendable, Hashable {
   /// The arguments for ``RegistrationStore/ofUser``.
   func arguments(at server: Int64) -> [Value] {
     [.integer(server), .integer(id), .text(uuid?.canonical)]
+  }
+}
+
+extension APNsCredential.Environment {
+  /// As `registrations.environment` stores it.
+  package var storage: Int64 { self == .production ? 1 : 2 }
+
+  /// - Parameter storage: any other number, as NULL, means that it is not known.
+  package init?(storage: Int64?) {
+    switch storage {
+    case 1: self = .production
+    case 2: self = .sandbox
+    default: return nil
+    }
   }
 }

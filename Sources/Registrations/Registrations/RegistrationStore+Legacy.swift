@@ -118,13 +118,13 @@ extension RegistrationStore {
     for row in try await database.query(statement) where row.values[0] != last {
       last = row.values[0]
       let reference = try RegistrationReference(.legacy, row)
-      if try row.optionalInt64(9) != nil {
-        replaced.append((reference, try .init(.e2ee, row, 9)))
+      if try row.optionalInt64(10) != nil {
+        replaced.append((reference, try .init(.e2ee, row, 10)))
         if let kind = PushToken.Kind(storage: try row.int64(2)) { reach.superseded[kind, default: 0] += 1 }
         continue
       }
-      if try row.optionalInt64(11) != nil {
-        replaced.append((reference, try .init(.legacy, row, 11)))
+      if try row.optionalInt64(12) != nil {
+        replaced.append((reference, try .init(.legacy, row, 12)))
         reach.folded += 1
         continue
       }
@@ -133,7 +133,7 @@ extension RegistrationStore {
       } else {
         reach.unreadable += 1
       }
-      if realm != nil, try row.optionalInt64(8) == nil { homeless.append(.integer(reference.id)) }
+      if realm != nil, try row.optionalInt64(9) == nil { homeless.append(.integer(reference.id)) }
     }
     guard !replaced.isEmpty || !homeless.isEmpty else { return reach }
     try await database.write { [self, replaced, homeless] connection in
@@ -150,8 +150,8 @@ extension RegistrationStore {
   /// the one under the user's UUID. The plus keeps SQLite from reading all rows of a realm.
   static let reaching = """
     SELECT l.id, l.registered_at, l.kind, l.token, l.target,
-      COALESCE(l.upstream, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END), l.user_id, l.user_uuid, l.realm_id,
-      e.id, e.registered_at, u.id, u.registered_at
+      COALESCE(l.upstream, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END), l.environment, l.user_id, l.user_uuid,
+      l.realm_id, e.id, e.registered_at, u.id, u.registered_at
     FROM registrations l
     LEFT JOIN registrations e ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.ended_at IS NULL
       AND +e.realm_id = COALESCE(l.realm_id, $4) AND e.token_id IS NOT NULL
@@ -197,7 +197,7 @@ extension RegistrationStore {
   /// Reads ``columns`` and both names of the user; nil if the token does not open.
   private func legacy(_ row: Row, server: Int64) throws -> Registration? {
     let place = Self.place(
-      server: server, user: .integer(try row.optionalInt64(6)), uuid: .text(try row.optionalText(7)))
+      server: server, user: .integer(try row.optionalInt64(7)), uuid: .text(try row.optionalText(8)))
     return try registration(row, .legacy, at: place)
   }
 

@@ -1,4 +1,5 @@
 package import Foundation
+package import Providers
 package import SQL
 package import Sealing
 internal import Synchronization
@@ -27,7 +28,7 @@ package final class RegistrationStore: Sendable {
   }
 
   /// The columns that ``registration(_:_:at:)`` reads, in order.
-  static let columns = "id, registered_at, kind, token, target, \(home)"
+  static let columns = "id, registered_at, kind, token, target, \(home), environment"
   /// SQL that tells whose a registration is, as ``Registration/Home`` reads it.
   static let home = "COALESCE(upstream, CASE WHEN delivered_at IS NOT NULL THEN 2 END)"
 
@@ -41,17 +42,33 @@ package final class RegistrationStore: Sendable {
     else { return nil }
     return Registration(
       try .init(kind, row), token: token, iosAppID: try row.optionalText(4),
-      home: Registration.Home(try row.optionalInt64(5)))
+      home: Registration.Home(try row.optionalInt64(5)),
+      environment: .init(storage: try row.optionalInt64(6)))
   }
 
   /// Those of these row ids whose registrations exist and have not ended, even if they were renewed since.
-  package func living(_ ids: [Int64]) async throws -> Set<Int64> {
-    guard !ids.isEmpty else { return [] }
-    return Set(
-      try await database.query(
-        "SELECT id FROM registrations WHERE id IN ($list) AND ended_at IS NULL",
-        list: ids.map { .integer($0) }
-      ).map { try $0.int64(0) })
+  package func living(_ ids: [Int64]) async throws -> Set<Int64> { Set(try await environments(of: ids).keys) }
+
+  /// The same, each with the environment of APNs that has its token, if that is known.
+  package func environments(of ids: [Int64]) async throws -> [Int64: APNsCredential.Environment?] {
+    guard !ids.isEmpty else { return [:] }
+    let rows = try await database.query(
+      "SELECT id, environment FROM registrations WHERE id IN ($list) AND ended_at IS NULL",
+      list: ids.map { .integer($0) })
+    return Dictionary(try rows.map { (try $0.int64(0), .init(storage: try $0.optionalInt64(1))) }) { $1 }
+  }
+
+  /// Notes which environment of APNs has taken the tokens. Registrations renewed meanwhile are left out.
+  package func note(_ environments: [RegistrationReference: APNsCredential.Environment]) async throws {
+    guard !environments.isEmpty else { return }
+    try await database.write { connection in
+      for (registration, environment) in environments.sorted(by: { $0.key.id < $1.key.id }) {
+        try connection.run(
+          Statement(
+            "UPDATE registrations SET environment = $3 WHERE id = $1 AND registered_at = $2",
+            arguments: registration.arguments + [.integer(environment.storage)]))
+      }
+    }
   }
 
   /// Those of these row ids to which something was ever delivered.
@@ -157,7 +174,7 @@ extension RegistrationStore {
       WHERE realm_id = $1 AND token_id IN ($list) AND ended_at IS NULL
       """, .integer(realm), list: tokenIDs.map { .integer($0.storage) })
     for row in rows {
-      let tokenID = TokenID(storage: try row.int64(6))
+      let tokenID = TokenID(storage: try row.int64(7))
       guard case .ours = Registration.Home(try row.optionalInt64(5)) else {
         result.upstream[tokenID] = try RegistrationReference(.e2ee, row)
         continue

@@ -123,16 +123,22 @@ final class DeliveryBench: Sendable {
   }
 
   /// The simulator's credentials, except for what the arguments change.
-  func credentials(keyID: String? = nil, topics: [String] = [topic], project: String? = nil) throws
-    -> Credentials
-  {
+  ///
+  /// - Parameter environments: of Apple's, that have a key.
+  func credentials(
+    keyID: String? = nil, topics: [String] = [topic], project: String? = nil,
+    environments: [APNsCredential.Environment] = [.production]
+  ) throws -> Credentials {
     let file = folder.appending(path: "Keys/fcm/default.json")
     var fcm = try FCMCredential(name: "default", json: Data(contentsOf: file))
     if let project { fcm.projectID = project }
     let apns = APNsCredential(
       name: "main", keyID: keyID ?? simulator.apnsKeyID, teamID: simulator.apnsTeamID,
       privateKey: simulator.apnsPrivateKeyPEM, topics: topics, environment: .production)
-    return Credentials(apns: [apns], fcm: [fcm])
+    let sandbox = APNsCredential(
+      name: "sandbox", keyID: simulator.apnsSandboxKey.id, teamID: simulator.apnsTeamID,
+      privateKey: simulator.apnsSandboxKey.pem, topics: topics, environment: .sandbox)
+    return Credentials(apns: environments.map { $0 == .production ? apns : sandbox }, fcm: [fcm])
   }
 
   /// A deliverer as on another node, or after a restart.
@@ -144,6 +150,7 @@ final class DeliveryBench: Sendable {
   }
 
   var apnsRoute: Route { Route(provider: .apns, credential: "main", target: Self.topic) }
+  var sandboxRoute: Route { Route(provider: .apns, credential: "sandbox", target: Self.topic) }
   var fcmRoute: Route { Route(provider: .fcm, credential: "default", target: simulator.projectID) }
   func state(_ route: Route) -> PushProviders.RouteState? { deliverer.routeStates()[route] }
 

@@ -25,9 +25,11 @@ final class ProxyBench: Sendable {
     /// The deadline is long, as tests of all rooms run at once. That of other deliveries is longer.
     var settings = ["nextcloud.deadline": "30s"]
     var apps = NextcloudApps()
-    var notificationsPerDevice = PushProxy.notificationsPerDevice
+    var pace = DevicePace.google
     /// Topics that the APNs key serves; nil for no key at all.
     var topics: [String]? = ["com.nextcloud.Talk", "it.twsweb.Nextcloud"]
+    /// Whether there is a key of Apple's sandbox, too.
+    var hasSandbox = false
     var isSending = true
     /// Where its log goes.
     var log: (@Sendable (String) -> any LogHandler)?
@@ -90,8 +92,8 @@ final class ProxyBench: Sendable {
     logger.logLevel = options.log == nil ? .critical : .warning
     self.logger = logger
     let deliverer = Deliverer(
-      providers: providers, registrations: recorder, outbox: outbox, deadline: .seconds(600), now: now,
-      logger: logger)
+      providers: providers, registrations: recorder, outbox: outbox, deadline: .seconds(600),
+      pace: options.pace, now: now, logger: logger)
     sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     lossDetector = StoreLossDetector(
       file: folder.appending(path: "store.json"), database: database, now: now, mayExpire: mayExpire,
@@ -100,7 +102,7 @@ final class ProxyBench: Sendable {
       file: nil, environment: [:], overrides: options.settings, workingDirectory: folder.path)
     proxy = PushProxy(
       configuration, apps: options.apps, devices: devices, recorder: recorder, deliverer: deliverer,
-      lossDetector: lossDetector, notificationsPerDevice: options.notificationsPerDevice, logger: logger)
+      lossDetector: lossDetector, logger: logger)
     providers.use(try credentials(options))
   }
 
@@ -112,7 +114,10 @@ final class ProxyBench: Sendable {
         name: "main", keyID: simulator.apnsKeyID, teamID: simulator.apnsTeamID,
         privateKey: simulator.apnsPrivateKeyPEM, topics: topics, environment: .production)
     }
-    return Credentials(apns: apns.map { [$0] } ?? [], fcm: [fcm])
+    let sandbox = APNsCredential(
+      name: "sandbox", keyID: simulator.apnsSandboxKey.id, teamID: simulator.apnsTeamID,
+      privateKey: simulator.apnsSandboxKey.pem, topics: options.topics ?? [], environment: .sandbox)
+    return Credentials(apns: (apns.map { [$0] } ?? []) + (options.hasSandbox ? [sandbox] : []), fcm: [fcm])
   }
 
   /// Runs a test on a bench.
