@@ -61,7 +61,8 @@ struct ServerHelloReader {
   private struct Hello {
     /// SHA-256 of "HelloRetryRequest" (RFC 8446, 4.1.3).
     private static let retryRequest: [UInt8] = [
-      0xCF, 0x21, 0xAD, 0x74, 0xE5, 0x9A, 0x61, 0x11, 0xBE, 0x1D, 0x8C, 0x02, 0x1E, 0x65, 0xB8, 0x91, 0xC2, 0xA2,
+      0xCF, 0x21, 0xAD, 0x74, 0xE5, 0x9A, 0x61, 0x11, 0xBE, 0x1D, 0x8C, 0x02, 0x1E, 0x65, 0xB8, 0x91, 0xC2,
+      0xA2,
       0x11, 0x16, 0x7A, 0xBB, 0x8C, 0x5E, 0x07, 0x9E, 0x09, 0xE2, 0xC8, 0xA8, 0x33, 0x9C,
     ]
 
@@ -71,7 +72,9 @@ struct ServerHelloReader {
 
     init?(_ message: Bytes) {
       var message = message
-      guard message.skip(2), let random = message.take(32), message.vector(1) != nil, message.skip(3) else { return nil }
+      guard message.skip(2), let random = message.take(32), message.vector(1) != nil, message.skip(3) else {
+        return nil
+      }
       isRetryRequest = random.elementsEqual(Self.retryRequest)
       var extensions = Bytes(message.vector(2) ?? [])
       while let type = extensions.number(2), let content = extensions.vector(2) {

@@ -171,7 +171,9 @@ package final class PushProviders: Sendable {
   }
 
   /// How the keys of the latest connection to a provider were agreed on; nil if there was none.
-  package func keyExchange(_ provider: Route.Provider) -> KeyExchange? { factory.metrics.keyExchange(provider) }
+  package func keyExchange(_ provider: Route.Provider) -> KeyExchange? {
+    factory.metrics.keyExchange(provider)
+  }
 
   package func routeStates() -> [Route: RouteState] {
     Dictionary(routeSenders.map { ($0.route, $0.state) }) { $1 }

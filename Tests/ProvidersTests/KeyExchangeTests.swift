@@ -60,7 +60,9 @@ struct KeyExchangeTests {
     return Set(seen.all.withLock { $0 })
   }
 
-  @Test(arguments: [2048, 1]) func `are post-quantum between our own client and server`(chunk: Int) async throws {
+  @Test(arguments: [2048, 1]) func `are post-quantum between our own client and server`(chunk: Int)
+    async throws
+  {
     let both: Set<String> = ["client X25519MLKEM768", "server X25519MLKEM768"]
     #expect(try await Self.connect(nil, chunk: chunk) == both)
   }

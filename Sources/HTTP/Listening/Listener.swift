@@ -1,7 +1,7 @@
-internal import KeyExchange
 import Foundation
 package import Hummingbird
 import HummingbirdCore
+internal import KeyExchange
 package import Logging
 package import NIOCore
 import NIOHTTP1

@@ -73,7 +73,8 @@ struct Internet: ProviderNetwork {
     var limits = pool
     limits.answerTimeout = .zero
     let pool = http2Pool(
-      connector(to: ProviderPeer(provider: .fcm, origin: origin), tls: webTLS), limits) { _ in }
+      connector(to: ProviderPeer(provider: .fcm, origin: origin), tls: webTLS), limits
+    ) { _ in }
     let answer = await pool.send(request, deadline: .now() + GoogleOAuth.timeout)
     await pool.shutdown(deadline: .now())
     switch answer {
