@@ -71,7 +71,7 @@ struct Core {
       clockRecord: record,
       lossDetector: StoreLossDetector(
         file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "store.json"),
-        database: store.database, now: now, mayExpire: mayExpire, logger: logger),
+        database: store.database, now: now, machineTime: { Date() }, mayExpire: mayExpire, logger: logger),
       providers: providers, outbox: outbox, history: history, deliverer: deliverer,
       requestTimes: RequestTimes(database: store.database, now: now),
       logger: logger)

@@ -58,9 +58,10 @@ import Testing
     #expect(page.heading(["b", "--json"]) == nil)
   }
 
-  /// Values that need another bouncer, a device of Nextcloud's or a failure; other tests print them.
+  /// Values that need another bouncer, a device of Nextcloud's, a second key or a failure; other tests print them.
   private static let elsewhere: Set = [
-    "device list: devices[].device_identifier", "device phone --nextcloud: call",
+    "device list: devices[].device_identifier", "device list: devices[].environment",
+    "device phone --nextcloud: call",
     "device phone --nextcloud: plaintext", "keys generate: last_used_at",
     "migrate status: cleanup.last_failure", "migrate status: cleanup.oldest_at",
     "server show: upstream.failure",

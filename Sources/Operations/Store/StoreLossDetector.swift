@@ -25,19 +25,25 @@ package final class StoreLossDetector: Sendable {
   private let file: URL
   private let database: any Database
   private let now: @Sendable () -> Date
+  /// The machine's own time, which heartbeats have.
+  private let machineTime: @Sendable () -> Date
   /// Whether anything may be treated as expired; false while the clock is in doubt.
   package let mayExpire: @Sendable () -> Bool
   private let logger: Logger
   private let state: Mutex<State>
 
-  /// - Parameter file: in the `Keys` folder; it may not exist yet.
+  /// - Parameters:
+  ///   - file: in the `Keys` folder; it may not exist yet.
+  ///   - machineTime: if it differs from `now`: whoever tries out another time has not been away until then.
   package init(
     file: URL, database: any Database, now: @escaping @Sendable () -> Date,
+    machineTime: (@Sendable () -> Date)? = nil,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
   ) {
     self.file = file
     self.database = database
     self.now = now
+    self.machineTime = machineTime ?? now
     self.mayExpire = mayExpire
     self.logger = logger
     state = Mutex(State(record: (try? Data(contentsOf: file)).flatMap { StoreRecord(bytes: [UInt8]($0)) }))
@@ -83,11 +89,12 @@ package final class StoreLossDetector: Sendable {
   @discardableResult
   package func compare() async throws -> StoreRecord {
     let found = try await database.storeState()
-    let now = now()
+    let (now, machineTime) = (now(), machineTime())
     let (before, after, loss) = state.withLock { state in
       let before = state.record
       var record = before ?? StoreRecord(found)
-      let loss = record.update(found, at: now, isFirst: !state.hasCompared)
+      let pause = state.hasCompared ? nil : found.heartbeat.map { machineTime.timeIntervalSince($0) }
+      let loss = record.update(found, at: now, after: pause ?? 0)
       state.record = record
       state.hasCompared = true
       return (before, record, loss)
@@ -98,7 +105,7 @@ package final class StoreLossDetector: Sendable {
         "\(loss.sentence): for an hour no server is told that a device is unknown",
         metadata: ["devices": "\(after.state.devices)", "before": "\(before?.state.devices ?? 0)"])
     }
-    try await database.beat(at: now)
+    try await database.beat(at: machineTime)
     // Without the file, the record in memory lasts until the next start.
     if after != before, !write(after), state.withLock({ !exchange(&$0.hasWarned, with: true) }) {
       logger.warning("\(file.lastPathComponent) cannot be written into the folder of the keys")

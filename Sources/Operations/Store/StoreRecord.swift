@@ -46,16 +46,12 @@ package struct StoreRecord: Sendable, Hashable {
 
   /// Compares the record with a new state and takes it over.
   ///
-  /// - Parameter isFirst: whether this process sees the database for the first time.
+  /// - Parameter pause: seconds for which nothing had used the database when this process found it.
   /// - Returns: what the database has lost.
   @discardableResult
-  package mutating func update(_ found: StoreState, at now: Date, isFirst: Bool = false) -> Loss? {
+  package mutating func update(_ found: StoreState, at now: Date, after pause: TimeInterval = 0) -> Loss? {
     var loss = loss(in: found)
-    if loss == nil, isFirst, let heartbeat = found.heartbeat,
-      now.timeIntervalSince(heartbeat) > Self.longestPause
-    {
-      loss = .unused
-    }
+    if loss == nil, pause > Self.longestPause { loss = .unused }
     if loss != nil { lostAt = now }
     // Set by a wrong clock; the hour begins now.
     lostAt = lostAt.map { min($0, now) }

@@ -94,7 +94,7 @@ struct StoreMemoryTests {
     found.heartbeat = start
     // The file came back together with the store.
     var record = StoreRecord(found)
-    record.update(found, at: start + pause, isFirst: true)
+    record.update(found, at: start + pause, after: pause)
     #expect(record.isDoubtful(at: start + pause) == isDoubtful)
   }
 
