@@ -123,7 +123,8 @@ extension Bouncer {
     if let newKey = application.newKey, let upstream,
       case .authenticated(let server) = try await servers.authenticate(
         uuid: application.uuid, key: application.key),
-      try await servers.find(hostname: application.hostname).map({ $0.id == server.id }) ?? true
+      try await servers.find(hostname: application.hostname).map({ $0.id == server.id || $0.isDeactivated })
+        ?? true
     {
       try await upstream.rotate(
         server, from: application.key, to: newKey, hostname: application.hostname.text,
@@ -156,7 +157,8 @@ extension Bouncer {
     return VerificationSecret.make(for: hostname, storageKey, now: now())
   }
 
-  /// Gives a new key to the server that shows the secret at its hostname; the old key becomes invalid. With
+  /// Gives a new key to the server that shows the secret at its hostname; the old key becomes invalid, and a
+  /// deactivated server is active again. With
   /// `bouncer.verify_hostnames` new servers are admitted this way: they get id and key here, which stock
   /// servers save before they register with them. A server that was registered under another hostname cannot
   /// be told from a new one yet: its realms follow with its next upload (`Documentation/Decisions` 0026).
@@ -172,7 +174,10 @@ extension Bouncer {
     let newKey = RandomText.alphanumeric(RemoteServers.keyLength)
     try await upstream?.rotate(
       server, from: nil, to: newKey, hostname: server.hostname, contactEmail: server.contactEmail)
-    guard let key = try await servers.rotateKey(server.id, to: newKey, graceForPrevious: false) else {
+    guard
+      let key = try await servers.rotateKey(
+        server.id, to: newKey, graceForPrevious: false, reactivates: true)
+    else {
       throw APIError.noRegistration
     }
     return (server, key, known == nil)

@@ -45,10 +45,9 @@ struct RemoteServersTests {
   }
 
   @Test
-  func `have a hostname that no other has, in any case, deactivated or not`() async throws {
-    let (server, _) = try await store.server("chat.example.org")
+  func `have a hostname that no other has, in any case`() async throws {
+    _ = try await store.server("chat.example.org")
     let (other, otherKey) = try await store.server("other.example.org")
-    try await store.servers.setDeactivated(server.id, true)
     let before = try await store.rows("SELECT * FROM remote_servers ORDER BY id")
     await #expect(throws: RemoteServers.Refusal.hostnameTaken) { try await store.server("CHAT.example.org") }
     await #expect(throws: RemoteServers.Refusal.hostnameTaken) {
@@ -69,6 +68,38 @@ struct RemoteServersTests {
         hostname: try Hostname("third.example.org"), uuid: other.uuid, contactEmail: "a@b.org")
     }
     #expect(try await store.rows("SELECT * FROM remote_servers ORDER BY id") == before)
+  }
+
+  @Test
+  func `take the hostname of a deactivated one, which stays deactivated, without it`() async throws {
+    let name = try Hostname("chat.example.org")
+    let (first, _) = try await store.server(name.text)
+    try await store.servers.setDeactivated(first.id, true)
+    let application = RemoteServers.Application(
+      uuid: UUID(), key: "k", hostname: name, contactEmail: "a@b.org")
+    await #expect(throws: RemoteServers.Refusal.closed) {
+      try await store.servers.register(application, mayCreate: false)
+    }
+    await #expect(throws: RemoteServers.Refusal.unprovenHostname) {
+      try await store.servers.register(application, mayCreate: true, mustProve: true)
+    }
+    #expect(try await store.servers.find(hostname: name)?.id == first.id)
+
+    #expect(try await store.servers.register(application, mayCreate: true))
+    let second = try #require(try await store.servers.find(hostname: name))
+    #expect(second.uuid == application.uuid)
+    let old = try #require(try await store.servers.find(id: first.id))
+    #expect(old.isDeactivated)
+    #expect(old.hostname == "chat.example.org.\(first.uuid.canonical).invalid")
+
+    try await store.servers.setDeactivated(second.id, true)
+    let (third, _) = try await store.server(name.text)
+    try await store.servers.setDeactivated(third.id, true)
+    let (other, otherKey) = try await store.server("other.example.org")
+    let isNew = try await store.servers.register(
+      .init(uuid: other.uuid, key: otherKey, hostname: name, contactEmail: "a@b.org"), mayCreate: false)
+    #expect(!isNew)
+    #expect(try await store.servers.find(hostname: name)?.id == other.id)
   }
 
   @Test

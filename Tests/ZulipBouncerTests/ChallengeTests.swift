@@ -82,6 +82,20 @@ struct ChallengeTests {
   }
 
   @Test
+  func `is active again once it has proved its hostname`() async throws {
+    try await withHost { bouncer, host in
+      _ = try await bouncer.server(host.name)
+      let hostname = try Hostname(host.name)
+      let server = try #require(try await bouncer.servers.find(hostname: hostname))
+      try await bouncer.servers.setDeactivated(server.id, true)
+      show(try await transfer(host.name, bouncer), at: host)
+      #expect(try await verify(host.name, bouncer).status == 200)
+      let known = try #require(try await bouncer.servers.find(hostname: hostname))
+      #expect(known.id == server.id && !known.isDeactivated)
+    }
+  }
+
+  @Test
   func `keeps its key where another has no more than a certificate of its address`() async throws {
     try await withHost(at: [127, 0, 0, 1]) { bouncer, host in
       _ = try await bouncer.server(host.name)

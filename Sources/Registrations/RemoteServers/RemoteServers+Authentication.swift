@@ -69,9 +69,10 @@ extension RemoteServers {
   ///   - key: the new key; nil: a random one.
   ///   - graceForPrevious: whether the old key is accepted for another ten minutes, as after an
   ///     ordinary rotation, or invalid at once, as after a leak.
+  ///   - reactivates: whether a deactivated server is active again.
   /// - Returns: nil if there is no such server.
   package func rotateKey(
-    _ id: Int64, to key: String? = nil, graceForPrevious: Bool = true
+    _ id: Int64, to key: String? = nil, graceForPrevious: Bool = true, reactivates: Bool = false
   ) async throws -> String? {
     let key = key ?? RandomText.alphanumeric(Self.keyLength)
     let now = now()
@@ -90,6 +91,9 @@ extension RemoteServers {
       let changed = try connection.run(rotation)
       if changed > 0, !graceForPrevious {
         try connection.audit(.keyTransferred, server: id, at: .integer(now.milliseconds))
+      }
+      if changed > 0, reactivates {
+        try connection.setDeactivated(id, false, at: .integer(now.milliseconds))
       }
       return changed
     }

@@ -28,7 +28,7 @@ extension RemoteServers {
     case wrongKey
     /// The server exists and is deactivated.
     case deactivated
-    /// Another server has the hostname.
+    /// Another server has the hostname and is not deactivated.
     case hostnameTaken
     /// The server is new, or would have to prove a hostname, and new ones are not admitted.
     case closed
@@ -38,7 +38,7 @@ extension RemoteServers {
     case alreadyThere
   }
 
-  /// Adds a new server, or updates one that knows its key.
+  /// Adds a new server, or updates one that knows its key. It takes the hostname of a deactivated server.
   ///
   /// - Parameters:
   ///   - mayCreate: whether a new server is admitted.
@@ -55,6 +55,7 @@ extension RemoteServers {
         }
         guard mayCreate else { throw Refusal.closed }
         guard !mustProve else { throw Refusal.unprovenHostname }
+        try connection.free(application.hostname, for: nil, at: now())
         try insert(application, lastRequestAt: now(), on: connection)
         return true
       }
@@ -63,7 +64,8 @@ extension RemoteServers {
     }
   }
 
-  /// Adds a server for the operator; a key is generated unless one is given.
+  /// Adds a server for the operator; a key is generated unless one is given. It takes the hostname of a
+  /// deactivated server.
   ///
   /// - Throws: ``Refusal/hostnameTaken``, ``Refusal/alreadyThere``, or the database's own error.
   package func add(
@@ -74,6 +76,7 @@ extension RemoteServers {
     let server = try await write(hostname: hostname) { connection in
       guard try connection.query(Self.selectWithKeys(uuid)).isEmpty else { throw Refusal.alreadyThere }
       guard try !connection.isTaken(hostname, byOtherThan: nil) else { throw Refusal.hostnameTaken }
+      try connection.free(hostname, for: nil, at: now())
       return try insert(application, lastRequestAt: nil, on: connection)
     }
     return (server, key)
@@ -124,6 +127,7 @@ extension RemoteServers {
       throw mayCreate ? Refusal.unprovenHostname : .closed
     }
     let now = now()
+    try connection.free(application.hostname, for: server.id, at: now)
     try connection.run(
       """
       UPDATE remote_servers SET hostname = $2, hostname_key = $2, contact_email = $3, last_request_at = $4,
@@ -147,8 +151,28 @@ extension RemoteServers {
 }
 
 extension Connection {
+  /// Whether a server that is not deactivated has the hostname.
   func isTaken(_ hostname: Hostname, byOtherThan id: Int64?) throws -> Bool {
-    let rows = try query("SELECT id FROM remote_servers WHERE hostname_key = $1", .text(hostname.text))
+    let rows = try query(
+      "SELECT id FROM remote_servers WHERE hostname_key = $1 AND deactivated_at IS NULL",
+      .text(hostname.text))
     return try rows.contains { try $0.int64(0) != id }
+  }
+
+  /// Takes the hostname from a deactivated server, which gets a name that nobody can have.
+  ///
+  /// - Parameter id: the server that keeps or gets the hostname, unless it is new.
+  fileprivate func free(_ hostname: Hostname, for id: Int64?, at time: Date) throws {
+    let rows = try query(
+      """
+      SELECT id, uuid FROM remote_servers WHERE hostname_key = $1 AND deactivated_at IS NOT NULL
+      """, .text(hostname.text))
+    for row in rows where try row.int64(0) != id {
+      try run(
+        "UPDATE remote_servers SET hostname = $2, hostname_key = $2, updated_at = $3 WHERE id = $1",
+        .integer(try row.int64(0)),
+        .text(Hostname.substitute(for: hostname.text, server: try row.uuid(1))),
+        .integer(time.milliseconds))
+    }
   }
 }

@@ -88,15 +88,7 @@ package struct RemoteServers: Sendable {
   package func setDeactivated(_ id: Int64, _ isDeactivated: Bool) async throws {
     let now = Value.integer(now().milliseconds)
     defer { cache.clear() }
-    try await database.write { connection in
-      let changed = try connection.run(
-        """
-        UPDATE remote_servers SET deactivated_at = CASE WHEN $3 = 1 THEN $2 END, updated_at = $2
-        WHERE id = $1 AND (deactivated_at IS NULL) = ($3 = 1)
-        """, .integer(id), now, .flag(isDeactivated))
-      guard changed > 0 else { return }
-      try connection.audit(isDeactivated ? .deactivated : .reactivated, server: id, at: now)
-    }
+    try await database.write { connection in try connection.setDeactivated(id, isDeactivated, at: now) }
   }
 }
 
@@ -110,6 +102,16 @@ enum ServerEvent: Int64 {
 }
 
 extension Connection {
+  func setDeactivated(_ id: Int64, _ isDeactivated: Bool, at time: Value) throws {
+    let changed = try run(
+      """
+      UPDATE remote_servers SET deactivated_at = CASE WHEN $3 = 1 THEN $2 END, updated_at = $2
+      WHERE id = $1 AND (deactivated_at IS NULL) = ($3 = 1)
+      """, .integer(id), time, .flag(isDeactivated))
+    guard changed > 0 else { return }
+    try audit(isDeactivated ? .deactivated : .reactivated, server: id, at: time)
+  }
+
   func audit(_ event: ServerEvent, server: Int64, at time: Value) throws {
     try run(
       "INSERT INTO remote_server_audit_log (server_id, event_type, event_time) VALUES ($1, $2, $3)",
@@ -125,7 +127,7 @@ package struct RemoteServer: Sendable, Hashable {
   /// Hostname as ``Hostname`` writes it, or a name stored in place of one (``Hostname/key(of:)``).
   package let hostname: String
   package let contactEmail: String
-  /// When it was deactivated; it then keeps its hostname and is refused everything.
+  /// When it was deactivated; it is then refused everything, and another server may take its hostname.
   package let deactivatedAt: Date?
   /// Time of its last authenticated call, as far as it was written.
   package let lastRequestAt: Date?
