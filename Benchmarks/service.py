@@ -139,11 +139,12 @@ class Service:
             url = f"http://127.0.0.1:{self.ports[0]}/api/v1/{endpoint}"
             return self.post(url, urllib.parse.urlencode(fields), credentials, "application/x-www-form-urlencoded")
 
+        # Not Google's, for which there is a pace.
         for _ in range(count):
-            token_id, sealed = self.sealed_token("fcm")
+            token_id, sealed = self.sealed_token("apns")
             call(
                 "mobile_push/register", device_id=call("register_client_device")["device_id"], push_key_id=1,
-                push_key=encode(b"1" + self.random.randbytes(32)), token_kind="fcm", token_id=token_id,
+                push_key=encode(b"1" + self.random.randbytes(32)), token_kind="apns", token_id=token_id,
                 bouncer_public_key=self.key, encrypted_push_registration=sealed)
         for _ in range(300):
             devices = call("register", event_types='["device"]')["devices"].values()
