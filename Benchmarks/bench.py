@@ -94,7 +94,7 @@ class Bench:
         self.stack, self.random, self.cases = stack, random.Random(1), []
         self.simulator = Simulator(options.binary[0], stack)
         self.payload = {"push_key_id": 10, "encrypted_data": encode(self.random.randbytes(400))}
-        self.yardsticks, self.memory = [], {}
+        self.memory = {}
 
     def run(self):
         services = self.services()
@@ -117,8 +117,9 @@ class Bench:
     def round(self):
         self.random.shuffle(self.cases)
         for case in self.cases:
-            case.rounds.append(self.measure(case, self.options.seconds))
-        self.yardsticks.append(yardstick())
+            before = yardstick()
+            figures = self.measure(case, self.options.seconds)
+            case.rounds.append({**figures, "ratio": figures["cpu"] / ((before + yardstick()) / 2)})
 
     def services(self):
         """Starts each build with each number of registrations, on SQLite and, where wanted, on PostgreSQL."""
@@ -242,18 +243,17 @@ class Bench:
     # The short run of --keep and --check.
 
     def ratios(self):
-        """The cost of each case as a multiple of the yardstick's in the same run. Both are the least that was measured,
-        since other processes on the machine can only add to them."""
-        unit = min(self.yardsticks)
-        return {case.what: round(case.spread("cpu")[0] / unit, 3) for case in self.cases}
+        """The cost of each case as a multiple of the yardstick's before and after it: whatever else runs on the machine
+        makes both dearer."""
+        return {case.what: round(case.median("ratio"), 3) for case in self.cases}
 
     def keep(self, name):
         kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
         KEPT.write_text(json.dumps({**kept, name: self.ratios()}, indent=2, sort_keys=True) + "\n")
 
     def check(self, name):
-        """Whether every case costs about what is kept. While a case seems to cost too much, more rounds are measured: other
-        processes can spoil a few seconds, and a real cost stays however often it is measured."""
+        """Whether every case costs about what is kept. While a case seems to cost too much, more rounds are measured: a
+        few seconds may be spoilt, and a real cost stays however often it is measured."""
         kept = json.loads(KEPT.read_text())[name]
         for further in range(MORE_ROUNDS + 1):
             worse = {what: cost / kept[what] for what, cost in self.ratios().items() if cost > TOLERANCE * kept[what]}
