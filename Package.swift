@@ -196,7 +196,7 @@ let package = Package(
       "TestStore", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", embed: ["vectors.json"]),
     tests(
-      "OperationsTests", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "NextcloudServer",
+      "OperationsTests", "Delivery", "HTTP", "KeyExchange", "Migrations", "NextcloudProxy", "NextcloudServer",
       "Operations", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase",
       "TestSupport", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "Metrics", "NIOCore"),

@@ -35,7 +35,11 @@ extension Deliverer {
   ///
   /// - Parameter count: 0 for one that has been waiting since.
   func reportUnserved(_ delivery: RegisteredPush, count: Int) {
-    let target = UnservedTargets.Target(delivery)
+    let route = delivery.push.unservedRoute
+    var target = UnservedTargets.Target(route, delivery.registration.kind)
+    if let environment = delivery.push.environment, providers.serves(route) {
+      target.environment = environment
+    }
     guard unservedTargets.note(target, count, of: delivery.owner, now: now()) else { return }
     let reports = unserved()
     guard
@@ -57,12 +61,21 @@ extension Deliverer {
       .reduce(into: [UnservedTargets.Target: UnservedReport]()) { reports, entry in
         reports[entry.key] = UnservedReport(target: entry.key, came: entry.value, waiting: 0)
       }
+    // What waits for a key of an environment waits at a topic that another key serves.
+    for (share, count) in outbox.depth.unconfigured where providers.serves(share.queue.route) {
+      let target = UnservedTargets.Target(share.queue.route, share.kind)
+      for environment in APNsCredential.Environment.allCases {
+        var target = target
+        target.environment = environment
+        reports[target]?.waiting += count
+      }
+    }
     for (share, count) in outbox.depth.shares where share.queue.route.provider != .webPush {
       let target = UnservedTargets.Target(share.queue.route, share.kind)
       guard !providers.serves(share.queue.route) else { continue }
       reports[target, default: UnservedReport(target: target, came: 0, waiting: 0)].waiting += count
     }
-    return reports.values.map { report in
+    return reports.values.filter { $0.came + $0.waiting > 0 }.map { report in
       var report = report
       report.alike = report.target.route.flatMap(providers.targetAlike)
       return report
@@ -70,7 +83,7 @@ extension Deliverer {
   }
 
   private func isServed(_ target: UnservedTargets.Target) -> Bool {
-    target.route.map(providers.serves) ?? false
+    target.route.map { providers.serves($0, in: target.environment) } ?? false
   }
 }
 
@@ -118,6 +131,8 @@ extension UnservedTargets.Target {
   /// What is missing.
   package var lack: String {
     switch provider {
+    case .apns where environment != nil:
+      "no key of that environment in Keys/apns lists it, only one of the other"
     case .apns: "no key in Keys/apns lists \(isRest ? "them" : "it")"
     case .fcm: "no service account in Keys/fcm serves \(isRest ? "them" : "it")"
     case .webPush: "webpush.enabled is false"
@@ -127,6 +142,8 @@ extension UnservedTargets.Target {
 
   fileprivate var advice: String {
     switch provider {
+    case .apns where environment != nil:
+      "put the key back, or list the bundle id in topics of one whose environment is \(environment?.rawValue ?? ""); it is reloaded within seconds"
     case .apns:
       "add the bundle id to topics of the app's key in Keys/apns, spelled as the app has it; it is reloaded within seconds"
     case .fcm:

@@ -15,6 +15,8 @@ package final class UnservedTargets: Sendable {
     let text: String?
     /// Whether its devices were registered at the push proxy, as anybody may.
     package let isOfStrangers: Bool
+    /// Set if a credential serves the bundle id, but only in APNs' other environment.
+    package var environment: APNsCredential.Environment?
   }
 
   private struct Entry {
@@ -51,11 +53,11 @@ package final class UnservedTargets: Sendable {
     }
   }
 
-  /// Number of notifications of the last hour, for each target that had some.
+  /// Number of notifications of the last hour, for each target that had some, or of which some still wait.
   func counts(now: Date) -> [Target: Int] {
     entries.withLock { entries in
       Self.forget(&entries, now)
-      return entries.mapValues { $0.counts.values.reduce(0, +) }.filter { $0.value > 0 }
+      return entries.mapValues { $0.counts.values.reduce(0, +) }
     }
   }
 
@@ -78,16 +80,15 @@ package final class UnservedTargets: Sendable {
 }
 
 extension UnservedTargets.Target {
-  init(_ delivery: RegisteredPush) {
-    self.init(delivery.push.unservedRoute, delivery.registration.kind)
-  }
-
   init(_ route: Route, _ kind: RegistrationReference.Kind) {
     self.init(route.provider, route.target, isOfStrangers: kind == .nextcloud)
   }
 
-  package init(_ provider: Route.Provider, _ text: String, isOfStrangers: Bool) {
-    self.init(provider: provider, text: text, isOfStrangers: isOfStrangers)
+  package init(
+    _ provider: Route.Provider, _ text: String, isOfStrangers: Bool,
+    environment: APNsCredential.Environment? = nil
+  ) {
+    self.init(provider: provider, text: text, isOfStrangers: isOfStrangers, environment: environment)
   }
 
   /// Stands for all targets of the provider that found no place.
@@ -105,13 +106,13 @@ extension UnservedTargets.Target {
     case ("", .fcm): "the default Firebase project"
     case ("", .webPush): "Web Push"
     case ("", .upstream): "the other bouncer"
-    case (let text?, _): text
+    case (let text?, _): text + (environment.map { " in Apple's \($0.rawValue)" } ?? "")
     }
   }
 
   /// As it appears in logs: `apns org.example.chat`.
   package var description: String {
-    route.map { "\($0)" } ?? "\(provider.rawValue) (others)"
+    route.map { "\($0)" + (environment.map { " (\($0.rawValue))" } ?? "") } ?? "\(provider.rawValue) (others)"
   }
 
   /// The bundle id or project; nil for the default project, and for what stands for several targets.

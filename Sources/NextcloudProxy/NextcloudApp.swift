@@ -1,6 +1,6 @@
 internal import Foundation
 internal import HTTP
-internal import Providers
+package import Providers
 internal import Synchronization
 
 /// An app that the proxy knows, recognized by the `User-Agent` of its registrations (`nextcloud.apps_file`
@@ -141,6 +141,22 @@ package struct NextcloudApps: Sendable {
   package func ownKind(of userAgent: String) -> NextcloudApp.Kind? {
     let userAgent = Self.beginning(of: userAgent)
     return own.first { $0.matches(userAgent) }?.kind
+  }
+
+  /// The operator's own apps that no credential serves, each with what is missing.
+  package func unserved(by credentials: Credentials) -> [String] {
+    let topics = Set(credentials.apns.flatMap(\.topics).map { Array($0.utf8) })
+    let projects = Set(credentials.fcm.map { Array($0.projectID.utf8) })
+    return own.compactMap { app in
+      switch app.platform {
+      case .ios:
+        guard let topic = app.apnsTopic, !topics.contains(Array(topic.utf8)) else { return nil }
+        return "\(app.name): no key in Keys/apns lists \(topic)"
+      case .android:
+        guard let project = app.fcmProject, !projects.contains(Array(project.utf8)) else { return nil }
+        return "\(app.name): no service account in Keys/fcm is of \(project)"
+      }
+    }
   }
 
   /// The app of a caller; nil if it is unknown.

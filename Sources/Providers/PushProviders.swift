@@ -159,7 +159,10 @@ package final class PushProviders: Sendable {
   }
 
   /// Whether a credential serves the target of a route, which may name another credential or none.
-  package func serves(_ route: Route) -> Bool {
+  ///
+  /// - Parameter environment: of APNs; nil for either.
+  package func serves(_ route: Route, in environment: APNsCredential.Environment? = nil) -> Bool {
+    if let environment { return state.withLock { $0.senders.serves(route.target, in: environment) } }
     if route.provider == .webPush { return hosts != nil }
     return routeSender(route.provider, target: route.target.isEmpty ? nil : route.target) != nil
   }

@@ -90,6 +90,7 @@ struct Core {
       routeStates: { [deliverer] in deliverer.routeStates() }, doubts: { [deliverer] in deliverer.doubts() },
       unserved: { [deliverer] in deliverer.unserved() },
       pushServices: pushServices, clockDoubt: { [time] in time.doubt }, certificate: certificate,
+      isDelivering: configuration.isDelivering,
       unopened: { [key = store.storageKey] in key.failures },
       unreadableForwarding: { forwarding.unreadable })
   }
@@ -98,9 +99,8 @@ struct Core {
 extension KeyFolder.Snapshot {
   /// Logs what is missing for the configured features.
   fileprivate func report(_ configuration: Configuration, to logger: Logger) {
-    let isDelivering = if case .remote = configuration.server.bouncer { false } else { true }
     for shortage in shortages(
-      isDelivering: isDelivering || configuration.nextcloud.isEnabled,
+      isDelivering: configuration.isDelivering,
       hasWebPush: configuration.webPush.isEnabled)
     {
       logger.log(
@@ -111,6 +111,11 @@ extension KeyFolder.Snapshot {
 }
 
 extension Configuration {
+  /// False where another bouncer has all credentials.
+  fileprivate var isDelivering: Bool {
+    if case .remote = server.bouncer { nextcloud.isEnabled } else { true }
+  }
+
   /// The longest time that an outbox entry may have to wait, in seconds. Providers may ask for an hour, and
   /// notifications beyond a chat server's rate limit are spread over several of the limit's windows.
   var longestPause: TimeInterval {

@@ -1,4 +1,5 @@
 package import Foundation
+import Logging
 import NextcloudProxy
 import NextcloudServer
 package import Operations
@@ -66,7 +67,15 @@ extension StartCheck {
     let settings = configuration.nextcloud
     guard settings.isEnabled else { return [] }
     let apps = StartCheck("nextcloud apps") {
-      _ = try NextcloudApps.configured(settings)
+      let folder = KeyFolder(
+        directory: configuration.keys.directory,
+        logger: Logger(label: "check") { _ in SwiftLogNoOpLogHandler() })
+      let unserved = try NextcloudApps.configured(settings).unserved(by: folder.load().credentials)
+      guard unserved.isEmpty else {
+        return .warning(
+          $0, "nextcloud.apps_file names apps that cannot be sent to: \(unserved.joined(separator: "; "))",
+          advice: "put their keys there, or correct apns_topic or fcm_project, spelled as the app has it")
+      }
       return .good($0, "every app can be told by its name")
     }
     // Without the backend API or a file there is no built-in Nextcloud server that anybody signs in at.

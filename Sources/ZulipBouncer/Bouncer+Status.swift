@@ -64,19 +64,25 @@ extension Bouncer {
     struct Way: Hashable {
       let provider: Route.Provider
       let target: String?
+      /// Whether the key of the token's environment is gone.
+      let isLost: Bool
     }
+    let providers = deliverer.providers
     let ways = Set(
       registrations.filter { $0.endedAt == nil }.compactMap { device in
         Route.Provider(rawValue: device.provider).map { provider in
-          Way(provider: provider, target: provider == .apns ? device.app : device.target)
+          let target = provider == .apns ? device.app : device.target
+          let route = Route(provider: provider, credential: "", target: target ?? "")
+          let isLost = device.environment.map { !providers.serves(route, in: $0) } ?? false
+          return Way(provider: provider, target: target, isLost: isLost)
         }
       })
     let states = deliverer.routeStates()
     return ways.map { way in
-      let sender = deliverer.providers.routeSender(way.provider, target: way.target)
+      let sender = way.isLost ? nil : providers.routeSender(way.provider, target: way.target)
       // A push service that was never called has no state yet.
       let unknown: PushProviders.RouteState? =
-        way.provider == .webPush && deliverer.providers.vapidPublicKey != nil ? .unknown : nil
+        way.provider == .webPush && providers.vapidPublicKey != nil ? .unknown : nil
       return PushStatus.RouteHealth(
         provider: way.provider,
         target: sender.map { $0.route.target.isEmpty ? $0.route.credential : $0.route.target }

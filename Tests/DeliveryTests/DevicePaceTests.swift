@@ -46,6 +46,35 @@ import Testing
     #expect(Set(results) == [.delivered])
   }
 
+  @Test(.bench()) func `What Google refuses for the pace does not count, and what it takes does`()
+    async throws
+  {
+    let device = try await bench.devices(.fcm)[0]
+    bench.clock.stop()
+    let push = bench.push("n", to: device)
+    bench.simulator.setToken(device.token, TokenRule(status: 429, reason: "RESOURCE_EXHAUSTED"))
+    #expect(try await bench.deliverer.deliver([push]) == [.queued])
+    bench.simulator.setToken(device.token, nil)
+    bench.advance(1)
+    let hash = try #require(push.pacedDevice)
+    let now = bench.clock.now
+    #expect((0..<300).count { _ in bench.deliverer.pace.admit(hash, now: now) == nil } == 240)
+  }
+
+  @Test func `An hour holds no more either where pushes go out all the time, and hardly less`() {
+    let pace = DevicePace([.init(pushes: 240, seconds: 60), .init(pushes: 2000, seconds: 3600)])
+    var sent: [Int] = []
+    for second in 0..<14_400 {
+      let time = Date(timeIntervalSince1970: TimeInterval(1_800_000_000 + second))
+      // Slowly at first, so that what then comes in haste meets what is known to the minute alone.
+      for _ in 0..<(second < 3600 ? 1 : 30) where pace.admit(1, now: time) == nil {
+        sent.append(second)
+        if sent.count > 2000 { #expect(sent[sent.count - 2001] < second - 3600) }
+      }
+    }
+    #expect(sent.count > 4 * 2000 - 200)
+  }
+
   @Test func `In any minute and hour a device gets no more than the limits say, and no less`() {
     let limits = [DevicePace.Limit(pushes: 7, seconds: 60), .init(pushes: 20, seconds: 600)]
     let pace = DevicePace(limits)

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import ProviderSimulator
 import Providers
 import Registrations
@@ -95,18 +96,30 @@ import Testing
     #expect(bench.deliverer.doubts().isEmpty)
   }
 
-  @Test(.bench()) func `A token that a key could not ask about is not judged, and the key is to blame`()
-    async throws
-  {
-    let phone = try await phones(reason: "BadEnvironmentKeyIdInToken")[0]
+  @Test(.bench(), arguments: APNsCredential.Environment.allCases)
+  func `A token that a key could not ask about is not judged, and the key is to blame`(
+    environment: APNsCredential.Environment
+  ) async throws {
+    let isProduction = environment == .production
+    let phone = try await phones(reason: isProduction ? "BadEnvironmentKeyIdInToken" : "BadDeviceToken")[0]
     bench.simulator.setToken(
-      phone.token, TokenRule(status: 400, reason: "BadDeviceToken", environment: .sandbox))
+      phone.token,
+      TokenRule(
+        status: isProduction ? 400 : 403,
+        reason: isProduction ? "BadDeviceToken" : "BadEnvironmentKeyIdInToken", environment: .sandbox))
     let store = try await bench.devices(.apns)[0]
     #expect(try await bench.deliver("n", to: store) == .delivered)
-    #expect(try await bench.deliver("n", to: phone) == .queued)
+    for _ in 0..<2 {
+      #expect(try await bench.deliver("n", to: phone) == .queued)
+      bench.advance(60)
+    }
     #expect(try await bench.lives(phone))
-    let reason = try await bench.outbox.reasons()
-    #expect(reason == ["BadEnvironmentKeyIdInToken"])
+    let route = isProduction ? bench.apnsRoute : bench.sandboxRoute
+    switch bench.state(route) {
+    case .failing(let reason, _), .open(let reason, _): #expect(reason == .badEnvironmentKeyIDInToken)
+    case let state: Issue.record("\(route) is \(String(describing: state))")
+    }
+    #expect(try await Set(bench.outbox.reasons()) == ["BadEnvironmentKeyIdInToken"])
   }
 
   @Test(.bench(deadline: .milliseconds(300), answerTimeout: .seconds(20)))
@@ -119,6 +132,21 @@ import Testing
     #expect(try await bench.deliver("n", to: phone) == .queued)
     try await bench.drained()
     #expect(bench.accepted()["n"]?.count == 1)
+  }
+
+  @Test(.bench(deadline: .milliseconds(300), answerTimeout: .seconds(5), isSending: false))
+  func `No other node takes it over while the second answer may still come`() async throws {
+    let phone = try await phones()[0]
+    #expect(try await bench.deliverPatiently("connects", to: phone) == .delivered)
+    bench.simulator.setToken(
+      phone.token,
+      TokenRule(status: 400, reason: "BadDeviceToken", delayMilliseconds: 1500, environment: .production))
+    bench.simulator.setToken(
+      phone.token, TokenRule(status: 200, delayMilliseconds: 600_000, times: 1, environment: .sandbox))
+    #expect(try await bench.deliver("n", to: phone) == .queued)
+    let end = try await bench.number("SELECT due_at FROM outbox")
+    bench.advance(10)
+    try await eventually { try await bench.number("SELECT due_at FROM outbox") >= end + 10_000 }
   }
 
   @Test(.bench(deadline: .milliseconds(300), answerTimeout: .seconds(5), isSending: false))
@@ -159,10 +187,25 @@ import Testing
     #expect(try await bench.deliverer.deliver([push("waits", to: phone)]) == [.queued])
     #expect(try await bench.outbox.reasons() == ["unconfigured"])
     #expect(asked().count == before)
+    try await bench.outbox.recount()
+    let report = try #require(bench.deliverer.unserved().first)
+    #expect(
+      report.sentence
+        == "1 notification for org.example.chat in Apple's sandbox came in the last hour, and 1 waits; no key of that environment in Keys/apns lists it, only one of the other"
+    )
+    #expect(report.advice.contains("whose environment is sandbox") && report.isFault)
+    let warnings = bench.log.lines.filter { $0.metadata["target"] == "apns org.example.chat (sandbox)" }
+    #expect(warnings.map(\.level) == [.warning])
+    // After a restart it is said again, of what still waits.
+    let restarted = bench.anotherDeliverer()
+    #expect(restarted.unserved().isEmpty)
+    restarted.reportUnserved(try await push("waits", to: phone), count: 0)
+    #expect(restarted.unserved().map(\.waiting) == [1])
     bench.providers.use(try bench.credentials(environments: [.production, .sandbox]))
     bench.advance(60)
     try await bench.drained()
     #expect(bench.accepted()["waits"]?.count == 1)
+    #expect(bench.deliverer.unserved().isEmpty)
   }
 
   @Test(.bench()) func `Old apps' tokens are found out alike`() async throws {

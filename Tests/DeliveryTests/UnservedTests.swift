@@ -132,6 +132,6 @@ import Testing
       #expect(targets.note(target, 1, of: .nobody, now: now))
       #expect(UnservedReport(target: target).isFault == (provider == .fcm))
     }
-    #expect(targets.counts(now: now).count == 3)
+    #expect(targets.counts(now: now).values.sorted() == [1, 1, 1])
   }
 }

@@ -71,12 +71,32 @@ import Testing
     #expect(removed == 1)
   }
 
-  @Test(.bench())
-  func `A subscription of another key ends once its push service has taken what is for others`()
+  @Test(.bench()) func `What Windows throttles with 406 goes when Retry-After is over`() async throws {
+    let batch = try await pushes(to: [try endpoint(bench)], bench)
+    await bench.faults { ($0.webPush.status, $0.webPush.retryAfter) = (406, "30") }
+    #expect(try await bench.deliverer.deliver(batch) == [.queued])
+    await bench.faults { _ in }
+    let due = try await bench.number("SELECT due_at FROM outbox")
+    #expect(Double(due) / 1000 > bench.clock.now.timeIntervalSince1970 + 20)
+    bench.advance(60)
+    try await bench.drained()
+    #expect(bench.simulator.deliveries().count { $0.provider == .webPush } == 1)
+    // Without a pause it is a refusal.
+    await bench.faults { $0.webPush.status = 406 }
+    #expect(try await bench.deliverer.deliver(batch) == [.refused(.requestRefused)])
+  }
+
+  @Test(.bench(), arguments: [403, 400])
+  func `A subscription of another key ends once its push service has taken what is for others`(status: Int)
     async throws
   {
-    let batch = try await pushes(
-      to: [try endpoint(bench, vapid: VAPIDKey().publicKey), try endpoint(bench)], bench)
+    // Apple says it with 400, and names it.
+    let isApple = status == 400
+    let other = try endpoint(bench, vapid: isApple ? nil : VAPIDKey().publicKey)
+    if isApple, let id = other.split(separator: "/").last {
+      bench.simulator.setToken(String(id), TokenRule(status: 400, reason: "VapidPkHashMismatch"))
+    }
+    let batch = try await pushes(to: [other, try endpoint(bench)], bench)
     func lives(_ index: Int) async throws -> Bool {
       let row = batch[index].registration.id
       return try await bench.recorder.living([batch[index].registration.id]).contains(row)
@@ -85,7 +105,7 @@ import Testing
     #expect(try await bench.deliverer.deliver([batch[1]]) == [.delivered])
     #expect(try await bench.deliverer.deliver([batch[0]]) == [.queued])
     func refusals() -> Int {
-      bench.simulator.deliveries(includingRefused: true).count { $0.status == 403 }
+      bench.simulator.deliveries(includingRefused: true).count { $0.status == status }
     }
     bench.advance(4)
     await eventually { refusals() == 2 }

@@ -1,6 +1,7 @@
 import Crypto
 import Delivery
 import Foundation
+import KeyExchange
 import Migrations
 import ProviderSimulator
 import Providers
@@ -155,6 +156,9 @@ import Testing
           "configuration", "keys", "permissions", "database", "clock", "apns:simulator",
         ]))
       #expect(findings.contains { $0.check.hasPrefix("fcm:") })
+      #expect(
+        findings.first { $0.check == "key exchange" }?.detail
+          == "X25519MLKEM768, which a quantum computer does not break, with apns:simulator, fcm:default")
       #expect(!exists("test.sqlite", in: folder))
     }
   }
@@ -236,6 +240,16 @@ import Testing
     var served = Credentials(apns: [apns], fcm: [fcm])
     served.apns[0].topics += ["org.acme.other", "org.example.Chat", "com.example.talk"]
     #expect(try await doctor(folder).unservedFindings(served).map(\.isGood) == [true])
+    // The key of the sandbox was taken away.
+    let again = try await openDatabase(url: DatabaseURL("sqlite:\(folder.path)/test.sqlite"))
+    _ = try await again.execute("UPDATE registrations SET environment = 2 WHERE target = 'org.acme.other'")
+    await again.close()
+    let lost = try await doctor(folder).unservedFindings(served)
+    #expect(
+      lost.map(\.detail) == [
+        "2 devices of org.acme.other in Apple's sandbox: no key of that environment in Keys/apns lists it, only one of the other"
+      ])
+    #expect(lost.map(\.standing) == [.fault])
   }
 
   @Test(.keyFolder) func `Web Push alone is no fault, and its key pair is not made by who looks for it`()
@@ -391,6 +405,23 @@ import Testing
       },
       clockAhead: clockAhead
     ).sorted { $0.check < $1.check }
+  }
+
+  @Test func `With whom keys are agreed on so that a quantum computer breaks them is no fault`() {
+    func detail(_ keyExchanges: [(String, KeyExchange?)]) -> [String] {
+      let findings = Doctor.keyExchangeFindings(
+        keyExchanges.map {
+          .init(provider: .apns, check: $0, target: "t", result: .success(.delivered), keyExchange: $1)
+        })
+      #expect(findings.filter { !$0.isGood }.isEmpty)
+      return findings.map(\.detail)
+    }
+    let risk = "recorded traffic there could be read with a quantum computer"
+    #expect(
+      detail([("apns:b", .p256), ("apns:a", .other), ("fcm:c", .x25519MLKEM768), ("fcm:d", nil)])
+        == ["no X25519MLKEM768 with apns:a, apns:b: \(risk); with fcm:c there is"])
+    #expect(detail([("apns:a", .x25519)]) == ["no X25519MLKEM768 with apns:a: \(risk)"])
+    #expect(detail([("apns:a", nil)]).isEmpty)
   }
 
   @Test func `One cause is one finding, with all topics and credentials that have it`() {

@@ -47,9 +47,14 @@ struct Operator: Sendable {
   let clock: TestClock
   let client: any TestClientProtocol
 
+  static let usual: @Sendable (TestFolder) throws -> Void = { folder in
+    try folder.writeBouncerKey()
+    try folder.writeFCM("usual", project: "usual")
+  }
+
   static func test(
     token: String? = nil, certificate: ((TestFolder, TestClock) throws -> ServerCertificate)? = nil,
-    prepare: (TestFolder) throws -> Void = { try $0.writeBouncerKey() },
+    prepare: (TestFolder) throws -> Void = usual,
     _ test: @escaping @Sendable (Operator) async throws -> Void
   ) async throws {
     try await withKeyFolder { folder in
@@ -134,7 +139,7 @@ extension Trait where Self == Fixture<Operator> {
   /// An operator's listener of the test's own.
   static func listener(
     token: String? = nil,
-    prepare: @escaping @Sendable (TestFolder) throws -> Void = { try $0.writeBouncerKey() }
+    prepare: @escaping @Sendable (TestFolder) throws -> Void = Operator.usual
   ) -> Self {
     Fixture { try await Operator.test(token: token, prepare: prepare, $0) }
   }

@@ -41,6 +41,21 @@ import Testing
     #expect(try await service.get("/healthz").status == 200)
   }
 
+  @Test(.listener(prepare: { try $0.writeBouncerKey() }))
+  func `Without any way to deliver it takes notifications, and says so`() async throws {
+    let (status, document) = try await service.ready()
+    #expect(status == 200 && document["status"] == "degraded")
+    let check = document["checks"]?["providers"]
+    #expect(check?["status"] == "failing" && check?["advice"]?.string != nil)
+    #expect(check?["reason"]?.string?.hasSuffix("nothing can be delivered") == true)
+    service.stage.now.routes = [Route(provider: .upstream, credential: "push.example.org", target: ""): .ok]
+    #expect(try await service.ready().document["checks"]?["providers"] == nil)
+    service.stage.now.routes = [:]
+    try service.folder.writeFCM("work", project: "demo")
+    service.keys.reload()
+    #expect(try await service.ready().document["status"] == "ready")
+  }
+
   @Test(.listener()) func `A clock that is doubted is shown`() async throws {
     service.stage.now.clockDoubt = ClockDoubt(
       reason: .jumped(by: -7260), since: Date(timeIntervalSince1970: 1_790_000_000))

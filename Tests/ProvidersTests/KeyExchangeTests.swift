@@ -75,7 +75,20 @@ struct KeyExchangeTests {
     #expect(try await Self.connect(nil, .tlsv12) == ["client other", "server other"])
   }
 
-  @Test func `of providers are counted by leg`() async throws {
+  @Test func `are counted for each leg, from 0 on`() throws {
+    let test = TestMetrics()
+    let metrics = ProviderMetrics(factory: test)
+    for _ in 1...2 { metrics.connected(.webPush, by: .x25519MLKEM768) }
+    metrics.connected(.fcm, by: .other)
+    func count(_ leg: String, _ group: String) throws -> Int64 {
+      try test.expectCounter("push_bouncer_tls_key_exchange_total", [("leg", leg), ("group", group)])
+        .totalValue
+    }
+    #expect(try count("webpush", "X25519MLKEM768") == 2 && count("webpush", "other") == 0)
+    #expect(try count("fcm", "other") == 1 && count("apns", "X25519MLKEM768") == 0)
+  }
+
+  @Test func `of providers are told by leg`() async throws {
     let server = try await PushProvidersTests.answering()
     let providers = try APNsTests.providers(server)
     #expect(providers.keyExchange(.apns) == nil)

@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import Logging
+import ProviderSimulator
 import SQL
 import ServiceLifecycle
 import TestService
@@ -30,6 +31,39 @@ import Testing
     let line = log.lines.first { $0.message.hasPrefix("there is no credential in Keys/apns") }
     #expect(line?.level == level, "\(log.texts)")
     #expect(line.map { $0.message.hasSuffix(text) } != false)
+  }
+
+  @Test func `Apps of one's own that no credential serves are a warning`() async throws {
+    try await withTemporaryFolder { folder in
+      var simulated = SimulatedProviders.Configuration()
+      simulated.keysDirectory = folder.path
+      let simulator = try await SimulatedProviders.start(simulated)
+      await simulator.stop()
+      func finding(_ topic: String, _ project: String) async throws -> Finding? {
+        let apps = """
+          [{"name": "A", "user_agent": "a", "kind": "talk", "platform": "ios", "apns_topic": "\(topic)"},
+           {"name": "B", "user_agent": "b", "kind": "talk", "platform": "android", "fcm_project": "\(project)"},
+           {"name": "C", "user_agent": "c", "kind": "talk", "platform": "android"}]
+          """
+        let file = folder.appending(path: "apps.json")
+        try Data(apps.utf8).write(to: file)
+        let (configuration, _) = try Configuration.load(
+          file: nil, environment: [:],
+          overrides: [
+            "nextcloud.enabled": "true", "nextcloud.apps_file": file.path, "keys.directory": folder.path,
+          ], workingDirectory: folder.path)
+        let checks = StartCheck.all(configuration, visit: DatabaseVisit(configuration.database.url))
+        return await checks.first { $0.name == "nextcloud apps" }?.finding()
+      }
+      let lost = try await finding("org.example.Chat", "nobodys-project")
+      #expect(lost?.standing == .warning)
+      #expect(
+        lost?.detail.hasSuffix(
+          "A: no key in Keys/apns lists org.example.Chat; B: no service account in Keys/fcm is of nobodys-project"
+        )
+          == true, "\(String(describing: lost))")
+      #expect(try await finding("org.example.chat", simulator.projectID)?.standing == .good)
+    }
   }
 
   @Test func `A passed socket has to listen where the settings say`() {

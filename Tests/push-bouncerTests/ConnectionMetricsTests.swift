@@ -2,6 +2,27 @@ import TestSupport
 import Testing
 
 @Suite struct ConnectionMetricsTests {
+  @Test func `How keys are agreed on is counted for clients and for Apple`() async throws {
+    try await Stage.test { stage in
+      try await stage.serve([], isSecure: true) { running, server in
+        let phones = try await stage.phones(2, at: server)
+        await stage.expectArrival(of: Set(try await server.mark(phones).marks))
+        let text = try await running.call("admin", path: "/metrics").text
+        func count(_ leg: String, _ group: String) -> Int? {
+          let line = text.split(separator: "\n").first {
+            $0.hasPrefix("push_bouncer_tls_key_exchange_total{") && $0.contains(#"leg="\#(leg)""#)
+              && $0.contains(#"group="\#(group)""#)
+          }
+          return line?.split(separator: " ").last.flatMap { Int($0) }
+        }
+        #expect(try #require(count("public", "X25519MLKEM768")) > 0)
+        #expect(count("apns", "X25519MLKEM768") == 1)
+        // The simulator plays FCM without TLS.
+        for leg in ["public", "apns", "fcm", "webpush"] { #expect(count(leg, "other") == 0, "\(leg)") }
+      }
+    }
+  }
+
   @Test func `The operator sees how many there are and why others were closed`() async throws {
     try await Workplace.test { place in
       try await place.serve("--http.max_connections", "3", "--http.max_connections_per_address", "2") {

@@ -38,6 +38,8 @@ final class OutboxDepth: Sendable {
     private(set) var total = 0
     /// Why entries waited at the last count.
     var reasons: [Reason: Int] = [:]
+    /// Those of them that waited for a credential.
+    var unconfigured: [Share: Int] = [:]
     /// Insertions under way, with room reserved.
     var arriving: [Share: Int] = [:]
     /// Changes that a count under way may have missed. One too many is corrected by the next count; one too
@@ -83,6 +85,9 @@ final class OutboxDepth: Sendable {
 
   var reasons: [Reason: Int] { counts.withLock { $0.reasons } }
 
+  /// Number of entries of each share that waited for a credential at the last count.
+  var unconfigured: [Share: Int] { counts.withLock { $0.unconfigured } }
+
   /// Number of entries of each share that has any.
   var shares: [Share: Int] {
     counts.withLock { counts in
@@ -94,13 +99,14 @@ final class OutboxDepth: Sendable {
 
   func beginCount() { counts.withLock { $0.sinceCount = $0.arriving } }
 
-  func endCount(_ counted: [Share: Int], _ reasons: [Reason: Int]) {
+  func endCount(_ counted: [Share: Int], _ reasons: [Reason: Int], unconfigured: [Share: Int]) {
     counts.withLock { counts in
       var next = Counts()
       for (share, count) in counted.merging(counts.sinceCount, uniquingKeysWith: +) {
         next.add(count, to: share)
       }
       (next.arriving, next.sinceCount, next.reasons) = (counts.arriving, counts.sinceCount, reasons)
+      next.unconfigured = unconfigured
       counts = next
     }
   }
@@ -162,18 +168,22 @@ extension Outbox {
         FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id, o.reason
         """))
     var counted: [OutboxDepth.Share: Int] = [:]
+    var unconfigured: [OutboxDepth.Share: Int] = [:]
     var reasons: [Reason: Int] = [:]
     for row in rows {
       guard let queue = try OutboxQueue(row, from: 0) else { continue }
       let counts = try kinds.indices.map { Int(try row.int64(5 + $0)) }
+      let reason = try row.optionalText(4).flatMap(Reason.init)
       for (kind, count) in zip(kinds, counts) {
-        counted[OutboxDepth.Share(queue: queue, kind: kind), default: 0] += count
+        let share = OutboxDepth.Share(queue: queue, kind: kind)
+        counted[share, default: 0] += count
+        if reason == .unconfigured, count > 0 { unconfigured[share, default: 0] += count }
       }
-      if let reason = try row.optionalText(4).flatMap(Reason.init) {
+      if let reason {
         reasons[reason, default: 0] += counts.reduce(0, +)
       }
     }
-    depth.endCount(counted, reasons)
+    depth.endCount(counted, reasons, unconfigured: unconfigured)
   }
 
   package var count: Int { depth.total }

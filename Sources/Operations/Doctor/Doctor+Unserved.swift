@@ -20,11 +20,14 @@ extension Doctor {
     let targets = RegistrationTargets(database: database)
     let found: [Finding]
     do {
-      var unserved = try await targets.counts().filter { !credentials.serves($0) }.map { count in
+      var unserved = try await targets.counts().filter { !credentials.serves($0, in: $0.environment) }.map {
+        count in
         Self.finding(
           Phrase.count(count.count, "device"),
           .init(
-            target: .init(count.provider, count.target, isOfStrangers: count.isOfStrangers),
+            target: .init(
+              count.provider, count.target, isOfStrangers: count.isOfStrangers,
+              environment: credentials.serves(count, in: nil) ? count.environment : nil),
             alike: credentials.alike(count)))
       }
       if let key, !credentials.hasDefaultProject {
@@ -72,8 +75,12 @@ extension Credentials {
     return fcm.contains { $0.projectID == defaultProject }
   }
 
-  fileprivate func serves(_ count: RegistrationTargets.Count) -> Bool {
+  /// - Parameter environment: of APNs; nil for either.
+  fileprivate func serves(
+    _ count: RegistrationTargets.Count, in environment: APNsCredential.Environment?
+  ) -> Bool {
     guard count.provider == .apns else { return fcm.contains { $0.projectID == count.target } }
+    let topics = apns.filter { environment == nil || $0.environment == environment }.flatMap(\.topics)
     return topics.contains(count.target) || count.isPushKit && topics.contains("\(count.target).voip")
   }
 

@@ -78,8 +78,6 @@ package struct Health: Sendable {
   let routes: [RouteHealth]
   /// nil if Web Push is switched off.
   let pushServices: PushServices?
-  /// Whether there is a credential or Web Push is on.
-  let canDeliver: Bool
   /// Notifications in the outbox.
   let waiting: Int
   /// What no credential serves, by app or project.
@@ -142,13 +140,9 @@ extension Health {
 
   /// All problems, causes before their consequences.
   var problems: [Problem] {
-    let unconfigured = Problem(
-      parts: ["Providers"],
-      sentence: "No credential in Keys/apns or Keys/fcm, and no Web Push: nothing can be delivered.",
-      advice: "put your Apple key or your Google service account there; Keys/README.md says how")
     // Routes that fail for the same reason share one explanation.
     let routes = Dictionary(grouping: failures, by: \.reason).sorted { $0.key.rawValue < $1.key.rawValue }
-    return causes.map(problem) + (canDeliver ? [] : [unconfigured]) + unservedProblems
+    return causes.map(problem) + unservedProblems
       + routes.map { reason, routes in
         Problem(
           parts: routes.sorted { "\($0.route)" < "\($1.route)" }.map {
@@ -162,7 +156,6 @@ extension Health {
   var summary: String {
     var phrases = causes.map(\.summary)
     let failing = failures.count
-    if !canDeliver { phrases.append("nothing can be delivered, for want of a credential") }
     if !unserved.isEmpty {
       phrases.append(
         "no credential serves \(Phrase.count(unserved.count, "app or project", "apps or projects"))")

@@ -29,6 +29,7 @@ package final class Readiness: Sendable {
   private let certificate: ServerCertificate?
   private let unopened: @Sendable () -> [String: Int]
   private let unreadableForwarding: @Sendable () -> ForwardingFaults.Unreadable?
+  private let isDelivering: Bool
   private let isDraining = Atomic(false)
 
   /// - Parameters:
@@ -38,6 +39,7 @@ package final class Readiness: Sendable {
   ///   - clockDoubt: why the clock is doubted; nil if it is trusted.
   ///   - certificate: the public listener's certificate; nil if it does not speak TLS.
   ///   - unopened: the columns with sealed values that `storage.key` did not open.
+  ///   - isDelivering: false where another bouncer has all credentials.
   ///   - unreadableForwarding: the last entry of `X-Forwarded-For` within an hour that is no address.
   package init(
     database: any Database, keyFolder: KeyFolder, outbox: Outbox, now: @escaping @Sendable () -> Date,
@@ -46,7 +48,7 @@ package final class Readiness: Sendable {
     unserved: @escaping @Sendable () -> [UnservedReport] = { [] },
     pushServices: @escaping @Sendable () -> PushServices? = { nil },
     clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil },
-    certificate: ServerCertificate? = nil,
+    certificate: ServerCertificate? = nil, isDelivering: Bool = true,
     unopened: @escaping @Sendable () -> [String: Int] = { [:] },
     unreadableForwarding: @escaping @Sendable () -> ForwardingFaults.Unreadable? = { nil }
   ) {
@@ -57,6 +59,7 @@ package final class Readiness: Sendable {
     (self.routeStates, self.doubts, self.pushServices) = (routeStates, doubts, pushServices)
     self.clockDoubt = clockDoubt
     self.certificate = certificate
+    self.isDelivering = isDelivering
     self.unserved = unserved
     self.unopened = unopened
     self.unreadableForwarding = unreadableForwarding
@@ -88,11 +91,12 @@ package final class Readiness: Sendable {
       check(.upstream, $0.route.credential, routes)
     }
     if let services { checks.append(Self.check(services)) }
+    checks += credentialCheck(
+      credentials, isElsewhere: services != nil || checks.contains { $0.name.hasPrefix("upstream:") })
     let unserved = unserved()
     checks += [Health.check(unserved)].compactMap(\.self)
     return Health(
       at: now, checks: checks, routes: routes, pushServices: services,
-      canDeliver: !credentials.apns.isEmpty || !credentials.fcm.isEmpty || services != nil,
       waiting: outbox.count, unserved: unserved)
   }
 
@@ -223,6 +227,20 @@ package final class Readiness: Sendable {
     return .init(
       name: "keys", status: .degraded, state: "failing", summary: reason, reason: reason,
       files: snapshot.problems)
+  }
+
+  /// Whether there is any way to deliver.
+  ///
+  /// - Parameter isElsewhere: whether there is one without a credential.
+  private func credentialCheck(_ credentials: Credentials, isElsewhere: Bool) -> [Health.Check] {
+    guard isDelivering, !isElsewhere, credentials.apns.isEmpty, credentials.fcm.isEmpty else { return [] }
+    let shortage = KeyFolder.Shortage.credential
+    return [
+      .init(
+        name: "providers", status: .degraded, state: "failing",
+        summary: "nothing can be delivered, for want of a credential", reason: shortage.problem,
+        advice: shortage.advice)
+    ]
   }
 
   /// A credential fails if any of its routes fails.

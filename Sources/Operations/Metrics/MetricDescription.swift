@@ -82,7 +82,7 @@ extension MetricDescription {
       "push_bouncer_provider_connections", .gauge, labels: ["provider"], "Open connections to the provider."),
     .init(
       "push_bouncer_tls_key_exchange_total", .counter, labels: ["leg", "group"],
-      "TLS connections by how their keys were agreed on, of each provider and listener; X25519MLKEM768 withstands a quantum computer, too. other: TLS 1.2 or another group. Calls to other hosts (hostname proofs, push proxies of others) are not counted."
+      "TLS connections by how their keys were agreed on, of each provider and listener; X25519MLKEM768 withstands a quantum computer, too. other: TLS 1.2 or another group. Calls to hosts that are no providers (hostname proofs, push proxies of others, the bouncer in server.bouncer) are not counted: the HTTP client for them does not tell."
     ),
     .init(
       "push_bouncer_provider_tokens_minted_total", .counter, labels: ["provider"],

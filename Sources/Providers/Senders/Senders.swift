@@ -58,6 +58,10 @@ struct Senders {
     }
   }
 
+  func serves(_ topic: String, in environment: APNsCredential.Environment) -> Bool {
+    topics[environment]?[topic] != nil
+  }
+
   /// A topic or project that differs from this one only by upper and lower case.
   func alike(_ provider: Route.Provider, _ target: String) -> String? {
     let known = provider == .apns ? topics.values.flatMap(\.keys) : Array(projects.keys)

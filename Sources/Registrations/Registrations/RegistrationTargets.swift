@@ -14,6 +14,8 @@ package struct RegistrationTargets: Sendable {
     package let isPushKit: Bool
     /// Whether they were registered at the push proxy, as anybody may.
     package let isOfStrangers: Bool
+    /// Of APNs, that has taken the tokens; nil if that is not known.
+    package let environment: APNsCredential.Environment?
     package let count: Int
   }
 
@@ -28,16 +30,17 @@ package struct RegistrationTargets: Sendable {
   package func counts() async throws -> [Count] {
     try await database.query(
       """
-      SELECT kind, target, CASE WHEN wire = 3 THEN 1 ELSE 0 END, COUNT(*) FROM registrations
+      SELECT kind, target, CASE WHEN wire = 3 THEN 1 ELSE 0 END, COUNT(*), environment FROM registrations
       WHERE ended_at IS NULL AND upstream IS NULL AND target IS NOT NULL AND kind <= 3 AND wire <= 3
-      GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2
+      GROUP BY 1, 2, 3, 5 ORDER BY 4 DESC, 2, 5
       """
     ).map { row in
       let kind = try row.int64(0)
       return Count(
         provider: kind == PushToken.Kind.fcm.storage ? .fcm : .apns, target: try row.text(1),
         isPushKit: kind == 3,
-        isOfStrangers: try row.int64(2) == 1, count: Int(try row.int64(3)))
+        isOfStrangers: try row.int64(2) == 1,
+        environment: .init(storage: try row.optionalInt64(4)), count: Int(try row.int64(3)))
     }
   }
 
