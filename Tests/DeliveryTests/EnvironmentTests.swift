@@ -88,6 +88,8 @@ import Testing
       phone.token, TokenRule(status: 503, reason: "ServiceUnavailable", environment: .sandbox))
     #expect(try await bench.deliver("waits", to: phone) == .queued)
     #expect(try await bench.lives(phone))
+    // It waits where it is asked for first.
+    #expect(bench.outbox.count(for: bench.apnsRoute) == 1)
     bench.simulator.setToken(
       phone.token, TokenRule(status: 400, reason: "BadDeviceToken", environment: .sandbox))
     #expect(try await bench.deliver("n", to: phone) == .ended(.badDeviceToken))
@@ -132,6 +134,20 @@ import Testing
     #expect(try await bench.deliver("n", to: phone) == .queued)
     try await bench.drained()
     #expect(bench.accepted()["n"]?.count == 1)
+  }
+
+  @Test(.bench(deadline: .milliseconds(300), answerTimeout: .seconds(20)))
+  func `Each is asked once, also if the second answer comes late`() async throws {
+    let phone = try await phones()[0]
+    let store = try await bench.devices(.apns)[0]
+    #expect(try await bench.deliverPatiently("connects", to: store) == .delivered)
+    bench.simulator.setToken(
+      phone.token,
+      TokenRule(status: 400, reason: "BadDeviceToken", delayMilliseconds: 1500, environment: .sandbox))
+    #expect(try await bench.deliver("n", to: phone) == .queued)
+    await bench.deliverer.settled()
+    #expect(asked() == [.production, .production, .sandbox])
+    #expect(try await !bench.lives(phone))
   }
 
   @Test(.bench(deadline: .milliseconds(300), answerTimeout: .seconds(5), isSending: false))
