@@ -29,7 +29,7 @@ import Testing
       #expect(answer.status == 200)
       #expect(answer.headers[.contentType] == "text/html; charset=utf-8")
       for text in [
-        "Ready", "No credential in Keys/apns or Keys/fcm, and no Web Push: nothing can be delivered",
+        "Degraded", "there is no credential in Keys/apns and Keys/fcm: nothing can be delivered",
         "Nothing yet.",
       ] {
         #expect(answer.text.contains(text), "\(text)")
