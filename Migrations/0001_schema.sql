@@ -26,6 +26,7 @@ CREATE TABLE remote_servers (
   last_merge_base $text,
   last_api_feature_level $int,
   last_audit_log_update_at $int,
+  strangers_at $int,                          -- when it first named devices that nobody knows, but perhaps another bouncer
   created_at $int NOT NULL,
   updated_at $int NOT NULL
 ) $strict;
@@ -40,7 +41,8 @@ CREATE TABLE upstream_links (
   due_at $int NOT NULL,                       -- of the next report; while one is sent: when it may be taken over
   attempts $int NOT NULL,                     -- also tells a sender whether the report is still its own
   reported_at $int,                           -- the last report that was taken
-  failure $text                               -- why a later one was not
+  failure $text,                              -- why a later one was not
+  refused_at $int                             -- when it last refused to send for the server, to the hour; NULL: it sends
 ) $strict;
 
 -- What the other bouncer has yet to be told: that a token, or all tokens of a user, are no longer to be used.
@@ -161,7 +163,8 @@ CREATE TABLE outbox (
   due_at $int NOT NULL,                       -- while it is being sent: when it may be taken over
   expires_at $int NOT NULL,
   attempts $int NOT NULL,                     -- also tells a sender whether the entry is still its own
-  reason $text                                -- why it waits, as of its last try
+  reason $text,                               -- why it waits, as of its last try
+  doubts $int NOT NULL DEFAULT 0              -- tries after which the provider may have it, and would not know it again
 ) $strict;
 
 CREATE INDEX outbox_by_route ON outbox (route_id, due_at, wire, reason);

@@ -62,9 +62,10 @@ extension Deliverer {
     }
   }
 
-  /// When to try again after this number of tries.
-  func dueAt(_ leftover: Leftover, after attempts: Int) -> Date {
-    leftover.backoff.next(
+  /// When to try again after this number of tries, of which `doubts` have left it open whether the provider has it.
+  func dueAt(_ leftover: Leftover, after attempts: Int, doubts: Int) -> Date {
+    if leftover.isInDoubt { return now() + Backoff.inDoubt(doubts) }
+    return leftover.backoff.next(
       after: attempts, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
   }
 
@@ -72,8 +73,9 @@ extension Deliverer {
   /// registration are postponed.
   func retry(of leftover: Leftover, _ delivery: RegisteredPush, after attempts: Int) -> Outbox.Retry {
     Outbox.Retry(
-      at: dueAt(leftover, after: attempts),
-      registration: leftover.scope == .token ? delivery.registration.id : nil, reason: leftover.reason)
+      at: dueAt(leftover, after: attempts, doubts: (delivery.wait?.doubts ?? 0) + leftover.wait.doubts),
+      registration: leftover.scope == .token ? delivery.registration.id : nil, reason: leftover.reason,
+      doubts: leftover.wait.doubts)
   }
 
   /// Whether a notification of a route has failed because of the route: not if APNs' other environment was asked.

@@ -46,6 +46,7 @@ extension Deliverer {
         refused.append(RegistrationStore.Failure(delivery.registration, reason: reason.description))
       }
     }
+    await noteUpstream(decisions, deliveries)
     tellBacklog(decisions, results, deliveries)
     let losses = await losses(deliveries, results)
     var ended: Set<RegistrationReference> = []
@@ -102,6 +103,37 @@ extension Deliverer {
       backlogged.map { (deliveries[$0].registration, decisions[$0].leftover?.wait) },
       most: outbox.mostPerDevice,
       now: now())
+  }
+
+  /// Notes which chat servers the other bouncer refuses to send for, as by their plan there, and which it sends for again.
+  private func noteUpstream(_ decisions: [Decision], _ deliveries: [RegisteredPush]) async {
+    guard let links = upstreamLinks else { return }
+    var (refused, sent): (Set<Int64>, Set<Int64>) = ([], [])
+    for (decision, delivery) in zip(decisions, deliveries) where delivery.push.provider == .upstream {
+      guard let server = delivery.owner.chatServer else { continue }
+      switch decision.result {
+      case .refused(.upstreamDisallows): refused.insert(server)
+      case .delivered, .passedOn: sent.insert(server)
+      default: break
+      }
+    }
+    do {
+      for server in refused where try await links.noteRefusal(of: server) {
+        let explanation = Reason.upstreamDisallows.explanation
+        let name = try await links.hostname(of: server)
+        logger.warning(
+          "\(explanation.meaning)",
+          metadata: [
+            "server": "\(name ?? "\(server)")", "reason": "\(Reason.upstreamDisallows)",
+            "advice": "\(explanation.advice)",
+          ])
+      }
+      for server in sent { try await links.noteSent(for: server) }
+    } catch {
+      logger.error(
+        "what the other bouncer refuses could not be noted",
+        metadata: ["error": "\(DatabaseError.name(of: error))"])
+    }
   }
 
   /// Records on their registrations why notifications were given up, for the operator.

@@ -40,8 +40,12 @@ extension Deliverer {
     var backoff = Backoff.outbox
     /// Limit of tries within a request; more would only delay its caller.
     var triesInRequest = 3
+    /// Whether the provider may have it, and would not know it again.
+    var isInDoubt = false
 
-    var wait: RegisteredPush.Wait { .init(reason: reason, isOwn: scope == .token) }
+    var wait: RegisteredPush.Wait {
+      .init(reason: reason, isOwn: scope == .token, doubts: isInDoubt ? 1 : 0)
+    }
   }
 
   /// The answer of the environment of APNs that was asked first and does not know the token, or the key. It is
@@ -252,9 +256,15 @@ extension Deliverer {
       break
     case .retry(let reason, let notBefore, let scope):
       let isOutage = route.provider == .apns && scope == .provider
-      decision.leftover = Leftover(
+      var leftover = Leftover(
         notBefore: notBefore, scope: scope, reason: reason, backoff: isOutage ? .outage : .outbox,
         triesInRequest: isOutage ? 2 : 3)
+      if outcome.isInDoubt, !delivery.push.isRecognizedAgain {
+        (leftover.isInDoubt, leftover.triesInRequest) = (true, 1)
+      }
+      // It passes at once, when the operator or the chat server has acted.
+      if reason.concernsUpstreamAccess { leftover.backoff = .unserved }
+      decision.leftover = leftover
     case .misconfigured(let reason):
       // The operator has to fix this; an immediate retry would not help.
       decision.leftover = Leftover(notBefore: now() + 1, scope: .route, reason: reason)
@@ -276,6 +286,13 @@ extension Backoff {
   /// Pauses between tries from the outbox while APNs is out of order. Apple asks for 15 minutes at once, by
   /// which time a chat message is of little use; so the pauses grow to 15 minutes.
   static let outage = Backoff(first: 15, longest: 900, shares: 1...1.2)
+  /// Pauses before a notification is sent again that the provider may have, and would not know again: each may ring a
+  /// phone once more.
+  static func inDoubt(_ doubts: Int, random: Double = .random(in: 0...1)) -> TimeInterval {
+    let pauses: [TimeInterval] = [60, 300, 900, 3600]
+    return pauses[min(max(doubts, 1), pauses.count) - 1] * (1 + random / 10)
+  }
+
   /// No pause beyond the time from which a device's pace allows the next try.
   static let pace = Backoff(first: 0, longest: 0)
   /// Pauses between tries from the outbox while no credential serves the target. A try costs little, and the operator

@@ -23,14 +23,17 @@ package final class Deliverer: Sendable {
   let unservedTargets = UnservedTargets()
   let metrics: DeliveryMetrics
   let pace: DevicePace
+  let upstreamLinks: UpstreamLinks?
 
   /// - Parameters:
   ///   - deadline: time limit of a batch whose caller gives none.
   ///   - history: counts the results of notifications, for the operator.
   ///   - pace: of each device.
+  ///   - upstreamLinks: where it is noted what the other bouncer refuses to send.
   package init(
     providers: PushProviders, registrations: RegistrationStore, outbox: Outbox, deadline: Duration,
     history: History? = nil, pace: [DevicePace.Limit] = DevicePace.google,
+    upstreamLinks: UpstreamLinks? = nil,
     now: @escaping @Sendable () -> Date,
     metrics: any MetricsFactory = MetricsSystem.factory, logger: Logger
   ) {
@@ -38,6 +41,7 @@ package final class Deliverer: Sendable {
     self.providers = providers
     self.pace = DevicePace(pace)
     self.registrations = registrations
+    self.upstreamLinks = upstreamLinks
     self.outbox = outbox
     self.deadline = deadline
     self.history = history
@@ -70,7 +74,7 @@ package final class Deliverer: Sendable {
         var delivery = deliveries[index]
         delivery.wait = decision.leftover?.wait ?? .init(reason: .timeout)
         return decision.route.map {
-          (delivery, $0, decision.leftover.map { dueAt($0, after: 1) } ?? now() + lease)
+          (delivery, $0, decision.leftover.map { dueAt($0, after: 1, doubts: 1) } ?? now() + lease)
         }
       }
       var kept: [Outbox.Lease?]?

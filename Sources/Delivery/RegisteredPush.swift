@@ -24,6 +24,8 @@ package struct RegisteredPush: Sendable {
     let reason: Reason
     /// Whether only this device or its chat server has to wait, and the route works.
     var isOwn = false
+    /// The number of tries after which the provider may have it, with no way to find out.
+    var doubts = 0
   }
 
   package init(push: Push, registration: RegistrationReference, owner: Owner) {

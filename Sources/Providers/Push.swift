@@ -19,6 +19,17 @@ package enum Push: Sendable, Codable {
     }
   }
 
+  /// Whether the provider can tell that it has this notification already: by `apns-id`, or because a newer one takes the
+  /// place of one with the same collapse id.
+  package var isRecognizedAgain: Bool {
+    switch self {
+    case .apns: true
+    case .fcm(let message): message.collapseKey != nil
+    case .webPush(let message): message.collapseID != nil
+    case .upstream: false
+    }
+  }
+
   /// See ``APNsNotification/environment``; nil for other providers.
   package var environment: APNsCredential.Environment? {
     get { if case .apns(let notification) = self { notification.environment } else { nil } }

@@ -245,11 +245,22 @@ extension PushProviders {
     /// Another bouncer.
     package struct Upstream: Sendable {
       package var url: URL
-      /// What a chat server signs in with there, as the value of `Authorization`; nil if that is not known.
-      package var authorization: @Sendable (Owner) async -> String?
+      /// What a chat server signs in with there; nil if that is not known.
+      package var signIn: @Sendable (Owner) async -> SignIn?
 
-      package init(url: URL, authorization: @escaping @Sendable (Owner) async -> String?) {
-        (self.url, self.authorization) = (url, authorization)
+      package init(url: URL, signIn: @escaping @Sendable (Owner) async -> SignIn?) {
+        (self.url, self.signIn) = (url, signIn)
+      }
+
+      package struct SignIn: Sendable, Hashable {
+        /// The value of `Authorization`.
+        let authorization: String
+        /// Since when it is used: what was refused before says nothing of it.
+        let since: Date
+
+        package init(_ authorization: String, since: Date) {
+          (self.authorization, self.since) = (authorization, since)
+        }
       }
     }
 

@@ -65,7 +65,9 @@ struct Core {
     let history = History(database: store.database, now: now)
     let deliverer = Deliverer(
       providers: providers, registrations: store.registrations, outbox: outbox,
-      deadline: configuration.delivery.deadline, history: history, now: now, logger: logger)
+      deadline: configuration.delivery.deadline, history: history, upstreamLinks: store.upstreamLinks,
+      now: now,
+      logger: logger)
     return Core(
       configuration: configuration, time: time, keyFolder: keyFolder, certificate: certificate, store: store,
       clockRecord: record,

@@ -159,7 +159,12 @@ package struct Store {
   package var outbox: OutboxContents { OutboxContents(database: database) }
 
   /// Gives a chat server a new random key and returns it, first at the other bouncer if it has an app there.
-  package func rotateKey(of server: RemoteServer, _ configuration: Configuration) async throws -> String? {
+  ///
+  /// - Parameter email: its administrator's address from now on; nil: as it was.
+  package func rotateKey(
+    of server: RemoteServer, email: String? = nil, _ configuration: Configuration
+  ) async throws -> String? {
+    if let email { try await servers.setContact(email, of: server.id) }
     let key = RandomText.alphanumeric(RemoteServers.keyLength)
     let providers = try PushProviders(configuration: .init(configuration, upstream: upstreamLinks))
     if let sender = providers.upstream {
@@ -167,7 +172,7 @@ package struct Store {
         sender, links: upstreamLinks, now: now, logger: Logger(label: "push-bouncer"))
       do {
         try await upstream.rotate(
-          server, from: nil, to: key, hostname: server.hostname, contactEmail: server.contactEmail)
+          server, from: nil, to: key, hostname: server.hostname, contactEmail: email ?? server.contactEmail)
       } catch let error as APIError {
         throw Fault(error.message)
       }

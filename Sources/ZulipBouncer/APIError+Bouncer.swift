@@ -8,6 +8,12 @@ internal import Sealing
 extension APIError {
   static let deactivated = APIError.unauthorized(deactivatedText)
   static let missingRealm = APIError(.forbidden, code: Code.missingRealm, "Organization not registered")
+  /// The same for a registration, which comes again after the server's next report: after ``missingRealm`` a stock server
+  /// would leave the device pending for ever. `cause` is for servers of ours.
+  static let awaitedRealm = APIError(
+    .tooManyRequests, code: "RATE_LIMIT_HIT", missingRealm.message,
+    fields: [.init("retry-after", 60), .init("cause", .string(Code.missingRealm))],
+    headers: [.retryAfter: "60"])
   static let invalidRegistration = APIError("Invalid encrypted_push_registration")
   static let noRegistration = APIError("Registration not found for this hostname")
 

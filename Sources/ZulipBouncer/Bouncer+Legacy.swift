@@ -61,7 +61,7 @@ extension Bouncer {
           "tokens could not be looked up", metadata: ["error": "\(DatabaseError.name(of: error))"])
       }
     }
-    if missing.values.contains(where: { !$0.isEmpty }), await isStoreDoubtful() { missing = [:] }
+    if missing.values.contains(where: { !$0.isEmpty }), await !mayForgetUnknown(of: server) { missing = [:] }
     let reached = Dictionary(grouping: ours, by: \.token.kind).mapValues(\.count)
     return LegacyReceipt(
       apple: reached[.apns] ?? 0, android: reached[.fcm] ?? 0, missing: missing, hasRealm: realm != nil)
@@ -87,6 +87,9 @@ extension Bouncer {
         to: [registration], of: .chatServer(server.id), now: now, logger: logger
       ).map { $0.perhapsUpstreams(among: upstream == nil ? [] : [registration]) }
       let results = try await deliver(pushes, of: server, since: received)
+      guard let push = pushes.first?.push, deliverer.providers.route(of: push) != nil else {
+        throw APIError("No credential of the push notification service serves the app of this device")
+      }
       guard upstream != nil, results == [.refused(.fcmSenderIDMismatch)] else { return }
     }
     guard let upstream else { return }
@@ -97,6 +100,14 @@ extension Bouncer {
         "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
         "realm_uuid": .optional(realm?.uuid.canonical), "base_payload": .object(payload),
       ], of: server.id)
+    // It sends tests whatever the server's plan there.
+    if try await upstream.links.link(of: server.id)?.refusedAt != nil {
+      throw APIError(
+        """
+        The push notification service of this device's app (\(upstream.host)) refuses the notifications of this server, for \
+        example because of its plan there
+        """)
+    }
   }
 
   /// The realm that a legacy call names. An unknown realm is ignored; another server's realm is refused.

@@ -93,7 +93,7 @@ extension Bouncer {
     let batch = NotifyBatch(
       notification, lookup, realm: realm.uuid, of: .chatServer(server.id), logger: logger)
     let results = try await deliver(batch.deliveries, of: server, since: received)
-    let forgets = batch.unknown.isEmpty ? false : await !isStoreDoubtful()
+    let forgets = batch.unknown.isEmpty ? false : await mayForgetUnknown(of: server)
     return batch.receipt(results, forgetsUnknown: forgets)
   }
 

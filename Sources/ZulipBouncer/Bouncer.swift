@@ -67,11 +67,28 @@ package struct Bouncer: Sendable {
   /// Whether anything may be treated as expired; false while the clock is in doubt.
   var mayExpire: @Sendable () -> Bool { registrations.mayExpire }
 
-  /// Whether devices that are unknown here may be ones that the database has lost; then no server is told to
-  /// forget them (`Documentation/Decisions` 0014).
-  func isStoreDoubtful() async -> Bool {
-    // Without an answer nothing is known about them.
-    do { return try await lossDetector?.isDoubtful() ?? false } catch { return true }
+  /// Whether a server may be told to forget devices that are unknown here. For an hour it is not where somebody may know
+  /// them: the database before it was lost (`Documentation/Decisions` 0014), or the other bouncer, as long as the operator
+  /// has not said whether the server has a second app (0028).
+  func mayForgetUnknown(of server: RemoteServer) async -> Bool {
+    do {
+      if try await lossDetector?.isDoubtful() == true { return false }
+      guard let upstream, server.hostname != RemoteServers.builtInHostname,
+        try await upstream.links.link(of: server.id) == nil
+      else { return true }
+      let (since, isFirst) = try await upstream.links.noteStrangers(of: server.id)
+      if isFirst {
+        upstream.logger.warning(
+          "a chat server names devices that nobody here knows: for an hour it is not told to forget them",
+          metadata: [
+            "server": "\(server.hostname)", "advice": "\(UpstreamLinks.adviceToEnable(server.hostname))",
+          ])
+      }
+      return mayExpire() && now().timeIntervalSince(since) >= 3600
+    } catch {
+      // Without an answer nothing is known about them.
+      return false
+    }
   }
 
   /// The same without a pace, for a chat server in this process, whose users have limits of their own.

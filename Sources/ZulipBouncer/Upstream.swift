@@ -58,13 +58,14 @@ package struct Upstream: Sendable {
       throw Self.unavailable(host, error.outcome.reason?.description)
     }
     let json = try? JSON.parse(answer.body)
-    if answer.status == 200, json?["result"]?.string == "success" { return json ?? .null }
-    guard (400..<500).contains(answer.status), let message = json?["msg"]?.string else {
+    guard answer.failure == nil, let json else {
       throw Self.unavailable(host, "status \(answer.status)", retryAfter: answer.retryAfter)
     }
+    if answer.status == 200 { return json }
+    let message = json["msg"]?.string ?? ""
     throw APIError(
       HTTPResponse.Status(code: answer.status),
-      code: String((json?["code"]?.string ?? "BAD_REQUEST").prefix(64)),
+      code: String(((json["cause"] ?? json["code"])?.string ?? "BAD_REQUEST").prefix(64)),
       String(message.prefix(500)), headers: answer.retryAfter.map { [.retryAfter: "\($0)"] } ?? [:])
   }
 
@@ -151,6 +152,13 @@ package struct Upstream: Sendable {
         """
         Nothing has changed: the push notification service of the other app (\(host)) did not take the new key: \
         \(reason)
+        """)
+    }
+    guard !contactEmail.isEmpty else {
+      throw failure(
+        """
+        it wants the address of the server's administrator, which is not known here. Say it with the next change of the \
+        key: push-bouncer server rotate-key \(server.hostname) --email ADDRESS
         """)
     }
     let end = ContinuousClock.now + Self.patience

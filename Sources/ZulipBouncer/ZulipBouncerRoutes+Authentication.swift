@@ -38,7 +38,7 @@ extension ZulipBouncerRoutes {
     }
   }
 
-  /// Counts registrations that are refused for good, for `push/status`.
+  /// Counts registrations that are refused, for `push/status`. Those whose realm is not known yet are put off.
   func countingRefusals(_ handler: @escaping ServerHandler) -> ServerHandler {
     { server, request, context in
       do {
@@ -47,7 +47,7 @@ extension ZulipBouncerRoutes {
         if error.status.kind == .clientError, error.status != .tooManyRequests {
           bouncer.deliverer.history?.refusedRegistration(of: server.id, RegistrationRefusal(code: error.code))
         }
-        throw error
+        throw error.code == APIError.Code.missingRealm ? APIError.awaitedRealm : error
       }
     }
   }

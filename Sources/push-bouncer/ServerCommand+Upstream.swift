@@ -25,8 +25,8 @@ extension ServerCommand.Upstream {
       abstract: "Passes on what is another app's from now on.",
       discussion: """
         The server's key is kept, sealed, from its next call on, since the other bouncer wants it. Said again, the key is \
-        forgotten and kept anew, and old apps' tokens of Google's are tried here again before they are passed on: say it \
-        after a wrong Firebase project has been corrected.
+        forgotten and kept anew, what waits is tried at once with it, and old apps' tokens of Google's are tried here again \
+        before they are passed on: say it after the key has been put right there, or a wrong Firebase project here.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -124,6 +124,7 @@ extension UpstreamReport {
       "host": .optional(host), "enabled_at": timestamp(link.enabledAt), "has_key": .bool(link.key != nil),
       "registrations": .integer(encrypted), "legacy_registrations": .integer(legacy),
       "last_report_at": timestamp(link.reportedAt), "failure": .optional(link.failure),
+      "refused_at": timestamp(link.refusedAt),
     ]
   }
 }

@@ -27,7 +27,10 @@ extension ServerCommand {
       String?
     @Option(help: "The server's zulip_org_key (64 characters), if it has one already; otherwise one is made.")
     var orgKey: String?
-    @Option(help: "The email address of the server's administrator.") var email: String = ""
+    @Option(
+      help:
+        "The email address of the server's administrator. The other bouncer (upstream.url) wants it for a new key."
+    ) var email: String = ""
 
     func run() async throws {
       guard let name = Hostname(international: hostname) else {
@@ -79,12 +82,13 @@ extension ServerCommand {
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
+    @Option(help: "The email address of the server's administrator from now on.") var email: String?
 
     func run() async throws {
       let configuration = try options.load()
       let (found, key) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
-        return (found, try await store.rotateKey(of: found, configuration))
+        return (found, try await store.rotateKey(of: found, email: email, configuration))
       }
       guard let key else { throw Fault("there is no server \(server)") }
       options.show(ServerCommand.credentials(of: found, key), ServerCommand.settings(of: found, key))

@@ -50,6 +50,35 @@ import Testing
     #expect(fault.mayRepeat.contains(account.duplicates.values.reduce(0, +)))
   }
 
+  @Test(.bench(deadline: .seconds(5)))
+  func `What Google may have is sent again after 1, 5, 15 and 60 minutes, and what Apple may have at once`()
+    async throws
+  {
+    let devices = try await (apple: bench.devices(.apns)[0], google: bench.devices(.fcm)[0])
+    await bench.faults { ($0.apns.loseAnswerEvery, $0.fcm.loseAnswerEvery) = (1, 1) }
+    #expect(try await bench.deliver("apple", to: devices.apple) == .queued)
+    #expect(try await bench.deliver("google", to: devices.google) == .queued)
+    func copies() -> Int { bench.accepted()["google"]?.count ?? 0 }
+    #expect(copies() == 1)
+    // Apple knows it again by its id.
+    await eventually("it is tried again") { bench.accepted()["apple"]?.count ?? 0 > 2 }
+    await bench.faults { $0.fcm.loseAnswerEvery = 1 }
+    for (tries, minutes) in [1.0, 5, 15, 60, 60].enumerated() {
+      let due = try await bench.number("SELECT MAX(due_at) FROM outbox WHERE doubts = \(tries + 1)")
+      let pause = Double(due) / 1000 - bench.clock.now.timeIntervalSince1970
+      #expect((minutes * 60 - 5...minutes * 66).contains(pause), "\(pause) s after \(tries + 1)")
+      #expect(copies() == tries + 1)
+      bench.advance(pause + 1)
+      await eventually("it is sent again") { copies() == tries + 2 }
+      try await eventually("that is noted") {
+        try await bench.number("SELECT COUNT(*) FROM outbox WHERE doubts = \(tries + 2)") == 1
+      }
+    }
+    await bench.faults { _ in }
+    bench.advance(4000)
+    try await bench.drained()
+  }
+
   @Test(.bench(deadline: .seconds(20)))
   func `Providers that are down for a while get everything afterwards, each once`() async throws {
     let account = try await FaultRun.run("down for \(Int(FaultRun.outageSeconds)) s", bench) {

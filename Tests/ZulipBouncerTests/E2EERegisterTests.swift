@@ -115,6 +115,19 @@ struct E2EERegisterTests {
   }
 
   @Test
+  func `puts off a realm that is not known yet, as its server reports it later`() async throws {
+    let server = try await bouncer.server()
+    let realm = UUID().uuidString.lowercased()
+    let form = try bouncer.registerForm(realm: realm, bouncer.apns("c0ffee"))
+    let early = try await bouncer.post("push/e2ee/register", form, as: server)
+    #expect((early.status, early.code) == (429, "RATE_LIMIT_HIT"))
+    #expect(early.message == "Organization not registered" && early.json["cause"] == "MISSING_REMOTE_REALM")
+    #expect(early.headers[.retryAfter] == "60")
+    _ = try await bouncer.realm(of: server, uuid: realm)
+    #expect(try await bouncer.post("push/e2ee/register", form, as: server).isSuccess)
+  }
+
+  @Test
   func `refuses a plaintext that is not as it must be`() throws {
     let apns: JSON.Object = [
       "token": "c0ffee", "token_kind": "apns", "timestamp": 1_790_000_000, "ios_app_id": "example.app",

@@ -48,7 +48,13 @@ import Timing
     #expect((wait...min(wait + 2, 3600)).contains(pause))
   }
 
-  @Test(.chat) func `An upload of the realms that fails in passing puts the registration off, too`()
+  @Test(
+    .chat,
+    arguments: [
+      (403, #"{"result":"error","msg":"?","code":"MISSING_REMOTE_REALM"}"#),
+      (429, #"{"result":"error","msg":"?","cause":"MISSING_REMOTE_REALM","code":"RATE_LIMIT_HIT"}"#),
+    ])
+  func `An upload of the realms that fails in passing puts the registration off, too`(answer: (Int, String))
     async throws
   {
     chat.wire.answer(503, "", retryAfter: "600")
@@ -56,7 +62,7 @@ import Timing
     let device = try await client.addDevice()
     chat.wire.answer { call in
       call.endpoint == "server/analytics"
-        ? (503, "") : (403, #"{"result":"error","msg":"?","code":"MISSING_REMOTE_REALM"}"#)
+        ? (503, "") : answer
     }
     try await client.register(device, token: "a")
     try await eventually("put off") {

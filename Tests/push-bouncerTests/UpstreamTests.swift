@@ -140,6 +140,7 @@ extension Chaos {
     let shown = try await place.run(["server", "upstream", "show", "a.example.org", "--json"] + url).json
     #expect(shown["enabled"] == true && shown["has_key"] == false && shown["host"] == "push.example.com")
     #expect(shown["registrations"] == 0 && shown["last_report_at"] == .null && shown["failure"] == .null)
+    #expect(shown["refused_at"] == .null)
     let text = try await place.run(["server", "show", "a.example.org"] + url).output
     #expect(text.contains("Its other app, at push.example.com\n"), "\(text)")
     #expect(text.contains("The server's key is not known yet"))
@@ -189,9 +190,12 @@ extension Chaos {
       host.reply(200, #"{"result":"success","msg":"","last_realm_count_id":0}"#)
       #expect(try await findings().first?["ok"] == true)
       #expect(Set(host.seen.map(\.path)) == ["/api/v1/remotes/server/analytics/status"])
-      host.reply(200, "<html>")
-      host.reply(404, "<html>")
-      #expect(try await findings().first?["ok"] == false)
+      for (status, body) in [(200, "<html>"), (200, "{}"), (404, "<html>"), (503, "{}")] {
+        host.reply(status, body)
+        let finding = try await findings().first
+        #expect(finding?["ok"] == false)
+        #expect(finding?["detail"]?.string?.contains("status \(status)") == true, "\(finding?.text ?? "")")
+      }
     }
   }
 }

@@ -31,6 +31,8 @@ extension Outbox {
     var registration: Int64?
     /// Why it waits; nil leaves what was known.
     var reason: Reason?
+    /// 1 if the provider may have it after this try.
+    var doubts = 0
   }
 
   /// Seconds until another look at an entry that does not open.
@@ -77,7 +79,8 @@ extension Outbox {
       let registration = RegistrationReference(kind, id: id, registeredAt: try row.date(1))
       var delivery = RegisteredPush(push: push, registration: registration, owner: owner)
       delivery.promisedAt = try row.date(5)
-      delivery.wait = try row.optionalText(6).flatMap(Reason.init).map { .init(reason: $0) }
+      let doubts = Int(try row.int64(7))
+      delivery.wait = try row.optionalText(6).flatMap(Reason.init).map { .init(reason: $0, doubts: doubts) }
       entries.append(Entry(lease: lease, delivery: delivery, expiresAt: expiresAt))
     }
     try await settle(unreadable)
@@ -170,7 +173,8 @@ extension Outbox.Retry {
   fileprivate func postponements(of lease: Outbox.Lease, in queue: LeasedQueue, _ now: Value) -> [Statement] {
     let reason = Value.text(reason?.rawValue)
     let own = queue.postponement(
-      of: lease.row, until: at, changing: "reason = COALESCE($5, reason)", [reason])
+      of: lease.row, until: at, changing: "reason = COALESCE($5, reason), doubts = doubts + $6",
+      [reason, .integer(Int64(doubts))])
     guard let registration else { return [own] }
     return [
       own,

@@ -64,7 +64,7 @@ package final class Outbox: Sendable {
     self.limits = limits
     depth = OutboxDepth(limits: limits)
     queue = LeasedQueue(
-      "outbox", columns: "registration_id, registered_at, push, expires_at, wire, created_at, reason",
+      "outbox", columns: "registration_id, registered_at, push, expires_at, wire, created_at, reason, doubts",
       where: """
         route_id = (
           SELECT id FROM outbox_routes WHERE provider = $4 AND credential = $5 AND target = $6 AND owner = $7)
@@ -142,19 +142,20 @@ package final class Outbox: Sendable {
         .integer(registration.registeredAt.milliseconds), .bytes(try seal(push, for: registration.id)),
         .integer(collapse), .integer(now.milliseconds), .integer(addition.dueAt.milliseconds),
         .integer(expiry.milliseconds), .text(addition.delivery.wait?.reason.rawValue),
+        .integer(Int64(addition.delivery.wait?.doubts ?? 0)),
       ])
   }
 
   private static let insertion = """
     INSERT INTO outbox
       (route_id, wire, registration_id, registered_at, push, collapse_hash, created_at, due_at, expires_at, reason,
-        attempts)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1)
+        doubts, attempts)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1)
     ON CONFLICT (collapse_hash) WHERE collapse_hash IS NOT NULL DO UPDATE SET
       route_id = excluded.route_id, wire = excluded.wire,
       registration_id = excluded.registration_id, registered_at = excluded.registered_at,
       push = excluded.push, created_at = excluded.created_at, due_at = excluded.due_at,
-      expires_at = excluded.expires_at, reason = excluded.reason,
+      expires_at = excluded.expires_at, reason = excluded.reason, doubts = excluded.doubts,
       attempts = outbox.attempts + 1
     RETURNING id, attempts
     """

@@ -218,7 +218,7 @@ extension PushProviders.Configuration {
     guard let links, let url = configuration.upstream.url else { return }
     upstream = Upstream(url: url) { owner in
       guard let server = owner.chatServer else { return nil }
-      return await links.authorization(of: server)
+      return await links.signIn(of: server).map { .init($0.authorization, since: $0.since) }
     }
   }
 }

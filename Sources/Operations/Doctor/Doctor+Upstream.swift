@@ -27,6 +27,13 @@ extension Doctor {
         findings.append(await finding(check, server, link, upstream))
       }
       await providers.shutdown(within: .zero)
+      for (server, since) in try await links.strangers() {
+        findings.append(
+          .warning(
+            check,
+            "\(server) has named devices since \(since.formatted(.iso8601)) that nobody here knows: they may be the other app's",
+            advice: UpstreamLinks.adviceToEnable(server)))
+      }
       guard findings.isEmpty else { return findings }
       return [
         .good(
@@ -49,11 +56,19 @@ extension Doctor {
     do {
       let answer = try await upstream.call(
         UpstreamCall(get: "server/analytics/status"), of: .chatServer(link.server), within: Self.patience)
-      switch answer.status {
-      case 200: return .good(check, "accepts the id and key of \(server)")
-      case 401:
-        let explanation = Reason.upstreamKeyRefused.explanation
+      func bad(_ reason: Reason) -> Finding {
+        let explanation = reason.explanation(at: .upstream)
         return .bad(check, "\(server): \(explanation.meaning)", advice: explanation.advice)
+      }
+      switch answer.status {
+      case _ where answer.failure != nil:
+        return .bad(
+          check,
+          "\(server): what is at upstream.url answers with status \(answer.status) (\(answer.failure ?? .unknown))",
+          advice: "see whether upstream.url is the address of a bouncer")
+      case 200 where link.refusedAt != nil: return bad(.upstreamDisallows)
+      case 200: return .good(check, "accepts the id and key of \(server)")
+      case 401: return bad(.upstreamKeyRefused)
       default:
         return .bad(
           check, "\(server): it answers with status \(answer.status)",

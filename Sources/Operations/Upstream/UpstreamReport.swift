@@ -1,4 +1,5 @@
 package import Foundation
+internal import Providers
 package import Registrations
 
 /// What the operator sees of a chat server's second app, whose devices are registered with the other bouncer.
@@ -32,6 +33,10 @@ package struct UpstreamReport: Sendable {
       sentences.append(("The server's key is not known yet: it is kept when the server calls next.", false))
     } else if let failure = link.failure {
       sentences.append(("Its last report was not taken: \(failure)", true))
+    }
+    if let refused = link.refusedAt {
+      sentences.append(
+        ("\(Reason.upstreamDisallows.explanation.meaning) It said so \(age(refused)) ago.", true))
     }
     sentences.append(
       (

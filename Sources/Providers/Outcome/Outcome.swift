@@ -68,6 +68,11 @@ package enum Outcome: Sendable, Hashable {
     }
   }
 
+  /// Whether the connection broke while the request was out, so that the provider may have taken it.
+  package var isInDoubt: Bool {
+    if case .retry(let reason, _, .connection) = self { reason != .refused } else { false }
+  }
+
   /// Whether the provider, or another bouncer, took it.
   var isTaken: Bool { reason == nil }
 

@@ -161,6 +161,11 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
     }
   }
 
+  /// Whether the other bouncer lets nothing of one chat server in, until its key or its realms are in order there.
+  package var concernsUpstreamAccess: Bool {
+    [.upstreamKeyMissing, .upstreamKeyRefused, .upstreamRealmRefused].contains(self)
+  }
+
   private static let ours = Set(allCases.drop { $0 != .abandoned })
 
   /// Whether it is this program's reason, not a provider's: ``abandoned`` and all after it.

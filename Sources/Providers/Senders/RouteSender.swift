@@ -48,7 +48,7 @@ package final class RouteSender: Sendable {
     _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false,
     isFirst: Bool = false
   ) async -> Awaited<Outcome> {
-    let recipient = Recipient(push, of: owner)
+    let recipient = Recipient(push, of: owner, await account(of: owner))
     switch await pass(
       recipient, deadline, isPatient: isPatient, isFirst: isFirst,
       { await sender.send(push, to: route.target, of: owner, deadline: $0) })
@@ -66,7 +66,7 @@ package final class RouteSender: Sendable {
   package func call(
     _ call: UpstreamCall, of owner: Owner, within limit: Duration
   ) async throws(NoAnswer) -> UpstreamAnswer {
-    let recipient = Recipient(owner: owner, token: ~owner.hashValue, isCall: true)
+    let recipient = Recipient(owner: owner, token: ~(await account(of: owner)), isCall: true)
     switch await pass(
       recipient, .now + limit, isPatient: true,
       { await sender.call(call, of: owner, deadline: $0) })
@@ -76,12 +76,18 @@ package final class RouteSender: Sendable {
       let now = sender.now()
       let pause = RetryAfter.date(response.headers.first(name: "retry-after"), now: now)
       return UpstreamAnswer(
-        status: response.status,
+        status: response.status, failure: answer.outcome.reason,
         retryAfter: pause.map { max(1, Int($0.timeIntervalSince(now).rounded(.up))) }, body: response.body)
     case .underWay(let answer):
       Task { _ = await answer() }
       throw NoAnswer(outcome: Outcome(TransportFailure.timeout))
     }
+  }
+
+  /// A hash of what an owner signs in with at another bouncer: to it, that is what a token is to a provider.
+  private func account(of owner: Owner) async -> Int {
+    guard route.provider == .upstream else { return 0 }
+    return await sender.signIn(of: owner)?.hashValue ?? owner.hashValue
   }
 
   package struct NoAnswer: Error, Sendable {
@@ -153,7 +159,7 @@ package final class RouteSender: Sendable {
   /// Counts an outcome against the route that did not count at first, because APNs' other environment might have
   /// taken the push. It has not.
   package func blame(_ outcome: Outcome, for push: Push, of owner: Owner) {
-    health.blame(outcome, for: Recipient(push, of: owner), now: sender.now())
+    health.blame(outcome, for: Recipient(push, of: owner, 0), now: sender.now())
   }
 
   /// Whether an outcome ends a registration of the group.
@@ -180,9 +186,9 @@ package final class RouteSender: Sendable {
 }
 
 extension Recipient {
-  fileprivate init(_ push: Push, of owner: Owner) {
-    // To another bouncer a chat server is what a token is to a provider.
-    self.init(owner: owner, token: push.tokenHash ?? owner.hashValue)
+  /// - Parameter account: stands for the token at another bouncer.
+  fileprivate init(_ push: Push, of owner: Owner, _ account: Int) {
+    self.init(owner: owner, token: push.tokenHash ?? account)
   }
 }
 

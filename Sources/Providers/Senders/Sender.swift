@@ -23,7 +23,7 @@ struct Sender: Sendable {
     /// Shared by all senders with the same key.
     case tokens(TokenSource)
     /// Each owner's own; nil where it is not known.
-    case owners(@Sendable (Owner) async -> String?)
+    case owners(@Sendable (Owner) async -> PushProviders.Configuration.Upstream.SignIn?)
   }
 
   /// Registrations that the other bouncer has taken too late for the notification that they came with.
@@ -51,6 +51,12 @@ struct Sender: Sendable {
 
     init(_ outcome: Outcome, _ source: Outcome.Source, _ response: ProviderResponse? = nil) {
       (self.outcome, self.source, self.response) = (outcome, source, response)
+    }
+
+    /// The same for a request without which the notification itself does not go out.
+    var withoutDoubt: Answer {
+      guard case .retry(let reason, let notBefore, .connection) = outcome else { return self }
+      return Answer(.retry(reason, notBefore: notBefore, scope: .route), source, response)
     }
   }
 
@@ -155,11 +161,11 @@ extension Sender {
       switch await call(introduction, of: owner, deadline: deadline) {
       case .ended(let answer):
         // A token that is refused counts as an answer, and does not hold back the user's others.
-        guard answer.outcome.isTaken else { return .ended(answer) }
+        guard answer.outcome.isTaken else { return .ended(answer.withoutDoubt) }
       case .underWay(let answer):
         return .underWay {
           let answer = await answer()
-          guard answer.outcome.isTaken else { return answer }
+          guard answer.outcome.isTaken else { return answer.withoutDoubt }
           // The notification itself was not sent. The next try goes on from here.
           introduced.note(registration)
           return Answer(.retry(.timeout, notBefore: nil, scope: .caller), .provider)
@@ -180,15 +186,21 @@ extension Sender {
     }
   }
 
+  /// What an owner signs in with at the other bouncer.
+  func signIn(of owner: Owner) async -> PushProviders.Configuration.Upstream.SignIn? {
+    guard case .owners(let signIn) = authority else { return nil }
+    return await signIn(owner)
+  }
+
   private func exchange(
     _ call: UpstreamCall, of owner: Owner, deadline: NIODeadline,
     _ read: @escaping @Sendable (Result<ProviderResponse, TransportFailure>) -> Answer
   ) async -> Awaited<Answer> {
-    guard case .owners(let authorization) = authority, let authorization = await authorization(owner) else {
+    guard let signIn = await signIn(of: owner) else {
       let again = now() + Self.keyPause
       return .ended(Answer(.retry(.upstreamKeyMissing, notBefore: again, scope: .token), .ourselves))
     }
-    var request = ProviderRequest.upstream(call, to: origin, authorization)
+    var request = ProviderRequest.upstream(call, to: origin, signIn.authorization)
     request.owner = owner
     switch await transport.send(request, deadline: deadline) {
     case .ended(let answer): return .ended(read(answer))

@@ -89,7 +89,7 @@ struct SenderFactory: Sendable {
     let sender = Sender(
       provider: .upstream, origin: origin,
       transport: network.transport(to: ProviderPeer(provider: .upstream, origin: origin)),
-      authority: .owners(upstream.authorization), now: now)
+      authority: .owners(upstream.signIn), now: now)
     metrics.prepare(.upstream)
     return RouteSender(
       Route(provider: .upstream, credential: origin.authority, target: ""), sender, metrics)

@@ -92,13 +92,23 @@ extension Outcome {
   /// Nil for the answer of a bouncer that works.
   private init?(unreadableUpstream answer: ProviderResponse, _ refusal: Refusal?, _ notBefore: Date?) {
     switch answer.status {
-    case 200: return nil
+    case 200 where Success(answer) != nil: return nil
     case 400..<500
     where refusal != nil && answer.status != 404 && answer.status != 405 && answer.status != 408:
       return nil
     case 500...: self = .retry(.serverError, notBefore: notBefore, scope: .provider)
     // What is at this address is no bouncer.
     default: self = .retry(.unreadableAnswer, notBefore: notBefore, scope: .route)
+    }
+  }
+
+  private struct Success: Decodable {
+    let result: String
+
+    init?(_ answer: ProviderResponse) {
+      guard let success = try? JSONDecoder().decode(Self.self, from: answer.body), success.result == "success"
+      else { return nil }
+      self = success
     }
   }
 

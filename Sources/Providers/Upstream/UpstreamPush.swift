@@ -138,6 +138,8 @@ package struct UpstreamCall: Sendable {
 /// The other bouncer's answer to a call.
 package struct UpstreamAnswer: Sendable {
   package let status: Int
+  /// Why it is not the answer of a bouncer that works; nil if it is.
+  package let failure: Reason?
   /// Of the header `Retry-After`, in seconds; an hour at most.
   package let retryAfter: Int?
   /// At most 32 KiB.

@@ -101,6 +101,17 @@ extension RemoteServers {
   }
 }
 
+extension RemoteServers {
+  package func setContact(_ email: String, of id: Int64) async throws {
+    defer { cache.clear() }
+    _ = try await database.execute(
+      Statement(
+        "UPDATE remote_servers SET contact_email = $2, updated_at = $3 WHERE id = $1", .integer(id),
+        .text(email),
+        .integer(now().milliseconds)))
+  }
+}
+
 /// Caches what was read, so that a busy server does not cost a query and a key check for each call.
 ///
 /// It can only confirm: a call that would be refused is always looked up. Changes by other processes take

@@ -19,12 +19,14 @@ package struct UpstreamLinks: Sendable {
     package let reportedAt: Date?
     /// Why it did not take a later one.
     package let failure: String?
+    /// When it last refused to send for the server, as by its plan, to the hour; nil if it sends.
+    package let refusedAt: Date?
     /// `nextKey` as it is stored: differs after every change of keys.
     fileprivate let change: Value
   }
 
   private static let columns =
-    "server_id, org_key, next_key, realms, enabled_at, reported_at, failure"
+    "server_id, org_key, next_key, realms, enabled_at, reported_at, failure, refused_at"
 
   package let database: any Database
   private let storageKey: StorageKey
@@ -59,7 +61,7 @@ package struct UpstreamLinks: Sendable {
     return Link(
       server: server, key: try open(1, .upstreamKey), nextKey: try open(2, .upstreamNextKey),
       realms: try open(3, .upstreamRealms), enabledAt: try row.date(4), reportedAt: try row.optionalDate(5),
-      failure: try row.optionalText(6), change: row.values[2])
+      failure: try row.optionalText(6), refusedAt: try row.optionalDate(7), change: row.values[2])
   }
 
   private func sealed(_ text: String?, _ column: SealedColumn, _ server: Int64) -> Value {
@@ -75,7 +77,8 @@ package struct UpstreamLinks: Sendable {
   // MARK: On and off
 
   /// Switches a server's link on, or anew: then its key is forgotten, and old apps' tokens of Google's are tried here
-  /// again before they are the other bouncer's. Registrations that ended when it was switched off live again.
+  /// again before they are the other bouncer's. Registrations that ended when it was switched off live again, and what waits
+  /// for it is tried at once.
   package func enable(_ server: Int64) async throws {
     defer { cache.clear() }
     let arguments: [Value] = [.integer(server), .integer(now().milliseconds)]
@@ -84,9 +87,11 @@ package struct UpstreamLinks: Sendable {
         Statement(
           """
           INSERT INTO upstream_links (server_id, enabled_at, due_at, attempts) VALUES ($1, $2, $2, 0)
-          ON CONFLICT (server_id) DO UPDATE SET org_key = NULL, next_key = NULL, due_at = $2, attempts = 0,
-            failure = NULL
+          ON CONFLICT (server_id) DO UPDATE SET org_key = NULL, next_key = NULL, enabled_at = $2, due_at = $2,
+            attempts = 0, failure = NULL, refused_at = NULL
           """, arguments: arguments))
+      try connection.run(Self.hastening(server, now()))
+      try connection.run("UPDATE remote_servers SET strangers_at = NULL WHERE id = $1", .integer(server))
       try connection.run(Self.forgetLegacy, .integer(server))
       try connection.run(
         """
@@ -134,10 +139,22 @@ package struct UpstreamLinks: Sendable {
 
   // MARK: Keys
 
-  /// Keeps what a server signs in with, unless a key is kept already.
+  /// Keeps what a server signs in with, unless a key is kept already, and has tried at once what waits for it.
   package func keep(_ key: String, of server: Int64) async throws {
     try await update(
       server, "org_key = $2 WHERE server_id = $1 AND org_key IS NULL", sealed(key, .upstreamKey, server))
+    _ = try await database.execute(Self.hastening(server, now()))
+  }
+
+  /// Makes due what waits because the other bouncer let nothing of a server in. What is just being tried again may then be
+  /// tried by two: it was refused before.
+  private static func hastening(_ server: Int64, _ now: Date) -> Statement {
+    Statement(
+      """
+      UPDATE outbox SET due_at = $2
+      WHERE due_at > $2 AND reason IN ('upstreamKeyMissing', 'upstreamKeyRefused', 'upstreamRealmRefused')
+        AND route_id IN (SELECT id FROM outbox_routes WHERE provider = 'upstream' AND owner = $1)
+      """, .integer(server << 2 | 1), .integer(now.milliseconds))
   }
 
   /// Records that the server is about to get this key there.
@@ -197,14 +214,70 @@ package struct UpstreamLinks: Sendable {
       Statement("UPDATE upstream_links SET \(change)", arguments: [.integer(server)] + values))
   }
 
-  /// The value of `Authorization` of a server's calls there; nil if its key is not known.
-  package func authorization(of server: Int64) async -> String? {
-    guard let key = (try? await link(of: server))??.key,
+  /// The value of `Authorization` of a server's calls there, and since when it is used; nil if its key is not known.
+  package func signIn(of server: Int64) async -> (authorization: String, since: Date)? {
+    guard let link = (try? await link(of: server)) ?? nil, let key = link.key,
       let row = try? await database.lookUp(
         "SELECT uuid FROM remote_servers WHERE id = $1", .integer(server)
       ).first, let uuid = try? row.text(0)
     else { return nil }
-    return "Basic " + Base64.encode("\(uuid):\(key)".utf8)
+    return ("Basic " + Base64.encode("\(uuid):\(key)".utf8), link.enabledAt)
+  }
+
+  // MARK: Refusals
+
+  /// Records that the other bouncer does not send for a server, as by its plan.
+  ///
+  /// - Returns: whether that was not recorded within the last hour.
+  package func noteRefusal(of server: Int64) async throws -> Bool {
+    defer { cache.clear() }
+    let now = now()
+    return try await !database.execute(
+      Statement(
+        """
+        UPDATE upstream_links SET refused_at = $2 WHERE server_id = $1 AND (refused_at IS NULL OR refused_at <= $3)
+        RETURNING server_id
+        """, .integer(server), .integer(now.milliseconds), .integer((now - 3600).milliseconds))
+    ).isEmpty
+  }
+
+  /// Records that it sends for the server.
+  package func noteSent(for server: Int64) async throws {
+    guard try await link(of: server)?.refusedAt != nil else { return }
+    try await update(server, "refused_at = NULL WHERE server_id = $1")
+  }
+
+  // MARK: Devices that nobody knows
+
+  /// Notes that a server without a second app has named devices that are not known here.
+  ///
+  /// - Returns: when it first did, and whether that is now.
+  package func noteStrangers(of server: Int64) async throws -> (since: Date, isFirst: Bool) {
+    let now = now()
+    let row = try await database.lookUp(
+      "SELECT strangers_at FROM remote_servers WHERE id = $1", .integer(server)
+    ).first
+    if let since = try row?.optionalDate(0) { return (since, false) }
+    let noted = try await database.execute(
+      Statement(
+        "UPDATE remote_servers SET strangers_at = $2 WHERE id = $1 AND strangers_at IS NULL RETURNING id",
+        .integer(server), .integer(now.milliseconds)))
+    return (now, !noted.isEmpty)
+  }
+
+  /// The servers that did so within the last day: hostname, and since when.
+  package func strangers() async throws -> [(server: String, since: Date)] {
+    try await database.query(
+      """
+      SELECT hostname, strangers_at FROM remote_servers WHERE strangers_at >= $1 AND deactivated_at IS NULL
+        AND id NOT IN (SELECT server_id FROM upstream_links) ORDER BY hostname_key
+      """, .integer((now() - 86_400).milliseconds)
+    ).map { (try $0.text(0), try $0.date(1)) }
+  }
+
+  /// What to do for a server that may have a second app.
+  package static func adviceToEnable(_ hostname: String) -> String {
+    "if it has the other app, say within the hour: push-bouncer server upstream enable \(hostname)"
   }
 
   // MARK: Work for later

@@ -128,7 +128,8 @@ package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Classifies an answer that is not a success.
   init(status: Int, code: String?, message: String?, retryAfter: String?) {
     // A refusal without a message is not in Zulip's envelope, and comes from a proxy in between.
-    guard (400..<500).contains(status), status != 429, status != 408, let message else {
+    let isForNow = status == 408 || status == 429 && code != APIError.Code.missingRealm
+    guard (400..<500).contains(status), !isForNow, let message else {
       self = .failed(status: status, retryAfter: retryAfter)
       return
     }

@@ -178,7 +178,7 @@ package struct BouncerClient: BouncerCalls {
     let json = try? JSON.parse(answer.body)
     guard answer.status == 200 else {
       throw BouncerError(
-        status: answer.status, code: json?["code"]?.string, message: json?["msg"]?.string,
+        status: answer.status, code: (json?["cause"] ?? json?["code"])?.string, message: json?["msg"]?.string,
         retryAfter: answer.retryAfter)
     }
     guard let json, json["result"]?.string == "success" else { throw BouncerError.failed(status: 200) }

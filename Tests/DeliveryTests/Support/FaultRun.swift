@@ -97,6 +97,11 @@ struct FaultRun {
       try await group.waitForAll()
     }
     await afterwards()
+    // What Google may have is not sent again at once.
+    try await eventually("what nobody has") {
+      try await bench.number("SELECT COUNT(*) FROM outbox WHERE doubts = 0") == 0
+    }
+    bench.advance(70)
     try await bench.drained()
     var account = Account(queued: progress.queued.withLock { $0 })
     let accepted = bench.accepted()

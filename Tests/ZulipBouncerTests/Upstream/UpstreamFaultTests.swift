@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import HTTPTypes
+import Operations
 import ProviderSimulator
 import Providers
 import Registrations
@@ -226,6 +227,129 @@ struct UpstreamFaultTests {
         try await place.bouncer.rows("SELECT failure FROM registrations WHERE upstream = 1") == [
           [.text("upstreamDisallows")]
         ])
+    }
+  }
+
+  @Test
+  func `does not want a server's notifications is named to its operator and to whoever asks for a test`()
+    async throws
+  {
+    let log = LogRecorder()
+    try await BeforeZulips.test(logger: log.logger) { place in
+      #expect(try await place.registerStore("store").isSuccess)
+      let user = OldUser(id: 10)
+      place.upstream.know(encrypted: [], legacy: [("decade", 1)], of: user)
+      let test: JSON = [
+        "token": "decade", "token_kind": 1, "user_id": 10, "user_uuid": .string(user.uuid),
+        "base_payload": [:],
+      ]
+      func tested() async throws -> Answer {
+        try await place.bouncer.post("push/test_notification", json: test, as: place.server)
+      }
+      let server = try #require(try await place.bouncer.servers.find(hostname: "chat.example.org"))
+      func bad() async throws -> [String] {
+        try await UpstreamReport(of: server.id, place.links, at: "push.example.com")?
+          .sentences(at: place.bouncer.clock.now).filter(\.isBad).map(\.text) ?? []
+      }
+      func warnings() -> Int {
+        log.lines.count { $0.level == .warning && $0.metadata["reason"] == "upstreamDisallows" }
+      }
+      #expect(try await tested().isSuccess)
+      place.upstream.fault(
+        "push/e2ee/notify", 400,
+        #"{"result":"error","msg":"Your plan doesn't allow it","code":"PUSH_NOTIFICATIONS_DISALLOWED"}"#)
+      for _ in 1...2 { #expect(try await place.notify([PushItem.fcm("store")]).isSuccess) }
+      #expect(warnings() == 1)
+      #expect(try await bad().first?.contains("does not send for this chat server") == true)
+      // The other bouncer sends tests whatever the plan.
+      let refused = try await tested()
+      #expect((refused.status, refused.code) == (400, "BAD_REQUEST"))
+      #expect(refused.message?.contains("because of its plan there") == true, "\(refused.text)")
+      place.bouncer.clock.advance(3601)
+      #expect(try await place.notify([PushItem.fcm("store")]).isSuccess)
+      #expect(warnings() == 2)
+      place.upstream.fault("push/e2ee/notify", nil)
+      #expect(try await place.notify([PushItem.fcm("store")]).isSuccess)
+      #expect(try await bad().isEmpty)
+      #expect(try await tested().isSuccess)
+    }
+  }
+
+  @Test
+  func `has its key put right gets what waits as soon as the operator says so`() async throws {
+    try await BeforeZulips.test { place in
+      #expect(try await place.registerStore("store").isSuccess)
+      place.upstream.key = String(repeating: "w", count: 64)
+      #expect(try await place.notify([PushItem.fcm("store")]).isSuccess)
+      // Refused again and again, it waits for minutes.
+      try await eventually("it waits long") {
+        place.bouncer.clock.advance(5)
+        let row = try await place.bouncer.rows("SELECT due_at FROM outbox")[0][0]
+        return Double(row.number ?? 0) / 1000 > place.bouncer.clock.now.timeIntervalSince1970 + 100
+      }
+      place.upstream.key = place.server.key
+      let began = ContinuousClock.now
+      try await place.bouncer.enableUpstream()
+      let server = Credentials(id: place.server.id, key: place.server.key)
+      let call = try await place.bouncer.call("server/analytics/status", .get, authorization: server.header)
+      #expect(call.status == 200)
+      await eventually("it rings") { place.heard("store") == 1 }
+      #expect(.now - began < .seconds(30))
+    }
+  }
+
+  @Test
+  func `breaks the connection while it has a notification does not get it again at once`() async throws {
+    try await BeforeZulips.test { place in
+      #expect(try await place.registerStore("store").isSuccess)
+      place.upstream.fault("push/e2ee/notify") { [upstream = place.upstream] call in
+        _ = upstream.truth(call)
+        throw CancellationError()
+      }
+      #expect(try await place.notify([PushItem.fcm("store")]).isSuccess)
+      #expect(
+        try await place.bouncer.rows("SELECT reason, doubts FROM outbox") == [[.text("connectionLost"), 1]])
+      #expect(place.heard("store") == 1)
+      for (copies, seconds) in [(2, 66.0), (3, 330), (4, 990), (5, 3960)] {
+        place.bouncer.clock.advance(seconds * 0.85)
+        // Longer than the outbox needs to look.
+        try await Task.sleep(for: .milliseconds(600))
+        #expect(place.heard("store") == copies - 1)
+        place.bouncer.clock.advance(seconds * 0.15)
+        await eventually("it is sent again") { place.heard("store") == copies }
+      }
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `was forgotten keeps its phones for an hour, and the operator is told`(isMended: Bool) async throws {
+    let log = LogRecorder()
+    try await BeforeZulips.test(isEnabled: false, logger: log.logger) { place in
+      let user = OldUser(id: 10)
+      place.upstream.know(encrypted: ["store"], legacy: [("decade", 1)], of: user)
+      try await place.registerOwn(place.bouncer.apns("c0ffee"))
+      func told() async throws -> (JSON?, JSON?) {
+        let body = user.notification(
+          "hello", realm: place.realm, named: .both, android: [], apple: ["decade"])
+        let old = try await place.bouncer.post("push/notify", json: body, as: place.server)
+        let answer = try await place.notify([PushItem.apns("c0ffee"), PushItem.fcm("store")])
+        #expect(answer.json["apple_successfully_sent_count"] == 1)
+        return (answer.json["delete_token_ids"], old.json["deleted_devices"]?["apple_devices"])
+      }
+      for _ in 1...2 {
+        #expect(try await told() == ([], []))
+        place.bouncer.clock.advance(1700)
+      }
+      let warnings = log.lines.filter { "\($0.metadata["advice"] ?? "")".contains("server upstream enable") }
+      #expect(warnings.map(\.level) == [.warning])
+      #expect("\(warnings.first?.metadata["advice"] ?? "")".hasSuffix("enable chat.example.org"))
+      #expect(try await place.links.strangers().map(\.server) == ["chat.example.org"])
+      if isMended { try await place.bouncer.enableUpstream() }
+      place.bouncer.clock.advance(300)
+      #expect(
+        try await told() == (isMended ? ([], []) : ([.string(TokenID(token: "store").base64)], ["decade"])))
+      #expect(place.heard("store") == (isMended ? 1 : 0))
+      #expect(try await place.links.strangers().isEmpty == isMended)
     }
   }
 

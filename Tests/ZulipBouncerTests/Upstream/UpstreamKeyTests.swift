@@ -242,6 +242,30 @@ struct UpstreamKeyTests {
       #expect(try await status(place, key) == 200)
     }
   }
+
+  @Test
+  func `does not change without the address that the other one wants, and what to type is said`() async throws
+  {
+    try await BeforeZulips.test { place in
+      try await place.bouncer.servers.setContact(
+        "", of: try #require(try await place.bouncer.servers.find(hostname: "chat.example.org")).id)
+      let server = try #require(try await place.bouncer.servers.find(hostname: "chat.example.org"))
+      let store = place.bouncer.test.service.store
+      let calls = place.upstream.calls.count { $0 == "server/register" }
+      let fault = await #expect(throws: Fault.self) {
+        try await store.rotateKey(of: server, place.bouncer.test.configuration)
+      }
+      #expect(
+        "\(try #require(fault))".contains("push-bouncer server rotate-key chat.example.org --email ADDRESS"))
+      #expect(place.upstream.calls.count { $0 == "server/register" } == calls)
+      let key = try #require(
+        try await store.rotateKey(of: server, email: "admin@example.org", place.bouncer.test.configuration))
+      #expect(place.upstream.key == key)
+      #expect(
+        try await place.bouncer.servers.find(hostname: "chat.example.org")?.contactEmail
+          == "admin@example.org")
+    }
+  }
 }
 
 @Suite("Reports of a server with a second app")

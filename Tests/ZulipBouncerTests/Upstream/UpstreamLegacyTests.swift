@@ -317,6 +317,25 @@ struct UpstreamLegacyTests {
   }
 
   @Test
+  func `that no credential serves are not tested with success`() async throws {
+    try await Simulated.test { ours in
+      let server = try await ours.bouncer.server()
+      let realm = try await ours.bouncer.realm(of: server)
+      let form = user.register("decade", .apns, realm: realm).map {
+        $0.0 == "ios_app_id" ? ($0.0, Beside.storeApp) : $0
+      }
+      #expect(try await ours.bouncer.post("push/register", form, as: server).isSuccess)
+      let body: JSON = [
+        "token": "decade", "token_kind": 1, "user_id": 10, "user_uuid": .string(user.uuid),
+        "base_payload": [:],
+      ]
+      let answer = try await ours.bouncer.post("push/test_notification", json: body, as: server)
+      #expect((answer.status, answer.code) == (400, "BAD_REQUEST"))
+      #expect(answer.message?.hasPrefix("No credential") == true, "\(answer.text)")
+    }
+  }
+
+  @Test
   func `of ten thousand users move in without a storm, each with its next notification`() async throws {
     try await BeforeZulips.test(isEnabled: false) { place in
       let uuid = try #require(UUID(uuidString: place.realm))
