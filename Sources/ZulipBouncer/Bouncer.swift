@@ -2,6 +2,7 @@ package import Delivery
 package import Foundation
 package import HTTP
 internal import HTTPTypes
+internal import Logging
 package import Operations
 package import Registrations
 internal import SQL

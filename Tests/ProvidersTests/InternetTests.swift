@@ -18,7 +18,7 @@ struct InternetTests {
     let server = try await TestWebServer.start { _ in .init(body: page) }
     let url = try #require(URL(string: "https://127.0.0.1:\(server.port)"))
     var configuration = PushProviders.Configuration(caFile: try TestCertificate.shared.get().caFile)
-    configuration.upstream = .init(url: url) { _ in "Basic x" }
+    configuration.upstream = .init(url: url) { _ in .init("Basic x", since: .distantPast) }
     let providers = try PushProviders(configuration: configuration)
     let upstream = try #require(providers.upstream)
     let answer = try await upstream.call(.init(get: "server/x"), of: .chatServer(1), within: .seconds(30))

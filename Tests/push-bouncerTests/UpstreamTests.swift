@@ -63,9 +63,10 @@ extension Chaos {
         """)
       #expect(!promised.own.marks.isEmpty && !promised.store.marks.isEmpty)
       #expect(promised.own.deletions == 0 && promised.store.deletions == 0)
-      // What was under way at a kill is taken over when nobody can answer it any more: a minute and a quarter later.
-      try await serve(theirs, "--clock-offset", "80s") { theirRunning in
-        try await serve(ours, before: theirRunning, "--clock-offset", "80s") { running, server in
+      // What was under way at a kill is taken over a minute and a quarter later, and what the killed one may have is sent again
+      // after an hour at most.
+      try await serve(theirs, "--clock-offset", "4200s") { theirRunning in
+        try await serve(ours, before: theirRunning, "--clock-offset", "4200s") { running, server in
           for (ledger, phones) in [(own, promised.own.groups), (store, promised.store.groups)] {
             for some in phones { ledger.add(try await server.mark(some)) }
             #expect(ledger.now.deletions == 0)

@@ -188,7 +188,8 @@ extension World {
     }
     findUpdated()
     check()
-    pass(until: max(time, putOffUntil) + 1500, grain: settlingGrain)
+    // What a provider may have already is repeated after an hour at most.
+    pass(until: max(time, putOffUntil) + 4200, grain: settlingGrain)
     check()
     checkDelays()
     checkPromises()

@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import HTTPTypes
+import Logging
 import Operations
 import ProviderSimulator
 import Providers
