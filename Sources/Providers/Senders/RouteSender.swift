@@ -48,7 +48,7 @@ package final class RouteSender: Sendable {
     _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false,
     isFirst: Bool = false
   ) async -> Awaited<Outcome> {
-    let recipient = Recipient(push, of: owner, await account(of: owner))
+    let recipient = Recipient(push, of: await account(of: owner))
     switch await pass(
       recipient, deadline, isPatient: isPatient, isFirst: isFirst,
       { await sender.send(push, to: route.target, of: owner, deadline: $0) })
@@ -66,7 +66,8 @@ package final class RouteSender: Sendable {
   package func call(
     _ call: UpstreamCall, of owner: Owner, within limit: Duration
   ) async throws(NoAnswer) -> UpstreamAnswer {
-    let recipient = Recipient(owner: owner, token: ~(await account(of: owner)), isCall: true)
+    let account = await account(of: owner)
+    let recipient = Recipient(owner: account, token: ~account.hashValue, isCall: true)
     switch await pass(
       recipient, .now + limit, isPatient: true,
       { await sender.call(call, of: owner, deadline: $0) })
@@ -84,10 +85,11 @@ package final class RouteSender: Sendable {
     }
   }
 
-  /// A hash of what an owner signs in with at another bouncer: to it, that is what a token is to a provider.
-  private func account(of owner: Owner) async -> Int {
-    guard route.provider == .upstream else { return 0 }
-    return await sender.signIn(of: owner)?.hashValue ?? owner.hashValue
+  /// The owner that the route's health knows: at another bouncer what a chat server signs in with, so that nothing is held
+  /// against a server that signs in anew.
+  private func account(of owner: Owner) async -> Owner {
+    guard route.provider == .upstream, let signIn = await sender.signIn(of: owner) else { return owner }
+    return Owner(id: Int64(signIn.hashValue))
   }
 
   package struct NoAnswer: Error, Sendable {
@@ -159,7 +161,7 @@ package final class RouteSender: Sendable {
   /// Counts an outcome against the route that did not count at first, because APNs' other environment might have
   /// taken the push. It has not.
   package func blame(_ outcome: Outcome, for push: Push, of owner: Owner) {
-    health.blame(outcome, for: Recipient(push, of: owner, 0), now: sender.now())
+    health.blame(outcome, for: Recipient(push, of: owner), now: sender.now())
   }
 
   /// Whether an outcome ends a registration of the group.
@@ -186,9 +188,9 @@ package final class RouteSender: Sendable {
 }
 
 extension Recipient {
-  /// - Parameter account: stands for the token at another bouncer.
-  fileprivate init(_ push: Push, of owner: Owner, _ account: Int) {
-    self.init(owner: owner, token: push.tokenHash ?? account)
+  fileprivate init(_ push: Push, of owner: Owner) {
+    // To another bouncer a chat server is what a token is to a provider.
+    self.init(owner: owner, token: push.tokenHash ?? owner.hashValue)
   }
 }
 
