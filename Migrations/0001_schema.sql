@@ -21,6 +21,7 @@ CREATE TABLE remote_servers (
   previous_key_hash $bytes,                   -- still accepted until previous_key_until
   previous_key_until $int,
   deactivated_at $int,
+  deactivated_by_itself $int NOT NULL DEFAULT 0, -- 0 also if it is not deactivated
   last_request_at $int,
   last_version $text,
   last_merge_base $text,

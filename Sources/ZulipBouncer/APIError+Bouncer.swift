@@ -7,6 +7,10 @@ internal import Sealing
 /// Refusals used in more than one place, with Zulip's texts (`Documentation/Protocols/Zulip.md`).
 extension APIError {
   static let deactivated = APIError.unauthorized(deactivatedText)
+  /// The same where a server registers or proves its hostname.
+  static let registrationDeactivated = APIError(
+    .unauthorized, code: "REALM_DEACTIVATED", deactivatedText,
+    headers: [.wwwAuthenticate: "Basic realm=\"zulip\""])
   static let missingRealm = APIError(.forbidden, code: Code.missingRealm, "Organization not registered")
   /// The same for a registration, which comes again after the server's next report: after ``missingRealm`` a stock server
   /// would leave the device pending for ever. `cause` is for servers of ours.
@@ -69,9 +73,7 @@ extension APIError {
       self.init(
         code: "INVALID_ZULIP_SERVER", Self.wrongKeyText(role), fields: [.init("role", .string(role))])
     case .deactivated:
-      self.init(
-        .unauthorized, code: "REALM_DEACTIVATED", Self.deactivatedText,
-        headers: [.wwwAuthenticate: "Basic realm=\"zulip\""])
+      self = .registrationDeactivated
     case .hostnameTaken:
       self.init(
         code: "HOSTNAME_ALREADY_IN_USE_BOUNCER_ERROR", "A server with hostname \(hostname) already exists",

@@ -138,20 +138,17 @@ extension Bouncer {
   /// - Parameter spelled: the hostname in the server's spelling.
   /// - Returns: whether the server is new.
   func register(_ application: RemoteServers.Application, spelled: String) async throws -> Bool {
-    if let newKey = application.newKey, let upstream,
-      case .authenticated(let server) = try await servers.authenticate(
-        uuid: application.uuid, key: application.key),
-      try await servers.find(hostname: application.hostname).map({ $0.id == server.id || $0.isDeactivated })
-        ?? true
-    {
-      try await upstream.rotate(
-        server, from: application.key, to: newKey, hostname: application.hostname.text,
-        contactEmail: application.contactEmail)
-    }
+    let (mayCreate, mustProve) = (mayCreate(application.hostname), configuration.bouncer.verifyHostnames)
     do {
-      return try await servers.register(
-        application, mayCreate: mayCreate(application.hostname),
-        mustProve: configuration.bouncer.verifyHostnames)
+      // The other bouncer gets the new key first. So what is refused here is refused before.
+      if let newKey = application.newKey, let upstream,
+        let server = try await servers.check(application, mayCreate: mayCreate, mustProve: mustProve)
+      {
+        try await upstream.rotate(
+          server, from: application.key, to: newKey, hostname: application.hostname.text,
+          contactEmail: application.contactEmail)
+      }
+      return try await servers.register(application, mayCreate: mayCreate, mustProve: mustProve)
     } catch let refusal as RemoteServers.Refusal {
       throw APIError(refusal, role: application.uuid.canonical, hostname: spelled)
     }
@@ -169,21 +166,29 @@ extension Bouncer {
   /// Creates a secret to be shown at a hostname: for a server that has lost its key or, with
   /// `bouncer.verify_hostnames`, for a new one that may be admitted.
   func challenge(_ hostname: Hostname, spelled: String) async throws -> String {
-    guard try await servers.find(hostname: hostname) != nil || mayProve(hostname) else {
-      throw APIError("\(spelled) not yet registered")
-    }
+    let known = try await known(hostname)
+    guard known != nil || mayProve(hostname) else { throw APIError("\(spelled) not yet registered") }
     return VerificationSecret.make(for: hostname, storageKey, now: now())
   }
 
+  /// The server with this hostname, which may prove it.
+  ///
+  /// - Throws: if the operator has deactivated it.
+  private func known(_ hostname: Hostname) async throws -> RemoteServer? {
+    let server = try await servers.find(hostname: hostname)
+    guard server?.isDeactivatedByOperator != true else { throw APIError.registrationDeactivated }
+    return server
+  }
+
   /// Gives a new key to the server that shows the secret at its hostname; the old key becomes invalid, and a
-  /// deactivated server is active again. With
-  /// `bouncer.verify_hostnames` new servers are admitted this way: they get id and key here, which stock
-  /// servers save before they register with them. A server that was registered under another hostname cannot
-  /// be told from a new one yet: its realms follow with its next upload (`Documentation/Decisions` 0026).
+  /// server that has deactivated itself is active again. With `bouncer.verify_hostnames` new servers are admitted
+  /// this way: they get id and key here, which stock servers save before they register with them. A server that was
+  /// registered under another hostname cannot be told from a new one yet: its realms follow with its next upload
+  /// (`Documentation/Decisions` 0026).
   func verify(
     _ hostname: Hostname, accessToken: AccessToken
   ) async throws -> (server: RemoteServer, key: String, isNew: Bool) {
-    let known = try await servers.find(hostname: hostname)
+    let known = try await known(hostname)
     guard known != nil || mayProve(hostname) else { throw APIError.noRegistration }
     try countChallenge(of: hostname, isKnown: known != nil)
     let secret = try await hosts.verificationSecret(at: hostname, accessToken: accessToken)
@@ -192,13 +197,12 @@ extension Bouncer {
     let newKey = RandomText.alphanumeric(RemoteServers.keyLength)
     try await upstream?.rotate(
       server, from: nil, to: newKey, hostname: server.hostname, contactEmail: server.contactEmail)
-    guard
-      let key = try await servers.rotateKey(
-        server.id, to: newKey, graceForPrevious: false, reactivates: true)
-    else {
-      throw APIError.noRegistration
+    do {
+      guard let key = try await servers.transfer(server, to: newKey) else { throw APIError.noRegistration }
+      return (server, key, known == nil)
+    } catch RemoteServers.Refusal.deactivated {
+      throw APIError.registrationDeactivated
     }
-    return (server, key, known == nil)
   }
 
   private func admit(_ hostname: Hostname) async throws -> RemoteServer {

@@ -134,7 +134,7 @@ extension ZulipBouncerRoutes {
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
     let parameters = try await parameters(of: request)
-    try await bouncer.servers.setDeactivated(server.id, true)
+    try await bouncer.servers.setDeactivated(server.id, true, byItself: true)
     context.logger.info(
       "server deactivated itself",
       metadata: ["server": "\(server.hostname)", "org_id": "\(server.uuid.canonical)"])

@@ -43,6 +43,7 @@ extension ServerCommand {
       }
       let columns =
         ServerCommand.columns + [
+          .member("deactivated_by_itself") { .bool($0.server.isDeactivatedByItself) },
           .text("version", nil) { $0.server.version },
           .member("realm_list") { _ in realms.json(ServerCommand.realmColumns) },
           .member("upstream") { _ in upstream.map { .object($0.json) } ?? .null },
@@ -52,7 +53,11 @@ extension ServerCommand {
         page.add(server.hostname, .heading)
         var facts = Table("", "")
         facts.add("Org id", .init(server.uuid.canonical))
-        facts.add("State", ReportColumn<Bool>.state { $0 }.cell(server.isDeactivated))
+        facts.add(
+          "State",
+          server.isDeactivatedByItself
+            ? .init("deactivated, by itself", .doubtful)
+            : ReportColumn<Bool>.state { $0 }.cell(server.isDeactivated))
         facts.add("Contact", server.contactEmail.isEmpty ? .none : .init(server.contactEmail))
         facts.add("Version", .optional(server.version))
         facts.add("Added", .init(Phrase.age(server.createdAt)))

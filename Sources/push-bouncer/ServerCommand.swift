@@ -19,7 +19,8 @@ struct ServerCommand: AsyncParsableCommand {
 extension ServerCommand {
   struct Add: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Lets a chat server in and prints its credentials: the key is shown only now.")
+      abstract: "Lets a chat server in and prints its credentials: the key is shown only now.",
+      discussion: "A hostname that a deactivated server has is free: that server stays, without it.")
 
     @OptionGroup var options: GlobalOptions
     @Option(help: "The chat server's hostname, as it is in its own settings.") var hostname: String
@@ -59,7 +60,12 @@ extension ServerCommand {
 
   struct Deactivate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Switches a chat server off: it is refused until it is switched on again.")
+      abstract: "Switches a chat server off: it is refused until it is switched on again.",
+      discussion: """
+        It keeps its hostname, and nobody can register with it or prove it, until `server reactivate`, or until \
+        `server add` gives the hostname to another. A server that has deactivated itself (stock \
+        `register_server --deactivate`) gives its hostname up: this command takes that back.
+        """)
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String

@@ -46,7 +46,7 @@ struct RealmTakeoverTests {
 
     /// A server proves its hostname.
     func prove(_ server: RemoteServer) async throws {
-      _ = try await store.servers.rotateKey(server.id, graceForPrevious: false)
+      _ = try await store.servers.transfer(server)
     }
 
     /// Checks that it is the other server's now, with what there is of its registrations.

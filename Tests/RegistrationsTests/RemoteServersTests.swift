@@ -71,10 +71,10 @@ struct RemoteServersTests {
   }
 
   @Test
-  func `take the hostname of a deactivated one, which stays deactivated, without it`() async throws {
+  func `take the hostname of one that has deactivated itself, which stays so, without it`() async throws {
     let name = try Hostname("chat.example.org")
     let (first, _) = try await store.server(name.text)
-    try await store.servers.setDeactivated(first.id, true)
+    try await store.servers.setDeactivated(first.id, true, byItself: true)
     let application = RemoteServers.Application(
       uuid: UUID(), key: "k", hostname: name, contactEmail: "a@b.org")
     await #expect(throws: RemoteServers.Refusal.closed) {
@@ -92,14 +92,47 @@ struct RemoteServersTests {
     #expect(old.isDeactivated)
     #expect(old.hostname == "chat.example.org.\(first.uuid.canonical).invalid")
 
-    try await store.servers.setDeactivated(second.id, true)
+    try await store.servers.setDeactivated(second.id, true, byItself: true)
     let (third, _) = try await store.server(name.text)
-    try await store.servers.setDeactivated(third.id, true)
+    try await store.servers.setDeactivated(third.id, true, byItself: true)
     let (other, otherKey) = try await store.server("other.example.org")
     let isNew = try await store.servers.register(
       .init(uuid: other.uuid, key: otherKey, hostname: name, contactEmail: "a@b.org"), mayCreate: false)
     #expect(!isNew)
     #expect(try await store.servers.find(hostname: name)?.id == other.id)
+    // Who has lost the hostname meanwhile cannot have proved it.
+    #expect(try await store.servers.transfer(third) == nil)
+    #expect(try await store.servers.find(id: third.id)?.isDeactivated == true)
+  }
+
+  @Test
+  func `keep the hostname that the operator has switched off, until the operator gives it away`() async throws
+  {
+    let name = try Hostname("chat.example.org")
+    let (server, key) = try await store.server(name.text)
+    let (other, otherKey) = try await store.server("other.example.org")
+    // Whichever comes first, the operator's word stays.
+    try await store.servers.setDeactivated(server.id, true, byItself: true)
+    try await store.servers.setDeactivated(server.id, true)
+    try await store.servers.setDeactivated(server.id, true, byItself: true)
+    let before = try await store.rows("SELECT * FROM remote_servers ORDER BY id")
+    await #expect(throws: RemoteServers.Refusal.deactivated) { try await store.servers.transfer(server) }
+    for (uuid, key) in [(UUID(), "k"), (other.uuid, otherKey)] {
+      await #expect(throws: RemoteServers.Refusal.hostnameTaken) {
+        try await store.servers.register(
+          .init(uuid: uuid, key: key, hostname: name, contactEmail: "a@b.org"), mayCreate: true)
+      }
+    }
+    #expect(try await store.rows("SELECT * FROM remote_servers ORDER BY id") == before)
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: key) == .deactivated)
+
+    let (added, _) = try await store.servers.add(hostname: name, contactEmail: "")
+    #expect(try await store.servers.find(hostname: name)?.id == added.id)
+    #expect(try await store.servers.find(id: server.id)?.isDeactivatedByOperator == true)
+    // Switched on again, it may deactivate itself as any.
+    try await store.servers.setDeactivated(server.id, false)
+    try await store.servers.setDeactivated(server.id, true, byItself: true)
+    #expect(try await store.servers.find(id: server.id)?.isDeactivatedByItself == true)
   }
 
   @Test
@@ -286,7 +319,7 @@ struct RemoteServersTests {
   @Test
   func `lose the old key at once when the key is transferred`() async throws {
     let (server, first) = try await store.server()
-    let second = try #require(try await store.servers.rotateKey(server.id, graceForPrevious: false))
+    let second = try #require(try await store.servers.transfer(server))
     #expect(try await store.servers.authenticate(uuid: server.uuid, key: first) == .wrongKey)
     #expect(try await store.servers.authenticate(uuid: server.uuid, key: second) == .authenticated(server))
     #expect(

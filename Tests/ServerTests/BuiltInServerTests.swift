@@ -37,7 +37,7 @@ import Testing
       }
       try await Store.with(test.configuration) { store in
         let server = try #require(try await store.servers.find(hostname: RemoteServers.builtInHostname))
-        _ = try await store.servers.rotateKey(server.id, graceForPrevious: false)
+        _ = try await store.servers.transfer(server)
         #expect(try await tell() == 200)
         let summary = try await store.servers.all().first { $0.server.id == server.id }
         #expect(summary?.legacyRegistrations == 1)

@@ -84,14 +84,37 @@ struct ChallengeTests {
   @Test
   func `is active again once it has proved its hostname`() async throws {
     try await withHost { bouncer, host in
-      _ = try await bouncer.server(host.name)
+      let own = try await bouncer.server(host.name)
       let hostname = try Hostname(host.name)
       let server = try #require(try await bouncer.servers.find(hostname: hostname))
-      try await bouncer.servers.setDeactivated(server.id, true)
+      #expect(try await bouncer.post("server/deactivate", [], as: own).isSuccess)
       show(try await transfer(host.name, bouncer), at: host)
       #expect(try await verify(host.name, bouncer).status == 200)
       let known = try #require(try await bouncer.servers.find(hostname: hostname))
       #expect(known.id == server.id && !known.isDeactivated)
+    }
+  }
+
+  @Test
+  func `stays off where the operator has switched it off, whoever proves its hostname`() async throws {
+    try await withHost { bouncer, host in
+      _ = try await bouncer.server(host.name)
+      let server = try #require(try await bouncer.servers.find(hostname: host.name))
+      // What was asked for before is worth nothing afterwards.
+      show(try await transfer(host.name, bouncer), at: host)
+      try await bouncer.servers.setDeactivated(server.id, true)
+      let before = try await bouncer.dump()
+      let answers = [
+        try await verify(host.name, bouncer),
+        try await bouncer.post("server/register/transfer", [("hostname", host.name)]),
+      ]
+      for answer in answers {
+        #expect(answer.status == 401 && answer.code == "REALM_DEACTIVATED", "\(answer.text)")
+      }
+      let new = Credentials(id: UUID().uuidString.lowercased(), key: String(repeating: "k", count: 64))
+      #expect(try await register(host.name, new, bouncer).code == "HOSTNAME_ALREADY_IN_USE_BOUNCER_ERROR")
+      #expect(host.seen.isEmpty)
+      #expect(try await bouncer.dump() == before)
     }
   }
 

@@ -257,7 +257,7 @@ extension ImportCounts {
     _ = try await target.importing().run(from: source.source)
     let alpha = try #require(ZulipRows.alpha)
     let server = try #require(try await target.servers.find(uuid: alpha))
-    let key = try #require(try await target.servers.rotateKey(server.id, graceForPrevious: false))
+    let key = try #require(try await target.servers.transfer(server))
     let registrations = RegistrationStore(
       database: target.database, storageKey: ImportTarget.key, now: { ImportTarget.now + 10 })
     let uuid = try #require(UUID(uuidString: "b1000000-0000-4000-8000-000000000010"))

@@ -63,41 +63,49 @@ extension RemoteServers {
     return left > 0 && left <= Self.previousKeyGrace
   }
 
-  /// Gives a server a new random key and returns it; it cannot be read afterwards.
+  /// Gives a server a new key and returns it; it cannot be read afterwards. The old one is accepted for another ten
+  /// minutes.
   ///
-  /// - Parameters:
-  ///   - key: the new key; nil: a random one.
-  ///   - graceForPrevious: whether the old key is accepted for another ten minutes, as after an
-  ///     ordinary rotation, or invalid at once, as after a leak.
-  ///   - reactivates: whether a deactivated server is active again.
+  /// - Parameter key: the new key; nil: a random one.
   /// - Returns: nil if there is no such server.
-  package func rotateKey(
-    _ id: Int64, to key: String? = nil, graceForPrevious: Bool = true, reactivates: Bool = false
-  ) async throws -> String? {
+  package func rotateKey(_ id: Int64, to key: String? = nil) async throws -> String? {
     let key = key ?? RandomText.alphanumeric(Self.keyLength)
     let now = now()
-    let until = graceForPrevious ? (now + Self.previousKeyGrace).milliseconds : nil
-    let rotation = Statement(
+    defer { cache.clear() }
+    let change = Statement(
       """
-      UPDATE remote_servers SET key_hash = $2, previous_key_hash = CASE WHEN $3 = 1 THEN key_hash END,
-        previous_key_until = $4, updated_at = $5
+      UPDATE remote_servers SET key_hash = $2, previous_key_hash = key_hash, previous_key_until = $3, updated_at = $4
       WHERE id = $1
       """,
-      .integer(id), .bytes(storageKey.hash(key, for: Self.keyPurpose)), .flag(graceForPrevious),
-      .integer(until),
-      .integer(now.milliseconds))
-    defer { cache.clear() }
-    let changed = try await database.write { connection in
-      let changed = try connection.run(rotation)
-      if changed > 0, !graceForPrevious {
-        try connection.audit(.keyTransferred, server: id, at: .integer(now.milliseconds))
-      }
-      if changed > 0, reactivates {
-        try connection.setDeactivated(id, false, at: .integer(now.milliseconds))
-      }
-      return changed
-    }
+      .integer(id), .bytes(storageKey.hash(key, for: Self.keyPurpose)),
+      .integer((now + Self.previousKeyGrace).milliseconds), .integer(now.milliseconds))
+    let changed = try await database.write { connection in try connection.run(change) }
     return changed > 0 ? key : nil
+  }
+
+  /// Gives a server that has proved its hostname a new key and returns it. The old one is invalid at once, as after a
+  /// leak, and a server that has deactivated itself is active again.
+  ///
+  /// - Parameter key: the new key; nil: a random one.
+  /// - Returns: nil if the server has no longer that hostname.
+  /// - Throws: ``Refusal/deactivated`` if the operator has deactivated it, or the database's own error.
+  package func transfer(_ server: RemoteServer, to key: String? = nil) async throws -> String? {
+    let key = key ?? RandomText.alphanumeric(Self.keyLength)
+    let now = Value.integer(now().milliseconds)
+    let change = Statement(
+      """
+      UPDATE remote_servers SET key_hash = $3, previous_key_hash = NULL, previous_key_until = NULL, updated_at = $4
+      WHERE id = $1 AND hostname_key = $2 RETURNING \(RemoteServer.columns)
+      """,
+      .integer(server.id), .text(server.hostname), .bytes(storageKey.hash(key, for: Self.keyPurpose)), now)
+    defer { cache.clear() }
+    return try await database.write { connection in
+      guard let row = try connection.query(change).first else { return nil }
+      guard try !RemoteServer(row: row).isDeactivatedByOperator else { throw Refusal.deactivated }
+      try connection.audit(.keyTransferred, server: server.id, at: now)
+      try connection.reactivate(server.id, at: now)
+      return key
+    }
   }
 }
 

@@ -28,7 +28,7 @@ extension RemoteServers {
     case wrongKey
     /// The server exists and is deactivated.
     case deactivated
-    /// Another server has the hostname and is not deactivated.
+    /// Another server has the hostname and has not deactivated itself.
     case hostnameTaken
     /// The server is new, or would have to prove a hostname, and new ones are not admitted.
     case closed
@@ -38,7 +38,8 @@ extension RemoteServers {
     case alreadyThere
   }
 
-  /// Adds a new server, or updates one that knows its key. It takes the hostname of a deactivated server.
+  /// Adds a new server, or updates one that knows its key. It takes the hostname of a server that has deactivated
+  /// itself.
   ///
   /// - Parameters:
   ///   - mayCreate: whether a new server is admitted.
@@ -49,19 +50,45 @@ extension RemoteServers {
     -> Bool
   {
     try await write(hostname: application.hostname) { connection in
-      guard let row = try connection.query(Self.selectWithKeys(application.uuid)).first else {
-        guard try !connection.isTaken(application.hostname, byOtherThan: nil) else {
-          throw Refusal.hostnameTaken
-        }
-        guard mayCreate else { throw Refusal.closed }
-        guard !mustProve else { throw Refusal.unprovenHostname }
-        try connection.free(application.hostname, for: nil, at: now())
+      let row = try check(application, mayCreate: mayCreate, mustProve: mustProve, on: connection)
+      try connection.free(application.hostname, for: try row?.int64(0), at: now())
+      if let row {
+        try update(application, row, on: connection)
+      } else {
         try insert(application, lastRequestAt: now(), on: connection)
-        return true
       }
-      try update(application, row, mayCreate: mayCreate, mustProve: mustProve, on: connection)
-      return false
+      return row == nil
     }
+  }
+
+  /// Whether ``register(_:mayCreate:mustProve:)`` would take an application; nothing changes.
+  ///
+  /// - Returns: the server that it is of; nil for a new one.
+  /// - Throws: ``Refusal``, or the database's own error.
+  package func check(_ application: Application, mayCreate: Bool, mustProve: Bool) async throws
+    -> RemoteServer?
+  {
+    try await database.read { connection in
+      try check(application, mayCreate: mayCreate, mustProve: mustProve, on: connection).map(
+        RemoteServer.init)
+    }
+  }
+
+  /// - Returns: the row of ``selectWithKeys(_:)`` of the server that an application is of; nil for a new one.
+  private func check(
+    _ application: Application, mayCreate: Bool, mustProve: Bool, on connection: any Connection
+  ) throws -> Row? {
+    let row = try connection.query(Self.selectWithKeys(application.uuid)).first
+    if let row, try keyHash(of: application.key, in: row) == nil { throw Refusal.wrongKey }
+    let server = try row.map(RemoteServer.init)
+    guard server?.isDeactivated != true else { throw Refusal.deactivated }
+    guard try !connection.isTaken(application.hostname, byOtherThan: server?.id) else {
+      throw Refusal.hostnameTaken
+    }
+    let isProven = !mustProve || server?.hostname == application.hostname.text
+    guard mayCreate || (server != nil && isProven) else { throw Refusal.closed }
+    guard isProven else { throw Refusal.unprovenHostname }
+    return row
   }
 
   /// Adds a server for the operator; a key is generated unless one is given. It takes the hostname of a
@@ -75,7 +102,9 @@ extension RemoteServers {
     let application = Application(uuid: uuid, key: key, hostname: hostname, contactEmail: contactEmail)
     let server = try await write(hostname: hostname) { connection in
       guard try connection.query(Self.selectWithKeys(uuid)).isEmpty else { throw Refusal.alreadyThere }
-      guard try !connection.isTaken(hostname, byOtherThan: nil) else { throw Refusal.hostnameTaken }
+      guard try !connection.isTaken(hostname, byOtherThan: nil, isOperator: true) else {
+        throw Refusal.hostnameTaken
+      }
       try connection.free(hostname, for: nil, at: now())
       return try insert(application, lastRequestAt: nil, on: connection)
     }
@@ -114,27 +143,16 @@ extension RemoteServers {
     return server
   }
 
-  private func update(
-    _ application: Application, _ row: Row, mayCreate: Bool, mustProve: Bool, on connection: any Connection
-  ) throws {
+  private func update(_ application: Application, _ row: Row, on connection: any Connection) throws {
     guard let presented = try keyHash(of: application.key, in: row) else { throw Refusal.wrongKey }
-    let server = try RemoteServer(row: row)
-    guard !server.isDeactivated else { throw Refusal.deactivated }
-    guard try !connection.isTaken(application.hostname, byOtherThan: server.id) else {
-      throw Refusal.hostnameTaken
-    }
-    guard !mustProve || server.hostname == application.hostname.text else {
-      throw mayCreate ? Refusal.unprovenHostname : .closed
-    }
-    let now = now()
-    try connection.free(application.hostname, for: server.id, at: now)
+    let (id, now) = (Value.integer(try row.int64(0)), now())
     try connection.run(
       """
       UPDATE remote_servers SET hostname = $2, hostname_key = $2, contact_email = $3, last_request_at = $4,
         updated_at = $4
       WHERE id = $1
       """,
-      .integer(server.id), .text(application.hostname.text), .text(application.contactEmail),
+      id, .text(application.hostname.text), .text(application.contactEmail),
       .integer(now.milliseconds))
     // A new key equal to the present one is no rotation, which would replace the previous key.
     let present = try row.bytes(RemoteServer.columnCount)
@@ -145,17 +163,23 @@ extension RemoteServers {
       """
       UPDATE remote_servers SET key_hash = $2, previous_key_hash = $3, previous_key_until = $4 WHERE id = $1
       """,
-      .integer(server.id), .bytes(storageKey.hash(newKey, for: Self.keyPurpose)), .bytes(presented),
+      id, .bytes(storageKey.hash(newKey, for: Self.keyPurpose)), .bytes(presented),
       .integer((now + Self.previousKeyGrace).milliseconds))
   }
 }
 
 extension Connection {
-  /// Whether a server that is not deactivated has the hostname.
-  func isTaken(_ hostname: Hostname, byOtherThan id: Int64?) throws -> Bool {
+  /// Whether a server has the hostname that has not deactivated itself.
+  ///
+  /// - Parameter isOperator: whether the operator asks, for whom that of any deactivated server is free.
+  fileprivate func isTaken(_ hostname: Hostname, byOtherThan id: Int64?, isOperator: Bool = false) throws
+    -> Bool
+  {
     let rows = try query(
-      "SELECT id FROM remote_servers WHERE hostname_key = $1 AND deactivated_at IS NULL",
-      .text(hostname.text))
+      """
+      SELECT id FROM remote_servers
+      WHERE hostname_key = $1 AND deactivated_by_itself = 0 AND (deactivated_at IS NULL OR $2 = 0)
+      """, .text(hostname.text), .flag(isOperator))
     return try rows.contains { try $0.int64(0) != id }
   }
 

@@ -85,10 +85,18 @@ package struct RemoteServers: Sendable {
   }
 
   /// Deactivates or reactivates a server.
-  package func setDeactivated(_ id: Int64, _ isDeactivated: Bool) async throws {
+  ///
+  /// - Parameter byItself: whether the server itself deactivates it, which does not change what the operator has done.
+  package func setDeactivated(_ id: Int64, _ isDeactivated: Bool, byItself: Bool = false) async throws {
     let now = Value.integer(now().milliseconds)
     defer { cache.clear() }
-    try await database.write { connection in try connection.setDeactivated(id, isDeactivated, at: now) }
+    try await database.write { connection in
+      if isDeactivated {
+        try connection.deactivate(id, byItself: byItself, at: now)
+      } else {
+        try connection.reactivate(id, at: now)
+      }
+    }
   }
 }
 
@@ -102,14 +110,22 @@ enum ServerEvent: Int64 {
 }
 
 extension Connection {
-  func setDeactivated(_ id: Int64, _ isDeactivated: Bool, at time: Value) throws {
+  fileprivate func deactivate(_ id: Int64, byItself: Bool, at time: Value) throws {
     let changed = try run(
       """
-      UPDATE remote_servers SET deactivated_at = CASE WHEN $3 = 1 THEN $2 END, updated_at = $2
-      WHERE id = $1 AND (deactivated_at IS NULL) = ($3 = 1)
-      """, .integer(id), time, .flag(isDeactivated))
-    guard changed > 0 else { return }
-    try audit(isDeactivated ? .deactivated : .reactivated, server: id, at: time)
+      UPDATE remote_servers SET deactivated_at = $2, deactivated_by_itself = $3, updated_at = $2
+      WHERE id = $1 AND (deactivated_at IS NULL OR deactivated_by_itself > $3)
+      """, .integer(id), time, .flag(byItself))
+    if changed > 0 { try audit(.deactivated, server: id, at: time) }
+  }
+
+  func reactivate(_ id: Int64, at time: Value) throws {
+    let changed = try run(
+      """
+      UPDATE remote_servers SET deactivated_at = NULL, deactivated_by_itself = 0, updated_at = $2
+      WHERE id = $1 AND deactivated_at IS NOT NULL
+      """, .integer(id), time)
+    if changed > 0 { try audit(.reactivated, server: id, at: time) }
   }
 
   func audit(_ event: ServerEvent, server: Int64, at time: Value) throws {
@@ -127,8 +143,11 @@ package struct RemoteServer: Sendable, Hashable {
   /// Hostname as ``Hostname`` writes it, or a name stored in place of one (``Hostname/key(of:)``).
   package let hostname: String
   package let contactEmail: String
-  /// When it was deactivated; it is then refused everything, and another server may take its hostname.
+  /// When it was deactivated; it is then refused everything.
   package let deactivatedAt: Date?
+  /// Whether it has deactivated itself: another server may then take its hostname, and a proof of its hostname
+  /// reactivates it. What the operator has deactivated, only the operator reactivates.
+  package let isDeactivatedByItself: Bool
   /// Time of its last authenticated call, as far as it was written.
   package let lastRequestAt: Date?
   package let version: String?
@@ -139,15 +158,16 @@ package struct RemoteServer: Sendable, Hashable {
   package let createdAt: Date
 
   package var isDeactivated: Bool { deactivatedAt != nil }
+  package var isDeactivatedByOperator: Bool { isDeactivated && !isDeactivatedByItself }
 }
 
 extension RemoteServer {
   /// The columns that ``init(row:)`` reads, in order.
   package static let columns = """
     id, uuid, hostname, contact_email, deactivated_at, last_request_at, last_version, last_merge_base, \
-    last_api_feature_level, last_audit_log_update_at, created_at
+    last_api_feature_level, last_audit_log_update_at, created_at, deactivated_by_itself
     """
-  package static let columnCount = 11
+  package static let columnCount = 12
 
   package init(row: Row) throws {
     id = try row.int64(0)
@@ -161,5 +181,6 @@ extension RemoteServer {
     apiFeatureLevel = try row.optionalInt64(8)
     lastAuditLogUpdateAt = try row.optionalDate(9)
     createdAt = try row.date(10)
+    isDeactivatedByItself = try row.flag(11)
   }
 }

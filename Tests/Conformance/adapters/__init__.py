@@ -85,6 +85,8 @@ OPTIONAL = {
     "grant_login(user, token)": "lets an app in that waits, by the last part of the address that it opened in the browser",
     "require_encryption(wanted)": "whether old apps get nothing in the realm of the users",
     "rename_realm(name)": "gives the realm of the users another name; it begins as `Conformance`",
+    "deactivate_server(id)": "the operator switches a chat server off",
+    "reactivate_server(id)": "the operator switches it on again",
     "release_realm(uuid)": "lets a realm go: the next server that names it gets it",
     "add_bouncer_key()": "another key pair that phones seal to; its public key in base64",
     "retire_bouncer_key(key)": "it still opens, and no new app gets it",

@@ -154,6 +154,12 @@ class Service(Running):
         added = json.loads(self.command("server", "add", "--hostname", hostname, "--json"))
         return added["org_id"], added["org_key"]
 
+    def deactivate_server(self, id):
+        self.command("server", "deactivate", id)
+
+    def reactivate_server(self, id):
+        self.command("server", "reactivate", id)
+
     def release_realm(self, uuid):
         self.command("server", "release-realm", uuid)
 

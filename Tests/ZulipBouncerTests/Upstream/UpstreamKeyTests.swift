@@ -228,6 +228,23 @@ struct UpstreamKeyTests {
   }
 
   @Test
+  func `does not change there if the server has yet to prove the hostname that it brings`() async throws {
+    for (registration, code) in [("open", "HOSTNAME_NOT_VERIFIED"), ("closed", "SERVER_REGISTRATION_CLOSED")]
+    {
+      try await BeforeZulips.test([
+        "bouncer.verify_hostnames": "true", "bouncer.registration": registration,
+      ]) { place in
+        let answer = try await place.bouncer.post(
+          "server/register", rotation(place, to: newKey, hostname: "new.example.org"))
+        #expect(answer.code == code)
+        #expect(place.upstream.key == place.server.key)
+        #expect(!place.upstream.calls.contains("server/register"))
+        #expect(try await status(place, place.server.key) == 200)
+      }
+    }
+  }
+
+  @Test
   func `changes at both by the operator's command`() async throws {
     try await BeforeZulips.test { place in
       let server = try #require(try await place.bouncer.servers.find(hostname: "chat.example.org"))

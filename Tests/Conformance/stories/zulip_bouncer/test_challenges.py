@@ -65,8 +65,35 @@ def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_
     assert registered.call("GET", "server/analytics/status").status == 200
 
 
+@pytest.mark.rules("3.4/success-zulip_org_id.d")
+def test_a_server_that_has_deactivated_itself_is_active_again(world, host, registered):
+    assert registered.call("POST", "server/deactivate").status == 200
+    assert registered.call("GET", "server/analytics/status").status == 401
+    id, registered.key = prove(world, host)
+    assert id == registered.id
+    assert registered.call("GET", "server/analytics/status").status == 200
+
+
+@pytest.mark.option("operators-word")
+@pytest.mark.rules("3.3/errors-those.c", "3.4/the-operator-has", "3.5/post-server-deactivate.e", "3.2/another-server-has-the-hostname-and")
+def test_a_server_that_the_operator_has_deactivated_stays_so_whoever_proves_its_hostname(world, host, registered):
+    host.told = shown(secret(world, host.hostname))
+    world.running.deactivate_server(registered.id)
+    transfer = {"request": "POST /api/v1/remotes/server/register/transfer", "as": "nobody", "form": {"hostname": host.hostname}}
+    for answer in verify(world, host.hostname), world.send(transfer):
+        assert (answer.status, answer.body["code"]) == (401, "REALM_DEACTIVATED")
+        assert answer.body["msg"] == "The mobile push notification service registration for your server has been deactivated"
+    new = {"zulip_org_id": world.uuid, "zulip_org_key": "k" * 64, "hostname": host.hostname, "contact_email": "a@example.org"}
+    answer = world.send({"request": "POST /api/v1/remotes/server/register", "as": "nobody", "form": new})
+    assert answer.body["code"] == "HOSTNAME_ALREADY_IN_USE_BOUNCER_ERROR"
+    assert not host.asked
+    assert registered.call("GET", "server/analytics/status").status == 401
+    world.running.reactivate_server(registered.id)
+    assert registered.call("GET", "server/analytics/status").status == 200
+
+
 @pytest.mark.option("closed-registration")
-@pytest.mark.rules("3.4/success-zulip_org_id.d", "3.3/post-server-register-transfer.c")
+@pytest.mark.rules("3.4/success-zulip_org_id.e", "3.3/post-server-register-transfer.c")
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_new_server_that_may_come_in_gets_both(world, host):
     world.server.credentials = prove(world, host)
@@ -88,7 +115,7 @@ def uploaded(server, *realms):
 
 
 @pytest.mark.option("realms-change-hands")
-@pytest.mark.rules("3.3/post-server-register-transfer.c", "3.4/success-zulip_org_id.de", "4.4/a-server-that-has.ab", "4.4/it-has-proved", "4.4/the-upload-names", "4.4/then-every.ab", "13/a-realm-may")
+@pytest.mark.rules("3.3/post-server-register-transfer.c", "3.4/success-zulip_org_id.ef", "4.4/a-server-that-has.ab", "4.4/it-has-proved", "4.4/the-upload-names", "4.4/then-every.ab", "13/a-realm-may")
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_server_takes_its_realms_along_to_another_hostname(world, moved):
     assert world.server.register(world.apns).status == 200

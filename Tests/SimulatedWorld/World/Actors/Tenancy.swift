@@ -92,7 +92,9 @@ final class Tenancy: @unchecked Sendable {
     guard begin(server) else { return }
     defer { end(server) }
     let old = server.key
-    guard let new = try? await remote.rotateKey(server.id, to: key(), graceForPrevious: false) else { return }
+    guard let known = try? await remote.find(id: server.id),
+      let new = try? await remote.transfer(known, to: key())
+    else { return }
     refusedSince[Tenancy.name(server.uuid, key: old)] = world.time
     for peer in peers(server) { peer.key = new }
     world.note("-- the operator replaces the key of \(server.name)")
