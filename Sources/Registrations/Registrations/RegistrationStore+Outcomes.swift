@@ -32,8 +32,9 @@ extension RegistrationStore {
   /// and so does one whose deletion is held back until the provider has repeated it for long enough.
   ///
   /// Registrations with the same token and target end too, whatever their kind, realm or server, if they were
-  /// registered no later, or before the provider was asked. An end-to-end encrypted one is marked as ended,
-  /// so that its server can be told; others are removed at once.
+  /// registered no later, or before the provider was asked. One that is the other bouncer's ends alone: what that
+  /// says is about one server's registration there, not about a token. An end-to-end encrypted one is marked as
+  /// ended, so that its server can be told; others are removed at once.
   ///
   /// - Returns: those that have ended, by this call or an earlier one.
   package func end(_ dead: [Failure]) async throws -> Set<RegistrationReference> {
@@ -220,8 +221,10 @@ extension Connection {
       let registration = failure.registration
       let found = try query(
         Statement(
-          "SELECT token_hash, kind, target FROM registrations WHERE id = $1 AND registered_at = $2",
-          arguments: registration.arguments))
+          """
+          SELECT CASE WHEN upstream IS NULL THEN token_hash ELSE 0 END, kind, target
+          FROM registrations WHERE id = $1 AND registered_at = $2
+          """, arguments: registration.arguments))
       guard let token = found.first else { continue }
       ended.insert(registration)
       let latest = max(

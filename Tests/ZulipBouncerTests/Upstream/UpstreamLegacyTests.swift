@@ -299,6 +299,25 @@ struct UpstreamLegacyTests {
   }
 
   @Test
+  func `that it does not know end nobody else's registrations of the same token`() async throws {
+    try await BeforeZulips.test { place in
+      let other = try await place.bouncer.server("other.example.org")
+      let realm = try await place.bouncer.realm(of: other)
+      let encrypted = try place.bouncer.registerForm(realm: realm, place.bouncer.fcm("victims"))
+      #expect(try await place.bouncer.post("push/e2ee/register", encrypted, as: other).isSuccess)
+      let legacy = OldUser(id: 12).register("victims", .fcm, realm: realm)
+      #expect(try await place.bouncer.post("push/register", legacy, as: other).isSuccess)
+      let rows = "SELECT id, ended_at FROM registrations ORDER BY id"
+      let before = try await place.bouncer.rows(rows)
+      #expect(before.count == 2)
+      let answer = try await notify(place, "hello", android: ["victims"])
+      #expect(answer.json["deleted_devices"]?["android_devices"] == ["victims"], "\(answer.text)")
+      #expect(place.upstream.calls.contains("push/notify"))
+      #expect(try await place.bouncer.rows(rows) == before)
+    }
+  }
+
+  @Test
   func `are tested where they are`() async throws {
     try await BeforeZulips.test { place in
       try await register("decade", .apns, place, app: Beside.storeApp)
