@@ -1,5 +1,6 @@
 import Foundation
 import NIOCore
+import NIOHPACK
 import Testing
 
 @testable import Providers
@@ -94,6 +95,44 @@ import Testing
     #expect(!route.mayGo(Self.recipient(1, token: 2), at: 10) && route.mayGo(call, at: 10))
     route.answer(.passedOn(UpstreamReceipt()), to: call, at: 10)
     #expect(route.isToBlame(at: 10) && !route.mayGo(Self.recipient(1, token: 2), at: 10))
+  }
+
+  private static let broken: [Outcome] = [(500, "{}"), (502, "<html>"), (200, "<html>"), (404, "")].map {
+    Outcome(
+      upstream: ProviderResponse(status: $0.0, headers: [:], body: ByteBuffer(string: $0.1)), now: { BlameTests.now })
+  }
+
+  @Test(arguments: broken)
+  func `Another bouncer that fails one chat server holds up nobody else, and one that fails three is to blame`(
+    _ outcome: Outcome
+  ) {
+    let route = Played()
+    func server(_ owner: Int64) -> Recipient { Recipient(owner: .chatServer(owner), token: Int(owner)) }
+    for second in stride(from: 0.0, to: 600, by: 0.5) {
+      for _ in 1...30 where route.mayGo(server(1), at: second) {
+        route.answer(outcome, to: server(1), at: second)
+      }
+      #expect(route.mayGo(server(2), at: second))
+      route.answer(.delivered, to: server(2), at: second)
+      #expect(route.health.state == .ok)
+    }
+    for owner: Int64 in 1...3 { route.answer(outcome, to: server(owner), at: 700) }
+    #expect(route.isToBlame(at: 700) && !route.mayGo(server(3), at: 700))
+    route.answer(.delivered, to: server(4), at: 701)
+    #expect(route.mayGo(server(3), at: 701))
+  }
+
+  @Test(arguments: broken)
+  func `Calls that fail have nothing wait`(_ outcome: Outcome) {
+    let route = Played()
+    for second in 0..<100 {
+      for owner: Int64 in 1...3 {
+        let call = Recipient(owner: .chatServer(owner), token: 1, isCall: true)
+        #expect(route.mayGo(call, at: Double(second)))
+        route.answer(outcome, to: call, at: Double(second))
+      }
+      #expect(route.mayGo(Self.recipient(1), at: Double(second)))
+    }
   }
 
   private static let vapid = Outcome.retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)

@@ -9,7 +9,7 @@ final class RouteHealth: Sendable {
   fileprivate struct State {
     var breaker: Breaker
     var blame: Blame
-    var tokens = TokenPauses()
+    var tokens: TokenPauses
     var slowness = Slowness()
     var slowSince: Date?
     /// Admitted pushes that have not ended.
@@ -28,14 +28,18 @@ final class RouteHealth: Sendable {
 
   /// The health of a new route.
   ///
-  /// - Parameter isOfStrangers: whether it is a push service named by strangers. Its breaker opens sooner and
-  ///   stays open for longer.
-  init(isOfStrangers: Bool = false) {
+  /// - Parameters:
+  ///   - isOfStrangers: whether it is a push service named by strangers. Its breaker opens sooner and stays open
+  ///     for longer.
+  ///   - pauses: how long each token waits that is refused.
+  init(isOfStrangers: Bool = false, pauses: Backoff = TokenPauses.backoff) {
+    let tokens = TokenPauses(backoff: pauses)
     let strangers = Backoff(first: 1, longest: 60, shares: 0.5...1)
     mutex = Mutex(
       isOfStrangers
-        ? State(breaker: Breaker(threshold: 10, backoff: strangers), blame: Blame(backoff: strangers))
-        : State(breaker: Breaker(), blame: Blame()))
+        ? State(
+          breaker: Breaker(threshold: 10, backoff: strangers), blame: Blame(backoff: strangers), tokens: tokens)
+        : State(breaker: Breaker(), blame: Blame(), tokens: tokens))
   }
 
   enum Admission: Sendable, Hashable {
@@ -186,6 +190,7 @@ extension RouteHealth.State {
       } else if isProbe {
         abandonProbe(now)
       }
+      if recipient.isCall { break }
       blame.refused(
         recipient.owner, reason, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
       // A time after now means that the clock was put back.

@@ -28,10 +28,13 @@ struct TokenPauses: Sendable {
     var isTrial = true
   }
 
+  private let backoff: Backoff
   private var pauses: [Int: Pause] = [:]
   private var swept = Date.distantPast
   /// Pushes of each token without an answer after their deadline.
   private var late: [Int: Int] = [:]
+
+  init(backoff: Backoff = TokenPauses.backoff) { self.backoff = backoff }
 
   /// Until when the token's pushes wait, and why; nil if one may go.
   func wait(_ token: Int, now: Date) -> (until: Date, reason: Reason)? {
@@ -73,7 +76,7 @@ struct TokenPauses: Sendable {
     // Refusals of pushes that were under way together count once.
     if pause.isTrial { pause.refusals += 1 }
     (pause.isTrial, pause.reason, pause.refusedAt) = (false, reason, now)
-    let least = now + Self.backoff.pause(after: pause.refusals, random: random)
+    let least = now + backoff.pause(after: pause.refusals, random: random)
     pause.until = max(pause.until, least, min(notBefore ?? least, now + Self.longest))
     if pauses[token] != nil || hasRoom(now: now) { pauses[token] = pause }
     return now.timeIntervalSince(pause.since) >= Self.longestRefusal ? nil : pause.until

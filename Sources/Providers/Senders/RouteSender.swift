@@ -14,7 +14,9 @@ package final class RouteSender: Sendable {
 
   init(_ route: Route, _ sender: Sender, _ metrics: ProviderMetrics, host: WebPushHost? = nil) {
     (self.route, self.sender, self.metrics, self.host) = (route, sender, metrics, host)
-    health = RouteHealth(isOfStrangers: host != nil)
+    // Another bouncer's outage is met by each chat server alone, until three have met it.
+    health = RouteHealth(
+      isOfStrangers: host != nil, pauses: route.provider == .upstream ? Breaker.backoff : TokenPauses.backoff)
   }
 
   var transport: any Transport { sender.transport }

@@ -63,7 +63,8 @@ extension UpstreamReceipt {
 }
 
 extension Outcome {
-  /// Maps the other bouncer's answer to notifications (`Documentation/Providers.md`, Upstream).
+  /// Maps the other bouncer's answer to notifications (`Documentation/Providers.md`, Upstream). A chat server is there
+  /// what a token is at a provider: what others are answered shows whether the other bouncer is to blame.
   init(upstream answer: ProviderResponse, now: () -> Date) {
     let refusal = Refusal(answer)
     let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())
@@ -71,8 +72,7 @@ extension Outcome {
     case (200, _):
       self =
         UpstreamReceipt(answer.body).map { .passedOn($0) }
-        ?? .retry(.unreadableAnswer, notBefore: nil, scope: .route)
-    // One chat server's key, realm or pace: what others are answered shows whether the other bouncer is to blame.
+        ?? .retry(.unreadableAnswer, notBefore: nil, scope: .tokenOrRoute)
     case (401, _): self = .retry(.upstreamKeyRefused, notBefore: notBefore, scope: .tokenOrRoute)
     case (403, _?): self = .retry(.upstreamRealmRefused, notBefore: notBefore, scope: .tokenOrRoute)
     case (429, _): self = .retry(.tooManyRequests, notBefore: notBefore, scope: .tokenOrRoute)
@@ -96,9 +96,9 @@ extension Outcome {
     case 400..<500
     where refusal != nil && answer.status != 404 && answer.status != 405 && answer.status != 408:
       return nil
-    case 500...: self = .retry(.serverError, notBefore: notBefore, scope: .provider)
-    // What is at this address is no bouncer.
-    default: self = .retry(.unreadableAnswer, notBefore: notBefore, scope: .route)
+    case 500...: self = .retry(.serverError, notBefore: notBefore, scope: .tokenOrRoute)
+    // What is at this address is no bouncer, or has no sense for one server.
+    default: self = .retry(.unreadableAnswer, notBefore: notBefore, scope: .tokenOrRoute)
     }
   }
 
