@@ -62,9 +62,9 @@ extension ServerCommand {
     static let configuration = CommandConfiguration(
       abstract: "Switches a chat server off: it is refused until it is switched on again.",
       discussion: """
-        It keeps its hostname, and nobody can register with it or prove it, until `server reactivate`, or until \
-        `server add` gives the hostname to another. A server that has deactivated itself (stock \
-        `register_server --deactivate`) gives its hostname up: this command takes that back.
+        It keeps its hostname, and nobody can register with it or prove it, until "server reactivate", or until \
+        "server add" gives the hostname to another. A server that has deactivated itself (stock \
+        "register_server --deactivate") gives its hostname up: this command takes that back.
         """)
 
     @OptionGroup var options: GlobalOptions
