@@ -24,6 +24,9 @@ package protocol Database: Sendable {
   func rowsAtOnce(_ statement: Statement) -> [Row]?
 
   /// Runs one writing statement in its own transaction. Cheaper than ``write(_:)``.
+  ///
+  /// It shares a commit with other callers' statements, which lock rows in the order of their arguments. So that those
+  /// of other nodes do so in the same order, the first arguments are the key of the row that it writes.
   func execute(_ statement: Statement) async throws -> [Row]
 
   /// Finishes calls under way and closes. Later calls throw ``DatabaseError/Code/closed``; closing again does

@@ -25,14 +25,14 @@ extension RegistrationStore {
     let insertion = Statement(
       """
       INSERT INTO registrations
-        (wire, server_id, realm_id, user_id, user_uuid, kind, token, token_hash, target, registered_at, upstream)
+        (wire, server_id, user_id, user_uuid, kind, token_hash, realm_id, token, target, registered_at, upstream)
       VALUES (2, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
       ON CONFLICT (server_id, \(name), kind, token_hash) WHERE \(name) IS NOT NULL DO UPDATE SET
         realm_id = COALESCE(registrations.realm_id, excluded.realm_id),
         target = COALESCE(registrations.target, excluded.target),
         registered_at = excluded.registered_at, \(RegistrationReference.cleanSheet)
       RETURNING id, registered_at
-      """, .integer(server), .integer(realm?.id), number, uuid, kind, .bytes(sealed), hash, .text(iosAppID),
+      """, .integer(server), number, uuid, kind, hash, .integer(realm?.id), .bytes(sealed), .text(iosAppID),
       .integer(now.milliseconds), .integer(isUpstream ? 1 : nil))
     guard let formerly = user.id, user.uuid != nil else {
       _ = try await database.execute(insertion)

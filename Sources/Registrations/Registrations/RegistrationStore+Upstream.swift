@@ -27,7 +27,7 @@ extension RegistrationStore {
     let now = Value.integer(now().milliseconds)
     return try await database.write { connection in
       var adopted: [TokenID: RegistrationReference] = [:]
-      for id in tokenIDs {
+      for id in tokenIDs.sorted(by: { $0.storage < $1.storage }) {
         adopted[id] = try connection.query(
           """
           INSERT INTO registrations (wire, realm_id, token_id, kind, token_hash, upstream, registered_at)
@@ -47,7 +47,7 @@ extension RegistrationStore {
   package func handUpstream(_ foreign: [RegistrationReference]) async throws -> Set<RegistrationReference> {
     try await database.write { connection in
       try Set(
-        foreign.filter { registration in
+        foreign.sorted { $0.id < $1.id }.filter { registration in
           try connection.run(
             Statement(
               """

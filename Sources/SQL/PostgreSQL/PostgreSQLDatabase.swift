@@ -3,8 +3,8 @@ import Dispatch
 /// A database on a PostgreSQL server, version 15 or later.
 ///
 /// Snapshots and serializable transactions share a pool of connections. Single statements are committed in
-/// groups on a separate connection, with one round trip and one fsync per group. Other programs may use the
-/// same database.
+/// groups on a separate connection, with one round trip and one fsync per group, in the order of their arguments.
+/// Other programs may use the same database.
 package final class PostgreSQLDatabase: Database {
   package let engine = DatabaseEngine.postgreSQL
 
@@ -28,7 +28,10 @@ package final class PostgreSQLDatabase: Database {
     writes = JobQueue(
       label: "PostgreSQL w", workers: 1, maximumGroup: options.maximumWriteGroup,
       maximumWaiting: options.maximumWaiting, waitLimit: .seconds(options.waitLimit), observer: observer,
-      perform: { writer.commit($1[...]) }, end: { _ in writer.close() })
+      perform: { _, jobs in
+        // All nodes lock in the same order, so that no two deadlock on each other's rows.
+        writer.commit(jobs.sorted { $0.work.statement.comes(before: $1.work.statement) }[...])
+      }, end: { _ in writer.close() })
   }
 
   deinit {

@@ -40,6 +40,20 @@ struct PostgreSQLStatement: Sendable {
     buffer.append(0)
   }
 
+  /// Whether it comes before another one in a group: by the first argument that differs, else by the SQL.
+  func comes(before other: Self) -> Bool {
+    for index in 0..<min(lengths.count, other.lengths.count) {
+      let (own, others) = (argument(index), other.argument(index))
+      if !own.elementsEqual(others) { return own.lexicographicallyPrecedes(others) }
+    }
+    return (lengths.count, key.sql) < (other.lengths.count, other.key.sql)
+  }
+
+  /// The bytes of an argument; none for NULL.
+  private func argument(_ index: Int) -> ArraySlice<UInt8> {
+    offsets[index].map { buffer[$0..<$0 + Int(lengths[index])] } ?? []
+  }
+
   /// Calls `body` with the addresses and lengths of the arguments, as libpq's functions expect them.
   func withArguments<Result>(
     _ body: (_ count: CInt, [UnsafePointer<CChar>?], [CInt]) -> Result
