@@ -249,6 +249,7 @@ CREATE TABLE registrations (
   delivered_at $int,                          -- the last success, to the day, or the first after a failure
   failure $text,                              -- reason of the last failed delivery
   failed_at $int,
+  failed_by $int,                             -- the row of the chat server whose notification that was
   environment $int,                           -- of Apple's, that has taken the token: 1 production, 2 sandbox; NULL: not known
   -- What a provider has said while it called too many tokens dead to be believed.
   dead_since $int,
@@ -284,7 +285,7 @@ CREATE TABLE registrations (
 
 CREATE INDEX registrations_by_token ON registrations (token_hash);
 CREATE INDEX registrations_ended ON registrations (ended_at) WHERE ended_at IS NOT NULL;
-CREATE INDEX registrations_failed ON registrations (failed_at) WHERE failed_at IS NOT NULL;
+CREATE INDEX registrations_failed ON registrations (failed_by, failed_at) WHERE failed_by IS NOT NULL;
 CREATE INDEX registrations_dead ON registrations (dead_route_id) WHERE dead_route_id IS NOT NULL;
 CREATE UNIQUE INDEX registrations_by_realm ON registrations (realm_id, token_id) WHERE token_id IS NOT NULL;
 CREATE UNIQUE INDEX registrations_by_user_id
@@ -292,7 +293,7 @@ CREATE UNIQUE INDEX registrations_by_user_id
 CREATE UNIQUE INDEX registrations_by_user_uuid
   ON registrations (server_id, user_uuid, kind, token_hash) WHERE user_uuid IS NOT NULL;
 -- Only for what looks at all of a server, and says so by the wire: for one user's it would read them all.
-CREATE INDEX registrations_by_server ON registrations (server_id, realm_id) WHERE wire = 2;
+CREATE INDEX registrations_by_server ON registrations (server_id, realm_id, id) WHERE wire = 2;
 CREATE UNIQUE INDEX registrations_by_identifier
   ON registrations (device_identifier, user_key) WHERE device_identifier IS NOT NULL;
 CREATE INDEX registrations_by_use ON registrations (seen_at) WHERE seen_at IS NOT NULL;

@@ -225,7 +225,10 @@ struct StatusTests {
       #expect(registrations(try await status(bouncer, "user_id=7", as: first)).isEmpty)
       _ = try await bouncer.database.execute(
         Statement(
-          "UPDATE registrations SET failure = 'PayloadTooLarge', failed_at = $1",
+          """
+          UPDATE registrations SET failure = 'PayloadTooLarge', failed_at = $1, failed_by = COALESCE(server_id,
+            (SELECT r.server_id FROM remote_realms r WHERE r.id = registrations.realm_id))
+          """,
           .integer(bouncer.clock.now.milliseconds)))
       func refusals(_ server: Credentials) async throws -> Int {
         guard
@@ -241,6 +244,47 @@ struct StatusTests {
       for name in ["user_uuid=\(user.uuid)", "user_id=7&user_uuid=\(user.uuid)"] {
         #expect(registrations(try await status(bouncer, name, as: first)).count == 1, "\(name)")
         #expect(registrations(try await status(bouncer, name, as: second)).isEmpty, "\(name)")
+      }
+    }
+  }
+
+  /// The CPU time of a first page, and of one behind a mark.
+  private func cost(_ bouncer: Bouncer, _ hostname: String, after mark: DeviceSearch.Mark?) async throws
+    -> Double
+  {
+    let server = try #require(try await bouncer.servers.find(hostname: hostname))
+    return try await processSeconds {
+      for _ in 0..<50 {
+        _ = try await bouncer.parts.status(of: server, .server(server.id), after: mark, limit: 10)
+      }
+    }
+  }
+
+  @Test(arguments: ["chat.example.org", "other.example.org"])
+  func `reads as little when very many are refused to this server or another`(refused: String) async throws {
+    try await Bouncer.test { bouncer in
+      let (_, realm) = try await server(bouncer, "chat.example.org", [bouncer.fcm()])
+      let (_, others) = try await server(bouncer, "other.example.org", [bouncer.fcm()])
+      _ = try await cost(bouncer, "chat.example.org", after: nil)
+      let before = try await cost(bouncer, "chat.example.org", after: nil)
+      let rows = try await bouncer.database.execute(
+        Statement(
+          """
+          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)
+          INSERT INTO registrations (wire, realm_id, token_id, kind, token_hash, registered_at)
+          SELECT 1, (SELECT id FROM remote_realms WHERE uuid = $1), i, 2, 0, $2 FROM n RETURNING id, registered_at
+          """, .text(refused == "chat.example.org" ? realm : others),
+          .integer(bouncer.clock.now.milliseconds)))
+      try await bouncer.registrations.note(
+        rows.map { .init(try RegistrationReference(.e2ee, $0), reason: "PayloadTooLarge") })
+      let server = try #require(try await bouncer.servers.find(hostname: refused))
+      let found = try await bouncer.parts.status(of: server, .server(server.id), after: nil, limit: 1)
+      #expect(found.refusals.count == PushStatus.maximumRefusals)
+      let uuid = try #require(UUID(uuidString: realm))
+      let realmID = try #require(try await bouncer.parts.realms.find(uuid: uuid)).id
+      for mark in [nil, DeviceSearch.Mark("1.\(realmID).29990")] {
+        let after = try await cost(bouncer, "chat.example.org", after: mark)
+        #expect(after < 3 * before + 0.1, "\(before) s became \(after) s")
       }
     }
   }

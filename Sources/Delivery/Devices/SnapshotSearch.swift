@@ -156,16 +156,14 @@ struct SnapshotSearch {
   ) throws -> (devices: [FoundDevice], end: DeviceSearch.Mark?) {
     var rows: [Row] = []
     for wire in [RegistrationReference.Kind.e2ee, .legacy] where rows.count <= size {
-      guard (last?.kind ?? 0) <= wire.rawValue, let (condition, values) = Self.condition(selection, wire)
-      else { continue }
+      guard (last?.kind ?? 0) <= wire.rawValue else { continue }
       let start = last?.kind == wire.rawValue ? last : nil
-      let column = wire == .e2ee ? "token_id" : "id"
-      let mark: [Value] = [.integer(start?.realm ?? -1), .integer(start?.last ?? .min)]
-      rows += try self.rows(
-        """
-        \(condition) AND (COALESCE(g.realm_id, 0) > $2 OR COALESCE(g.realm_id, 0) = $2 AND g.\(column) > $3)
-        """, arguments: mark + values, order: "g.realm_id NULLS FIRST, g.\(column)",
-        limit: Int64(size + 1 - rows.count))
+      for (condition, values) in Self.parts(of: selection, wire, after: start) where rows.count <= size {
+        rows += try self.rows(
+          condition, arguments: values,
+          order: "g.realm_id NULLS FIRST, g.\(wire == .e2ee ? "token_id" : "id")",
+          limit: Int64(size + 1 - rows.count))
+      }
     }
     let shown = rows.prefix(size)
     let end =
@@ -179,36 +177,65 @@ struct SnapshotSearch {
     return (try shown.compactMap { try FoundDevice($0, storageKey) }, end)
   }
 
-  /// The condition for what a selection means of a kind, from `$4` on; nil if there is none of that kind.
-  private static func condition(
-    _ selection: DeviceSearch.Selection, _ kind: RegistrationReference.Kind
-  ) -> (String, [Value])? {
-    let realms = "g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $4)"
-    return switch (selection, kind) {
-    case (.server(let server), .legacy): ("g.wire = 2 AND g.server_id = $4", [.integer(server)])
-    case (.server(let server), _): ("\(realms) AND g.token_id IS NOT NULL", [.integer(server)])
+  /// The conditions for what a selection means of a kind behind a mark, from `$2` on. There are two where an index has
+  /// the rest of the realm of the mark, and those after it: neither reads what is before the mark.
+  private static func parts(
+    of selection: DeviceSearch.Selection, _ kind: RegistrationReference.Kind, after mark: DeviceSearch.Mark?
+  ) -> [(String, [Value])] {
+    let (realm, last) = (Value.integer(mark?.realm ?? 0), Value.integer(mark?.last ?? .min))
+    let realms = "SELECT id FROM remote_realms WHERE server_id = $2"
+    switch (selection, kind) {
+    case (.server(let server), .legacy):
+      let own = "g.wire = 2 AND g.server_id = $2"
+      let isHomeless = realm == .integer(0)
+      return [
+        (
+          "\(own) AND g.id > $3 AND g.realm_id \(isHomeless ? "IS NULL" : "= $4")",
+          [.integer(server), last] + (isHomeless ? [] : [realm])
+        ), ("\(own) AND g.realm_id > $3", [.integer(server), realm]),
+      ]
+    case (.server(let server), _):
+      return [
+        ("g.realm_id = $3 AND g.token_id > $4 AND r.server_id = $2", [.integer(server), realm, last]),
+        ("g.realm_id IN (\(realms) AND id > $3) AND g.token_id IS NOT NULL", [.integer(server), realm]),
+      ]
     case (.realm(let realm, let server), .legacy):
-      ("g.wire = 2 AND g.server_id = $4 AND g.realm_id = $5", [.integer(server), .integer(realm)])
-    case (.realm(let realm, _), _): ("g.realm_id = $4 AND g.token_id IS NOT NULL", [.integer(realm)])
+      return [
+        (
+          "g.wire = 2 AND g.server_id = $2 AND g.realm_id = $3 AND g.id > $4",
+          [.integer(server), .integer(realm), last]
+        )
+      ]
+    case (.realm(let realm, _), _):
+      return [("g.realm_id = $2 AND g.token_id > $3", [.integer(realm), last])]
     case (.user(let user, let server), .legacy):
-      (
-        "g.wire = 2 AND g.server_id = $4 AND (g.user_id = $5 OR g.user_uuid = $6)",
-        [.integer(server), .integer(user.id), .text(user.uuid?.canonical)]
-      )
-    case (.user, _): nil
-    case (.token, .legacy): nil
-    case (.token(let token, let server), _):
-      ("\(realms) AND g.token_id = $5", [.integer(server), .integer(token.storage)])
+      return [
+        (
+          """
+          g.wire = 2 AND g.server_id = $2 AND (g.user_id = $3 OR g.user_uuid = $4)
+            AND (COALESCE(g.realm_id, 0) > $5 OR COALESCE(g.realm_id, 0) = $5 AND g.id > $6)
+          """, [.integer(server), .integer(user.id), .text(user.uuid?.canonical), realm, last]
+        )
+      ]
+    case (.token(let token, let server), .e2ee):
+      return [
+        (
+          "g.realm_id IN (\(realms) AND id > $4) AND g.token_id = $3",
+          [.integer(server), .integer(token.storage), realm]
+        )
+      ]
+    case (.user, _), (.token, _): return []
     }
   }
 
-  /// A chat server's registrations of which a notification was refused since a time, the latest refusal first.
+  /// A chat server's registrations of which a notification was refused since a time, the latest refusal first. Reads no
+  /// more than the limit; those that are another server's by now are left out.
   func failures(ofServer server: Int64, since time: Date) throws -> [FoundDevice] {
-    // The plus signs keep both engines from reading all registrations of a server to sort them.
     try devices(
       """
-      g.failed_at >= $2 AND (g.wire = 2 AND +g.server_id = $3
-        OR +g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $3) AND g.token_id IS NOT NULL)
+      g.id IN (
+        SELECT id FROM registrations WHERE failed_by = $3 AND failed_at >= $2 ORDER BY failed_at DESC LIMIT $1)
+      AND COALESCE(g.server_id, r.server_id) = $3
       """, arguments: [.integer(time.milliseconds), .integer(server)], order: "g.failed_at DESC, g.id")
   }
 

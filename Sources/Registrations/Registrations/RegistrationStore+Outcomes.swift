@@ -56,10 +56,13 @@ extension RegistrationStore {
     guard !failures.isEmpty else { return }
     let now = Value.integer(now().milliseconds)
     try await database.write { connection in
-      for failure in failures {
+      for failure in failures.sorted(by: { $0.registration.id < $1.registration.id }) {
         try connection.run(
           Statement(
-            "UPDATE registrations SET failure = $3, failed_at = $4 WHERE id = $1 AND registered_at = $2",
+            """
+            UPDATE registrations SET failure = $3, failed_at = $4, failed_by = \(RegistrationReference.chatServer)
+            WHERE id = $1 AND registered_at = $2
+            """,
             arguments: failure.registration.arguments + [.text(failure.reason), now]))
       }
     }
@@ -217,7 +220,7 @@ extension Connection {
   fileprivate func end(_ dead: [RegistrationStore.Failure], now: Date) throws -> Set<RegistrationReference> {
     var ended: Set<RegistrationReference> = []
     var removedDevices = 0
-    for failure in dead {
+    for failure in dead.sorted(by: { $0.registration.id < $1.registration.id }) {
       let registration = failure.registration
       let found = try query(
         Statement(
@@ -234,7 +237,7 @@ extension Connection {
         Statement(
           """
           UPDATE registrations SET ended_at = COALESCE(ended_at, $6), failure = $7, failed_at = $6,
-            \(RegistrationReference.notDead)
+            failed_by = \(RegistrationReference.chatServer), \(RegistrationReference.notDead)
           WHERE wire = 1 AND upstream IS DISTINCT FROM 0 AND \(withToken)
           """, arguments: these + [.integer(now.milliseconds), .text(failure.reason)]))
       removedDevices += try query(

@@ -113,7 +113,7 @@ package struct UpstreamLinks: Sendable {
       try connection.run(Self.forgetLegacy, .integer(server))
       return try connection.run(
         """
-        UPDATE registrations SET ended_at = $2, failure = '\(Self.disabled)', failed_at = $2
+        UPDATE registrations SET ended_at = $2, failure = '\(Self.disabled)', failed_at = $2, failed_by = $1
         WHERE \(Self.encrypted) AND ended_at IS NULL
         """, .integer(server), .integer(now.milliseconds))
     }
