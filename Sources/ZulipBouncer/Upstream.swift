@@ -65,8 +65,8 @@ package struct Upstream: Sendable {
     let message = json["msg"]?.string ?? ""
     throw APIError(
       HTTPResponse.Status(code: answer.status),
-      code: String(((json["cause"] ?? json["code"])?.string ?? "BAD_REQUEST").prefix(64)),
-      String(message.prefix(500)), headers: answer.retryAfter.map { [.retryAfter: "\($0)"] } ?? [:])
+      code: APIError.code(from: (json["cause"] ?? json["code"])?.string),
+      ForeignText(message).description, headers: answer.retryAfter.map { [.retryAfter: "\($0)"] } ?? [:])
   }
 
   static func unavailable(_ host: String, _ reason: String?, retryAfter: Int? = nil) -> APIError {

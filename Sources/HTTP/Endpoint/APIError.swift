@@ -149,3 +149,15 @@ extension APIError {
 
   package static func invalidFormat(_ name: String) -> APIError { APIError("\(name) has invalid format") }
 }
+
+extension APIError {
+  /// The code that another service has answered; `BAD_REQUEST` if it has not, or if that is not the name of one.
+  package static func code(from text: String?) -> String {
+    guard let text, (1...64).contains(text.utf8.count),
+      text.utf8.allSatisfy({
+        (0x41...0x5A).contains($0) || (0x30...0x39).contains($0) || $0 == UInt8(ascii: "_")
+      })
+    else { return "BAD_REQUEST" }
+    return text
+  }
+}

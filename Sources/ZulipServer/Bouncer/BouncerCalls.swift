@@ -133,8 +133,7 @@ package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
       self = .failed(status: status, retryAfter: retryAfter)
       return
     }
-    // The message is passed on and stored, so it is limited in length.
-    self = .refused(code: String((code ?? "BAD_REQUEST").prefix(64)), message: String(message.prefix(500)))
+    self = .refused(code: APIError.code(from: code), message: ForeignText(message).description)
   }
 
   package var description: String {

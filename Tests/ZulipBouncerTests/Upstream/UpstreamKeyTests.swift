@@ -313,6 +313,45 @@ struct UpstreamReportTests {
     }
   }
 
+  /// Of what it is sent, the other bouncer may say anything again.
+  @Test
+  func `that are refused leave nothing of what was sent in the log or the database`() async throws {
+    let log = LogRecorder()
+    try await BeforeZulips.test(logger: log.logger) { place in
+      for endpoint in ["server/analytics", "push/register"] {
+        place.upstream.fault(endpoint) { call in
+          let authorization = call.headers[.authorization] ?? ""
+          let key = Data(base64Encoded: String(authorization.dropFirst(6))).map {
+            String(decoding: $0, as: UTF8.self)
+          }
+          let message = "wrong \u{1B}[31m\n\u{202E} call: \(authorization) \(key ?? "") \(call.body)"
+          let text = JSON.object(["result": "error", "msg": .string(message), "code": .string(message)]).text
+          return OthersHost.response(403, text)
+        }
+      }
+      let token = String(repeating: "c0ffee99", count: 8)
+      let user = OldUser(id: 7)
+      let form = user.register(token, .apns, realm: place.realm) + [("ios_app_id", "org.example.store")]
+      _ = try await place.bouncer.post("push/register", form, as: place.server)
+      _ = try await place.bouncer.post("server/analytics", report(place, 1...3), as: place.server)
+      try await eventually("it shows") { try await place.links.all().first?.failure != nil }
+      await eventually("it is logged") {
+        log.lines.contains { $0.message == "the other bouncer did not take a report" }
+      }
+      let failure = try #require(try await place.links.all().first?.failure)
+      #expect(failure.hasPrefix("wrong "), "\(failure)")
+      let secrets = [
+        place.server.key, place.server.header, String(place.server.header.dropFirst(6)), token,
+        "zuliprealm_abc",
+      ]
+      for text in log.texts + [failure] {
+        for secret in secrets { #expect(!text.contains(secret), "\(text)") }
+        #expect(!text.unicodeScalars.contains { $0.value < 32 || $0.value == 0x202E }, "\(text)")
+      }
+      #expect(failure.utf8.count <= 300)
+    }
+  }
+
   @Test
   func `reach the other one from where it says, whatever it misses meanwhile`() async throws {
     let log = LogRecorder()
