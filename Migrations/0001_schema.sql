@@ -164,6 +164,7 @@ CREATE TABLE outbox (
   due_at $int NOT NULL,                       -- while it is being sent: when it may be taken over
   expires_at $int NOT NULL,
   attempts $int NOT NULL,                     -- also tells a sender whether the entry is still its own
+  is_background $int NOT NULL DEFAULT 0,      -- whether it gives way to what shows when its device has too many waiting
   reason $text,                               -- why it waits, as of its last try
   doubts $int NOT NULL DEFAULT 0              -- tries after which the provider may have it, and would not know it again
 ) $strict;

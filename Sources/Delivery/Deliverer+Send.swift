@@ -132,7 +132,7 @@ extension Deliverer {
             leftover: Leftover(notBefore: notBefore, scope: .token, reason: .serverOverPace)))
       }
       let (sent, device) = (now(), delivery.pacedDevice)
-      if let device, let time = pace.admit(device, now: sent) {
+      if let device, let time = pace.admit(device, isBackground: delivery.isBackground, now: sent) {
         return all(
           Decision(
             result: .queued, route: routeSender.route,

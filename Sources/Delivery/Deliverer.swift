@@ -85,7 +85,7 @@ package final class Deliverer: Sendable {
           settle(answer, to: deliveries[index], since: began, under: kept?[place])
         }
       }
-      let leases = try await outbox.keep(additions)
+      let leases = try await outbox.keep(additions) { history?.count(.givenUp($0.route)) }
       kept = leases
       for (lease, index) in zip(leases, queued) where lease == nil {
         decisions[index].result = .refused(.backlogged)

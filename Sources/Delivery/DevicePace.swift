@@ -4,7 +4,8 @@ import Registrations
 import Synchronization
 
 /// How fast pushes go to one device: no more in any minute and hour than Google takes for one (Firebase, "Throttling
-/// and quotas"), since Google refuses what is beyond that. What comes faster waits.
+/// and quotas"), since Google refuses what is beyond that. What comes faster waits. What shows nothing has half of that, so
+/// that it does not keep waiting what shows something.
 ///
 /// Counted where a push is sent, so whatever wire it comes from, and by its token, since a device may have several
 /// registrations. Of this process only, and forgotten at its end.
@@ -29,7 +30,7 @@ package final class DevicePace: Sendable {
   }
 
   private static let places = 1 << 16
-  private let limits: [Limit]
+  private let limits, halves: [Limit]
   private let longest: Int
   private let capacity: Int
   private let state = Mutex(State())
@@ -37,14 +38,17 @@ package final class DevicePace: Sendable {
   /// - Parameter capacity: how many devices have a place of their own.
   init(_ limits: [Limit], capacity: Int = 1_000_000) {
     (self.limits, self.capacity) = (limits, capacity)
+    halves = limits.map { Limit(pushes: ($0.pushes + 1) / 2, seconds: $0.seconds) }
     longest = limits.map(\.seconds).max() ?? 0
   }
 
   /// Counts a push to a device, unless it has to wait.
   ///
+  /// - Parameter isBackground: whether it shows nothing.
   /// - Returns: until when it has to; nil if it may go.
-  func admit(_ device: Int, now: Date) -> Date? {
+  func admit(_ device: Int, isBackground: Bool = false, now: Date) -> Date? {
     let second = Self.second(of: now)
+    let limits = isBackground ? halves : limits
     return change(device, second) { $0.admit(second, limits, longest) }.map {
       Date(timeIntervalSince1970: TimeInterval($0))
     }

@@ -11,6 +11,8 @@ package struct RegisteredPush: Sendable {
   package var registration: RegistrationReference
   /// Whose limits it counts against.
   package var owner: Owner
+  /// Whether it shows nothing: it takes back what was shown. If too many wait for a device, these give way.
+  package let isBackground: Bool
   /// If this time is in the future, the push is sent then, from the outbox: its chat server sends too many.
   package var notBefore: Date?
   /// Whether a provider's answer that the token is another project's means that it is the other bouncer's.
@@ -28,10 +30,11 @@ package struct RegisteredPush: Sendable {
     var doubts = 0
   }
 
-  package init(push: Push, registration: RegistrationReference, owner: Owner) {
+  package init(push: Push, registration: RegistrationReference, owner: Owner, isBackground: Bool = false) {
     self.push = push
     self.registration = registration
     self.owner = owner
+    self.isBackground = isBackground
   }
 }
 

@@ -160,7 +160,7 @@ extension PushProxy {
       fresh.map { notification, _ in
         RegisteredPush(
           push: Push(notification, at: now), registration: notification.device.reference,
-          owner: notification.device.owner)
+          owner: notification.device.owner, isBackground: notification.entry.kind == .background)
       }, within: max(.zero, deadline - .now))
     var ended: [NotificationEntry] = []
     var done: [SentNotifications.Key] = []

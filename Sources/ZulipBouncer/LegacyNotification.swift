@@ -89,7 +89,9 @@ extension LegacyNotification {
             "registration without app id", metadata: ["token": "\(registration.token.fingerprint)"])
           continue
         }
-        pushes.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
+        pushes.append(
+          RegisteredPush(
+            push: push, registration: registration.reference, owner: owner, isBackground: isSilentRemoval))
       }
     }
     let android = registrations.filter { $0.token.kind == .fcm }
@@ -108,7 +110,10 @@ extension LegacyNotification {
     for registration in android {
       do throws(ItemFault) {
         let push = try Push(toAndroid: registration.token, data: data, body: body, priority: priority)
-        pushes.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
+        pushes.append(
+          RegisteredPush(
+            push: push, registration: registration.reference, owner: owner,
+            isBackground: fcm["event"] == "remove"))
       } catch {
         faults.add(error)
       }
@@ -153,14 +158,17 @@ extension LegacyNotification {
   /// nil for a registration that names no app.
   func apnsPush(for registration: Registration, payload: ByteBuffer, now: Date) -> Push? {
     guard let topic = registration.iosAppID else { return nil }
-    let isSilentRemoval =
-      apns["alert"] == nil && apns["custom"]?["zulip"]?["event"]?.string == "remove"
     return .apns(
       APNsNotification(
         token: registration.token.text, topic: topic, payload: payload,
         pushType: isSilentRemoval ? .background : .alert, priority: isSilentRemoval ? 5 : nil,
         expiration: Date(timeIntervalSince1970: (now.timeIntervalSince1970 + Self.lifetime).rounded(.down)),
         environment: registration.environment))
+  }
+
+  /// Whether an iPhone shows nothing of it: it takes back what was shown.
+  private var isSilentRemoval: Bool {
+    apns["alert"] == nil && apns["custom"]?["zulip"]?["event"]?.string == "remove"
   }
 
   /// The body for APNs: `aps`, and the members of `custom` beside it.

@@ -183,6 +183,14 @@ extension NotifyRequest.Item {
     if case .apns = shape { .apns } else { .fcm }
   }
 
+  /// Whether it takes back what was shown: only what shows is urgent at Zulip.
+  var isBackground: Bool {
+    switch shape {
+    case .apns(let pushType, _, _): pushType == .background
+    case .fcm(let priority): priority == .normal
+    }
+  }
+
   /// The data for FCM, whose values are text.
   var data: [String: String] { ["push_key_id": String(pushKeyID), "encrypted_data": encryptedData] }
 
@@ -278,7 +286,9 @@ struct NotifyBatch {
           if seen.insert(item.tokenID).inserted { unknown.append(item.tokenID) }
           continue
         }
-        deliveries.append(RegisteredPush(push: push, registration: reference, owner: owner))
+        deliveries.append(
+          RegisteredPush(
+            push: push, registration: reference, owner: owner, isBackground: item.isBackground))
         targets.append((item.tokenID, item.kind))
       } catch {
         faults.add(error)

@@ -95,6 +95,15 @@ import Testing
     #expect(pace.admit(2, now: Date(timeIntervalSince1970: TimeInterval(now))) == nil)
   }
 
+  @Test func `What shows nothing goes while half of the pace is free`() {
+    let pace = DevicePace([.init(pushes: 7, seconds: 60)])
+    let now = Date(timeIntervalSince1970: 1_800_000_000)
+    func admits(isBackground: Bool) -> Bool { pace.admit(1, isBackground: isBackground, now: now) == nil }
+    #expect((0..<5).count { _ in admits(isBackground: true) } == 4)
+    #expect((0..<5).count { _ in admits(isBackground: false) } == 3)
+    #expect(pace.admit(1, isBackground: true, now: now) == now + 61)
+  }
+
   @Test func `What did not go counts for nothing, and a clock that was put back holds nobody up`() {
     let pace = DevicePace([.init(pushes: 1, seconds: 3600)])
     let now = Date(timeIntervalSince1970: 1_800_000_000)

@@ -260,6 +260,52 @@ import Testing
     #expect(store.outbox.count == 201)
   }
 
+  @Test func `What shows nothing gives way when a device has a hundred entries, the last of it first`()
+    async throws
+  {
+    let store = try await OutboxStore()
+    let now = store.clock.now
+    func entries(_ names: [String], isBackground: Bool) -> [Outbox.Addition] {
+      names.map { (.sample($0, registration: 1, isBackground: isBackground), route, now) }
+    }
+    func names(_ prefix: String, _ range: Range<Int>) -> [String] { range.map { "\(prefix)\($0)" } }
+    var former: [OutboxQueue] = []
+    func keep(_ additions: [Outbox.Addition]) async throws -> Int {
+      try await store.outbox.keep(additions) { former.append($0) }.count { $0 != nil }
+    }
+    #expect(try await keep(entries(names("silent", 0..<150), isBackground: true)) == 100)
+    #expect(try await keep(entries(["more"], isBackground: true)) == 0)
+    #expect(try await keep(entries(names("shown", 0..<2), isBackground: false)) == 2)
+    #expect(former == Array(repeating: OutboxQueue(route: route, owner: OutboxStore.owner), count: 2))
+    #expect(store.outbox.count == 100)
+    // In one batch, too.
+    #expect(
+      try await keep(
+        entries(names("late", 0..<1), isBackground: true)
+          + entries(names("shown", 2..<4), isBackground: false))
+        == 2)
+    #expect(former.count == 4)
+    #expect(try await keep(entries(names("shown", 4..<104), isBackground: false)) == 96)
+    #expect(former.count == 100 && store.outbox.count == 100)
+    #expect(Set(try await store.outbox.texts(200)) == Set(names("shown", 0..<100)))
+    try await store.outbox.recount()
+    #expect(store.outbox.count == 100)
+  }
+
+  @Test func `What replaced an older entry and gives way is counted once`() async throws {
+    let store = try await OutboxStore()
+    let now = store.clock.now
+    func silent(_ text: String) -> Outbox.Addition {
+      (.sample(text, registration: 1, collapseID: "c", isBackground: true), route, now)
+    }
+    try await store.outbox.keep([silent("first")])
+    let shown: [Outbox.Addition] = (0..<100).map { (.sample("\($0)", registration: 1), route, now) }
+    let kept = try await store.outbox.keep([silent("second")] + shown)
+    #expect(kept.map { $0 != nil } == [false] + Array(repeating: true, count: 100))
+    #expect(store.outbox.count == 100)
+    #expect(try await store.rows() == 100)
+  }
+
   @Test func `A database that fails keeps nothing and counts nothing`() async throws {
     let store = try await OutboxStore()
     try await store.keep(.sample("one"))

@@ -71,7 +71,12 @@ struct LegacyPayloadTests {
         token: try PushToken(text, kind: kind), iosAppID: app)
     }
     let pushes = try mixed.pushes(to: devices, of: .chatServer(1), now: Date(), logger: log.logger)
-    #expect(pushes.count == 2 && mixed.fcmPriority == .high)
+    #expect(pushes.map(\.isBackground) == [false, false] && mixed.fcmPriority == .high)
+    let removal = try notification([
+      "apns_payload": ["custom": ["zulip": ["event": "remove"]]], "gcm_payload": ["event": "remove"],
+    ])
+    let removals = try removal.pushes(to: devices, of: .chatServer(1), now: Date(), logger: log.logger)
+    #expect(removals.map(\.isBackground) == [true, true])
     var additions = Additions()
     mixed.noteUnknownOptions(in: &additions)
     #expect(

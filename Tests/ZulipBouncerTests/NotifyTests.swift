@@ -43,6 +43,19 @@ struct NotifyTests {
   }
 
   @Test
+  func `that take back what was shown give way to others`() throws {
+    guard case .object(var android) = PushItem.fcm("android") else { return }
+    var items: [JSON] = ["background", "alert"].map { type in
+      item(["http_headers": ["apns_priority": 5, "apns_push_type": .string(type)]])
+    }
+    for priority in ["normal", "high"] {
+      android["fcm_priority"] = .string(priority)
+      items.append(.object(android))
+    }
+    #expect(try request(items).items.map(\.isBackground) == [true, false, true, false])
+  }
+
+  @Test
   func `that cannot be sent are dropped alone`() throws {
     func nested(_ depth: Int) -> JSON { (0..<depth).reduce(JSON.integer(1)) { value, _ in [value] } }
     let long = JSON.string(String(repeating: "A", count: 4097))

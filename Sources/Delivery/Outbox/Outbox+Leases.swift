@@ -77,7 +77,8 @@ extension Outbox {
         continue
       }
       let registration = RegistrationReference(kind, id: id, registeredAt: try row.date(1))
-      var delivery = RegisteredPush(push: push, registration: registration, owner: owner)
+      var delivery = RegisteredPush(
+        push: push, registration: registration, owner: owner, isBackground: try row.flag(8))
       delivery.promisedAt = try row.date(5)
       let doubts = Int(try row.int64(7))
       delivery.wait = try row.optionalText(6).flatMap(Reason.init).map { .init(reason: $0, doubts: doubts) }

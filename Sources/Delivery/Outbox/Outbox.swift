@@ -64,7 +64,10 @@ package final class Outbox: Sendable {
     self.limits = limits
     depth = OutboxDepth(limits: limits)
     queue = LeasedQueue(
-      "outbox", columns: "registration_id, registered_at, push, expires_at, wire, created_at, reason, doubts",
+      "outbox",
+      columns: """
+        registration_id, registered_at, push, expires_at, wire, created_at, reason, doubts, is_background
+        """,
       where: """
         route_id = (
           SELECT id FROM outbox_routes WHERE provider = $4 AND credential = $5 AND target = $6 AND owner = $7)
@@ -84,12 +87,14 @@ package final class Outbox: Sendable {
 
   /// Stores deliveries, all or none; they are durable when this returns. Deliveries are left out if their
   /// registration, push service, or the address that registered with the push proxy has its maximum of
-  /// entries. A delivery that is at its provider is due when its lease ends.
+  /// entries. What shows nothing is left out first, and gives way even if it was stored before. A delivery that is at
+  /// its provider is due when its lease ends.
   ///
+  /// - Parameter gaveWay: called with the queue of each entry that was stored before and gave way.
   /// - Returns: the lease of each stored delivery; nil for one that was left out.
   /// - Throws: ``Full``, or the database's own error.
   @discardableResult
-  func keep(_ additions: [Addition]) async throws -> [Lease?] {
+  func keep(_ additions: [Addition], gaveWay: (OutboxQueue) -> Void = { _ in }) async throws -> [Lease?] {
     let now = now()
     let shares = additions.map {
       OutboxDepth.Share(
@@ -100,7 +105,9 @@ package final class Outbox: Sendable {
     let reserved = taken.map { shares[$0] }
     defer { depth.arrived(reserved) }
     do {
-      let kept = try await insert(taken.map { (try row(of: additions[$0], now), shares[$0].queue) })
+      let (kept, former) = try await insert(taken.map { (try row(of: additions[$0], now), shares[$0].queue) })
+      depth.release(former)
+      for share in former { gaveWay(share.queue) }
       // More than one attempt means that it replaced an older entry with the same collapse id, which was
       // counted already.
       depth.release(zip(reserved, kept).filter { ($1?.attempts ?? 2) > 1 }.map(\.0))
@@ -142,55 +149,68 @@ package final class Outbox: Sendable {
         .integer(registration.registeredAt.milliseconds), .bytes(try seal(push, for: registration.id)),
         .integer(collapse), .integer(now.milliseconds), .integer(addition.dueAt.milliseconds),
         .integer(expiry.milliseconds), .text(addition.delivery.wait?.reason.rawValue),
-        .integer(Int64(addition.delivery.wait?.doubts ?? 0)),
+        .integer(Int64(addition.delivery.wait?.doubts ?? 0)), .flag(addition.delivery.isBackground),
       ])
   }
 
   private static let insertion = """
     INSERT INTO outbox
       (route_id, wire, registration_id, registered_at, push, collapse_hash, created_at, due_at, expires_at, reason,
-        doubts, attempts)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1)
+        doubts, is_background, attempts)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1)
     ON CONFLICT (collapse_hash) WHERE collapse_hash IS NOT NULL DO UPDATE SET
       route_id = excluded.route_id, wire = excluded.wire,
       registration_id = excluded.registration_id, registered_at = excluded.registered_at,
       push = excluded.push, created_at = excluded.created_at, due_at = excluded.due_at,
       expires_at = excluded.expires_at, reason = excluded.reason, doubts = excluded.doubts,
+      is_background = excluded.is_background,
       attempts = outbox.attempts + 1
     RETURNING id, attempts
     """
 
-  /// Inserts all rows, then removes the last ones of registrations that have too many; returns nil for those.
-  private func insert(_ rows: [(row: NewRow, queue: OutboxQueue)]) async throws -> [(
-    id: Int64, attempts: Int
-  )?] {
-    guard !rows.isEmpty else { return [] }
+  /// An inserted row: its id, and how often it was tried or replaced, this time included.
+  private typealias Inserted = (id: Int64, attempts: Int)
+
+  /// Inserts all rows, then removes rows of registrations that have too many: the last of those that show nothing, then
+  /// the last of those inserted.
+  ///
+  /// - Returns: each inserted row, nil for one that was removed; and the shares of rows that were there before and were
+  ///   removed.
+  private func insert(_ rows: [(row: NewRow, queue: OutboxQueue)]) async throws -> (
+    kept: [Inserted?], former: [OutboxDepth.Share]
+  ) {
+    guard !rows.isEmpty else { return ([], []) }
     return try await database.write(for: Set(rows.map(\.queue))) { [limits] connection, ids in
-      var kept: [(id: Int64, attempts: Int)?] = try rows.map { row, queue in
+      var kept: [Inserted?] = try rows.map { row, queue in
         let arguments = [.integer(ids[queue])] + row.values
         guard let row = try connection.query(Statement(Self.insertion, arguments: arguments)).first else {
           throw DatabaseError(.other, "an insertion returned no row")
         }
         return (try row.int64(0), Int(try row.int64(1)))
       }
-      let counts = try connection.query(
+      let full = try connection.query(
         Statement(
-          "SELECT registration_id, COUNT(*) FROM outbox WHERE registration_id IN ($list) GROUP BY registration_id",
+          """
+          SELECT registration_id, COUNT(*) - $1 FROM outbox WHERE registration_id IN ($list)
+          GROUP BY registration_id HAVING COUNT(*) > $1 ORDER BY registration_id
+          """, .integer(Int64(limits.perRegistration)),
           list: Set(rows.map(\.row.registration)).map { .integer($0) }))
-      var tooMany: [Int64: Int] = [:]
-      for row in counts { tooMany[try row.int64(0)] = Int(try row.int64(1)) - limits.perRegistration }
-      guard tooMany.values.contains(where: { $0 > 0 }) else { return kept }
-      // An entry that replaced another one did not raise the count.
-      let replaced = Set(kept.compactMap { $0 }.filter { $0.attempts > 1 }.map(\.id))
-      for index in rows.indices.reversed() {
-        guard let entry = kept[index], !replaced.contains(entry.id),
-          tooMany[rows[index].row.registration, default: 0] > 0
-        else { continue }
-        try connection.run(Statement("DELETE FROM outbox WHERE id = $1", .integer(entry.id)))
-        tooMany[rows[index].row.registration, default: 0] -= 1
-        kept[index] = nil
+      var former: [OutboxDepth.Share] = []
+      for row in full {
+        let registration = try row.int64(0)
+        let new = rows.indices.filter { rows[$0].row.registration == registration }
+        let surplus = try connection.surplus(
+          of: registration, new: new.compactMap { kept[$0]?.id }, count: try row.int64(1))
+        for (id, share) in surplus {
+          let index = new.first { kept[$0]?.id == id }
+          // One that replaced an older entry is a former one, too.
+          if index.flatMap({ kept[$0]?.attempts }) != 1, let share { former.append(share) }
+          if let index { kept[index] = nil }
+        }
+        try connection.run(
+          Statement("DELETE FROM outbox WHERE id IN ($list)", list: surplus.map { .integer($0.id) }))
       }
-      return kept
+      return (kept, former)
     }
   }
 
@@ -212,6 +232,31 @@ package final class Outbox: Sendable {
     } catch let error as DatabaseError where error.code == .foreignKeyViolation {
       // Another node has just stored an entry for one of them: left for the next time.
       return 0
+    }
+  }
+}
+
+extension Connection {
+  /// The rows to be removed of a registration that has too many, each with its share; nil if this program does not know
+  /// it.
+  fileprivate func surplus(
+    of registration: Int64, new: [Int64], count: Int64
+  ) throws -> [(id: Int64, share: OutboxDepth.Share?)] {
+    try query(
+      Statement(
+        """
+        SELECT o.id, r.provider, r.credential, r.target, r.owner, o.wire
+        FROM outbox o JOIN outbox_routes r ON r.id = o.route_id
+        WHERE o.registration_id = $1 AND (o.is_background = 1 OR o.id IN ($list))
+        ORDER BY o.is_background DESC, o.id DESC LIMIT $2
+        """, .integer(registration), .integer(count), list: new.map { .integer($0) })
+    ).map { row in
+      let share = try OutboxQueue(row, from: 1).flatMap { queue in
+        RegistrationReference.Kind(rawValue: try row.int64(5)).map {
+          OutboxDepth.Share(queue: queue, kind: $0)
+        }
+      }
+      return (try row.int64(0), share)
     }
   }
 }

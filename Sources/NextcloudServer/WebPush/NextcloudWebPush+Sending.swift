@@ -82,7 +82,7 @@ struct SubscriptionPush: Sendable {
       func delivery(_ plaintext: [UInt8]) -> RegisteredPush {
         subscription.delivery(
           of: plaintext, urgency: urgency.priority == "high" ? .high : .normal,
-          collapseID: collapseID(of: notification.nid))
+          collapseID: collapseID(of: notification.nid), isBackground: false)
       }
       let short = PushPlaintext.notification(notification, limit: .max)
       let whole = subscription.wantsShort ? short : PushPlaintext.webPush(notification)
@@ -116,12 +116,13 @@ struct SubscriptionPush: Sendable {
 
 extension NextcloudSubscription {
   fileprivate func delivery(
-    of plaintext: [UInt8], urgency: WebPushMessage.Urgency = .normal, collapseID: String? = nil
+    of plaintext: [UInt8], urgency: WebPushMessage.Urgency = .normal, collapseID: String? = nil,
+    isBackground: Bool = true
   ) -> RegisteredPush {
     RegisteredPush(
       push: .webPush(
         WebPushMessage(
           subscription: target, body: ByteBuffer(bytes: plaintext), urgency: urgency, collapseID: collapseID)),
-      registration: reference, owner: owner)
+      registration: reference, owner: owner, isBackground: isBackground)
   }
 }

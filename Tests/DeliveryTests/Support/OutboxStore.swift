@@ -85,7 +85,8 @@ extension RegisteredPush {
   static func sample(
     _ text: String, kind: RegistrationReference.Kind = .e2ee, registration: Int64 = 1,
     token: String = String(repeating: "ab", count: 32),
-    expiration: Date? = nil, collapseID: String? = nil, owner: Owner = OutboxStore.owner
+    expiration: Date? = nil, collapseID: String? = nil, owner: Owner = OutboxStore.owner,
+    isBackground: Bool = false
   ) -> RegisteredPush {
     RegisteredPush(
       push: .apns(
@@ -93,7 +94,8 @@ extension RegisteredPush {
           token: token, topic: "org.example.chat", payload: ByteBuffer(string: text), pushType: .alert,
           priority: 10, expiration: expiration, collapseID: collapseID)),
       registration: .init(
-        kind, id: registration, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.25)), owner: owner)
+        kind, id: registration, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.25)), owner: owner,
+      isBackground: isBackground)
   }
 
   /// What it says.

@@ -38,6 +38,33 @@ struct DevicePaceTests {
   }
 
   @Test
+  func `gets at once the messages that come after two thousand deletions, or in place of one`() async throws {
+    try await ProxyBench.test { bench in
+      let phone = ProxyPhone()
+      #expect(try await phone.register(at: bench).status == 200)
+      bench.clock.stop()
+      func waiting(_ condition: String) async throws -> Int64 {
+        try await bench.number("SELECT COUNT(*) FROM outbox WHERE \(condition)")
+      }
+      let deletions = (0..<2000).map { _ in phone.entry("background", priority: "normal") }
+      #expect(try await bench.notify(deletions).failed == 1780)
+      #expect(try await waiting("is_background = 1") == 100)
+      // The deletions have used half of the pace.
+      #expect(try await bench.notify([phone.entry("voip")]).failed == 0)
+      #expect(bench.simulator.deliveries().count == 121)
+      #expect(try await bench.notify((0..<120).map { _ in phone.entry() }).failed == 0)
+      #expect(bench.simulator.deliveries().count == 240)
+      #expect(try await waiting("is_background = 0") == 1)
+      #expect(try await waiting("is_background = 1") == 99)
+      // None of the deletions that come now takes its place.
+      #expect(try await bench.notify([phone.entry("background")]).failed == 1)
+      for _ in 0..<2 { try await bench.pass(61) }
+      #expect(try await waiting("TRUE") == 0)
+      #expect(bench.simulator.deliveries().count == 340)
+    }
+  }
+
+  @Test
   func `is sent the next one at once when nothing waits any more, as the refused ones count for no pace`()
     async throws
   {

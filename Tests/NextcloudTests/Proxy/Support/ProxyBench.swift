@@ -65,7 +65,7 @@ final class ProxyBench: Sendable {
   let logger: Logger
   let proxy: PushProxy
   private let test: TestDatabase
-  private let providers: PushProviders
+  let providers: PushProviders
   let sender: OutboxSender
   private let client = Mutex<(any TestClientProtocol)?>(nil)
 
@@ -182,6 +182,17 @@ extension ProxyBench {
   /// The number of a query.
   func number(_ sql: String) async throws -> Int64 {
     try await database.query(Statement(sql)).first?.int64(0) ?? -1
+  }
+
+  /// Lets time pass, and waits until what has become due has been sent and answered. The clock must stand still.
+  func pass(_ seconds: TimeInterval) async throws {
+    clock.advance(seconds)
+    let now = Int(clock.now.milliseconds)
+    // What is being sent is due when its lease ends.
+    let leaseEnd = now + Int(providers.answerTimeout / .milliseconds(1)) + 15_000
+    try await eventually("everything due to be sent") {
+      try await self.number("SELECT COUNT(*) FROM outbox WHERE due_at <= \(now) OR due_at = \(leaseEnd)") == 0
+    }
   }
 
   func faults(_ change: (inout Faults) -> Void) async {
