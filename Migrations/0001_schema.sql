@@ -252,7 +252,8 @@ CREATE TABLE registrations (
   failed_at $int,
   failed_by $int,                             -- the row of the chat server whose notification that was
   environment $int,                           -- of Apple's, that has taken the token: 1 production, 2 sandbox; NULL: not known
-  -- What a provider has said while it called too many tokens dead to be believed.
+  -- What a provider has said without being believed: it called too many tokens dead, or did not know a Firebase
+  -- installation id that nothing was ever delivered to (then without a route).
   dead_since $int,
   dead_reason $text,
   dead_before $int,                           -- true of whatever was registered with the token before then
@@ -274,6 +275,7 @@ CREATE TABLE registrations (
   is_used $int,                               -- whether a notification signed by the key has ever come
   seen_at $int,                               -- the last registration or such notification, to the day
   token_differs_since $int,                   -- when a signed notification first named another token
+  token_changed_at $int,                      -- when this token last took the place of another one
   -- Nextcloud's server: one of each app password, and one that was made with the account's API key
   account_id $int REFERENCES users (id) ON DELETE CASCADE,
   app_password_id $int REFERENCES app_passwords (id) ON DELETE CASCADE,

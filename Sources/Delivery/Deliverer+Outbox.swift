@@ -41,7 +41,7 @@ extension Deliverer {
   /// Those of the entries whose registrations have not ended, with what is known of them now. Of one for several registrations, those stay that have not.
   func living(_ entries: [Outbox.Entry]) async throws -> [Outbox.Entry] {
     guard !entries.isEmpty else { return [] }
-    let living = try await registrations.environments(
+    let living = try await registrations.current(
       of:
         entries.flatMap { entry in
           if case .upstream(let push) = entry.delivery.push, push.isShared { return push.registrations }
@@ -49,10 +49,10 @@ extension Deliverer {
         })
     return entries.compactMap { entry in
       guard case .upstream(let push) = entry.delivery.push, push.isShared else {
-        guard let environment = living[entry.delivery.registration.id] else { return nil }
-        guard let environment else { return entry }
+        guard let current = living[entry.delivery.registration.id] else { return nil }
         var entry = entry
-        entry.delivery.push.environment = environment
+        entry.delivery.retarget(current)
+        if let environment = current.environment { entry.delivery.push.environment = environment }
         return entry
       }
       var entry = entry
@@ -118,7 +118,7 @@ extension Deliverer {
   private func decide(
     _ answer: LateAnswer, _ delivery: RegisteredPush, since began: Date, under lease: inout Outbox.Lease?
   ) async -> Decision {
-    let outcome = await answer.outcome()
+    let outcome = await unlessTooEarly(await answer.outcome(), for: delivery)
     let push = delivery.push
     guard answer.refusal == nil, outcome.concernsEnvironment,
       let other = providers.otherSender(for: push, than: answer.over)

@@ -156,7 +156,7 @@ extension Deliverer {
       switch answer {
       case .ended(let outcome):
         if let device, outcome.isUncounted { pace.takeBack(device, admitted: sent) }
-        let outcomes = push.outcomes(outcome, of: parcel)
+        let outcomes = push.outcomes(await unlessTooEarly(outcome, for: delivery), of: parcel)
         decisions = parcel.indices.map {
           judge(outcomes[$0], of: parcel[$0], over: over, after: refusal, since: began, starts[$0])
         }

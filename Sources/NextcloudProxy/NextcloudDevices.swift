@@ -143,7 +143,8 @@ private let replacement = """
     is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
     device_identifier = $1, user_key = $2, token_sha512 = $3, \(told),
     delivered_at = CASE WHEN token_sha512 = $3 THEN delivered_at END,
-    environment = CASE WHEN token_sha512 = $3 THEN environment END
+    environment = CASE WHEN token_sha512 = $3 THEN environment END,
+    token_changed_at = CASE WHEN token_sha512 = $3 THEN token_changed_at ELSE $8 END
   WHERE id = $11
   """
 

@@ -61,6 +61,7 @@ import Testing
   /// Values that need another bouncer, a device of Nextcloud's, a second key or a failure; other tests print them.
   private static let elsewhere: Set = [
     "device list: devices[].device_identifier", "device list: devices[].environment",
+    "device list: devices[].token_changed_at",
     "device phone --nextcloud: call",
     "device phone --nextcloud: plaintext", "keys generate: last_used_at",
     "migrate status: cleanup.last_failure", "migrate status: cleanup.oldest_at",

@@ -38,6 +38,10 @@ package struct FoundDevice: Sendable, Hashable {
   package let tokenID: TokenID?
   /// The token's fingerprint in the log; nil if the token cannot be decrypted.
   package let fingerprint: String?
+  /// Whether the token is a Firebase installation id; nil if it is not FCM's, or cannot be decrypted.
+  package let isInstallationID: Bool?
+  /// When the token took the place of another one, if the registration has had another one.
+  package let tokenChangedAt: Date?
   /// The bouncer key that the registration was encrypted to, in base64; nil for a legacy or an imported one.
   package let bouncerKey: String?
   /// nil for Nextcloud devices.
@@ -107,6 +111,11 @@ package struct FoundDevice: Sendable, Hashable {
       ("environment of Apple's", environment.map { .text($0.rawValue) }),
       ("token id", tokenID.map { .text("", code: $0.base64) }),
       ("token in the log", fingerprint.map { .text("", code: $0) }),
+      (
+        "kind of token",
+        isInstallationID.map { .text($0 ? "Firebase installation id" : "registration token") }
+      ),
+      ("token changed", tokenChangedAt.map { .time($0) }),
       ("device identifier", identifier.map { .text("", code: $0) }),
       ("bouncer key", bouncerKey.map { .text("", code: $0) }),
       ("registered", .time(registeredAt)), ("ended", endedAt.map { .time($0) }),

@@ -265,7 +265,7 @@ struct SnapshotSearch {
           g.dead_reason, g.dead_since, s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
           g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id, g.user_id, g.user_uuid, g.device_identifier,
           g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username, g.upstream,
-          (SELECT o.reason \(next)), (SELECT o.due_at \(next)), g.environment
+          (SELECT o.reason \(next)), (SELECT o.due_at \(next)), g.environment, g.token_changed_at
         FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
           LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
           LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
@@ -327,6 +327,9 @@ extension FoundDevice {
       target: kind == .nextcloud ? try row.optionalText(18) : way.target,
       environment: .init(storage: try row.optionalInt64(35)), tokenID: tokenID,
       fingerprint: kind == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
+      isInstallationID: way.provider == PushToken.Kind.fcm.rawValue
+        ? token.map(FCMMessage.isInstallationID) : nil,
+      tokenChangedAt: try row.optionalDate(36),
       bouncerKey: try row.optionalText(29), server: try place(11, try row.optionalInt64(13) != nil),
       realm: try place(14, try row.optionalInt64(16).map { $0 != 0 } ?? false), user: user,
       identifier: try row.optionalBytes(25).map { Base64.encode($0) }, registeredAt: try row.date(3),

@@ -192,7 +192,7 @@ package final class History: Sendable {
   private static func statement(for success: Success) -> Statement {
     Statement(
       """
-      UPDATE registrations SET delivered_at = $3
+      UPDATE registrations SET delivered_at = $3, \(RegistrationReference.notDead)
       WHERE id = $1 AND registered_at = $2
         AND (delivered_at IS NULL OR delivered_at < $4 OR delivered_at <= failed_at)
       """,

@@ -229,6 +229,14 @@ extension Reason {
         "More notifications come for this device than its pace allows (240 a minute, 5,000 an hour, as at Google).",
         "Nothing: those beyond the pace are sent as it allows. See who or what sends its user so many."
       )
+    case .installationIDUnknown:
+      return .init(
+        """
+        Google does not know this phone's Firebase installation id yet: apps are given one before Google has it. What \
+        is sent to it waits, for an hour at most.
+        """,
+        "No action needed: if Google still does not know it after an hour, the registration ends, and the app registers again."
+      )
     case .serverOverPace:
       return .init(
         "Its chat server sends more notifications than its pace allows (bouncer.notifications_per_server).",

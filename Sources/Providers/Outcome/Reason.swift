@@ -75,6 +75,8 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case forbiddenAddress
   /// The device gets more notifications than its pace at the push proxy allows.
   case deviceOverPace
+  /// FCM does not know a Firebase installation id that it has never accepted anything for.
+  case installationIDUnknown
   /// FCM calls the registration token malformed (it says `INVALID_ARGUMENT` for that too).
   case invalidRegistrationToken
   /// Too many requests wait for a connection.

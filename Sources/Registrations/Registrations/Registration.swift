@@ -85,7 +85,8 @@ package struct RegistrationReference: Sendable, Hashable {
   var arguments: [Value] { [.integer(id), .integer(registeredAt.milliseconds)] }
 
   /// SQL that clears a deletion held back.
-  static let notDead = "dead_since = NULL, dead_reason = NULL, dead_before = NULL, dead_route_id = NULL"
+  package static let notDead =
+    "dead_since = NULL, dead_reason = NULL, dead_before = NULL, dead_route_id = NULL"
   /// SQL for a row that is registered again: clears its failure and a deletion held back.
   package static let cleanSheet = "failure = NULL, failed_at = NULL, failed_by = NULL, \(notDead)"
   /// SQL for the row of the chat server that a registration is of; NULL for Nextcloud's.

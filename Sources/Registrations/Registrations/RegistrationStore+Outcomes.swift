@@ -1,4 +1,5 @@
 package import Foundation
+package import Providers
 package import SQL
 
 // What deliveries report about registrations of every kind: which have ended, and what failed.
@@ -47,6 +48,34 @@ extension RegistrationStore {
     let believed = dead.filter { (held[$0.registration] ?? .distantPast) <= latest }
     return try await database.write { connection in
       try connection.end(believed, now: now)
+    }
+  }
+
+  /// Notes that a provider does not know the token of a registration that nothing was ever delivered to.
+  ///
+  /// - Returns: whether it is not to be believed yet: it first said so less than an hour ago, or the registration was
+  ///   renewed meanwhile. What it said a week ago counts for nothing.
+  package func holdUndelivered(_ registration: RegistrationReference, _ reason: Reason) async throws -> Bool {
+    let (now, latest) = (now(), believedSince)
+    let values: [Value] = [
+      .integer(now.milliseconds), .integer((now - Self.heldRetention).milliseconds), .text(reason.rawValue),
+    ]
+    return try await database.write { connection in
+      let found = try connection.query(
+        Statement(
+          """
+          UPDATE registrations SET dead_since = CASE WHEN dead_since >= $4 THEN dead_since ELSE $3 END,
+            dead_reason = COALESCE(dead_reason, $5)
+          WHERE id = $1 AND registered_at = $2 AND delivered_at IS NULL AND ended_at IS NULL RETURNING dead_since
+          """, arguments: registration.arguments + values))
+      if let since = try found.first?.date(0) { return since > latest }
+      return try !connection.query(
+        Statement(
+          """
+          SELECT 1 FROM registrations
+          WHERE id = $1 AND registered_at > $2 AND delivered_at IS NULL AND ended_at IS NULL
+          """, arguments: registration.arguments)
+      ).isEmpty
     }
   }
 

@@ -47,15 +47,34 @@ package final class RegistrationStore: Sendable {
   }
 
   /// Those of these row ids whose registrations exist and have not ended, even if they were renewed since.
-  package func living(_ ids: [Int64]) async throws -> Set<Int64> { Set(try await environments(of: ids).keys) }
+  package func living(_ ids: [Int64]) async throws -> Set<Int64> { Set(try await current(of: ids).keys) }
 
-  /// The same, each with the environment of APNs that has its token, if that is known.
-  package func environments(of ids: [Int64]) async throws -> [Int64: APNsCredential.Environment?] {
+  /// What a registration is now.
+  package struct Current: Sendable {
+    package let registeredAt: Date
+    /// The environment of APNs that has its token, if that is known.
+    package let environment: APNsCredential.Environment?
+    /// The FCM token of a device of the Nextcloud proxy, which may get another one without another registration.
+    package let token: String?
+  }
+
+  /// The same, with what they are now.
+  package func current(of ids: [Int64]) async throws -> [Int64: Current] {
     guard !ids.isEmpty else { return [:] }
     let rows = try await database.query(
-      "SELECT id, environment FROM registrations WHERE id IN ($list) AND ended_at IS NULL",
-      list: ids.map { .integer($0) })
-    return Dictionary(try rows.map { (try $0.int64(0), .init(storage: try $0.optionalInt64(1))) }) { $1 }
+      """
+      SELECT id, registered_at, environment, CASE WHEN wire = 3 AND kind = 2 THEN token END, device_identifier, user_key
+      FROM registrations WHERE id IN ($list) AND ended_at IS NULL
+      """, list: ids.map { .integer($0) })
+    return Dictionary(
+      try rows.map { row in
+        let place = SealedPlace.token(identifier: row.values[4], userKey: row.values[5])
+        let current = Current(
+          registeredAt: try row.date(1), environment: .init(storage: try row.optionalInt64(2)),
+          token: try row.optionalBytes(3).flatMap { storageKey.openText($0, at: place) })
+        return (try row.int64(0), current)
+      }
+    ) { $1 }
   }
 
   /// Notes which environment of APNs has taken the tokens. Registrations renewed meanwhile are left out.
