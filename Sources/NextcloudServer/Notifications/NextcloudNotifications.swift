@@ -55,11 +55,25 @@ package struct NextcloudNotifications: Sendable {
   }
 
   /// A user's newest notifications, the newest first.
-  func newest(_ limit: Int, user: Int64) async throws -> [Entry] {
-    try await entries(
+  ///
+  /// - Parameters:
+  ///   - app, type, id: of which app, and about what; empty: any.
+  func newest(
+    _ limit: Int, user: Int64, app: String = "", type: String = "", id: String = ""
+  ) async throws -> [Entry] {
+    // What they are about is sealed.
+    let isAny = app.isEmpty && type.isEmpty && id.isEmpty
+    let newest = try await entries(
       Statement(
         "\(Self.select) WHERE user_id = $1 ORDER BY created_at DESC, nid DESC LIMIT $2", .integer(user),
-        .integer(Int64(limit))), user: user)
+        .integer(Int64(isAny ? limit : Self.maximumPerUser))), user: user)
+    func fits(_ text: String, _ wanted: String) -> Bool {
+      wanted.isEmpty || text.utf8.elementsEqual(wanted.utf8)
+    }
+    return Array(
+      newest.lazy.filter {
+        fits($0.notification.app, app) && fits($0.notification.type, type) && fits($0.notification.id, id)
+      }.prefix(limit))
   }
 
   func find(_ nid: Int64, user: Int64) async throws -> Entry? {

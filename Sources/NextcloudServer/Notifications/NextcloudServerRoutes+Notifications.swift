@@ -26,9 +26,11 @@ extension NextcloudServerRoutes {
   }
 
   /// `GET v2/notifications`: the user's notifications, the newest first; 304 if the caller has the same list
-  /// already.
+  /// already. With `app`, `objectType` or `objectId` those of them.
   func listNotifications(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
-    let entries = try await sender.notifications.newest(Self.maximumListed, user: login.user.id)
+    let entries = try await sender.notifications.newest(
+      Self.maximumListed, user: login.user.id, app: call["app"], type: call["objectType"],
+      id: call["objectId"])
     let tag = Self.tag(of: entries)
     let isKnown = Self.tags(call.headers[.ifNoneMatch] ?? "").contains { $0.elementsEqual(tag.utf8) }
     var answer = OCSAnswer(

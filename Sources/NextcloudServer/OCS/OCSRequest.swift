@@ -30,7 +30,7 @@ struct OCSRequest: Sendable {
   private static let known: Set<Name> = [
     "format", "pushTokenHash", "devicePublicKey", "proxyServer", "endpoint", "uaPublicKey", "auth",
     "appTypes",
-    "activationToken", "ids",
+    "activationToken", "ids", "app", "objectType", "objectId",
   ]
 
   private static func isKnown(_ name: Name) -> Bool {

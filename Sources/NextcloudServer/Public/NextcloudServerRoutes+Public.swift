@@ -17,7 +17,7 @@ extension NextcloudServerRoutes {
         "ocs-endpoints": [
           "list", "get", "delete", "delete-all", "icons", "rich-strings", "action-web", "user-status",
           "exists",
-          "test-push", "push",
+          "test-push", "list-filter", "push",
         ],
         "push": .array(["devices", "object-data", "delete"] + sender.webPush.capabilities),
         "admin-notifications": ["ocs", "cli"],

@@ -50,6 +50,10 @@ class App:
         return pem(key("device").public_key())
 
     @property
+    def another_device_key(self):
+        return pem(key("another device").public_key())
+
+    @property
     def form(self):
         return {"pushTokenHash": self.hash, "devicePublicKey": self.device_key, "proxyServer": self.world.proxy}
 

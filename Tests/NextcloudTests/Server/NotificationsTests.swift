@@ -46,6 +46,25 @@ import Testing
     #expect(try await instance.call(.get, Self.list, headers: headers).status == 200)
   }
 
+  @Test func `those of an app or about an object are found among all, the newest hundred of them`()
+    async throws
+  {
+    let app = try await instance.user()
+    for nid in Int64(1)...103 {
+      try await send(Self.notification(nid, app: nid <= 2 ? "spreed" : "files"), to: app)
+    }
+    func list(_ query: String) async throws -> [Int64] {
+      let path = "\(Self.list)?format=json&\(query)"
+      return nids(try await instance.call(.get, path, headers: app.headers(), format: nil))
+    }
+    #expect(try await list("app=spreed&objectType=share") == [2, 1])
+    #expect(try await list("app=spreed&objectType=&objectId=") == [2, 1])
+    #expect(try await list("objectType=share") == Array((Int64(4)...103).reversed()))
+    for query in ["app=spree", "app=spreed&objectType=chat", "objectId=7"] {
+      #expect(try await list(query) == [])
+    }
+  }
+
   @Test func `what one phone deletes the others take away`() async throws {
     try await OthersHost.runProxy { proxy in
       try await Instance.test(Instance.localProxies) { instance in
