@@ -56,7 +56,16 @@ struct StrangersCloud {
 
   /// Sends each device `count` notifications.
   func notify(each count: Int) async throws {
-    let entries = (0..<count).flatMap { _ in devices }.map { device -> String in
+    let entries = (0..<count).flatMap { _ in self.entries() }
+    for start in stride(from: 0, to: entries.count, by: Self.most) {
+      let part = entries[start..<min(start + Self.most, entries.count)]
+      _ = try await proxy.call(.POST, "notifications", .form(part.map { ("notifications[]", $0) }))
+    }
+  }
+
+  /// A notification for each device.
+  func entries() -> [String] {
+    devices.map { device in
       let subject = (0..<256).map { _ in UInt8.random(in: .min ... .max) }
       let entry: JSON = [
         "deviceIdentifier": .string(device.identifier), "pushTokenHash": .string(device.tokenHash),
@@ -65,9 +74,14 @@ struct StrangersCloud {
       ]
       return entry.text
     }
-    for start in stride(from: 0, to: entries.count, by: Self.most) {
-      let part = entries[start..<min(start + Self.most, entries.count)]
-      _ = try await proxy.call(.POST, "notifications", .form(part.map { ("notifications[]", $0) }))
-    }
+  }
+
+  /// Sends one notification, in a request of its own.
+  ///
+  /// - Returns: whether it was taken, and how long the answer took.
+  func send(_ entry: String) async throws -> (isTaken: Bool, time: Duration) {
+    let start = ContinuousClock.now
+    let answer = try await proxy.call(.POST, "notifications", .form([("notifications[]", entry)]))
+    return (answer == ["unknown": [], "failed": 0], .now - start)
   }
 }
