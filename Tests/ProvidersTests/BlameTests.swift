@@ -99,11 +99,12 @@ import Testing
 
   private static let broken: [Outcome] = [(500, "{}"), (502, "<html>"), (200, "<html>"), (404, "")].map {
     Outcome(
-      upstream: ProviderResponse(status: $0.0, headers: [:], body: ByteBuffer(string: $0.1)), now: { BlameTests.now })
+      upstream: ProviderResponse(status: $0.0, headers: [:], body: ByteBuffer(string: $0.1)),
+      now: { BlameTests.now })
   }
 
   @Test(arguments: broken)
-  func `Another bouncer that fails one chat server holds up nobody else, and one that fails three is to blame`(
+  func `Another bouncer that fails a chat server holds up only that, and is to blame if it fails three`(
     _ outcome: Outcome
   ) {
     let route = Played()

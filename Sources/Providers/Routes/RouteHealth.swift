@@ -38,7 +38,8 @@ final class RouteHealth: Sendable {
     mutex = Mutex(
       isOfStrangers
         ? State(
-          breaker: Breaker(threshold: 10, backoff: strangers), blame: Blame(backoff: strangers), tokens: tokens)
+          breaker: Breaker(threshold: 10, backoff: strangers), blame: Blame(backoff: strangers),
+          tokens: tokens)
         : State(breaker: Breaker(), blame: Blame(), tokens: tokens))
   }
 
