@@ -95,8 +95,8 @@ import Testing
         (
           """
           INSERT INTO registrations (wire, realm_id, token_id, kind, token, token_hash, target, registered_at,
-            failure, failed_at, bouncer_key_id)
-          SELECT 1, id, 7, 1, $1, 1, $2, 0, $2, $3, (SELECT MAX(id) FROM bouncer_keys) FROM remote_realms
+            failure, failed_at, failed_by, bouncer_key_id)
+          SELECT 1, id, 7, 1, $1, 1, $2, 0, $2, $3, server_id, (SELECT MAX(id) FROM bouncer_keys) FROM remote_realms
           """, [.bytes([1]), text, .integer(hour * 3_600_000)]
         ),
         (
