@@ -79,7 +79,10 @@ struct InstallationIDTests {
 
   @Test
   func `is one of many that get each notification once, whatever their SDK does wrong`() async throws {
-    try await ProxyBench.test({ $0.settings["nextcloud.new_devices_per_address"] = "0" }) { bench in
+    try await ProxyBench.test({
+      $0.settings["nextcloud.new_devices_per_address"] = "0"
+      $0.settings["nextcloud.rate_limit.per_address"] = "0"
+    }) { bench in
       var phones = (0..<Self.phones).map { _ in ProxyPhone() }
       let ids = (0..<Self.phones).map { "c" + String(format: "%021d", $0) }
       let otherIDs = (0..<Self.phones).map { "d" + String(format: "%021d", $0) }
