@@ -77,6 +77,9 @@ import Testing
     await bench.faults { _ in }
     bench.advance(4000)
     try await bench.drained()
+    let message = FCMMessage(token: "a", data: [:], collapseKey: "a")
+    #expect(Push.fcm(message).isRecognizedAgain)
+    #expect(!Push.upstream(UpstreamPush(.legacy(UUID()), [])).isRecognizedAgain)
   }
 
   @Test(.bench(deadline: .seconds(20)))

@@ -110,6 +110,8 @@ package struct UpstreamLinks: Sendable {
     return try await database.write { connection in
       try connection.run("DELETE FROM upstream_links WHERE server_id = $1", .integer(server))
       try connection.run("DELETE FROM upstream_unregistrations WHERE server_id = $1", .integer(server))
+      // The operator has said that nobody else is to be asked: what is unknown is told at once.
+      try connection.run("UPDATE remote_servers SET strangers_at = 0 WHERE id = $1", .integer(server))
       try connection.run(Self.forgetLegacy, .integer(server))
       return try connection.run(
         """

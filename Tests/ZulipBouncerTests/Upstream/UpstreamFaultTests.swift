@@ -298,29 +298,6 @@ struct UpstreamFaultTests {
     }
   }
 
-  @Test
-  func `breaks the connection while it has a notification does not get it again at once`() async throws {
-    try await BeforeZulips.test { place in
-      #expect(try await place.registerStore("store").isSuccess)
-      place.upstream.fault("push/e2ee/notify") { [upstream = place.upstream] call in
-        _ = upstream.truth(call)
-        throw CancellationError()
-      }
-      #expect(try await place.notify([PushItem.fcm("store")]).isSuccess)
-      #expect(
-        try await place.bouncer.rows("SELECT reason, doubts FROM outbox") == [[.text("connectionLost"), 1]])
-      #expect(place.heard("store") == 1)
-      for (copies, seconds) in [(2, 66.0), (3, 330), (4, 990), (5, 3960)] {
-        place.bouncer.clock.advance(seconds * 0.85)
-        // Longer than the outbox needs to look.
-        try await Task.sleep(for: .milliseconds(600))
-        #expect(place.heard("store") == copies - 1)
-        place.bouncer.clock.advance(seconds * 0.15)
-        await eventually("it is sent again") { place.heard("store") == copies }
-      }
-    }
-  }
-
   @Test(arguments: [true, false])
   func `was forgotten keeps its phones for an hour, and the operator is told`(isMended: Bool) async throws {
     let log = LogRecorder()
