@@ -66,8 +66,9 @@ import Testing
     "device phone --nextcloud: plaintext", "keys generate: last_used_at",
     "migrate status: cleanup.last_failure", "migrate status: cleanup.oldest_at",
     "server show: upstream.failure",
-    "server show: upstream.last_report_at", "server upstream show: failure",
-    "server upstream show: last_report_at",
+    "server show: upstream.last_report_at", "server show: upstream.refused_at",
+    "server upstream show: failure", "server upstream show: last_report_at",
+    "server upstream show: refused_at",
   ]
 
   @Test(.stage) func `Every value on the page is printed`() async throws {
