@@ -144,7 +144,7 @@ inline bringForward(r, clock, longest) {
   fi
 }
 
-/* code: Sources/Delivery/Outbox/Outbox.swift: -: VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1) */
+/* code: Sources/Delivery/Outbox/Outbox.swift: -: VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1) */
 /* code: Sources/Delivery/Outbox/Outbox.swift: -: created_at = excluded.created_at, due_at = excluded.due_at, */
 /* code: Sources/Delivery/Outbox/Outbox.swift: -: attempts = outbox.attempts + 1 */
 inline insert(r, what, due_) {

@@ -298,7 +298,7 @@ inline endTry(k, outcome) {
 }
 
 /* code: Sources/Delivery/Outbox/Outbox+Leases.swift: settle: guard let retry else { return try connection.run(queue.removal(of: lease.row)) > 0 }
- * code: Sources/Delivery/Outbox/Outbox+Leases.swift: postponements: of: lease.row, until: at, changing: "reason = COALESCE($5, reason)"
+ * code: Sources/Delivery/Outbox/Outbox+Leases.swift: postponements: of: lease.row, until: at, changing: "reason = COALESCE($5, reason), doubts = doubts + $6"
  * code: Sources/Delivery/Outbox/Outbox+Leases.swift: settle: unsettled.withLock { $0 = waiting + $0 } */
 inline settle(k) {
   atomic {
