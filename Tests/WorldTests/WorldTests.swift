@@ -40,7 +40,7 @@ struct NextcloudWorldTests {
     .init("proxy-keeps-token", "no living registration ends", seed: 1),
     .init("proxy-tells-no-deaths", "a dead registration ends", seed: 1),
     .init("proxy-sends-all", "what is promised arrives", seed: 2),
-    .init("proxy-ends-the-renewed", "what is promised arrives", seed: 11),
+    .init("proxy-ends-the-renewed", "no living registration ends", seed: 80),
   ]
 
   @Test(arguments: wrong)
