@@ -76,6 +76,19 @@ import Testing
     }
   }
 
+  /// Successes are written seconds after they happened.
+  @Test func `A success from before, written late, does not speak for one that is held`() async throws {
+    try await Self.test { bench, devices async throws in
+      for device in devices { bench.tried(.delivered, device) }
+      try await bench.history.flush()
+      #expect(
+        try await bench.number("SELECT COUNT(*) FROM registrations WHERE delivered_at IS NOT NULL") == 80)
+      #expect(try await Self.heldCount(bench) == 80)
+      bench.advance(3700)
+      #expect(try await Self.outcomes(devices, bench) == [.ended(Self.reason)])
+    }
+  }
+
   @Test func `A clock that is doubted makes no hour`() async throws {
     try await Self.test { bench, devices async throws in
       bench.clock.isTrusted = false

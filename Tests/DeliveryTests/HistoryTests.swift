@@ -237,7 +237,7 @@ import Testing
 extension DeliveryBench {
   fileprivate var counts: HourlyCounts { HourlyCounts(database: database, now: { [clock] in clock.now }) }
 
-  fileprivate func tried(
+  func tried(
     _ outcome: Outcome, _ device: Device, _ route: Route? = nil, by other: History? = nil
   ) {
     (other ?? history).tried(

@@ -188,11 +188,14 @@ package final class History: Sendable {
     }
   }
 
-  /// The statement writes nothing if the row has a success of the same day and no failure since.
+  /// The statement writes nothing if the row has a success of the same day and no failure since. It ends the wait of an
+  /// installation id that FCM did not know; what the deletion guard holds, on a route, may be newer than the success.
   private static func statement(for success: Success) -> Statement {
     Statement(
       """
-      UPDATE registrations SET delivered_at = $3, \(RegistrationReference.notDead)
+      UPDATE registrations SET delivered_at = $3,
+        dead_since = CASE WHEN dead_route_id IS NOT NULL THEN dead_since END,
+        dead_reason = CASE WHEN dead_route_id IS NOT NULL THEN dead_reason END
       WHERE id = $1 AND registered_at = $2
         AND (delivered_at IS NULL OR delivered_at < $4 OR delivered_at <= failed_at)
       """,

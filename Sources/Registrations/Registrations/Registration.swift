@@ -85,7 +85,7 @@ package struct RegistrationReference: Sendable, Hashable {
   var arguments: [Value] { [.integer(id), .integer(registeredAt.milliseconds)] }
 
   /// SQL that clears a deletion held back.
-  package static let notDead =
+  static let notDead =
     "dead_since = NULL, dead_reason = NULL, dead_before = NULL, dead_route_id = NULL"
   /// SQL for a row that is registered again: clears its failure and a deletion held back.
   package static let cleanSheet = "failure = NULL, failed_at = NULL, failed_by = NULL, \(notDead)"
