@@ -141,9 +141,10 @@ extension LikeZulips.State {
         }
         counts.append(id)
       }
-      reported = (try? JSON.parse(form["realms"] ?? "[]"))?.elements ?? []
-      for realm in reported {
-        realms.insert(realm["uuid"]?.string ?? "")
+      // A report without realms says nothing of them.
+      if let form = form["realms"] {
+        reported = (try? JSON.parse(form))?.elements ?? []
+        for realm in reported { realms.insert(realm["uuid"]?.string ?? "") }
       }
       return success(["realms": [:]])
     case "push/e2ee/register":
