@@ -136,11 +136,23 @@ extension Deliverer {
     }
   }
 
+  /// Records and logs that for these notifications others gave way that show nothing.
+  func noteGaveWay(_ deliveries: [RegisteredPush]) async {
+    guard !deliveries.isEmpty else { return }
+    lossLog.tellBacklog(
+      deliveries.map { ($0.registration, $0.wait) }, most: outbox.mostPerDevice, now: now())
+    await noteGivenUp(deliveries, because: .backlogged)
+  }
+
   /// Records on their registrations why notifications were given up, for the operator.
-  func noteGivenUp(_ deliveries: [RegisteredPush]) async {
+  ///
+  /// - Parameter reason: of all; nil: why each waited.
+  func noteGivenUp(_ deliveries: [RegisteredPush], because reason: Reason? = nil) async {
     do {
       try await registrations.note(
-        deliveries.map { .init($0.registration, reason: ($0.wait?.reason ?? .timeout).description) })
+        deliveries.map {
+          .init($0.registration, reason: (reason ?? $0.wait?.reason ?? .timeout).description)
+        })
       for delivery in deliveries { history?.failed(delivery.registration) }
     } catch {
       logger.error(

@@ -85,8 +85,13 @@ package final class Deliverer: Sendable {
           settle(answer, to: deliveries[index], since: began, under: kept?[place])
         }
       }
-      let leases = try await outbox.keep(additions) { history?.count(.givenUp($0.route)) }
+      var gaveWay: Set<Int64> = []
+      let leases = try await outbox.keep(additions) { queue, registration in
+        history?.count(.givenUp(queue.route))
+        gaveWay.insert(registration)
+      }
       kept = leases
+      await noteGaveWay(additions.filter { gaveWay.contains($0.delivery.registration.id) }.map(\.delivery))
       for (lease, index) in zip(leases, queued) where lease == nil {
         decisions[index].result = .refused(.backlogged)
         if let route = decisions[index].route { history?.count(.refused(route, .backlogged)) }

@@ -271,7 +271,10 @@ import Testing
     func names(_ prefix: String, _ range: Range<Int>) -> [String] { range.map { "\(prefix)\($0)" } }
     var former: [OutboxQueue] = []
     func keep(_ additions: [Outbox.Addition]) async throws -> Int {
-      try await store.outbox.keep(additions) { former.append($0) }.count { $0 != nil }
+      try await store.outbox.keep(additions) { queue, registration in
+        #expect(registration == 1)
+        former.append(queue)
+      }.count { $0 != nil }
     }
     #expect(try await keep(entries(names("silent", 0..<150), isBackground: true)) == 100)
     #expect(try await keep(entries(["more"], isBackground: true)) == 0)

@@ -90,11 +90,11 @@ package final class Outbox: Sendable {
   /// entries. What shows nothing is left out first, and gives way even if it was stored before. A delivery that is at
   /// its provider is due when its lease ends.
   ///
-  /// - Parameter gaveWay: called with the queue of each entry that was stored before and gave way.
+  /// - Parameter gaveWay: called with the queue and the registration of each entry that was stored before and gave way.
   /// - Returns: the lease of each stored delivery; nil for one that was left out.
   /// - Throws: ``Full``, or the database's own error.
   @discardableResult
-  func keep(_ additions: [Addition], gaveWay: (OutboxQueue) -> Void = { _ in }) async throws -> [Lease?] {
+  func keep(_ additions: [Addition], gaveWay: (OutboxQueue, Int64) -> Void = { _, _ in }) async throws -> [Lease?] {
     let now = now()
     let shares = additions.map {
       OutboxDepth.Share(
@@ -106,8 +106,8 @@ package final class Outbox: Sendable {
     defer { depth.arrived(reserved) }
     do {
       let (kept, former) = try await insert(taken.map { (try row(of: additions[$0], now), shares[$0].queue) })
-      depth.release(former)
-      for share in former { gaveWay(share.queue) }
+      depth.release(former.map(\.share))
+      for (registration, share) in former { gaveWay(share.queue, registration) }
       // More than one attempt means that it replaced an older entry with the same collapse id, which was
       // counted already.
       depth.release(zip(reserved, kept).filter { ($1?.attempts ?? 2) > 1 }.map(\.0))
@@ -174,10 +174,10 @@ package final class Outbox: Sendable {
   /// Inserts all rows, then removes rows of registrations that have too many: the last of those that show nothing, then
   /// the last of those inserted.
   ///
-  /// - Returns: each inserted row, nil for one that was removed; and the shares of rows that were there before and were
-  ///   removed.
+  /// - Returns: each inserted row, nil for one that was removed; and the registrations and shares of rows that were there
+  ///   before and were removed.
   private func insert(_ rows: [(row: NewRow, queue: OutboxQueue)]) async throws -> (
-    kept: [Inserted?], former: [OutboxDepth.Share]
+    kept: [Inserted?], former: [(registration: Int64, share: OutboxDepth.Share)]
   ) {
     guard !rows.isEmpty else { return ([], []) }
     return try await database.write(for: Set(rows.map(\.queue))) { [limits] connection, ids in
@@ -195,7 +195,7 @@ package final class Outbox: Sendable {
           GROUP BY registration_id HAVING COUNT(*) > $1 ORDER BY registration_id
           """, .integer(Int64(limits.perRegistration)),
           list: Set(rows.map(\.row.registration)).map { .integer($0) }))
-      var former: [OutboxDepth.Share] = []
+      var former: [(registration: Int64, share: OutboxDepth.Share)] = []
       for row in full {
         let registration = try row.int64(0)
         let new = rows.indices.filter { rows[$0].row.registration == registration }
@@ -204,7 +204,7 @@ package final class Outbox: Sendable {
         for (id, share) in surplus {
           let index = new.first { kept[$0]?.id == id }
           // One that replaced an older entry is a former one, too.
-          if index.flatMap({ kept[$0]?.attempts }) != 1, let share { former.append(share) }
+          if index.flatMap({ kept[$0]?.attempts }) != 1, let share { former.append((registration, share)) }
           if let index { kept[index] = nil }
         }
         try connection.run(

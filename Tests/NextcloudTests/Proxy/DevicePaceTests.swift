@@ -52,8 +52,13 @@ struct DevicePaceTests {
       // The deletions have used half of the pace.
       #expect(try await bench.notify([phone.entry("voip")]).failed == 0)
       #expect(bench.simulator.deliveries().count == 121)
+      func told() async throws -> Int64 {
+        try await bench.number("SELECT COUNT(*) FROM registrations WHERE failure = 'backlogged'")
+      }
+      _ = try await bench.database.execute(Statement("UPDATE registrations SET failure = NULL"))
       #expect(try await bench.notify((0..<120).map { _ in phone.entry() }).failed == 0)
       #expect(bench.simulator.deliveries().count == 240)
+      #expect(try await told() == 1)
       #expect(try await waiting("is_background = 0") == 1)
       #expect(try await waiting("is_background = 1") == 99)
       // None of the deletions that come now takes its place.
