@@ -94,7 +94,9 @@ package final class Outbox: Sendable {
   /// - Returns: the lease of each stored delivery; nil for one that was left out.
   /// - Throws: ``Full``, or the database's own error.
   @discardableResult
-  func keep(_ additions: [Addition], gaveWay: (OutboxQueue, Int64) -> Void = { _, _ in }) async throws -> [Lease?] {
+  func keep(
+    _ additions: [Addition], gaveWay: (OutboxQueue, Int64) -> Void = { _, _ in }
+  ) async throws -> [Lease?] {
     let now = now()
     let shares = additions.map {
       OutboxDepth.Share(

@@ -2,6 +2,7 @@ import Delivery
 import Foundation
 import HTTP
 import ProviderSimulator
+import SQL
 import TestSupport
 import Testing
 
