@@ -75,6 +75,7 @@ struct StandInTests {
         == Set(
           (StandInCase.all + NextcloudWorldTests.wrong + ChatWorldTests.wrong
             + NextcloudServerWorldTests.wrong + HostileWorldTests.wrong + UpstreamWorldTests.wrong
+            + [UpstreamWorldTests.believing]
             + SlowWorldTests.wrong + TenantWorldTests.wrong).map(\.standIn)))
   }
 

@@ -120,6 +120,21 @@ struct UpstreamWorldTests {
     #expect(worlds.status == 0, "\(worlds.output)")
   }
 
+  /// Their chat servers name others' tokens as their users', and it may fail them alone.
+  @Test
+  func `keep every promise, and nobody's notifications are late, beside strangers with a second app`() throws
+  {
+    let worlds = try Worlds.run("--upstream", "--hostile", "--seed", "1", "--worlds", "4")
+    #expect(worlds.status == 0, "\(worlds.output)")
+  }
+
+  static let believing = StandInCase("upstream-ends-tokens", "no living registration ends", seed: 3)
+
+  @Test
+  func `find a service that ends what is others' by its word`() throws {
+    try Self.believing.find("--upstream", "--hostile")
+  }
+
   @Test
   func `keep every promise where it calls many devices gone`() throws {
     let worlds = try Worlds.run("--story", "upstream-lies", "--as-it-is")

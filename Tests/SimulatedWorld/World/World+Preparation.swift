@@ -111,7 +111,7 @@ extension World {
     }
     template = server.image()
     let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
-    for server in servers { try await links.enable(server.id) }
+    for server in servers + strangers { try await links.enable(server.id) }
     linkedTemplate = server.image()
     for number in 0..<tenantServers {
       tenants.append(try await addServer(number, of: "example.com", realms: 2))

@@ -53,6 +53,39 @@ final class Stranger: @unchecked Sendable {
     world.note("stranger \(number): requests were answered \(statuses.sorted { $0.key < $1.key })")
   }
 
+  /// Names all tokens of others as devices of its own users, which the other bouncer, where it may have them, does not know.
+  func claim() async {
+    guard let identity = plan.chatServer else { return }
+    let phones = world.phones.filter { world.isLive($0.token) }
+    guard !phones.isEmpty else { return }
+    func tokens(_ kind: Route.Provider) -> String {
+      phones.filter { $0.kind == kind }.map { "\"\($0.token)\"" }.joined(separator: ",")
+    }
+    let text = "\(World.plaintext)of-a-stranger"
+    let realm = World.strangers[identity].realm
+    let old = await call(
+      "/api/v1/remotes/push/notify", type: "application/json",
+      Array(
+        """
+        {"user_id":7,"user_uuid":"\(Self.user)","realm_uuid":"\(realm)",\
+        "gcm_payload":{"event":"message","content":"\(text)"},"gcm_options":{"priority":"high"},\
+        "apns_payload":{"alert":"\(text)"},"android_devices":[\(tokens(.fcm))],"apple_devices":[\(tokens(.apns))]}
+        """.utf8))
+    let items = phones.map {
+      let way =
+        $0.kind == .apns
+        ? #""http_headers":{"apns_priority":10,"apns_push_type":"alert"}"# : #""fcm_priority":"high""#
+      return
+        #"{"token_id":"\#($0.tokenID.base64)","payload":{"push_key_id":1,"encrypted_data":"\#(text)"},\#(way)}"#
+    }
+    let encrypted = await call(
+      "/api/v1/remotes/push/e2ee/notify", type: "application/json",
+      Array(#"{"realm_uuid":"\#(realm)","push_requests":[\#(items.joined(separator: ","))]}"#.utf8))
+    world.note("stranger \(number): names others' tokens: \(old ?? 0), \(encrypted ?? 0)")
+  }
+
+  private static let user = "8f0b6a4e-8c1e-4d43-9d0f-3f1c2a5b7d10"
+
   private func register(_ device: Int) async -> Int? {
     guard let identity = plan.chatServer else {
       return await call("/devices", type: Self.form, Form.encode(fields(of: device)))
@@ -137,6 +170,7 @@ extension Event {
   enum Hostile: Sendable {
     case come(Int)
     case burst(Int, each: Int)
+    case claim(Int)
   }
 }
 
@@ -145,6 +179,7 @@ extension Event.Hostile: CustomStringConvertible {
     switch self {
     case .come(let stranger): "stranger \(stranger) has devices registered"
     case .burst(let stranger, let each): "stranger \(stranger) sends \(each) notifications to each device"
+    case .claim(let stranger): "stranger \(stranger) names others' tokens as its users'"
     }
   }
 }
@@ -154,6 +189,7 @@ extension World {
     switch event {
     case .come(let number): Task { [strangers] in await strangers[number].come() }
     case .burst(let number, let each): Task { [strangers] in await strangers[number].send(each: each) }
+    case .claim(let number): Task { [strangers] in await strangers[number].claim() }
     }
   }
 }

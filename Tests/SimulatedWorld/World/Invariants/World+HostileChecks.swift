@@ -11,7 +11,7 @@ extension World {
     for promise in ledger.promises {
       let phone = promise.phone
       guard isLive(promise.token), promise.time > phone.forgottenAt,
-        !phone.isOfStore, !phone.isHandedOver
+        !phone.isOfStore || plan.upstream?.isCalm == true, !phone.isHandedOver
       else {
         continue
       }

@@ -4,6 +4,10 @@ extension Plan {
   struct UpstreamPlan: Sendable {
     /// Whether the vendor's bouncer knows the servers' realms from the beginning; else when they are reported.
     let knowsRealms: Bool
+    /// How it answers the calls of strangers' chat servers, whose contents may be what brings that about; nil: as those of others.
+    var toStrangers: UpstreamTrouble?
+    /// Whether it has no faults but that.
+    var isCalm = false
   }
 
   /// Adds the vendor's bouncer and its bad days, and gives some phones the store's app; everything else stays as it was.
@@ -53,7 +57,23 @@ extension Plan {
         more.append((time + random.seconds(0...seconds + 5), event))
       }
     }
+    upstream?.isCalm = isCalm && !strangers.isEmpty && random.chance(0.7)
+    if upstream?.isCalm == true { more.removeAll { if case .upstreamTrouble = $0.1 { true } else { false } } }
     add(more)
+    addClaims()
+  }
+
+  /// Has strangers' chat servers name others' tokens as devices of their own users, of the store's app.
+  private mutating func addClaims() {
+    var random = WorldRandom(seed: seed, "claims")
+    let claimants = strangers.indices.filter { strangers[$0].chatServer != nil }
+    guard !claimants.isEmpty else { return }
+    upstream?.toStrangers = random.pick([nil, nil, .failing(500), .failing(502), .nonsense, .silent, .late])
+    let end = max(events.last?.time ?? 0, 60)
+    add(
+      claimants.flatMap { stranger in
+        (0..<random.int(in: 1...10)).map { _ in (10 + random.unit() * end, .hostile(.claim(stranger))) }
+      })
   }
 }
 

@@ -64,7 +64,7 @@ extension UpstreamBouncer {
     guard let user = fields["user_uuid"], let token = fields["token"] else { return .refusal("Missing user") }
     let isAPNs = fields["token_kind"] == "1"
     guard !isAPNs || fields["ios_app_id"] == Self.topic else { return .refusal("Invalid ios_app_id") }
-    world.isPassedOn(token)
+    if !call.isStrangers { world.isPassedOn(token) }
     oldApps.insert(OldApp(server: call.server.uuid, user: user, token: token, isAPNs: isAPNs))
     return .success
   }
@@ -82,7 +82,9 @@ extension UpstreamBouncer {
   func notifyOldApps(_ json: JSON, _ call: inout Call) -> ProviderResponse {
     let user = json["user_uuid"]?.string ?? ""
     func listed(_ name: String) -> [String] { json[name]?.elements.compactMap(\.string) ?? [] }
-    for token in listed("apple_devices") + listed("android_devices") { world.isPassedOn(token) }
+    if !call.isStrangers {
+      for token in listed("apple_devices") + listed("android_devices") { world.isPassedOn(token) }
+    }
     let text =
       json["apns_payload"]?["alert"]?.string ?? json["gcm_payload"]?["content"]?.string ?? ""
     let label = text.replacing(World.plaintext, with: "")

@@ -38,11 +38,13 @@ final class UpstreamBouncer: @unchecked Sendable {
   var devices: [String: [String: Device]] = [:]
   var oldApps: Set<OldApp> = []
   var realms: Set<String>
+  private let toStrangers: UpstreamTrouble?
 
   init(_ plan: Plan.UpstreamPlan, world: World, seed: UInt64) {
     self.world = world
     random = WorldRandom(seed: seed, "vendor's bouncer")
-    realms = plan.knowsRealms ? Set(World.servers.map(\.realm)) : []
+    realms = Set((plan.knowsRealms ? World.servers + World.strangers : World.strangers).map(\.realm))
+    toStrangers = plan.toStrangers
     _ = Self.keyPair
   }
 
@@ -54,12 +56,16 @@ final class UpstreamBouncer: @unchecked Sendable {
     /// Whether nothing of the answer reaches the caller.
     let isAnswerLost: Bool
     let trouble: UpstreamTrouble?
+    /// Whether a stranger's chat server is the caller.
+    var isStrangers: Bool { World.strangers.contains { $0.uuid == server.uuid } }
     var arrivals: [Arrival] = []
   }
 
   /// Takes a call in.
   func take(_ request: ProviderRequest, from life: Life) -> Provider.Way {
-    let trouble = troubles.last
+    let server = caller(request)
+    let isStrangers = World.strangers.contains { $0.uuid == server?.uuid }
+    let trouble = isStrangers ? toStrangers ?? troubles.last : troubles.last
     let latency: Double
     switch trouble {
     case .unreachable:
@@ -96,7 +102,7 @@ final class UpstreamBouncer: @unchecked Sendable {
     }
     let inTime = latency <= 5 + Node.answerTimeout / .seconds(1) - 1
     var call: Call?
-    if let server = caller(request) {
+    if let server {
       call = Call(
         server: server, body: request.body(), life: life,
         isAnswerLost: isLost || !inTime || response != nil, trouble: trouble)
@@ -121,7 +127,7 @@ final class UpstreamBouncer: @unchecked Sendable {
 
   /// The server that has signed in.
   private func caller(_ request: ProviderRequest) -> World.Identity? {
-    World.servers.first {
+    (World.servers + World.strangers).first {
       request.headers.first(name: "authorization")
         == "Basic " + Data("\($0.uuid):\($0.key)".utf8).base64EncodedString()
     }

@@ -53,6 +53,11 @@ extension StandIn {
         return answer
       }
     },
+    // A device that it does not have is dead, whoever's it is.
+    StandIn(
+      "upstream-ends-tokens", replacing: "CASE WHEN upstream IS NULL THEN token_hash ELSE 0 END",
+      by: "token_hash",
+      where: { $0.contains("FROM registrations WHERE id = $1 AND registered_at = $2") }),
     // All old apps with Google's tokens are the vendor's.
     StandIn(
       "upstream-gets-all", replacing: "COALESCE(l.upstream, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END)",
