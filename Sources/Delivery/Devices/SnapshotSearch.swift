@@ -158,7 +158,8 @@ struct SnapshotSearch {
     for wire in [RegistrationReference.Kind.e2ee, .legacy] where rows.count <= size {
       guard (last?.kind ?? 0) <= wire.rawValue else { continue }
       let start = last?.kind == wire.rawValue ? last : nil
-      for (condition, values) in Self.parts(of: selection, wire, after: start) where rows.count <= size {
+      for (condition, values) in try parts(of: selection, wire, after: start, size: size)
+      where rows.count <= size {
         rows += try self.rows(
           condition, arguments: values,
           order: "g.realm_id NULLS FIRST, g.\(wire == .e2ee ? "token_id" : "id")",
@@ -177,11 +178,12 @@ struct SnapshotSearch {
     return (try shown.compactMap { try FoundDevice($0, storageKey) }, end)
   }
 
-  /// The conditions for what a selection means of a kind behind a mark, from `$2` on. There are two where an index has
-  /// the rest of the realm of the mark, and those after it: neither reads what is before the mark.
-  private static func parts(
-    of selection: DeviceSearch.Selection, _ kind: RegistrationReference.Kind, after mark: DeviceSearch.Mark?
-  ) -> [(String, [Value])] {
+  /// The conditions for what a selection means of a kind behind a mark, from `$2` on. There are several where an index has
+  /// the rest of the realm of the mark, and those after it: none reads what is before the mark, or another server's.
+  private func parts(
+    of selection: DeviceSearch.Selection, _ kind: RegistrationReference.Kind, after mark: DeviceSearch.Mark?,
+    size: Int
+  ) throws -> [(String, [Value])] {
     let (realm, last) = (Value.integer(mark?.realm ?? 0), Value.integer(mark?.last ?? .min))
     let realms = "SELECT id FROM remote_realms WHERE server_id = $2"
     switch (selection, kind) {
@@ -195,10 +197,18 @@ struct SnapshotSearch {
         ), ("\(own) AND g.realm_id > $3", [.integer(server), realm]),
       ]
     case (.server(let server), _):
+      // Not one query for all of them: PostgreSQL would read every server's, in their order.
+      let next = try connection.query(
+        Statement(
+          """
+          SELECT m.id FROM remote_realms m WHERE m.server_id = $1 AND m.id > $2
+            AND (SELECT 1 FROM registrations g WHERE g.realm_id = m.id AND g.token_id IS NOT NULL LIMIT 1) = 1
+          ORDER BY m.id LIMIT $3
+          """, .integer(server), realm, .integer(Int64(size) + 1))
+      ).map(\.values[0])
       return [
-        ("g.realm_id = $3 AND g.token_id > $4 AND r.server_id = $2", [.integer(server), realm, last]),
-        ("g.realm_id IN (\(realms) AND id > $3) AND g.token_id IS NOT NULL", [.integer(server), realm]),
-      ]
+        ("g.realm_id = $3 AND g.token_id > $4 AND r.server_id = $2", [.integer(server), realm, last])
+      ] + next.map { ("g.realm_id = $2 AND g.token_id IS NOT NULL", [$0]) }
     case (.realm(let realm, let server), .legacy):
       return [
         (
