@@ -24,13 +24,14 @@ private struct StringPool {
     (isUTF8, self.texts) = (flags & Self.utf8 != 0, start + texts)
   }
 
-  subscript(index: Int) -> String? {
+  /// A text; nil if there is none, or one that is longer than any value.
+  subscript(index: Int) -> Name? {
     guard index < count, let offset = reader.u32(start + 28 + 4 * index) else { return nil }
     var place = texts + offset
     if isUTF8 {
       // The length in UTF-16 units, then that in bytes; each takes two bytes if its first bit is set.
       guard length8(&place) != nil, let length = length8(&place) else { return nil }
-      return reader.bytes(place, length).map { String(decoding: $0, as: UTF8.self) }
+      return length > Budget.value ? nil : reader.bytes(place, length).map { Name($0) }
     }
     guard var length = reader.u16(place) else { return nil }
     place += 2
@@ -39,7 +40,20 @@ private struct StringPool {
       length = (length & 0x7FFF) << 16 | low
       place += 2
     }
-    return reader.bytes(place, 2 * length).flatMap { String(data: $0, encoding: .utf16LittleEndian) }
+    guard length <= Budget.value else { return nil }
+    let units = (0..<length).compactMap { reader.u16(place + 2 * $0).map(UInt16.init) }
+    return units.count == length ? Name(String(decoding: units, as: UTF16.self)) : nil
+  }
+
+  /// The texts of a set, by their number.
+  func indices(of names: Set<Name>, _ budget: Budget) throws -> [Int: Name] {
+    var found: [Int: Name] = [:]
+    for index in 0..<count {
+      try budget.step()
+      guard let name = self[index] else { continue }
+      if names.contains(name) { found[index] = name }
+    }
+    return found
   }
 
   private func length8(_ place: inout Int) -> Int? {
@@ -62,12 +76,16 @@ private struct Chunk {
   let end: Int
 
   /// The chunks in a range, until one does not fit.
-  static func all(_ reader: LittleEndian, from start: Int, to end: Int) -> [Chunk] {
+  static func all(_ reader: LittleEndian, from start: Int, to end: Int, _ budget: Budget) throws -> [Chunk] {
     var (chunks, place): ([Chunk], Int) = ([], start)
     while let type = reader.u16(place), let header = reader.u16(place + 2), let size = reader.u32(place + 4),
       header >= 8, size >= header, place + size <= end
     {
+      try budget.step()
       chunks.append(Chunk(type: type, start: place, content: place + header, end: place + size))
+      guard chunks.count <= Budget.chunks else {
+        throw Budget.Exceeded(what: "more than \(Budget.chunks) parts in a table")
+      }
       place += size
     }
     return chunks
@@ -77,87 +95,96 @@ private struct Chunk {
 /// An APK's `AndroidManifest.xml`.
 struct BinaryXML {
   /// `package` of the `manifest` element.
-  let package: String?
+  private(set) var package: Name?
 
-  init?(_ data: Data) {
+  init?(_ data: Data, _ budget: Budget) throws {
     let reader = LittleEndian(data)
     guard reader.u16(0) == 0x0003, let header = reader.u16(2) else { return nil }
-    let chunks = Chunk.all(reader, from: header, to: data.count)
+    let chunks = try Chunk.all(reader, from: header, to: data.count, budget)
     guard let pool = chunks.lazy.compactMap({ StringPool(reader, at: $0.start) }).first else { return nil }
     // The first element is the root; each attribute has 20 bytes: namespace, name, text, typed value.
-    package = chunks.first { $0.type == 0x0102 }.flatMap { element in
-      guard let start = reader.u16(element.content + 8), let count = reader.u16(element.content + 12) else {
-        return nil
+    guard let element = chunks.first(where: { $0.type == 0x0102 }),
+      let start = reader.u16(element.content + 8),
+      let count = reader.u16(element.content + 12)
+    else { return }
+    for index in 0..<count {
+      try budget.step()
+      let place = element.content + start + 20 * index
+      guard let name = reader.u32(place + 4), pool[name] == "package", let text = reader.u32(place + 8) else {
+        continue
       }
-      return (0..<count).lazy.compactMap { index -> String? in
-        let place = element.content + start + 20 * index
-        guard let name = reader.u32(place + 4), pool[name] == "package", let text = reader.u32(place + 8)
-        else {
-          return nil
-        }
-        return pool[text]
-      }.first
+      package = pool[text]
+      return
     }
   }
 }
 
 /// An APK's `resources.arsc`.
 enum ResourceTable {
-  /// The texts among the resources, by name, in the first configuration that has them. nil if the table cannot be read.
-  static func texts(_ data: Data) -> [String: String]? {
+  /// The texts of these names, in the first configuration that has them. nil if the table cannot be read.
+  static func texts(_ names: Set<Name>, in data: Data, _ budget: Budget) throws -> [Name: Name]? {
     let reader = LittleEndian(data)
     guard reader.u16(0) == 0x0002, let header = reader.u16(2) else { return nil }
-    let chunks = Chunk.all(reader, from: header, to: data.count)
+    let chunks = try Chunk.all(reader, from: header, to: data.count, budget)
     guard let values = chunks.lazy.compactMap({ StringPool(reader, at: $0.start) }).first else { return nil }
-    var texts: [String: String] = [:]
+    var texts: [Name: Name] = [:]
     for package in chunks where package.type == 0x0200 {
       guard let offset = reader.u32(package.start + 276),
-        let keys = StringPool(reader, at: package.start + offset)
-      else {
-        continue
-      }
-      for type in Chunk.all(reader, from: package.content, to: package.end) where type.type == 0x0201 {
-        for entry in entries(reader, type) {
-          // A simple entry of 8 bytes, then a value: its size, a zero, its type (3: a text) and its number.
-          guard let size = reader.u16(entry), let flags = reader.u16(entry + 2), flags & 0x0009 == 0,
-            let key = reader.u32(entry + 4), reader.u8(entry + size + 3) == 3,
-            let value = reader.u32(entry + size + 4), let name = keys[key], texts[name] == nil
-          else { continue }
-          texts[name] = values[value]
+        let keys = try StringPool(reader, at: package.start + offset)?.indices(of: names, budget),
+        !keys.isEmpty
+      else { continue }
+      for type in try Chunk.all(reader, from: package.content, to: package.end, budget)
+      where type.type == 0x0201 {
+        try read(reader, type, keys) { name, value in
+          try budget.step()
+          if let name, texts[name] == nil { texts[name] = values[value] }
         }
       }
     }
     return texts
   }
 
-  /// Where the entries of a type begin.
-  private static func entries(_ reader: LittleEndian, _ type: Chunk) -> [Int] {
+  /// Hands over each entry of a type: its name if it is one of those that are looked for, and its text's number.
+  private static func read(
+    _ reader: LittleEndian, _ type: Chunk, _ keys: [Int: Name], _ body: (Name?, Int) throws -> Void
+  ) throws {
     guard let flags = reader.u8(type.start + 9), let count = reader.u32(type.start + 12),
       let start = reader.u32(type.start + 16), count <= type.end - type.start
-    else { return [] }
-    return (0..<count).compactMap { index in
+    else { return }
+    for index in 0..<count {
       let offset: Int?
       switch flags & 3 {
       case 0: offset = reader.u32(type.content + 4 * index).flatMap { $0 == 0xFFFF_FFFF ? nil : $0 }
       case 1: offset = reader.u16(type.content + 4 * index + 2).map { 4 * $0 }
       default: offset = reader.u16(type.content + 2 * index).flatMap { $0 == 0xFFFF ? nil : 4 * $0 }
       }
-      return offset.map { type.start + start + $0 }
+      // A simple entry of 8 bytes, then a value: its size, a zero, its type (3: a text) and its number.
+      guard let entry = offset.map({ type.start + start + $0 }), let size = reader.u16(entry),
+        let flags = reader.u16(entry + 2), flags & 0x0009 == 0, let key = reader.u32(entry + 4),
+        reader.u8(entry + size + 3) == 3, let value = reader.u32(entry + size + 4)
+      else {
+        try body(nil, 0)
+        continue
+      }
+      try body(keys[key], value)
     }
   }
 }
 
-/// A message in the encoding of Protocol Buffers, without its description.
+/// A message in the encoding of Protocol Buffers, without its description. Its members are read one after the other.
 struct ProtocolBuffer {
   private let data: Data
+  private let budget: Budget
 
-  init(_ data: Data) { self.data = data }
+  init(_ data: Data, _ budget: Budget) { (self.data, self.budget) = (data, budget) }
 
-  private var text: String { String(decoding: data, as: UTF8.self) }
+  /// nil if it is longer than any value.
+  private var text: Name? { data.count <= Budget.value ? Name(data) : nil }
 
-  /// The members of a number that have a length: messages and texts. Ends at what does not fit.
-  private func members(_ number: Int) -> [ProtocolBuffer] {
-    var (found, place): ([ProtocolBuffer], Data.Index) = ([], data.startIndex)
+  /// Hands over the members of a number that have a length, messages and texts, until `body` returns false. Ends at what
+  /// does not fit.
+  private func read(_ number: Int, _ body: (ProtocolBuffer) throws -> Bool) throws {
+    var place = data.startIndex
     func varint() -> Int? {
       var value = 0
       for shift in stride(from: 0, to: 63, by: 7) {
@@ -170,37 +197,64 @@ struct ProtocolBuffer {
       return nil
     }
     while let tag = varint() {
+      try budget.step()
       switch tag & 7 {
-      case 0: if varint() == nil { return found }
+      case 0: if varint() == nil { return }
       case 1: place += 8
       case 2:
-        guard let length = varint(), length <= data.endIndex - place else { return found }
-        if tag >> 3 == number { found.append(ProtocolBuffer(data[place..<place + length])) }
+        guard let length = varint(), length >= 0, length <= data.endIndex - place else { return }
+        let member = ProtocolBuffer(data[place..<place + length], budget)
         place += length
+        if tag >> 3 == number, try !body(member) { return }
       case 5: place += 4
-      default: return found
+      default: return
       }
-      guard place <= data.endIndex else { return found }
+      guard place <= data.endIndex else { return }
+    }
+  }
+
+  private func first(_ path: Int...) throws -> ProtocolBuffer? {
+    var found: ProtocolBuffer? = self
+    for number in path {
+      guard let message = found else { return nil }
+      found = nil
+      try message.read(number) {
+        found = $0
+        return false
+      }
     }
     return found
   }
 
-  private func first(_ path: Int...) -> ProtocolBuffer? {
-    path.reduce(self) { $0?.members($1).first }
-  }
-
   /// `package` of an AAB's manifest: XmlNode.element.attribute with name and value.
-  var package: String? {
-    first(1)?.members(4).first { $0.first(2)?.text == "package" }?.first(3)?.text
+  var package: Name? {
+    get throws {
+      var package: Name?
+      try first(1)?.read(4) { attribute in
+        guard try attribute.first(2)?.text == "package" else { return true }
+        package = try attribute.first(3)?.text
+        return false
+      }
+      return package
+    }
   }
 
-  /// The texts of an AAB's resources by name, in the first configuration: ResourceTable.package.type.entry, its name, and
-  /// config_value.value.item.str.value.
-  var resourceTexts: [String: String] {
-    let entries = members(2).flatMap { $0.members(3) }.flatMap { $0.members(3) }
-    let texts = entries.compactMap { entry in
-      entry.first(2).flatMap { name in entry.first(6, 2, 4, 2, 1).map { (name.text, $0.text) } }
+  /// The texts of these names among an AAB's resources, in the first configuration: ResourceTable.package.type.entry, its
+  /// name, and config_value.value.item.str.value.
+  func resourceTexts(_ names: Set<Name>) throws -> [Name: Name] {
+    var texts: [Name: Name] = [:]
+    try read(2) { package in
+      try package.read(3) { type in
+        try type.read(3) { entry in
+          if let name = try entry.first(2)?.text, names.contains(name), texts[name] == nil {
+            texts[name] = try entry.first(6, 2, 4, 2, 1)?.text
+          }
+          return true
+        }
+        return true
+      }
+      return true
     }
-    return Dictionary(texts, uniquingKeysWith: { first, _ in first })
+    return texts
   }
 }

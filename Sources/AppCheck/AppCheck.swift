@@ -59,9 +59,24 @@ package struct AppCheck: Sendable {
     /// - Parameter path: a folder with an app's source, or an APK, AAB or IPA.
     /// - Throws: a ``Fault`` if there is nothing of that kind.
     package init(path: String) throws(Fault) {
-      files = try AppFiles(path: path)
-      source = files.isArchive ? nil : AppFacts(source: files)
       self.path = path
+      (files, source) = try AppCheck.bounded(path) {
+        let files = try AppFiles(path: path, Budget())
+        return (files, files.isArchive ? nil : try AppFacts(source: files))
+      }
+    }
+  }
+
+  /// Reads what a stranger may have made: beyond the bounds, it is no app.
+  private static func bounded<Result>(_ path: String, _ body: () throws -> Result) throws(Fault) -> Result {
+    do {
+      return try body()
+    } catch let exceeded as Budget.Exceeded {
+      throw Fault(
+        source: path, "has \(exceeded.what), as no app that is known",
+        advice: "give the folder of one app without its builds, or a package as it was built")
+    } catch {
+      throw Fault(error)
     }
   }
 
@@ -72,7 +87,10 @@ package struct AppCheck: Sendable {
   /// - Throws: a ``Fault`` if it is no app that is known.
   package func report(on app: App) throws(Fault) -> Report {
     let isPackage = app.files.isArchive
-    guard let facts = isPackage ? AppFacts(package: app.files, candidates: candidates) : app.source else {
+    let facts = try Self.bounded(app.path) {
+      isPackage ? try AppFacts(package: app.files, candidates: candidates) : app.source
+    }
+    guard let facts else {
       throw Fault(
         source: app.path, "is no app that this command knows",
         advice: """
@@ -105,7 +123,7 @@ enum Vendor {
     "group.com.zulip.app", "group.com.nextcloud.Talk", "group.com.nextcloud.apps",
     "group.it.twsweb.Crypto-Cloud",
   ]
-  private static let names = [
+  static let names = [
     "org.zulip.Zulip", "com.zulipmobile", "com.nextcloud.talk2", "com.nextcloud.Talk", "com.nextcloud.client",
     "it.twsweb.Nextcloud",
   ]

@@ -39,55 +39,42 @@ struct AppFacts: Sendable {
   let product: Product
   private(set) var values: [Aspect: [Value]] = [:]
   /// What could not be read, and why.
-  private(set) var unread: [(aspect: Aspect, reason: String)] = []
+  private(set) var unread: [(aspect: Aspect, reason: String, file: Name?, line: Int?)] = []
+  private let budget: Budget
 
-  init(_ product: Product) { self.product = product }
+  init(_ product: Product, _ budget: Budget) { (self.product, self.budget) = (product, budget) }
 
   subscript(aspect: Aspect) -> [Value] { values[aspect, default: []] }
 
-  mutating func add(_ aspect: Aspect, _ values: [Value]) { self.values[aspect, default: []] += values }
+  mutating func add(_ aspect: Aspect, _ values: [Value]) throws {
+    try budget.values(values.count)
+    self.values[aspect, default: []] += values
+  }
 
-  mutating func miss(_ aspect: Aspect, _ reason: String) { unread.append((aspect, reason)) }
+  mutating func miss(_ aspect: Aspect, _ reason: String, file: Name? = nil, line: Int? = nil) throws {
+    try budget.values(1)
+    unread.append((aspect, reason, file, line))
+  }
 }
 
 extension AppFacts {
-  /// Adds the values that a pattern finds in the first of the files that is there.
-  mutating func look(
-    _ aspect: Aspect, _ files: AppFiles, _ names: [String], _ pattern: Regex<(Substring, Substring)>
-  ) {
-    let found = names.lazy.compactMap { files.text($0)?.values(pattern) }.first ?? []
-    add(aspect, found)
-    if found.isEmpty { miss(aspect, "not found where it was: \(names.joined(separator: " or "))") }
-  }
-
-  /// Adds the values that a pattern finds in all files under a folder whose names end so.
-  mutating func search(
-    _ aspect: Aspect, _ files: AppFiles, under folder: String, endings: [String],
-    _ pattern: Regex<(Substring, Substring)>
-  ) {
-    let found = files.names
-      .filter { name in name.hasPrefix(folder) && endings.contains(where: name.hasSuffix) }
-      .flatMap { files.text($0)?.values(pattern) ?? [] }
-    add(aspect, found)
-    if found.isEmpty {
-      miss(aspect, "not found in the files \(endings.map { "*\($0)" }.joined(separator: ", ")) of \(folder)")
-    }
-  }
-
-  /// Adds what an iOS app's entitlements file allows.
+  /// Adds what an iOS app's entitlements allow.
   ///
-  /// - Parameter entitlements: the decoded property list.
+  /// - Parameter resolve: replaces variables.
   mutating func addEntitlements(
-    _ entitlements: [String: Any], file: String, line: (String) -> Int?, resolve: (String) -> String
-  ) {
-    func value(_ text: String) -> Value { Value(text: resolve(text), file: file, line: line(text)) }
-    let groups = (entitlements["com.apple.security.application-groups"] as? [String] ?? []).map(value)
-    add(.entitledGroup, groups.filter { !$0.text.contains("$") })
-    for group in groups where group.text.contains("$") {
-      miss(.entitledGroup, "no xcconfig file was found that says what \(group.text) in \(file) is")
+    _ entitlements: PropertyList, file: Name, resolve: (Value) throws -> Value = { $0 }
+  ) throws {
+    for group in try entitlements.texts("com.apple.security.application-groups", in: file).map(resolve) {
+      if group.text.utf8.contains(UInt8(ascii: "$")) {
+        try miss(
+          .entitledGroup, "no xcconfig file was found that says what \(group.text) is", file: file,
+          line: group.line)
+      } else {
+        try add(.entitledGroup, [group])
+      }
     }
-    if let environment = entitlements["aps-environment"] as? String {
-      add(.environment, [value(environment)])
+    if let environment = entitlements["aps-environment"]?.value(in: file) {
+      try add(.environment, [resolve(environment)])
     }
   }
 }

@@ -12,130 +12,144 @@ extension AppFacts {
   }
 
   /// - Returns: nil if it is no package of an app that is known.
-  init?(package files: AppFiles, candidates: Candidates) {
-    if let manifest = files.data("AndroidManifest.xml") {
-      self.init(
-        android: files, package: BinaryXML(manifest)?.package, manifest: "AndroidManifest.xml",
-        texts: files.data("resources.arsc").flatMap(ResourceTable.texts), resources: "resources.arsc",
-        candidates: candidates)
-    } else if let manifest = files.data("base/manifest/AndroidManifest.xml") {
-      self.init(
-        android: files, package: ProtocolBuffer(manifest).package,
+  init?(package files: AppFiles, candidates: Candidates) throws {
+    let budget = files.budget
+    if let manifest = try files.data("AndroidManifest.xml") {
+      try self.init(
+        android: files, package: BinaryXML(manifest, budget)?.package, manifest: "AndroidManifest.xml",
+        texts: files.data("resources.arsc").flatMap { try ResourceTable.texts(Self.texts, in: $0, budget) },
+        resources: "resources.arsc", candidates: candidates)
+    } else if let manifest = try files.data("base/manifest/AndroidManifest.xml") {
+      try self.init(
+        android: files, package: ProtocolBuffer(manifest, budget).package,
         manifest: "base/manifest/AndroidManifest.xml",
-        texts: files.data("base/resources.pb").map { ProtocolBuffer($0).resourceTexts },
-        resources: "base/resources.pb",
-        candidates: candidates)
+        texts: files.data("base/resources.pb").map {
+          try ProtocolBuffer($0, budget).resourceTexts(Self.texts)
+        },
+        resources: "base/resources.pb", candidates: candidates)
     } else {
-      self.init(ipa: files, candidates: candidates)
+      try self.init(ipa: files, candidates: candidates)
     }
   }
 
+  /// The texts that are looked for among an Android app's resources.
+  private static let texts: Set<Name> = [
+    "nc_push_server_url", "push_server_url", "nextcloud_user_agent", "project_id", "gcm_defaultSenderId",
+    "google_app_id",
+  ]
+
   private init?(
-    android files: AppFiles, package: String?, manifest: String, texts: [String: String]?, resources: String,
+    android files: AppFiles, package: Name?, manifest: Name, texts: [Name: Name]?, resources: Name,
     candidates: Candidates
-  ) {
-    let code = files.names.filter { $0.hasSuffix("/libapp.so") }
+  ) throws {
+    let code = files.names(ending: "/libapp.so")
     let texts = texts ?? [:]
-    let proxy = ["nc_push_server_url", "push_server_url"].first { texts[$0] != nil }
-    if !code.isEmpty {
-      self.init(.zulip)
-      searchZulip(files, code, candidates)
+    let proxy = (["nc_push_server_url", "push_server_url"] as [Name]).first { texts[$0] != nil }
+    if let code = code.first {
+      self.init(.zulip, files.budget)
+      try searchZulip(files, code, candidates)
     } else if let proxy {
-      self.init(proxy.hasPrefix("nc_") ? .talk : .files)
+      self.init(proxy.hasPrefix("nc_") ? .talk : .files, files.budget)
     } else {
       return nil
     }
-    add(.applicationID, package.map { [Value(text: $0, file: manifest, line: nil)] } ?? [])
-    if package == nil { miss(.applicationID, "\(manifest) cannot be read") }
-    let members: [(Aspect, String)] = [
+    if let package {
+      try add(.applicationID, [Value(package, file: manifest, line: nil)])
+    } else {
+      try miss(.applicationID, "\(manifest.text) cannot be read")
+    }
+    let members: [(Aspect, Name)] = [
       (.proxy, proxy ?? ""), (.userAgent, "nextcloud_user_agent"), (.firebaseProject, "project_id"),
       (.firebaseNumber, "gcm_defaultSenderId"), (.firebaseApp, "google_app_id"),
     ]
     for (aspect, name) in members {
-      if let text = texts[name] { add(aspect, [Value(text: text, file: "\(resources), \(name)", line: nil)]) }
+      if let text = texts[name] { try add(aspect, [Value(text, file: resources + ", " + name, line: nil)]) }
     }
     if product != .zulip, self[.firebaseProject].isEmpty {
-      miss(
+      try miss(
         .firebaseProject,
-        "\(resources) has no text project_id: a build without push, or one that cannot be read")
+        "\(resources.text) has no text project_id: a build without push, or one that cannot be read")
     }
   }
 
-  private init?(ipa files: AppFiles, candidates: Candidates) {
-    guard
-      let info = files.names.first(where: { $0.wholeMatch(of: #/Payload\/[^\/]+\.app\/Info\.plist/#) != nil })
-    else { return nil }
-    let app = info.dropLast("Info.plist".count)
-    let plist = files.data(info).flatMap(PropertyList.dictionary)
-    let executable = "\(app)\(plist?["CFBundleExecutable"] as? String ?? "")"
-    let flutter = "\(app)Frameworks/App.framework/App"
-    if files.names.contains(flutter) {
-      self.init(.zulip)
-      searchZulip(files, [flutter], candidates)
-    } else if let code = files.data(executable) {
-      guard
-        let product: Product = code.holds("NCAppBranding")
-          ? .talk : code.holds("NCBrandOptions") ? .files : nil
-      else { return nil }
-      self.init(product)
-      search(.proxy, [(executable, code)], candidates.proxies)
+  private init?(ipa files: AppFiles, candidates: Candidates) throws {
+    guard let info = files.names(ending: ".app/Info.plist").first(where: Self.isOfApp) else { return nil }
+    let app = info.folder
+    let plist = try files.data(info).flatMap { try PropertyList.read($0, files.budget) }
+    let executable = app + (plist?["CFBundleExecutable"]?.text ?? "")
+    let flutter = app + "Frameworks/App.framework/App"
+    if files.has(flutter) {
+      self.init(.zulip, files.budget)
+      try searchZulip(files, flutter, candidates)
     } else {
-      return nil
+      let kinds: [(name: Name, product: Product)] = [("NCAppBranding", .talk), ("NCBrandOptions", .files)]
+      let proxies = candidates.proxies.map { Name($0) }
+      guard let found = try files.search(executable, for: kinds.map(\.name) + proxies),
+        let kind = kinds.first(where: { found.contains($0.name) })
+      else { return nil }
+      self.init(kind.product, files.budget)
+      try add(.proxy, proxies, found: found, in: executable)
     }
-    let bundles = files.names.filter { name in
-      name == info || (name.hasPrefix("\(app)PlugIns/") && name.hasSuffix(".appex/Info.plist"))
-    }
-    for name in bundles {
-      guard let id = files.data(name).flatMap(PropertyList.dictionary)?["CFBundleIdentifier"] as? String
+    let extensions = files.names(ending: ".appex/Info.plist").filter { $0.hasPrefix(app + "PlugIns/") }
+    for name in [info] + extensions {
+      guard
+        let id = try files.data(name).flatMap({ try PropertyList.read($0, files.budget) })?[
+          "CFBundleIdentifier"]?.text
       else {
-        miss(.bundleID, "\(name) cannot be read")
+        try miss(.bundleID, "\(name.text) cannot be read")
         continue
       }
-      add(.bundleID, [Value(text: id, file: name, line: nil)])
-      readProfile(files, "\(name.dropLast("Info.plist".count))embedded.mobileprovision")
+      try add(.bundleID, [Value(id, file: name, line: nil)])
+      try readProfile(files, name.folder + "embedded.mobileprovision")
     }
+  }
+
+  /// Whether it is `Payload/NAME.app/Info.plist`.
+  private static func isOfApp(_ name: Name) -> Bool {
+    name.hasPrefix("Payload/") && name.bytes.count { $0 == UInt8(ascii: "/") } == 2
   }
 
   /// Reads a provisioning profile: a signed message (CMS) with a property list in clear inside.
-  private mutating func readProfile(_ files: AppFiles, _ name: String) {
-    guard let data = files.data(name), let start = data.range(of: Data("<?xml".utf8)),
-      let end = data.range(of: Data("</plist>".utf8), in: start.upperBound..<data.endIndex),
-      let profile = PropertyList.dictionary(data[start.lowerBound..<end.upperBound])
+  private mutating func readProfile(_ files: AppFiles, _ name: Name) throws {
+    let end = Array("</plist>".utf8)
+    guard let data = try files.data(name),
+      let range = data.withUnsafeBytes({ bytes -> Range<Int>? in
+        guard let start = bytes.first(Array("<?xml".utf8)),
+          let length = UnsafeRawBufferPointer(rebasing: bytes[start...]).first(end)
+        else { return nil }
+        return start..<start + length + end.count
+      }),
+      let profile = try PropertyList.read(
+        data[data.startIndex + range.lowerBound..<data.startIndex + range.upperBound], files.budget)
     else {
-      return miss(.entitledGroup, "\(name) cannot be read; builds from the App Store have none")
+      return try miss(.entitledGroup, "\(name.text) cannot be read; builds from the App Store have none")
     }
-    let team = (profile["TeamIdentifier"] as? [String])?.first
-    add(.team, team.map { [Value(text: $0, file: name, line: nil)] } ?? [])
-    addEntitlements(
-      profile["Entitlements"] as? [String: Any] ?? [:], file: name, line: { _ in nil }, resolve: { $0 })
+    // A profile is binary, so that its lines say nothing.
+    func placed(_ value: Value) -> Value { Value(text: value.text, file: name, line: nil) }
+    try add(.team, profile.texts("TeamIdentifier", in: name).prefix(1).map(placed))
+    if let entitlements = profile["Entitlements"] {
+      try addEntitlements(entitlements, file: name, resolve: placed)
+    }
   }
 
-  private mutating func searchZulip(_ files: AppFiles, _ names: [String], _ candidates: Candidates) {
-    // One processor's code says what all do.
-    let code = names.prefix(1).compactMap { name in files.data(name).map { (name, $0) } }
-    search(.bouncerKey, code, candidates.bouncerKeys)
-    search(.firebaseProject, code, candidates.firebaseProjects)
+  /// One processor's code says what all do.
+  private mutating func searchZulip(_ files: AppFiles, _ code: Name, _ candidates: Candidates) throws {
+    let keys = candidates.bouncerKeys.map { Name($0) }
+    let projects = candidates.firebaseProjects.map { Name($0) }
+    let found = try files.search(code, for: keys + projects) ?? []
+    try add(.bouncerKey, keys, found: found, in: code)
+    try add(.firebaseProject, projects, found: found, in: code)
   }
 
-  private mutating func search(_ aspect: Aspect, _ code: [(name: String, data: Data)], _ candidates: [String])
-  {
-    let found = code.flatMap { file in
+  private mutating func add(_ aspect: Aspect, _ candidates: [Name], found: Set<Name>, in code: Name) throws {
+    let values = candidates.filter(found.contains).filter { text in
       // The address of a proxy is the beginning of the same with a slash.
-      candidates.filter(file.data.holds).filter { text in
-        !candidates.contains { $0 != text && $0.hasPrefix(text) && file.data.holds($0) }
-      }.map { Value(text: $0, file: file.name, line: nil) }
+      !candidates.contains { $0 != text && $0.hasPrefix(text) && found.contains($0) }
     }
-    add(aspect, found)
-    if found.isEmpty {
-      miss(
-        aspect,
-        "\(code.map(\.name).joined(separator: ", ")): in the compiled code is neither one of this service nor the vendor's"
-      )
+    try add(aspect, values.map { Value($0, file: code, line: nil) })
+    if values.isEmpty {
+      try miss(
+        aspect, "\(code.text): in the compiled code is neither one of this service nor the vendor's")
     }
   }
-}
-
-extension Data {
-  /// Whether a text stands somewhere in the bytes.
-  func holds(_ text: String) -> Bool { range(of: Data(text.utf8)) != nil }
 }

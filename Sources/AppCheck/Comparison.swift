@@ -10,13 +10,17 @@ struct Comparison {
   let service: AppCheck.Service
   let isPackage: Bool
   private var found: [AppCheck.Finding] = []
+  private var known: Set<[Name]> = []
 
   init(app: AppFacts, service: AppCheck.Service, isPackage: Bool) {
     (self.app, self.service, self.isPackage) = (app, service, isPackage)
   }
 
   mutating func findings() -> [AppCheck.Finding] {
-    found = app.unread.map { .init(check: $0.aspect.rawValue, standing: .skipped, found: $0.reason) }
+    found = app.unread.map {
+      .init(
+        check: $0.aspect.rawValue, standing: .skipped, found: $0.reason, file: $0.file?.text, line: $0.line)
+    }
     for key in app[.bouncerKey] { compareKey(key) }
     for proxy in app[.proxy] { compareProxy(proxy) }
     compareFirebase()
@@ -41,14 +45,12 @@ extension Comparison {
     _ expected: String? = nil, _ effect: String? = nil
   ) {
     let finding = AppCheck.Finding(
-      check: aspect.rawValue, standing: standing, found: found ?? value.text, file: value.file,
+      check: aspect.rawValue, standing: standing, found: found ?? value.text, file: value.file.text,
       line: value.line,
       expected: expected, effect: effect)
     // The same value often stands in several configurations of one file.
-    let isRepeated = self.found.contains {
-      $0.check == finding.check && $0.found == finding.found && $0.file == finding.file
-    }
-    if !isRepeated { self.found.append(finding) }
+    let key = [Name(finding.check), Name(finding.found), value.file]
+    if known.insert(key).inserted { self.found.append(finding) }
   }
 
   private mutating func good(_ aspect: AppFacts.Aspect, _ value: Value, _ note: String? = nil) {
@@ -251,7 +253,7 @@ extension Comparison {
       } else if aspect == .group, !entitled.isEmpty, !entitled.contains(where: { $0.text == group.text }) {
         fault(
           .group, group,
-          "\(Set(entitled.map(\.text)).sorted().joined(separator: " or ")), as in \(entitled[0].file)",
+          "\(Set(entitled.map(\.text)).sorted().joined(separator: " or ")), as in \(entitled[0].file.text)",
           app.product == .zulip
             ? "the app finds no folder to share with its extension, and stops at its start"
             : "app and extension share nothing: the extension has no key, and shows no text of a notification"
@@ -265,7 +267,7 @@ extension Comparison {
       let (first, texts) = (groups[0], groups.map(\.text))
       for group in app[.group].prefix(1) where !texts.contains(group.text) {
         add(
-          .entitledGroup, .fault, first, "\(file) lacks \(group.text)", group.text,
+          .entitledGroup, .fault, first, "\(file.text) lacks \(group.text)", group.text,
           "what is signed with this file cannot read what the app has stored: its notifications stay without text"
         )
       }

@@ -16,21 +16,20 @@ struct ZipArchive: Sendable {
   enum Failure: Error {
     case notZip
     case unreadable
-    /// Larger than ``maximumSize``.
+    /// Larger than ``Budget/part``.
     case tooLarge
   }
 
-  /// The largest entry that is unpacked, in bytes. An app's code has some 30 MB.
-  static let maximumSize = 256 << 20
-  /// The most entries of an archive.
-  private static let maximumCount = 200_000
+  /// How much is unpacked at a time, in bytes.
+  private static let piece = 1 << 18
 
   private let data: Data
-  private let entries: [String: Entry]
+  private let entries: [Name: Entry]
+  private let budget: Budget
 
   /// - Parameter data: the archive, best mapped from its file.
-  init(_ data: Data) throws(Failure) {
-    self.data = data
+  init(_ data: Data, _ budget: Budget) throws {
+    (self.data, self.budget) = (data, budget)
     let reader = LittleEndian(data)
     // The end record has 22 bytes and a comment of at most 65,535.
     let last = data.count - 22
@@ -38,59 +37,123 @@ struct ZipArchive: Sendable {
       let end = stride(from: last, through: max(0, last - 65_535), by: -1).first(where: {
         reader.u32($0) == 0x0605_4B50
       }),
-      let count = reader.u16(end + 10), count <= Self.maximumCount, var place = reader.u32(end + 16)
-    else { throw .notZip }
-    var entries: [String: Entry] = [:]
+      // Two bytes, so at most 65,535.
+      let count = reader.u16(end + 10), var place = reader.u32(end + 16)
+    else { throw Failure.notZip }
+    var entries: [Name: Entry] = [:]
     for _ in 0..<count {
       guard reader.u32(place) == 0x0201_4B50, let method = reader.u16(place + 10),
         let packed = reader.u32(place + 20), let size = reader.u32(place + 24),
         let nameLength = reader.u16(place + 28), let extraLength = reader.u16(place + 30),
         let commentLength = reader.u16(place + 32), let offset = reader.u32(place + 42),
         let name = reader.bytes(place + 46, nameLength)
-      else { throw .unreadable }
-      entries[String(decoding: name, as: UTF8.self)] = Entry(
-        method: method, packed: packed, size: size, offset: offset)
+      else { throw Failure.unreadable }
+      try budget.name(nameLength)
+      entries[Name(name)] = Entry(method: method, packed: packed, size: size, offset: offset)
       place += 46 + nameLength + extraLength + commentLength
     }
     self.entries = entries
   }
 
-  var names: [String] { Array(entries.keys) }
+  var names: [Name] { Array(entries.keys) }
 
   /// Unpacks an entry; nil if there is none of that name.
-  func contents(of name: String) throws(Failure) -> Data? {
+  func contents(of name: Name) throws -> Data? {
     guard let entry = entries[name] else { return nil }
-    guard entry.size <= Self.maximumSize else { throw .tooLarge }
+    guard entry.size <= Budget.part else { throw Failure.tooLarge }
+    try budget.read(entry.size)
+    var contents = Data(capacity: entry.size)
+    try read(entry) { piece in
+      // What is larger than it promises cannot fill the memory.
+      guard contents.count + piece.count <= entry.size else { throw Failure.unreadable }
+      contents.append(contentsOf: piece)
+      return true
+    }
+    guard contents.count == entry.size else { throw Failure.unreadable }
+    return contents
+  }
+
+  /// Which of the texts stand in an entry, however large. nil if there is none of that name.
+  func search(_ name: Name, for texts: [Name]) throws -> Set<Name>? {
+    guard let entry = entries[name] else { return nil }
+    var found: Set<Name> = []
+    // A text may lie across two pieces.
+    let overlap = max(0, (texts.map(\.bytes.count).max() ?? 0) - 1)
+    var last: [UInt8] = []
+    try read(entry) { piece in
+      try budget.read(piece.count)
+      let seam = last + piece.prefix(overlap)
+      for text in texts where !found.contains(text) {
+        if piece.first(text.bytes) != nil || seam.withUnsafeBytes({ $0.first(text.bytes) }) != nil {
+          found.insert(text)
+        }
+      }
+      last = (last + piece.suffix(overlap)).suffix(overlap)
+      return found.count < texts.count
+    }
+    return found
+  }
+
+  /// Hands over the contents of an entry in pieces, until `body` returns false.
+  private func read(_ entry: Entry, _ body: (UnsafeRawBufferPointer) throws -> Bool) throws {
     let reader = LittleEndian(data)
     guard reader.u32(entry.offset) == 0x0403_4B50, let nameLength = reader.u16(entry.offset + 26),
       let extraLength = reader.u16(entry.offset + 28),
       let packed = reader.bytes(entry.offset + 30 + nameLength + extraLength, entry.packed)
-    else { throw .unreadable }
+    else { throw Failure.unreadable }
     switch entry.method {
-    case 0: return packed
-    case 8: return try Self.inflate(packed, to: entry.size)
-    default: throw .unreadable
+    case 0:
+      try packed.withUnsafeBytes { bytes in
+        for start in stride(from: 0, to: bytes.count, by: Self.piece) {
+          guard
+            try body(UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + Self.piece, bytes.count)]))
+          else { return }
+        }
+      }
+    case 8: try packed.withUnsafeBytes { try Self.inflate($0, body) }
+    default: throw Failure.unreadable
     }
   }
 
-  /// - Parameter size: the size of what comes out; anything else is an error, so a small archive cannot fill the memory.
-  private static func inflate(_ packed: Data, to size: Int) throws(Failure) -> Data {
+  private static func inflate(
+    _ packed: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Bool
+  ) throws {
     var stream = z_stream()
-    guard czlib_inflate_init_raw(&stream) == Z_OK else { throw .unreadable }
+    guard czlib_inflate_init_raw(&stream) == Z_OK else { throw Failure.unreadable }
     defer { inflateEnd(&stream) }
-    var output = Data(count: size)
-    let isWhole = output.withUnsafeMutableBytes { output in
-      packed.withUnsafeBytes { input in
-        // zlib does not write to its input.
-        stream.next_in = UnsafeMutablePointer(mutating: input.bindMemory(to: UInt8.self).baseAddress)
-        stream.avail_in = UInt32(input.count)
-        stream.next_out = output.bindMemory(to: UInt8.self).baseAddress
-        stream.avail_out = UInt32(output.count)
-        return CZlib.inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.avail_out == 0
+    let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.piece, alignment: 16)
+    defer { piece.deallocate() }
+    // zlib does not write to its input.
+    stream.next_in = UnsafeMutablePointer(mutating: packed.bindMemory(to: UInt8.self).baseAddress)
+    stream.avail_in = UInt32(packed.count)
+    while true {
+      stream.next_out = piece.bindMemory(to: UInt8.self).baseAddress
+      stream.avail_out = UInt32(piece.count)
+      let status = CZlib.inflate(&stream, Z_NO_FLUSH)
+      let count = piece.count - Int(stream.avail_out)
+      guard status == Z_OK || status == Z_STREAM_END, count > 0 || status == Z_STREAM_END else {
+        throw Failure.unreadable
       }
+      if count > 0, try !body(UnsafeRawBufferPointer(rebasing: piece[..<count])) { return }
+      if status == Z_STREAM_END { return }
     }
-    guard isWhole else { throw .unreadable }
-    return output
+  }
+}
+
+extension UnsafeRawBufferPointer {
+  /// Where a text first stands.
+  func first(_ text: [UInt8]) -> Int? {
+    guard let start = baseAddress, let byte = text.first, text.count <= count else { return nil }
+    var place = 0
+    while place <= count - text.count,
+      let next = memchr(start + place, CInt(byte), count - text.count + 1 - place).map({
+        UnsafeRawPointer($0) - start
+      })
+    {
+      if memcmp(start + next, text, text.count) == 0 { return next }
+      place = next + 1
+    }
+    return nil
   }
 }
 
@@ -111,6 +174,10 @@ struct LittleEndian {
   func u32(_ offset: Int) -> Int? { number(offset, 4) }
 
   private func number(_ offset: Int, _ count: Int) -> Int? {
-    bytes(offset, count)?.reversed().reduce(0) { $0 << 8 | Int($1) }
+    guard offset >= 0, offset <= data.count - count else { return nil }
+    let start = data.startIndex + offset
+    var number = 0
+    for index in 0..<count { number |= Int(data[start + index]) << (8 * index) }
+    return number
   }
 }

@@ -47,17 +47,19 @@ struct App {
   }
 
   /// A zip archive with the files as they are.
-  var zip: Data {
+  var zip: Data { App.zip(files.sorted { $0.key < $1.key }.map { (Data($0.key.utf8), $0.value) }) }
+
+  static func zip(_ files: [(name: Data, data: Data)]) -> Data {
     var (archive, directory) = (Data(), Data())
-    for (name, data) in files.sorted(by: { $0.key < $1.key }) {
+    for (name, data) in files {
       let offset = archive.count
       // Version, flags, method, time, date, checksum (not read), sizes, lengths of name and extra field.
       let common =
         [20, 0, 0, 0, 0].littleEndian16 + [0, data.count, data.count].littleEndian32
-        + [name.utf8.count, 0].littleEndian16
-      archive += [0x0403_4B50].littleEndian32 + common + Data(name.utf8) + data
+        + [name.count, 0].littleEndian16
+      archive += [0x0403_4B50].littleEndian32 + common + name + data
       directory += [0x0201_4B50].littleEndian32 + [20].littleEndian16 + common
-      directory += [0, 0, 0].littleEndian16 + [0, offset].littleEndian32 + Data(name.utf8)
+      directory += [0, 0, 0].littleEndian16 + [0, offset].littleEndian32 + name
     }
     let count = files.count
     return archive + directory + [0x0605_4B50].littleEndian32 + [0, 0, count, count].littleEndian16
@@ -80,7 +82,7 @@ extension AppCheck.Report {
   /// The findings that are not good, as `standing check place`, for messages of failing tests.
   var bad: [String] {
     findings.filter { $0.standing != .good }.map {
-      "\($0.standing) \($0.check) \($0.file ?? ""): \($0.found)"
+      "\($0.standing) \($0.check) \($0.file ?? ""):\($0.line ?? 0): \($0.found)"
     }
   }
 }
@@ -124,7 +126,7 @@ extension AppCheck.Service {
 struct ZipReader {
   private let archive: ZipArchive
 
-  init(_ data: Data) throws { archive = try ZipArchive(data) }
+  init(_ data: Data) throws { archive = try ZipArchive(data, Budget()) }
 
-  subscript(name: String) -> Data? { (try? archive.contents(of: name)) ?? nil }
+  subscript(name: String) -> Data? { (try? archive.contents(of: Name(name))) ?? nil }
 }

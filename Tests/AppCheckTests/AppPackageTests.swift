@@ -164,20 +164,22 @@ import Testing
     func contents(_ size: Int) throws -> Int? {
       var archive = Self.talkAPK
       archive.replaceSubrange(directory + 24..<directory + 28, with: [size].littleEndian32)
-      return try ZipArchive(archive).contents(of: "AndroidManifest.xml")?.count
+      return try ZipArchive(archive, Budget()).contents(of: "AndroidManifest.xml")?.count
     }
     #expect(try contents(size) == size)
-    for wrong in [size - 1, size + 1, ZipArchive.maximumSize] {
+    for wrong in [size - 1, size + 1, Budget.part] {
       #expect(throws: ZipArchive.Failure.unreadable) { try contents(wrong) }
     }
-    #expect(throws: ZipArchive.Failure.tooLarge) { try contents(ZipArchive.maximumSize + 1) }
+    #expect(throws: ZipArchive.Failure.tooLarge) { try contents(Budget.part + 1) }
   }
 
   @Test func `The end of an archive is looked for where its longest comment may begin, and no further`()
     throws
   {
-    #expect(throws: Never.self) { try ZipArchive(Self.talkAPK + Data(count: 65_535)) }
-    #expect(throws: ZipArchive.Failure.notZip) { try ZipArchive(Self.talkAPK + Data(count: 65_536)) }
+    #expect(throws: Never.self) { try ZipArchive(Self.talkAPK + Data(count: 65_535), Budget()) }
+    #expect(throws: ZipArchive.Failure.notZip) {
+      try ZipArchive(Self.talkAPK + Data(count: 65_536), Budget())
+    }
   }
 
   @Test(arguments: ["", "PK", "no archive at all"]) func `Other files are no package`(text: String) throws {

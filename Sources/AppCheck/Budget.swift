@@ -1,0 +1,94 @@
+internal import Synchronization
+
+/// What may be spent on one app. Apps come from strangers, and root reads them on the machine of the service: so
+/// whatever is read, unpacked or followed is paid for here, and what costs more than any real app is not read on.
+final class Budget: Sendable {
+  struct Exceeded: Error, Sendable {
+    /// `more than 200000 files`
+    let what: String
+  }
+
+  static let tooDeep = Exceeded(what: "lists inside one another, more than \(depth) deep")
+
+  /// Files of a folder, or entries of an archive.
+  static let files = 200_000
+  /// Bytes of all their names.
+  static let names = 32 << 20
+  /// Bytes of a file with source.
+  static let text = 4 << 20
+  /// Bytes of a part of a package that is held in memory, such as its resources. Code is searched in pieces.
+  static let part = 32 << 20
+  /// Bytes that are read or unpacked in all. An app's code has some 30 MB for each processor.
+  static let bytes = 512 << 20
+  /// Members of property lists; a binary one may name the same member again and again.
+  static let references = 200_000
+  /// How deep lists, folders of settings and constants may lie in one another.
+  static let depth = 32
+  /// Tokens of source, fields of messages, entries of tables.
+  static let steps = 10_000_000
+  /// Parts of a table that are held in memory.
+  static let chunks = 100_000
+  /// Values that are compared, and the bytes of one.
+  static let (values, value) = (2_000, 1_024)
+  static let duration: Duration = .seconds(60)
+
+  private struct Spent {
+    var (bytes, names, references, steps, values) = (0, 0, 0, 0, 0)
+    /// The number of steps at which the clock is looked at again.
+    var lookAt = 0
+  }
+
+  private let spent = Mutex(Spent())
+  private let end = ContinuousClock.now + duration
+
+  /// Pays for bytes that are read or unpacked.
+  func read(_ bytes: Int) throws(Exceeded) {
+    try pay(bytes, \.bytes, Self.bytes, "more than \(Self.bytes >> 20) MB to be read")
+    try lookAtClock()
+  }
+
+  /// Pays for a file's name.
+  func name(_ bytes: Int) throws(Exceeded) {
+    try pay(bytes, \.names, Self.names, "names of more than \(Self.names >> 20) MB")
+  }
+
+  /// Pays for a member of a property list or markup.
+  ///
+  /// - Parameter bytes: those of its text, if it is copied.
+  func reference(_ bytes: Int = 0) throws(Exceeded) {
+    try pay(
+      1 + bytes / 64, \.references, Self.references,
+      "more than \(Self.references) members in its property lists")
+    try step()
+  }
+
+  func values(_ count: Int) throws(Exceeded) {
+    try pay(count, \.values, Self.values, "more than \(Self.values) values to be compared")
+  }
+
+  func step(_ count: Int = 1) throws(Exceeded) {
+    try pay(count, \.steps, Self.steps, "more than \(Self.steps) parts to be looked at")
+    let isTime = spent.withLock { spent in
+      guard spent.steps >= spent.lookAt else { return false }
+      spent.lookAt = spent.steps + 10_000
+      return true
+    }
+    if isTime { try lookAtClock() }
+  }
+
+  private func lookAtClock() throws(Exceeded) {
+    guard ContinuousClock.now < end else {
+      throw Exceeded(what: "more to be looked at than \(Self.duration.components.seconds) seconds allow")
+    }
+  }
+
+  private func pay(
+    _ count: Int, _ kind: WritableKeyPath<Spent, Int>, _ limit: Int, _ what: @autoclosure () -> String
+  ) throws(Exceeded) {
+    let total = spent.withLock { spent in
+      spent[keyPath: kind] += count
+      return spent[keyPath: kind]
+    }
+    guard total <= limit else { throw Exceeded(what: what()) }
+  }
+}

@@ -1,0 +1,447 @@
+/// A file in one of the languages that apps are written in, read once from its beginning to its end: names, texts and
+/// marks, without comments and without what is compiled for development only.
+///
+/// It knows as much of Dart, Swift, Objective-C, Kotlin, Java and Groovy as their texts and comments need.
+struct Code: Sendable {
+  struct Token: Sendable {
+    enum Kind: Sendable {
+      case word, text, mark
+    }
+
+    let kind: Kind
+    /// Of a text, without its quotes.
+    let start: Int32
+    let end: Int32
+    let line: Int32
+  }
+
+  let file: Name
+  let bytes: [UInt8]
+  private let budget: Budget
+  private(set) var tokens: [Token] = []
+  /// Where the expressions begin that names are set to, by name; also those of macros.
+  private(set) var assignments: [Name: [Int]] = [:]
+
+  private enum Language { case dart, swift, objectiveC, kotlin, other }
+  private let language: Language
+
+  private static func language(of file: Name) -> Language {
+    for (ending, language) in endings where file.hasSuffix(ending) { return language }
+    return .other
+  }
+  private static let endings: [(Name, Language)] = [
+    (".dart", .dart), (".swift", .swift), (".m", .objectiveC), (".h", .objectiveC), (".mm", .objectiveC),
+    (".kt", .kotlin), (".kts", .kotlin),
+  ]
+
+  /// - Parameter conditions: what is set where the app is compiled for release, for `#if`.
+  init(_ bytes: [UInt8], file: Name, conditions: Set<Name> = [], _ budget: Budget) throws {
+    (self.file, self.bytes, self.budget, language) = (file, bytes, budget, Self.language(of: file))
+    var lexer = Lexer(bytes, language, conditions)
+    while let token = lexer.next() {
+      try budget.step()
+      tokens.append(token)
+    }
+    for index in tokens.indices.dropFirst() where self[mark: index] == UInt8(ascii: "=") {
+      if let name = nameBefore(index) { assignments[name, default: []].append(index + 1) }
+    }
+    // `#define NAME @"..."`
+    for index in tokens.indices where self[mark: index] == UInt8(ascii: "#") && self[index + 1] == "define" {
+      assignments[self[index + 2], default: []].append(index + 3)
+    }
+  }
+
+  /// The name of what is set at a `=`; nil if it is a comparison.
+  private func nameBefore(_ index: Int) -> Name? {
+    let before = tokens[index - 1]
+    if self[mark: index + 1] == UInt8(ascii: "="), tokens[index + 1].start == tokens[index].end { return nil }
+    if before.kind == .word {
+      // `name: Type =` of Swift and Kotlin.
+      if self[mark: index - 2] == UInt8(ascii: ":"), tokens[index - 3..<index - 2].first?.kind == .word {
+        return self[index - 3]
+      }
+      return self[index - 1]
+    }
+    // `name: Type? =`
+    if self[mark: index - 1] == UInt8(ascii: "?"), self[mark: index - 3] == UInt8(ascii: ":"), index >= 4 {
+      return self[index - 4]
+    }
+    return nil
+  }
+
+  /// What a token says.
+  subscript(index: Int) -> Name {
+    guard tokens.indices.contains(index) else { return "" }
+    return Name(bytes[Int(tokens[index].start)..<Int(tokens[index].end)])
+  }
+
+  /// The mark at an index; nil if there is something else.
+  subscript(mark index: Int) -> UInt8? {
+    guard tokens.indices.contains(index), tokens[index].kind == .mark else { return nil }
+    return bytes[Int(tokens[index].start)]
+  }
+
+  func kind(_ index: Int) -> Token.Kind? { tokens.indices.contains(index) ? tokens[index].kind : nil }
+
+  func line(_ index: Int) -> Int? { tokens.indices.contains(index) ? Int(tokens[index].line) : nil }
+
+  /// Where the bracket at an index is closed; the last token if it is not.
+  func closing(_ index: Int) -> Int {
+    var depth = 0
+    for place in index..<tokens.count {
+      switch self[mark: place] {
+      case UInt8(ascii: "("), UInt8(ascii: "["), UInt8(ascii: "{"): depth += 1
+      case UInt8(ascii: ")"), UInt8(ascii: "]"), UInt8(ascii: "}"):
+        depth -= 1
+        if depth <= 0 { return place }
+      default: break
+      }
+    }
+    return tokens.count - 1
+  }
+}
+
+// MARK: Constants
+
+extension Code {
+  /// What an expression is: a text, or none that could be worked out.
+  enum Constant {
+    case text(Name)
+    case unknown
+  }
+
+  /// The longest expression that is looked at, in tokens.
+  private static let longest = 200
+
+  /// The expression that begins at an index, as a text.
+  func constant(at index: Int, depth: Int = 0) throws -> Constant {
+    var place = index
+    guard depth < 8, let text = try text(&place, depth), isEnd(place, after: index) else { return .unknown }
+    return .text(text)
+  }
+
+  private func isEnd(_ place: Int, after start: Int) -> Bool {
+    guard place < tokens.count else { return true }
+    switch self[mark: place] {
+    case UInt8(ascii: ";"), UInt8(ascii: ","), UInt8(ascii: ")"), UInt8(ascii: "]"), UInt8(ascii: "}"):
+      return true
+    // Where lines end statements, what follows there is another one, but for operators.
+    case UInt8(ascii: "?"), UInt8(ascii: "."), UInt8(ascii: ":"): return false
+    default: return tokens[place].line > tokens[place - 1].line
+    }
+  }
+
+  private func text(_ place: inout Int, _ depth: Int) throws -> Name? {
+    var parts: Name?
+    let start = place
+    while place < tokens.count, place - start < Self.longest {
+      let part: Name
+      switch tokens[place].kind {
+      case .text:
+        // Where lines end statements, two texts are not one.
+        if parts != nil, language != .dart, language != .objectiveC,
+          self[mark: place - 1] != UInt8(ascii: "+")
+        {
+          return parts
+        }
+        part = try written(place, depth)
+        place += 1
+      case .word:
+        guard parts == nil || self[mark: place - 1] == UInt8(ascii: "+") else { return parts }
+        if ["const", "r", "return"].contains(self[place]) {
+          place += 1
+          continue
+        }
+        guard let value = try named(&place, depth) else { return nil }
+        part = value
+      case .mark:
+        switch self[mark: place] {
+        case UInt8(ascii: "@"):
+          guard kind(place + 1) == .text else { return parts }
+          place += 1
+          continue
+        case UInt8(ascii: "+"):
+          guard parts != nil else { return nil }
+          place += 1
+          continue
+        case UInt8(ascii: "("):
+          guard parts == nil || self[mark: place - 1] == UInt8(ascii: "+"), depth < Budget.depth else {
+            return parts
+          }
+          place += 1
+          guard let inner = try text(&place, depth + 1) else { return nil }
+          if self[mark: place] == UInt8(ascii: ",") { place += 1 }
+          guard self[mark: place] == UInt8(ascii: ")") else { return nil }
+          part = inner
+          place += 1
+        default: return parts
+        }
+      }
+      parts = parts.map { $0 + part } ?? part
+    }
+    return parts
+  }
+
+  /// A constant by its name, or a text inside a call that only decodes it.
+  private func named(_ place: inout Int, _ depth: Int) throws -> Name? {
+    while kind(place) == .word, self[mark: place + 1] == UInt8(ascii: "."), kind(place + 2) == .word {
+      place += 2
+    }
+    let name = self[place]
+    place += 1
+    if self[mark: place] == UInt8(ascii: "(") {
+      guard ["base64Decode", "decode", "URL", "Uri", "parse"].contains(name), depth < Budget.depth else {
+        return nil
+      }
+      place += 1
+      guard let text = try text(&place, depth + 1), self[mark: place] == UInt8(ascii: ")") else { return nil }
+      place += 1
+      return text
+    }
+    return try value(of: name, depth)
+  }
+
+  private func value(of name: Name, _ depth: Int) throws -> Name? {
+    try budget.step()
+    guard depth < 8, let start = assignments[name]?.first,
+      case .text(let text) = try constant(at: start, depth: depth + 1)
+    else { return nil }
+    return text
+  }
+
+  /// A text as the program has it: escapes resolved, and constants put in where they are named.
+  private func written(_ index: Int, _ depth: Int) throws -> Name {
+    let raw = bytes[Int(tokens[index].start)..<Int(tokens[index].end)]
+    try budget.step(1 + raw.count / 64)
+    guard raw.contains(UInt8(ascii: "\\")) || raw.contains(UInt8(ascii: "$")) else { return Name(raw) }
+    var (text, place): ([UInt8], Int) = ([], raw.startIndex)
+    // One that is longer is no value.
+    while place < raw.endIndex, text.count <= 4 * Budget.value {
+      let byte = raw[place]
+      if byte == UInt8(ascii: "\\"), place + 1 < raw.endIndex, raw[place + 1] != UInt8(ascii: "(") {
+        text.append(raw[place + 1])
+        place += 2
+      } else if byte == UInt8(ascii: "$"), language != .swift, language != .objectiveC {
+        let isBraced = place + 1 < raw.endIndex && raw[place + 1] == UInt8(ascii: "{")
+        let start = place + (isBraced ? 2 : 1)
+        let end =
+          raw[start...].firstIndex { !$0.isWord && !(isBraced && $0 == UInt8(ascii: ".")) } ?? raw.endIndex
+        let reference = Name(raw[start..<end])
+        let name =
+          reference.bytes.lastIndex(of: UInt8(ascii: ".")).map { Name(reference.bytes[($0 + 1)...]) }
+          ?? reference
+        let isClosed = !isBraced || (end < raw.endIndex && raw[end] == UInt8(ascii: "}"))
+        let next = isBraced ? end + 1 : end
+        if start < end, isClosed, let value = try value(of: name, depth + 1) {
+          text += value.bytes
+        } else {
+          text += raw[place..<min(max(next, place + 1), raw.endIndex)]
+        }
+        place = max(next, place + 1)
+      } else {
+        text.append(byte)
+        place += 1
+      }
+    }
+    return Name(text)
+  }
+}
+
+// MARK: The lexer
+
+extension Code {
+  private struct Lexer {
+    let bytes: [UInt8]
+    let language: Language
+    let conditions: Set<Name>
+    var place = 0
+    var line: Int32 = 1
+    /// Whether only blanks stand before this place in its line.
+    var isFirst = true
+    /// Of each `#if` that is open: whether what follows is compiled, and whether a branch has been.
+    var branches: [(isOn: Bool, wasOn: Bool)] = []
+
+    init(_ bytes: [UInt8], _ language: Language, _ conditions: Set<Name>) {
+      (self.bytes, self.language, self.conditions) = (bytes, language, conditions)
+    }
+
+    private func at(_ offset: Int) -> UInt8 {
+      place + offset < bytes.count ? bytes[place + offset] : 0
+    }
+
+    private func has(_ text: StaticString) -> Bool {
+      guard place + text.utf8CodeUnitCount <= bytes.count else { return false }
+      for index in 0..<text.utf8CodeUnitCount where bytes[place + index] != text.utf8Start[index] {
+        return false
+      }
+      return true
+    }
+
+    /// The next token that is compiled for release.
+    mutating func next() -> Token? {
+      while place < bytes.count {
+        let isOn = branches.last?.isOn ?? true
+        if let token = step(), isOn { return token }
+      }
+      return nil
+    }
+
+    private mutating func newline() {
+      line += 1
+      isFirst = true
+    }
+
+    /// Reads one token, or what is none: nil.
+    private mutating func step() -> Token? {
+      let byte = bytes[place]
+      if byte == UInt8(ascii: "\n") {
+        place += 1
+        newline()
+        return nil
+      }
+      if byte.isBlank {
+        place += 1
+        return nil
+      }
+      if has("//") {
+        skipLine()
+        return nil
+      }
+      if has("/*") {
+        skipComment()
+        return nil
+      }
+      if byte == UInt8(ascii: "#"), isFirst, language == .swift || language == .objectiveC, readCondition() {
+        return nil
+      }
+      isFirst = false
+      if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") { return text() }
+      let start = place
+      if byte.isWord || byte == UInt8(ascii: "$") {
+        repeat {
+          place += 1
+        } while place < bytes.count && (bytes[place].isWord || bytes[place] == UInt8(ascii: "$"))
+        return token(.word, start, place, line)
+      }
+      place += 1
+      return token(.mark, start, place, line)
+    }
+
+    private func token(_ kind: Token.Kind, _ start: Int, _ end: Int, _ line: Int32) -> Token {
+      Token(kind: kind, start: Int32(start), end: Int32(end), line: line)
+    }
+
+    private mutating func skipLine() {
+      while place < bytes.count, bytes[place] != UInt8(ascii: "\n") { place += 1 }
+    }
+
+    private mutating func skipComment() {
+      var depth = 0
+      repeat {
+        if has("/*") {
+          if depth == 0 || language == .swift || language == .kotlin || language == .dart { depth += 1 }
+          place += 2
+        } else if has("*/") {
+          depth -= 1
+          place += 2
+        } else {
+          if bytes[place] == UInt8(ascii: "\n") { newline() }
+          place += 1
+        }
+      } while depth > 0 && place < bytes.count
+    }
+
+    private mutating func text() -> Token {
+      let quote = bytes[place]
+      let isRaw = language == .dart && place > 0 && bytes[place - 1] == UInt8(ascii: "r")
+      let isLong = at(1) == quote && at(2) == quote
+      let (width, first) = (isLong ? 3 : 1, line)
+      place += width
+      let start = place
+      // What is put in between braces may have quotes of its own.
+      var depth = 0
+      while place < bytes.count {
+        let byte = bytes[place]
+        if byte == UInt8(ascii: "\n") {
+          // A text that is not closed ends with its line, so that one mistake does not hide the rest of a file.
+          if !isLong { break }
+          newline()
+        } else if byte == UInt8(ascii: "\\"), !isRaw {
+          if at(1) == UInt8(ascii: "("), language == .swift { depth += 1 }
+          if at(1) == UInt8(ascii: "\n") { newline() }
+          place += 2
+          continue
+        } else if byte == UInt8(ascii: "$"), at(1) == UInt8(ascii: "{"), !isRaw, language != .swift,
+          language != .objectiveC
+        {
+          depth += 1
+          place += 2
+          continue
+        } else if depth > 0 {
+          if byte == UInt8(ascii: "(") || byte == UInt8(ascii: "{") { depth += 1 }
+          if byte == UInt8(ascii: ")") || byte == UInt8(ascii: "}") { depth -= 1 }
+        } else if byte == quote, !isLong || (at(1) == quote && at(2) == quote) {
+          let end = place
+          place += width
+          isFirst = false
+          return token(.text, start, end, first)
+        }
+        place += 1
+      }
+      isFirst = place < bytes.count && bytes[place] == UInt8(ascii: "\n")
+      return token(.text, start, min(place, bytes.count), first)
+    }
+
+    /// Reads `#if` and what belongs to it; false if there is something else at this place.
+    private mutating func readCondition() -> Bool {
+      let end = bytes[place...].firstIndex(of: UInt8(ascii: "\n")) ?? bytes.endIndex
+      let all = Name(bytes[place + 1..<min(end, place + 1_000)]).trimmed.bytes
+      let split = all.firstIndex { !$0.isWord } ?? all.endIndex
+      let condition = all[split...]
+      let isOutside = branches.dropLast().last?.isOn ?? true
+      switch Name(all[..<split]) {
+      case "if", "ifdef", "ifndef":
+        let isInside = branches.last?.isOn ?? true
+        var isMet = holds(condition)
+        if Name(all[..<split]) == "ifndef" { isMet.toggle() }
+        branches.append((isInside && isMet, isMet))
+      case "elseif", "elif":
+        guard let last = branches.popLast() else { break }
+        let isMet = !last.wasOn && holds(condition)
+        branches.append((isOutside && isMet, last.wasOn || isMet))
+      case "else":
+        guard let last = branches.popLast() else { break }
+        branches.append((isOutside && !last.wasOn, true))
+      case "endif": _ = branches.popLast()
+      default: return false
+      }
+      place = end
+      return true
+    }
+
+    /// A condition without brackets of its own: names, `!`, `&&`, `||`. What is not understood holds.
+    private func holds(_ condition: ArraySlice<UInt8>) -> Bool {
+      Self.split(condition, "|").contains { part in
+        Self.split(part, "&").allSatisfy { atom in
+          var (name, isMet) = (Name(atom).trimmed, true)
+          while name.bytes.first == UInt8(ascii: "!") {
+            name = Name(name.bytes.dropFirst()).trimmed
+            isMet.toggle()
+          }
+          if name.hasPrefix("defined") {
+            name =
+              Name(name.bytes.dropFirst(7).filter { $0 != UInt8(ascii: "(") && $0 != UInt8(ascii: ")") })
+              .trimmed
+          }
+          if name == "0" || name.contains("simulator") || name.contains("SIMULATOR") { return !isMet }
+          if name == "1" || name == "true" || name.bytes.contains(UInt8(ascii: "(")) { return isMet }
+          return conditions.contains(name) == isMet
+        }
+      }
+    }
+
+    private static func split(_ text: ArraySlice<UInt8>, _ mark: Unicode.Scalar) -> [ArraySlice<UInt8>] {
+      text.split(separator: UInt8(ascii: mark), omittingEmptySubsequences: true)
+    }
+  }
+}

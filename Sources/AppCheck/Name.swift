@@ -1,0 +1,71 @@
+/// A path, a key or a text out of an app, compared by its bytes. (A `String` is compared in a normal form, for which a
+/// name of many combining marks takes minutes.)
+struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral {
+  let bytes: [UInt8]
+
+  init<Bytes: Sequence<UInt8>>(_ bytes: Bytes) { self.bytes = Array(bytes) }
+  init(_ text: String) { bytes = Array(text.utf8) }
+  init(stringLiteral text: String) { self.init(text) }
+
+  /// The name as a person reads it.
+  var text: String { String(decoding: bytes, as: UTF8.self) }
+
+  static func < (left: Name, right: Name) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
+  static func + (left: Name, right: Name) -> Name { Name(left.bytes + right.bytes) }
+
+  func hasPrefix(_ name: Name) -> Bool { bytes.starts(with: name.bytes) }
+  func hasSuffix(_ name: Name) -> Bool { bytes.suffix(name.bytes.count) == name.bytes[...] }
+
+  func dropping(suffix: Name) -> Name { Name(bytes.dropLast(suffix.bytes.count)) }
+
+  /// The folder of a path, with a slash at its end; empty if it has none.
+  var folder: Name { Name(bytes[..<((bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1)]) }
+  /// The path without its folder.
+  var last: Name { Name(bytes[((bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1)...]) }
+
+  /// Whether another name stands somewhere in this one.
+  func contains(_ name: Name) -> Bool { bytes.withUnsafeBytes { $0.first(name.bytes) != nil } }
+
+  /// Without blanks and line ends at both ends.
+  var trimmed: Name {
+    let start = bytes.firstIndex { !$0.isBlank } ?? bytes.endIndex
+    let end = bytes.lastIndex { !$0.isBlank } ?? start - 1
+    return Name(bytes[start..<end + 1])
+  }
+}
+
+/// A value that is built into an app, and where it stands.
+struct Value: Sendable, Hashable {
+  /// In ASCII: other bytes are written as `\xC3`, since nothing that is compared has any.
+  let text: String
+  let file: Name
+  /// Counted from 1; nil in a binary file.
+  let line: Int?
+
+  init(_ name: Name, file: Name, line: Int?) {
+    let bytes = name.bytes
+    let shown = bytes.prefix(Budget.value)
+    var text = ""
+    for byte in shown {
+      if byte < 0x80 {
+        text.unicodeScalars.append(Unicode.Scalar(byte))
+      } else {
+        text += "\\x" + String(byte, radix: 16, uppercase: true)
+      }
+    }
+    if shown.count < bytes.count { text += "..." }
+    (self.text, self.file, self.line) = (text, file, line)
+  }
+
+  init(text: String, file: Name, line: Int?) { self.init(Name(text), file: file, line: line) }
+}
+
+extension UInt8 {
+  var isBlank: Bool { self == 0x20 || (0x09...0x0D).contains(self) }
+  var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
+  /// Whether it may stand in a name of a programming language.
+  var isWord: Bool {
+    isDigit || self == UInt8(ascii: "_") || self >= 0x80
+      || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20)
+  }
+}

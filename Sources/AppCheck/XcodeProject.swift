@@ -1,0 +1,194 @@
+internal import Foundation
+
+/// What an Xcode project builds: its apps and their extensions, with the settings of each configuration. Tests and
+/// libraries are left out.
+struct XcodeProject {
+  /// A setting, and where it stands.
+  struct Setting: Sendable {
+    let text: Name
+    let file: Name
+    let line: Int?
+    var value: Value { Value(text, file: file, line: line) }
+    /// Whether it names a variable that nothing sets.
+    var isOpen: Bool { text.contains("$(") || text.contains("${") }
+  }
+
+  struct Target {
+    let name: Name
+    let isApp: Bool
+    let configurations: [Configuration]
+
+    /// The configuration that is published.
+    var release: Configuration? {
+      configurations.first { $0.name == "Release" }
+        ?? configurations.first { $0.name.contains("elease") || $0.name.contains("Store") }
+        ?? configurations.last
+    }
+  }
+
+  struct Configuration {
+    let name: Name
+    fileprivate let target: Name
+    /// The settings of the target, of its file, of the project, and of the project's file.
+    fileprivate let layers: [[Name: Setting]]
+    fileprivate let budget: Budget
+
+    /// A setting with its variables replaced. If it is nothing but a variable, the place is the variable's.
+    subscript(key: Name) -> Setting? { get throws { try setting(key, from: 0, depth: 0) } }
+
+    private func setting(_ key: Name, from layer: Int, depth: Int) throws -> Setting? {
+      try budget.step()
+      for index in layers.indices.dropFirst(layer) {
+        guard let setting = layers[index][key] else { continue }
+        return try resolved(setting, key, index, depth)
+      }
+      switch key {
+      case "TARGET_NAME": return Setting(text: target, file: "", line: nil)
+      case "PRODUCT_NAME",
+        "EXECUTABLE_NAME" where depth < 8:
+        return try setting("TARGET_NAME", from: 0, depth: depth + 1)
+      case "SRCROOT", "PROJECT_DIR": return Setting(text: ".", file: "", line: nil)
+      case "CONFIGURATION": return Setting(text: name, file: "", line: nil)
+      default: return nil
+      }
+    }
+
+    /// Replaces the variables of a setting from outside the project's own.
+    func resolve(_ setting: Setting) throws -> Setting { try resolved(setting, "", 0, 0) }
+
+    private func resolved(_ setting: Setting, _ key: Name, _ layer: Int, _ depth: Int) throws -> Setting {
+      let raw = setting.text.bytes
+      guard depth < 8, raw.contains(UInt8(ascii: "$")) else { return setting }
+      try budget.step(1 + raw.count / 64)
+      var (text, place): ([UInt8], Int) = ([], 0)
+      // One that is longer is no value.
+      while place < raw.count, text.count <= 4 * Budget.value {
+        let next = place + 1 < raw.count ? raw[place + 1] : 0
+        guard raw[place] == UInt8(ascii: "$"), next == UInt8(ascii: "(") || next == UInt8(ascii: "{") else {
+          text.append(raw[place])
+          place += 1
+          continue
+        }
+        let end = raw[place...].firstIndex(
+          of: next == UInt8(ascii: "(") ? UInt8(ascii: ")") : UInt8(ascii: "}"))
+        guard let end else { break }
+        let parts = raw[place + 2..<end].split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
+        let name = Name(parts.first ?? [])
+        let found =
+          name == "inherited" || name == key
+          ? try self.setting(key, from: layer + 1, depth: depth + 1)
+          : try self.setting(name, from: 0, depth: depth + 1)
+        if let found {
+          if place == 0, end == raw.count - 1, parts.count == 1 {
+            return found.file.bytes.isEmpty
+              ? Setting(text: found.text, file: setting.file, line: setting.line) : found
+          }
+          text += parts.dropFirst().reduce(found.text.bytes) { Self.modified($0, Name($1)) }
+        } else if name != "inherited" {
+          text += raw[place...end]
+        }
+        place = end + 1
+      }
+      return Setting(text: Name(text), file: setting.file, line: setting.line)
+    }
+
+    private static func modified(_ text: [UInt8], _ modifier: Name) -> [UInt8] {
+      switch modifier {
+      case "rfc1034identifier":
+        text.map {
+          $0.isWord && $0 < 0x80 && $0 != UInt8(ascii: "_") || $0 == UInt8(ascii: ".")
+            ? $0 : UInt8(ascii: "-")
+        }
+      case "c99extidentifier", "identifier": text.map { $0.isWord && $0 < 0x80 ? $0 : UInt8(ascii: "_") }
+      case "lower": text.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+      default: text
+      }
+    }
+  }
+
+  let file: Name
+  /// The folder that its paths begin at.
+  let root: Name
+  let targets: [Target]
+
+  /// - Returns: nil if the file is no project.
+  init?(_ file: Name, _ files: AppFiles) throws {
+    let budget = files.budget
+    guard let data = try files.data(file), let list = try PropertyList.read(data, budget),
+      let objects = list["objects"]?.members, let id = list["rootObject"]?.text, let project = objects[id]
+    else { return nil }
+    let root = file.folder.dropping(suffix: "/").folder
+    (self.file, self.root) = (file, root)
+
+    func layers(_ owner: PropertyList) throws -> [(name: Name, layers: [[Name: Setting]])] {
+      let list = owner["buildConfigurationList"]?.text.flatMap { objects[$0] }
+      return try (list?["buildConfigurations"]?.list ?? []).compactMap { id in
+        guard let configuration = id.text.flatMap({ objects[$0] }), let name = configuration["name"]?.text
+        else {
+          return nil
+        }
+        var settings: [Name: Setting] = [:]
+        for (key, value) in configuration["buildSettings"]?.members ?? [:] {
+          // A list is what its members are, with blanks between them.
+          let text = value.text ?? Name(value.list.compactMap(\.text).map(\.bytes).joined(separator: [0x20]))
+          settings[key] = Setting(text: text, file: file, line: value.line)
+        }
+        let base =
+          configuration["baseConfigurationReference"]?.text
+          ?? configuration["baseConfigurationReferenceRelativePath"]?.text
+        let path = base.map { objects[$0]?["path"]?.text ?? $0 }
+        return (name, [settings, try path.map { try Self.settings($0, root, files) } ?? [:]])
+      }
+    }
+
+    let own = try layers(project)
+    targets = try (project["targets"]?.list ?? []).compactMap { id in
+      guard let target = id.text.flatMap({ objects[$0] }), let type = target["productType"]?.text,
+        type == "com.apple.product-type.application" || type.contains("extension")
+      else { return nil }
+      let name = target["name"]?.text ?? ""
+      let configurations = try layers(target).map { configuration in
+        Configuration(
+          name: configuration.name, target: name,
+          layers: configuration.layers + (own.first { $0.name == configuration.name }?.layers ?? []),
+          budget: budget)
+      }
+      return Target(
+        name: name, isApp: type == "com.apple.product-type.application", configurations: configurations)
+    }
+  }
+
+  /// The settings of an xcconfig file that the project names. Groups of the project may lie in other folders than on
+  /// disk, so the file is known by the end of its path.
+  private static func settings(_ path: Name, _ root: Name, _ files: AppFiles) throws -> [Name: Setting] {
+    guard let name = files.names.first(where: { $0.hasPrefix(root) && $0.hasSuffix("/" + path.last) }) else {
+      return [:]
+    }
+    var settings: [Name: Setting] = [:]
+    try add(name, to: &settings, files, depth: 0)
+    return settings
+  }
+
+  private static func add(
+    _ name: Name, to settings: inout [Name: Setting], _ files: AppFiles, depth: Int
+  ) throws {
+    guard depth < 8, let data = try files.data(name) else { return }
+    for (index, line) in data.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+      .enumerated()
+    {
+      try files.budget.step()
+      let bytes = Array(line)
+      let comment = bytes.indices.first {
+        bytes[$0] == UInt8(ascii: "/") && $0 + 1 < bytes.count && bytes[$0 + 1] == bytes[$0]
+      }
+      let text = Name(bytes[..<(comment ?? bytes.count)]).trimmed
+      if text.hasPrefix("#include") {
+        let parts = text.bytes.split(separator: UInt8(ascii: "\""))
+        if parts.count >= 2 { try add(name.folder + Name(parts[1]), to: &settings, files, depth: depth + 1) }
+      } else if let split = text.bytes.firstIndex(of: UInt8(ascii: "=")) {
+        let key = Name(text.bytes[..<split]).trimmed
+        settings[key] = Setting(text: Name(text.bytes[(split + 1)...]).trimmed, file: name, line: index + 1)
+      }
+    }
+  }
+}
