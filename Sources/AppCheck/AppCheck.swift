@@ -1,29 +1,7 @@
-internal import Foundation
-package import NextcloudProxy
 package import Operations
-package import Providers
-package import Sealing
 
 /// Compares an app's source or built package with this service, without changing either.
 package struct AppCheck: Sendable {
-  /// What this service has, which an app must fit.
-  package struct Service: Sendable {
-    let bouncerKeys: BouncerKeyring
-    let credentials: Credentials
-    let publicURL: String?
-    let apps: NextcloudApps
-
-    /// - Parameters:
-    ///   - publicURL: `http.public_url`
-    ///   - apps: the built-in apps and those of `nextcloud.apps_file`.
-    package init(
-      bouncerKeys: BouncerKeyring, credentials: Credentials, publicURL: String?, apps: NextcloudApps
-    ) {
-      (self.bouncerKeys, self.credentials) = (bouncerKeys, credentials)
-      (self.publicURL, self.apps) = (publicURL, apps)
-    }
-  }
-
   /// What was found in one place.
   package struct Finding: Sendable, Hashable {
     /// What was looked at: `bouncer key`, `Firebase project`.
@@ -46,7 +24,10 @@ package struct AppCheck: Sendable {
     /// `Zulip, its source`
     package let app: String
     package let findings: [Finding]
+    /// Whether it fits, as far as it could be looked at.
     package var isGood: Bool { !findings.contains { $0.standing == .fault } }
+    /// What could not be looked at, so that nobody knows whether it fits.
+    package var skipped: [Finding] { findings.filter { $0.standing == .skipped } }
   }
 
   /// An app that has been opened. Afterwards its files are not looked up again, so root may become another user.
@@ -56,13 +37,15 @@ package struct AppCheck: Sendable {
     fileprivate let files: AppFiles
     fileprivate let path: String
 
-    /// - Parameter path: a folder with an app's source, or an APK, AAB or IPA.
+    /// - Parameters:
+    ///   - path: a folder with an app's source, or an APK, AAB or IPA.
+    ///   - flavor: which of the flavours of an Android app; nil: the one that is published.
     /// - Throws: a ``Fault`` if there is nothing of that kind.
-    package init(path: String) throws(Fault) {
+    package init(path: String, flavor: String? = nil) throws(Fault) {
       self.path = path
       (files, source) = try AppCheck.bounded(path) {
         let files = try AppFiles(path: path, Budget())
-        return (files, files.isArchive ? nil : try AppFacts(source: files))
+        return (files, files.isArchive ? nil : try AppFacts(source: files, flavor: flavor.map { Name($0) }))
       }
     }
   }
@@ -105,29 +88,10 @@ package struct AppCheck: Sendable {
   }
 
   private var candidates: AppFacts.Candidates {
-    let proxies = [service.publicURL, Vendor.proxy].compactMap(\.self)
+    let proxies = [service.address, Vendor.proxy].compactMap(\.self)
     return .init(
-      bouncerKeys: service.bouncerKeys.all.map(\.pair.publicKeyBase64) + [Vendor.bouncerKey],
-      firebaseProjects: service.credentials.fcm.map(\.projectID) + ["zulip-android"],
+      bouncerKeys: service.keys.map(\.text) + [Vendor.bouncerKey],
+      firebaseProjects: service.projects + ["zulip-android"],
       proxies: proxies + proxies.map { "\($0)/" })
   }
-}
-
-/// Values of the vendors' own apps: where one of them is still there, the app is not rebuilt.
-enum Vendor {
-  static let bouncerKey = "mm4F/3WLqECY637NulC5j/ZeHkmpwmtlfIxwt8MfREM="
-  static let proxy = "https://push-notifications.nextcloud.com"
-  static let firebase: Set = ["zulip-android", "835904834568", "nextcloud-a7dea", "829118773643"]
-  static let team = "66KHCWMEYB"
-  static let groups: Set = [
-    "group.com.zulip.app", "group.com.nextcloud.Talk", "group.com.nextcloud.apps",
-    "group.it.twsweb.Crypto-Cloud",
-  ]
-  static let names = [
-    "org.zulip.Zulip", "com.zulipmobile", "com.nextcloud.talk2", "com.nextcloud.Talk", "com.nextcloud.client",
-    "it.twsweb.Nextcloud",
-  ]
-
-  /// Whether a bundle id or package name is the vendor's, or that of one of the vendor's extensions.
-  static func owns(_ id: String) -> Bool { names.contains { id == $0 || id.hasPrefix("\($0).") } }
 }

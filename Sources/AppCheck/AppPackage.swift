@@ -59,11 +59,16 @@ extension AppFacts {
       try miss(.applicationID, "\(manifest.text) cannot be read")
     }
     let members: [(Aspect, Name)] = [
-      (.proxy, proxy ?? ""), (.userAgent, "nextcloud_user_agent"), (.firebaseProject, "project_id"),
+      (.proxy, proxy ?? ""), (.firebaseProject, "project_id"),
       (.firebaseNumber, "gcm_defaultSenderId"), (.firebaseApp, "google_app_id"),
+      (.firebaseKey, "google_api_key"),
     ]
     for (aspect, name) in members {
       if let text = texts[name] { try add(aspect, [Value(text, file: resources + ", " + name, line: nil)]) }
+    }
+    if let agent = texts["nextcloud_user_agent"] {
+      let text = Self.userAgent(agent.text, brand: texts["name_for_branded_user_agent"]?.text ?? "")
+      try add(.userAgent, [Value(text: text, file: resources + ", nextcloud_user_agent", line: nil)])
     }
     if product != .zulip, self[.firebaseProject].isEmpty {
       try miss(
@@ -90,17 +95,26 @@ extension AppFacts {
       self.init(kind.product, files.budget)
       try add(.proxy, proxies, found: found, in: executable)
     }
-    let extensions = files.names(ending: ".appex/Info.plist").filter { $0.hasPrefix(app + "PlugIns/") }
+    let extensions = files.names(ending: ".appex/Info.plist").filter {
+      $0.hasPrefix(app + "PlugIns/") || $0.hasPrefix(app + "Extensions/")
+    }
     for name in [info] + extensions {
-      guard
-        let id = try files.data(name).flatMap({ try PropertyList.read($0, files.budget) })?[
-          "CFBundleIdentifier"]?.text
+      guard let plist = try files.data(name).flatMap({ try PropertyList.read($0, files.budget) }),
+        let id = plist["CFBundleIdentifier"]?.value(in: name)
       else {
         try miss(.bundleID, "\(name.text) cannot be read")
         continue
       }
-      try add(.bundleID, [Value(id, file: name, line: nil)])
-      try readProfile(files, name.folder + "embedded.mobileprovision")
+      var part = Part(
+        name: id.text, isApp: name == info,
+        isNotificationService: plist["NSExtension"]?["NSExtensionPointIdentifier"]?.text
+          == "com.apple.usernotifications.service")
+      part.bundle = id
+      if name == info {
+        part.backgroundModes = (name, nil, plist.texts("UIBackgroundModes", in: name))
+      }
+      part.entitlements = try readProfile(files, name.folder + "embedded.mobileprovision")
+      try add(part)
     }
   }
 
@@ -110,7 +124,7 @@ extension AppFacts {
   }
 
   /// Reads a provisioning profile: a signed message (CMS) with a property list in clear inside.
-  private mutating func readProfile(_ files: AppFiles, _ name: Name) throws {
+  private mutating func readProfile(_ files: AppFiles, _ name: Name) throws -> Part.Entitlements {
     let end = Array("</plist>".utf8)
     guard let data = try files.data(name),
       let range = data.withUnsafeBytes({ bytes -> Range<Int>? in
@@ -122,14 +136,14 @@ extension AppFacts {
       let profile = try PropertyList.read(
         data[data.startIndex + range.lowerBound..<data.startIndex + range.upperBound], files.budget)
     else {
-      return try miss(.entitledGroup, "\(name.text) cannot be read; builds from the App Store have none")
+      try miss(.entitledGroup, "\(name.text) cannot be read; builds from the App Store have none")
+      return .unreadable
     }
     // A profile is binary, so that its lines say nothing.
     func placed(_ value: Value) -> Value { Value(text: value.text, file: name, line: nil) }
     try add(.team, profile.texts("TeamIdentifier", in: name).prefix(1).map(placed))
-    if let entitlements = profile["Entitlements"] {
-      try addEntitlements(entitlements, file: name, resolve: placed)
-    }
+    return try profile["Entitlements"].map { try entitlements($0, file: name, resolve: placed) }
+      ?? .unreadable
   }
 
   /// One processor's code says what all do.

@@ -3,61 +3,73 @@ internal import Foundation
 /// Reads the source of the apps. Where each value stands was looked up in their public sources in August 2026
 /// (`Documentation/Apps.md`).
 extension AppFacts {
+  /// - Parameter flavor: which of an Android app's flavours; nil: the one that is published.
   /// - Returns: nil if it is the source of no app that is known.
-  init?(source files: AppFiles) throws {
+  init?(source files: AppFiles, flavor: Name?) throws {
     func has(_ beginnings: Name...) -> Bool {
       files.names.contains { name in beginnings.contains(where: name.hasPrefix) }
     }
+    // A brand renames folders and projects first; the names of these files stay.
+    let talk = files.names(ending: "/NCAppBranding.m")
+    let brand = files.names(ending: ".swift").filter {
+      $0.last.hasPrefix("NCBrand.") || $0.last.hasPrefix("NCBrand-")
+    }
     if has("lib/model/push_device.dart", "lib/firebase_options.dart", "ios/Flutter/Zulip.xcconfig") {
       self.init(.zulip, files.budget)
-      try readZulip(files)
-    } else if has("NextcloudTalk.xcodeproj/", "NextcloudTalk/") {
+      try readZulip(files, flavor)
+    } else if !talk.isEmpty || has("NextcloudTalk.xcodeproj/", "NextcloudTalk/") {
       self.init(.talk, files.budget)
-      try readTalkForIOS(files)
-    } else if has("Brand/NCBrand.swift", "Nextcloud.xcodeproj/") {
+      try readTalkForIOS(files, talk)
+    } else if !brand.isEmpty || has("Nextcloud.xcodeproj/") {
       self.init(.files, files.budget)
-      try readFilesForIOS(files)
+      try readFilesForIOS(files, brand)
     } else if has("app/src/main/java/com/nextcloud/talk/") {
       self.init(.talk, files.budget)
-      try readAndroid(files, proxy: "nc_push_server_url")
+      try readAndroid(files, flavor, proxy: "nc_push_server_url")
       try readUserAgents(
-        files,
-        files.names(ending: ".java", ".kt").filter { $0.hasPrefix("app/src/main/java/com/nextcloud/talk/") },
+        files, files.names(ending: ".java", ".kt").filter { $0.hasPrefix("app/src/main/java/") },
         beginning: "Mozilla/5.0 (Android)")
     } else if has("app/src/main/java/com/owncloud/android/") {
       self.init(.files, files.budget)
-      try readAndroid(files, proxy: "push_server_url")
+      try readAndroid(files, flavor, proxy: "push_server_url")
     } else {
       return nil
     }
     try readLeftovers(files)
   }
 
-  /// Finds the vendors' names in settings that nothing else here reads.
+  /// Finds the vendors' names in settings that nothing else here reads, but for comments.
   private mutating func readLeftovers(_ files: AppFiles) throws {
-    let known = Set(values.values.joined())
+    let known = Set(values.values.joined()).union(parts.compactMap(\.bundle)).union(
+      parts.flatMap(\.otherBundles))
     var found: [Value] = []
-    for name in files.names(ending: ".plist", ".xcconfig", "/AndroidManifest.xml") {
-      guard let data = try files.data(name) else { continue }
-      var line = 1
-      var place = data.startIndex
-      // Words of letters, digits, dots and hyphens, each looked at once.
-      while place < data.endIndex {
-        guard data[place].isInIdentifier else {
-          if data[place] == UInt8(ascii: "\n") { line += 1 }
-          place += 1
-          continue
+    func look(_ text: Name, _ file: Name, _ line: Int) {
+      for word in text.bytes.split(whereSeparator: { !$0.isInIdentifier }) {
+        let word = Name(word.prefix(Budget.value))
+        if Vendor.bundles.contains(where: { word.hasPrefix(Name($0)) }) {
+          found.append(Value(word, file: file, line: line))
         }
-        let end = data[place...].firstIndex { !$0.isInIdentifier } ?? data.endIndex
-        let word = Name(data[place..<min(end, place + Budget.value)])
-        if Vendor.names.contains(where: { word.hasPrefix(Name($0)) }) {
-          try files.budget.values(1)
-          found.append(Value(word, file: name, line: line))
-        }
-        place = end
       }
     }
-    try add(.leftover, found.filter { !known.contains($0) })
+    for name in files.names(ending: ".plist", ".xcconfig", "/AndroidManifest.xml") {
+      guard let data = try files.data(name) else { continue }
+      if name.hasSuffix(".xcconfig") {
+        for (index, line) in XcodeProject.lines(of: data).enumerated() { look(line, name, index + 1) }
+      } else {
+        var markup = Markup(Array(data), files.budget)
+        while let event = try markup.next() {
+          switch event {
+          case .text(let text): look(text, name, markup.line)
+          case .start(_, let attributes, _):
+            for text in attributes.values.sorted() { look(text, name, markup.line) }
+          case .end: break
+          }
+        }
+      }
+      try files.budget.values(found.count)
+      try add(.leftover, found.filter { !known.contains($0) })
+      found = []
+    }
   }
 }
 
@@ -65,42 +77,43 @@ extension AppFacts {
 
 extension AppFacts {
   /// Reads a file of code; nil if it is not there.
-  private func code(_ files: AppFiles, _ name: Name) throws -> Code? {
-    try files.data(name).map { try Code(Array($0), file: name, files.budget) }
+  private func code(_ files: AppFiles, _ name: Name, _ conditions: Set<Name> = []) throws -> Code? {
+    try files.data(name).map { try Code(Array($0), file: name, conditions: conditions, files.budget) }
   }
 
-  /// Adds the texts that a name is set to in the first of the files that is there.
-  private mutating func look(_ aspect: Aspect, _ files: AppFiles, _ names: [Name], for keys: Name...) throws {
+  /// Adds the texts that names are set to, each in the first of the files that sets it.
+  ///
+  /// - Parameter place: where they were in the vendor's app.
+  private mutating func look(_ aspect: Aspect, _ codes: [Code], at place: String, for keys: Name...) throws {
     var isFound = false
-    for name in names {
-      guard let code = try code(files, name) else { continue }
-      for key in keys {
-        for start in code.assignments[key] ?? [] {
-          isFound = true
-          switch try code.constant(at: start) {
-          case .text(let text):
-            try add(aspect, [Value(text, file: name, line: code.line(code.firstText(from: start) ?? start))])
-          case .unknown:
-            try miss(
-              aspect, "\(key.text) is not set to a text that stands in the file", file: name,
-              line: code.line(start))
-          }
+    for key in keys {
+      guard let code = codes.first(where: { $0.assignments[key] != nil }) else { continue }
+      isFound = true
+      for start in code.assignments[key] ?? [] {
+        switch try code.constant(at: start) {
+        case .text(let text):
+          try add(aspect, [Value(text, file: code.file, line: code.line(try code.origin(of: start)))])
+        case .unknown:
+          try miss(
+            aspect, "\(key.text) is not set to a text that stands in the file", file: code.file,
+            line: code.line(start))
         }
       }
-      break
     }
-    if !isFound { try miss(aspect, "not found where it was: \(names.map(\.text).joined(separator: " or "))") }
+    if !isFound { try miss(aspect, "not found where it was: \(place)") }
   }
 
   /// Adds the texts of code that begin so.
-  private mutating func readUserAgents(_ files: AppFiles, _ names: [Name], beginning: Name) throws {
+  private mutating func readUserAgents(
+    _ files: AppFiles, _ names: [Name], beginning: Name, _ conditions: Set<Name> = []
+  ) throws {
     var isFound = false
     for name in names {
       // Most files have none, and need not be read further.
       guard let data = try files.data(name), data.withUnsafeBytes({ $0.first(beginning.bytes) != nil }) else {
         continue
       }
-      let code = try Code(Array(data), file: name, files.budget)
+      let code = try Code(Array(data), file: name, conditions: conditions, files.budget)
       for index in code.tokens.indices where code.kind(index) == .text && code[index].hasPrefix(beginning) {
         isFound = true
         try add(.userAgent, [Value(code[index], file: name, line: code.line(index))])
@@ -109,16 +122,21 @@ extension AppFacts {
     if !isFound { try miss(.userAgent, "no text that begins with \(beginning.text) was found in the code") }
   }
 
-  private mutating func readZulip(_ files: AppFiles) throws {
-    try look(.bouncerKey, files, ["lib/model/push_device.dart"], for: "bouncerPublicKey")
+  private mutating func readZulip(_ files: AppFiles, _ flavor: Name?) throws {
+    let device = "lib/model/push_device.dart"
+    try look(
+      .bouncerKey, [try code(files, Name(device))].compactMap(\.self), at: device, for: "bouncerPublicKey")
     let members: [(Aspect, Name)] = [
       (.firebaseProject, "projectId"), (.firebaseNumber, "messagingSenderId"), (.firebaseApp, "appId"),
+      (.firebaseKey, "apiKey"),
     ]
     try readFirebaseOptions(files, "kFirebaseOptionsAndroid", members)
     try readFirebaseOptions(files, "kFirebaseOptionsIos", members.map { (.firebaseForIOS, $0.1) })
-    try readApplicationID(files, "android/app/", flavor: nil)
-    try look(.group, files, ["lib/model/store.dart"], for: "iosAppGroupIdentifier")
-    try readXcodeProjects(files)
+    if let gradle = try gradle(files, "android/app/") { try readApplicationID(gradle, gradle.flavor(flavor)) }
+    let store = "lib/model/store.dart"
+    try look(
+      .group, [try code(files, Name(store))].compactMap(\.self), at: store, for: "iosAppGroupIdentifier")
+    if let project = try xcodeProject(files) { try read(project, files) }
   }
 
   /// Reads one constant of `lib/firebase_options.dart`. Its members are texts, or take them from constants of a class:
@@ -164,128 +182,331 @@ extension AppFacts {
     }
   }
 
-  private mutating func readTalkForIOS(_ files: AppFiles) throws {
-    let branding: [Name] = ["NextcloudTalk/Settings/NCAppBranding.m", "NextcloudTalk/NCAppBranding.m"]
-    try look(.proxy, files, branding, for: "pushNotificationServer")
-    try look(.bundleIDInCode, files, branding, for: "bundleIdentifier")
-    try look(.group, files, branding, for: "groupIdentifier", "appsGroupIdentifier")
+  private mutating func readTalkForIOS(_ files: AppFiles, _ names: [Name]) throws {
+    let project = try xcodeProject(files)
+    let conditions = try project?.conditions ?? []
+    let codes = try names.compactMap { try code(files, $0, conditions) }
+    let place = "NextcloudTalk/Settings/NCAppBranding.m"
+    try look(.proxy, codes, at: place, for: "pushNotificationServer")
+    try look(.bundleIDInCode, codes, at: place, for: "bundleIdentifier")
+    if codes.contains(where: { $0.sets("useAppsGroup", to: "NO") }) {
+      try look(.group, codes, at: place, for: "groupIdentifier")
+    } else {
+      try look(.group, codes, at: place, for: "groupIdentifier", "appsGroupIdentifier")
+    }
+    // The app's own code: the folder that the branding lies in.
+    let folder = Name((names.first ?? "NextcloudTalk/").bytes.prefix { $0 != UInt8(ascii: "/") }) + "/"
     try readUserAgents(
-      files, files.names(ending: ".m", ".swift").filter { $0.hasPrefix("NextcloudTalk/") },
-      beginning: "Mozilla/5.0 (iOS)")
-    try readXcodeProjects(files)
+      files, files.names(ending: ".m", ".swift").filter { $0.hasPrefix(folder) },
+      beginning: "Mozilla/5.0 (iOS)",
+      conditions)
+    if let project { try read(project, files) }
   }
 
-  private mutating func readFilesForIOS(_ files: AppFiles) throws {
-    let brand: [Name] = ["Brand/NCBrand.swift"]
-    try look(.proxy, files, brand, for: "pushNotificationServerProxy")
-    try readUserAgents(files, brand, beginning: "Mozilla/5.0")
-    try look(.group, files, brand, for: "capabilitiesGroup", "capabilitiesGroups", "capabilitiesGroupApps")
-    try readXcodeProjects(files)
+  private mutating func readFilesForIOS(_ files: AppFiles, _ names: [Name]) throws {
+    let project = try xcodeProject(files)
+    let conditions = try project?.conditions ?? []
+    // What a brand sets in a file of its own comes after what stands in the vendor's.
+    let codes = try
+      (names.filter { $0.last != "NCBrand.swift" } + names.filter { $0.last == "NCBrand.swift" })
+      .compactMap { try code(files, $0, conditions) }
+    let place = "Brand/NCBrand.swift"
+    try look(.proxy, codes, at: place, for: "pushNotificationServerProxy")
+    try readUserAgents(files, names, beginning: "Mozilla/5.0", conditions)
+    if codes.contains(where: { $0.sets("use_GroupApps", to: "false") }) {
+      try look(.group, codes, at: place, for: "capabilitiesGroup", "capabilitiesGroups")
+    } else {
+      try look(
+        .group, codes, at: place, for: "capabilitiesGroup", "capabilitiesGroups", "capabilitiesGroupApps")
+    }
+    if let project { try read(project, files) }
   }
 }
 
 // MARK: Android
 
 extension AppFacts {
-  private mutating func readAndroid(_ files: AppFiles, proxy: Name) throws {
-    try readApplicationID(files, "app/", flavor: nil)
-    let members: [Name: Aspect] = [
-      proxy: .proxy, "nextcloud_user_agent": .userAgent, "project_id": .firebaseProject,
-      "gcm_defaultSenderId": .firebaseNumber, "google_app_id": .firebaseApp,
-    ]
-    for name in files.names(ending: "/res/values/setup.xml") where name.hasPrefix("app/src/") {
-      guard let data = try files.data(name) else { continue }
-      for (key, value) in try AndroidTexts(Array(data), file: name, files.budget).texts {
-        guard let aspect = members[key], aspect != .proxy || !value.text.isEmpty || product == .talk else {
-          continue
-        }
-        try add(aspect, [value])
-      }
-    }
-    for (key, aspect) in members where self[aspect].isEmpty && (aspect != .userAgent || product == .files) {
-      try miss(aspect, "not found where it was: \(key.text) in a file setup.xml of app/src/*/res/values")
-    }
-  }
+  /// Texts among the resources that could make two apps one to Android.
+  private static let authorities: Set<Name> = [
+    "authority", "document_provider_authority", "file_provider_authority", "image_cache_provider_authority",
+    "users_and_groups_search_authority",
+  ]
 
-  private mutating func readApplicationID(_ files: AppFiles, _ folder: Name, flavor: Name?) throws {
-    for name in [folder + "build.gradle", folder + "build.gradle.kts"] {
-      guard let code = try code(files, name) else { continue }
-      switch try Gradle(code, files.budget).applicationID(of: flavor) {
-      case .found(let id): try add(.applicationID, [id])
-      case .unknown(let line):
-        try miss(
-          .applicationID, "applicationId is not set to a text that stands in the file", file: name, line: line
-        )
-      case .missing: try miss(.applicationID, "not found where it was: \(name.text)")
+  private mutating func readAndroid(_ files: AppFiles, _ wanted: Name?, proxy: Name) throws {
+    let gradle = try gradle(files, "app/")
+    let flavor = try gradle?.flavor(wanted)
+    let aspects: [(key: Name, aspect: Aspect)] = [
+      (proxy, .proxy), ("project_id", .firebaseProject), ("gcm_defaultSenderId", .firebaseNumber),
+      ("google_app_id", .firebaseApp), ("google_api_key", .firebaseKey),
+    ]
+    guard let gradle else {
+      for (key, aspect) in aspects {
+        try miss(aspect, "nothing says which folders of app/src are built, and so which \(key.text) counts")
       }
       return
     }
+    try readApplicationID(gradle, flavor)
+    let names =
+      aspects.map(\.key) + Self.authorities + ["nextcloud_user_agent", "name_for_branded_user_agent"]
+    // A later folder's text comes in the place of an earlier one's.
+    let folders = ["main", flavor, "release", flavor.map { $0 + "Release" }].compactMap(\.self)
+    var texts: [Name: [(rank: Int, isDefault: Bool, value: Value)]] = [:]
+    for name in files.names(ending: ".xml") where name.hasPrefix("app/src/") {
+      let parts = name.bytes.split(separator: UInt8(ascii: "/")).map { Name($0) }
+      guard parts.count == 6, parts[3] == "res", parts[4] == "values" || parts[4].hasPrefix("values-"),
+        let rank = folders.firstIndex(of: parts[2]), let data = try files.data(name),
+        // Most are translations, and have none of these texts.
+        data.withUnsafeBytes({ bytes in names.contains { bytes.first($0.bytes) != nil } })
+      else { continue }
+      for (key, value) in try AndroidTexts(Array(data), file: name, files.budget).texts {
+        texts[key, default: []].append((rank, parts[4] == "values", value))
+      }
+    }
+    for text in gradle.texts
+    where text.block == "defaultConfig" || text.block == "release" || text.block == flavor {
+      texts[text.name, default: []].append((folders.count, true, text.value))
+    }
+    try readGoogleServices(files, gradle, folders) {
+      texts[$0, default: []].append((folders.count, true, $1))
+    }
+    /// What the app has of a text: that of the last folder, and those for single languages or devices.
+    func values(_ key: Name) -> [Value] {
+      let all = texts[key] ?? []
+      let last = all.filter(\.isDefault).map(\.rank).max()
+      return all.filter { !$0.isDefault || $0.rank == last }.sorted { $0.isDefault && !$1.isDefault }.map(
+        \.value)
+    }
+    let place = aspects.flatMap { values($0.key) }.last?.file
+    for (key, aspect) in aspects {
+      let found = values(key)
+      try add(aspect, found)
+      guard found.isEmpty else { continue }
+      if let place {
+        try lack(aspect, key, in: place)
+      } else {
+        try miss(aspect, "not found where it was: \(key.text) in res/values/setup.xml under app/src")
+      }
+    }
+    guard product == .files else { return }
+    let brand = values("name_for_branded_user_agent").first?.text ?? ""
+    for agent in values("nextcloud_user_agent") {
+      try add(
+        .userAgent,
+        [Value(text: Self.userAgent(agent.text, brand: brand), file: agent.file, line: agent.line)])
+    }
+    if self[.userAgent].isEmpty {
+      try miss(
+        .userAgent, "not found where it was: nextcloud_user_agent in app/src/main/res/values/setup.xml")
+    }
+    for key in Self.authorities.sorted() {
+      try add(
+        .leftover,
+        values(key).filter {
+          $0.text == "org.nextcloud" || $0.text.hasPrefix("org.nextcloud.") || Vendor.owns($0.text)
+        })
+    }
+  }
+
+  /// Reads `google-services.json` if the build does.
+  private mutating func readGoogleServices(
+    _ files: AppFiles, _ gradle: Gradle, _ folders: [Name], _ add: (Name, Value) -> Void
+  ) throws {
+    let all = files.names(ending: "/google-services.json").filter { $0.hasPrefix("app/") }
+    guard let line = gradle.googleServices else {
+      unusedGoogleServices = all.first
+      return
+    }
+    let places =
+      folders.reversed().map { "app/src/" + $0 + "/google-services.json" } + ["app/google-services.json"]
+    guard let name = places.first(where: files.has), let code = try code(files, name) else {
+      return try miss(
+        .firebaseProject, "the build reads a google-services.json, and there is none", file: gradle.file,
+        line: line)
+    }
+    let id = self[.applicationID].first?.text
+    var (app, isKnown): (Int?, Bool) = (nil, false)
+    func value(_ index: Int) -> Value { Value(code[index], file: name, line: code.line(index)) }
+    for index in code.tokens.indices
+    where code.kind(index) == .text && code[mark: index + 1] == UInt8(ascii: ":") {
+      switch code[index] {
+      case "project_number": add("gcm_defaultSenderId", value(index + 2))
+      case "project_id": add("project_id", value(index + 2))
+      // Each client has its app's id before its package.
+      case "mobilesdk_app_id": app = index + 2
+      case "package_name" where id != nil && code[index + 2] == Name(id ?? ""):
+        guard !isKnown else { continue }
+        isKnown = true
+        if let app { add("google_app_id", value(app)) }
+      case "current_key" where isKnown || id == nil: add("google_api_key", value(index + 2))
+      default: break
+      }
+    }
+    if !isKnown, let id { try lack(.applicationID, Name(id), in: name) }
+  }
+
+  private mutating func gradle(_ files: AppFiles, _ folder: Name) throws -> Gradle? {
+    for name in [folder + "build.gradle", folder + "build.gradle.kts"] {
+      if let code = try code(files, name) { return try Gradle(code, files.budget) }
+    }
     try miss(.applicationID, "not found where it was: \(folder.text)build.gradle or build.gradle.kts")
+    return nil
+  }
+
+  private mutating func readApplicationID(_ gradle: Gradle, _ flavor: Name?) throws {
+    switch gradle.applicationID(of: flavor) {
+    case .found(let id): try add(.applicationID, [id])
+    case .unknown(let line):
+      try miss(
+        .applicationID, "applicationId is not set to a text that stands in the file", file: gradle.file,
+        line: line)
+    case .missing: try miss(.applicationID, "not found where it was: \(gradle.file.text)")
+    }
   }
 }
 
 // MARK: Xcode
 
 extension AppFacts {
-  /// Reads the first project that builds an app: bundle ids and teams of the app and its extensions, and what their
-  /// entitlements allow.
-  private mutating func readXcodeProjects(_ files: AppFiles) throws {
-    for name in files.names(ending: ".xcodeproj/project.pbxproj") {
-      guard let project = try XcodeProject(name, files), project.targets.contains(where: \.isApp) else {
-        continue
+  /// The project that builds the app: the one nearest to the root, if there are several.
+  private mutating func xcodeProject(_ files: AppFiles) throws -> XcodeProject? {
+    let names = files.names(ending: ".xcodeproj/project.pbxproj").sorted { left, right in
+      let depths = [left, right].map { $0.bytes.count { $0 == UInt8(ascii: "/") } }
+      return (depths[0], left) < (depths[1], right)
+    }
+    for name in names {
+      if let project = try XcodeProject(name, files), project.targets.contains(where: \.isApp) {
+        return project
       }
-      return try read(project, files)
     }
     try miss(.bundleID, "no Xcode project was found that builds an app")
+    return nil
   }
 
+  /// Reads the app and its extensions: bundle ids, teams, entitlements, background modes.
   private mutating func read(_ project: XcodeProject, _ files: AppFiles) throws {
-    var isRead: Set<Name> = []
     for target in project.targets {
-      for configuration in target.configurations {
-        if let id = try configuration["PRODUCT_BUNDLE_IDENTIFIER"] {
-          if id.isOpen {
-            try miss(.bundleID, "nothing says what \(id.value.text) is", file: id.file, line: id.line)
-          } else {
-            try add(.bundleID, [id.value])
-          }
+      guard let release = target.release else { continue }
+      var part = Part(
+        name: target.name.text, isApp: target.isApp,
+        isNotificationService: target.name.contains("NotificationService")
+          || target.name.contains("Notification Service"))
+      if let id = try release["PRODUCT_BUNDLE_IDENTIFIER"] {
+        if id.isOpen {
+          try miss(.bundleID, "nothing says what \(id.value.text) is", file: id.file, line: id.line)
+        } else {
+          part.bundle = id.value
         }
-        if let team = try configuration["DEVELOPMENT_TEAM"], !team.text.bytes.isEmpty {
-          try add(.team, [team.value])
+      } else {
+        try miss(.bundleID, "\(target.name.text) has no PRODUCT_BUNDLE_IDENTIFIER", file: project.file)
+      }
+      for configuration in target.configurations where configuration.name != release.name {
+        if let id = try configuration["PRODUCT_BUNDLE_IDENTIFIER"], !id.isOpen {
+          part.otherBundles.append(id.value)
         }
       }
-      guard let release = target.release, let setting = try release["CODE_SIGN_ENTITLEMENTS"],
-        !setting.text.bytes.isEmpty
-      else { continue }
-      let path = setting.text.hasPrefix("./") ? Name(setting.text.bytes.dropFirst(2)) : setting.text
-      let file = project.root + path
-      guard isRead.insert(file).inserted else { continue }
-      guard let data = try files.data(file), let list = try PropertyList.read(data, files.budget) else {
-        try miss(
-          .entitledGroup, "\(file.text) cannot be read as a property list", file: setting.file,
-          line: setting.line)
-        continue
+      try readSigning(target)
+      try readInfo(&part, release, project, files)
+      part.entitlements = try entitlements(target, release, project, files)
+      try add(part)
+    }
+  }
+
+  private mutating func readSigning(_ target: XcodeProject.Target) throws {
+    for configuration in target.configurations {
+      if let team = try configuration["DEVELOPMENT_TEAM"], !team.text.bytes.isEmpty {
+        try team.isOpen
+          ? miss(.team, "nothing says what \(team.value.text) is", file: team.file, line: team.line)
+          : add(.team, [team.value])
       }
-      try addEntitlements(list, file: file) { value in
-        let resolved = try release.resolve(.init(text: Name(value.text), file: value.file, line: value.line))
-        return resolved.value
+      // `iPhone Distribution: Somebody (TEAM567890)`, unless there is another one for devices.
+      let device = try configuration["CODE_SIGN_IDENTITY[sdk=iphoneos*]"]
+      if let identity = try device ?? configuration["CODE_SIGN_IDENTITY"],
+        let start = identity.text.bytes.lastIndex(of: UInt8(ascii: "(")), identity.text.hasSuffix(")")
+      {
+        let team = Name(identity.text.bytes[(start + 1)...].dropLast())
+        try add(.team, [Value(team, file: identity.file, line: identity.line)])
       }
+    }
+  }
+
+  private mutating func readInfo(
+    _ part: inout Part, _ release: XcodeProject.Configuration, _ project: XcodeProject, _ files: AppFiles
+  ) throws {
+    let written = try release["INFOPLIST_KEY_UIBackgroundModes"]
+    var modes = (written?.text.bytes.split(separator: UInt8(ascii: " ")) ?? []).map {
+      Value(Name($0), file: project.file, line: written?.line)
+    }
+    var place: (file: Name, line: Int?)? = written.map { ($0.file, $0.line) }
+    if let setting = try release["INFOPLIST_FILE"], !setting.text.bytes.isEmpty {
+      let file = project.path(setting)
+      guard let data = try files.data(file), let info = try PropertyList.read(data, files.budget) else {
+        if part.isApp {
+          try miss(
+            .backgroundModes, "\(file.text) cannot be read as a property list", file: setting.file,
+            line: setting.line)
+        }
+        return
+      }
+      modes += info.texts("UIBackgroundModes", in: file)
+      place = place ?? (file, info["UIBackgroundModes"]?.line)
+      if let id = info["CFBundleIdentifier"]?.value(in: file) {
+        let resolved = try release.resolve(.init(text: Name(id.text), file: id.file, line: id.line))
+        // A name that stands here is the one that counts.
+        if !resolved.isOpen, resolved.value.text != part.bundle?.text {
+          if let bundle = part.bundle { part.otherBundles.append(bundle) }
+          part.bundle = Value(text: resolved.value.text, file: file, line: id.line)
+        }
+      }
+      let kind = info["NSExtension"]
+      if kind?["NSExtensionPointIdentifier"]?.text == "com.apple.usernotifications.service" {
+        part.isNotificationService = true
+      }
+      if let group = kind?["NSExtensionFileProviderDocumentGroup"]?.value(in: file) {
+        try add(
+          .group, [try release.resolve(.init(text: Name(group.text), file: file, line: group.line)).value])
+      }
+    }
+    if part.isApp, let place { part.backgroundModes = (place.file, place.line, modes) }
+  }
+
+  private mutating func entitlements(
+    _ target: XcodeProject.Target, _ release: XcodeProject.Configuration, _ project: XcodeProject,
+    _ files: AppFiles
+  ) throws -> Part.Entitlements {
+    guard let setting = try release["CODE_SIGN_ENTITLEMENTS"], !setting.text.bytes.isEmpty else {
+      let others = try target.configurations.compactMap { try $0["CODE_SIGN_ENTITLEMENTS"] }
+      return .none(others.first { !$0.text.bytes.isEmpty }?.value)
+    }
+    let file = project.path(setting)
+    guard files.has(file) else { return .gone(setting.value) }
+    guard let data = try files.data(file), let list = try PropertyList.read(data, files.budget) else {
+      try miss(.entitledGroup, "\(file.text) cannot be read as a property list", file: file)
+      return .unreadable
+    }
+    return try entitlements(list, file: file) { value in
+      try release.resolve(.init(text: Name(value.text), file: value.file, line: value.line)).value
     }
   }
 }
 
 extension Code {
-  /// The first text from an index on, in the same expression.
-  func firstText(from index: Int) -> Int? {
-    (index..<index + 12).first { kind($0) == .text }
+  /// Whether a name is set to a word: `YES`, `false`.
+  func sets(_ name: Name, to word: Name) -> Bool {
+    assignments[name]?.contains { self[$0] == word } ?? false
   }
 
   /// Where the text of an expression stands: at a constant's declaration, if the expression is nothing but its name.
   func origin(of index: Int) throws -> Int {
-    guard kind(index) == .word, firstText(from: index) != index else { return index }
     var place = index
+    if let text = (index..<index + 12).first(where: { kind($0) == .text }),
+      !(index..<text).contains(where: {
+        self[mark: $0] == UInt8(ascii: ";") || self[mark: $0] == UInt8(ascii: ",")
+      })
+    {
+      return text
+    }
     while self[mark: place + 1] == UInt8(ascii: "."), kind(place + 2) == .word { place += 2 }
-    guard let start = assignments[self[place]]?.first else { return index }
+    guard kind(place) == .word, let start = assignments[self[place]]?.first else { return index }
     return start
   }
 }

@@ -194,7 +194,9 @@ extension Code {
         return nil
       }
       place += 1
-      guard let text = try text(&place, depth + 1), self[mark: place] == UInt8(ascii: ")") else { return nil }
+      guard let text = try text(&place, depth + 1) else { return nil }
+      if self[mark: place] == UInt8(ascii: ",") { place += 1 }
+      guard self[mark: place] == UInt8(ascii: ")") else { return nil }
       place += 1
       return text
     }

@@ -1,3 +1,5 @@
+internal import Operations
+
 /// What an Android app's build file says, as far as its blocks go: `applicationId`, flavours, texts that it adds to the
 /// resources. It is read, not run.
 struct Gradle {
@@ -89,6 +91,26 @@ struct Gradle {
     if code.kind(index - 2) == .text { return code[index - 2] }
     return ""
   }
+
+  /// The flavour that is looked at: the one that is named, or else the one that is published with push.
+  ///
+  /// - Throws: a ``Fault`` if there is none of that name.
+  func flavor(_ name: Name?) throws -> Name? {
+    if let name {
+      guard flavors.contains(name) else {
+        throw Fault(
+          key: "--flavor", "names \(name.text), which is no flavour of \(file.text)",
+          advice: flavors.isEmpty
+            ? "leave it out: there are none" : "name one of \(flavors.map(\.text).joined(separator: ", "))")
+      }
+      return name
+    }
+    if flavors.contains("gplay") { return "gplay" }
+    return flavors.first { !Self.unpublished.contains($0) } ?? flavors.first
+  }
+  private static let unpublished: Set<Name> = [
+    "generic", "qa", "versionDev", "dev", "beta", "debug", "huawei", "fdroid", "foss",
+  ]
 
   /// An application id as a flavour has it when it is published.
   enum ApplicationID {

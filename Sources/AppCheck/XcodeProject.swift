@@ -111,6 +111,27 @@ struct XcodeProject {
   let root: Name
   let targets: [Target]
 
+  /// A path as a setting names it, from the root of the app.
+  func path(_ setting: Setting) -> Name {
+    root + (setting.text.hasPrefix("./") ? Name(setting.text.bytes.dropFirst(2)) : setting.text)
+  }
+
+  /// What is set for `#if` where the app is compiled for release.
+  var conditions: Set<Name> {
+    get throws {
+      guard let release = targets.first(where: \.isApp)?.release else { return [] }
+      let settings = [
+        try release["SWIFT_ACTIVE_COMPILATION_CONDITIONS"], try release["GCC_PREPROCESSOR_DEFINITIONS"],
+      ]
+      let words = settings.flatMap { $0?.text.bytes.split(separator: UInt8(ascii: " ")) ?? [] }
+      return Set(
+        words.compactMap { word in
+          let parts = word.split(separator: UInt8(ascii: "="), omittingEmptySubsequences: false)
+          return parts.count > 1 && parts[1].elementsEqual("0".utf8) ? nil : Name(parts[0])
+        })
+    }
+  }
+
   /// - Returns: nil if the file is no project.
   init?(_ file: Name, _ files: AppFiles) throws {
     let budget = files.budget
@@ -169,19 +190,22 @@ struct XcodeProject {
     return settings
   }
 
+  /// The lines of an xcconfig file, without comments.
+  static func lines(of data: Data) -> [Name] {
+    data.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { line in
+      let comment = line.indices.first {
+        line[$0] == UInt8(ascii: "/") && $0 + 1 < line.endIndex && line[$0 + 1] == UInt8(ascii: "/")
+      }
+      return Name(line[..<(comment ?? line.endIndex)]).trimmed
+    }
+  }
+
   private static func add(
     _ name: Name, to settings: inout [Name: Setting], _ files: AppFiles, depth: Int
   ) throws {
     guard depth < 8, let data = try files.data(name) else { return }
-    for (index, line) in data.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-      .enumerated()
-    {
+    for (index, text) in lines(of: data).enumerated() {
       try files.budget.step()
-      let bytes = Array(line)
-      let comment = bytes.indices.first {
-        bytes[$0] == UInt8(ascii: "/") && $0 + 1 < bytes.count && bytes[$0 + 1] == bytes[$0]
-      }
-      let text = Name(bytes[..<(comment ?? bytes.count)]).trimmed
       if text.hasPrefix("#include") {
         let parts = text.bytes.split(separator: UInt8(ascii: "\""))
         if parts.count >= 2 { try add(name.folder + Name(parts[1]), to: &settings, files, depth: depth + 1) }

@@ -16,7 +16,7 @@ package struct NextcloudApp: Sendable {
   }
 
   /// Whose push tokens the app has.
-  enum Platform: String, Sendable {
+  package enum Platform: String, Sendable {
     case ios, android
   }
 
@@ -27,12 +27,14 @@ package struct NextcloudApp: Sendable {
 
   /// Shown to the operator.
   package let name: String
-  let kind: Kind
-  let platform: Platform
+  package let kind: Kind
+  package let platform: Platform
   package let apnsTopic: String?
   /// The app's Firebase project; nil for the default one.
   package let fcmProject: String?
   private let userAgent: NSRegularExpression
+  /// The regular expression as the operator has written it.
+  package var userAgentPattern: String { userAgent.pattern }
 
   /// - Parameter userAgent: a regular expression that must match somewhere in the `User-Agent`.
   init(
@@ -74,7 +76,7 @@ package struct NextcloudApp: Sendable {
 }
 
 extension NextcloudApp {
-  private static let kinds: [String: Kind] = ["talk": .talk, "files": .files, "other": .other]
+  package static let kinds: [String: Kind] = ["talk": .talk, "files": .files, "other": .other]
 
   /// Reads the contents of `nextcloud.apps_file`.
   package static func read(_ bytes: [UInt8]) throws(Malformed) -> [NextcloudApp] {
@@ -117,9 +119,11 @@ package struct NextcloudApps: Sendable {
   /// Longest part of a `User-Agent` that is looked at, in bytes.
   private static let maximumUserAgent = 512
 
-  private let own: [NextcloudApp]
+  /// The operator's own, which are tried first.
+  package let own: [NextcloudApp]
   private let apps: [NextcloudApp]
-  private let standard: NextcloudApp?
+  /// What unknown ones are treated as; nil: they are refused.
+  package let standard: NextcloudApp?
 
   /// Only the apps that Nextcloud ships.
   package init() { (own, apps, standard) = ([], Self.builtIn, nil) }

@@ -77,7 +77,10 @@ import Testing
     let list = try PropertyListSerialization.data(fromPropertyList: profile, format: .xml, options: 0)
     for (folder, id) in [("", id), ("PlugIns/Service.appex/", extensionID)] {
       app.files["Payload/Chat.app/\(folder)Info.plist"] = try PropertyListSerialization.data(
-        fromPropertyList: ["CFBundleIdentifier": id, "CFBundleExecutable": "Chat"], format: .binary,
+        fromPropertyList: [
+          "CFBundleIdentifier": id, "CFBundleExecutable": "Chat",
+          "UIBackgroundModes": ["remote-notification", "voip"],
+        ], format: .binary,
         options: 0)
       app.files["Payload/Chat.app/\(folder)embedded.mobileprovision"] =
         Data([0x30, 0x82, 0xFF]) + list + Data([0, 1])

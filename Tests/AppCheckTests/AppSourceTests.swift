@@ -21,196 +21,25 @@ import Testing
     #expect(report.isGood)
   }
 
-  /// One change to an app, and the finding that has to come of it.
-  struct Change: CustomTestStringConvertible, Sendable {
-    let name: String
-    let app: App
-    let file: String
-    let old: String
-    let new: String
-    let check: String
-    /// The file and the text in its line where the finding has to be; nil: where the change is.
-    let place: (file: String, text: String)?
-    var standing = Finding.Standing.fault
-    /// A part of what happens on a phone.
-    let effect: String
-
-    var testDescription: String { "\(name): \(old) -> \(new)" }
-
-    init(
-      _ name: String, _ app: App, _ file: String, _ old: String, _ new: String, _ check: String,
-      at place: (file: String, text: String)? = nil, standing: Finding.Standing = .fault, _ effect: String
-    ) {
-      (self.name, self.app, self.file, self.old, self.new) = (name, app, file, old, new)
-      (self.check, self.place, self.standing, self.effect) = (check, place, standing, effect)
-    }
-
-    /// The app with the change, and the place of the finding.
-    var changed: (app: App, file: String, line: Int) {
-      var changed = app
-      changed[file] = app[file].replacing(old, with: new)
-      let text = changed[place?.file ?? file]
-      let start =
-        place.map { text.range(of: $0.text)?.lowerBound ?? text.endIndex }
-        ?? app[file].range(of: old).map { range in
-          text.index(
-            text.startIndex, offsetBy: app[file].distance(from: app[file].startIndex, to: range.lowerBound))
-        } ?? text.endIndex
-      return (changed, place?.file ?? file, text[..<start].count(where: \.isNewline) + 1)
-    }
-  }
-
-  private static let active = AppCheck.Service.active.publicKeyBase64
-  private static let (key, firebase) = ("lib/model/push_device.dart", "lib/firebase_options.dart")
-  private static let (zulipProject, talkProject) = (
-    "ios/Runner.xcodeproj/project.pbxproj", "NextcloudTalk.xcodeproj/project.pbxproj"
-  )
-  private static let branding = "NextcloudTalk/Settings/NCAppBranding.m"
-  private static let setup = "app/src/main/res/values/setup.xml"
-
-  static let changes: [Change] = [
-    .init(
-      "Zulip's key", .zulip, key, active, "mm4F/3WLqECY637NulC5j/ZeHkmpwmtlfIxwt8MfREM=", "bouncer key",
-      "Zulip's own bouncer"),
-    .init(
-      "a foreign key", .zulip, key, active, BouncerKeyPair().publicKeyBase64, "bouncer key",
-      "another key"),
-    .init(
-      "a retired key", .zulip, key, active, AppCheck.Service.retired.publicKeyBase64, "bouncer key",
-      standing: .warning,
-      "this key is retired"),
-    .init(
-      "a foreign project", .zulip, firebase, "'example-chat'", "'other-chat'", "Firebase project",
-      "SENDER_ID_MISMATCH"),
-    .init(
-      "Zulip's project", .zulip, firebase, "_Options.projectId,\n  apiKey", "'zulip-android',\n  apiKey",
-      "Firebase project", "SENDER_ID_MISMATCH"),
-    .init(
-      "Zulip's number", .zulip, firebase,
-      "messagingSenderId: _Options.projectNumber,\n  projectId: _Options.projectId,\n  apiKey",
-      "messagingSenderId: '835904834568',\n  projectId: _Options.projectId,\n  apiKey", "Firebase number",
-      "SENDER_ID_MISMATCH"),
-    .init(
-      "an app of another number", .zulip, firebase, "'1:${_Options.projectNumber}:android", "'1:999:android",
-      "Firebase app", "another project"),
-    .init(
-      "Zulip's app id", .zulip, firebase, "'1:${_Options.projectNumber}:android", "'1:835904834568:android",
-      "Firebase app", "SENDER_ID_MISMATCH"),
-    .init(
-      "no app id", .zulip, firebase, "'1:${_Options.projectNumber}:android:0123456789abcdef'", "'...'",
-      "Firebase app", "does not start"),
-    .init(
-      "Zulip's Firebase on iOS", .zulip, firebase, "'1:${_Options.projectNumber}:ios", "'1:835904834568:ios",
-      "Firebase for iOS", standing: .warning, "by APNs all the same"),
-    .init(
-      "Zulip's package", .zulip, "android/app/build.gradle", "org.example.chat", "com.zulipmobile",
-      "applicationId", "beside the vendor's"),
-    .init(
-      "Zulip's bundle", .zulip, zulipProject, "org.example.chat", "org.zulip.Zulip", "bundle id",
-      "only the vendor can sign"),
-    .init(
-      "a topic without key", .zulip, zulipProject, "org.example.chat", "org.example.other", "bundle id",
-      "no key for the topic org.example.other"),
-    .init(
-      "a foreign extension", .zulip, zulipProject, "org.example.chat.Not", "org.elsewhere.chat.Not",
-      "bundle id",
-      "foreign name"),
-    .init(
-      "Zulip's team", .zulip, "ios/Flutter/Zulip.xcconfig", "TEAM567890", "66KHCWMEYB", "team",
-      "cannot be signed"),
-    .init(
-      "a foreign team", .zulip, "ios/Flutter/Zulip.xcconfig", "TEAM567890", "OTHER67890", "team",
-      "InvalidProviderToken"),
-    .init(
-      "another group in the code", .zulip, "lib/model/store.dart", "group.org.example.chat",
-      "group.org.example.other",
-      "app group", "stops at its start"),
-    .init(
-      "Zulip's group", .zulip, "ios/Flutter/Zulip.xcconfig", "group.org.example.chat", "group.com.zulip.app",
-      "app group in the entitlements", "cannot sign"),
-    .init(
-      "Zulip's name for links", .zulip, "ios/Runner/Info.plist", "$(PRODUCT_BUNDLE_IDENTIFIER)",
-      "org.zulip.Zulip",
-      "left over", standing: .warning, "pushes arrive"),
-
-    .init(
-      "Nextcloud's proxy", .talkForIOS, branding, "https://push.example.org",
-      "https://push-notifications.nextcloud.com",
-      "push proxy", "Nextcloud's proxy"),
-    .init(
-      "a slash", .talkForIOS, branding, "push.example.org", "push.example.org/", "push proxy",
-      "two slashes"),
-    .init(
-      "another service", .talkForIOS, branding, "push.example.org", "push.example.com", "push proxy",
-      "another service"),
-    .init(
-      "Talk's bundle", .talkForIOS, talkProject, "org.example.talk", "com.nextcloud.Talk", "bundle id",
-      "only the vendor can sign"),
-    .init(
-      "two bundle ids", .talkForIOS, branding, "@\"org.example.talk\"", "@\"org.example.Talk\"",
-      "bundle id in the code", "another name than its own"),
-    .init(
-      "Talk's group", .talkForIOS, branding, "group.org.example.talk", "group.com.nextcloud.Talk",
-      "app group",
-      "cannot sign"),
-    .init(
-      "an extension without group", .talkForIOS, "ShareExtension/ShareExtension.entitlements",
-      "    <string>group.org.example.talk</string>\n", "", "app group in the entitlements",
-      "stay without text"),
-    .init(
-      "an app that the proxy takes for Files", .talkForIOS, "NextcloudTalk/Network/Client.swift",
-      "Nextcloud-Talk",
-      "Nextcloud-iOS", "User-Agent", "sends to the topic it.twsweb.Nextcloud"),
-    .init(
-      "an unknown app", .filesForIOS, "Brand/NCBrand.swift", "return \"Mozilla/5.0 (iOS) Example-Files",
-      "return \"Mozilla/5.0 (iOS) Own-Files", "User-Agent", "does not know"),
-    .init(
-      "Files' group", .filesForIOS, "Brand/NCBrand.swift", "group.org.example.files",
-      "group.it.twsweb.Crypto-Cloud",
-      "app group", "cannot sign"),
-    .init(
-      "no proxy", .talkForAndroid, setup, ">https://push.example.org<", "><", "push proxy",
-      "registers nowhere"),
-    .init(
-      "Talk's package", .talkForAndroid, "app/build.gradle.kts", "org.example.talk", "com.nextcloud.talk2",
-      "applicationId", "beside the vendor's"),
-    .init(
-      "a foreign project for Talk", .talkForAndroid, setup, "example-chat",
-      "other",
-      "Firebase project", "SENDER_ID_MISMATCH"),
-    .init(
-      "Files' project", .filesForAndroid, "app/src/gplay/res/values/setup.xml", "example-chat",
-      "nextcloud-a7dea",
-      "Firebase project", "SENDER_ID_MISMATCH"),
-  ]
-
-  @Test(arguments: changes) func `Each fault is found in its file and line`(change: Change) throws {
-    #expect(change.app[change.file].contains(change.old))
-    let (app, file, line) = change.changed
-    let report = try app.check(.example())
-    let finding = report.findings.first {
-      $0.check == change.check && $0.standing == change.standing && $0.file == file && $0.line == line
-    }
-    let found = try #require(finding, "\(file):\(line) \(report.bad)")
-    #expect(found.effect?.contains(change.effect) == true, "\(found.effect ?? "")")
-    #expect(found.expected != nil)
-    #expect(report.isGood == (change.standing != .fault))
-    let isVendors = change.standing == .fault && change.name.prefixMatch(of: #/[A-Z]\w+'s? /#) != nil
-    #expect(found.found.hasSuffix(", the vendor's own") == isVendors, "\(found.found)")
-  }
-
   @Test(arguments: examples)
-  func `A file that has moved is not found where it was, and no fault`(example: (name: String, app: App))
-    throws
-  {
-    for name in example.app.files.keys.sorted() where !name.hasSuffix("Info.plist") {
+  func `A file that has moved is named`(example: (name: String, app: App)) throws {
+    for name in example.app.files.keys.sorted()
+    where !name.hasSuffix("strings.xml") && !name.hasSuffix(".json") {
       var app = example.app
       app.files["moved/\(name.replacing("/", with: "-"))"] = app.files.removeValue(forKey: name)
-      guard let report = try? app.check(.example()) else { continue }
-      #expect(report.faults == [], "without \(name)")
-      #expect(
-        !report.skipped.isEmpty || name.contains("entitlements") || name.hasSuffix(".java"), "without \(name)"
-      )
+      guard let report = try? app.check(.example()), !name.contains("/qa/"),
+        !name.hasSuffix("Release.xcconfig")
+      else { continue }
+      // What a build cannot do without is a fault where it is named; the rest could not be looked at.
+      let isExpected = name.hasSuffix(".entitlements") || name.contains("/gplay/")
+      if isExpected {
+        #expect(!report.faults.isEmpty, "without \(name)")
+      } else {
+        #expect(report.faults == [], "without \(name)")
+        #expect(
+          !report.skipped.isEmpty || name.hasSuffix(".java") || name.hasSuffix("Info.plist")
+            || name.hasSuffix("Extension.plist"), "without \(name)")
+      }
     }
   }
 
