@@ -27,6 +27,11 @@ CREATE TABLE remote_servers (
   last_merge_base $text,
   last_api_feature_level $int,
   last_audit_log_update_at $int,
+  -- How far its reports have come. The rows themselves do not stay.
+  last_realm_count_id $int NOT NULL DEFAULT 0,
+  last_installation_count_id $int NOT NULL DEFAULT 0,
+  last_audit_event_id $int NOT NULL DEFAULT 0,
+  report_rows $int NOT NULL DEFAULT 0,        -- how many rows of its reports are kept
   strangers_at $int,                          -- when it first named devices that nobody knows, but perhaps another bouncer
   created_at $int NOT NULL,
   updated_at $int NOT NULL
@@ -43,6 +48,9 @@ CREATE TABLE upstream_links (
   attempts $int NOT NULL,                     -- also tells a sender whether the report is still its own
   reported_at $int,                           -- the last report that was taken
   failure $text,                              -- why a later one was not
+  given_realm_count_id $int NOT NULL DEFAULT 0, -- how far it has taken them
+  given_installation_count_id $int NOT NULL DEFAULT 0,
+  given_audit_event_id $int NOT NULL DEFAULT 0,
   refused_at $int                             -- when it last refused to send for the server, to the hour; NULL: it sends
 ) $strict;
 
@@ -59,7 +67,7 @@ CREATE TABLE upstream_unregistrations (
   attempts $int NOT NULL                      -- also tells a sender whether the job is still its own
 ) $strict;
 
-CREATE INDEX upstream_unregistrations_by_due ON upstream_unregistrations (due_at);
+CREATE INDEX upstream_unregistrations_by_due ON upstream_unregistrations (due_at, server_id);
 CREATE INDEX upstream_unregistrations_by_server ON upstream_unregistrations (server_id);
 
 CREATE TABLE remote_server_audit_log (
@@ -104,6 +112,8 @@ CREATE TABLE remote_realm_audit_log (
   UNIQUE (server_id, remote_id)
 ) $strict;
 
+CREATE INDEX remote_realm_audit_log_by_time ON remote_realm_audit_log (event_time);
+
 CREATE TABLE remote_realm_counts (
   server_id $int NOT NULL REFERENCES remote_servers (id),
   remote_id $int NOT NULL,
@@ -115,6 +125,8 @@ CREATE TABLE remote_realm_counts (
   PRIMARY KEY (server_id, remote_id)
 ) $strict_by_key;
 
+CREATE INDEX remote_realm_counts_by_time ON remote_realm_counts (end_time);
+
 CREATE TABLE remote_installation_counts (
   server_id $int NOT NULL REFERENCES remote_servers (id),
   remote_id $int NOT NULL,
@@ -124,6 +136,8 @@ CREATE TABLE remote_installation_counts (
   value $int NOT NULL,
   PRIMARY KEY (server_id, remote_id)
 ) $strict_by_key;
+
+CREATE INDEX remote_installation_counts_by_time ON remote_installation_counts (end_time);
 
 -- The public keys that registrations were sealed to, so that a registration names its key in a byte.
 CREATE TABLE bouncer_keys (

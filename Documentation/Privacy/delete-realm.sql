@@ -14,6 +14,11 @@ DELETE FROM remote_realm_audit_log WHERE EXISTS
 DELETE FROM remote_realm_counts WHERE EXISTS
   (SELECT 1 FROM gone_realms WHERE gone_realms.server_id = remote_realm_counts.server_id
     AND gone_realms.realm_id = remote_realm_counts.realm_id);
+UPDATE remote_servers SET report_rows =
+    (SELECT COUNT(*) FROM remote_realm_counts c WHERE c.server_id = remote_servers.id)
+    + (SELECT COUNT(*) FROM remote_installation_counts c WHERE c.server_id = remote_servers.id)
+    + (SELECT COUNT(*) FROM remote_realm_audit_log l WHERE l.server_id = remote_servers.id)
+  WHERE id IN (SELECT server_id FROM gone_realms);
 DELETE FROM remote_realms WHERE id IN (SELECT id FROM gone_realms);
 DROP TABLE gone_devices;
 DROP TABLE gone_realms;

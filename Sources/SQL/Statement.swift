@@ -56,6 +56,17 @@ package struct Statement: Sendable {
     count <= 1 ? 1 : 1 << (Int.bitWidth - (count - 1).leadingZeroBitCount)
   }
 
+  /// Pairs SQL text with rows for `VALUES $rows`, which becomes `($1, $2), ($3, $4)` and so on. Their number is padded to a
+  /// power of two, as a list's is, by the last row again: the statement must ignore conflicts.
+  ///
+  /// - Parameter rows: one at least, all of one length, with ``maximumArguments`` values at most when padded.
+  package init(_ sql: String, rows: [[Value]]) {
+    let (width, count) = (rows[0].count, Self.paddedCount(rows.count))
+    let filler = Array(repeating: rows[rows.count - 1], count: count - rows.count)
+    self.init(
+      Self.text(sql, rows: count, of: width), arguments: Array((rows + filler).joined()))
+  }
+
   private struct ListKey: Hashable {
     let sql: String
     let count: Int
@@ -68,6 +79,15 @@ package struct Statement: Sendable {
     let key = ListKey(sql: sql, count: count)
     if let known = listTexts.withLock({ $0[key] }) { return known }
     let text = sql.replacing("$list", with: placeholders(count, from: first))
+    listTexts.withLock { $0[key] = text }
+    return text
+  }
+
+  private static func text(_ sql: String, rows count: Int, of width: Int) -> String {
+    let key = ListKey(sql: sql, count: count)
+    if let known = listTexts.withLock({ $0[key] }) { return known }
+    let rows = (0..<count).map { "(\(placeholders(width, from: $0 * width + 1)))" }
+    let text = sql.replacing("$rows", with: rows.joined(separator: ", "))
     listTexts.withLock { $0[key] = text }
     return text
   }

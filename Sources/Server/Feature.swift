@@ -121,6 +121,11 @@ extension Feature {
         {
           await core.requestTimes.run { _ in core.logger.warning("times of requests could not be written") }
         }
+      ],
+      removals: [
+        .init { [reports = Reports(database: core.store.database), core] in
+          try await reports.remove(before: core.now() - core.configuration.retention.reports, limit: $0)
+        }
       ])
     if let upstream = bouncer.upstream {
       let links = core.store.upstreamLinks

@@ -135,6 +135,24 @@ extension Task where Failure == Never {
   }
 }
 
+/// How many jobs of which owners are under way.
+private final class Busy<Owner: Hashable & Sendable>: Sendable {
+  private let jobs = Mutex<[Owner: Int]>([:])
+
+  var all: (count: Int, owners: Set<Owner>) {
+    jobs.withLock { ($0.values.reduce(0, +), Set($0.keys)) }
+  }
+
+  func begin(_ owner: Owner) { jobs.withLock { $0[owner, default: 0] += 1 } }
+
+  func end(_ owner: Owner) {
+    jobs.withLock { jobs in
+      let rest = (jobs[owner] ?? 0) - 1
+      jobs[owner] = rest > 0 ? rest : nil
+    }
+  }
+}
+
 /// Runs rounds of work: at once when woken, and at intervals for work that becomes due and for work that a
 /// crashed node left behind.
 package final class Worker: Sendable {
@@ -163,6 +181,37 @@ package final class Worker: Sendable {
       for await _ in wakeUps.stream {
         await rounds.next({ while !Task.isCancelled, try await round() {} }, onError: onError)
       }
+    }
+  }
+
+  /// Does jobs until the task is cancelled, a few at once: as soon as one is done, the next is taken. Returns when those
+  /// under way have ended.
+  ///
+  /// - Parameters:
+  ///   - limit: how many are done at once.
+  ///   - take: returns as many due jobs at most, with their owners, and none of these owners, which are busy.
+  ///   - work: does a job.
+  ///   - onError: called with the first error of a series that `take` throws. Work continues.
+  package func run<Owner: Hashable & Sendable, Job: Sendable>(
+    atOnce limit: Int, take: (_ free: Int, _ busy: Set<Owner>) async throws -> [(owner: Owner, job: Job)],
+    work: @escaping @Sendable (Job) async -> Void, onError: (any Error) -> Void
+  ) async {
+    let busy = Busy<Owner>()
+    await withDiscardingTaskGroup { group in
+      await run(
+        {
+          let (count, owners) = busy.all
+          guard count < limit else { return false }
+          for (owner, job) in try await take(limit - count, owners) {
+            busy.begin(owner)
+            group.addTask {
+              await work(job)
+              busy.end(owner)
+              self.wake()
+            }
+          }
+          return false
+        }, onError: onError)
     }
   }
 }

@@ -1,5 +1,5 @@
-internal import Foundation
-internal import HTTP
+package import Foundation
+package import HTTP
 package import Logging
 package import Registrations
 internal import SQL
@@ -7,121 +7,259 @@ internal import Sealing
 
 /// What chat servers report: figures, audit events and the list of their realms.
 extension Bouncer {
-  /// The highest ids that a server has uploaded; 0 where there are none.
-  typealias AnalyticsStatus = (
-    lastRealmCountID: Int64, lastInstallationCountID: Int64, lastAuditEventID: Int64
-  )
-
-  func analyticsStatus(of server: RemoteServer) async throws -> AnalyticsStatus {
-    try await database.read { try $0.analyticsStatus(server: server.id) }
+  func reportEnds(of server: RemoteServer) async throws -> Reports.Ends {
+    try await Reports(database: database).ends(of: server.id)
   }
 
-  /// Stores an upload in one transaction, and takes over realms that have moved to the server from another.
+  /// Stores an upload, and takes over realms that have moved to the server from another. It is checked as a whole, and stored
+  /// in order of ids in short transactions, between which others write. So whatever ends it between two of them, the server
+  /// finds out by `server/analytics/status` from where it has to go on.
   package func store(_ upload: AnalyticsUpload, of server: RemoteServer, logger: Logger) async throws {
-    let sync = RealmSync(storageKey: storageKey, now: now)
     do {
-      let takeovers = try await database.write { connection in
-        try connection.run(
-          Statement(
-            """
-            UPDATE remote_servers SET last_version = $2, last_merge_base = $3, last_api_feature_level = $4
-            WHERE id = $1
-            """, .integer(server.id), .text(upload.version), .text(upload.mergeBase),
-            .integer(upload.apiFeatureLevel)))
-        let status = try connection.analyticsStatus(server: server.id)
-        try Self.check(upload.realmCounts, after: status.lastRealmCountID)
-        try Self.check(upload.installationCounts, after: status.lastInstallationCountID)
-        try Self.check(upload.auditEvents ?? [], after: status.lastAuditEventID)
-        let takeovers = try upload.realms.map { try sync.apply($0, server: server.id, on: connection) }
-        for count in upload.realmCounts + upload.installationCounts
-        where CountProperty.stored.contains(count.property) {
-          try connection.insert(count, server: server.id)
-        }
-        if let events = upload.auditEvents {
-          for event in events where AnalyticsUpload.AuditEvent.stored.contains(event.eventType) {
-            try connection.insert(event, server: server.id)
-          }
-          try connection.run(
-            Statement(
-              "UPDATE remote_servers SET last_audit_log_update_at = $2 WHERE id = $1",
-              .integer(server.id), .integer(now().milliseconds)))
-        }
-        return takeovers ?? []
-      }
+      try upload.check()
+      let end: (any Error)?
+      do {
+        try await keep(upload, of: server, logger)
+        end = nil
+      } catch let error as ReportIntake.Excess { end = error }
+      // The other bouncer hears of what is kept.
       if let upstream = try await upstream(for: server) {
         let realms = upload.realmsText.flatMap { $0.utf8.count <= Upstream.longestRealms ? $0 : nil }
         try await upstream.links.keep(realms: realms, of: server.id)
         upstream.wake()
       }
-      for takeover in takeovers {
-        logger.notice(
-          "realm taken over from another server",
-          metadata: [
-            "realm": "\(takeover.realm.canonical)", "server": "\(server.hostname)",
-            "registrations_kept": "\(takeover.keepsRegistrations)",
-          ])
-      }
+      if let end { throw end }
     } catch let duplicate as RealmSync.DuplicateRealm {
       throw APIError.duplicateRealm(duplicate.realm)
+    } catch is RealmSync.TooManyRealms {
+      throw APIError("A server can have \(RealmSync.mostRealms) organizations here, deleted ones among them")
+    } catch let excess as ReportIntake.Excess {
+      throw excess.refusal
     }
   }
 
-  private static func check(_ rows: [some ReportedRow], after last: Int64) throws(APIError) {
-    var last = last
-    for row in rows {
-      guard row.remoteID > last else { throw APIError("Data is out of order.") }
-      last = row.remoteID
+  private func keep(_ upload: AnalyticsUpload, of server: RemoteServer, _ logger: Logger) async throws {
+    let sync = RealmSync(storageKey: storageKey, now: now)
+    var kept = 0
+    for part in parts(of: upload, server.id, sync) {
+      let wait = reports.count(max(1, part.rows), of: server.id)
+      guard wait == 0 else {
+        throw ReportIntake.Excess(kept: kept, rows: upload.storedCount, seconds: wait)
+      }
+      try await write(part.steps, of: server, logger)
+      kept += part.rows
     }
+    guard let realms = upload.realms else { return }
+    let missing = try await database.read {
+      try RealmSync.missing(from: realms, server: server.id, on: $0)
+    }
+    for part in missing.parts(of: ReportPart.size) {
+      try await write([{ try sync.markDeleted(part, server: server.id, on: $0) }], of: server, logger)
+    }
+  }
+
+  private func write(_ steps: [ReportPart.Step], of server: RemoteServer, _ logger: Logger) async throws {
+    let changes = try await database.write { connection in try steps.map { try $0(connection) } }
+    _ = reports.count(changes.reduce(0) { $0 + $1.rows }, of: server.id)
+    for takeover in changes.flatMap(\.takeovers) {
+      logger.notice(
+        "realm taken over from another server",
+        metadata: [
+          "realm": "\(takeover.realm.canonical)", "server": "\(server.hostname)",
+          "registrations_kept": "\(takeover.keepsRegistrations)",
+        ])
+    }
+  }
+
+  /// An upload in the order in which it is stored. A short one is one part.
+  private func parts(of upload: AnalyticsUpload, _ server: Int64, _ sync: RealmSync) -> [ReportPart] {
+    var parts = [ReportPart()]
+    parts.add { connection in
+      try connection.run(
+        Statement(
+          """
+          UPDATE remote_servers SET last_version = $2, last_merge_base = $3, last_api_feature_level = $4
+          WHERE id = $1
+          """, .integer(server), .text(upload.version), .text(upload.mergeBase),
+          .integer(upload.apiFeatureLevel)))
+      let (ends, isFull) = try Reports.standing(of: server, on: connection)
+      guard !isFull else { throw ReportIntake.Excess(kept: 0, rows: upload.storedCount, seconds: 3600) }
+      try upload.check(after: ends)
+      return RealmSync.Changes()
+    }
+    let realms = upload.realms ?? []
+    for part in realms.parts(of: ReportPart.size) {
+      parts.add(size: part.count) { try sync.apply(part, of: realms, server: server, on: $0) }
+    }
+    for (list, rows) in upload.storedRows {
+      for part in rows.parts(of: ReportPart.size) {
+        parts.add(size: part.count, rows: part.count) { connection in
+          guard try Reports.keep(part, in: list, of: server, on: connection) else {
+            throw AnalyticsUpload.isOutOfOrder
+          }
+          return RealmSync.Changes()
+        }
+      }
+    }
+    if upload.auditEvents != nil {
+      let now = now()
+      parts.add { connection in
+        try connection.run(
+          "UPDATE remote_servers SET last_audit_log_update_at = $2 WHERE id = $1", .integer(server),
+          .integer(now.milliseconds))
+        return RealmSync.Changes()
+      }
+    }
+    return parts
   }
 }
 
-/// A row that carries the server's own id.
-private protocol ReportedRow {
-  var remoteID: Int64 { get }
+/// What limits chat servers' reports (`Documentation/Decisions` 0032).
+package struct ReportIntake: Sendable {
+  /// A report came to its end before its last row.
+  struct Excess: Error {
+    /// How many of the report's rows are kept.
+    let kept: Int
+    let rows: Int
+    /// Seconds until the next.
+    let seconds: TimeInterval
+
+    /// A stock server takes a 5xx for a passing fault and sends the rest an hour later. After a 4xx it calls push
+    /// notifications switched off.
+    var refusal: APIError {
+      let wait = Int(max(60, seconds).rounded(.up))
+      return .unavailable(
+        """
+        A server reports more here than is kept: \(kept) of \(rows) rows of this report are. Send the rest after \(wait) \
+        seconds
+        """, retryAfter: wait)
+    }
+  }
+
+  /// How long a report waits for others. Stock servers wait 90 s for an answer.
+  private static let patience = Duration.seconds(30)
+
+  /// A few servers at a time, and one report of each: the others are neither parsed nor stored meanwhile.
+  package let turns = Turns<Int64>(2)
+  private let rate: CellRate<Int64>
+
+  /// - Parameters:
+  ///   - limit: rows of a server; nil: as many as come. By default far more than stock servers have, of which one with ten
+  ///     thousand realms has as many.
+  ///   - burst: how many times as many it may have at once, such as years of history.
+  package init(
+    _ limit: RateLimit? = RateLimit(calls: 60_000, seconds: 3600), burst: Double = 5,
+    now: @escaping @Sendable () -> Date
+  ) {
+    rate = CellRate(limit, windows: burst - 1, now: now)
+  }
+
+  /// Runs `body` when it is the server's turn.
+  func inTurn<Result>(of server: Int64, _ body: () async throws -> Result) async throws -> Result {
+    guard let result = try await turns.run(server, within: Self.patience, body) else {
+      throw APIError.unavailable("Other reports come first. Report again later", retryAfter: 60)
+    }
+    return result
+  }
+
+  /// Counts rows of a server that are to be kept.
+  ///
+  /// - Returns: seconds until they may be; 0 if they may now and are counted.
+  func count(_ rows: Int, of server: Int64) -> TimeInterval { rate.book(rows, of: server).excess }
 }
 
-extension AnalyticsUpload.Count: ReportedRow {}
-extension AnalyticsUpload.AuditEvent: ReportedRow {}
+/// What is stored of a report in one transaction.
+private struct ReportPart {
+  typealias Step = @Sendable (any Connection) throws -> RealmSync.Changes
 
-extension Connection {
-  fileprivate func analyticsStatus(server: Int64) throws -> Bouncer.AnalyticsStatus {
-    func last(_ table: String) throws -> Int64 {
-      let statement = Statement(
-        "SELECT MAX(remote_id) FROM \(table) WHERE server_id = $1", .integer(server))
-      return try query(statement).first?.optionalInt64(0) ?? 0
+  /// Rows and realms: a few milliseconds' work.
+  static let size = 256
+
+  var steps: [Step] = []
+  /// Rows and realms.
+  var size = 0
+  /// Rows alone.
+  var rows = 0
+}
+
+extension [ReportPart] {
+  /// Adds a step to the last part, or to a new one if it would be too long.
+  fileprivate mutating func add(size: Int = 0, rows: Int = 0, _ step: @escaping ReportPart.Step) {
+    if self[count - 1].size + size > ReportPart.size { append(ReportPart()) }
+    self[count - 1].steps.append(step)
+    self[count - 1].size += size
+    self[count - 1].rows += rows
+  }
+}
+
+extension Array {
+  fileprivate func parts(of size: Int) -> [ArraySlice<Element>] {
+    stride(from: 0, to: count, by: size).map { self[$0..<Swift.min($0 + size, count)] }
+  }
+}
+
+extension AnalyticsUpload {
+  fileprivate static let isOutOfOrder = APIError("Data is out of order.")
+
+  /// What can be wrong whatever is known.
+  fileprivate func check() throws {
+    guard (auditEvents ?? []).allSatisfy({ !$0.isStored || $0.extraData != nil }) else {
+      throw APIError("Malformed audit log data")
     }
-    return (
-      try last("remote_realm_counts"), try last("remote_installation_counts"),
-      try last("remote_realm_audit_log")
-    )
+    var names: Set<UUID> = []
+    for realm in realms ?? [] where !names.insert(realm.uuid).inserted {
+      throw RealmSync.DuplicateRealm(realm: realm.uuid)
+    }
   }
 
-  fileprivate func insert(_ count: AnalyticsUpload.Count, server: Int64) throws {
-    let (table, column, place) =
-      count.realmID == nil
-      ? ("remote_installation_counts", "", "") : ("remote_realm_counts", ", realm_id", ", $7")
-    try run(
-      Statement(
-        """
-        INSERT INTO \(table) (server_id, remote_id, property, subgroup, end_time, value\(column))
-        VALUES ($1, $2, $3, $4, $5, $6\(place))
-        """,
-        arguments: [
-          .integer(server), .integer(count.remoteID), .text(count.property), .text(count.subgroup),
-          .integer(count.endTime.milliseconds), .integer(count.value),
-        ] + (count.realmID.map { [.integer($0)] } ?? [])))
+  fileprivate func check(after ends: Reports.Ends) throws(APIError) {
+    func check(_ ids: [Int64], _ list: Reports.List) throws(APIError) {
+      var last = ends[list] ?? 0
+      for id in ids {
+        guard id > last else { throw Self.isOutOfOrder }
+        last = id
+      }
+    }
+    try check(realmCounts.map(\.remoteID), .realmCounts)
+    try check(installationCounts.map(\.remoteID), .installationCounts)
+    try check((auditEvents ?? []).map(\.remoteID), .auditEvents)
   }
 
-  fileprivate func insert(_ event: AnalyticsUpload.AuditEvent, server: Int64) throws {
-    guard let extraData = event.extraData else { throw APIError("Malformed audit log data") }
-    try run(
-      Statement(
-        """
-        INSERT INTO remote_realm_audit_log
-          (server_id, remote_id, realm_id, event_type, event_time, backfilled, extra_data)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)
-        """,
-        .integer(server), .integer(event.remoteID), .integer(event.realmID), .integer(event.eventType),
-        .integer(event.eventTime.milliseconds), .flag(event.isBackfilled), .text(extraData)))
+  fileprivate var storedRows: [(list: Reports.List, rows: [Reports.Row])] {
+    [
+      (.realmCounts, realmCounts.filter(\.isStored).map(\.row)),
+      (.installationCounts, installationCounts.filter(\.isStored).map(\.row)),
+      (.auditEvents, (auditEvents ?? []).filter(\.isStored).map(\.row)),
+    ]
+  }
+
+  fileprivate var storedCount: Int {
+    realmCounts.count(where: \.isStored) + installationCounts.count(where: \.isStored)
+      + (auditEvents ?? []).count(where: \.isStored)
+  }
+}
+
+extension AnalyticsUpload.Count {
+  fileprivate var isStored: Bool { CountProperty.stored.contains(property) }
+
+  fileprivate var row: Reports.Row {
+    Reports.Row(
+      id: remoteID,
+      (realmID.map { [.integer($0)] } ?? []) + [
+        .text(property), .text(subgroup), .integer(endTime.milliseconds), .integer(value),
+      ])
+  }
+}
+
+extension AnalyticsUpload.AuditEvent {
+  fileprivate var isStored: Bool { Self.stored.contains(eventType) }
+
+  fileprivate var row: Reports.Row {
+    Reports.Row(
+      id: remoteID,
+      [
+        .integer(realmID), .integer(eventType), .integer(eventTime.milliseconds), .flag(isBackfilled),
+        .text(extraData ?? ""),
+      ])
   }
 }

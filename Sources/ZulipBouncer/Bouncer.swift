@@ -35,6 +35,8 @@ package struct Bouncer: Sendable {
   let challenges: RateLimiter<String>
   let allChallenges: RateLimiter<Bool>
   private(set) var pace: NotificationPace
+  /// What limits servers' reports.
+  package var reports: ReportIntake
   /// The other bouncer; nil where there is none.
   package let upstream: Upstream?
   let lossDetector: StoreLossDetector?
@@ -59,6 +61,9 @@ package struct Bouncer: Sendable {
     pace = NotificationPace(settings.notificationsPerServer, now: now)
     self.upstream = upstream
     self.lossDetector = lossDetector
+    reports =
+      configuration.bouncer.rateLimitPerServer == nil
+      ? ReportIntake(nil, now: registrations.now) : ReportIntake(now: registrations.now)
     ItemFaults.prepare()
   }
 

@@ -16,38 +16,57 @@ extension Upstream {
   private static let backoff = Backoff(first: 2, longest: 900)
   /// Seconds between reports when nothing is new: as often as stock servers report.
   private static let reportInterval: TimeInterval = 3600
-  /// Rows of each kind in a report.
+  /// Rows of each kind in a call.
   private static let mostRows = 500
+  /// How long calls of a report are begun in the background. The rest is reported when others have had their turn.
+  private static let turn = Duration.seconds(30)
 
   /// Has work done at once that has become due.
-  func wake() { work.wake() }
+  func wake() {
+    reports.wake()
+    unregistrations.wake()
+  }
 
-  /// Passes on reports and unregistrations until the task is cancelled.
+  /// Passes on reports and unregistrations until the task is cancelled: neither waits for the other, and no server for
+  /// another's.
   package func run() async {
-    await work.run {
-      let reports = try await links.reports.take(limit: 8, for: Self.lease)
-      let unregistrations = try await links.lease(limit: 32, for: Self.lease)
-      await withTaskGroup { group in
-        for (lease, row) in reports { group.addTask { await report(lease, row) } }
-        for job in unregistrations { group.addTask { await unregister(job) } }
+    await withTaskGroup { group in
+      group.addTask {
+        await reports.run(atOnce: UpstreamLinks.reportsAtOnce) { free, busy in
+          try await links.takeReports(free, besides: busy, for: Self.lease).map { ($0.server, $0) }
+        } work: { job in
+          await report(job.lease, of: job.server)
+        } onError: {
+          tell($0)
+        }
       }
-      return reports.count == 8 || unregistrations.count == 32
-    } onError: { error in
-      logger.warning(
-        "work for the other bouncer cannot be read", metadata: ["error": "\(DatabaseError.name(of: error))"])
+      group.addTask {
+        await unregistrations.run(atOnce: UpstreamLinks.unregistrationsAtOnce) { free, busy in
+          try await links.takeUnregistrations(free, besides: busy, for: Self.lease).map { ($0.server, $0) }
+        } work: { job in
+          await unregister(job)
+        } onError: {
+          tell($0)
+        }
+      }
     }
   }
 
-  private func report(_ lease: LeasedQueue.Lease, _ row: Row) async {
+  private func tell(_ error: any Error) {
+    logger.warning(
+      "work for the other bouncer cannot be read", metadata: ["error": "\(DatabaseError.name(of: error))"])
+  }
+
+  private func report(_ lease: LeasedQueue.Lease, of server: Int64) async {
     do {
       do {
-        try await report(try row.int64(0))
+        let (end, isWhole) = try await report(server, beginningUntil: .now + Self.turn)
         try await links.reports.postpone(
-          lease, until: now() + Self.reportInterval,
-          changing: "attempts = 0, failure = NULL, reported_at = $5",
-          .integer(now().milliseconds))
+          lease, until: isWhole ? now() + Self.reportInterval : now(),
+          changing: "attempts = 0, failure = NULL, \(UpstreamLinks.isGiven), reported_at = $8",
+          .integer(end[0]), .integer(end[1]), .integer(end[2]), .integer(now().milliseconds))
       } catch let error as APIError {
-        let metadata = await metadata(error, of: try row.int64(0))
+        let metadata = await metadata(error, of: server)
         logger.warning("the other bouncer did not take a report", metadata: metadata)
         let next = now() + Self.backoff.pause(after: lease.attempts)
         try await links.reports.postpone(lease, until: next, changing: "failure = $5", .text(error.message))
@@ -84,9 +103,16 @@ extension Upstream {
 
   /// Reports what it lacks of a server: its realms, and figures and audit events from where it says.
   ///
-  /// - Parameter end: when it must be done, if somebody waits for it.
-  func report(_ server: Int64, until end: ContinuousClock.Instant? = nil) async throws {
-    guard let link = try await links.link(of: server) else { return }
+  /// - Parameters:
+  ///   - end: when it must be done, if somebody waits for it.
+  ///   - turn: when no further call is begun.
+  /// - Returns: the last ids that it has now, and whether there are no more.
+  @discardableResult
+  func report(
+    _ server: Int64, until end: ContinuousClock.Instant? = nil,
+    beginningUntil turn: ContinuousClock.Instant? = nil
+  ) async throws -> (end: [Int64], isWhole: Bool) {
+    guard let link = try await links.link(of: server) else { return ([0, 0, 0], true) }
     var status = try await status(link, until: end ?? .now + Self.patience)
     let database = links.database
     while true {
@@ -97,8 +123,9 @@ extension Upstream {
       try await call(
         UpstreamCall("server/analytics", form: Self.form(page.fields + (realms.map { [$0] } ?? []))),
         of: server, until: end ?? .now + Self.reportLimit)
-      guard page.isCut else { return }
       status = page.end
+      guard page.isCut else { return (status, true) }
+      if let turn, .now >= turn { return (status, false) }
     }
   }
 

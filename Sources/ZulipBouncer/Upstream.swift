@@ -24,7 +24,8 @@ package struct Upstream: Sendable {
   private let sender: RouteSender
   let now: @Sendable () -> Date
   let logger: Logger
-  let work = Worker()
+  let reports = Worker()
+  let unregistrations = Worker()
 
   package init(
     _ sender: RouteSender, links: UpstreamLinks, now: @escaping @Sendable () -> Date, logger: Logger

@@ -145,12 +145,12 @@ extension ZulipBouncerRoutes {
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
     let parameters = try await parameters(of: request)
-    let status = try await bouncer.analyticsStatus(of: server)
+    let ends = try await bouncer.reportEnds(of: server)
     return parameters.success(
       [
-        .init("last_realm_count_id", .integer(status.lastRealmCountID)),
-        .init("last_installation_count_id", .integer(status.lastInstallationCountID)),
-        .init("last_realmauditlog_id", .integer(status.lastAuditEventID)),
+        .init("last_realm_count_id", .integer(ends[.realmCounts] ?? 0)),
+        .init("last_installation_count_id", .integer(ends[.installationCounts] ?? 0)),
+        .init("last_realmauditlog_id", .integer(ends[.auditEvents] ?? 0)),
       ], noting: context.notes)
   }
 
@@ -159,15 +159,17 @@ extension ZulipBouncerRoutes {
   ) async throws -> Response {
     let sent = try await Parameters.read(
       from: request, limit: bouncer.configuration.http.largestBodyBytes)
-    let (upload, parameters) = try await LongRead.of(sent.bytes) {
-      var parameters = sent
-      return (try AnalyticsUpload(&parameters), parameters)
+    return try await bouncer.reports.inTurn(of: server.id) {
+      let (upload, parameters) = try await LongRead.of(sent.bytes) {
+        var parameters = sent
+        return (try AnalyticsUpload(&parameters), parameters)
+      }
+      context.notes.note(upload.additions)
+      try await bouncer.store(upload, of: server, logger: context.logger)
+      let realms = (upload.realms ?? []).map { JSON.Object.Member($0.uuid.canonical, Self.pushStatus) }
+      return parameters.success(
+        [.init("realms", .object(JSON.Object(realms)))], noting: context.notes)
     }
-    context.notes.note(upload.additions)
-    try await bouncer.store(upload, of: server, logger: context.logger)
-    let realms = (upload.realms ?? []).map { JSON.Object.Member($0.uuid.canonical, Self.pushStatus) }
-    return parameters.success(
-      [.init("realms", .object(JSON.Object(realms)))], noting: context.notes)
   }
 
   /// Path of the page that a server's administrators are sent to.

@@ -39,6 +39,53 @@ private func cancel() { withUnsafeCurrentTask { $0?.cancel() } }
 
   // MARK: Worker
 
+  /// Twenty jobs, the first of which is stuck.
+  private final class Jobs: Sendable {
+    let left = Mutex(Array(0..<20))
+    let doing = Atomic(0)
+    let most = Atomic(0)
+    let done = Mutex<Set<Int>>([])
+    let stuck = AsyncStream.makeStream(of: Void.self)
+    let rest = AsyncStream.makeStream(of: Void.self)
+
+    func take(_ count: Int) -> [(owner: String, job: Int)] {
+      left.withLock { left in
+        defer { left.removeFirst(min(count, left.count)) }
+        return left.prefix(count).map { ($0 == 0 ? "stuck" : "quick", $0) }
+      }
+    }
+
+    func work(_ job: Int) async {
+      most.max(doing.add(1, ordering: .relaxed).newValue, ordering: .relaxed)
+      if job == 0 { for await _ in stuck.stream {} }
+      doing.subtract(1, ordering: .relaxed)
+      let count = done.withLock { done in
+        done.insert(job)
+        return done.count
+      }
+      if count == 19 { rest.continuation.finish() }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `A worker does a few jobs at once, and takes the next as soon as one is done`() async {
+    let jobs = Jobs()
+    let task = Task {
+      await Worker(every: .seconds(3600)).run(
+        atOnce: 3,
+        take: { (free: Int, busy: Set<String>) in
+          #expect(free > 0 && busy.count <= 2)
+          return jobs.take(free)
+        }, work: { await jobs.work($0) }, onError: { _ in Issue.record("nothing failed") })
+    }
+    for await _ in jobs.rest.stream {}
+    #expect(jobs.done.withLock { $0 } == Set(1..<20) && jobs.most.load(ordering: .relaxed) == 3)
+    jobs.stuck.continuation.finish()
+    task.cancel()
+    await task.value
+    #expect(jobs.done.withLock { $0.count } == 20)
+  }
+
   @Test func `A worker goes on while there may be more, and then waits until it is woken`() async {
     let worker = Worker(every: .seconds(3600))
     let left = Mutex(3)

@@ -55,17 +55,17 @@ struct AnalyticsTests {
     upload.installationCounts = [Self.count(4, realm: nil)]
     upload.auditEvents = [Self.event(11), Self.event(12, extraData: #"{"a":1}"#)]
     try await bouncer.parts.store(upload, of: server, logger: .quiet)
-    let status = try await bouncer.parts.analyticsStatus(of: server)
-    #expect(status.lastRealmCountID == 7)
-    #expect(status.lastInstallationCountID == 4)
-    #expect(status.lastAuditEventID == 12)
+    #expect(
+      try await bouncer.parts.reportEnds(of: server) == [
+        .realmCounts: 7, .installationCounts: 4, .auditEvents: 12,
+      ])
     let kept = try #require(try await bouncer.servers.find(uuid: server.uuid))
     #expect(kept.version == "12.0" && kept.apiFeatureLevel == 468)
     #expect(try await bouncer.servers.find(uuid: other.uuid)?.version == nil)
     #expect(kept.lastAuditLogUpdateAt == bouncer.clock.now)
     try await bouncer.parts.store(Self.upload(), of: server, logger: .quiet)
     #expect(try await bouncer.servers.find(uuid: server.uuid)?.version == nil)
-    #expect(try await bouncer.parts.analyticsStatus(of: other).lastRealmCountID == 0)
+    #expect(try await bouncer.parts.reportEnds(of: other)[.realmCounts] == 0)
   }
 
   private static let wrong: [(message: String, spoil: Spoiling)] = [

@@ -248,6 +248,11 @@ package final class Configuration: Sendable {
       "retention.notifications_days", "90", .days(example: 90),
       "days for which Nextcloud's apps can fetch a notification")
     package var notifications: TimeInterval
+
+    @Setting(
+      "retention.reports_days", "365", .days(example: 365),
+      "days for which the figures and events are kept that chat servers report")
+    package var reports: TimeInterval
   }
 
   /// The API for host applications.

@@ -7,16 +7,43 @@ package struct RealmSync: Sendable {
   /// A realm belongs to another server, which has not released it, or is listed twice.
   package struct DuplicateRealm: Error, Hashable {
     package let realm: UUID
+
+    package init(realm: UUID) { self.realm = realm }
+  }
+
+  /// The list would give a server more realms than it can have.
+  package struct TooManyRealms: Error {}
+
+  /// How many realms a server can have, those that it has deleted among them: more than one report can list.
+  package static let mostRealms: Int64 = 50_000
+
+  /// What a part of a list has changed.
+  package struct Changes: Sendable {
+    /// The realms that were taken over from another server.
+    package fileprivate(set) var takeovers: [Takeover] = []
+    /// How many rows of realms were written.
+    fileprivate var realms = 0
+    /// How many were added to the audit log.
+    fileprivate var events = 0
+
+    package var rows: Int { realms + events }
+
+    package init() {}
   }
 
   package static let ownerSecretPurpose = StorageKey.Purpose("remote_realms.owner_secret")
 
   let storageKey: StorageKey
   let now: @Sendable () -> Date
+  private let most: Int64
 
-  package init(storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  /// - Parameter most: how many realms a server can have.
+  package init(
+    storageKey: StorageKey, now: @escaping @Sendable () -> Date, most: Int64 = mostRealms
+  ) {
     self.storageKey = storageKey
     self.now = now
+    self.most = most
   }
 
   /// Audited events of a realm, with Zulip's numbers.
@@ -30,34 +57,93 @@ package struct RealmSync: Sendable {
   /// added, known ones updated, the others marked as deleted. Each change adds an audit row.
   ///
   /// - Returns: the realms that were taken over from another server.
-  /// - Throws: ``DuplicateRealm``.
+  /// - Throws: ``DuplicateRealm``, ``TooManyRealms``.
   package func apply(
     _ realms: [RealmDescription], server: Int64, on connection: any Connection
   ) throws -> [Takeover] {
+    let changes = try apply(realms[...], of: realms, server: server, on: connection)
+    let missing = try Self.missing(from: realms, server: server, on: connection)
+    try markDeleted(missing[...], server: server, on: connection)
+    return changes.takeovers
+  }
+
+  /// Adds and updates the realms of a part of the list.
+  ///
+  /// - Throws: ``DuplicateRealm``, ``TooManyRealms``.
+  package func apply(
+    _ part: ArraySlice<RealmDescription>, of realms: [RealmDescription], server: Int64,
+    on connection: any Connection
+  ) throws -> Changes {
     var known: [UUID: KnownRealm] = [:]
-    for row in try connection.query(KnownRealm.select, .integer(server)) {
+    let names = part.map { Value.text($0.uuid.canonical) }
+    for row in try connection.query(KnownRealm.select, .integer(server), list: names) {
       let realm = try KnownRealm(row: row)
       known[realm.realm.uuid] = realm
     }
-    var takeovers: [Takeover] = []
+    var (changes, added) = (Changes(), 0)
     var moved: Set<Int64> = []
-    for realm in realms {
+    for realm in part {
       if let before = known.removeValue(forKey: realm.uuid) {
-        try update(before, to: realm, server: server, on: connection)
-      } else if try !insert(realm, server: server, on: connection),
-        let takeover = try takeOver(realm, of: realms, server: server, moved: &moved, on: connection)
+        try update(before, to: realm, server: server, &changes, on: connection)
+      } else if try insert(realm, server: server, on: connection) {
+        added += 1
+      } else if let takeover = try takeOver(
+        realm, of: realms, server: server, moved: &moved, on: connection)
       {
-        takeovers.append(takeover)
+        changes.takeovers.append(takeover)
+        added += 1
       }
     }
     for former in moved {
       try moveLegacyRegistrations(ofRealm: nil, from: former, to: server, on: connection)
     }
-    for gone in known.values where !gone.isLocallyDeleted {
-      try connection.run("UPDATE remote_realms SET is_locally_deleted = 1 WHERE id = $1", .integer(gone.id))
-      try audit(.locallyDeleted, realm: gone.realm.realmID, server: server, on: connection)
+    changes.realms += added
+    if added > 0 {
+      let count = try connection.query(
+        "SELECT COUNT(*) FROM remote_realms WHERE server_id = $1", .integer(server)
+      ).returned.int64(0)
+      guard count <= most else { throw TooManyRealms() }
     }
-    return takeovers
+    try Reports.count(changes.events, of: server, on: connection)
+    return changes
+  }
+
+  /// A realm that is missing from its server's latest list.
+  package struct MissingRealm: Sendable {
+    fileprivate let id: Int64
+    fileprivate let realmID: Int64
+  }
+
+  package static func missing(
+    from realms: [RealmDescription], server: Int64, on connection: any Connection
+  ) throws -> [MissingRealm] {
+    let listed = Set(realms.map(\.uuid))
+    return try connection.query(
+      "SELECT id, realm_id, uuid FROM remote_realms WHERE server_id = $1 AND is_locally_deleted = 0",
+      .integer(server)
+    ).compactMap { row in
+      guard !listed.contains(try row.uuid(2)) else { return nil }
+      return MissingRealm(id: try row.int64(0), realmID: try row.optionalInt64(1) ?? 0)
+    }
+  }
+
+  /// Marks realms as deleted that are still the server's.
+  @discardableResult
+  package func markDeleted(
+    _ missing: ArraySlice<MissingRealm>, server: Int64, on connection: any Connection
+  ) throws -> Changes {
+    var changes = Changes()
+    for realm in missing {
+      let marked = try connection.run(
+        """
+        UPDATE remote_realms SET is_locally_deleted = 1 WHERE id = $1 AND server_id = $2 AND is_locally_deleted = 0
+        """, .integer(realm.id), .integer(server))
+      guard marked == 1 else { continue }
+      changes.realms += 1
+      try audit(.locallyDeleted, realm: realm.realmID, server: server, &changes, on: connection)
+    }
+    try Reports.count(changes.events, of: server, on: connection)
+    return changes
   }
 
   /// Returns false if the realm exists already.
@@ -83,26 +169,29 @@ package struct RealmSync: Sendable {
   }
 
   private func update(
-    _ before: KnownRealm, to realm: RealmDescription, server: Int64, on connection: any Connection
+    _ before: KnownRealm, to realm: RealmDescription, server: Int64, _ changes: inout Changes,
+    on connection: any Connection
   ) throws {
     if before.isLocallyDeleted || before.realm.attributes != realm.attributes {
+      changes.realms += 1
       try connection.run(
         Statement(
           "UPDATE remote_realms SET \(setAttributes) WHERE id = $1",
           arguments: [.integer(before.id)] + realm.attributes))
     }
     for change in before.changes(to: realm) {
-      try audit(.valueUpdated, change, realm: realm.realmID, server: server, on: connection)
+      try audit(.valueUpdated, change, realm: realm.realmID, server: server, &changes, on: connection)
     }
     if before.isLocallyDeleted {
-      try audit(.locallyDeletedRestored, realm: realm.realmID, server: server, on: connection)
+      try audit(.locallyDeletedRestored, realm: realm.realmID, server: server, &changes, on: connection)
     }
   }
 
   private func audit(
     _ event: RealmEvent, _ extraData: String = "{}", realm: Int64, server: Int64,
-    on connection: any Connection
+    _ changes: inout Changes, on connection: any Connection
   ) throws {
+    changes.events += 1
     try connection.run(
       """
       INSERT INTO remote_realm_audit_log
@@ -135,7 +224,7 @@ private struct KnownRealm {
   static let select = """
     SELECT id, is_locally_deleted, uuid, realm_id, host, name, is_system_bot_realm, authentication_methods,
       org_type, is_deactivated, date_created
-    FROM remote_realms WHERE server_id = $1
+    FROM remote_realms WHERE server_id = $1 AND uuid IN ($list)
     """
 
   let id: Int64

@@ -88,7 +88,8 @@ package struct UpstreamLinks: Sendable {
           """
           INSERT INTO upstream_links (server_id, enabled_at, due_at, attempts) VALUES ($1, $2, $2, 0)
           ON CONFLICT (server_id) DO UPDATE SET org_key = NULL, next_key = NULL, enabled_at = $2, due_at = $2,
-            attempts = 0, failure = NULL, refused_at = NULL
+            attempts = 0, failure = NULL, refused_at = NULL,
+            \(Reports.List.allCases.map { "\($0.given) = 0" }.joined(separator: ", "))
           """, arguments: arguments))
       try connection.run(Self.hastening(server, now()))
       try connection.run("UPDATE remote_servers SET strangers_at = NULL WHERE id = $1", .integer(server))
@@ -284,20 +285,47 @@ package struct UpstreamLinks: Sendable {
 
   // MARK: Work for later
 
+  /// How many reports are passed on at once, and how many unregistrations.
+  package static let (reportsAtOnce, unregistrationsAtOnce) = (8, 32)
+  /// How many of those are of one server.
+  private static let unregistrationsOfServer = 4
+
   /// The servers whose reports are to be passed on.
   package var reports: LeasedQueue {
     LeasedQueue(
-      "upstream_links", key: "server_id", columns: "server_id", where: "org_key IS NOT NULL",
-      database: database,
-      now: now)
+      "upstream_links", key: "server_id", columns: "server_id",
+      where: "org_key IS NOT NULL AND \(Self.isIdle(Self.reportsAtOnce))", database: database, now: now)
   }
 
   /// What the other bouncer is to be told of old apps' tokens that are no longer used.
   package var unregistrations: LeasedQueue {
     LeasedQueue(
       "upstream_unregistrations", columns: "server_id, user_id, user_uuid, kind, token_hash, form",
-      database: database, now: now)
+      where: Self.isIdle(Self.unregistrationsAtOnce), inTurnsOf: "server_id",
+      share: Self.unregistrationsOfServer, database: database, now: now)
   }
+
+  /// Of no server that is busy, of which there are so many at most.
+  private static func isIdle(_ most: Int) -> String {
+    "server_id NOT IN (\(Statement.placeholders(most, from: 4)))"
+  }
+
+  private static func busy(_ servers: Set<Int64>, most: Int) -> [Value] {
+    servers.map(Value.integer) + Array(repeating: .integer(0), count: most - servers.count)
+  }
+
+  /// Takes servers whose reports are due, none that is busy.
+  package func takeReports(
+    _ limit: Int, besides busy: Set<Int64>, for seconds: TimeInterval
+  ) async throws -> [(server: Int64, lease: LeasedQueue.Lease)] {
+    try await reports.take(
+      limit: limit, for: seconds, arguments: Self.busy(busy, most: Self.reportsAtOnce)
+    ).map { (try $0.row.int64(0), $0.lease) }
+  }
+
+  /// The change of a server's link when the other bouncer has taken its reports up to these ids.
+  package static let isGiven =
+    Reports.List.allCases.enumerated().map { "\($1.given) = $\($0 + 5)" }.joined(separator: ", ")
 
   package struct Unregistration: Sendable {
     package let lease: LeasedQueue.Lease
@@ -328,8 +356,13 @@ package struct UpstreamLinks: Sendable {
         ]))
   }
 
-  package func lease(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
-    try await unregistrations.take(limit: limit, for: seconds).map { lease, row in
+  /// Takes a few due unregistrations of each server that is not busy, servers in turn.
+  package func takeUnregistrations(
+    _ limit: Int, besides busy: Set<Int64>, for seconds: TimeInterval
+  ) async throws -> [Unregistration] {
+    try await unregistrations.take(
+      limit: limit, for: seconds, arguments: Self.busy(busy, most: Self.unregistrationsAtOnce)
+    ).map { lease, row in
       let server = try row.int64(0)
       let place = SealedColumn.upstreamForm.place(Array(row.values[0...2]) + [row.values[4]])
       return Unregistration(

@@ -39,13 +39,15 @@ package struct LeasedQueue: Sendable {
   ///   - columns: the columns to return for a taken row.
   ///   - condition: further SQL condition for rows to take, with arguments from `$4` on.
   ///   - turns: columns; rows with different values in them are taken in turn.
+  ///   - share: how many rows with the same values are taken at once.
   ///   - change: further assignment for taken rows, `column = value`, with the same arguments.
   ///   - order: SQL order in which rows are taken.
   ///   - longestPause: furthest due time ahead of now, in seconds.
   ///   - all: condition that holds for every row, if that lets an index of due times be used.
   package init(
     _ table: String, key: String = "id", columns: String, where condition: String = "TRUE",
-    inTurnsOf turns: String? = nil, changing change: String? = nil, order: String = "due_at",
+    inTurnsOf turns: String? = nil, share: Int? = nil, changing change: String? = nil,
+    order: String = "due_at",
     longestPause: TimeInterval = 3600,
     all: String = "TRUE", database: any Database, now: @escaping @Sendable () -> Date
   ) {
@@ -61,7 +63,7 @@ package struct LeasedQueue: Sendable {
         SELECT \(key) FROM (
           SELECT \(key), due_at, ROW_NUMBER() OVER (PARTITION BY \(turns) ORDER BY \(order)) AS turn
           FROM (SELECT \(key), due_at, \(turns) \(due) LIMIT 4 * $3 $skip_locked) AS due) AS turns
-        ORDER BY turn, due_at LIMIT $3
+        \(share.map { "WHERE turn <= \($0)" } ?? "") ORDER BY turn, due_at LIMIT $3
         """
       } else {
         "SELECT \(key) \(due) LIMIT $3 $skip_locked"
@@ -78,6 +80,12 @@ package struct LeasedQueue: Sendable {
   /// Takes due rows, under a lease that ends after `seconds`.
   package func take(
     limit: Int, for seconds: TimeInterval, _ arguments: Value...
+  ) async throws -> [(lease: Lease, row: Row)] {
+    try await take(limit: limit, for: seconds, arguments: arguments)
+  }
+
+  package func take(
+    limit: Int, for seconds: TimeInterval, arguments: [Value]
   ) async throws -> [(lease: Lease, row: Row)] {
     let now = now()
     let end = now + seconds

@@ -222,7 +222,7 @@ struct SealedRows {
       for value in [link.key, link.nextKey, link.realms] { if let value { readable.insert(value) } }
     }
     store.clock.advance(3600)
-    for job in try await links.lease(limit: 9, for: 60) {
+    for job in try await links.takeUnregistrations(9, besides: [], for: 60) {
       if let form = job.form { readable.insert(String(decoding: form, as: UTF8.self)) }
     }
     for job in try await devices.legacyTokens.leaseJobs(limit: 9, for: 60) {
