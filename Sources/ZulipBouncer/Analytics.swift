@@ -53,7 +53,7 @@ extension Bouncer {
     let missing = try await database.read {
       try RealmSync.missing(from: realms, server: server.id, on: $0)
     }
-    for part in missing.parts(of: ReportPart.size) {
+    for part in missing.parts(of: ReportPart.realms) {
       try await write([{ try sync.markDeleted(part, server: server.id, on: $0) }], of: server, logger)
     }
   }
@@ -88,8 +88,8 @@ extension Bouncer {
       return RealmSync.Changes()
     }
     let realms = upload.realms ?? []
-    for part in realms.parts(of: ReportPart.size) {
-      parts.add(size: part.count) { try sync.apply(part, of: realms, server: server, on: $0) }
+    for part in realms.parts(of: ReportPart.realms) {
+      parts.add(size: 4 * part.count) { try sync.apply(part, of: realms, server: server, on: $0) }
     }
     for (list, rows) in upload.storedRows {
       for part in rows.parts(of: ReportPart.size) {
@@ -172,11 +172,13 @@ package struct ReportIntake: Sendable {
 private struct ReportPart {
   typealias Step = @Sendable (any Connection) throws -> RealmSync.Changes
 
-  /// Rows and realms: a few milliseconds' work.
+  /// Rows: a few milliseconds' work.
   static let size = 256
+  /// Realms, each of which is several statements.
+  static let realms = size / 4
 
   var steps: [Step] = []
-  /// Rows and realms.
+  /// Rows, and realms as four each.
   var size = 0
   /// Rows alone.
   var rows = 0

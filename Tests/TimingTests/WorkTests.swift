@@ -79,7 +79,7 @@ private func cancel() { withUnsafeCurrentTask { $0?.cancel() } }
         }, work: { await jobs.work($0) }, onError: { _ in Issue.record("nothing failed") })
     }
     for await _ in jobs.rest.stream {}
-    #expect(jobs.done.withLock { $0 } == Set(1..<20) && jobs.most.load(ordering: .relaxed) == 3)
+    #expect(jobs.done.withLock { $0 } == Set(1..<20) && jobs.most.load(ordering: .relaxed) <= 3)
     jobs.stuck.continuation.finish()
     task.cancel()
     await task.value

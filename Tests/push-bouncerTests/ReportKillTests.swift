@@ -1,4 +1,6 @@
 import Foundation
+import HTTP
+import NIOHTTP1
 import SQL
 import TestDatabase
 import TestSupport
