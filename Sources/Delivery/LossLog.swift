@@ -91,7 +91,8 @@ final class LossLog: Sendable {
   ) {
     let told = backlogs.withLock { backlogs in
       for (device, wait) in refused {
-        let isOwn = wait?.isOwn ?? false
+        // Anybody may register a device with the push proxy, and send to it.
+        let isOwn = wait?.isOwn == true || device.kind == .nextcloud
         backlogs[isOwn]?.count += 1
         backlogs[isOwn]?.device = device
         backlogs[isOwn]?.reason = wait?.reason

@@ -38,11 +38,6 @@ package struct RegisteredPush: Sendable {
   }
 }
 
-extension RegisteredPush {
-  /// Whether it waits for reasons of a device that anybody may have registered.
-  var isStrangersOwn: Bool { registration.kind == .nextcloud && wait?.isOwn == true }
-}
-
 /// Result of a delivery.
 package enum DeliveryResult: Sendable, Hashable {
   case delivered

@@ -54,8 +54,6 @@ import Testing
     #expect(leases.map { $0 != nil } == [true, true, false, true, true, false, true, true])
     #expect(try await store.rows() == 6)
     #expect(store.outbox.count == 6)
-    // Which is the matter of those who chose the host.
-    #expect(store.outbox.backloggedAt == nil)
     // A batch that APNs and FCM have no room for is refused whole, whatever there was for hosts.
     await #expect(throws: Outbox.Full.self) {
       try await store.outbox.keep([entry("9", a, .legacy), entry("10", OutboxStore.route)])

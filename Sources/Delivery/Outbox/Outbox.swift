@@ -43,7 +43,6 @@ package final class Outbox: Sendable {
   let now: @Sendable () -> Date
   let mayExpire: @Sendable () -> Bool
   let depth: OutboxDepth
-  private let backlog = Mutex<Date?>(nil)
   let unsettled = Mutex<[(lease: Lease, retry: Retry?)]>([])
 
   /// Upper bound of the wait that a provider may ask for plus the try after it, in seconds.
@@ -82,9 +81,6 @@ package final class Outbox: Sendable {
   /// Maximum number of entries that may wait for one device; further notifications are refused.
   package var mostPerDevice: Int { limits.perRegistration }
 
-  /// When a notification was last refused because its device had too many waiting.
-  package var backloggedAt: Date? { backlog.withLock { $0 } }
-
   /// Stores deliveries, all or none; they are durable when this returns. Deliveries are left out if their
   /// registration, push service, or the address that registered with the push proxy has its maximum of
   /// entries. What shows nothing is left out first, and gives way even if it was stored before. A delivery that is at
@@ -119,13 +115,6 @@ package final class Outbox: Sendable {
           Lease(
             row: .init(id: $0.id, attempts: $0.attempts, end: additions[index].dueAt), share: shares[index])
         }
-      }
-      // A push service that is gone concerns only its users, and a device of the push proxy that has reasons of its own
-      // only that device, so their backlogs are not reported.
-      if zip(additions, leases).contains(where: {
-        $1 == nil && $0.route.provider != .webPush && !$0.delivery.isStrangersOwn
-      }) {
-        backlog.withLock { $0 = now }
       }
       return leases
     } catch {

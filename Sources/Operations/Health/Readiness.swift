@@ -116,7 +116,8 @@ package final class Readiness: Sendable {
       reason: failure.reason, since: since, meaning: explanation.meaning, advice: explanation.advice)
   }
 
-  /// The outbox is unhealthy if a notification has waited too long.
+  /// The outbox is unhealthy if a notification has waited too long. That a device has as many waiting as it may is its
+  /// own matter; where its route is the reason, the route's check says so.
   private func outboxCheck() async -> Health.Check {
     let depth = outbox.count
     var check = Health.Check(name: "outbox", details: ["depth": .integer(Int64(depth))])
@@ -124,13 +125,6 @@ package final class Readiness: Sendable {
     if depth > 0, !reasons.isEmpty {
       check.details["reasons"] = .object(
         JSON.Object(reasons.map { .init($0.key.rawValue, .integer(Int64($0.value))) }))
-    }
-    if let last = outbox.backloggedAt, (0..<60).contains(now().timeIntervalSince(last)) {
-      (check.status, check.state) = (.degraded, "degraded")
-      check.advice = "See the warning in the log: it names one of the devices, and what to look at."
-      check.reason =
-        "notifications are refused: as many as may (\(outbox.mostPerDevice)) wait for their device already, or for its push service"
-      return check
     }
     guard depth > 0, let answer = await oldest.answer(within: .milliseconds(800)) ?? nil,
       let oldest = answer.oldest
