@@ -24,22 +24,26 @@ package final class Deliverer: Sendable {
   let metrics: DeliveryMetrics
   let pace: DevicePace
   let upstreamLinks: UpstreamLinks?
+  /// The memory for notifications of requests that are not answered yet.
+  package let work: WorkBudget
 
   /// - Parameters:
   ///   - deadline: time limit of a batch whose caller gives none.
   ///   - history: counts the results of notifications, for the operator.
   ///   - pace: of each device.
   ///   - upstreamLinks: where it is noted what the other bouncer refuses to send.
+  ///   - work: limit of the memory for notifications of requests that are not answered yet, in bytes.
   package init(
     providers: PushProviders, registrations: RegistrationStore, outbox: Outbox, deadline: Duration,
     history: History? = nil, pace: [DevicePace.Limit] = DevicePace.google,
-    upstreamLinks: UpstreamLinks? = nil,
+    upstreamLinks: UpstreamLinks? = nil, work: Int = 64 << 20,
     now: @escaping @Sendable () -> Date,
     metrics: any MetricsFactory = MetricsSystem.factory, logger: Logger
   ) {
     self.metrics = DeliveryMetrics(metrics)
     self.providers = providers
     self.pace = DevicePace(pace)
+    self.work = WorkBudget(limit: work)
     self.registrations = registrations
     self.upstreamLinks = upstreamLinks
     self.outbox = outbox

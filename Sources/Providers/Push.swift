@@ -40,6 +40,16 @@ package enum Push: Sendable, Codable {
     }
   }
 
+  /// Bytes of what it brings to the phone.
+  package var payloadBytes: Int {
+    switch self {
+    case .apns(let notification): notification.payload.readableBytes
+    case .fcm(let message): FCMMessage.size(of: message.data)
+    case .webPush(let message): message.body.readableBytes
+    case .upstream(let push): push.bytes
+    }
+  }
+
   /// The route that a push waits for while no credential serves it. It names no credential, except for Web Push, where
   /// the push service stands in its place.
   package var unservedRoute: Route {

@@ -66,8 +66,7 @@ struct Core {
     let deliverer = Deliverer(
       providers: providers, registrations: store.registrations, outbox: outbox,
       deadline: configuration.delivery.deadline, history: history, upstreamLinks: store.upstreamLinks,
-      now: now,
-      logger: logger)
+      work: configuration.http.maxBytesInFlight, now: now, logger: logger)
     return Core(
       configuration: configuration, time: time, keyFolder: keyFolder, certificate: certificate, store: store,
       clockRecord: record,

@@ -38,6 +38,8 @@ extension Bouncer {
     _ notification: LegacyNotification, to user: LegacyUser, believedIn tokens: [PushToken.Kind: [String]],
     realm: UUID?, of server: RemoteServer, since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws -> LegacyReceipt {
+    let memory = try charge(notification.memory, to: server)
+    defer { memory.release() }
     let realm = try await legacyRealm(realm, of: server, logger)
     let ours: [Registration]
     if try await upstream(for: server) != nil {
@@ -72,6 +74,8 @@ extension Bouncer {
     _ token: PushToken?, of user: LegacyUser, _ payload: JSON.Object, realm: UUID?, of server: RemoteServer,
     since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws {
+    let memory = try charge(JSON.object(payload).memory, to: server)
+    defer { memory.release() }
     let realm = try await legacyRealm(realm, of: server, logger)
     let upstream = try await upstream(for: server)
     let registration =

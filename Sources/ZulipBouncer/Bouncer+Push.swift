@@ -84,11 +84,13 @@ extension Bouncer {
     _ notification: NotifyRequest, realm: UUID?, of server: RemoteServer,
     since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws -> NotifyReceipt {
+    let memory = try charge(notification.memory, to: server)
+    defer { memory.release() }
     let realm = try await caller(realm, of: server)
     var lookup = try await registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
     if try await self.upstream(for: server) != nil {
-      try await adoptUpstream(notification.items, realm, &lookup)
+      try await adoptUpstream(notification.items, realm, server, &lookup)
     }
     let batch = NotifyBatch(
       notification, lookup, realm: realm.uuid, of: .chatServer(server.id), logger: logger)
@@ -97,12 +99,25 @@ extension Bouncer {
     return batch.receipt(results, forgetsUnknown: forgets)
   }
 
+  /// Counts memory for a server's notifications, until it is released.
+  ///
+  /// - Throws: 503 if there is no room for the server at present.
+  func charge(_ bytes: Int, to server: RemoteServer) throws(APIError) -> WorkBudget.Charge {
+    do {
+      return try deliverer.work.charge(bytes, to: .chatServer(server.id))
+    } catch {
+      throw .tryAgainLater
+    }
+  }
+
   /// Sends what the server's pace allows now, and stores the rest in the outbox.
   @discardableResult
   func deliver(
     _ deliveries: [RegisteredPush], of server: RemoteServer, since received: ContinuousClock.Instant,
     within limit: Duration? = nil
   ) async throws -> [DeliveryResult] {
+    let memory = try charge(deliveries.reduce(0) { $0 + $1.memory }, to: server)
+    defer { memory.release() }
     do {
       let results = try await deliverer.deliver(
         try pace.pace(deliveries, of: server.id), after: .now - received, within: limit)
@@ -169,6 +184,19 @@ package final class NotificationPace: Sendable {
   /// Without a limit everything is sent at once.
   init(_ limit: RateLimit?, now: @escaping @Sendable () -> Date) {
     rate = CellRate(limit, windows: Self.share, now: now)
+  }
+
+  /// Counts devices that nobody knows, each of which makes a row, like as many notifications.
+  ///
+  /// - Throws: 503 while the server sends faster than its pace.
+  func admitUnknown(_ count: Int, of server: Int64) throws(APIError) {
+    let delay = delay(of: server)
+    guard delay <= 0 else {
+      throw .unavailable(
+        "Too many notifications are waiting to take one for an unknown device",
+        retryAfter: max(1, Int(delay.rounded(.up))))
+    }
+    _ = rate.book(count, of: server)
   }
 
   /// Seconds by which a server's next notification would be postponed.

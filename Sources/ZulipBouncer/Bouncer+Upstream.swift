@@ -17,12 +17,16 @@ extension Bouncer {
   }
 
   /// Takes devices that are not known here for the other bouncer's, which may know them from before.
+  ///
+  /// - Throws: 503 if there are any while the server is over its pace.
   func adoptUpstream(
-    _ items: [NotifyRequest.Item], _ realm: RemoteRealm, _ lookup: inout RegistrationStore.Lookup
+    _ items: [NotifyRequest.Item], _ realm: RemoteRealm, _ server: RemoteServer,
+    _ lookup: inout RegistrationStore.Lookup
   ) async throws {
     let known = Set(lookup.found.map(\.token.id)).union(lookup.upstream.keys).union(lookup.unreadable)
     let unknown = Set(items.map(\.tokenID)).subtracting(known)
     guard !unknown.isEmpty else { return }
+    try pace.admitUnknown(unknown.count, of: server.id)
     let adopted = try await registrations.adoptUpstream(unknown, realm: realm.id)
     lookup.upstream.merge(adopted) { $1 }
     lookup.new = Set(adopted.keys)
@@ -38,6 +42,7 @@ extension Bouncer {
       where !WebPushSubscription.isToken(token.text) {
         // Another spelling of a token that is here counts as missing.
         guard try await registrations.find(token, of: user, server: server.id) == nil else { continue }
+        try pace.admitUnknown(1, of: server.id)
         try await registrations.register(
           token, iosAppID: nil, for: user, server: server.id, realm: realm, isUpstream: true)
       }

@@ -38,6 +38,9 @@ extension LegacyNotification {
     options = try object(body["gcm_options"])
   }
 
+  /// Bytes of memory that it takes, about.
+  var memory: Int { [apns, fcm, options].reduce(0) { $0 + JSON.object($1).memory } }
+
   /// A test notification (`Documentation/Protocols/Zulip.md` 7.6).
   ///
   /// - Parameter base: the server's description of its realm.

@@ -13,6 +13,9 @@ package struct NotifyRequest: Sendable {
   /// so that a payload that is too deep can be recognized.
   static let depth = Item.maximumDepth + 4
 
+  /// The most items of a request. Stock servers send one for each device of one user.
+  static let mostItems = 1000
+
   package private(set) var items: [Item]
   /// The items that cannot be sent.
   private(set) var faults = ItemFaults()
@@ -21,13 +24,19 @@ package struct NotifyRequest: Sendable {
   package init(_ items: [Item]) { self.items = items }
 
   /// Reads a body. Items that cannot be read are left out, because a refused request loses all of its
-  /// notifications for good. If no item can be read, the request is refused.
-  init(_ body: Field) throws(APIError) {
+  /// notifications for good. If no item can be read, or there are more than any server sends, the request is refused.
+  ///
+  /// - Parameter keepingSources: whether items may have to be passed on as they came.
+  init(_ body: Field, keepingSources: Bool = false) throws(APIError) {
     items = []
     additions.addMembers(of: body.value, except: ["realm_uuid", "push_requests"])
-    for element in try body["push_requests"].elements() {
+    let elements = try body["push_requests"].elements()
+    guard elements.count <= Self.mostItems else {
+      throw body["push_requests"].error("has too many elements (limit: \(Self.mostItems))")
+    }
+    for element in elements {
       do throws(ItemFault) {
-        items.append(try Item(element, &additions))
+        items.append(try Item(element, keepingSource: keepingSources, &additions))
       } catch {
         faults.add(error)
       }
@@ -35,10 +44,13 @@ package struct NotifyRequest: Sendable {
     if items.isEmpty, let error = faults.first { throw error }
   }
 
+  /// Bytes of memory that it takes, about.
+  var memory: Int { items.reduce(0) { $0 + $1.memory } }
+
   /// One notification for one token.
   package struct Item: Sendable {
-    /// The item as it came, JSON.
-    private var source: JSON?
+    /// The item as it came, JSON; nil unless it may have to be passed on.
+    private var source: ByteBuffer?
     /// The unencrypted part, for the provider.
     package enum Shape: Sendable {
       /// How APNs handles it. `aps` is passed on freely, because its allowed members change with each version
@@ -54,7 +66,7 @@ package struct NotifyRequest: Sendable {
     package let pushKeyID: Int64
     /// The ciphertext for the phone, in base64.
     package let encryptedData: String
-    package let shape: Shape
+    package private(set) var shape: Shape
     /// The body for APNs; empty for FCM.
     let payload: ByteBuffer
   }
@@ -87,7 +99,9 @@ extension NotifyRequest.Item {
 
   /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM. Unknown members are ignored, and unknown
   /// values count as what Apple and Google take if there is none: their notifications would be lost otherwise.
-  fileprivate init(_ field: Field, _ additions: inout Additions) throws(ItemFault) {
+  fileprivate init(
+    _ field: Field, keepingSource: Bool, _ additions: inout Additions
+  ) throws(ItemFault) {
     let payload = field["payload"]
     additions.addMembers(
       of: field.value, at: "push_requests[]",
@@ -128,7 +142,15 @@ extension NotifyRequest.Item {
     }
     guard (payload.value?.depth ?? 0) <= Self.maximumDepth else { throw .tooDeep }
     try self.init(tokenID: id, pushKeyID: keyID, encryptedData: data, shape)
-    source = field.value
+    if keepingSource { source = field.value.map { ByteBuffer(bytes: $0.bytes) } }
+    // In the payload or the source it takes a fraction of the memory.
+    if case .apns(let pushType, let priority, _) = shape {
+      self.shape = .apns(pushType: pushType, priority: priority, aps: nil)
+    }
+  }
+
+  fileprivate var memory: Int {
+    512 + 2 * encryptedData.utf8.count + payload.readableBytes + (source?.readableBytes ?? 0)
   }
 
   private static func priority(
@@ -141,9 +163,8 @@ extension NotifyRequest.Item {
     return type == .background ? 5 : 10
   }
 
-  /// The item as JSON. Members that are unknown here are kept, for another bouncer that may know them.
+  /// An item of the built-in server as JSON.
   package var json: JSON {
-    if let source { return source }
     var payload: JSON.Object = [
       "push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData),
     ]
@@ -169,7 +190,8 @@ extension NotifyRequest.Item {
   fileprivate func upstreamPush(
     for registration: RegistrationReference, _ realm: UUID, isNew: Bool
   ) throws(ItemFault) -> UpstreamPush {
-    let body = ByteBuffer(bytes: json.bytes)
+    // Members that are unknown here are kept: the other bouncer may know them.
+    let body = source ?? ByteBuffer(bytes: json.bytes)
     guard body.readableBytes <= Self.longestSource else { throw .tooLarge }
     let item = UpstreamPush.Item(
       registration: registration.id, name: tokenID.base64, isAPNs: kind == .apns, body: body, isNew: isNew)

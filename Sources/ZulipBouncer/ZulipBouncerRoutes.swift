@@ -244,11 +244,7 @@ extension ZulipBouncerRoutes {
   private func notifyE2EE(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
-    let body = try await body(of: request, cutBelow: NotifyRequest.depth)
-    let realm = UUID(pythonText: try body["realm_uuid"].string())
-    context.notes.note(realm: realm)
-    let notification = try NotifyRequest(body)
-    context.notes.note(notification.additions)
+    let (notification, realm) = try await notification(of: request, server, context.notes)
     let query = try Parameters(query: request)
     let receipt = try await bouncer.notify(
       notification, realm: realm, of: server, since: context.received, logger: context.logger)
@@ -259,6 +255,19 @@ extension ZulipBouncerRoutes {
         .init("delete_token_ids", .array(receipt.gone.map { .string($0.base64) })),
         .init("realm_push_status", Self.pushStatus),
       ], noting: context.notes)
+  }
+
+  /// Reads the body of `push/e2ee/notify`. The document, which takes several times its bytes, is not kept.
+  private func notification(
+    of request: Request, _ server: RemoteServer, _ notes: RequestNotes
+  ) async throws -> (NotifyRequest, realm: UUID?) {
+    let isBeside = try await bouncer.upstream(for: server) != nil
+    let body = try await body(of: request, cutBelow: NotifyRequest.depth)
+    let realm = UUID(pythonText: try body["realm_uuid"].string())
+    notes.note(realm: realm)
+    let notification = try NotifyRequest(body, keepingSources: isBeside)
+    notes.note(notification.additions)
+    return (notification, realm)
   }
 
   /// The VAPID public key, with which apps subscribe to Web Push. Stock servers do not know it: to them a

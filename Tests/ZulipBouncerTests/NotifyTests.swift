@@ -56,6 +56,14 @@ struct NotifyTests {
   }
 
   @Test
+  func `are not read if they are more than anybody has devices`() throws {
+    let item = PushItem.apns("c0ffee")
+    #expect(try request((0..<1000).map { _ in item }).items.count == 1000)
+    let refusal = #expect(throws: APIError.self) { try request((0...1000).map { _ in item }) }
+    #expect(refusal?.message == #"request["push_requests"] has too many elements (limit: 1000)"#)
+  }
+
+  @Test
   func `that cannot be sent are dropped alone`() throws {
     func nested(_ depth: Int) -> JSON { (0..<depth).reduce(JSON.integer(1)) { value, _ in [value] } }
     let long = JSON.string(String(repeating: "A", count: 4097))

@@ -95,6 +95,17 @@ extension JSON {
     }
   }
 
+  /// Bytes of memory that it takes, about.
+  package var memory: Int {
+    switch self {
+    case .null, .bool, .integer: MemoryLayout<JSON>.stride
+    case .number(let text), .string(let text): MemoryLayout<JSON>.stride + 32 + text.utf8.count
+    case .array(let elements): elements.reduce(64) { $0 + $1.memory }
+    case .object(let object):
+      object.members.reduce(256) { $0 + 48 + $1.name.text.utf8.count + $1.value.memory }
+    }
+  }
+
   package var integer: Int64? {
     if case .integer(let value) = self { value } else { nil }
   }

@@ -57,7 +57,8 @@ package final class Configuration: Sendable {
 
     @Setting(
       "http.max_bytes_in_flight", "64 MiB", .size,
-      "bytes of all bodies in memory, of one address a quarter of that; more are answered 503")
+      "bytes of all bodies in memory, of one address a quarter; as much again for notifications under way; more are answered 503"
+    )
     package var maxBytesInFlight: Int
 
     @Setting(

@@ -68,6 +68,11 @@ package struct UpstreamPush: Sendable, Codable {
     items += other.items
   }
 
+  /// Bytes of what it sends.
+  package var bytes: Int {
+    items.reduce(notification?.readableBytes ?? 0) { $0 + ($1.body?.readableBytes ?? 0) }
+  }
+
   /// Row ids of its registrations.
   package var registrations: [Int64] { items.map(\.registration) }
 

@@ -5,9 +5,14 @@ package import Sealing
 // Registrations of old apps, which get unencrypted notifications: one for each token and user, whatever the
 // spelling of the token.
 extension RegistrationStore {
+  /// The most registrations of a kind that a user has: far more than anybody has phones, since each may be sent to by
+  /// a request of a few hundred bytes (`Documentation/Decisions` 0031).
+  package static let mostPerUser = 500
+
   /// Registers a token for a user, or renews an existing registration: then only its time changes, and its
   /// realm and app are added if missing. If both names of the user are given, it is stored under the UUID
-  /// alone, and an existing registration under the number is merged into it.
+  /// alone, and an existing registration under the number is merged into it. If the user has more than
+  /// ``mostPerUser`` then, the oldest end.
   ///
   /// - Parameter isUpstream: whether a new one is the other bouncer's, which knows it.
   package func register(
@@ -36,7 +41,7 @@ extension RegistrationStore {
       .integer(now.milliseconds), .integer(isUpstream ? 1 : nil))
     guard let formerly = user.id, user.uuid != nil else {
       _ = try await database.execute(insertion)
-      return
+      return try await removeSurplus(of: user, kind, server: server)
     }
     let doubles = Statement(
       """
@@ -48,6 +53,19 @@ extension RegistrationStore {
       let kept = try RegistrationReference(.legacy, connection.query(insertion).returned)
       for double in removed { try replace(double, by: kept, on: connection) }
     }
+    try await removeSurplus(of: user, kind, server: server)
+  }
+
+  private func removeSurplus(of user: LegacyUser, _ kind: Value, server: Int64) async throws {
+    let surplus = try await database.lookUp(
+      Statement(
+        """
+        SELECT id FROM registrations WHERE \(Self.ofUser) AND kind = $4
+        ORDER BY registered_at DESC, id DESC LIMIT 1000 OFFSET \(Self.mostPerUser)
+        """, arguments: user.arguments(at: server) + [kind]))
+    guard !surplus.isEmpty else { return }
+    _ = try await database.execute(
+      Statement("DELETE FROM registrations WHERE id IN ($list)", list: surplus.map { $0.values[0] }))
   }
 
   /// Condition for a user's rows; the arguments begin with the server and both names.
@@ -93,7 +111,7 @@ extension RegistrationStore {
 
   /// The registrations that a notification goes to, and the corrections made while finding them.
   package struct Reach: Sendable {
-    /// The recipients in the order of the rows, each device once.
+    /// The recipients in the order of the rows, each device once; of each kind the newest ``mostPerUser``.
     package var registrations: [Registration] = []
     /// Number of registrations removed because the device has an end-to-end encrypted one.
     package var superseded: [PushToken.Kind: Int] = [:]
@@ -135,6 +153,7 @@ extension RegistrationStore {
       }
       if realm != nil, try row.optionalInt64(9) == nil { homeless.append(.integer(reference.id)) }
     }
+    reach.registrations = Self.newest(reach.registrations)
     guard !replaced.isEmpty || !homeless.isEmpty else { return reach }
     try await database.write { [self, replaced, homeless] connection in
       for (old, new) in replaced { try replace(old, by: new, on: connection) }
@@ -144,6 +163,14 @@ extension RegistrationStore {
         .integer(realm?.id), list: homeless)
     }
     return reach
+  }
+
+  /// Those that may be sent to: more than ``mostPerUser`` of a kind come only from an import or under two names.
+  private static func newest(_ registrations: [Registration]) -> [Registration] {
+    guard registrations.count > mostPerUser else { return registrations }
+    return Dictionary(grouping: registrations, by: \.token.kind).values.flatMap { same in
+      same.sorted { $0.reference.registeredAt > $1.reference.registeredAt }.prefix(mostPerUser)
+    }
   }
 
   /// A user's rows, each joined with its device's encrypted registration and, for one under the number, with

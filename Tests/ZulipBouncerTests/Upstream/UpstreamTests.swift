@@ -36,6 +36,29 @@ struct UpstreamTests {
   }
 
   @Test
+  func `makes no rows by naming devices that nobody knows, once it is over its pace`() async throws {
+    try await Beside.test(["bouncer.notifications_per_server": "4/60s"]) { beside in
+      #expect(try await beside.registerOwn(beside.bouncer.apns("c0ffee")).isSuccess)
+      func rows() async throws -> [[Value]] {
+        try await beside.bouncer.rows("SELECT COUNT(*) FROM registrations WHERE upstream IS NOT NULL")
+      }
+      #expect(try await beside.notify((0..<10).map { PushItem.fcm("first\($0)") }).status == 200)
+      let before = try await rows()
+      let answer = try await beside.notify((0..<10).map { PushItem.fcm("second\($0)") })
+      #expect(answer.status == 503, "\(answer.text)")
+      #expect(try await rows() == before)
+      // The same of old apps.
+      let user = OldUser(id: 10)
+      let old = try await beside.bouncer.post(
+        "push/notify", json: user.notification("x", android: (0..<10).map { "old\($0)" }), as: beside.server)
+      #expect(old.status == 503, "\(old.text)")
+      #expect(try await rows() == before)
+      // What is known waits for its turn.
+      #expect(try await beside.notify([PushItem.apns("c0ffee")]).status == 200)
+    }
+  }
+
+  @Test
   func `has phones notified that the other bouncer knows from before`() async throws {
     try await BeforeZulips.test { place in
       let many = (0..<30).map { "phone\($0)" }
