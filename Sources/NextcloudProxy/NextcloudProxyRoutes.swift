@@ -95,12 +95,16 @@ package struct NextcloudProxyRoutes: Sendable {
   private func notify(_ request: Request, _ context: WireContext) async throws -> Response {
     let body = try await request.wholeBody(upTo: proxy.configuration.http.largestBodyBytes)
     let deadline = ContinuousClock.now + proxy.configuration.nextcloud.deadline
-    let (type, maximum) = (request.headers[.contentType] ?? "", Self.maximumNotifications)
-    let (entries, additions) = try await LongRead.of(body.readableBytes) {
-      try NotificationsBody.entries(body, type: type, maximum: maximum)
+    let (type, longestJSON) = (
+      request.headers[.contentType] ?? "", proxy.configuration.http.maxBodyBytes
+    )
+    let entries = try await LongRead.of(body.readableBytes) {
+      try NotificationsBody(
+        body, type: type, maximum: Self.maximumNotifications, longestJSON: longestJSON)
     }
+    let (receipt, additions) = try await proxy.notify(
+      entries, from: context.clientAddress.source, by: deadline)
     context.notes.note(additions)
-    let receipt = try await proxy.notify(entries, by: deadline)
     return Envelope.response(
       .ok,
       [
@@ -143,7 +147,8 @@ extension APIError {
     case is NIOTooManyBytesError:
       self.init(.contentTooLarge, "The body is too large. Send fewer notifications at a time.")
     case is HTTPParserError: self.init("The request is malformed.")
-    case is Outbox.Full, is BodyBudget.Exceeded, is CancellationError: self = .proxyIsBusy
+    case is Outbox.Full, is BodyBudget.Exceeded, is WorkBudget.Exceeded, is CancellationError:
+      self = .proxyIsBusy
     default:
       let answer = APIError(error, logger: logger)
       self = error is DatabaseError ? .proxyIsBusy : answer

@@ -89,45 +89,69 @@ final class NotificationEntry: Sendable {
 }
 
 /// The body of `POST /notifications`: a form whose values are JSON texts, as PHP builds it from an array, or
-/// a JSON object.
-enum NotificationsBody {
-  /// Reads the entries; nil for one that is malformed. Each is parsed on its own.
-  static func entries(_ body: ByteBuffer, type: String, maximum: Int) throws(APIError) -> (
-    entries: [NotificationEntry?], additions: Additions
-  ) {
-    if type.contains(ascii: "json") || body.readableBytesView.first == UInt8(ascii: "{") {
-      return try entries(json: body, maximum: maximum)
-    }
-    // A form may have other fields too, which are ignored but limited in number.
-    guard let fields = Form.parse(body.readableBytesView, maximumFields: maximum + Form.maximumFields) else {
-      throw tooMany(maximum)
-    }
-    let values = fields.filter { isNotification($0.name) }
-    guard !values.isEmpty else { throw missing }
-    guard values.count <= maximum else { throw tooMany(maximum) }
-    var additions = Additions()
-    if values.count < fields.count {
-      additions.addParameters(fields.lazy.map(\.name).filter { !isNotification($0) })
-    }
-    return (values.map { NotificationEntry(text: $0.value, &additions) }, additions)
+/// a JSON object. Its entries are read a few at a time, since they take several times the memory of their texts.
+struct NotificationsBody: Sendable {
+  private enum Rest {
+    case form(Form.Reader)
+    case json(ArraySlice<JSON>)
   }
 
-  private static func entries(json body: ByteBuffer, maximum: Int) throws(APIError) -> (
-    entries: [NotificationEntry?], additions: Additions
-  ) {
-    guard let json = try? JSON.parse(body) else { throw APIError("The body is not valid JSON.") }
-    guard case .array(let values)? = json["notifications"] else { throw missing }
-    guard values.count <= maximum else { throw tooMany(maximum) }
-    var additions = Additions()
-    additions.addMembers(of: json, except: ["notifications"])
-    let entries = values.map { value in
-      if case .string(let text) = value {
-        NotificationEntry(text: text, &additions)
-      } else {
-        NotificationEntry(value, &additions)
+  private var rest: Rest
+  /// The number of entries not read yet.
+  private(set) var count: Int
+  /// Whether it is so long that others would wait for all of it.
+  let isLong: Bool
+  private(set) var additions = Additions()
+
+  /// - Parameters:
+  ///   - maximum: number of entries.
+  ///   - longestJSON: bytes of a JSON object, which is not read in pieces. Servers send forms.
+  init(_ body: ByteBuffer, type: String, maximum: Int, longestJSON: Int = 1 << 20) throws {
+    isLong = body.readableBytes > LongRead.short
+    if type.contains(ascii: "json") || body.readableBytesView.first == UInt8(ascii: "{") {
+      guard body.readableBytes <= longestJSON else { throw NIOTooManyBytesError(maxBytes: longestJSON) }
+      guard let json = try? JSON.parse(body) else { throw APIError("The body is not valid JSON.") }
+      guard case .array(let values)? = json["notifications"] else { throw Self.missing }
+      additions.addMembers(of: json, except: ["notifications"])
+      (rest, count) = (.json(values[...]), values.count)
+    } else {
+      var names = Form.Reader(body)
+      count = 0
+      // A form may have other fields too, which are ignored but limited in number.
+      var others: [Name] = []
+      while let name = names.nextNames(1).first {
+        if Self.isNotification(name) { count += 1 } else { others.append(name) }
+        guard count <= maximum, others.count <= Form.maximumFields else { throw Self.tooMany(maximum) }
       }
+      guard count > 0 else { throw Self.missing }
+      additions.addParameters(others)
+      rest = .form(Form.Reader(body))
     }
-    return (entries, additions)
+    guard count <= maximum else { throw Self.tooMany(maximum) }
+  }
+
+  /// Reads the next entries, at most so many; nil stands for one that is malformed.
+  mutating func next(_ most: Int) -> [NotificationEntry?] {
+    var entries: [NotificationEntry?] = []
+    switch rest {
+    case .form(var form):
+      while entries.count < min(most, count), let field = form.next(1).first {
+        guard Self.isNotification(field.name) else { continue }
+        entries.append(NotificationEntry(text: field.value, &additions))
+      }
+      rest = .form(form)
+    case .json(let values):
+      entries = values.prefix(most).map { value in
+        if case .string(let text) = value {
+          NotificationEntry(text: text, &additions)
+        } else {
+          NotificationEntry(value, &additions)
+        }
+      }
+      rest = .json(values.dropFirst(most))
+    }
+    count -= entries.count
+    return entries
   }
 
   /// Matches `notifications`, `notifications[]` and `notifications[7]`.

@@ -39,6 +39,7 @@ package final class PushProxy: Sendable {
   private let unknownApps: UnknownApps
   private let sent: SentNotifications
   private let newDevices: RateLimiter<ClientAddress>
+  private let places = Places<ClientAddress>(2000)
 
   package init(
     _ configuration: Configuration, apps: NextcloudApps = NextcloudApps(), devices: NextcloudDevices,
@@ -99,18 +100,81 @@ extension PushProxy {
       // This program's own have no additions.
       var additions = Additions()
       let entries = entries.map { NotificationEntry(text: $0, &additions) }
-      return try await notify(entries, by: deadline)
+      var gone = Gone()
+      let failed = try await notify(entries, by: deadline, &gone)
+      return Receipt(unknown: await isDoubtful(gone) ? [] : gone.identifiers, failed: failed)
     } catch {
       throw APIError(ofProxy: error, logger: logger)
     }
   }
 
-  /// Sends the notifications of a request.
+  /// Entries of a request that are read and sent together.
+  private static let entriesAtOnce = 500
+  /// Entries that are parsed in one go, in about two milliseconds.
+  private static let entriesInPiece = 64
+  /// Bytes of memory that an entry takes until it is sent, or waits.
+  private static let entryMemory = 8192
+
+  /// Sends the notifications of a request, a part of them at a time.
   ///
-  /// - Parameter entries: nil for a malformed one.
+  /// - Parameter source: the caller. Of all its requests, a part is in memory at a time.
+  /// - Throws: ``Delivery/WorkBudget/Exceeded`` if there is no room for the source at present. Sent again, the request
+  ///   goes on where it ended.
   func notify(
-    _ entries: [NotificationEntry?], by deadline: ContinuousClock.Instant
-  ) async throws -> Receipt {
+    _ body: NotificationsBody, from source: ClientAddress, by deadline: ContinuousClock.Instant
+  ) async throws -> (Receipt, Additions) {
+    var body = body
+    var gone = Gone()
+    var failed = 0
+    while body.count > 0 {
+      let count = min(body.count, Self.entriesAtOnce)
+      try await places.take(count, of: source)
+      defer { places.leave(count, of: source) }
+      let memory = try deliverer.work.charge(count * Self.entryMemory, to: Owner(source))
+      defer { memory.release() }
+      let entries = try await Self.read(&body, count)
+      failed += try await notify(entries, by: deadline, &gone)
+    }
+    let receipt = Receipt(unknown: await isDoubtful(gone) ? [] : gone.identifiers, failed: failed)
+    return (receipt, body.additions)
+  }
+
+  private static func read(
+    _ body: inout NotificationsBody, _ count: Int
+  ) async throws -> [NotificationEntry?] {
+    guard body.isLong else { return body.next(count) }
+    var entries: [NotificationEntry?] = []
+    while entries.count < count {
+      let piece = min(entriesInPiece, count - entries.count)
+      let (read, rest) = try await LongRead.piece { [body] in
+        var body = body
+        return (body.next(piece), body)
+      }
+      entries += read
+      body = rest
+    }
+    return entries
+  }
+
+  /// Devices that the server should delete, each once.
+  private struct Gone {
+    private(set) var identifiers: [String] = []
+    private var seen: Set<Bytes> = []
+
+    mutating func add(_ entries: [NotificationEntry]) {
+      for entry in entries where seen.insert(Bytes(entry.identifier)).inserted {
+        identifiers.append(entry.identifierText)
+      }
+    }
+  }
+
+  /// - Parameters:
+  ///   - entries: nil for a malformed one.
+  ///   - gone: gets the devices that the server should delete.
+  /// - Returns: the number of notifications that are neither accepted by a provider nor in the outbox.
+  private func notify(
+    _ entries: [NotificationEntry?], by deadline: ContinuousClock.Instant, _ gone: inout Gone
+  ) async throws -> Int {
     let batch = try await batch(entries)
     let (accepted, differing) = (batch.accepted, batch.differing)
     let (ended, sent) = try await send(accepted, by: deadline)
@@ -118,19 +182,13 @@ extension PushProxy {
       try await devices.note(
         (differing + accepted).map { .init(device: $0.device, namesToken: $0.namesToken) })
     }
-    let gone = batch.missing + differing.filter(isOver).map(\.entry) + ended
-    return Receipt(
-      unknown: await isDoubtful(gone) ? [] : Self.identifiers(of: gone), failed: entries.count - sent)
+    gone.add(batch.missing + differing.filter(isOver).map(\.entry) + ended)
+    return entries.count - sent
   }
 
   private func batch(_ entries: [NotificationEntry?]) async throws -> NotificationBatch {
     let identifiers = Set(entries.lazy.compactMap { $0.map { Bytes($0.identifier) } })
-    return await NotificationBatch(entries, devices: try await devices.lookup(identifiers.map(\.bytes)))
-  }
-
-  private static func identifiers(of entries: [NotificationEntry]) -> [String] {
-    var seen: Set<Bytes> = []
-    return entries.filter { seen.insert(Bytes($0.identifier)).inserted }.map(\.identifierText)
+    return try await NotificationBatch(entries, devices: try await devices.lookup(identifiers.map(\.bytes)))
   }
 
   /// Whether the time is over in which the phone could register the token that its server names.
@@ -140,8 +198,8 @@ extension PushProxy {
   }
 
   /// Whether the database may have lost these devices; then no server is told to delete any.
-  private func isDoubtful(_ gone: [NotificationEntry]) async -> Bool {
-    guard !gone.isEmpty else { return false }
+  private func isDoubtful(_ gone: Gone) async -> Bool {
+    guard !gone.identifiers.isEmpty else { return false }
     return await orReport { try await lossDetector.isDoubtful() } ?? true
   }
 
@@ -186,4 +244,9 @@ extension PushProxy {
       return nil
     }
   }
+}
+
+extension Owner {
+  /// A caller of the push proxy, in this process.
+  fileprivate init(_ source: ClientAddress) { self = .address(Int64(source.hashValue)) }
 }

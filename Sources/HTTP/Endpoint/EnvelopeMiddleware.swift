@@ -44,7 +44,9 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     defer { charge?.release() }
     var response: Response
     do {
-      response = try await next(request, context)
+      response = try await LongRead.$source.withValue(context.clientAddress.source) {
+        try await next(request, context)
+      }
     } catch {
       let error = APIError(error, logger: context.logger)
       context.notes.note(error: error.code)

@@ -1,5 +1,4 @@
 import NIOCore
-import NIOPosix
 import Synchronization
 
 /// Limits the bytes of all request bodies that are being read or held: a total, and for each source a quarter
@@ -144,26 +143,5 @@ final class BodyCharge: Sendable {
         state.take(from: body.source, body.bytes)
       }
     }
-  }
-}
-
-/// Parses long inputs on a separate thread, one at a time, because on the event loop all other requests would
-/// wait.
-package enum LongRead {
-  /// Bytes that are parsed in a few milliseconds, and so on the caller's thread.
-  private static let short = 128 << 10
-
-  private static let thread = {
-    let thread = NIOThreadPool(numberOfThreads: 1)
-    thread.start()
-    return thread
-  }()
-
-  /// Runs `read` for an input of so many bytes.
-  package static func of<Value: Sendable>(
-    _ bytes: Int, _ read: @escaping @Sendable () throws -> Value
-  ) async throws -> Value {
-    guard bytes > short else { return try read() }
-    return try await thread.runIfActive(read)
   }
 }

@@ -1,3 +1,5 @@
+package import NIOCore
+
 /// `application/x-www-form-urlencoded`, parsed like Django: `+` is a space, an invalid escape stays as it is,
 /// and invalid UTF-8 becomes U+FFFD.
 ///
@@ -34,17 +36,54 @@ package enum Form {
     var rest = bytes[...]
     // Splits one field at a time: the positions of all fields of a long body would take many times its
     // memory.
-    while let start = rest.firstIndex(where: { $0 != UInt8(ascii: "&") }) {
+    while let (name, value) = split(&rest) {
       guard fields.count < maximumFields else { return nil }
-      let end = rest[start...].firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
-      let field = rest[start..<end]
-      let equals = field.firstIndex(of: UInt8(ascii: "="))
-      let name = field[..<(equals ?? field.endIndex)]
-      let value = equals.map { field[field.index(after: $0)...] } ?? field[field.endIndex...]
       fields.append(Field(name: Name(decode(name)), value: decode(value)))
-      rest = rest[end...]
     }
     return fields
+  }
+
+  private typealias Part = Slice<UnsafeBufferPointer<UInt8>>
+
+  /// Takes the next field off.
+  private static func split(_ rest: inout Part) -> (name: Part, value: Part)? {
+    guard let start = rest.firstIndex(where: { $0 != UInt8(ascii: "&") }) else { return nil }
+    let end = rest[start...].firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
+    let field = rest[start..<end]
+    rest = rest[end...]
+    let equals = field.firstIndex(of: UInt8(ascii: "="))
+    return (
+      field[..<(equals ?? field.endIndex)],
+      equals.map { field[field.index(after: $0)...] } ?? field[field.endIndex...]
+    )
+  }
+
+  /// Reads a form a few fields at a time.
+  package struct Reader: Sendable {
+    private var rest: ByteBuffer
+
+    package init(_ body: ByteBuffer) { rest = body }
+
+    /// The next fields, at most so many.
+    package mutating func next(_ count: Int) -> [Field] {
+      take(count) { Field(name: Name(decode($0)), value: decode($1)) }
+    }
+
+    /// The names of the next fields, at most so many.
+    package mutating func nextNames(_ count: Int) -> [Name] { take(count) { name, _ in Name(decode(name)) } }
+
+    private mutating func take<Result>(_ count: Int, _ read: (_ name: Part, _ value: Part) -> Result)
+      -> [Result]
+    {
+      var results: [Result] = []
+      rest.readWithUnsafeReadableBytes { bytes in
+        let bytes = bytes.bindMemory(to: UInt8.self)
+        var rest = bytes[...]
+        while results.count < count, let (name, value) = split(&rest) { results.append(read(name, value)) }
+        return rest.startIndex
+      }
+      return results
+    }
   }
 
   /// Encodes fields as a form. Escapes everything except ASCII letters and digits.
@@ -70,7 +109,7 @@ package enum Form {
     }
   }
 
-  private static func decode(_ slice: Slice<UnsafeBufferPointer<UInt8>>) -> String {
+  private static func decode(_ slice: Part) -> String {
     let bytes = UnsafeBufferPointer(rebasing: slice)
     return String(unsafeUninitializedCapacity: bytes.count) { decoded in
       var count = 0

@@ -15,10 +15,11 @@ enum NextcloudNotificationsTarget: FuzzTarget {
   static func run(_ bytes: [UInt8]) throws {
     let body = ByteBuffer(bytes: bytes)
     for type in ["application/x-www-form-urlencoded", "application/JSON; charset=utf-8"] {
-      guard let (entries, _) = try? NotificationsBody.entries(body, type: type, maximum: maximum) else {
-        continue
-      }
-      try check((1...maximum).contains(entries.count), "there are at least one entry and not too many")
+      guard var reader = try? NotificationsBody(body, type: type, maximum: maximum) else { continue }
+      let count = reader.count
+      try check(count <= maximum, "there are not too many entries")
+      let entries = (0...maximum).flatMap { _ in reader.next(3) }
+      try check(entries.count == count && reader.count == 0, "all entries are read")
       for case let entry? in entries {
         try check(entry.identifier.count == 64 && entry.tokenHash.count == 64, "hashes have 64 bytes")
         try check(

@@ -1,0 +1,78 @@
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// Reads long inputs on a separate thread, because on the event loop all other requests would wait. The sources of
+/// requests take turns there: what takes long is read in pieces, so that nobody waits for the whole of another's.
+package enum LongRead {
+  /// Whose request is being answered.
+  @TaskLocal package static var source = ClientAddress.loopback
+
+  /// Bytes that are read in a few milliseconds, and so on the caller's thread.
+  package static let short = 128 << 10
+
+  private static let turns = Turns<ClientAddress>()
+
+  /// Runs `read` for an input of so many bytes.
+  package static func of<Value: Sendable>(
+    _ bytes: Int, _ read: @escaping @Sendable () throws -> Value
+  ) async throws -> Value {
+    guard bytes > short else { return try read() }
+    return try await piece(read)
+  }
+
+  /// Runs a piece of a long input, of a few milliseconds, in the source's turn.
+  package static func piece<Value: Sendable>(
+    _ read: @escaping @Sendable () throws -> Value
+  ) async throws -> Value {
+    try await withCheckedThrowingContinuation { continuation in
+      turns.add(of: source) { continuation.resume(with: Result(catching: read)) }
+    }
+  }
+}
+
+/// A thread whose work is done by owners in turn, and of an owner in the order of arrival.
+final class Turns<Owner: Hashable & Sendable>: Sendable {
+  typealias Work = @Sendable () -> Void
+
+  private struct State {
+    var isRunning = false
+    /// The owners with work, the next one first.
+    var order: CircularBuffer<Owner> = []
+    var work: [Owner: CircularBuffer<Work>] = [:]
+
+    mutating func next() -> Work? {
+      guard let owner = order.popFirst() else { return nil }
+      let next = work[owner]?.popFirst()
+      if work[owner]?.isEmpty == false { order.append(owner) } else { work[owner] = nil }
+      return next
+    }
+  }
+
+  private let state = Mutex(State())
+  private let thread = NIOThreadPool(numberOfThreads: 1)
+
+  init() { thread.start() }
+
+  func add(of owner: Owner, _ work: @escaping Work) {
+    let isIdle = state.withLock { state in
+      if state.work[owner] == nil { state.order.append(owner) }
+      state.work[owner, default: []].append(work)
+      defer { state.isRunning = true }
+      return !state.isRunning
+    }
+    if isIdle { thread.submit { [self] _ in run() } }
+  }
+
+  private func run() {
+    while let work = next() { work() }
+  }
+
+  private func next() -> Work? {
+    state.withLock { state in
+      let next = state.next()
+      if next == nil { state.isRunning = false }
+      return next
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import HTTP
+
+/// What has happened, in order.
+private final class Order: Sendable {
+  private let counts = Mutex<[Int]>([])
+
+  var all: [Int] { counts.withLock(\.self) }
+
+  func add(_ count: Int) { counts.withLock { $0.append(count) } }
+}
+
+@Suite("Places that an owner has at a time")
+struct PlacesTests {
+  @Test
+  func `are waited for in the order of arrival, and by nobody else`() async throws {
+    let places = Places<Int>(10)
+    let order = Order()
+    try await places.take(8, of: 1)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for count in [5, 2, 6] {
+        group.addImmediateTask {
+          try await places.take(count, of: 1)
+          order.add(count)
+        }
+      }
+      try await places.take(10, of: 2)
+      #expect(order.all.isEmpty)
+      places.leave(8, of: 1)
+      try await eventually { order.all == [5, 2] }
+      places.leave(5, of: 1)
+      try await group.waitForAll()
+      #expect(order.all == [5, 2, 6])
+    }
+  }
+
+  @Test
+  func `are not taken by who has gone meanwhile`() async throws {
+    let places = Places<Int>(1)
+    try await places.take(1, of: 1)
+    let late = Task { try await places.take(1, of: 1) }
+    late.cancel()
+    places.leave(1, of: 1)
+    await #expect(throws: CancellationError.self) { try await late.value }
+    try await places.take(1, of: 1)
+  }
+}
