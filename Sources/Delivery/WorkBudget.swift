@@ -53,7 +53,7 @@ package final class WorkBudget: Sendable {
 }
 
 extension RegisteredPush {
-  /// Bytes of memory that it takes on its way: its task, its request with the payload, and its entry in the outbox
-  /// if it gets one. Measured, and rounded up.
-  package var memory: Int { 4096 + 2 * push.payloadBytes }
+  /// Bytes of memory that it takes on its way, at most: its task, its request with the payload, and its entry in the
+  /// outbox if it gets one.
+  package var memory: Int { 8192 + 2 * push.payloadBytes }
 }
