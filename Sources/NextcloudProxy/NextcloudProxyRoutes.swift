@@ -147,8 +147,7 @@ extension APIError {
     case is NIOTooManyBytesError:
       self.init(.contentTooLarge, "The body is too large. Send fewer notifications at a time.")
     case is HTTPParserError: self.init("The request is malformed.")
-    case is Outbox.Full, is BodyBudget.Exceeded, is WorkBudget.Exceeded, is CancellationError:
-      self = .proxyIsBusy
+    case is Outbox.Full, is BodyBudget.Exceeded, is CancellationError: self = .proxyIsBusy
     default:
       let answer = APIError(error, logger: logger)
       self = error is DatabaseError ? .proxyIsBusy : answer

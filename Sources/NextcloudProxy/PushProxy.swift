@@ -39,7 +39,8 @@ package final class PushProxy: Sendable {
   private let unknownApps: UnknownApps
   private let sent: SentNotifications
   private let newDevices: RateLimiter<ClientAddress>
-  private let places = Places<ClientAddress>(2000)
+  /// One for each entry that is read and sent, by address.
+  let places: Places<ClientAddress>
 
   package init(
     _ configuration: Configuration, apps: NextcloudApps = NextcloudApps(), devices: NextcloudDevices,
@@ -53,6 +54,9 @@ package final class PushProxy: Sendable {
     self.lossDetector = lossDetector
     self.logger = logger
     let now = devices.now
+    places = Places(
+      max(Self.entriesOfAddress, configuration.http.maxBytesInFlight / Self.entryMemory),
+      each: Self.entriesOfAddress)
     unknownApps = UnknownApps(now: now)
     sent = SentNotifications(now: now)
     newDevices = RateLimiter(configuration.nextcloud.newDevicesPerAddress, now: now)
@@ -112,14 +116,14 @@ extension PushProxy {
   private static let entriesAtOnce = 500
   /// Entries that are parsed in one go, in about two milliseconds.
   private static let entriesInPiece = 64
-  /// Bytes of memory that an entry takes until it is sent, or waits.
+  /// The most entries of an address that are read and sent at a time; further ones wait.
+  private static let entriesOfAddress = 1000
+  /// Bytes of memory that an entry takes until it is sent, or waits in the outbox.
   private static let entryMemory = 8192
 
   /// Sends the notifications of a request, a part of them at a time.
   ///
   /// - Parameter source: the caller. Of all its requests, a part is in memory at a time.
-  /// - Throws: ``Delivery/WorkBudget/Exceeded`` if there is no room for the source at present. Sent again, the request
-  ///   goes on where it ended.
   func notify(
     _ body: NotificationsBody, from source: ClientAddress, by deadline: ContinuousClock.Instant
   ) async throws -> (Receipt, Additions) {
@@ -130,8 +134,6 @@ extension PushProxy {
       let count = min(body.count, Self.entriesAtOnce)
       try await places.take(count, of: source)
       defer { places.leave(count, of: source) }
-      let memory = try deliverer.work.charge(count * Self.entryMemory, to: Owner(source))
-      defer { memory.release() }
       let entries = try await Self.read(&body, count)
       failed += try await notify(entries, by: deadline, &gone)
     }
@@ -244,9 +246,4 @@ extension PushProxy {
       return nil
     }
   }
-}
-
-extension Owner {
-  /// A caller of the push proxy, in this process.
-  fileprivate init(_ source: ClientAddress) { self = .address(Int64(source.hashValue)) }
 }

@@ -1,31 +1,68 @@
 import NIOCore
 import Synchronization
 
-/// Gives each owner so many places at a time. Who finds none waits for those of the same owner that came before.
+/// A number of places, of which each owner has so many at a time. Who finds none waits: for those of the same owner that
+/// came before, and where all are taken, in turn with other owners, so that nobody waits for all that another wants.
 package final class Places<Owner: Hashable & Sendable>: Sendable {
+  private typealias Turn = CheckedContinuation<Void, Never>
+
   private struct Standing {
     var taken = 0
-    var waiting: CircularBuffer<(count: Int, turn: CheckedContinuation<Void, Never>)> = []
+    var waiting: CircularBuffer<(count: Int, turn: Turn)> = []
   }
 
-  private let limit: Int
-  private let standings = Mutex<[Owner: Standing]>([:])
+  private struct State {
+    let total: Int
+    let share: Int
+    var taken = 0
+    var standings: [Owner: Standing] = [:]
+    /// The owners of those who wait, the next one first.
+    var order: CircularBuffer<Owner> = []
 
-  package init(_ limit: Int) { self.limit = limit }
+    /// Gives places to those who wait, as many as there are.
+    mutating func admit() -> [Turn] {
+      var turns: [Turn] = []
+      var passed = 0
+      while passed < order.count, let owner = order.first, var standing = standings[owner],
+        let next = standing.waiting.first
+      {
+        if standing.taken + next.count > share {
+          passed += 1
+        } else if taken + next.count > total {
+          break
+        } else {
+          passed = 0
+          taken += next.count
+          standing.taken += next.count
+          turns.append(standing.waiting.removeFirst().turn)
+          standings[owner] = standing
+        }
+        order.removeFirst()
+        if !standing.waiting.isEmpty { order.append(owner) }
+      }
+      return turns
+    }
+  }
 
-  /// Takes places, at most as many as there are, which ``leave(_:of:)`` gives back.
+  private let state: Mutex<State>
+
+  /// - Parameter share: the most that an owner has.
+  package init(_ total: Int, each share: Int) { state = Mutex(State(total: total, share: share)) }
+
+  /// The number of places that are taken.
+  package var taken: Int { state.withLock(\.taken) }
+
+  /// Takes places, at most as many as an owner may have, which ``leave(_:of:)`` gives back.
   ///
   /// - Throws: `CancellationError` if the task was cancelled meanwhile; then nothing is taken.
   package func take(_ count: Int, of owner: Owner) async throws {
     await withCheckedContinuation { turn in
-      let isTurn = standings.withLock { standings in
-        var standing = standings[owner] ?? Standing()
-        let fits = standing.waiting.isEmpty && standing.taken + count <= limit
-        if fits { standing.taken += count } else { standing.waiting.append((count, turn)) }
-        standings[owner] = standing
-        return fits
+      let turns = state.withLock { state in
+        if state.standings[owner, default: Standing()].waiting.isEmpty { state.order.append(owner) }
+        state.standings[owner, default: Standing()].waiting.append((count, turn))
+        return state.admit()
       }
-      if isTurn { turn.resume() }
+      for turn in turns { turn.resume() }
     }
     guard Task.isCancelled else { return }
     leave(count, of: owner)
@@ -33,15 +70,13 @@ package final class Places<Owner: Hashable & Sendable>: Sendable {
   }
 
   package func leave(_ count: Int, of owner: Owner) {
-    let turns = standings.withLock { standings in
-      var standing = standings[owner] ?? Standing()
-      var turns: [CheckedContinuation<Void, Never>] = []
-      standing.taken -= count
-      while let next = standing.waiting.first, standing.taken + next.count <= limit {
-        standing.taken += next.count
-        turns.append(standing.waiting.removeFirst().turn)
+    let turns = state.withLock { state in
+      state.taken -= count
+      state.standings[owner]?.taken -= count
+      let turns = state.admit()
+      if let standing = state.standings[owner], standing.taken == 0, standing.waiting.isEmpty {
+        state.standings[owner] = nil
       }
-      standings[owner] = standing.taken > 0 ? standing : nil
       return turns
     }
     for turn in turns { turn.resume() }

@@ -57,7 +57,7 @@ package final class Configuration: Sendable {
 
     @Setting(
       "http.max_bytes_in_flight", "64 MiB", .size,
-      "bytes of all bodies in memory, of one address a quarter; as much again for notifications under way; more are answered 503"
+      "bytes of all bodies in memory, of one address a quarter; as much again for chat servers' notifications under way, and for the push proxy's"
     )
     package var maxBytesInFlight: Int
 

@@ -311,6 +311,11 @@ class World(worlds.World):
         payload = {"push_key_id": 10 if phone.kind == "apns" else 20, "encrypted_data": "c2VhbGVk"}
         return {**item(phone.token_id, phone.kind, payload), **changes}
 
+    def make_items(self, argument):
+        """`!items [apns, 1000]`: so many for one phone."""
+        name, count = argument
+        return [self.make_item(name)] * count
+
     def make_arrival(self, argument):
         """What the phone of `!item` receives."""
         phone = getattr(self, argument)

@@ -130,3 +130,16 @@ def test_a_request_that_does_not_end_is_cut_off_after_half_a_minute(world):
         while connection.recv(65536):
             pass
         assert 25 < time.monotonic() - started
+
+
+@pytest.mark.rules("7.2/a-user-has", "11/legacy-registrations")
+@pytest.mark.option("devices-of-a-user")
+def test_a_user_has_the_newest_five_hundred_old_apps_of_a_kind(world):
+    phones = [getattr(world, f"fcm{number}") for number in range(501)]
+    for phone in [*phones, world.apns]:
+        assert world.server.register_in_clear(phone, world.user).status == 200
+    told = world.server.notify_in_clear(
+        world.user, gcm_payload={"event": "message"}, apns_payload={"alert": "Hi"},
+        android_devices=[phone.token for phone in phones], apple_devices=[world.apns.token])
+    assert (told.body["total_android_devices"], told.body["total_apple_devices"]) == (500, 1)
+    assert told.body["deleted_devices"] == {"android_devices": [phones[0].token], "apple_devices": []}
