@@ -72,20 +72,28 @@ extension Deliverer {
     let deadline = ContinuousClock.now + timeout
     // One delivery needs no task of its own; most notifications are for one or two devices.
     if deliveries.count == 1 { return await send(deliveries, since: began, by: deadline, backoff) }
+    let parcels = parcels(of: deliveries)
     return await withTaskGroup(of: ([Int], [Decision]).self) { group in
-      for parcel in parcels(of: deliveries) {
+      func add(_ parcel: [Int]) {
         group.addImmediateTask {
           (parcel, await self.send(parcel.map { deliveries[$0] }, since: began, by: deadline, backoff))
         }
       }
+      let atOnce = backoff == nil ? parcels.count : Self.mostAtOnce
+      parcels.prefix(atOnce).forEach(add)
+      var rest = parcels.dropFirst(atOnce)
       var decisions = [Decision](
         repeating: Decision(result: .refused(.unconfigured)), count: deliveries.count)
       for await (parcel, decided) in group {
         for (index, decision) in zip(parcel, decided) { decisions[index] = decision }
+        if let next = rest.popFirst() { add(next) }
       }
       return decisions
     }
   }
+
+  /// The most requests to providers that a caller has under way for one call: others' would wait for a thousand.
+  private static let mostAtOnce = 100
 
   /// The deliveries by their indices, those together that go in one request: what is for another bouncer.
   private func parcels(of deliveries: [RegisteredPush]) -> [[Int]] {

@@ -70,8 +70,8 @@ package struct ZulipBouncerRoutes: Sendable {
     try await .read(from: request, limit: bouncer.configuration.http.maxBodyBytes, lookedUp: lookedUp)
   }
 
-  private func body(of request: Request, cutBelow depth: Int? = nil) async throws -> Field {
-    try await .body(of: request, limit: bouncer.configuration.http.maxBodyBytes, cutBelow: depth)
+  private func body(of request: Request) async throws -> Field {
+    try await .body(of: request, limit: bouncer.configuration.http.maxBodyBytes)
   }
 
   /// Everyone may push without a time limit: there are no plans here (`Documentation/Decisions` 0021).
@@ -257,17 +257,20 @@ extension ZulipBouncerRoutes {
       ], noting: context.notes)
   }
 
-  /// Reads the body of `push/e2ee/notify`. The document, which takes several times its bytes, is not kept.
+  /// Reads the body of `push/e2ee/notify`.
   private func notification(
     of request: Request, _ server: RemoteServer, _ notes: RequestNotes
   ) async throws -> (NotifyRequest, realm: UUID?) {
     let isBeside = try await bouncer.upstream(for: server) != nil
-    let body = try await body(of: request, cutBelow: NotifyRequest.depth)
-    let realm = UUID(pythonText: try body["realm_uuid"].string())
-    notes.note(realm: realm)
-    let notification = try NotifyRequest(body, keepingSources: isBeside)
-    notes.note(notification.additions)
-    return (notification, realm)
+    return try await Field.body(
+      of: request, limit: bouncer.configuration.http.maxBodyBytes, cutBelow: NotifyRequest.depth
+    ) { body in
+      let realm = UUID(pythonText: try body["realm_uuid"].string())
+      notes.note(realm: realm)
+      let notification = try NotifyRequest(body, keepingSources: isBeside)
+      notes.note(notification.additions)
+      return (notification, realm)
+    }
   }
 
   /// The VAPID public key, with which apps subscribe to Web Push. Stock servers do not know it: to them a

@@ -46,6 +46,20 @@ import Testing
     print("10 s of latency: \(count) notifications, the slowest request took \(slowest)")
   }
 
+  @Test(.bench(deadline: .seconds(1), answerTimeout: .seconds(60)))
+  func `A call has a hundred under way at a time, and what is left at the deadline is kept`() async throws {
+    let devices = try await bench.devices(.apns, 250)
+    #expect(try await bench.deliverPatiently("before", to: devices[0]) == .delivered)
+    await Self.latency(10_000, bench)
+    let batch = devices.enumerated().map { bench.push("\($0)", to: $1) }
+    #expect(try await Set(bench.deliverer.deliver(batch)) == [.queued])
+    #expect(bench.deliverer.lateAnswerCount == 100)
+    await Self.latency(0, bench)
+    try await bench.drained()
+    #expect(bench.accepted().count == 251)
+    #expect(Self.arrivals(bench).values.allSatisfy { $0 == 1 })
+  }
+
   @Test(.bench(deadline: .milliseconds(300)), arguments: PushToken.Kind.allCases)
   func `What is at its provider at the deadline is kept, not sent again, and goes with its answer`(
     kind: PushToken.Kind

@@ -42,12 +42,20 @@ package struct Field: Sendable {
   package static func body(
     of request: Request, limit: Int, cutBelow depth: Int? = nil, isExplaining: Bool = false
   ) async throws -> Field {
+    try await body(of: request, limit: limit, cutBelow: depth, isExplaining: isExplaining) { $0 }
+  }
+
+  /// The same, and reads it where it was parsed: the document, which takes several times its bytes, is not kept.
+  package static func body<Value: Sendable>(
+    of request: Request, limit: Int, cutBelow depth: Int? = nil, isExplaining: Bool = false,
+    read: @escaping @Sendable (Field) throws -> Value
+  ) async throws -> Value {
     let buffer = try await request.wholeBody(upTo: limit)
     return try await LongRead.of(buffer.readableBytes) {
       do {
         let body = Field(try JSON.parse(buffer, cutBelow: depth), path: "request")
         _ = try body.members()
-        return body
+        return try read(body)
       } catch let error as JSON.ParseError {
         // Zulip decodes the whole body first, so invalid UTF-8 takes precedence wherever it is.
         let isText = String(validating: buffer.readableBytesView, as: UTF8.self) != nil
