@@ -13,7 +13,7 @@ import Testing
 struct MemoryTests {
   /// In bytes: far above what is counted, since the simulated providers are in this process, too, and far below what
   /// would be taken.
-  private static let bound = 384 << 20
+  private static let bound = 192 << 20
   private static let calls = 60
 
   @Test

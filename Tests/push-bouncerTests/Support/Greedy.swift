@@ -49,7 +49,7 @@ final class Greedy: Sendable {
   /// What they do at the same time, again and again.
   var deeds: [@Sendable () async -> Void] {
     let huge: [@Sendable () async -> Void] = (0..<10).map { number in
-      { await self.call(.huge, "api/v1/remotes/push/e2ee/notify", self.hugeBody, as: self.huge, number) }
+      { await self.call(.huge, "api/v1/remotes/push/e2ee/notify", self.hugeBody, as: self.huge, number % 5) }
     }
     let guesses: [@Sendable () async -> Void] = (0..<2).map { number in
       {
@@ -57,16 +57,18 @@ final class Greedy: Sendable {
           Base64.encode((0..<8).map { _ in UInt8.random(in: .min ... .max) })
         }
         await self.call(
-          .guess, "api/v1/remotes/push/e2ee/notify", Self.body(self.guesser, ids), as: self.guesser, number)
+          .guess, "api/v1/remotes/push/e2ee/notify", Self.body(self.guesser, ids), as: self.guesser,
+          5 + number)
       }
     }
     let proxy: [@Sendable () async -> Void] = (0..<4).map { number in
-      { await self.call(.proxy, "notifications", self.proxyBody, as: nil, number) }
+      { await self.call(.proxy, "notifications", self.proxyBody, as: nil, 7 + number) }
     }
     return huge + guesses + proxy
   }
 
-  private static let addresses = (1...5).map { "192.0.2.\($0)" }
+  /// Five of the one with huge requests, two of the one that guesses, four of the Nextcloud server.
+  private static let addresses = (1...11).map { "192.0.2.\($0)" }
 
   /// A request with an item for each token id.
   private static func body(_ server: ChatServer, _ ids: [String]) -> ByteBuffer {
@@ -79,11 +81,11 @@ final class Greedy: Sendable {
   }
 
   private func call(
-    _ deed: Deed, _ path: String, _ body: ByteBuffer, as server: ChatServer?, _ number: Int
+    _ deed: Deed, _ path: String, _ body: ByteBuffer, as server: ChatServer?, _ address: Int
   ) async {
     var request = HTTPClientRequest(url: "\(running.url("public"))/\(path)")
     request.method = .POST
-    request.headers.add(name: "X-Forwarded-For", value: Self.addresses[number % Self.addresses.count])
+    request.headers.add(name: "X-Forwarded-For", value: Self.addresses[address])
     request.headers.add(
       name: "Content-Type",
       value: server == nil ? "application/x-www-form-urlencoded" : "application/json")
