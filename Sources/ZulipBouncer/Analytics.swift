@@ -140,7 +140,7 @@ package struct ReportIntake: Sendable {
   private static let patience = Duration.seconds(30)
 
   /// A few servers at a time, and one report of each: the others are neither parsed nor stored meanwhile.
-  package let turns = Turns<Int64>(2)
+  package let places = Places<Int64>(2, each: 1)
   private let rate: CellRate<Int64>
 
   /// - Parameters:
@@ -156,10 +156,11 @@ package struct ReportIntake: Sendable {
 
   /// Runs `body` when it is the server's turn.
   func inTurn<Result>(of server: Int64, _ body: () async throws -> Result) async throws -> Result {
-    guard let result = try await turns.run(server, within: Self.patience, body) else {
+    guard try await places.take(1, of: server, within: Self.patience) else {
       throw APIError.unavailable("Other reports come first. Report again later", retryAfter: 60)
     }
-    return result
+    defer { places.leave(1, of: server) }
+    return try await body()
   }
 
   /// Counts rows of a server that are to be kept.

@@ -101,26 +101,26 @@ struct ReportTests {
         try await bouncer.remote("a.example.org"), try await bouncer.remote("b.example.org"),
         try await bouncer.server("c.example.org")
       )
-      let turns = bouncer.parts.reports.turns
+      let places = bouncer.parts.reports.places
       let (held, door) = AsyncStream.makeStream(of: Void.self)
       try await withThrowingTaskGroup(of: Void.self) { group in
         let first = Number(0)
         for server in [loud, louder, loud, louder] {
           group.addTask {
-            await turns.run(server.id, within: .seconds(60)) {
-              first.add(1)
-              for await _ in held {}
-            }
+            try await places.take(1, of: server.id)
+            defer { places.leave(1, of: server.id) }
+            first.add(1)
+            for await _ in held {}
           }
         }
         await eventually("two have their turn, two wait") {
-          first.value == 2 && turns.waiting == 2
+          first.value == 2 && places.waiting == 2
         }
         group.addTask {
           let answer = try await bouncer.post("server/analytics", Self.form(1...3), as: quiet)
           #expect(answer.isSuccess)
         }
-        await eventually("it waits") { turns.waiting == 3 }
+        await eventually("it waits") { places.waiting == 3 }
         door.finish()
         try await group.waitForAll()
       }

@@ -11,7 +11,7 @@ package enum LongRead {
   /// Bytes that are read in a few milliseconds, and so on the caller's thread.
   package static let short = 128 << 10
 
-  private static let turns = Turns<ClientAddress>()
+  private static let thread = SharedThread<ClientAddress>()
 
   /// Runs `read` for an input of so many bytes.
   package static func of<Value: Sendable>(
@@ -26,13 +26,13 @@ package enum LongRead {
     _ read: @escaping @Sendable () throws -> Value
   ) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
-      turns.add(of: source) { continuation.resume(with: Result(catching: read)) }
+      thread.add(of: source) { continuation.resume(with: Result(catching: read)) }
     }
   }
 }
 
 /// A thread whose work is done by owners in turn, and of an owner in the order of arrival.
-final class Turns<Owner: Hashable & Sendable>: Sendable {
+final class SharedThread<Owner: Hashable & Sendable>: Sendable {
   typealias Work = @Sendable () -> Void
 
   private struct State {
