@@ -34,9 +34,13 @@ struct Comparison {
     compareBackgroundModes()
     for userAgent in app[.userAgent].prefix(1) { compareUserAgent(userAgent) }
     for name in app[.leftover] {
+      // Files for Android alone has names of this kind: its authorities.
+      let isAuthority = name.text.hasPrefix("org.nextcloud") || name.text.hasPrefix("com.nextcloud.android.")
       warn(
         .leftover, name, "your own name",
-        "pushes arrive all the same, but the app still names the vendor's")
+        isAuthority
+          ? "pushes arrive, but Android installs no two apps with one authority: not this one beside the vendor's"
+          : "pushes arrive all the same, but the app still names the vendor's")
     }
     return found
   }

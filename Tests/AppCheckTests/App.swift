@@ -20,15 +20,19 @@ struct App {
     set { files[name] = Data(newValue.utf8) }
   }
 
+  func write(to folder: URL) throws {
+    for (name, data) in files {
+      let file = folder.appending(path: name)
+      try FileManager.default.createDirectory(
+        at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+      try data.write(to: file)
+    }
+  }
+
   /// What the check says of the source.
   func check(_ service: AppCheck.Service) throws -> AppCheck.Report {
     try withTemporaryFolder { folder in
-      for (name, data) in files {
-        let file = folder.appending(path: name)
-        try FileManager.default.createDirectory(
-          at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-        try data.write(to: file)
-      }
+      try write(to: folder)
       return try AppCheck(service: service).report(on: .init(path: folder.path))
     }
   }

@@ -1,10 +1,11 @@
-import AppCheck
 import Foundation
 import Operations
 import Providers
 import Sealing
 import TestSupport
 import Testing
+
+@testable import AppCheck
 
 @Suite struct AppSourceTests {
   static let examples: [(name: String, app: App)] = [
@@ -107,6 +108,92 @@ import Testing
       try FileManager.default.createSymbolicLink(
         at: app.appending(path: "lib/model/push_device.dart"), withDestinationURL: outside)
       #expect(throws: Fault.self) { try AppCheck(service: .example()).report(on: .init(path: app.path)) }
+    }
+  }
+
+  @Test func `A checkout behind a link is read`() throws {
+    try withTemporaryFolder { folder in
+      let app = folder.appending(path: "talk")
+      try App.talkForAndroid.write(to: app)
+      let link = folder.appending(path: "link")
+      try FileManager.default.createSymbolicLink(at: link, withDestinationURL: app)
+      #expect(try AppCheck(service: .example()).report(on: .init(path: link.path)).bad == [])
+    }
+  }
+
+  @Test func `A brand's folders and project may have other names`() throws {
+    var app = App()
+    for (name, data) in App.talkForIOS.files {
+      let text = String(decoding: data, as: UTF8.self)
+      app[
+        name.replacing("NextcloudTalk/", with: "SumTalk/").replacing("NextcloudTalk.x", with: "SumTalk.x")] =
+        text.replacing("NextcloudTalk/", with: "SumTalk/")
+    }
+    #expect(app.files.count == App.talkForIOS.files.count)
+    #expect(try app.check(.example()).bad == [])
+    app["SumTalk/Settings/NCAppBranding.m"].replace("https://push", with: "https://pull")
+    #expect(try app.check(.example()).faults.map(\.check) == ["push proxy"])
+  }
+
+  @Test func `The flavour that is named is looked at`() throws {
+    func check(_ flavor: String?) throws -> AppCheck.Report {
+      try withTemporaryFolder { folder in
+        var app = App.filesForAndroid
+        app["app/src/huawei/res/values/setup.xml"] =
+          "<resources><string name=\"push_server_url\">https://push.example.com</string></resources>"
+        try app.write(to: folder)
+        return try AppCheck(service: .example()).report(on: .init(path: folder.path, flavor: flavor))
+      }
+    }
+    #expect(try check(nil).bad == [])
+    #expect(try check("gplay").bad == [])
+    let huawei = try check("huawei")
+    #expect(huawei.faults.first?.file == "app/src/huawei/res/values/setup.xml")
+    #expect(huawei.findings.contains { $0.found == "org.example.files.huawei" })
+    #expect(try check("qa").faults.contains { $0.found == "com.nextcloud.android.qa, the vendor's own" })
+    #expect(throws: Fault.self) { try check("none") }
+  }
+
+  @Test func `With several topics and projects the apps file knows which are Talk's`() throws {
+    var ios = App.talkForIOS
+    ios["NextcloudTalk.xcodeproj/project.pbxproj"].replace("org.example.talk", with: "com.nextcloud.Talk")
+    let bundle = try ios.check(.example()).faults.first { $0.check == "bundle id" }
+    #expect(bundle?.expected == "org.example.talk")
+    var android = App.talkForAndroid
+    android["app/src/main/res/values/setup.xml"].replace("example-chat", with: "nextcloud-a7dea")
+    let apps =
+      #"[{"name": "Own", "user_agent": "\\(Android\\) Nextcloud-Talk", "kind": "talk", "platform": "android", "fcm_project": "talk-project"}]"#
+    let report = try android.check(.example(apps: apps))
+    #expect(report.faults.map(\.check) == ["Firebase project"])
+    #expect(report.faults.first?.expected == "talk-project, with its service account in Keys/fcm")
+  }
+
+  @Test func `An app of the vendor's is told of no value of the vendor's`() throws {
+    for (name, app) in Self.examples {
+      var untouched = app
+      for file in app.files.keys {
+        for (own, vendors) in [
+          ("group.org.example.talk", "group.com.nextcloud.Talk"),
+          ("group.org.example.chat", "group.com.zulip.app"),
+          ("group.org.example.files", "group.it.twsweb.Crypto-Cloud"),
+          ("group.org.example.apps", "group.com.nextcloud.apps"),
+          ("org.example.talk", name.hasSuffix("iOS") ? "com.nextcloud.Talk" : "com.nextcloud.talk2"),
+          (
+            "org.example.chat",
+            name == "Zulip" && file.hasPrefix("android") ? "com.zulipmobile" : "org.zulip.Zulip"
+          ),
+          ("org.example.files", "com.nextcloud.client"), ("example-chat", "nextcloud-a7dea"),
+          ("https://push.example.org", Vendor.proxy), ("TEAM567890", "NKUJUXUJ3B"),
+        ] { untouched[file].replace(own, with: vendors) }
+      }
+      let report = try untouched.check(.example())
+      #expect(report.faults.count > 2, "\(name)")
+      for finding in report.findings {
+        let expected = (finding.expected ?? "").replacing("ios/Flutter", with: "")
+        for vendors in ["nextcloud", "zulip", "NKUJUXUJ3B"] where !expected.contains("nextcloud.apps_file") {
+          #expect(!expected.lowercased().contains(vendors.lowercased()), "\(finding)")
+        }
+      }
     }
   }
 

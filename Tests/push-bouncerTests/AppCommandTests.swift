@@ -10,6 +10,88 @@ import Testing
     return try await place.run(["app", "check", "chat"] + options)
   }
 
+  /// Talk for Android, with a proxy of one's own.
+  private func writeTalk(_ place: Workplace, proxy: String = "https://push.example.org") throws {
+    try place.write(
+      "talk/app/build.gradle.kts", "android { defaultConfig { applicationId = \"org.example.talk\" } }\n")
+    try place.write(
+      "talk/app/src/main/java/com/nextcloud/talk/ApiUtils.kt",
+      "val userAgent = \"Mozilla/5.0 (Android) Nextcloud-Talk v\"\n")
+    try place.write(
+      "talk/app/src/main/res/values/setup.xml",
+      """
+      <resources>
+        <string name="nc_push_server_url">\(proxy)</string>
+        <string name="project_id">example-chat</string>
+        <string name="gcm_defaultSenderId">1234</string>
+        <string name="google_app_id">1:1234:android:abcdef</string>
+        <string name="google_api_key">AIzaExample</string>
+      </resources>
+      """)
+  }
+
+  @Test func `An app that fits exits 0, and one of which something could not be looked at does not`()
+    async throws
+  {
+    try await Workplace.test(begun: true) { place in
+      let address = ["--http.public_url", "https://push.example.org"]
+      try writeTalk(place)
+      let good = try await place.run(["app", "check", "talk"] + address)
+      #expect(good.status == 0, "\(good)")
+      try writeTalk(place, proxy: "@string/other")
+      #expect(try await place.run(["app", "check", "talk"] + address).status == 1)
+      try writeTalk(place)
+      try place.write("talk/app/build.gradle.kts", "android { defaultConfig { applicationId = id() } }\n")
+      let skipped = try await place.run(["app", "check", "talk"] + address)
+      #expect(skipped.status == 1)
+      #expect(skipped.output.hasSuffix("1 value could not be looked at: applicationId.\n"), "\(skipped)")
+      let counts = try await place.run(["app", "check", "talk", "--json"] + address).json["counts"]
+      #expect(counts?["skipped"] == 1)
+      #expect(counts?["faults"] == 0)
+    }
+  }
+
+  @Test
+  func `What an app must fit is written without a secret, and compared with where nothing is configured`()
+    async throws
+  {
+    try await Workplace.test(begun: true) { service in
+      try service.write(
+        "apps.json",
+        #"[{"name": "Own", "user_agent": "\\(Android\\) Nextcloud-Talk", "kind": "talk", "platform": "android", "fcm_project": "example-chat"}]"#
+      )
+      let expected = try await service.run(
+        "app", "expect", "--http.public_url", "https://push.example.org", "--nextcloud.apps_file", "apps.json"
+      )
+      #expect(expected.status == 0, "\(expected)")
+      #expect(!expected.output.contains("PRIVATE"))
+      #expect(try expected.json["bouncer_keys"]?.elements.first?["state"] == "active")
+      #expect(try expected.json["apps"]?.elements.first?["user_agent"] == #"\(Android\) Nextcloud-Talk"#)
+      try await Workplace.test { place in
+        try writeTalk(place)
+        let nothing = try await place.run("app", "check", "talk")
+        #expect(nothing.status == 1)
+        #expect(nothing.errors.contains("there is no configuration"), "\(nothing)")
+        #expect(!nothing.errors.contains("keys generate"))
+        try place.write("expected.json", expected.output)
+        let result = try await place.run("app", "check", "talk", "--against", "expected.json")
+        #expect(result.status == 0, "\(result)")
+        #expect(result.output.contains("the proxy knows it as Own"))
+        try writeTalk(place, proxy: "https://push-notifications.nextcloud.com")
+        let fault = try await place.run("app", "check", "talk", "--against", "expected.json")
+        #expect(fault.status == 1)
+        #expect(fault.output.contains("must be: https://push.example.org,"))
+        for text in ["", "{}", "[]", #"{"bouncer_keys": 1}"#] {
+          try place.write("broken.json", text)
+          let broken = try await place.run("app", "check", "talk", "--against", "broken.json")
+          #expect(broken.status == 1)
+          #expect(broken.errors.contains("broken.json"), "\(broken)")
+          #expect(broken.errors.contains("push-bouncer app expect"))
+        }
+      }
+    }
+  }
+
   @Test func `An app with this bouncer's key fits`() async throws {
     try await Workplace.test(begun: true) { place in
       let keys = try await place.run("keys", "list", "--json").json["keys"]
@@ -18,11 +100,13 @@ import Testing
         return
       }
       let result = try await check(place, key: key)
-      #expect(result.status == 0)
+      // Nothing else is there.
+      #expect(result.status == 1)
       #expect(result.output.contains("lib/model/push_device.dart:1: \(key): an active key of this bouncer"))
       #expect(result.output.contains("not found where it was: lib/firebase_options.dart") == false)
       #expect(result.output.contains("kFirebaseOptionsAndroid in lib/firebase_options.dart"))
-      #expect(result.output.hasSuffix("No fault was found.\n"))
+      #expect(result.output.contains("No fault was found.\n"))
+      #expect(result.output.contains(" values could not be looked at: Firebase project, "))
     }
   }
 

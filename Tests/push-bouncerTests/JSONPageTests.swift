@@ -156,6 +156,7 @@ import Testing
     try stage.place.write(
       "app/lib/model/push_device.dart", "  static final bouncerPublicKey = base64Decode('\(key)');\n")
     _ = try await run("app", "check", "app")
+    _ = try await run("app", "expect")
     _ = try await run("clock", "trust")
     try MigrateCommandTests.write(to: stage.place, hostname: "old.example.org")
     _ = try await run("migrate", "zulip", "--from", "zulip")
