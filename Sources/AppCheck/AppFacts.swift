@@ -54,6 +54,8 @@ struct AppFacts: Sendable {
     let isApp: Bool
     /// Whether it shows notifications in the app's place.
     var isNotificationService: Bool
+    /// Whether it cannot do without the app group, so that it has to have entitlements.
+    var needsEntitlements = false
     /// The bundle id of what is published, and those of other configurations.
     var bundle: Value?
     var otherBundles: [Value] = []

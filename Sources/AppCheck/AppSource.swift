@@ -407,6 +407,10 @@ extension AppFacts {
       try readSigning(target)
       try readInfo(&part, release, project, files)
       part.entitlements = try entitlements(target, release, project, files)
+      // All of Talk's extensions read the accounts; of others a file with their name says so.
+      part.needsEntitlements =
+        part.isApp || part.isNotificationService || product == .talk
+        || !files.names(ending: "/" + target.name + ".entitlements").isEmpty
       try add(part)
     }
   }

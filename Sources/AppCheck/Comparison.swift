@@ -419,7 +419,7 @@ extension Comparison {
           "the path of its entitlements file",
           "\(part.name) cannot be built, or is signed without its app group")
       case .none(let other):
-        guard let place = other ?? (part.isApp || part.isNotificationService ? part.bundle : nil) else {
+        guard let place = other ?? (part.needsEntitlements ? part.bundle : nil) else {
           break
         }
         let elsewhere = other.map { ": another configuration has \($0.text)" } ?? ""

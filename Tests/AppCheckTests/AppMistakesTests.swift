@@ -344,6 +344,9 @@ import Testing
           .talkForIOS, talkProject, "org.example.talk.\(name)", "com.nextcloud.Talk.\(name)", "bundle id",
           must: "org.example.talk.\(name)"),
         .init(.talkForIOS, talkProject, file, "\(name)/gone.entitlements", allowed),
+        .init(
+          .talkForIOS, talkProject, "CODE_SIGN_ENTITLEMENTS = \(file);", "", allowed,
+          line: "org.example.talk.\(name)", must: "CODE_SIGN_ENTITLEMENTS"),
       ]
     }
 

@@ -156,7 +156,16 @@ import Testing
     try stage.place.write(
       "app/lib/model/push_device.dart", "  static final bouncerPublicKey = base64Decode('\(key)');\n")
     _ = try await run("app", "check", "app")
-    _ = try await run("app", "expect")
+    try stage.place.write(
+      "apps.json",
+      #"""
+      [{"name": "A", "user_agent": "A", "kind": "talk", "platform": "ios", "apns_topic": "org.example.a"},
+       {"name": "B", "user_agent": "B", "kind": "files", "platform": "android", "fcm_project": "b"}]
+      """#)
+    _ = try await run(
+      "app", "expect", "--nextcloud.apps_file", "apps.json", "--nextcloud.default_app", "A",
+      "--http.public_url",
+      "https://push.example.org")
     _ = try await run("clock", "trust")
     try MigrateCommandTests.write(to: stage.place, hostname: "old.example.org")
     _ = try await run("migrate", "zulip", "--from", "zulip")
