@@ -76,9 +76,21 @@ extension AppFacts {
 // MARK: Code
 
 extension AppFacts {
-  /// Reads a file of code; nil if it is not there.
+  /// Reads a file of code, and the headers beside it that it imports; nil if it is not there.
   private func code(_ files: AppFiles, _ name: Name, _ conditions: Set<Name> = []) throws -> Code? {
-    try files.data(name).map { try Code(Array($0), file: name, conditions: conditions, files.budget) }
+    guard let data = try files.data(name) else { return nil }
+    guard name.hasSuffix(".m") else {
+      return try Code(Array(data), file: name, conditions: conditions, files.budget)
+    }
+    let beside = files.names(ending: ".h").filter { $0.folder == name.folder }
+    let conditions = conditions.union(beside.map(\.last))
+    var code = try Code(Array(data), file: name, conditions: conditions, files.budget)
+    for header in Set(code.imports).sorted() {
+      guard let data = try files.data(name.folder + header) else { continue }
+      code.imported.append(
+        try Code(Array(data), file: name.folder + header, conditions: conditions, files.budget))
+    }
+    return code
   }
 
   /// Adds the texts that names are set to, each in the first of the files that sets it.

@@ -21,6 +21,8 @@ struct Code: Sendable {
   private(set) var tokens: [Token] = []
   /// Where the expressions begin that names are set to, by name; also those of macros.
   private(set) var assignments: [Name: [Int]] = [:]
+  /// Files that this one imports, whose constants it may name.
+  var imported: [Code] = []
 
   private enum Language { case dart, swift, objectiveC, kotlin, other }
   private let language: Language
@@ -34,7 +36,9 @@ struct Code: Sendable {
     (".kt", .kotlin), (".kts", .kotlin),
   ]
 
-  /// - Parameter conditions: what is set where the app is compiled for release, for `#if`.
+  /// - Parameters:
+  ///   - conditions: what is set where the app is compiled for release, for `#if`; and the files that are there, for
+  ///     `__has_include`.
   init(_ bytes: [UInt8], file: Name, conditions: Set<Name> = [], _ budget: Budget) throws {
     (self.file, self.bytes, self.budget, language) = (file, bytes, budget, Self.language(of: file))
     var lexer = Lexer(bytes, language, conditions)
@@ -67,6 +71,14 @@ struct Code: Sendable {
       return self[index - 4]
     }
     return nil
+  }
+
+  /// The files that `#import "..."` names.
+  var imports: [Name] {
+    tokens.indices.dropFirst(2).filter { index in
+      kind(index) == .text && self[mark: index - 2] == UInt8(ascii: "#")
+        && (self[index - 1] == "import" || self[index - 1] == "include")
+    }.map { self[$0] }
   }
 
   /// What a token says.
@@ -205,10 +217,13 @@ extension Code {
 
   private func value(of name: Name, _ depth: Int) throws -> Name? {
     try budget.step()
-    guard depth < 8, let start = assignments[name]?.first,
-      case .text(let text) = try constant(at: start, depth: depth + 1)
-    else { return nil }
-    return text
+    guard depth < 8 else { return nil }
+    if let start = assignments[name]?.first {
+      if case .text(let text) = try constant(at: start, depth: depth + 1) { return text }
+      return nil
+    }
+    for code in imported where code.assignments[name] != nil { return try code.value(of: name, depth + 1) }
+    return nil
   }
 
   /// A text as the program has it: escapes resolved, and constants put in where they are named.
@@ -434,6 +449,10 @@ extension Code {
             name =
               Name(name.bytes.dropFirst(7).filter { $0 != UInt8(ascii: "(") && $0 != UInt8(ascii: ")") })
               .trimmed
+          }
+          if name.hasPrefix("__has_include") {
+            let parts = name.bytes.split(separator: UInt8(ascii: "\""))
+            return (parts.count > 1 && conditions.contains(Name(parts[1]))) == isMet
           }
           if name == "0" || name.contains("simulator") || name.contains("SIMULATOR") { return !isMet }
           if name == "1" || name == "true" || name.bytes.contains(UInt8(ascii: "(")) { return isMet }

@@ -113,7 +113,15 @@ struct XcodeProject {
 
   /// A path as a setting names it, from the root of the app.
   func path(_ setting: Setting) -> Name {
-    root + (setting.text.hasPrefix("./") ? Name(setting.text.bytes.dropFirst(2)) : setting.text)
+    var parts: [ArraySlice<UInt8>] = []
+    for part in (root + setting.text).bytes.split(separator: UInt8(ascii: "/")) {
+      switch Name(part) {
+      case ".": continue
+      case "..": _ = parts.popLast()
+      default: parts.append(part)
+      }
+    }
+    return Name(parts.joined(separator: [UInt8(ascii: "/")]))
   }
 
   /// What is set for `#if` where the app is compiled for release.

@@ -635,6 +635,24 @@ import Testing
       .talkForIOS, talkProject, "DEVELOPMENT_TEAM = TEAM567890",
       "DEVELOPMENT_TEAM = TEAM567890; CODE_SIGN_IDENTITY = \"iPhone Distribution: Nextcloud GmbH (NKUJUXUJ3B)\"; \"CODE_SIGN_IDENTITY[sdk=iphoneos*]\" = \"iPhone Developer\""
     ),
+    .init(
+      .talkForIOS, branding, "@\"https://push.example.org\";",
+      """
+      PUSH_SERVER;
+      #if __has_include("NCAppBrandingLocal.h")
+      #import "NCAppBrandingLocal.h"
+      #else
+      #define PUSH_SERVER @"https://push.example.org"
+      #endif
+      #if !defined(PUSH_SERVER)
+      #define PUSH_SERVER @"https://other.example.org"
+      #endif
+      """),
+    .init(
+      .filesForIOS, filesProject, "\"$(SRCROOT)/Brand/iOSClient.plist\"",
+      "\"$(SRCROOT)/Brand/../Brand//./iOSClient.plist\""),
+    .init(
+      .filesForIOS, filesProject, "= Brand/Share.entitlements", "= \"$(SRCROOT)/Brand//Share.entitlements\""),
     .init(.filesForIOS, ncbrand, "pushNotificationServerProxy: String = ", "pushNotificationServerProxy = "),
     .init(
       .filesForIOS, ncbrand, "  @objc public var push",

@@ -135,6 +135,25 @@ import Testing
     #expect(try app.check(.example()).faults.map(\.check) == ["push proxy"])
   }
 
+  @Test func `A brand's constants may stand in a header`() throws {
+    var app = App.talkForIOS
+    let branding = "NextcloudTalk/Settings/NCAppBranding.m"
+    app[branding].replace("@\"https://push.example.org\"", with: "PUSH_SERVER")
+    app[branding] = """
+      #if __has_include("Local.h")
+      #import "Local.h"
+      #else
+      #define PUSH_SERVER @"https://push.example.com"
+      #endif
+      \(app[branding])
+      """
+    #expect(try app.check(.example()).faults.map(\.found) == ["https://push.example.com"])
+    app["NextcloudTalk/Settings/Local.h"] = "#define PUSH_SERVER @\"https://push.example.org\"\n"
+    #expect(try app.check(.example()).bad == [])
+    app["NextcloudTalk/Settings/Local.h"] = "#define PUSH_SERVER @\"https://push.example.net\"\n"
+    #expect(try app.check(.example()).faults.map(\.found) == ["https://push.example.net"])
+  }
+
   @Test func `The flavour that is named is looked at`() throws {
     func check(_ flavor: String?) throws -> AppCheck.Report {
       try withTemporaryFolder { folder in
