@@ -120,7 +120,7 @@ let package = Package(
 
     // Layer 6: what needs several wires: apps compared with the service, and the one place where the parts are put
     // together.
-    module("AppCheck", "CZlib", "HTTP", "NextcloudProxy", "Operations", "Providers", "Sealing"),
+    module("AppCheck", "CZlib", "HTTP", "NextcloudProxy", "Operations", "Providers", "Sealing", "Crypto"),
     module(
       "Server", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
       "Providers", "Registrations", "Sealing", "SQL", "Timing", "ZulipBouncer", "ZulipServer",

@@ -24,6 +24,8 @@ struct AppFacts: Sendable {
     /// Project, number, app and key that the app for iOS starts the Firebase library with, though its pushes go by APNs.
     case firebaseForIOS = "Firebase for iOS"
     case applicationID = "applicationId"
+    /// The SHA-256 of the certificate that a package for Android is signed with.
+    case certificate = "signing certificate"
     case bundleID = "bundle id"
     /// The bundle id as it stands in the code once more.
     case bundleIDInCode = "bundle id in the code"

@@ -96,6 +96,11 @@ struct AppFiles: Sendable {
     }
   }
 
+  /// A package's bytes, and where its directory begins.
+  var archive: (data: Data, directory: Int)? {
+    if case .archive(let archive) = place { (archive.data, archive.directory) } else { nil }
+  }
+
   /// Which of the texts stand in a file of a package, however large; nil if it is not there or cannot be read.
   func search(_ name: Name, for texts: [Name]) throws -> Set<Name>? {
     guard case .archive(let archive) = place else { return nil }

@@ -58,6 +58,9 @@ extension AppFacts {
     } else {
       try miss(.applicationID, "\(manifest.text) cannot be read")
     }
+    if let fingerprint = try AndroidSigning.fingerprint(files) {
+      try add(.certificate, [Value(text: fingerprint, file: "", line: nil)])
+    }
     let members: [(Aspect, Name)] = [
       (.proxy, proxy ?? ""), (.firebaseProject, "project_id"),
       (.firebaseNumber, "gcm_defaultSenderId"), (.firebaseApp, "google_app_id"),

@@ -27,6 +27,12 @@ struct Comparison {
     for (aspect, name, file) in app.lacking { compareLacking(aspect, name, file) }
     compareFirebase()
     for id in app[.applicationID] { compareApplicationID(id) }
+    for certificate in app[.certificate] {
+      good(
+        .certificate, certificate,
+        "SHA-256, to be registered with \(app[.applicationID].first?.text ?? "the package name") for Android's developer "
+          + "verification; where Google Play signs, with the certificate of the Play Console")
+    }
     compareBundles()
     compareTeams()
     compareGroups()
@@ -52,7 +58,8 @@ extension Comparison {
     _ expected: String? = nil, _ effect: String? = nil
   ) {
     let finding = AppCheck.Finding(
-      check: aspect.rawValue, standing: standing, found: found ?? value.text, file: value.file.text,
+      check: aspect.rawValue, standing: standing, found: found ?? value.text,
+      file: value.file.bytes.isEmpty ? nil : value.file.text,
       line: value.line,
       expected: expected, effect: effect)
     // The same value often stands in several configurations of one file.

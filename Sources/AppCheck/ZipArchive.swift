@@ -23,7 +23,9 @@ struct ZipArchive: Sendable {
   /// How much is unpacked at a time, in bytes.
   private static let piece = 1 << 18
 
-  private let data: Data
+  let data: Data
+  /// Where the central directory begins.
+  let directory: Int
   private let entries: [Name: Entry]
   private let budget: Budget
 
@@ -40,6 +42,7 @@ struct ZipArchive: Sendable {
       // Two bytes, so at most 65,535.
       let count = reader.u16(end + 10), var place = reader.u32(end + 16)
     else { throw Failure.notZip }
+    directory = place
     var entries: [Name: Entry] = [:]
     for _ in 0..<count {
       guard reader.u32(place) == 0x0201_4B50, let method = reader.u16(place + 10),

@@ -151,6 +151,52 @@ import Testing
     }
   }
 
+  /// A certificate, as far as it matters here: any element of DER.
+  private static let certificate = Data([0x30, 0x03, 0x02, 0x01, 0x07])
+  /// Its SHA-256, by `sha256sum`.
+  private static let fingerprint =
+    "EC:ED:A6:10:45:DB:14:5D:20:9D:EB:F0:D2:45:E4:4B:5B:1C:C5:2E:3C:04:26:6A:A2:A4:86:FD:B6:A2:B2:85"
+
+  @Test func `The certificate that an APK is signed with is named`() throws {
+    func prefixed(_ parts: Data...) -> Data { parts.reduce(Data()) { $0 + [$1.count].littleEndian32 + $1 } }
+    let signed = prefixed(Data([1, 2, 3])) + prefixed(prefixed(Self.certificate)) + prefixed(Data())
+    let scheme = prefixed(prefixed(prefixed(signed) + prefixed(Data()) + prefixed(Data())))
+    for id in [0x7109_871A, 0xF053_68C0] {
+      let pairs =
+        [2 + 4, 0, 0x4272_6577].littleEndian32 + [0, 0] + [scheme.count + 4, 0, id].littleEndian32 + scheme
+      let size = [pairs.count + 24, 0].littleEndian32
+      let block = size + pairs + size + Data("APK Sig Block 42".utf8)
+      var apk = Self.talkAPK
+      let end = apk.count - 22
+      let directory = (0..<4).reduce(0) { $0 | Int(apk[end + 16 + $1]) << (8 * $1) }
+      apk.replaceSubrange(end + 16..<end + 20, with: [directory + block.count].littleEndian32)
+      apk.insert(contentsOf: block, at: directory)
+      let report = try App.checkPackage(apk, .example())
+      #expect(report.bad == [])
+      let found = report.findings.first { $0.check == "signing certificate" }
+      #expect(
+        found?.found.hasPrefix("\(Self.fingerprint): SHA-256, to be registered with com.example.talk") == true
+      )
+    }
+  }
+
+  @Test func `The certificate that a bundle is signed with is named`() throws {
+    func element(_ tag: UInt8, _ parts: Data...) -> Data {
+      let content = parts.reduce(Data(), +)
+      return Data([tag, 0x81, UInt8(content.count)]) + content
+    }
+    let integer = Data([0x02, 0x01, 0x01])
+    let signed = element(
+      0x30, integer, element(0x31), element(0x30), element(0xA0, Self.certificate), element(0x31))
+    var bundle = Self.talkAAB
+    bundle.files["META-INF/KEY.RSA"] = element(0x30, element(0x06, Data([1])), element(0xA0, signed))
+    let found = try bundle.checkPackage(.example()).findings.first { $0.check == "signing certificate" }
+    #expect(found?.found.hasPrefix(Self.fingerprint) == true)
+    #expect(found?.file == nil)
+    bundle.files["META-INF/KEY.RSA"] = Data([0x30, 0x84, 0xFF, 0xFF, 0xFF, 0xFF])
+    #expect(try bundle.checkPackage(.example()).bad == [])
+  }
+
   @Test func `An archive that promises more than it holds is not unpacked`() throws {
     // The uncompressed size in the central directory: 24 bytes after its signature, in the first entry.
     var bomb = Self.talkAPK
