@@ -101,7 +101,7 @@ extension AppFacts {
     for key in keys {
       guard let code = codes.first(where: { $0.assignments[key] != nil }) else { continue }
       isFound = true
-      for start in code.assignments[key] ?? [] {
+      for start in try counting(code.assignments[key] ?? [], of: key, in: code) {
         switch try code.constant(at: start) {
         case .text(let text):
           try add(aspect, [Value(text, file: code.file, line: code.line(try code.origin(of: start)))])
@@ -115,9 +115,37 @@ extension AppFacts {
     if !isFound { try miss(aspect, "not found where it was: \(place)") }
   }
 
+  /// The assignments to a name that count. Files for iOS fills in the vendor's proxy where a brand has none:
+  /// `if proxy.isEmpty, brand == "Nextcloud" { proxy = "..." }`.
+  private func counting(_ starts: [Int], of key: Name, in code: Code) throws -> [Int] {
+    func isText(_ start: Int, _ text: Name) throws -> Bool {
+      if case .text(text) = try code.constant(at: start) { true } else { false }
+    }
+    let declared = starts.filter { code.guards[$0] == nil }
+    guard !declared.isEmpty else { return starts }
+    let isEmpty = try declared.allSatisfy { try isText($0, "") }
+    var counting = declared
+    for start in starts {
+      guard let condition = code.guards[start] else { continue }
+      let words = condition.prefix(40)
+      guard words.contains(where: { code[$0] == key && code[$0 + 2] == "isEmpty" }) else {
+        counting.append(start)
+        continue
+      }
+      guard isEmpty else { continue }
+      let brand = words.first { code[$0] == "brand" && code[mark: $0 + 1] == UInt8(ascii: "=") }
+      let isMet = try brand.map { brand in
+        try code.assignments["brand"]?.contains { try isText($0, code[brand + 3]) } ?? true
+      }
+      if isMet ?? true { counting = [start] }
+    }
+    return counting
+  }
+
   /// Adds the texts of code that begin so.
   private mutating func readUserAgents(
-    _ files: AppFiles, _ names: [Name], beginning: Name, _ conditions: Set<Name> = []
+    _ files: AppFiles, _ names: [Name], beginning: Name, _ conditions: Set<Name> = [],
+    made: (String) -> String = { $0 }
   ) throws {
     var isFound = false
     for name in names {
@@ -128,7 +156,8 @@ extension AppFacts {
       let code = try Code(Array(data), file: name, conditions: conditions, files.budget)
       for index in code.tokens.indices where code.kind(index) == .text && code[index].hasPrefix(beginning) {
         isFound = true
-        try add(.userAgent, [Value(code[index], file: name, line: code.line(index))])
+        let raw = Value(code[index], file: name, line: code.line(index))
+        try add(.userAgent, [Value(text: made(raw.text), file: name, line: raw.line)])
       }
     }
     if !isFound { try miss(.userAgent, "no text that begins with \(beginning.text) was found in the code") }
@@ -224,7 +253,16 @@ extension AppFacts {
       .compactMap { try code(files, $0, conditions) }
     let place = "Brand/NCBrand.swift"
     try look(.proxy, codes, at: place, for: "pushNotificationServerProxy")
-    try readUserAgents(files, names, beginning: "Mozilla/5.0", conditions)
+    // As the app makes it: its version, and the brand behind a hyphen.
+    var brand: Name = ""
+    for code in codes {
+      guard let start = code.assignments["brandUserAgent"]?.first else { continue }
+      if case .text(let text) = try code.constant(at: start) { brand = text.bytes.isEmpty ? "" : "-" + text }
+      break
+    }
+    try readUserAgents(files, names, beginning: "Mozilla/5.0", conditions) { text in
+      text.replacing("\\(appVersion)", with: "1.0").replacing("\\(suffixBrand)", with: brand.text)
+    }
     if codes.contains(where: { $0.sets("use_GroupApps", to: "false") }) {
       try look(.group, codes, at: place, for: "capabilitiesGroup", "capabilitiesGroups")
     } else {
@@ -434,9 +472,8 @@ extension AppFacts {
           ? miss(.team, "nothing says what \(team.value.text) is", file: team.file, line: team.line)
           : add(.team, [team.value])
       }
-      // `iPhone Distribution: Somebody (TEAM567890)`, unless there is another one for devices.
-      let device = try configuration["CODE_SIGN_IDENTITY[sdk=iphoneos*]"]
-      if let identity = try device ?? configuration["CODE_SIGN_IDENTITY"],
+      // `iPhone Distribution: Somebody (TEAM567890)`
+      if let identity = try configuration["CODE_SIGN_IDENTITY"],
         let start = identity.text.bytes.lastIndex(of: UInt8(ascii: "(")), identity.text.hasSuffix(")")
       {
         let team = Name(identity.text.bytes[(start + 1)...].dropLast())

@@ -21,6 +21,8 @@ struct Code: Sendable {
   private(set) var tokens: [Token] = []
   /// Where the expressions begin that names are set to, by name; also those of macros.
   private(set) var assignments: [Name: [Int]] = [:]
+  /// The conditions of the `if` that such an expression is in: where its words begin and end.
+  private(set) var guards: [Int: Range<Int>] = [:]
   /// Files that this one imports, whose constants it may name.
   var imported: [Code] = []
 
@@ -49,9 +51,27 @@ struct Code: Sendable {
     for index in tokens.indices.dropFirst() where self[mark: index] == UInt8(ascii: "=") {
       if let name = nameBefore(index) { assignments[name, default: []].append(index + 1) }
     }
+    if language == .swift { noteGuards() }
     // `#define NAME @"..."`
     for index in tokens.indices where self[mark: index] == UInt8(ascii: "#") && self[index + 1] == "define" {
       assignments[self[index + 2], default: []].append(index + 3)
+    }
+  }
+
+  /// Notes for each assignment in which `if` it is, if it is in one.
+  private mutating func noteGuards() {
+    let starts = Set(assignments.values.joined())
+    var open: [Range<Int>?] = []
+    var condition: Int?
+    for index in tokens.indices {
+      if kind(index) == .word, self[index] == "if" { condition = index + 1 }
+      if self[mark: index] == UInt8(ascii: "{") {
+        open.append(condition.map { $0..<index } ?? open.last ?? nil)
+        condition = nil
+      } else if self[mark: index] == UInt8(ascii: "}") {
+        _ = open.popLast()
+      }
+      if condition == nil, starts.contains(index), let range = open.last ?? nil { guards[index] = range }
     }
   }
 

@@ -39,7 +39,8 @@ struct XcodeProject {
     private func setting(_ key: Name, from layer: Int, depth: Int) throws -> Setting? {
       try budget.step()
       for index in layers.indices.dropFirst(layer) {
-        guard let setting = layers[index][key] else { continue }
+        // What is said for devices comes before what is said for everything.
+        guard let setting = layers[index][key + "[sdk=iphoneos*]"] ?? layers[index][key] else { continue }
         return try resolved(setting, key, index, depth)
       }
       switch key {

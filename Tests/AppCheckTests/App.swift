@@ -121,7 +121,7 @@ extension AppCheck.Service {
   static let apps = #"""
     [{"name": "Example Talk", "user_agent": "\\(iOS\\) Nextcloud-Talk", "kind": "talk", "platform": "ios",
       "apns_topic": "org.example.talk"},
-     {"name": "Example Files", "user_agent": "\\(iOS\\) Example-Files", "kind": "files", "platform": "ios",
+     {"name": "Example Files", "user_agent": "\\(iOS\\) (Nextcloud-iOS/.*-)?Example-Files", "kind": "files", "platform": "ios",
       "apns_topic": "org.example.files"}]
     """#
 }

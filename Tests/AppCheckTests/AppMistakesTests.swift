@@ -403,6 +403,67 @@ import Testing
     .init(.filesForIOS, filesProject, "TEAM567890", "NKUJUXUJ3B", "team", must: "TEAM567890"),
   ]
 
+  /// Files for iOS as it is since 2025: the vendor's proxy is filled in where a brand has none.
+  private static let newerFiles = {
+    var app = App.filesForIOS
+    app[ncbrand] = #"""
+      let userAgent: String = {
+        let suffixBrand = NCBrandOptions.shared.brandUserAgent.isEmpty ? "" : "-\(NCBrandOptions.shared.brandUserAgent)"
+        return "Mozilla/5.0 (iOS) Nextcloud-iOS/\(appVersion)\(suffixBrand)"
+      }()
+
+      final class NCBrandOptions: @unchecked Sendable {
+        static let shared = NCBrandOptions()
+
+        var brand: String = "Example"
+        var brandUserAgent: String = "Example-Files"
+        var pushNotificationServerProxy: String = "https://push.example.org"
+        var capabilitiesGroup: String = "group.org.example.files"
+        var capabilitiesGroupApps: String = "group.org.example.apps"
+        var folder: String = (Locale.preferredLanguages.first?.prefix(2) ?? "en") == "de" ? "Kamera" : "Camera"
+
+        init() {
+          if let managed = UserDefaults.standard.dictionary(forKey: "managed"), use_AppConfig {
+            if let str = managed["brand"] as? String {
+              brand = str
+            }
+          }
+
+          if pushNotificationServerProxy.isEmpty,
+              brand == "Nextcloud" {
+              pushNotificationServerProxy = "https://push-notifications.nextcloud.com"
+              // DEBUG SERVER PUSH
+              // pushNotificationServerProxy = "https://c0004.customerpush.nextcloud.com"
+          }
+        }
+      }
+      """#
+    return app
+  }()
+
+  private static let newer: [Mistake] = [
+    .init(
+      newerFiles, ncbrand, "\"https://push.example.org\"", "\"\"", "push proxy", effect: "registers nowhere"),
+    .init(
+      newerFiles, ncbrand,
+      """
+      "Example"
+        var brandUserAgent: String = "Example-Files"
+        var pushNotificationServerProxy: String = "https://push.example.org"
+      """,
+      "\"Nextcloud\"\n  var brandUserAgent: String = \"Example-Files\"\n  var pushNotificationServerProxy: String = \"\"",
+      "push proxy", line: vendorsProxy, effect: "Nextcloud's proxy"),
+    .init(
+      newerFiles, ncbrand, "\"https://push.example.org\"", "\"\(vendorsProxy)\"", "push proxy",
+      line: "String = \"\(vendorsProxy)"),
+    .init(
+      newerFiles, ncbrand, "\"Example-Files\"", "\"\"", "User-Agent", line: "return \"Mozilla",
+      must: "org.example.files", effect: "it.twsweb.Nextcloud"),
+    .init(
+      .filesForIOS, filesProject, "DEVELOPMENT_TEAM = TEAM567890",
+      "DEVELOPMENT_TEAM = TEAM567890; \"DEVELOPMENT_TEAM[sdk=iphoneos*]\" = NKUJUXUJ3B", "team"),
+  ]
+
   private static let setup = "app/src/main/res/values/setup.xml"
   private static let gplay = "app/src/gplay/res/values/setup.xml"
   private static let build = "app/build.gradle.kts"
@@ -520,7 +581,7 @@ import Testing
         must: "org.example.files is registered"),
     ]
 
-  static let mistakes = zulip + talkForIOS + filesForIOS + talkForAndroid + filesForAndroid
+  static let mistakes = zulip + talkForIOS + filesForIOS + newer + talkForAndroid + filesForAndroid
 
   @Test(arguments: mistakes) func `A mistake is found in its file and line`(mistake: Mistake) throws {
     #expect(mistake.old.isEmpty || mistake.app[mistake.file].contains(mistake.old))
@@ -575,6 +636,8 @@ import Testing
     "<string name=\"push_server_url\" translatable=\"false\">https://push.example.org</string>"
 
   static let edits: [Edit] = [
+    .init(newerFiles, ncbrand, "// DEBUG SERVER", "// debug server"),
+    .init(newerFiles, ncbrand, "var brand: String = \"Example\"", "var brand: String = \"Nextcloud\""),
     .init(.zulip, device, "class Push", "// bouncerPublicKey = base64Decode('\(vendorsKey)');\nclass Push"),
     .init(
       .zulip, device, "class Push",
