@@ -10,19 +10,21 @@ import Testing
 @testable import Demo
 
 /// Servers that are served here like all others, keep to every limit, and want all that there is: one sends huge requests
-/// for one device, one has a second app and guesses token ids, and one brings the push proxy thousands of entries of one
-/// device at a time.
+/// for one device, one has a second app and guesses token ids, one reports without end and asks how its devices fare, and one
+/// brings the push proxy thousands of entries of one device at a time.
 final class Greedy: Sendable {
-  /// `huge` and `guess` are chat servers, `proxy` is the Nextcloud server.
+  /// `proxy` is the Nextcloud server, the others are chat servers.
   private enum Deed: String {
-    case huge, guess, proxy
+    case huge, guess, report, status, proxy
   }
 
   private let running: Running
   private let client: HTTPClient
-  private let huge, guesser: ChatServer
+  private let huge, guesser, reporter: ChatServer
   private let hugeBody, proxyBody: ByteBuffer
   private let statuses = Mutex<[String: Int]>([:])
+  /// The last id in a report.
+  private let reported = Mutex(0)
 
   /// How often each of them was answered what: `huge 200`.
   var answers: [String: Int] { statuses.withLock(\.self) }
@@ -33,6 +35,7 @@ final class Greedy: Sendable {
     self.guesser = guesser
     client = HTTPClient()
     huge = try await stage.anotherServer("huge.example.net", at: running)
+    reporter = try await stage.anotherServer("report.example.net", at: running)
     let phone = Stage.phone(.apns)
     try await stage.register(phone, at: huge)
     hugeBody = Self.body(huge, (0..<1000).map { _ in phone.tokenID.base64 })
@@ -64,11 +67,33 @@ final class Greedy: Sendable {
     let proxy: [@Sendable () async -> Void] = (0..<4).map { number in
       { await self.call(.proxy, "notifications", self.proxyBody, as: nil, 7 + number) }
     }
-    return huge + guesses + proxy
+    let statuses: [@Sendable () async -> Void] = (0..<7).map { _ in
+      { await self.call(.status, "api/v1/remotes/push/status", nil, as: self.reporter, 12) }
+    }
+    return huge + guesses + proxy + statuses + [{ await self.report() }]
   }
 
-  /// Five of the one with huge requests, two of the one that guesses, four of the Nextcloud server.
-  private static let addresses = (1...11).map { "192.0.2.\($0)" }
+  /// Reports as many rows as a server with a hundred realms has in a week.
+  private func report() async {
+    let rows = 5000
+    let last = reported.withLock { last in
+      last += rows
+      return last
+    }
+    let counts = (last - rows + 1...last).map {
+      #"{"id":\#($0),"realm":2,"property":"messages_sent:is_bot:hour","subgroup":"false","end_time":1790000000.0,"value":3}"#
+    }
+    let form = [
+      (name: "realm_counts", value: "[\(counts.joined(separator: ","))]"),
+      (name: "installation_counts", value: "[]"),
+    ]
+    await call(
+      .report, "api/v1/remotes/server/analytics", ByteBuffer(bytes: Form.encode(form)), as: reporter, 11)
+  }
+
+  /// Five of the one with huge requests, two of the one that guesses, four of the Nextcloud server, two of the one that
+  /// reports.
+  private static let addresses = (1...13).map { "192.0.2.\($0)" }
 
   /// A request with an item for each token id.
   private static func body(_ server: ChatServer, _ ids: [String]) -> ByteBuffer {
@@ -81,16 +106,16 @@ final class Greedy: Sendable {
   }
 
   private func call(
-    _ deed: Deed, _ path: String, _ body: ByteBuffer, as server: ChatServer?, _ address: Int
+    _ deed: Deed, _ path: String, _ body: ByteBuffer?, as server: ChatServer?, _ address: Int
   ) async {
     var request = HTTPClientRequest(url: "\(running.url("public"))/\(path)")
-    request.method = .POST
+    request.method = body == nil ? .GET : .POST
     request.headers.add(name: "X-Forwarded-For", value: Self.addresses[address])
     request.headers.add(
       name: "Content-Type",
-      value: server == nil ? "application/x-www-form-urlencoded" : "application/json")
+      value: [.huge, .guess].contains(deed) ? "application/json" : "application/x-www-form-urlencoded")
     if let server { request.setBasicAuth(username: server.id, password: server.key) }
-    request.body = .bytes(body)
+    if let body { request.body = .bytes(body) }
     let response = try? await client.execute(request, timeout: .seconds(30))
     _ = try? await response?.body.collect(upTo: 1 << 20)
     let status = response.map { "\($0.status.code)" } ?? "none"
