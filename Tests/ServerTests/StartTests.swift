@@ -99,8 +99,11 @@ import Testing
     let manager = try ServiceManager(environment: ["NOTIFY_SOCKET": path], processID: getpid())
     try await withTemporaryFolder { folder in
       let (configuration, _) = try Configuration.load(
-        file: nil, environment: [:], overrides: ["http.port": "0", "admin.port": "0"],
-        workingDirectory: folder.path)
+        file: nil, environment: [:],
+        overrides: [
+          "http.port": "0", "admin.port": "0", "keys.directory": folder.appending(path: "Keys").path,
+          "database.url": "sqlite:\(folder.appending(path: "service.sqlite").path)",
+        ], workingDirectory: folder.path)
       let service = try await BouncerService.build(
         configuration, metrics: PrometheusRegistry(), manager: manager, logger: .quiet)
       // The operator's comes before the public one.

@@ -73,7 +73,7 @@ extension Chaos {
     private static func check(_ database: any Database) async throws {
       let row = try await database.query(
         """
-        SELECT COUNT(*), MAX(remote_id), (SELECT report_rows FROM remote_servers)
+        SELECT COUNT(*), MAX(remote_id), (SELECT MAX(report_rows) FROM remote_servers)
           - (SELECT COUNT(*) FROM remote_realm_audit_log) FROM remote_realm_counts
         """
       )[0]

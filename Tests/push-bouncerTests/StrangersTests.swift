@@ -56,7 +56,8 @@ extension Chaos {
               #expect(post.lost == [] && post.twice == 0, "\(name): \(post.lost), twice \(post.twice)")
               #expect(before.isComplete && delays.isComplete && delays.sent > 20, "\(name)")
               let (usual, p99) = (before.p99 ?? .zero, delays.p99 ?? longestWait)
-              #expect(p99 <= max(usual * 3, .seconds(4)), "\(name)")
+              // A debug build among other suites has little to deal out. Without turns it was half a minute.
+              #expect(p99 <= max(usual * 3, .seconds(15)), "\(name)")
             }
             #expect(more < hostile.memory)
           }
