@@ -25,7 +25,7 @@ final class Budget: Sendable {
   /// How deep lists, folders of settings and constants may lie in one another.
   static let depth = 32
   /// Tokens of source, fields of messages, entries of tables.
-  static let steps = 10_000_000
+  static let steps = 4_000_000
   /// Parts of a table that are held in memory.
   static let chunks = 100_000
   /// Values that are compared, and the bytes of one.

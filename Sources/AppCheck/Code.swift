@@ -81,7 +81,7 @@ struct Code: Sendable {
     if self[mark: index + 1] == UInt8(ascii: "="), tokens[index + 1].start == tokens[index].end { return nil }
     if before.kind == .word {
       // `name: Type =` of Swift and Kotlin.
-      if self[mark: index - 2] == UInt8(ascii: ":"), tokens[index - 3..<index - 2].first?.kind == .word {
+      if self[mark: index - 2] == UInt8(ascii: ":"), kind(index - 3) == .word {
         return self[index - 3]
       }
       return self[index - 1]

@@ -71,7 +71,7 @@ import Testing
       [UInt8](repeating: 0, count: 30 << 20).enumerated().map { $0.offset & 1 == 0 ? 0x12 : 0 })
     let result = check { try app.checkPackage(.example()) }
     #expect(
-      result.fault?.problem.contains("parts to be looked at") == true, "\(String(describing: result.fault))")
+      result.fault?.problem.contains("to be looked at") == true, "\(String(describing: result.fault))")
     #expect(result.megabytes < 200)
     #expect(result.seconds < 60)
   }
@@ -181,5 +181,42 @@ import Testing
     let allowed = check { try app.check(.example()) }
     #expect(allowed.fault == nil)
     #expect(allowed.seconds < 30)
+  }
+
+  @Test(arguments: AppSourceTests.examples)
+  func `A source that is cut off or damaged is read in part`(example: (name: String, app: App)) throws {
+    var random = SplitMix(seed: 45)
+    for name in example.app.files.keys.sorted() {
+      let data = try #require(example.app.files[name])
+      var app = example.app
+      for _ in 0..<8 where !data.isEmpty {
+        var damaged = Array(data)
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0: damaged.removeLast(Int.random(in: 0..<damaged.count, using: &random))
+        case 1: damaged.removeFirst(Int.random(in: 0..<damaged.count, using: &random))
+        default:
+          for _ in 0..<Int.random(in: 1...6, using: &random) {
+            let place = Int.random(in: 0..<damaged.count, using: &random)
+            damaged[place] = Array("\"'{}()<>/*#$\\\n:=;&@".utf8).randomElement(using: &random) ?? 0
+          }
+        }
+        app.files[name] = Data(damaged)
+        _ = try? app.check(.example())
+      }
+    }
+  }
+
+  @Test(arguments: [
+    ":x=", ":x?=", "=", "==", "#", "#if", "#define", "$", "\"", "\"\"\"", "'\\", "/*", "/", "a=\\",
+    "a = \"${", "a = @", "#if !",
+  ])
+  func `The smallest files are read`(text: String) throws {
+    for (_, example) in AppSourceTests.examples {
+      var app = example
+      for name in example.files.keys where !name.hasSuffix(".pbxproj") { app[name] = text }
+      _ = try? app.check(.example())
+      app["lib/model/push_device.dart"] = text
+      _ = try? app.check(.example())
+    }
   }
 }
