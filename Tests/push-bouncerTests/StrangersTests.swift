@@ -90,7 +90,9 @@ extension Chaos {
         ["server", "upstream", "show", "guess.example.net", "--json"] + upstream)
       let rows = try shown.json["registrations"]?.integer ?? 0
       print("\(greedy.answers), \(rows) rows by guessing in \(seconds) s")
-      for taken in ["huge 200", "guess 200", "report 200", "status 200"] {
+      // A debug build has read no long report before that.
+      let taken = ["huge 200", "guess 200", "status 200"] + (Self.seconds < 30 ? [] : ["report 200"])
+      for taken in taken {
         #expect(greedy.answers[taken] ?? 0 > 0, "\(taken)")
       }
       // At the push proxy nobody is refused: what takes long waits for its turn.
