@@ -83,14 +83,12 @@ struct PlacesTests {
   func `are not waited for longer than said, and who gives up keeps nobody waiting`() async throws {
     let places = Places<Int>(10, each: 6)
     try await places.take(6, of: 1)
-    let next = Task { try await places.take(1, of: 1) }
-    try await eventually("it waits") { places.waiting == 1 }
+    let next = Task.immediate { try await places.take(1, of: 1) }
     #expect(try await places.take(5, of: 2, within: .milliseconds(1)) == false)
     #expect(places.waiting == 1 && places.taken == 6)
     // Whoever gives up may have kept others of the same owner waiting.
-    let long = Task { try await places.take(5, of: 3, within: .milliseconds(100)) }
-    try await eventually("it waits") { places.waiting == 2 }
-    let short = Task { try await places.take(4, of: 3) }
+    let long = Task.immediate { try await places.take(5, of: 3, within: .milliseconds(10)) }
+    let short = Task.immediate { try await places.take(4, of: 3) }
     #expect(try await long.value == false)
     #expect(try await short.value)
     places.leave(6, of: 1)

@@ -68,26 +68,25 @@ package final class Places<Owner: Hashable & Sendable>: Sendable {
   /// - Throws: `CancellationError` if the task was cancelled meanwhile; then nothing is taken.
   @discardableResult
   package func take(_ count: Int, of owner: Owner, within limit: Duration? = nil) async throws -> Bool {
-    let number = state.withLock { state in
-      state.number += 1
-      return state.number
-    }
-    let timer = limit.map { limit in
-      Task {
-        try? await Task.sleep(for: limit)
-        giveUp(number, of: owner)
-      }
-    }
-    defer { timer?.cancel() }
+    var timer: Task<Void, Never>?
     let hasThem = await withCheckedContinuation { turn in
-      let turns = state.withLock { state in
+      let (number, turns) = state.withLock { state in
+        state.number += 1
         if state.standings[owner, default: Standing()].waiting.isEmpty { state.order.append(owner) }
         state.standings[owner, default: Standing()].waiting.append(
-          Waiting(number: number, count: count, turn: turn))
-        return state.admit()
+          Waiting(number: state.number, count: count, turn: turn))
+        return (state.number, state.admit())
       }
       for next in turns { next.turn.resume(returning: true) }
+      // Not before it waits: there would be nothing to give up.
+      timer = limit.map { limit in
+        Task {
+          try? await Task.sleep(for: limit)
+          giveUp(number, of: owner)
+        }
+      }
     }
+    timer?.cancel()
     guard hasThem, Task.isCancelled else { return hasThem }
     leave(count, of: owner)
     throw CancellationError()
