@@ -1,3 +1,4 @@
+import Delivery
 import Foundation
 import HTTP
 import ProviderSimulator
@@ -7,6 +8,8 @@ import Synchronization
 import TestService
 import TestSupport
 import Testing
+
+@testable import ZulipBouncer
 
 /// A server that asks for as much as it may while the provider is slow, beside another server.
 @Suite("The memory for notifications", .serialized)
@@ -80,7 +83,7 @@ struct MemoryTests {
           ).status
         }
       }
-      try await Task.sleep(for: .seconds(1))
+      await eventually("they are under way") { bouncer.parts.deliverer.work.bytes > 0 }
       let answer = try await bouncer.post(
         "push/e2ee/notify", json: PushItem.body(realm, [PushItem.apns("decade")]), as: other)
       #expect(answer.status == 200, "\(answer.text)")
