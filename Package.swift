@@ -41,6 +41,12 @@ func module(_ name: String, _ needs: String..., path: String? = nil, embed: [Str
     name: name, dependencies: dependencies(needs), path: path, resources: embed.map { .embedInCode($0) })
 }
 
+/// The targets, in that folder of Sources.
+func folder(_ name: String, _ targets: Target...) -> [Target] {
+  for target in targets { target.path = "Sources/\(name)/\(target.name)" }
+  return targets
+}
+
 func program(_ name: String, _ needs: String..., path: String? = nil) -> Target {
   .executableTarget(name: name, dependencies: dependencies(needs), path: path)
 }
@@ -56,100 +62,132 @@ let commit = Context.environment["PUSH_BOUNCER_COMMIT"].map {
   CSetting.define("PUSH_BOUNCER_COMMIT", to: "\"\($0)\"")
 }
 
-// A module imports only modules above it in this list: the list is the architecture.
+/// Our modules, by folder of Sources. A module imports only modules above it in this list: the list is the architecture.
+let modules: [Target] =
+  folder(
+    "Base",
+    module("Timing"),
+    module("Settings", "CVersion"),
+    module("KeyExchange", "Metrics", "NIOCore"),
+    module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
+    module("SQL", "CPostgreSQL", "CSQLite", "Settings", "Timing", "Crypto"),
+    module(
+      "HTTP", "KeyExchange", "Settings", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics",
+      "NIOCore",
+      "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
+    module(
+      "HTTPClient", "KeyExchange", "Timing", "AsyncHTTPClient", "Logging", "NIOCore", "NIOExtras", "NIOHPACK",
+      "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
+    module(
+      "Platform", "HTTP", "HTTPClient", "Migrations", "Sealing", "Settings", "SQL", "Timing", "Logging",
+      "NIOCore",
+      "NIOSSL"))
+  + folder(
+    "Domain",
+    module(
+      "Providers", "HTTPClient", "KeyExchange", "Settings", "Timing", "AsyncHTTPClient", "Crypto",
+      "CryptoExtras",
+      "Logging", "Metrics", "NIOCore", "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL"),
+    module(
+      "Registrations", "HTTP", "HTTPClient", "Platform", "Providers", "Sealing", "Settings", "SQL", "Timing",
+      "Crypto", "Logging"),
+    module("Accounts", "HTTP", "Registrations", "Sealing", "Settings", "SQL"),
+    module(
+      "Delivery", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing",
+      "Crypto", "Logging", "Metrics"))
+  + folder(
+    "Wires",
+    module(
+      "ZulipBouncer", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings",
+      "SQL", "Timing",
+      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix",
+      "NIOSSL"),
+    module(
+      "ZulipServer", "Accounts", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings",
+      "SQL",
+      "Timing", "ZulipBouncer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "NIOHTTP1"),
+    module(
+      "NextcloudProxy", "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing",
+      "Settings", "SQL", "Timing",
+      "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+    module(
+      "NextcloudServer", "Accounts", "Delivery", "HTTP", "HTTPClient", "NextcloudProxy", "Providers",
+      "Registrations",
+      "Sealing", "Settings", "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
+      "Logging",
+      "NIOCore", "NIOHTTP1"))
+  + folder(
+    "Service",
+    module(
+      "Operator", "Accounts", "Delivery", "HTTP", "HTTPClient", "KeyExchange", "Migrations", "NextcloudProxy",
+      "NextcloudServer",
+      "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing", "ZulipBouncer",
+      "ZulipServer",
+      "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
+      "ServiceLifecycle", "UnixSignals", "Yams", embed: ["Keys/README.md"]),
+    module(
+      "Server", "Accounts", "Delivery", "HTTP", "HTTPClient", "Migrations", "NextcloudProxy",
+      "NextcloudServer",
+      "Operator", "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing",
+      "ZulipBouncer",
+      "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
+      "NIOHTTP1",
+      "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"))
+  + folder(
+    "Tools",
+    module(
+      "ProviderSimulator", "HTTP", "HTTPClient", "Providers", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK",
+      "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
+    module(
+      "AppCheck", "CZlib", "HTTP", "NextcloudProxy", "Operator", "Platform", "Providers", "Sealing",
+      "Settings",
+      "Crypto"),
+    module("ZulipImport", "HTTP", "HTTPClient", "Migrations", "Registrations", "Sealing", "SQL"),
+    module(
+      "Demo", "HTTP", "HTTPClient", "Operator", "Platform", "Providers", "ProviderSimulator", "Sealing",
+      "Server",
+      "Settings", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle",
+      "UnixSignals"))
+  + folder(
+    "Service",
+    program(
+      "push-bouncer", "Accounts", "AppCheck", "Delivery", "Demo", "HTTP", "HTTPClient", "Migrations",
+      "NextcloudProxy", "Operator", "Platform", "Providers", "ProviderSimulator", "Registrations", "Sealing",
+      "Server", "Settings", "SQL", "ZulipImport", "ZulipServer", "ArgumentParser", "AsyncHTTPClient",
+      "Crypto",
+      "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"))
+
 let package = Package(
   name: "push-bouncer",
   platforms: [.macOS(.v15)],
   products: [.executable(name: "push-bouncer", targets: ["push-bouncer"])],
   dependencies: libraries.map { .package(url: "https://github.com/\($0.repository)", exact: $0.version) },
   targets: [
-    // Layer 0: system libraries, and what the build is told.
-    .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
-    .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
-    .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
-    .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
-    .target(name: "CVersion", cSettings: commit.map { [$0] }),
-
-    // Layer 1: know nothing of the domain and, but for `Timing` and `KeyExchange`, nothing of each other (`HTTP` tells SQL's errors).
-    module("Timing"),
-    module("KeyExchange", "Metrics", "NIOCore"),
-    module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
-    module("SQL", "CPostgreSQL", "CSQLite", "Timing", "Crypto"),
+    // System libraries, what the build is told, and the schema.
+    .systemLibrary(
+      name: "CPostgreSQL", path: "Sources/System/CPostgreSQL", pkgConfig: "libpq",
+      providers: [.apt(["libpq-dev"])]),
+    .systemLibrary(
+      name: "CSQLite", path: "Sources/System/CSQLite", pkgConfig: "sqlite3",
+      providers: [.apt(["libsqlite3-dev"])]),
+    .systemLibrary(
+      name: "CZlib", path: "Sources/System/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+    .systemLibrary(
+      name: "CSodium", path: "Sources/System/CSodium", pkgConfig: "libsodium",
+      providers: [.apt(["libsodium-dev"])]),
+    .target(name: "CVersion", path: "Sources/System/CVersion", cSettings: commit.map { [$0] }),
     module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql"]),
-    module(
-      "Providers", "KeyExchange", "Timing", "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging", "Metrics",
-      "NIOCore",
-      "NIOExtras", "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
-    module(
-      "HTTP", "KeyExchange", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
-      "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
+  ] + modules + [
 
-    // Layer 2: the domain.
-    module("Registrations", "Providers", "Sealing", "SQL", "Timing", "Crypto"),
-
-    // Layer 3: what becomes of a notification.
-    module(
-      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Timing", "Crypto", "Logging", "Metrics"),
-
-    // Layer 4: what the operator has.
-    module(
-      "Operations", "CVersion", "Delivery", "HTTP", "KeyExchange", "Migrations", "Providers", "Registrations",
-      "Sealing",
-      "SQL", "Timing", "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
-      "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams", embed: ["Keys/README.md"]),
-    module("ZulipImport", "HTTP", "Migrations", "Registrations", "Sealing", "SQL"),
-
-    // Layer 5: one wire each, which read their settings from the configuration.
-    module(
-      "ZulipBouncer", "Delivery", "HTTP", "Operations", "Providers", "Registrations", "Sealing", "SQL",
-      "AsyncHTTPClient",
-      "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
-    module(
-      "ZulipServer", "HTTP", "Operations", "Providers", "Registrations", "Sealing", "SQL", "Timing",
-      "ZulipBouncer",
-      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
-    module(
-      "NextcloudProxy", "Delivery", "HTTP", "Operations", "Providers", "Registrations", "Sealing", "SQL",
-      "Timing",
-      "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
-    module(
-      "NextcloudServer", "Delivery", "HTTP", "NextcloudProxy", "Operations", "Providers", "Registrations",
-      "Sealing",
-      "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
-      "NIOHTTP1"),
-
-    // Layer 6: what needs several wires: apps compared with the service, and the one place where the parts are put
-    // together.
-    module("AppCheck", "CZlib", "HTTP", "NextcloudProxy", "Operations", "Providers", "Sealing", "Crypto"),
-    module(
-      "Server", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
-      "Providers", "Registrations", "Sealing", "SQL", "Timing", "ZulipBouncer", "ZulipServer",
-      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
-      "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
-
-    // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
-    module(
-      "ProviderSimulator", "HTTP", "Providers", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK",
-      "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
-    module(
-      "Demo", "HTTP", "Operations", "Providers", "ProviderSimulator", "Sealing", "Server", "AsyncHTTPClient",
-      "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
-
-    // Layer 7: commands.
+    // A world in which time and chance are virtual; see Documentation/Proof/SimulatedWorld.md.
+    .target(name: "CVirtualTime", path: "Tests/Proof/SimulatedWorld/CVirtualTime"),
     program(
-      "push-bouncer", "AppCheck", "Delivery", "Demo", "HTTP", "Migrations", "NextcloudProxy", "Operations",
-      "Providers",
-      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "ZulipImport", "ZulipServer",
-      "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
-      "ServiceLifecycle", "UnixSignals"),
-
-    // A world in which time and chance are virtual; see Documentation/SimulatedWorld.md.
-    .target(name: "CVirtualTime", path: "Tests/SimulatedWorld/CVirtualTime"),
-    program(
-      "simulated-world", "CVirtualTime", "Delivery", "HTTP", "Migrations", "NextcloudProxy",
-      "NextcloudServer", "Operations", "Providers", "Registrations", "Sealing", "Server", "SQL",
+      "simulated-world", "Accounts", "CVirtualTime", "Delivery", "HTTP", "Migrations", "NextcloudProxy",
+      "NextcloudServer", "Operator", "Platform", "Settings", "HTTPClient", "Providers", "Registrations",
+      "Sealing", "Server", "SQL",
       "ZulipBouncer", "ZulipServer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
-      "NIOEmbedded", "NIOHPACK", path: "Tests/SimulatedWorld/World"),
+      "NIOEmbedded", "NIOHPACK", path: "Tests/Proof/SimulatedWorld/World"),
 
     // Tests, what they share, and benchmarks.
     module(
@@ -158,74 +196,106 @@ let package = Package(
       path: "Tests/Support/TestSupport"),
     module("TestDatabase", "Migrations", "SQL", "TestSupport", path: "Tests/Support/TestDatabase"),
     module(
-      "TestStore", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
+      "TestStore", "Settings", "Platform", "HTTPClient", "Accounts", "Registrations", "Sealing", "SQL",
+      "TestDatabase", "TestSupport",
       path: "Tests/Support/TestStore"),
     module(
-      "TestService", "HTTP", "Operations", "Server", "SQL", "TestDatabase", "TestSupport", "ZulipBouncer",
+      "TestService", "HTTPClient", "Accounts", "HTTP", "Operator", "Platform", "Settings", "Server", "SQL",
+      "TestDatabase",
+      "TestSupport", "ZulipBouncer",
       "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       "ServiceLifecycle", path: "Tests/Support/TestService"),
-    tests("WorldTests"),
-    tests("TimingTests", "Timing"),
-    tests("SealingTests", "Sealing", "Crypto", "CryptoExtras"),
-    tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
+    tests("WorldTests", path: "Tests/Proof/WorldTests"),
+    tests("TimingTests", "Timing", path: "Tests/Base/TimingTests"),
+    tests("SealingTests", "Sealing", "Crypto", "CryptoExtras", path: "Tests/Base/SealingTests"),
+    tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport", path: "Tests/Base/SQLTests"),
     tests(
-      "ProvidersTests", "Providers", "TestSupport", "Timing", "AsyncHTTPClient",
+      "ProvidersTests", "Settings", "Platform", "Accounts", "HTTPClient", "Providers", "TestSupport",
+      "Timing", "AsyncHTTPClient",
       "Crypto", "CryptoExtras", "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK",
-      "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
+      "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", path: "Tests/Domain/ProvidersTests"),
     tests(
-      "HTTPTests", "HTTP", "TestSupport", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "NIOCore",
-      "NIOEmbedded"),
+      "HTTPTests", "Settings", "Platform", "HTTPClient", "Accounts", "HTTP", "TestSupport", "HTTPTypes",
+      "Hummingbird", "HummingbirdTesting", "NIOCore",
+      "NIOEmbedded", path: "Tests/Base/HTTPTests"),
     tests(
-      "RegistrationsTests", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer", "Providers",
+      "RegistrationsTests", "Settings", "Platform", "Accounts", "Delivery", "Migrations", "NextcloudProxy",
+      "NextcloudServer", "HTTPClient",
+      "Providers",
       "Registrations",
-      "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "ZulipServer"),
+      "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "ZulipServer",
+      path: "Tests/Domain/RegistrationsTests"),
     tests(
-      "DeliveryTests", "Delivery", "Operations", "Providers", "ProviderSimulator", "Registrations",
-      "Sealing", "SQL", "TestDatabase", "TestSupport", "Timing", "Logging", "NIOCore"),
+      "DeliveryTests", "Accounts", "Delivery", "Operator", "Platform", "Settings", "HTTPClient", "Providers",
+      "ProviderSimulator", "Registrations",
+      "Sealing", "SQL", "TestDatabase", "TestSupport", "Timing", "Logging", "NIOCore",
+      path: "Tests/Domain/DeliveryTests"),
     tests(
-      "ZulipBouncerTests", "Delivery", "HTTP", "Operations", "Providers", "ProviderSimulator",
+      "ZulipBouncerTests", "Accounts", "Delivery", "HTTP", "Operator", "Platform", "Settings", "HTTPClient",
+      "Providers",
+      "ProviderSimulator",
       "Registrations", "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport",
-      "ZulipBouncer", "HTTPTypes", "Hummingbird", "Logging", "NIOCore"),
+      "ZulipBouncer", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", path: "Tests/Wires/ZulipBouncerTests"),
     tests(
-      "ZulipServerTests", "HTTP", "Operations", "Providers", "ProviderSimulator", "Registrations",
+      "ZulipServerTests", "Accounts", "HTTP", "Operator", "Platform", "Settings", "HTTPClient", "Providers",
+      "ProviderSimulator", "Registrations",
       "Sealing", "Server", "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "Timing",
-      "ZulipBouncer", "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
+      "ZulipBouncer", "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
+      path: "Tests/Wires/ZulipServerTests"),
     tests(
-      "NextcloudTests", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Operations", "Providers",
+      "NextcloudTests", "Accounts", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator",
+      "Platform",
+      "Settings", "HTTPClient", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "TestDatabase", "TestService",
       "TestStore", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
-      "HummingbirdTesting", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", embed: ["vectors.json"]),
+      "HummingbirdTesting", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", path: "Tests/Wires/NextcloudTests",
+      embed: ["vectors.json"]),
     tests(
-      "OperationsTests", "Delivery", "HTTP", "KeyExchange", "Migrations", "NextcloudProxy", "NextcloudServer",
-      "Operations", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase",
+      "OperatorTests", "Accounts", "Delivery", "HTTP", "KeyExchange", "Migrations", "NextcloudProxy",
+      "NextcloudServer",
+      "Operator", "Platform", "Settings", "HTTPClient", "Providers", "ProviderSimulator", "Registrations",
+      "Sealing", "SQL", "TestDatabase",
       "TestSupport", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
-      "HummingbirdTesting", "Logging", "Metrics", "NIOCore"),
+      "HummingbirdTesting", "Logging", "Metrics", "NIOCore", path: "Tests/Service/OperatorTests"),
     tests(
-      "AppCheckTests", "AppCheck", "NextcloudProxy", "Operations", "Providers", "Sealing", "TestSupport",
+      "AppCheckTests", "Accounts", "AppCheck", "NextcloudProxy", "Operator", "Platform", "Settings",
+      "HTTPClient",
+      "Providers", "Sealing", "TestSupport",
       "Crypto",
+      path: "Tests/Tools/AppCheckTests",
       embed: ["talk.apk", "talk-protocol-buffers.apk"]),
     tests(
-      "ZulipImportTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
-      "ZulipImport", embed: ["zulip.sql"]),
+      "ZulipImportTests", "Settings", "Platform", "HTTPClient", "Accounts", "Registrations", "Sealing", "SQL",
+      "TestDatabase", "TestSupport",
+      "ZulipImport", path: "Tests/Tools/ZulipImportTests",
+      embed: ["zulip.sql"]),
     tests(
       "ProviderSimulatorTests", "ProviderSimulator", "TestSupport", "AsyncHTTPClient", "Crypto",
       "CryptoExtras",
-      "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
+      "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
+      path: "Tests/Tools/ProviderSimulatorTests"),
     tests(
-      "ServerTests", "HTTP", "Operations", "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL",
+      "ServerTests", "HTTPClient", "Accounts", "HTTP", "Operator", "Platform", "Settings",
+      "ProviderSimulator", "Registrations",
+      "Sealing", "Server", "SQL",
       "TestService",
       "TestSupport", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
-      "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Yams"),
+      "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Yams",
+      path: "Tests/Service/ServerTests"),
     tests(
-      "push-bouncerTests", "Demo", "HTTP", "Migrations", "Operations", "Providers", "ProviderSimulator",
+      "push-bouncerTests", "Accounts", "Demo", "HTTP", "Migrations", "Operator", "Platform", "Settings",
+      "HTTPClient",
+      "Providers", "ProviderSimulator",
       "push-bouncer", "Sealing", "Server", "SQL", "TestDatabase", "TestSupport", "ZulipServer",
-      "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
+      "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle",
+      path: "Tests/Service/push-bouncerTests"),
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     module(
-      "Fuzzing", "HTTP", "NextcloudProxy", "NextcloudServer", "Operations", "Providers", "Sealing",
+      "Fuzzing", "Accounts", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator", "Platform", "Settings",
+      "HTTPClient", "Providers", "Sealing",
       "ZulipBouncer", "ZulipImport", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
-      "NIOEmbedded", "NIOHPACK", "NIOHTTP1", path: "Tests/Fuzzing/Fuzzing"),
-    tests("FuzzingTests", "Fuzzing", path: "Tests/Fuzzing/FuzzingTests"),
+      "NIOEmbedded", "NIOHPACK", "NIOHTTP1", path: "Tests/Proof/Fuzzing/Fuzzing"),
+    tests("FuzzingTests", "Fuzzing", path: "Tests/Proof/Fuzzing/FuzzingTests"),
   ]
 )
 
@@ -242,7 +312,7 @@ for target in package.targets where target.type != .system {
 // instrumented: fuzzing looks for ways through it alone, and is several times as fast.
 if Context.environment["PUSH_BOUNCER_FUZZ"] != nil {
   // libFuzzer has the entry point of this program, which nothing but Scripts/fuzz can therefore link.
-  let fuzz = program("fuzz", "Fuzzing", path: "Tests/Fuzzing/Fuzzer")
+  let fuzz = program("fuzz", "Fuzzing", path: "Tests/Proof/Fuzzing/Fuzzer")
   fuzz.linkerSettings = [.unsafeFlags(["-sanitize=fuzzer"])]
   fuzz.swiftSettings = package.targets.last?.swiftSettings
   package.targets.append(fuzz)

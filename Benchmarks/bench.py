@@ -141,7 +141,7 @@ class Bench:
 
     def postgresql(self):
         # Not within our folder, since PostgreSQL runs as another user.
-        script, directory = ROOT / "Scripts/postgresql", tempfile.mkdtemp(prefix="push-bouncer-bench-")
+        script, directory = ROOT / "Scripts/proof/postgresql", tempfile.mkdtemp(prefix="push-bouncer-bench-")
         url = subprocess.run([script, "start", directory, "fsync=on"], capture_output=True, text=True, check=True).stdout.strip()
         self.stack.callback(subprocess.run, [script, "stop", directory])
         pid = int((Path(directory) / "data/postmaster.pid").read_text().split()[0])

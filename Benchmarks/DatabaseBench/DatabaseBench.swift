@@ -4,8 +4,8 @@ import SQL
 /// Measures what a call of the database costs: how many a second, and how much CPU time each, of single statements,
 /// which share commits, of transactions and of reads, from one caller, from several and from many.
 ///
-///     URL=$(Scripts/postgresql start /tmp/bench fsync=on)
-///     swift run -c release database-bench "$URL" 3; Scripts/postgresql stop /tmp/bench
+///     URL=$(Scripts/proof/postgresql start /tmp/bench fsync=on)
+///     swift run -c release database-bench "$URL" 3; Scripts/proof/postgresql stop /tmp/bench
 ///
 /// An `sqlite:` URL works as well. Every write changes a row, since one that changes nothing needs no disk. Calls
 /// are made as those of a request are, with a deadline each.

@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parent.parent.parent / "Scripts/postgresql"
+SCRIPT = Path(__file__).resolve().parent.parent.parent / "Scripts/proof/postgresql"
 
 # Faults of one provider, by the simulator's names.
 AT_PROVIDERS = {

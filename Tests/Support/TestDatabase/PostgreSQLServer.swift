@@ -9,7 +9,7 @@ extension Trait where Self == ConditionTrait {
   package static var needsPostgreSQL: Self {
     .enabled(
       if: DatabaseEngine.available.contains(.postgreSQL),
-      "TEST_POSTGRESQL_URL is not set: Scripts/postgresql starts a server and prints its URL")
+      "TEST_POSTGRESQL_URL is not set: Scripts/proof/postgresql starts a server and prints its URL")
   }
 }
 
@@ -120,7 +120,7 @@ package struct PostgreSQLServer: Sendable {
   private static func script(_ command: String, _ arguments: [String]) throws -> String {
     let root = URL(filePath: #filePath).appending(path: "../../../..").standardizedFileURL
     let process = Process()
-    process.executableURL = root.appending(path: "Scripts/postgresql")
+    process.executableURL = root.appending(path: "Scripts/proof/postgresql")
     process.arguments = [command] + arguments
     let output = Pipe()
     process.standardOutput = output

@@ -4,7 +4,7 @@ package import SQL
 
 extension DatabaseEngine {
   /// The engines that tests can use: PostgreSQL if `TEST_POSTGRESQL_URL` names a server
-  /// (`Scripts/postgresql`).
+  /// (`Scripts/proof/postgresql`).
   package static let available: [DatabaseEngine] =
     TestServer.url == nil ? [.sqlite] : [.sqlite, .postgreSQL]
 }

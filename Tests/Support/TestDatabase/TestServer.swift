@@ -3,7 +3,7 @@ import SQL
 import Synchronization
 
 /// The PostgreSQL server that tests may fill with databases of their own, named by the environment
-/// variable `TEST_POSTGRESQL_URL`: `Scripts/postgresql` starts one.
+/// variable `TEST_POSTGRESQL_URL`: `Scripts/proof/postgresql` starts one.
 struct TestServer: Sendable {
   static let variable = "TEST_POSTGRESQL_URL"
 

@@ -5,7 +5,8 @@ import Hummingbird
 import HummingbirdTesting
 package import Logging
 import NIOCore
-package import Operations
+package import Operator
+package import Platform
 package import SQL
 package import Server
 import ServiceLifecycle

@@ -1,4 +1,5 @@
 package import Foundation
+package import HTTPClient
 package import Registrations
 package import SQL
 package import Sealing

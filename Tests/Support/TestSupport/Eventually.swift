@@ -1,7 +1,7 @@
 import Foundation
 package import Testing
 
-/// The time after which what a test waits for counts as missing. It is half of what `Scripts/limited` allows a whole test, so
+/// The time after which what a test waits for counts as missing. It is half of what `Scripts/proof/limited` allows a whole test, so
 /// that the test itself says what it missed. No test allows less: a machine may have much else to do.
 package let longestWait = Duration.seconds(
   (ProcessInfo.processInfo.environment["TEST_LIMIT"].flatMap(Double.init) ?? 600) / 2)

@@ -1,0 +1,154 @@
+package import NIOCore
+
+/// Judges whether a connection still works, without I/O.
+///
+/// Detects two failures: a silent peer (a lost NAT entry, a dead machine), by an unanswered PING, and a peer
+/// that answers PINGs but no requests, by the time without an answer.
+package struct ConnectionHealth {
+  package struct Limits: Sendable {
+    /// With requests under way, silence after which a PING goes out.
+    package var silence = TimeAmount.seconds(5)
+    /// How long the answer to a PING may take.
+    package var pingTimeout = TimeAmount.seconds(3)
+    /// Time without an answer, with requests under way, after which the connection is replaced. Longer than a
+    /// slow provider takes, since requests under way continue and a new connection would not speed them up.
+    package var stall = TimeAmount.seconds(30)
+    /// Replaces the connection after so many timeouts in a row without an answer in between.
+    package var timeouts = 3
+    /// A request that timed out sooner than this says nothing about the connection.
+    package var fairChance = TimeAmount.seconds(3)
+    /// Interval between checks.
+    package var tick = TimeAmount.seconds(1)
+
+    package init(
+      silence: TimeAmount = TimeAmount.seconds(5), pingTimeout: TimeAmount = TimeAmount.seconds(3),
+      stall: TimeAmount = TimeAmount.seconds(30), timeouts: Int = 3,
+      fairChance: TimeAmount = TimeAmount.seconds(3), tick: TimeAmount = TimeAmount.seconds(1)
+    ) {
+      self.silence = silence
+      self.pingTimeout = pingTimeout
+      self.stall = stall
+      self.timeouts = timeouts
+      self.fairChance = fairChance
+      self.tick = tick
+    }
+  }
+
+  enum Verdict: Equatable {
+    case well
+    /// Send a PING, and no new request until it is answered.
+    case ask
+    /// Send no new request over it.
+    case replace
+    /// The connection is lost, and requests under way get no answer.
+    case dead
+  }
+
+  let limits: Limits
+  private var heard: NIODeadline
+  /// Start of the present time without an answer while requests are under way.
+  private var stalled: NIODeadline
+  private(set) var asked: NIODeadline?
+  private var timeouts = 0
+
+  init(limits: Limits = Limits(), now: NIODeadline) {
+    self.limits = limits
+    self.heard = now
+    self.stalled = now
+  }
+
+  mutating func heard(now: NIODeadline) {
+    heard = now
+  }
+
+  mutating func answered(now: NIODeadline) {
+    timeouts = 0
+    stalled = now
+  }
+
+  mutating func ask(now: NIODeadline) {
+    asked = asked ?? now
+  }
+
+  mutating func pong() {
+    asked = nil
+  }
+
+  /// Counts a request that was sent at `sent` and had no answer in time.
+  mutating func timedOut(sent: NIODeadline, now: NIODeadline) -> Verdict {
+    guard now - sent >= limits.fairChance else { return .well }
+    timeouts += 1
+    if timeouts >= limits.timeouts { return .replace }
+    return asked == nil ? .ask : .well
+  }
+
+  /// The periodic check.
+  func check(underWay: Int, now: NIODeadline) -> Verdict {
+    if let asked { return now - asked >= limits.pingTimeout ? .dead : .well }
+    // Silence while no request was under way proves nothing.
+    guard underWay > 0 else { return .well }
+    if now - stalled >= limits.stall { return .replace }
+    return now - heard >= limits.silence ? .ask : .well
+  }
+
+  /// Restarts the timers when a request goes out over an idle connection.
+  mutating func wake(now: NIODeadline) {
+    heard = max(heard, now)
+    stalled = max(stalled, now)
+  }
+}
+
+/// A queue that serves several owners in turn; each owner's elements keep their order.
+struct Turns<Element> {
+  private var queues: [Owner: CircularBuffer<Element>] = [:]
+  /// The owners with waiting elements, the next one first.
+  private var order = CircularBuffer<Owner>()
+  private(set) var count = 0
+
+  var isEmpty: Bool { count == 0 }
+
+  func count(of owner: Owner) -> Int { queues[owner]?.count ?? 0 }
+
+  mutating func append(_ element: Element, of owner: Owner) {
+    if queues[owner] == nil { order.append(owner) }
+    queues[owner, default: []].append(element)
+    count += 1
+  }
+
+  /// Puts an element before all others.
+  mutating func prepend(_ element: Element, of owner: Owner) {
+    order.removeAll { $0 == owner }
+    order.prepend(owner)
+    queues[owner, default: []].prepend(element)
+    count += 1
+  }
+
+  /// Takes the first element of the next owner that `mayHave` accepts.
+  mutating func next(where mayHave: (Owner) -> Bool) -> (Element, Owner)? {
+    for _ in 0..<order.count {
+      let owner = order.removeFirst()
+      guard mayHave(owner) else {
+        order.append(owner)
+        continue
+      }
+      let element = queues[owner]?.popFirst()
+      if queues[owner]?.isEmpty == true { queues[owner] = nil } else { order.append(owner) }
+      guard let element else { continue }
+      count -= 1
+      return (element, owner)
+    }
+    return nil
+  }
+
+  mutating func removeAll(where isOver: (Element) -> Bool) {
+    for owner in order { queues[owner]?.removeAll(where: isOver) }
+    queues = queues.filter { !$0.value.isEmpty }
+    order.removeAll { queues[$0] == nil }
+    count = queues.values.reduce(0) { $0 + $1.count }
+  }
+
+  mutating func removeAll() -> [Element] {
+    defer { self = Turns() }
+    return order.flatMap { queues[$0].map(Array.init) ?? [] }
+  }
+}

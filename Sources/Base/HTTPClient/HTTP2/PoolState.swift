@@ -1,0 +1,331 @@
+package import NIOCore
+import Timing
+
+/// Decides which request goes over which connection, and when to open or close one, without I/O. Events are
+/// method calls, and the pool carries out the ``Command``s that they return.
+///
+/// - A connection takes requests once its peer's SETTINGS have come, at most as many as they allow and at
+///   most ``Limits/streams``: with more than about 250 each request costs more.
+/// - Another connection is opened only when all are full, and none is opening or still without a first
+///   answer: APNs allows one stream until it has seen a good token, then 1000.
+/// - Streams and places in the queue are shared between owners (``FairShare``), who take turns: one owner's
+///   hanging requests leave room for others.
+/// - A connection that was idle for long must answer a PING first: if a firewall has dropped it silently, it
+///   would be unknown whether a request arrived.
+package struct PoolState<Request, Connection> {
+  package struct Limits: Sendable {
+    /// Connections at a time, without those that are draining.
+    package var connections = 4
+    /// Requests under way on one connection.
+    package var streams = 250
+    /// Requests under way in all, including those on draining connections. Also limits how many late answers
+    /// are awaited.
+    package var underWay = 2000
+    /// Requests waiting for a connection.
+    package var waiting = 20_000
+    /// How long an answer is still awaited after its caller has stopped waiting.
+    package var answerTimeout = TimeAmount.seconds(60)
+    /// Idle time after which a connection must answer a PING before it is used.
+    package var quiet = TimeAmount.seconds(60)
+    /// Failed attempts to connect in a row after which the waiting requests fail.
+    package var attempts = 3
+
+    package init(
+      connections: Int = 4, streams: Int = 250, underWay: Int = 2000, waiting: Int = 20_000,
+      answerTimeout: TimeAmount = TimeAmount.seconds(60), quiet: TimeAmount = TimeAmount.seconds(60),
+      attempts: Int = 3
+    ) {
+      self.connections = connections
+      self.streams = streams
+      self.underWay = underWay
+      self.waiting = waiting
+      self.answerTimeout = answerTimeout
+      self.quiet = quiet
+      self.attempts = attempts
+    }
+    /// Pauses after failed attempts.
+    let backoff = Backoff(first: 0.1, longest: 2, shares: 1...1)
+  }
+
+  enum Command {
+    case start(Request, Connection)
+    case fail(Request, TransportFailure)
+    case connect(ConnectionID, after: TimeAmount)
+    case probe(Connection)
+    case close(Connection)
+  }
+
+  private enum Phase {
+    case connecting
+    case ready
+    /// A PING is unanswered: takes no new request until it is answered.
+    case probing
+    /// Takes no new request, and finishes those under way.
+    case draining
+  }
+
+  private struct Entry {
+    let id: ConnectionID
+    var connection: Connection?
+    var phase: Phase
+    var announced = 0
+    var underWay = 0
+    /// Requests under way by owner.
+    var owners: [Owner: Int] = [:]
+    /// Whether a request has been answered on it.
+    var proven = false
+    /// Whether it has been counted as a failed attempt.
+    var hasFailed = false
+    var heard = NIODeadline.uptimeNanoseconds(0)
+  }
+
+  private let limits: Limits
+  private var entries: [Entry] = []
+  private var waiting = Turns<Request>()
+  private var lastNumber = 0
+  private var failures = 0
+  private var noConnectBefore = NIODeadline.uptimeNanoseconds(0)
+  private(set) var isShutDown = false
+
+  init(limits: Limits = Limits()) {
+    self.limits = limits
+  }
+
+  /// Whether a connection is open that takes requests.
+  var isConnected: Bool { entries.contains { $0.connection != nil && $0.phase != .draining } }
+
+  /// Whether no connection exists and no request waits.
+  var isEmpty: Bool { entries.isEmpty && waiting.isEmpty }
+
+  // MARK: Requests
+
+  /// Adds a request. A request that comes `again`, because it was certainly not processed, goes before all
+  /// others.
+  mutating func add(_ request: Request, of owner: Owner = .nobody, again: Bool = false, now: NIODeadline)
+    -> [Command]
+  {
+    guard !isShutDown else { return [.fail(request, .shuttingDown)] }
+    guard
+      again
+        || FairShare.allows(own: waiting.count(of: owner), total: waiting.count, limit: limits.waiting)
+    else { return [.fail(request, .overloaded)] }
+    // Every connection so far was closed before it took the request.
+    guard !again || failures < limits.attempts || hasLive else { return [.fail(request, .refused)] }
+    if again {
+      waiting.prepend(request, of: owner)
+    } else {
+      waiting.append(request, of: owner)
+    }
+    return dispatch(now: now)
+  }
+
+  /// A request on the connection has ended; `answered` says whether the peer answered it.
+  mutating func finished(
+    on id: ConnectionID, of owner: Owner = .nobody, answered: Bool, now: NIODeadline
+  ) -> [Command] {
+    guard let index = index(of: id) else { return [] }
+    let rest = entries[index].owners[owner, default: 0] - 1
+    entries[index].owners[owner] = rest > 0 ? rest : nil
+    entries[index].underWay -= 1
+    if answered {
+      entries[index].heard = now
+      entries[index].proven = true
+      failures = 0
+    }
+    return closeIfDrained(index) + dispatch(now: now)
+  }
+
+  /// Removes waiting requests whose caller is gone.
+  mutating func removeWaiting(where isOver: (Request) -> Bool) {
+    waiting.removeAll(where: isOver)
+  }
+
+  // MARK: Connections
+
+  /// The connection is open, and the peer's first SETTINGS allow `streams` streams.
+  mutating func opened(_ id: ConnectionID, _ connection: Connection, streams: Int, now: NIODeadline)
+    -> [Command]
+  {
+    guard let index = index(of: id) else { return [.close(connection)] }
+    entries[index].connection = connection
+    entries[index].announced = streams
+    entries[index].heard = now
+    guard entries[index].phase != .draining else { return closeIfDrained(index) }
+    entries[index].phase = .ready
+    return dispatch(now: now)
+  }
+
+  /// Later SETTINGS changed the number of streams that the peer allows.
+  mutating func limitChanged(_ id: ConnectionID, streams: Int, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id) else { return [] }
+    entries[index].announced = streams
+    return dispatch(now: now)
+  }
+
+  /// The connection was closed, or could not be opened. The results of its requests have been reported
+  /// before.
+  ///
+  /// A connection that never answered a request counts as a failed attempt: the next one is opened after a
+  /// pause, and after several in a row the waiting requests fail.
+  mutating func closed(_ id: ConnectionID, _ failure: TransportFailure, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id) else { return [] }
+    countFailure(index, now: now)
+    let isUseless = !entries.remove(at: index).proven
+    guard isUseless, !isShutDown, failures >= limits.attempts, !hasLive else { return dispatch(now: now) }
+    return waiting.removeAll().map { .fail($0, failure) }
+  }
+
+  /// The connection takes no more requests, because of GOAWAY or because it does not work.
+  mutating func drain(_ id: ConnectionID, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id), entries[index].phase != .draining else { return [] }
+    entries[index].phase = .draining
+    countFailure(index, now: now)
+    return closeIfDrained(index) + dispatch(now: now)
+  }
+
+  /// Drains all connections that were opened up to `newest` (nil: all), so that the next request uses a fresh
+  /// one.
+  mutating func renew(through newest: ConnectionID?, now: NIODeadline) -> [Command] {
+    var commands: [Command] = []
+    for index in entries.indices where entries[index].phase != .draining {
+      guard newest.map({ entries[index].id.number <= $0.number }) ?? true else { continue }
+      entries[index].phase = .draining
+      commands += closeIfDrained(index)
+    }
+    return commands + dispatch(now: now)
+  }
+
+  /// A PING was sent over the connection.
+  mutating func suspected(_ id: ConnectionID, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id), entries[index].phase == .ready else { return [] }
+    entries[index].phase = .probing
+    return dispatch(now: now)
+  }
+
+  /// The peer was heard on the connection.
+  mutating func alive(_ id: ConnectionID, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id) else { return [] }
+    entries[index].heard = now
+    guard entries[index].phase == .probing else { return [] }
+    entries[index].phase = .ready
+    return dispatch(now: now)
+  }
+
+  /// Refuses new requests and fails the waiting ones; requests under way may finish.
+  mutating func shutDown() -> [Command] {
+    isShutDown = true
+    var commands: [Command] = waiting.removeAll().map { .fail($0, .shuttingDown) }
+    for index in entries.indices.reversed() {
+      entries[index].phase = .draining
+      commands += closeIfDrained(index)
+    }
+    return commands
+  }
+
+  /// Closes every connection, with whatever is under way. One that is still opening is closed once it is
+  /// open.
+  mutating func closeAll() -> [Command] {
+    entries.removeAll { $0.connection == nil }
+    return entries.compactMap(\.connection).map { .close($0) }
+  }
+
+  // MARK: Decisions
+
+  private mutating func dispatch(now: NIODeadline) -> [Command] {
+    guard !waiting.isEmpty else { return [] }
+    var commands: [Command] = []
+    var total = entries.reduce(0) { $0 + $1.underWay }
+    let places = places
+    while !waiting.isEmpty, total < limits.underWay {
+      guard let index = freest(now: now), let connection = entries[index].connection else {
+        return isShutDown ? commands : commands + find(now: now)
+      }
+      guard
+        let (request, owner) = waiting.next(where: { [entries, limits] owner in
+          func allows(_ entries: [Entry], _ limit: Int) -> Bool {
+            FairShare.allows(
+              own: entries.reduce(0) { $0 + ($1.owners[owner] ?? 0) },
+              total: entries.reduce(0) { $0 + $1.underWay }, limit: limit)
+          }
+          // Requests on draining connections do not use up places on the others.
+          return allows(entries.filter { $0.phase != .draining }, places)
+            && allows(entries, limits.underWay)
+        })
+      else { break }
+      entries[index].underWay += 1
+      entries[index].owners[owner, default: 0] += 1
+      total += 1
+      commands.append(.start(request, connection))
+    }
+    return commands
+  }
+
+  /// How many requests may be under way at a time once all connections are open.
+  private var places: Int {
+    let streams = entries.lazy.filter { $0.phase != .draining }.map(\.announced).max() ?? 0
+    return min(limits.underWay, limits.connections * min(streams, limits.streams))
+  }
+
+  /// The ready connection with the fewest requests, if it has room and was heard recently.
+  private func freest(now: NIODeadline) -> Int? {
+    var best: Int?
+    for index in entries.indices where hasRoom(entries[index]) && !isQuiet(entries[index], now: now) {
+      guard let other = best, entries[other].underWay <= entries[index].underWay else {
+        best = index
+        continue
+      }
+    }
+    return best
+  }
+
+  /// Whether any connection takes requests, or may soon.
+  private var hasLive: Bool { entries.contains { $0.phase != .draining } }
+
+  private mutating func countFailure(_ index: Int, now: NIODeadline) {
+    guard !entries[index].proven, !entries[index].hasFailed else { return }
+    entries[index].hasFailed = true
+    failures += 1
+    noConnectBefore = now + TimeAmount(.seconds(limits.backoff.pause(after: failures)))
+  }
+
+  private func hasRoom(_ entry: Entry) -> Bool {
+    entry.phase == .ready && entry.underWay < min(entry.announced, limits.streams)
+  }
+
+  private func isQuiet(_ entry: Entry, now: NIODeadline) -> Bool {
+    entry.underWay == 0 && now - entry.heard > limits.quiet
+  }
+
+  /// Makes room for a waiting request: sends a PING over a quiet connection, or else opens another.
+  private mutating func find(now: NIODeadline) -> [Command] {
+    if let index = entries.firstIndex(where: { hasRoom($0) }), let connection = entries[index].connection {
+      entries[index].phase = .probing
+      return [.probe(connection)]
+    }
+    let live = entries.filter { $0.phase != .draining }
+    let isOneComing = live.contains { entry in
+      switch entry.phase {
+      case .connecting: true
+      case .ready: !entry.proven && entry.underWay > 0
+      case .probing: entry.underWay == 0
+      case .draining: false
+      }
+    }
+    guard !isOneComing, live.count < limits.connections else { return [] }
+    lastNumber += 1
+    let id = ConnectionID(number: lastNumber)
+    entries.append(Entry(id: id, connection: nil, phase: .connecting))
+    return [.connect(id, after: max(noConnectBefore - now, .zero))]
+  }
+
+  private mutating func closeIfDrained(_ index: Int) -> [Command] {
+    guard entries[index].phase == .draining, entries[index].underWay == 0,
+      let connection = entries[index].connection
+    else { return [] }
+    return [.close(connection)]
+  }
+
+  private func index(of id: ConnectionID) -> Int? {
+    entries.firstIndex { $0.id == id }
+  }
+}

@@ -1,0 +1,161 @@
+package import Foundation
+package import Logging
+package import SQL
+internal import Synchronization
+internal import Timing
+
+/// Watches the system clock: compares it with the newest time in the database, writes the time there, warns
+/// the operator when the clock is doubted, and brings forward work that a wrong clock has postponed too far.
+package struct ClockWatch: Sendable {
+  private static let interval = Duration.seconds(1)
+  /// How many rounds are between two reads from the database, and between two corrections of the queues.
+  private static let (hearing, mending) = (5, 60)
+  /// Seconds between two writes of the time to the database.
+  private static let heartbeat: TimeInterval = 60
+
+  private let time: ServiceTime
+  private let record: ClockRecord
+  private let queues: [@Sendable (_ isTimeSetBack: Bool) async throws -> Void]
+  private let logger: Logger
+
+  /// - Parameter queues: each makes work in its own queue due that is postponed beyond the longest pause or,
+  ///   if the service's time went back, beyond the longest lease.
+  package init(
+    _ time: ServiceTime, record: ClockRecord,
+    queues: [@Sendable (_ isTimeSetBack: Bool) async throws -> Void], logger: Logger
+  ) {
+    self.time = time
+    self.record = record
+    self.queues = queues
+    self.logger = logger
+  }
+
+  /// Runs until its task is cancelled.
+  package func run() async {
+    var (round, told) = (0, nil as ClockDoubt?)
+    await every(Self.interval) {
+      let before = told
+      do {
+        if round.isMultiple(of: Self.hearing) { try await hear() }
+        tell(&told)
+        // Waits for the longest lease, so that all work leased before the clock was set back is settled.
+        let isSetBack = time.update { $0.isSetBack(for: LeasedQueue.longestLease, $1) }
+        if isSetBack || round.isMultiple(of: Self.mending) || told != before {
+          for queue in queues { try await queue(isSetBack) }
+        }
+        if isSetBack { time.update { clock, _ in clock.forgetSetBack() } }
+      } catch {
+        tell(&told)
+        logger.debug(
+          "the clock could not be checked", metadata: ["error": "\(DatabaseError.name(of: error))"])
+      }
+      round += 1
+    }
+  }
+
+  /// Reads the newest time from the database, and writes this node's time if its clock is trusted.
+  package func hear() async throws {
+    let newest = try await record.newest()
+    time.update { $0.hear(newest, $1) }
+    let now = time.now()
+    guard time.mayExpire(), newest.map({ abs(now.timeIntervalSince($0)) >= Self.heartbeat }) ?? true else {
+      return
+    }
+    let written = try await record.write(now)
+    time.update { clock, _ in clock.wrote(written) }
+  }
+
+  private func tell(_ told: inout ClockDoubt?) {
+    let doubt = time.doubt
+    defer { told = doubt }
+    if let doubt, doubt != told {
+      logger.warning(
+        "the clock may be wrong",
+        metadata: [
+          "reason": "\(doubt)", "meaning": "\(ClockDoubt.meaning)", "advice": "\(ClockDoubt.advice)",
+        ])
+    } else if doubt == nil, told != nil {
+      logger.notice("the clock is trusted again")
+    }
+  }
+}
+
+/// The newest time in the database. Nodes with a trusted clock write it once a minute, so that a node that
+/// starts with a wrong clock notices. `clock trust` writes it too.
+package struct ClockRecord: Sendable {
+  private let database: any Database
+
+  package init(database: any Database) {
+    self.database = database
+  }
+
+  /// The newest time; nil if none has been written yet.
+  package func newest() async throws -> Date? {
+    let bytes = try await database.read { try $0.mark("clock") }
+    return bytes.map { Date(milliseconds: $0.reduce(Int64(0)) { $0 << 8 | Int64($1) }) }
+  }
+
+  /// Writes the time even if it is earlier than the stored one, which a wrong clock must have written.
+  ///
+  /// - Returns: the stored time, rounded to milliseconds.
+  @discardableResult
+  package func write(_ time: Date) async throws -> Date {
+    let bytes = withUnsafeBytes(of: time.milliseconds.bigEndian) { Array($0) }
+    try await database.write { try $0.setMark("clock", bytes) }
+    return Date(milliseconds: time.milliseconds)
+  }
+}
+
+/// The service's time, and whether anything may expire now. All code that depends on the time asks here, so
+/// that a jump of the clock is noticed before its time is used.
+package final class ServiceTime: Sendable {
+  private let wall: @Sendable () -> Date
+  private let monotonic: @Sendable () -> Duration
+  private let state: Mutex<ClockGuard>
+
+  /// - Parameters:
+  ///   - wall: the time of day.
+  ///   - monotonic: time since an arbitrary moment; it has to advance while the machine sleeps.
+  package init(
+    wall: @escaping @Sendable () -> Date = { Date() },
+    monotonic: @escaping @Sendable () -> Duration = { [start = ContinuousClock.now] in .now - start }
+  ) {
+    self.wall = wall
+    self.monotonic = monotonic
+    state = Mutex(ClockGuard(.init(wall: wall(), monotonic: monotonic())))
+  }
+
+  /// The current time. While the clock is doubted, it is not behind the newest known time.
+  package func now() -> Date {
+    let wall = wall()
+    return state.withLock { state in
+      guard state.isSuspicious(wall) else { return wall }
+      let reading = ClockGuard.Reading(wall: wall, monotonic: monotonic())
+      state.look(reading)
+      return state.now(reading)
+    }
+  }
+
+  /// Whether anything may expire now: false while the clock is doubted.
+  package func mayExpire() -> Bool {
+    update { clock, reading in
+      clock.look(reading)
+      return clock.mayExpire
+    }
+  }
+
+  /// Why the clock is doubted; nil if it is not.
+  package var doubt: ClockDoubt? {
+    update { clock, reading in
+      clock.look(reading)
+      return clock.doubt
+    }
+  }
+
+  /// Runs `body` with the state and the current readings of both clocks.
+  func update<Result>(_ body: (inout ClockGuard, ClockGuard.Reading) -> Result) -> Result {
+    state.withLock { body(&$0, reading()) }
+  }
+
+  private func reading() -> ClockGuard.Reading { .init(wall: wall(), monotonic: monotonic()) }
+}

@@ -1,0 +1,129 @@
+internal import Foundation
+internal import NIOCore
+package import SQL
+package import Settings
+
+extension Fault {
+  /// An error of the database at `url`, which the setting or option `key` names.
+  package init(_ error: DatabaseError, of url: DatabaseURL, key: String = "database.url") {
+    let obstacle = url.sqlitePath.flatMap { path in
+      FileObstacle.writing(path)
+        ?? ["-wal", "-shm"].map { path + $0 }.lazy.compactMap(FileObstacle.writing).first
+    }
+    if let obstacle, [.io, .readOnly, .corrupt, .other].contains(error.code) {
+      self.init(obstacle, of: "\(url)", key: key)
+      return
+    }
+    let (problem, advice) = Self.words(error, isFile: url.sqlitePath != nil)
+    self.init(key: key, "names \(url): \(problem)", advice: advice)
+  }
+
+  /// A sealed database whose storage key is missing. No new key is created for such a database.
+  package init(missingStorageKeyOf url: DatabaseURL, in directory: String) {
+    self.init(
+      source: "\(directory)/storage.key", "is missing, and \(url) was sealed with it",
+      advice: "bring the file back, from a backup or another node: a new one would open nothing")
+  }
+
+  /// An error of the configured database, where its URL is not at hand.
+  init(_ error: DatabaseError) {
+    let (problem, advice) = Self.words(error, isFile: true)
+    self.init("the database: \(problem)", advice: advice)
+  }
+
+  private static func words(_ error: DatabaseError, isFile: Bool) -> (problem: String, advice: String) {
+    switch error.code {
+    case .invalidURL, .invalidArgument: (error.message, "correct it")
+    case .unreachable: (error.message, advice(onUnreachable: error.message))
+    case .pooled:
+      (
+        "a pooler gives each transaction another session of the server",
+        "let the pooler pool sessions (pgbouncer: pool_mode = session), or name the server itself"
+      )
+    case .notPermitted:
+      (
+        "the user lacks a right: \(error.message)",
+        "make the user the owner of the database, in psql: ALTER DATABASE name OWNER TO user"
+      )
+    case .connectionLost: ("the connection was lost", "see whether the server runs")
+    case .busy:
+      isFile
+        ? ("another process keeps it locked", "end that process or wait for it")
+        : ("the server is too busy", "wait, or look at what it does")
+    case .full: ("there is no room left on the disk", "free some space")
+    case .readOnly:
+      isFile
+        ? ("nothing can be written", "let \(FileObstacle.user) write to the file")
+        : (
+          "nothing can be written: \(error.message)",
+          "name the primary server, or all servers, with commas between"
+        )
+    case .io: ("the disk or the file system fails", "look at the system's log and at the file's owner")
+    case .corrupt:
+      ("it is no database, or damaged", "name another file, or put a backup in its place")
+    case .newerSchema:
+      ("it belongs to a newer push-bouncer", "run that one, or put back a backup made before it")
+    case .changedMigration:
+      ("it was made by another build of push-bouncer", "run that one, or put back a backup of this one's")
+    case .closed: ("it was closed", "try again")
+    case .serializationFailure: ("another process got in the way", "try again")
+    default:
+      (
+        "it refuses what this program asks: \(error.message)\(error.constraint.map { " (\($0))" } ?? "")",
+        "it may hold another program's tables; else report this as a mistake in push-bouncer"
+      )
+    }
+  }
+}
+
+extension Fault {
+  /// What helps against libpq's message about a connection that it could not make.
+  private static func advice(onUnreachable message: String) -> String {
+    let words: [(String, String)] = [
+      (
+        "authentication failed",
+        "correct user and password: in the URL, @ : / ? # % are written %40 %3A %2F %3F %23 %25"
+      ),
+      ("no password supplied", "put the password into the URL: postgres://USER:PASSWORD@HOST:PORT/NAME"),
+      ("no pg_hba.conf entry", "let the server's pg_hba.conf admit this machine, user and database"),
+      ("server does not support SSL", "switch TLS on at the server, or add ?sslmode=disable to the URL"),
+      (
+        "certificate",
+        "see that sslrootcert of the URL is the server's authority, and the host the name that it has"
+      ),
+      ("could not translate host name", "correct the host of the URL"),
+      (" does not exist", "make it on the server, or correct the URL"),
+      ("Connection refused", "see whether the server runs, and listens on that address and port"),
+      ("No such file or directory", "see whether the server runs, and which folder its socket is in"),
+      ("timeout expired", "see whether the host is right, and whether a firewall is in the way"),
+      ("too many", "wait, or raise the server's max_connections: each node needs up to 9"),
+      ("starting up", "wait until the server is up"),
+      ("invalid", "correct the options of the URL"),
+    ]
+    return words.first { message.contains($0.0) }?.1
+      ?? "see whether the server runs, and whether host, user, password, database and sslmode of the URL are right"
+  }
+
+  /// Converts any error to a fault in this program's words.
+  package init(_ error: any Error) {
+    switch error {
+    case let fault as Fault: self = fault
+    case let error as any Readable: self.init("\(error)")
+    case let error as DatabaseError: self.init(error)
+    case let error as IOError: self.init(FileObstacle(error.errnoCode), of: "something that it needs")
+    case let error as POSIXError: self.init(FileObstacle(error.code.rawValue), of: "something that it needs")
+    case let error as CocoaError:
+      let path = error.filePath ?? error.url?.path ?? "something that it needs"
+      if let number = (error.underlying as? POSIXError)?.code.rawValue {
+        self.init(FileObstacle(number), of: path)
+      } else {
+        self.init(source: path, "cannot be used", advice: "look at it")
+      }
+    case is CancellationError: self.init("it was interrupted", advice: "start it again")
+    default:
+      self.init(
+        "something went wrong that this program does not know (\(String(reflecting: type(of: error))))",
+        advice: "please report it, with what you did")
+    }
+  }
+}

@@ -1,0 +1,180 @@
+import Foundation
+import HTTPClient
+import Providers
+import Registrations
+import Synchronization
+import Timing
+
+/// Sends outbox entries, and handles answers that arrive after their caller has stopped waiting. The number
+/// of such answers is bounded by the requests that may be under way at the providers.
+extension Deliverer {
+  /// Seconds for which a try holds the lease of its entry: the longest wait for an answer, plus the time to
+  /// start the try and to record its result.
+  var lease: TimeInterval { answerTimeout + 15 }
+
+  /// The longest wait for an answer, in seconds.
+  var answerTimeout: TimeInterval { providers.answerTimeout / .seconds(1) }
+
+  /// Tries each of these entries of `route` once. An entry that no credential serves any more stays in the
+  /// outbox, because it was promised and the key may come back.
+  ///
+  /// - Parameter late: called for each entry whose answer came too late for this call, once the entry is
+  ///   settled; with what is left to do.
+  func attempt(
+    _ entries: [Outbox.Entry], on route: Route, within timeout: Duration,
+    late: @escaping @Sendable (Outbox.Entry, Decision) -> Void
+  ) async -> [Decision] {
+    let began = now()
+    let deliveries = entries.map(\.delivery)
+    var decisions = await send(deliveries, since: began, within: timeout, backoff: nil)
+    for (index, entry) in entries.enumerated() where decisions[index].result == .refused(.unconfigured) {
+      reportUnserved(entry.delivery, count: 0)
+      decisions[index] = decisionToWait(on: route)
+    }
+    for (entry, decision) in zip(entries, decisions) {
+      guard let answer = decision.answer else { continue }
+      settle(answer, to: entry.delivery, since: began, under: entry.lease) { late(entry, $0) }
+    }
+    _ = await record(decisions, on: deliveries)
+    return decisions
+  }
+
+  /// Those of the entries whose registrations have not ended, with what is known of them now. Of one for several registrations, those stay that have not.
+  func living(_ entries: [Outbox.Entry]) async throws -> [Outbox.Entry] {
+    guard !entries.isEmpty else { return [] }
+    let living = try await registrations.current(
+      of:
+        entries.flatMap { entry in
+          if case .upstream(let push) = entry.delivery.push, push.isShared { return push.registrations }
+          return [entry.delivery.registration.id]
+        })
+    return entries.compactMap { entry in
+      guard case .upstream(let push) = entry.delivery.push, push.isShared else {
+        guard let current = living[entry.delivery.registration.id] else { return nil }
+        var entry = entry
+        entry.delivery.retarget(current)
+        if let environment = current.environment { entry.delivery.push.environment = environment }
+        return entry
+      }
+      var entry = entry
+      guard let rest = push.only(Set(living.keys)) else { return nil }
+      entry.delivery.push = .upstream(rest)
+      return entry
+    }
+  }
+
+  /// When to try again after this number of tries, of which `doubts` have left it open whether the provider has it.
+  func dueAt(_ leftover: Leftover, after attempts: Int, doubts: Int) -> Date {
+    if leftover.isInDoubt { return now() + Backoff.inDoubt(doubts) }
+    return leftover.backoff.next(
+      after: attempts, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
+  }
+
+  /// When to try an entry again after this number of tries. If the reason is the token, all entries of its
+  /// registration are postponed.
+  func retry(of leftover: Leftover, _ delivery: RegisteredPush, after attempts: Int) -> Outbox.Retry {
+    Outbox.Retry(
+      at: dueAt(leftover, after: attempts, doubts: (delivery.wait?.doubts ?? 0) + leftover.wait.doubts),
+      registration: leftover.scope == .token ? delivery.registration.id : nil, reason: leftover.reason,
+      doubts: leftover.wait.doubts)
+  }
+
+  /// Whether a notification of a route has failed because of the route: not if APNs' other environment was asked.
+  func isFailure(_ decision: Decision, of route: Route) -> Bool {
+    guard let leftover = decision.leftover, leftover.scope != .token else { return false }
+    guard let asked = decision.environment, let own = providers.environment(of: route) else { return true }
+    return asked == own
+  }
+
+  /// Waits for a late answer, however long it takes, and acts on it; this cannot be cancelled.
+  ///
+  /// - Parameters:
+  ///   - began: when the try began.
+  ///   - lease: nil if there is no entry, because it could not be stored and nothing was promised.
+  func settle(
+    _ answer: LateAnswer, to delivery: RegisteredPush, since began: Date, under lease: Outbox.Lease?,
+    then ended: (@Sendable (Decision) -> Void)? = nil
+  ) {
+    lateAnswers.begin()
+    Task {
+      var lease = lease
+      let decision = await decide(answer, delivery, since: began, under: &lease)
+      // Whoever would pass it on to the other bouncer has stopped waiting.
+      var delivery = delivery
+      delivery.mayBeUpstreams = false
+      if decision.result != .queued { _ = await record([decision], on: [delivery]) }
+      // With an unknown result the entry is left under its lease, which outlasts any late answer.
+      if let lease, decision.result != .queued || decision.leftover != nil {
+        let retry = decision.leftover.map { self.retry(of: $0, delivery, after: lease.attempts) }
+        // If the database cannot be written now, the outbox keeps this in memory and writes it later.
+        try? await outbox.settle([(lease, retry)])
+      }
+      ended?(decision)
+      lateAnswers.end()
+    }
+  }
+
+  /// Waits for a late answer. If APNs' other environment is to be asked then, waits for its answer, too, under a lease
+  /// that begins anew.
+  private func decide(
+    _ answer: LateAnswer, _ delivery: RegisteredPush, since began: Date, under lease: inout Outbox.Lease?
+  ) async -> Decision {
+    let outcome = await unlessTooEarly(await answer.outcome(), for: delivery)
+    let push = delivery.push
+    guard answer.refusal == nil, outcome.concernsEnvironment,
+      let other = providers.otherSender(for: push, than: answer.over)
+    else {
+      return judge(
+        outcome, of: delivery, over: answer.over, after: answer.refusal, since: began, answer.start)
+    }
+    let refusal = Refusal(outcome: outcome, over: answer.over)
+    guard let held = lease, let extended = try? await outbox.extend(held, for: self.lease) else {
+      // Without an entry nothing was promised. If it cannot be extended, it is sent once its lease is over.
+      return Decision(result: .queued, route: answer.over.route)
+    }
+    lease = extended
+    switch await other.attempt(push, of: delivery.owner, deadline: .now + .seconds(3), isPatient: true) {
+    case .ended(let outcome):
+      return judge(outcome, of: delivery, over: other, after: refusal, since: began, answer.start)
+    case .underWay(let answered):
+      return judge(await answered(), of: delivery, over: other, after: refusal, since: began, answer.start)
+    }
+  }
+
+  /// Number of answers still outstanding whose callers have stopped waiting.
+  package var lateAnswerCount: Int { lateAnswers.count }
+
+  /// Returns when no late answer is outstanding.
+  package func settled() async { await lateAnswers.none() }
+}
+
+/// Counts outstanding late answers.
+final class LateAnswers: Sendable {
+  private let state = Mutex<(count: Int, waiting: [CheckedContinuation<Void, Never>])>((0, []))
+
+  var count: Int { state.withLock { $0.count } }
+
+  func begin() {
+    state.withLock { $0.count += 1 }
+  }
+
+  func end() {
+    let waiting = state.withLock { state in
+      state.count -= 1
+      guard state.count == 0 else { return [CheckedContinuation<Void, Never>]() }
+      defer { state.waiting = [] }
+      return state.waiting
+    }
+    for continuation in waiting { continuation.resume() }
+  }
+
+  func none() async {
+    await withCheckedContinuation { continuation in
+      let isNone = state.withLock { state in
+        if state.count > 0 { state.waiting.append(continuation) }
+        return state.count == 0
+      }
+      if isNone { continuation.resume() }
+    }
+  }
+}

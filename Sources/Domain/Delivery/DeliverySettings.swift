@@ -1,0 +1,14 @@
+package import Settings
+
+/// How long notifications are waited for and kept.
+package struct DeliverySettings: Sendable {
+  package init() {}
+
+  @Setting("delivery.deadline", "3s", .duration, "how long a notify request waits for the providers")
+  package var deadline: Duration
+
+  @Setting(
+    "delivery.max_age", "24h", .duration,
+    "how long an undelivered notification is tried again before it is given up")
+  package var maxAge: Duration
+}

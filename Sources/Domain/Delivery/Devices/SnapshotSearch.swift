@@ -1,0 +1,359 @@
+internal import Crypto
+internal import Foundation
+internal import HTTPClient
+internal import Providers
+internal import Registrations
+internal import SQL
+internal import Sealing
+
+/// A search for devices, within one read transaction.
+struct SnapshotSearch {
+  let connection: any Connection
+  let storageKey: StorageKey
+  let limit: Int64
+
+  struct Found {
+    var devices: [FoundDevice] = []
+    var servers: [RemoteServer] = []
+    /// False if the server, or the realm named with it, is unknown.
+    var hasPlace = true
+  }
+
+  private static let ofAnyRealm = "g.realm_id IN (SELECT id FROM remote_realms)"
+
+  func run(_ query: DeviceQuery) throws -> Found {
+    switch query {
+    case .tokenID(let id):
+      return Found(devices: try devices("\(Self.ofAnyRealm) AND g.token_id = $2", .integer(id.storage)))
+    case .fingerprint(let digits):
+      let first = Int64(bitPattern: UInt64(digits) << 32)
+      return Found(
+        devices: try devices(
+          "\(Self.ofAnyRealm) AND g.token_id BETWEEN $2 AND $3", .integer(first),
+          .integer(first | 0xFFFF_FFFF)))
+    case .token(let text): return Found(devices: try token(text))
+    case .user(let user, nil): return Found(devices: try self.user(user))
+    case .user(let user, let server?):
+      let servers = try self.servers(named: server)
+      return Found(
+        devices: try servers.flatMap { try self.user(user, at: $0.id) }, hasPlace: !servers.isEmpty)
+    case .identifier(let bytes): return Found(devices: try devices("g.device_identifier = $2", .bytes(bytes)))
+    case .registration(let kind, let id):
+      return Found(devices: try devices("g.id = $2 AND g.wire = $3", .integer(id), .integer(kind)))
+    case .server(let name, nil):
+      let servers = try self.servers(named: name)
+      return Found(
+        devices: try servers.flatMap { try devices(ofServer: $0.id) }, servers: servers,
+        hasPlace: !servers.isEmpty)
+    case .server(let name, let realm?):
+      let servers = try self.servers(named: name)
+      let realms = try servers.flatMap { try self.realms(named: realm, of: $0.id) }
+      return Found(
+        devices: try realms.flatMap { try devices(ofRealm: $0.id) }, servers: servers,
+        hasPlace: !realms.isEmpty)
+    case .name(let name): return try named(name)
+    }
+  }
+
+  private func token(_ text: String) throws -> [FoundDevice] {
+    let hashes = PushToken.Kind.allCases.compactMap { kind in
+      (try? PushToken(text, kind: kind)).map { (hash: storageKey.tokenHash(of: $0), kind: kind.storage) }
+    }
+    var found = try hashes.flatMap { hash, kind in
+      try devices("g.token_hash = $2 AND g.kind = $3", .integer(hash), .integer(kind))
+    }
+    // Talk's token pairs are found by the hash of both tokens, the Nextcloud server side's Web Push
+    // subscriptions by their endpoint.
+    let sha512 = Value.bytes(Array(SHA512.hash(data: Array(text.utf8))))
+    found += try devices("g.seen_at IS NOT NULL AND g.token_hash = 0 AND g.token_sha512 = $2", sha512)
+    let endpoint = (try? WebPushSubscription(token: text))?.endpoint.url ?? text
+    return found
+      + (try devices(
+        "g.account_id IS NOT NULL AND g.endpoint_hash = $2", .bytes(storageKey.hash(endpoint: endpoint))))
+  }
+
+  private func user(_ user: String, at server: Int64? = nil) throws -> [FoundDevice] {
+    let place = server == nil ? "g.server_id IN (SELECT id FROM remote_servers)" : "g.server_id = $3"
+    let column = Int64(user) == nil ? "user_uuid" : "user_id"
+    guard let value = Int64(user).map(Value.integer) ?? UUID(uuidString: user).map({ .text($0.canonical) })
+    else { return [] }
+    return try devices(
+      "\(place) AND g.\(column) = $2", arguments: [value] + (server.map { [.integer($0)] } ?? []))
+  }
+
+  /// Searches by a hostname, or by the UUID of a server, a realm or a user; if nothing has that name, by a
+  /// part of hostnames.
+  private func named(_ name: String) throws -> Found {
+    let servers = try self.servers(named: name)
+    if !servers.isEmpty {
+      return Found(devices: try servers.flatMap { try devices(ofServer: $0.id) }, servers: servers)
+    }
+    let realms = try self.realms(named: name)
+    if !realms.isEmpty {
+      return Found(
+        devices: try realms.flatMap { try devices(ofRealm: $0.id) },
+        servers: try Set(realms.map(\.server)).sorted().flatMap { try self.servers("id = $1", .integer($0)) })
+    }
+    let users =
+      try user(name)
+      + devices(
+        "g.account_id IN (SELECT id FROM users WHERE username_key = $2 OR email_key = $2)",
+        .text(name.lowercased()))
+    if !users.isEmpty { return Found(devices: users) }
+    let key = ["\\", "%", "_"].reduce(Hostname.key(of: name)) { $0.replacing($1, with: "\\\($1)") }
+    return Found(servers: try self.servers("hostname_key LIKE $1 ESCAPE '\\'", .text("%\(key)%")))
+  }
+
+  private func servers(named name: String) throws -> [RemoteServer] {
+    if let uuid = UUID(uuidString: name) { return try servers("uuid = $1", .text(uuid.canonical)) }
+    return try servers("hostname_key = $1", .text(Hostname.key(of: name)))
+  }
+
+  private func servers(_ condition: String, _ value: Value) throws -> [RemoteServer] {
+    try connection.query(
+      Statement(
+        """
+        SELECT \(RemoteServer.columns) FROM remote_servers WHERE \(condition) ORDER BY hostname_key LIMIT 100
+        """, value)
+    ).map(RemoteServer.init)
+  }
+
+  private func realms(named name: String, of server: Int64? = nil) throws -> [(id: Int64, server: Int64)] {
+    var (condition, values): (String, [Value]) =
+      UUID(uuidString: name).map { ("uuid = $1", [.text($0.canonical)]) } ?? ("host = $1", [.text(name)])
+    if let server {
+      condition += " AND server_id = $2"
+      values.append(.integer(server))
+    }
+    return try connection.query(
+      Statement(
+        "SELECT id, server_id FROM remote_realms WHERE \(condition) ORDER BY id LIMIT 100", arguments: values)
+    ).map { (try $0.int64(0), try $0.int64(1)) }
+  }
+
+  private static let ofServer = """
+    (g.wire = 2 AND g.server_id = $2 OR g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $2) AND g.token_id IS NOT NULL)
+    """
+  private static let ofRealm = """
+    (g.realm_id = $2 AND g.token_id IS NOT NULL
+      OR g.wire = 2 AND g.realm_id = $2 AND g.server_id IN (SELECT id FROM remote_servers))
+    """
+
+  private func devices(ofServer server: Int64) throws -> [FoundDevice] {
+    try devices(Self.ofServer, .integer(server))
+  }
+
+  private func devices(ofRealm realm: Int64) throws -> [FoundDevice] {
+    try devices(Self.ofRealm, .integer(realm))
+  }
+
+  /// A page of those of a chat server that a selection names: the encrypted ones, then the legacy ones, each in the order
+  /// of an index.
+  ///
+  /// - Parameter last: where the page before has ended.
+  /// - Returns: where this one ends, if more follow.
+  func page(
+    _ selection: DeviceSearch.Selection, after last: DeviceSearch.Mark?, size: Int
+  ) throws -> (devices: [FoundDevice], end: DeviceSearch.Mark?) {
+    var rows: [Row] = []
+    for wire in [RegistrationReference.Kind.e2ee, .legacy] where rows.count <= size {
+      guard (last?.kind ?? 0) <= wire.rawValue else { continue }
+      let start = last?.kind == wire.rawValue ? last : nil
+      for (condition, values) in try parts(of: selection, wire, after: start, size: size)
+      where rows.count <= size {
+        rows += try self.rows(
+          condition, arguments: values,
+          order: "g.realm_id NULLS FIRST, g.\(wire == .e2ee ? "token_id" : "id")",
+          limit: Int64(size + 1 - rows.count))
+      }
+    }
+    let shown = rows.prefix(size)
+    let end =
+      try rows.count > size
+      ? shown.last.map { row in
+        let isLegacy = try row.int64(17) == RegistrationReference.Kind.legacy.rawValue
+        return DeviceSearch.Mark(
+          kind: try row.int64(17), realm: try row.optionalInt64(20) ?? 0,
+          last: try row.int64(isLegacy ? 0 : 21))
+      } : nil
+    return (try shown.compactMap { try FoundDevice($0, storageKey) }, end)
+  }
+
+  /// The conditions for what a selection means of a kind behind a mark, from `$2` on. There are several where an index has
+  /// the rest of the realm of the mark, and those after it: none reads what is before the mark, or another server's.
+  private func parts(
+    of selection: DeviceSearch.Selection, _ kind: RegistrationReference.Kind, after mark: DeviceSearch.Mark?,
+    size: Int
+  ) throws -> [(String, [Value])] {
+    let (realm, last) = (Value.integer(mark?.realm ?? 0), Value.integer(mark?.last ?? .min))
+    let realms = "SELECT id FROM remote_realms WHERE server_id = $2"
+    switch (selection, kind) {
+    case (.server(let server), .legacy):
+      let own = "g.wire = 2 AND g.server_id = $2"
+      let isHomeless = realm == .integer(0)
+      return [
+        (
+          "\(own) AND g.id > $3 AND g.realm_id \(isHomeless ? "IS NULL" : "= $4")",
+          [.integer(server), last] + (isHomeless ? [] : [realm])
+        ), ("\(own) AND g.realm_id > $3", [.integer(server), realm]),
+      ]
+    case (.server(let server), _):
+      // Not one query for all of them: PostgreSQL would read every server's, in their order.
+      let next = try connection.query(
+        Statement(
+          """
+          SELECT m.id FROM remote_realms m WHERE m.server_id = $1 AND m.id > $2
+            AND (SELECT 1 FROM registrations g WHERE g.realm_id = m.id AND g.token_id IS NOT NULL LIMIT 1) = 1
+          ORDER BY m.id LIMIT $3
+          """, .integer(server), realm, .integer(Int64(size) + 1))
+      ).map(\.values[0])
+      return [
+        ("g.realm_id = $3 AND g.token_id > $4 AND r.server_id = $2", [.integer(server), realm, last])
+      ] + next.map { ("g.realm_id = $2 AND g.token_id IS NOT NULL", [$0]) }
+    case (.realm(let realm, let server), .legacy):
+      return [
+        (
+          "g.wire = 2 AND g.server_id = $2 AND g.realm_id = $3 AND g.id > $4",
+          [.integer(server), .integer(realm), last]
+        )
+      ]
+    case (.realm(let realm, _), _):
+      return [("g.realm_id = $2 AND g.token_id > $3", [.integer(realm), last])]
+    case (.user(let user, let server), .legacy):
+      return [
+        (
+          """
+          g.wire = 2 AND g.server_id = $2 AND (g.user_id = $3 OR g.user_uuid = $4)
+            AND (COALESCE(g.realm_id, 0) > $5 OR COALESCE(g.realm_id, 0) = $5 AND g.id > $6)
+          """, [.integer(server), .integer(user.id), .text(user.uuid?.canonical), realm, last]
+        )
+      ]
+    case (.token(let token, let server), .e2ee):
+      return [
+        (
+          "g.realm_id IN (\(realms) AND id > $4) AND g.token_id = $3",
+          [.integer(server), .integer(token.storage), realm]
+        )
+      ]
+    case (.user, _), (.token, _): return []
+    }
+  }
+
+  /// A chat server's registrations of which a notification was refused since a time, the latest refusal first. Reads no
+  /// more than the limit; those that are another server's by now are left out.
+  func failures(ofServer server: Int64, since time: Date) throws -> [FoundDevice] {
+    try devices(
+      """
+      g.id IN (
+        SELECT id FROM registrations WHERE failed_by = $3 AND failed_at >= $2 ORDER BY failed_at DESC LIMIT $1)
+      AND COALESCE(g.server_id, r.server_id) = $3
+      """, arguments: [.integer(time.milliseconds), .integer(server)], order: "g.failed_at DESC, g.id")
+  }
+
+  // MARK: Reading
+
+  private func devices(_ condition: String, _ values: Value...) throws -> [FoundDevice] {
+    try devices(condition, arguments: values)
+  }
+
+  private func devices(
+    _ condition: String, arguments: [Value], order: String = "g.wire, g.id"
+  ) throws -> [FoundDevice] {
+    try rows(condition, arguments: arguments, order: order, limit: limit).compactMap {
+      try FoundDevice($0, storageKey)
+    }
+  }
+
+  /// Reads the columns of a ``FoundDevice``.
+  private func rows(_ condition: String, arguments: [Value], order: String, limit: Int64) throws -> [Row] {
+    let entries = "FROM outbox o WHERE o.registration_id = g.id"
+    let next = "\(entries) ORDER BY o.due_at, o.id LIMIT 1"
+    return try connection.query(
+      Statement(
+        """
+        SELECT g.id, g.kind, COALESCE(g.app, CASE WHEN g.wire <= 2 THEN g.target END), g.registered_at, g.delivered_at,
+          g.failure, g.failed_at, (SELECT COUNT(*) \(entries)), (SELECT MIN(o.created_at) \(entries)),
+          g.dead_reason, g.dead_since, s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
+          g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id, g.user_id, g.user_uuid, g.device_identifier,
+          g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username, g.upstream,
+          (SELECT o.reason \(next)), (SELECT o.due_at \(next)), g.environment, g.token_changed_at
+        FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
+          LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
+          LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
+        WHERE \(condition) ORDER BY \(order) LIMIT $1
+        """, arguments: [.integer(limit)] + arguments))
+  }
+}
+
+/// How a device is reached. Of a Web Push endpoint only the host is kept.
+private struct Way {
+  var provider: String
+  var target: String?
+
+  /// - Parameter kind: the stored number of the token's kind.
+  init(_ kind: Int64, _ token: String?, isUpstream: Bool) {
+    guard !isUpstream else {
+      provider = Route.Provider.upstream.rawValue
+      return
+    }
+    provider = PushToken.Kind(storage: kind)?.rawValue ?? (kind == 3 ? "pushkit" : "unknown")
+    guard kind == PushToken.Kind.fcm.storage, let token, WebPushSubscription.isToken(token) else { return }
+    provider = Route.Provider.webPush.rawValue
+    target = (try? WebPushSubscription(token: token))?.endpoint.authority
+  }
+}
+
+extension FoundDevice {
+  /// Returns nil for an unknown kind of registration.
+  fileprivate init?(_ row: Row, _ storageKey: StorageKey) throws {
+    guard let kind = RegistrationReference.Kind(rawValue: try row.int64(17)) else { return nil }
+    func place(_ index: Int, _ isDeactivated: Bool) throws -> Place? {
+      guard let uuid = try row.optionalText(index), let host = try row.optionalText(index + 1) else {
+        return nil
+      }
+      return Place(uuid: uuid, host: host, isDeactivated: isDeactivated)
+    }
+    func failure(_ index: Int) throws -> Failure? {
+      guard let reason = try row.optionalText(index), let at = try row.optionalDate(index + 1) else {
+        return nil
+      }
+      return Failure(reason: reason, at: at)
+    }
+    let values = row.values
+    let tokenPlace = SealedPlace.token(
+      realm: kind == .e2ee ? values[20] : .null, tokenID: values[21], server: values[22], user: values[23],
+      uuid: values[24], identifier: values[25], userKey: values[26], account: values[27], endpoint: values[28]
+    )
+    // The first of Talk's two tokens is the one for notifications.
+    let token = try row.optionalBytes(19).flatMap { storageKey.openText($0, at: tokenPlace) }.map { text in
+      kind == .nextcloud ? String(text.prefix { $0 != " " }) : text
+    }
+    let way = Way(try row.int64(1), token, isUpstream: try row.optionalInt64(32) != nil)
+    let tokenID =
+      try row.optionalInt64(21).map(TokenID.init(storage:))
+      ?? (kind == .legacy ? token.map(TokenID.init(token:)) : nil)
+    let user = try row.optionalText(24) ?? row.optionalInt64(23).map(String.init) ?? row.optionalText(31)
+    self.init(
+      kind: kind, id: try row.int64(0), provider: way.provider, app: try row.optionalText(2),
+      target: kind == .nextcloud ? try row.optionalText(18) : way.target,
+      environment: .init(storage: try row.optionalInt64(35)), tokenID: tokenID,
+      fingerprint: kind == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
+      isInstallationID: way.provider == PushToken.Kind.fcm.rawValue
+        ? token.map(FCMMessage.isInstallationID) : nil,
+      tokenChangedAt: try row.optionalDate(36),
+      bouncerKey: try row.optionalText(29), server: try place(11, try row.optionalInt64(13) != nil),
+      realm: try place(14, try row.optionalInt64(16).map { $0 != 0 } ?? false), user: user,
+      identifier: try row.optionalBytes(25).map { Base64.encode($0) }, registeredAt: try row.date(3),
+      endedAt: try row.optionalDate(30), deliveredAt: try row.optionalDate(4), failure: try failure(5),
+      held: try failure(9), waiting: try row.int64(7), waitingSince: try row.optionalDate(8),
+      waitReason: try row.optionalText(33), waitingUntil: try row.optionalDate(34))
+  }
+}
+
+extension TokenID {
+  /// The fingerprint in the log: the first half of the token's id.
+  var fingerprint: String {
+    let digits = String(UInt64(bitPattern: storage) >> 32, radix: 16)
+    return String(repeating: "0", count: 8 - digits.count) + digits
+  }
+}

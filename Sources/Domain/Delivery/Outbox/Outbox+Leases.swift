@@ -1,0 +1,189 @@
+import Foundation
+internal import HTTPClient
+import Providers
+package import Registrations
+import SQL
+import Sealing
+import Synchronization
+
+extension Outbox {
+  /// The right to settle an entry.
+  struct Lease: Sendable {
+    let row: LeasedQueue.Lease
+    /// The share it counts against; nil if this program does not know the kind of its registration.
+    let share: OutboxDepth.Share?
+
+    var id: Int64 { row.id }
+    /// Number of tries, the present one included.
+    var attempts: Int { row.attempts }
+  }
+
+  /// An entry under lease.
+  struct Entry: Sendable {
+    let lease: Lease
+    var delivery: RegisteredPush
+    let expiresAt: Date
+  }
+
+  /// When to try an entry again.
+  struct Retry: Sendable {
+    let at: Date
+    /// If set, everything else due for this registration is postponed as well.
+    var registration: Int64?
+    /// Why it waits; nil leaves what was known.
+    var reason: Reason?
+    /// 1 if the provider may have it after this try.
+    var doubts = 0
+  }
+
+  /// Seconds until another look at an entry that does not open.
+  private static let unreadablePause: TimeInterval = 60
+
+  /// Whether the entry has expired.
+  func isOver(_ entry: Entry) -> Bool { isOver(entry.expiresAt) }
+
+  private func isOver(_ end: Date) -> Bool { end <= now() && mayExpire() }
+
+  /// The queues with due entries, in no order. Reads one entry of each.
+  func dueQueues() async throws -> [OutboxQueue] {
+    guard depth.total > 0 else { return [] }
+    let statement = Statement(
+      """
+      SELECT r.provider, r.credential, r.target, r.owner FROM outbox_routes r
+      WHERE (SELECT MIN(o.due_at) FROM outbox o WHERE o.route_id = r.id) <= $1
+      """, .integer(now().milliseconds))
+    return try await database.query(statement).compactMap { try OutboxQueue($0, from: 0) }.shuffled()
+  }
+
+  /// Leases due entries of a queue: one registration after the other, and for each the one due longest.
+  /// Entries that do not open are left, for a node that can open them, until they expire.
+  func lease(_ queue: OutboxQueue, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
+    try await settle()
+    let now = now()
+    // An entry that was stored while the clock was wrong expires no later than it would have by the right
+    // clock.
+    let latestEnd = mayExpire() ? now + maxAge : .distantFuture
+    let (route, owner) = (queue.route, queue.owner)
+    let taken = try await self.queue.take(
+      limit: limit, for: seconds, .text(route.provider.rawValue), .text(route.credential),
+      .text(route.target), .integer(owner.id), .integer(latestEnd.milliseconds))
+    var entries: [Entry] = []
+    var unreadable: [(Lease, Retry?)] = []
+    for (held, row) in taken {
+      let kind = RegistrationReference.Kind(rawValue: try row.int64(4))
+      let lease = Lease(row: held, share: kind.map { OutboxDepth.Share(queue: queue, kind: $0) })
+      let (id, expiresAt) = (try row.int64(0), try row.date(3))
+      guard let kind, let push = open(try row.bytes(2), for: id) else {
+        unreadable.append((lease, isOver(expiresAt) ? nil : Retry(at: now + Self.unreadablePause)))
+        continue
+      }
+      let registration = RegistrationReference(kind, id: id, registeredAt: try row.date(1))
+      var delivery = RegisteredPush(
+        push: push, registration: registration, owner: owner, isBackground: try row.flag(8))
+      delivery.promisedAt = try row.date(5)
+      let doubts = Int(try row.int64(7))
+      delivery.wait = try row.optionalText(6).flatMap(Reason.init).map { .init(reason: $0, doubts: doubts) }
+      entries.append(Entry(lease: lease, delivery: delivery, expiresAt: expiresAt))
+    }
+    try await settle(unreadable)
+    return entries
+  }
+
+  /// Postpones leased entries, and removes those without a retry. Entries that another node has taken over
+  /// meanwhile are not changed.
+  ///
+  /// What cannot be written now is written before anything else is leased: the provider has answered, so the
+  /// entry must not be sent again because the database was away for a while.
+  func settle(_ entries: [(lease: Lease, retry: Retry?)] = []) async throws {
+    let waiting = unsettled.withLock { unsettled in
+      unsettled += entries
+      defer { unsettled = [] }
+      return unsettled
+    }
+    guard !waiting.isEmpty else { return }
+    do {
+      let now = Value.integer(now().milliseconds)
+      let removed = try await database.write { [queue] connection in
+        try waiting.filter { lease, retry in
+          guard let retry else { return try connection.run(queue.removal(of: lease.row)) > 0 }
+          for statement in retry.postponements(of: lease, in: queue, now) { try connection.run(statement) }
+          return false
+        }
+      }
+      depth.release(removed.compactMap(\.lease.share))
+    } catch {
+      unsettled.withLock { $0 = waiting + $0 }
+      throw error
+    }
+  }
+
+  /// Lets a lease end later.
+  ///
+  /// - Returns: the lease from now on; nil if another node has taken the entry over.
+  func extend(_ lease: Lease, for seconds: TimeInterval) async throws -> Lease? {
+    let end = now() + seconds
+    let statement = queue.postponement(of: lease.row, until: end)
+    guard try await database.write({ try $0.run(statement) }) > 0 else { return nil }
+    return Lease(row: .init(id: lease.id, attempts: lease.attempts, end: end), share: lease.share)
+  }
+
+  /// Removes outdated entries of registrations. One that is already at its provider may still arrive.
+  ///
+  /// - Parameter collapseIDs: which entries to remove; nil: all.
+  package func withdraw(_ collapseIDs: [String]?, from registrations: [RegistrationReference]) async throws {
+    let (column, values): (String, [Value]) =
+      if let collapseIDs {
+        (
+          "collapse_hash",
+          registrations.flatMap { registration in
+            collapseIDs.map { .integer(collapseHash(of: $0, registration)) }
+          }
+        )
+      } else {
+        ("registration_id", registrations.map { .integer($0.id) })
+      }
+    guard !values.isEmpty else { return }
+    let gone = try await database.write { connection in
+      var gone: [OutboxDepth.Share] = []
+      for start in stride(from: 0, to: values.count, by: Self.withdrawnAtOnce) {
+        let list = Array(values[start...].prefix(Self.withdrawnAtOnce))
+        let found = try connection.query(
+          Statement(
+            """
+            SELECT r.provider, r.credential, r.target, r.owner, o.wire
+            FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE \(column) IN ($list)
+            """, list: list))
+        guard !found.isEmpty else { continue }
+        try connection.run(Statement("DELETE FROM outbox WHERE \(column) IN ($list)", list: list))
+        gone += try found.compactMap { row in
+          guard let queue = try OutboxQueue(row, from: 0),
+            let kind = RegistrationReference.Kind(rawValue: try row.int64(4))
+          else { return nil }
+          return OutboxDepth.Share(queue: queue, kind: kind)
+        }
+      }
+      return gone
+    }
+    depth.release(gone)
+  }
+
+  private static let withdrawnAtOnce = 512
+}
+
+extension Outbox.Retry {
+  /// The statements that postpone an entry, and everything else that is due for its registration if that is the reason.
+  fileprivate func postponements(of lease: Outbox.Lease, in queue: LeasedQueue, _ now: Value) -> [Statement] {
+    let reason = Value.text(reason?.rawValue)
+    let own = queue.postponement(
+      of: lease.row, until: at, changing: "reason = COALESCE($5, reason), doubts = doubts + $6",
+      [reason, .integer(Int64(doubts))])
+    guard let registration else { return [own] }
+    return [
+      own,
+      Statement(
+        """
+        UPDATE outbox SET due_at = $2, reason = COALESCE($4, reason) WHERE registration_id = $1 AND due_at <= $3
+        """, .integer(registration), .integer(at.milliseconds), now, reason),
+    ]
+  }
+}

@@ -1,0 +1,237 @@
+package import Foundation
+package import HTTPClient
+package import Providers
+import Registrations
+import SQL
+import Synchronization
+
+/// Counts the outbox's entries and reserves room for new ones. The counts are read from the database
+/// periodically and updated in memory in between.
+final class OutboxDepth: Sendable {
+  /// The limits that an entry counts against.
+  struct Share: Hashable {
+    let queue: OutboxQueue
+    let kind: RegistrationReference.Kind
+
+    /// Whether it is for a push service, which a stranger has named: these have less room than APNs and FCM,
+    /// and take none from them.
+    var isOfHost: Bool { queue.route.provider == .webPush }
+  }
+
+  /// Key of a count.
+  private enum Sum: Hashable {
+    case share(Share)
+    case route(Route, RegistrationReference.Kind)
+    case kind(RegistrationReference.Kind, ofHosts: Bool)
+    case owner(Owner, RegistrationReference.Kind, ofHosts: Bool)
+
+    static func all(of share: Share) -> [Sum] {
+      [
+        .share(share), .route(share.queue.route, share.kind), .kind(share.kind, ofHosts: share.isOfHost),
+        .owner(share.queue.owner, share.kind, ofHosts: share.isOfHost),
+      ]
+    }
+  }
+
+  private struct Counts {
+    private(set) var sums: [Sum: Int] = [:]
+    private(set) var routes: [Route: Int] = [:]
+    private(set) var total = 0
+    /// Why entries waited at the last count.
+    var reasons: [Reason: Int] = [:]
+    /// Those of them that waited for a credential.
+    var unconfigured: [Share: Int] = [:]
+    /// Insertions under way, with room reserved.
+    var arriving: [Share: Int] = [:]
+    /// Changes that a count under way may have missed. One too many is corrected by the next count; one too
+    /// few would leave an entry waiting for that.
+    var sinceCount: [Share: Int] = [:]
+
+    subscript(sum: Sum) -> Int { sums[sum] ?? 0 }
+
+    mutating func add(_ count: Int, to share: Share) {
+      let change = max(count, -self[.share(share)])
+      for sum in Sum.all(of: share) { Self.change(&sums, sum, by: change) }
+      Self.change(&routes, share.queue.route, by: change)
+      total += change
+    }
+
+    static func change<Key>(_ counts: inout [Key: Int], _ key: Key, by change: Int) {
+      let count = counts[key, default: 0] + change
+      counts[key] = count > 0 ? count : nil
+    }
+
+    /// Whether there is room for one more.
+    func fits(_ share: Share, _ limits: Outbox.Limits) -> Bool {
+      let (kind, isOfHost) = (share.kind, share.isOfHost)
+      return FairShare.allows(
+        own: self[.share(share)], total: self[.route(share.queue.route, kind)],
+        limit: isOfHost ? limits.perHost : limits.perRoute)
+        && FairShare.allows(
+          own: self[.owner(share.queue.owner, kind, ofHosts: isOfHost)],
+          total: self[.kind(kind, ofHosts: isOfHost)],
+          limit: isOfHost ? limits.perKindOfHosts : limits.perKind)
+    }
+  }
+
+  private let limits: Outbox.Limits
+  private let counts = Mutex(Counts())
+
+  init(limits: Outbox.Limits) { self.limits = limits }
+
+  var total: Int { counts.withLock { $0.total } }
+
+  /// Number of entries of each route that has any.
+  var routes: [Route: Int] { counts.withLock { $0.routes } }
+
+  var reasons: [Reason: Int] { counts.withLock { $0.reasons } }
+
+  /// Number of entries of each share that waited for a credential at the last count.
+  var unconfigured: [Share: Int] { counts.withLock { $0.unconfigured } }
+
+  /// Number of entries of each share that has any.
+  var shares: [Share: Int] {
+    counts.withLock { counts in
+      counts.sums.reduce(into: [:]) { shares, sum in
+        if case .share(let share) = sum.key { shares[share] = sum.value }
+      }
+    }
+  }
+
+  func beginCount() { counts.withLock { $0.sinceCount = $0.arriving } }
+
+  func endCount(_ counted: [Share: Int], _ reasons: [Reason: Int], unconfigured: [Share: Int]) {
+    counts.withLock { counts in
+      var next = Counts()
+      for (share, count) in counted.merging(counts.sinceCount, uniquingKeysWith: +) {
+        next.add(count, to: share)
+      }
+      (next.arriving, next.sinceCount, next.reasons) = (counts.arriving, counts.sinceCount, reasons)
+      next.unconfigured = unconfigured
+      counts = next
+    }
+  }
+
+  /// Reserves room for insertions, all or none. Only entries over the limit of a push service, or of an
+  /// address that registered with the push proxy, are left out individually: a host that a stranger has named
+  /// must not cause others to be refused.
+  ///
+  /// - Returns: for each, whether it has room.
+  func reserve(_ shares: [Share]) throws(Outbox.Full) -> [Bool] {
+    let granted = counts.withLock { counts -> [Bool]? in
+      var granted: [Bool] = []
+      for share in shares {
+        let fits = counts.fits(share, limits)
+        guard fits || share.isOfHost || share.kind == .nextcloud else {
+          for (share, isGranted) in zip(shares, granted) where isGranted { counts.add(-1, to: share) }
+          return nil
+        }
+        if fits { counts.add(1, to: share) }
+        granted.append(fits)
+      }
+      for (share, isGranted) in zip(shares, granted) where isGranted {
+        counts.arriving[share, default: 0] += 1
+        counts.sinceCount[share, default: 0] += 1
+      }
+      return granted
+    }
+    guard let granted else { throw Outbox.Full() }
+    return granted
+  }
+
+  /// Ends insertions, whether they succeeded or not.
+  func arrived(_ shares: [Share]) {
+    counts.withLock { counts in
+      for share in shares { Counts.change(&counts.arriving, share, by: -1) }
+    }
+  }
+
+  /// Frees the room of entries that are gone or were not inserted.
+  func release(_ shares: some Sequence<Share>) {
+    counts.withLock { counts in
+      for share in shares { counts.add(-1, to: share) }
+    }
+  }
+}
+
+/// How much waits, and since when.
+extension Outbox {
+  /// Counts the entries in the database, including those of an earlier run and of other nodes. Reads only an
+  /// index.
+  package func recount() async throws {
+    depth.beginCount()
+    let kinds: [RegistrationReference.Kind] = [.e2ee, .legacy, .nextcloud, .nextcloudWebPush]
+    let columns = kinds.map { "COUNT(CASE o.wire WHEN \($0.rawValue) THEN 1 END)" }.joined(separator: ", ")
+    let rows = try await database.query(
+      Statement(
+        """
+        SELECT r.provider, r.credential, r.target, r.owner, o.reason, \(columns)
+        FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id, o.reason
+        """))
+    var counted: [OutboxDepth.Share: Int] = [:]
+    var unconfigured: [OutboxDepth.Share: Int] = [:]
+    var reasons: [Reason: Int] = [:]
+    for row in rows {
+      guard let queue = try OutboxQueue(row, from: 0) else { continue }
+      let counts = try kinds.indices.map { Int(try row.int64(5 + $0)) }
+      let reason = try row.optionalText(4).flatMap(Reason.init)
+      for (kind, count) in zip(kinds, counts) {
+        let share = OutboxDepth.Share(queue: queue, kind: kind)
+        counted[share, default: 0] += count
+        if reason == .unconfigured, count > 0 { unconfigured[share, default: 0] += count }
+      }
+      if let reason {
+        reasons[reason, default: 0] += counts.reduce(0, +)
+      }
+    }
+    depth.endCount(counted, reasons, unconfigured: unconfigured)
+  }
+
+  package var count: Int { depth.total }
+
+  /// Why entries wait, as of the last count: up to a minute ago.
+  package var reasons: [Reason: Int] { depth.reasons }
+
+  /// Number of entries for the routes of a credential.
+  package func count(of provider: Route.Provider, credential: String) -> Int {
+    counts(of: provider).reduce(0) { $1.key.credential == credential ? $0 + $1.value : $0 }
+  }
+
+  /// Number of entries of each route of a provider that has any.
+  package func counts(of provider: Route.Provider) -> [Route: Int] {
+    depth.routes.filter { $0.key.provider == provider }
+  }
+
+  package func count(for route: Route) -> Int { depth.routes[route] ?? 0 }
+
+  /// When the oldest entry was stored; nil if there is none. An entry that a newer notification has replaced
+  /// counts from its original time.
+  package func oldest() async throws -> Date? {
+    let statement = Statement("SELECT created_at FROM outbox ORDER BY id LIMIT 1")
+    return try await database.query(statement).first?.date(0)
+  }
+
+  /// Like ``oldest()``, but only for entries that were tried again or are overdue: not for those postponed on
+  /// arrival by their chat server's pace, by their device's, or by the provider. Web Push is left out: a push service that is
+  /// gone for good keeps entries waiting in vain, which concerns only its users.
+  ///
+  /// Only a bounded number is read, in order of arrival.
+  package func oldestLate() async throws -> Date? {
+    let strangers = counts(of: .webPush).values.reduce(0, +)
+    guard count > strangers else { return nil }
+    let statement = Statement(
+      """
+      SELECT o.created_at FROM (
+        SELECT id, route_id, created_at, due_at, attempts, reason FROM outbox ORDER BY id LIMIT $3
+      ) AS o JOIN outbox_routes r ON r.id = o.route_id
+      WHERE r.provider <> 'webpush' AND (o.due_at <= $1
+        OR o.reason IS DISTINCT FROM $4 AND (o.attempts > 2 OR o.due_at - o.created_at <= $2))
+      ORDER BY o.id LIMIT 1
+      """, .integer(now().milliseconds - 60_000), .integer(Self.longestFirstPause),
+      .integer(Int64(strangers + 5000)), .text(Reason.deviceOverPace.rawValue))
+    return try await database.query(statement).first?.date(0)
+  }
+
+  /// Milliseconds; more than the longest pause between a first and a second try.
+  private static let longestFirstPause: Int64 = 120_000
+}

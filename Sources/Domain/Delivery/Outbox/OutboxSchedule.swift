@@ -1,0 +1,202 @@
+import Foundation
+import HTTPClient
+import Providers
+
+/// Decides which routes are sent now, how many of their entries at a time, and whose.
+///
+/// Each route of APNs and FCM is sent whenever its window allows it. Push services are named by strangers,
+/// and there may be thousands: only a limited number is active at a time, and fewer of those not known to
+/// work. This leaves room for those that do work, and for every owner.
+struct OutboxSchedule: Sendable {
+  struct Limits: Sendable {
+    /// Active push services.
+    var hosts = 64
+    /// Active push services that are not known to work.
+    var unprovenHosts = 32
+    /// Rounds of a push service before others get their turn.
+    var rounds = 10
+    /// Entries of a route whose answers are still outstanding after their round.
+    var late = 500
+  }
+
+  /// How many entries of an owner are sent in a round.
+  struct Turn: Hashable, Sendable {
+    let owner: Owner
+    let limit: Int
+  }
+
+  private struct State {
+    var window = SendWindow()
+    /// Number of entries whose answers are outstanding, by owner.
+    var late: [Owner: Int] = [:]
+    /// The owners with something due, in the order of their turns.
+    var due: [Owner] = []
+
+    var lateInAll: Int { late.values.reduce(0, +) }
+  }
+
+  /// An active push service.
+  private struct Work {
+    let isProven: Bool
+    /// The owner against whose places it counts.
+    let owner: Owner
+    var rounds = 0
+  }
+
+  private let limits: Limits
+  private var routes: [Route: State] = [:]
+  private var hostsAtWork: [Route: Work] = [:]
+
+  init(limits: Limits = Limits()) { self.limits = limits }
+
+  /// Selects the routes with something due that are to be sent now.
+  ///
+  /// - Parameter proven: the push services that accepted the last message they were sent.
+  mutating func admit(_ due: [OutboxQueue], proven: () -> Set<Route>, now: Date) -> [Route] {
+    var admitted: [Route] = []
+    var hosts: [(route: Route, owners: [Owner])] = []
+    let owners = Dictionary(grouping: due, by: \.route).mapValues { $0.map(\.owner) }
+    var seen: Set<Route> = []
+    for route in due.lazy.map(\.route) where seen.insert(route).inserted {
+      var state = routes[route] ?? State()
+      let (known, queues) = (Set(state.due), owners[route] ?? [])
+      state.due += queues.filter { !known.contains($0) }
+      routes[route] = state
+      guard !state.window.isPaused(at: now) else { continue }
+      if route.provider != .webPush {
+        admitted.append(route)
+      } else if hostsAtWork[route] == nil {
+        hosts.append((route, queues))
+      }
+    }
+    guard !hosts.isEmpty else { return admitted }
+    let proven = proven()
+    for isProven in [true, false] {
+      for (host, owners) in hosts where proven.contains(host) == isProven {
+        guard start(host, for: owners, isProven: isProven) else { continue }
+        admitted.append(host)
+      }
+    }
+    return admitted
+  }
+
+  /// Activates a push service for one of these owners if there is a place for it; an owner has at most a
+  /// quarter of the places.
+  private mutating func start(_ host: Route, for owners: [Owner], isProven: Bool) -> Bool {
+    guard hostsAtWork.count < limits.hosts else { return false }
+    let alike = hostsAtWork.values.filter { $0.isProven == isProven }
+    let limit = isProven ? limits.hosts : limits.unprovenHosts
+    func places(_ owner: Owner) -> Int { alike.count { $0.owner == owner } }
+    guard alike.count < limit, let owner = owners.min(by: { places($0) < places($1) }),
+      places(owner) < max(1, limit / 4)
+    else { return false }
+    hostsAtWork[host] = Work(isProven: isProven, owner: owner)
+    return true
+  }
+
+  /// Chooses whose entries of a route are sent now, and how many; owners take turns. The chosen owners are
+  /// removed from `due`.
+  mutating func turns(of route: Route) -> [Turn] {
+    guard var state = routes[route] else { return [] }
+    let late = state.lateInAll
+    let limit = min(state.window.window, limits.late - late)
+    let chosen = state.due.filter {
+      FairShare.allows(own: state.late[$0, default: 0], total: late, limit: limits.late)
+    }.prefix(max(0, limit))
+    guard !chosen.isEmpty else { return [] }
+    let leaving = Set(chosen)
+    state.due.removeAll { leaving.contains($0) }
+    routes[route] = state
+    return chosen.enumerated().map { index, owner in
+      let share = limit / chosen.count + (index < limit % chosen.count ? 1 : 0)
+      let room = FairShare.room(own: state.late[owner, default: 0], total: late, limit: limits.late)
+      return Turn(owner: owner, limit: min(share, room))
+    }
+  }
+
+  /// Results of a round of a route.
+  struct Round: Sendable {
+    /// Entries whose result is known.
+    var ended = 0
+    /// Number of those that failed for a reason that affects others too.
+    var failures = 0
+    /// When the provider allows those to be tried again.
+    var notBefore: Date?
+    /// Number of entries whose answers are outstanding, by owner.
+    var late: [Owner: Int] = [:]
+    /// Owners that may have more due.
+    var more: [Owner] = []
+  }
+
+  /// Takes the results of a round.
+  ///
+  /// - Returns: whether to start another round at once.
+  mutating func ended(_ round: Round, of route: Route, now: Date) -> Bool {
+    guard var state = routes[route] else { return false }
+    defer { routes[route] = state }
+    state.late.merge(round.late, uniquingKeysWith: +)
+    state.due += round.more.filter { !state.due.contains($0) }
+    if round.ended > 0 || round.late.isEmpty {
+      state.window.ended(
+        tries: round.ended, failures: round.failures, notBefore: round.notBefore, now: now)
+    }
+    hostsAtWork[route]?.rounds += 1
+    if let work = hostsAtWork[route], work.rounds >= limits.rounds { return false }
+    return !state.due.isEmpty && !state.window.isPaused(at: now)
+  }
+
+  /// Takes the result of an entry whose answer came after its round.
+  ///
+  /// - Parameters:
+  ///   - hasFailed: whether it failed for a reason that affects others too; nil if the reason is its device's
+  ///     alone.
+  ///   - notBefore: when the provider allows another try.
+  mutating func answeredLate(of queue: OutboxQueue, hasFailed: Bool?, notBefore: Date?, now: Date) {
+    guard let late = routes[queue.route]?.late[queue.owner] else { return }
+    routes[queue.route]?.late[queue.owner] = late > 1 ? late - 1 : nil
+    guard let hasFailed else { return }
+    routes[queue.route]?.window.ended(
+      tries: 1, failures: hasFailed ? 1 : 0, notBefore: notBefore, now: now)
+  }
+
+  /// Whether the route's last round failed and its pause is not over.
+  func isFailing(_ route: Route, now: Date) -> Bool { routes[route]?.window.isPaused(at: now) ?? false }
+
+  /// Deactivates a push service.
+  mutating func leave(_ route: Route) { hostsAtWork[route] = nil }
+
+  /// Forgets all other routes, except those still active or with outstanding answers.
+  mutating func forget(except kept: Set<Route>) {
+    routes = routes.filter { kept.contains($0.key) || !$0.value.late.isEmpty || hostsAtWork[$0.key] != nil }
+  }
+}
+
+/// How many entries of one route are sent at a time: one after a round of failures, then twice as many after
+/// each successful round. This protects a provider that has just come back from the accumulated backlog, and
+/// leaves room for fresh notifications.
+struct SendWindow: Sendable {
+  static let largest = 64
+
+  /// Number of entries that may be sent now.
+  private(set) var window = 1
+  /// Nothing is sent in this interval.
+  private var pause = Date.distantPast..<Date.distantPast
+
+  /// Whether nothing may be sent now. If the clock is put back to before the pause, the pause is over.
+  func isPaused(at now: Date) -> Bool { pause.contains(now) }
+
+  /// Takes the results of a round. A minority of failures postpones only its own entries, since a provider
+  /// may refuse for going too fast on account of one device.
+  ///
+  /// - Parameters:
+  ///   - failures: how many of `tries` ended without an answer about their notification.
+  ///   - notBefore: when the provider allows another try of the failed ones.
+  mutating func ended(tries: Int, failures: Int, notBefore: Date?, now: Date) {
+    if failures == 0 {
+      window = min(Self.largest, window * 2)
+    } else if failures * 2 > tries {
+      window = 1
+      pause = now..<max(now + 0.5, notBefore ?? now)
+    }
+  }
+}

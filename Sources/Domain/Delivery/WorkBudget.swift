@@ -1,0 +1,60 @@
+package import HTTPClient
+package import Providers
+import Synchronization
+
+/// Limits the memory that notifications take from when they are read until their request is answered: what was
+/// parsed, and what is sent or waits for the end of the request. Owners share it (``FairShare``).
+///
+/// The bytes of request bodies do not bound it: a notification of 100 bytes takes forty times as much on its
+/// way, and one of 3 KB may be for hundreds of devices.
+package final class WorkBudget: Sendable {
+  /// There is no room for the owner at present.
+  package struct Exceeded: Error, Hashable {}
+
+  fileprivate struct State {
+    var total = 0
+    var owners: [Owner: Int] = [:]
+  }
+
+  fileprivate let limit: Int
+  fileprivate let state = Mutex(State())
+
+  /// - Parameter limit: in bytes.
+  package init(limit: Int) { self.limit = limit }
+
+  package var bytes: Int { state.withLock { $0.total } }
+
+  /// Takes room, which the caller releases.
+  package func charge(_ bytes: Int, to owner: Owner) throws(Exceeded) -> Charge {
+    let fits = state.withLock { state in
+      let own = state.owners[owner] ?? 0
+      guard bytes <= FairShare.room(own: own, total: state.total, limit: limit) else { return false }
+      state.total += bytes
+      state.owners[owner] = own + bytes
+      return true
+    }
+    guard fits else { throw Exceeded() }
+    return Charge(budget: self, owner: owner, bytes: bytes)
+  }
+
+  package struct Charge: Sendable {
+    fileprivate let budget: WorkBudget
+    fileprivate let owner: Owner
+    fileprivate let bytes: Int
+
+    /// Gives the room back; called once.
+    package func release() {
+      budget.state.withLock { state in
+        state.total -= bytes
+        let rest = (state.owners[owner] ?? 0) - bytes
+        state.owners[owner] = rest > 0 ? rest : nil
+      }
+    }
+  }
+}
+
+extension RegisteredPush {
+  /// Bytes of memory that it takes on its way, at most: its task, its request with the payload, and its entry in the
+  /// outbox if it gets one.
+  package var memory: Int { 8192 + 2 * push.payloadBytes }
+}

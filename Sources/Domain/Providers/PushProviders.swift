@@ -1,0 +1,303 @@
+package import Foundation
+package import HTTPClient
+package import KeyExchange
+import NIOCore
+import Synchronization
+
+/// Sends pushes to APNs, FCM and Web Push and returns an ``Outcome`` for each.
+package final class PushProviders: Sendable {
+  /// The state of a route, for `/readyz`.
+  package enum RouteState: Sendable, Hashable {
+    /// No request has been sent over it yet.
+    case unknown
+    /// The last answer was about a notification, not about the route.
+    case ok
+    /// Requests fail because of the route.
+    case failing(Reason, since: Date)
+    /// Requests fail, and the breaker is open: only a probe goes out now and then.
+    case open(Reason, since: Date)
+  }
+
+  private let factory: SenderFactory
+  /// Nil where Web Push is switched off.
+  let hosts: WebPushHosts?
+  /// The other bouncer; nil where there is none.
+  package let upstream: RouteSender?
+  private let state = Mutex(State())
+
+  private struct State {
+    var senders = Senders()
+    /// Transports of removed credentials, kept until their last request has ended.
+    var leaving: [any Transport] = []
+    var isShutDown = false
+  }
+
+  /// Prepares the clients; connects on first use.
+  ///
+  /// - Throws: ``ConfigurationError``.
+  package convenience init(configuration: Configuration) throws {
+    try self.init(configuration: configuration, now: { Date() })
+  }
+
+  /// Sends over a simulated network in this process.
+  package convenience init(
+    configuration: Configuration, over network: any ProviderNetwork, now: @escaping @Sendable () -> Date
+  ) throws {
+    try self.init(configuration: configuration, network: network, resolve: { _ in [] }, now: now)
+  }
+
+  /// - Parameters:
+  ///   - network: nil for the internet, with the limits in `pool` and `connection`.
+  ///   - mostHosts: how many push services are remembered.
+  init(
+    configuration: Configuration, network: (any ProviderNetwork)? = nil, pool: PoolLimits = .init(),
+    connection: HTTP2ConnectionHandler.Limits = .init(), mostHosts: Int = WebPushHosts.most,
+    resolve: @escaping @Sendable (String) async throws -> [String] = HostAddresses.resolvePresentOrFormer,
+    now: @escaping @Sendable () -> Date
+  ) throws {
+    let metrics = ProviderMetrics()
+    let network =
+      try network ?? Internet(configuration, pool: pool, connection: connection, metrics: metrics)
+    let factory = try SenderFactory(
+      configuration: configuration, metrics: metrics, network: network, resolve: resolve, now: now)
+    self.factory = factory
+    upstream = try configuration.upstream.map(factory.upstream)
+    hosts = configuration.webPush.map { webPush in
+      metrics.prepare(.webPush)
+      return WebPushHosts(most: mostHosts, factory: factory, webPush: webPush)
+    }
+  }
+
+  /// Replaces the credentials. Requests in flight end with the old ones; unchanged credentials keep their
+  /// connections and tokens. An APNs key that gains a topic keeps its token, but gets new connections,
+  /// because the old ones do not serve the new topic.
+  package func use(_ credentials: Credentials) {
+    if !credentials.apns.isEmpty { factory.metrics.prepare(.apns) }
+    if !credentials.fcm.isEmpty { factory.metrics.prepare(.fcm) }
+    let left = state.withLock { state -> [any Transport] in
+      guard !state.isShutDown else { return [] }
+      let left = state.senders.use(credentials, factory: factory)
+      state.leaving += left
+      return left
+    }
+    dismiss(left)
+  }
+
+  /// Closes transports in ``State/leaving`` after their last request.
+  private func dismiss(_ transports: [any Transport]) {
+    for transport in transports {
+      Task {
+        await transport.shutdown(deadline: nil)
+        state.withLock { state in state.leaving.removeAll { $0 === transport } }
+      }
+    }
+  }
+
+  /// The sender for a push. Nil, which is counted, if no credential serves its topic or project.
+  package func routeSender(for push: Push) -> RouteSender? {
+    let routeSender = find(push)
+    if routeSender == nil { factory.metrics.unconfigured(push.provider) }
+    return routeSender
+  }
+
+  package func route(of push: Push) -> Route? { find(push)?.route }
+
+  /// The sender for a push in APNs' other environment than that of `sender`; nil if no credential serves it.
+  package func otherSender(for push: Push, than sender: RouteSender) -> RouteSender? {
+    guard sender.environment != nil else { return nil }
+    return state.withLock { $0.senders.otherSender(for: push, than: sender) }
+  }
+
+  /// The environment of a route of APNs; nil if no present credential has it.
+  package func environment(of route: Route) -> APNsCredential.Environment? {
+    guard route.provider == .apns else { return nil }
+    return state.withLock { $0.senders.environment(of: route) }
+  }
+
+  private func find(_ push: Push) -> RouteSender? {
+    let message: WebPushMessage
+    switch push {
+    case .apns, .fcm: return state.withLock { $0.senders.routeSender(for: push) }
+    case .upstream: return upstream
+    case .webPush(let webPush): message = webPush
+    }
+    guard let hosts else { return nil }
+    let (sender, left) = hosts.routeSender(for: message.subscription.endpoint)
+    if !left.isEmpty {
+      state.withLock { $0.leaving += left }
+      dismiss(left)
+    }
+    return sender
+  }
+
+  /// How long an answer is still awaited after its caller has stopped waiting at the deadline.
+  package var answerTimeout: Duration { factory.network.answerTimeout }
+
+  /// Sends one push and returns its outcome, or `retry(timeout)` at the deadline.
+  package func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
+    switch await routeSender(for: push)?.attempt(push, of: .nobody, deadline: deadline) {
+    case nil: return .misconfigured(.unconfigured)
+    case .ended(let outcome): return outcome
+    case .underWay(let answer):
+      Task { _ = await answer() }
+      return Outcome(TransportFailure.timeout)
+    }
+  }
+
+  /// The senders of the present credentials and ``upstream``, including unused ones, without ``webPushSenders``.
+  package var routeSenders: [RouteSender] {
+    state.withLock { $0.senders.routeSenders } + (upstream.map { [$0] } ?? [])
+  }
+
+  /// The sender to a topic, a project (nil: the default one), a push service that was used recently, or the other
+  /// bouncer; nil if there is none.
+  package func routeSender(_ provider: Route.Provider, target: String?) -> RouteSender? {
+    switch provider {
+    case .apns, .fcm: state.withLock { $0.senders.routeSender(provider, target) }
+    case .webPush: target.flatMap { hosts?.known($0) }
+    case .upstream: upstream
+    }
+  }
+
+  /// Whether a credential serves the target of a route, which may name another credential or none.
+  ///
+  /// - Parameter environment: of APNs; nil for either.
+  package func serves(_ route: Route, in environment: APNsCredential.Environment? = nil) -> Bool {
+    if let environment { return state.withLock { $0.senders.serves(route.target, in: environment) } }
+    if route.provider == .webPush { return hosts != nil }
+    return routeSender(route.provider, target: route.target.isEmpty ? nil : route.target) != nil
+  }
+
+  /// A topic or project that a credential serves and that differs from this one only by upper and lower case.
+  package func targetAlike(_ route: Route) -> String? {
+    guard route.provider == .apns || route.provider == .fcm else { return nil }
+    return state.withLock { $0.senders.alike(route.provider, route.target) }
+  }
+
+  /// How the keys of the latest connection to a provider were agreed on; nil if there was none.
+  package func keyExchange(_ provider: Route.Provider) -> KeyExchange? {
+    factory.metrics.keyExchange(provider)
+  }
+
+  package func routeStates() -> [Route: RouteState] {
+    Dictionary(routeSenders.map { ($0.route, $0.state) }) { $1 }
+  }
+
+  /// Waits up to `limit` for the requests in flight, then closes all connections. A request that has no
+  /// answer by then ends as `retry(abandoned)`: whether the provider took it is unknown.
+  package func shutdown(within limit: Duration = .seconds(60)) async {
+    guard let transports = close() else { return }
+    await Self.shutDown(transports, deadline: .now() + TimeAmount(limit))
+  }
+
+  deinit {
+    guard let transports = close() else { return }
+    Task { await Self.shutDown(transports, deadline: nil) }
+  }
+
+  /// Refuses pushes from now on. Returns the transports to shut down, on the first call only.
+  private func close() -> [any Transport]? {
+    state.withLock { state in
+      defer { state.isShutDown = true }
+      let others = (hosts?.close() ?? []) + (upstream.map { [$0.transport] } ?? [])
+      return state.isShutDown ? nil : state.leaving + state.senders.transports + others
+    }
+  }
+
+  private static func shutDown(_ transports: [any Transport], deadline: NIODeadline?) async {
+    await withTaskGroup { group in
+      for transport in transports { group.addTask { await transport.shutdown(deadline: deadline) } }
+    }
+  }
+
+  // MARK: Web Push
+
+  /// The public key that apps subscribe with, in base64url; nil where Web Push is switched off.
+  package var vapidPublicKey: String? { factory.webPush?.key.publicKey }
+
+  /// Whether a subscription on this host may be registered. Refuses addresses, private names and names with a
+  /// private address, unless the operator allows the host. Accepts a name that does not resolve within two
+  /// seconds, because addresses are checked again for every connection.
+  package func accepts(_ subscription: WebPushSubscription) async -> Bool {
+    guard factory.webPush != nil else { return false }
+    return await factory.webPushAddresses.allow(subscription.endpoint.host)
+  }
+
+  /// The senders of recently used push services, at most 10,000.
+  package var webPushSenders: [RouteSender] { hosts?.routeSenders ?? [] }
+}
+
+extension PushProviders {
+  /// Where the providers are and how to trust them.
+  package struct Configuration: Sendable {
+    /// Replaces Apple's hosts, for example by a simulator's `https` URL.
+    package var apnsEndpoint: URL?
+    /// Replaces Google's host. An `http` URL is for the simulator and uses unencrypted HTTP/1.1.
+    package var fcmEndpoint: URL?
+    /// PEM file with a trust root besides the system's.
+    package var caFile: String?
+    /// HTTP CONNECT proxy, `http://[user:password@]host:port`.
+    package var proxy: URL?
+    /// Nil if Web Push is switched off.
+    package var webPush: WebPush?
+    /// Nil if there is no other bouncer.
+    package var upstream: Upstream?
+
+    /// Another bouncer.
+    package struct Upstream: Sendable {
+      package var url: URL
+      /// What a chat server signs in with there; nil if that is not known.
+      package var signIn: @Sendable (Owner) async -> SignIn?
+
+      package init(url: URL, signIn: @escaping @Sendable (Owner) async -> SignIn?) {
+        (self.url, self.signIn) = (url, signIn)
+      }
+
+      package struct SignIn: Sendable, Hashable {
+        /// The value of `Authorization`.
+        let authorization: String
+        /// Since when it is used: what was refused before says nothing of it.
+        let since: Date
+
+        package init(_ authorization: String, since: Date) {
+          (self.authorization, self.since) = (authorization, since)
+        }
+      }
+    }
+
+    package struct WebPush: Sendable {
+      /// The key pair that subscriptions are bound to.
+      package var key: VAPIDKey
+      /// `sub` of VAPID tokens: a `mailto:` or `https:` URL.
+      package var contact: String
+      /// Push services that may have private addresses, in lower case.
+      package var privateHosts: Set<String>
+      /// Limit of connections to push services. A quarter of them may go to hosts that do not answer.
+      package var connections: Int
+
+      package init(
+        key: VAPIDKey, contact: String, privateHosts: Set<String> = [], connections: Int = 1000
+      ) {
+        (self.key, self.contact) = (key, contact)
+        (self.privateHosts, self.connections) = (privateHosts, connections)
+      }
+    }
+
+    /// Uses Apple's and Google's endpoints by default.
+    package init(
+      apnsEndpoint: URL? = nil, fcmEndpoint: URL? = nil, caFile: String? = nil, proxy: URL? = nil,
+      webPush: WebPush? = nil
+    ) {
+      (self.apnsEndpoint, self.fcmEndpoint, self.webPush) = (apnsEndpoint, fcmEndpoint, webPush)
+      (self.caFile, self.proxy) = (caFile, proxy)
+    }
+  }
+
+  package struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The name of the setting.
+    package let key: String
+    package let advice: String
+
+    package var description: String { "\(key): \(advice)" }
+  }
+}

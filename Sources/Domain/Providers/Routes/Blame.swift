@@ -1,0 +1,99 @@
+import Foundation
+import HTTPClient
+import Timing
+
+/// Decides whether a route is to blame for the refusals of single tokens. One owner's tokens prove nothing:
+/// three owners must be refused while nothing is delivered, or all owners that send if there are fewer.
+struct Blame: Sendable {
+  /// How many refused owners are enough to blame the route.
+  static let witnesses = 3
+  /// How long nothing must have been delivered, in seconds.
+  static let quiet: TimeInterval = 60
+  /// Answers older than this are ignored, in seconds.
+  static let memory: TimeInterval = 600
+  /// How long every answer must have been a refusal if fewer owners send, in seconds.
+  static let proof: TimeInterval = 10
+  /// How many refused owners are remembered. With more, every owner's pushes are held back.
+  private static let most = 1000
+
+  /// The three most recent owners, each with its latest time.
+  private struct Latest {
+    private var owners: [(owner: Owner, time: Date)] = []
+
+    mutating func note(_ owner: Owner, _ now: Date) {
+      owners.removeAll { $0.owner == owner }
+      if owners.count == Blame.witnesses { owners.removeFirst() }
+      owners.append((owner, now))
+    }
+
+    func count(now: Date) -> Int { owners.count { abs(now.timeIntervalSince($0.time)) < Blame.memory } }
+  }
+
+  private var senders = Latest()
+  private var refused = Latest()
+  private var deliveredAt = Date.distantPast
+  /// Since when every answer is a refusal.
+  private var refusedSince: Date?
+  /// Since when the route is to blame; nil if it is not.
+  private(set) var since: Date?
+  private(set) var reason = Reason.unknown
+  /// The owners refused since then, whose pushes are held back.
+  private var held: Set<Owner> = []
+  /// Lets their pushes through one at a time, as probes.
+  private var breaker: Breaker
+
+  init(backoff: Backoff = Breaker.backoff) {
+    breaker = Breaker(threshold: 1, backoff: backoff)
+  }
+
+  /// Whether an owner's push may go. Pushes of owners that were not refused yet go, since their answers show
+  /// whether the route works.
+  mutating func admit(_ owner: Owner, now: Date) -> Breaker.Admission {
+    guard since != nil, held.contains(owner) || held.count >= Self.most else { return .send }
+    return breaker.admit(now: now)
+  }
+
+  /// The provider accepted a push, so the route works.
+  mutating func delivered(to owner: Owner, now: Date) {
+    senders.note(owner, now)
+    deliveredAt = now
+    refusedSince = nil
+    refused = Latest()
+    guard since != nil else { return }
+    (since, held) = (nil, [])
+    breaker.succeeded()
+  }
+
+  /// The provider gave an answer about the token that does not concern the route.
+  mutating func answered(_ owner: Owner, now: Date) {
+    senders.note(owner, now)
+    refusedSince = nil
+    breaker.probeAbandoned(now: now)
+  }
+
+  /// The provider refused an owner's token, perhaps because of the route.
+  ///
+  /// - Parameters:
+  ///   - notBefore: the time that the provider asked for.
+  ///   - jitter: random, from 0 to 1.
+  mutating func refused(_ owner: Owner, _ reason: Reason, notBefore: Date?, now: Date, jitter: Double) {
+    senders.note(owner, now)
+    refused.note(owner, now)
+    let first = refusedSince.map { min($0, now) } ?? now
+    refusedSince = first
+    if since == nil {
+      let hasWitnesses =
+        refused.count(now: now) >= Self.witnesses && abs(now.timeIntervalSince(deliveredAt)) >= Self.quiet
+      let areAll = senders.count(now: now) < Self.witnesses && now.timeIntervalSince(first) >= Self.proof
+      guard hasWitnesses || areAll else { return }
+      since = first
+    }
+    self.reason = reason
+    let isNew = held.count < Self.most && held.insert(owner).inserted
+    guard !isNew || !breaker.isOpen else { return }
+    breaker.failed(isLasting: true, notBefore: notBefore, now: now, jitter: jitter)
+  }
+
+  /// A push that was let through as a probe ended without an answer.
+  mutating func abandoned(now: Date) { breaker.probeAbandoned(now: now) }
+}

@@ -1,0 +1,124 @@
+import Foundation
+package import HTTPClient
+import NIOCore
+
+/// The way a push takes: a credential with its environment, and a topic or project; or a host of Web Push.
+/// Each route has its own health, so that a bad key or a slow provider affects only its own pushes.
+package struct Route: Sendable, Hashable, CustomStringConvertible {
+  package enum Provider: String, Sendable, Hashable, CaseIterable {
+    case apns, fcm
+    case webPush = "webpush"
+    /// Another bouncer, for the devices of an app that we have no credentials for.
+    case upstream
+  }
+
+  package let provider: Provider
+  /// The credential's name, which is its file's stem. For Web Push the push service's host, for another bouncer
+  /// its host, with its port unless that is 443.
+  package let credential: String
+  /// The topic (APNs) or the project id (FCM); empty for others.
+  package let target: String
+
+  package init(provider: Provider, credential: String, target: String) {
+    (self.provider, self.credential, self.target) = (provider, credential, target)
+  }
+
+  /// As it appears in logs: `apns:simulator org.example.chat`, `webpush:push.example.org`.
+  package var description: String {
+    let name = credential.isEmpty ? provider.rawValue : "\(provider.rawValue):\(credential)"
+    return target.isEmpty ? name : "\(name) \(target)"
+  }
+}
+
+extension Owner {
+  /// A chat server, by its row.
+  package static func chatServer(_ row: Int64) -> Owner { Owner(id: row << 2 | 1) }
+  /// The row of the chat server that it is; nil if it is none.
+  package var chatServer: Int64? { id & 3 == 1 ? id >> 2 : nil }
+  /// Everything that one address (or IPv6 /64) registered with the push proxy, by a keyed hash of the
+  /// address.
+  package static func address(_ hash: Int64) -> Owner { Owner(id: hash << 2 | 2) }
+  /// A user of the built-in server, by its row.
+  package static func user(_ row: Int64) -> Owner { Owner(id: row << 2 | 3) }
+}
+
+/// The owner and token of a push, by which a route tells pushes apart.
+struct Recipient: Sendable, Hashable {
+  let owner: Owner
+  /// A hash of the token, valid in this process only.
+  let token: Int
+  /// Whether it is no push but another call: refusals of pushes do not hold it up, and its answer says nothing about them.
+  var isCall = false
+}
+
+/// A series of failures of a route without a success. It proves that the route does not work only after a few
+/// seconds: a connection that breaks fails hundreds of requests at once, and the next one may work.
+struct FailureRun: Sendable {
+  /// Time from the first to the latest failure that proves it, in seconds. Longer than the failures of one
+  /// broken connection take.
+  static let proof: TimeInterval = 3
+  /// A longer gap between two failures, in seconds, starts a new series.
+  static let longestGap: TimeInterval = 120
+
+  private var first: Date?
+  private var latest = Date.distantPast
+  /// The reason for the latest failure.
+  private(set) var reason = Reason.unknown
+  /// Whether the series proves that the route does not work.
+  private(set) var isProof = false
+
+  /// The time of the first failure; nil if none has happened since the last success.
+  var since: Date? { first }
+
+  ///
+  /// - Parameter isLasting: whether the next one would fail for sure, as with a wrong key.
+  mutating func failed(_ reason: Reason, isLasting: Bool, now: Date) {
+    // A time before the latest failure means that the clock was put back.
+    if !isProof, now < latest || now.timeIntervalSince(latest) > Self.longestGap { first = nil }
+    let first = first ?? now
+    self.first = first
+    (latest, self.reason) = (now, reason)
+    if isLasting || now.timeIntervalSince(first) >= Self.proof { isProof = true }
+  }
+
+  /// Counts the series as proof at once, because so many requests have failed together.
+  mutating func settle() { isProof = true }
+
+  /// A request succeeded, which ends the series.
+  mutating func ended() { self = FailureRun() }
+}
+
+/// Detects a route that answers too late for callers that wait for the answer.
+///
+/// With a provider that hangs each call would take its whole deadline. So after some callers in turn have
+/// waited in vain, no caller waits any more until an answer comes sooner than they gave up, or nothing is
+/// under way. Pushes from the outbox still go, and their answers show when the route is fast again.
+struct Slowness: Sendable {
+  /// How many callers in a row must wait in vain. Each must have begun after the one before gave up, so
+  /// pushes sent together count once.
+  static let threshold = 3
+  /// A caller that gave up sooner than this says nothing about the route.
+  static let fairChance = TimeAmount.seconds(1)
+
+  private var strikes = 0
+  private var lastStrike = NIODeadline.uptimeNanoseconds(0)
+  /// The shortest time that a caller waited in vain.
+  private var tooShort = TimeAmount.nanoseconds(.max)
+
+  /// Whether callers should not wait.
+  var isSlow: Bool { strikes >= Self.threshold }
+
+  /// A caller waited from `start` until now without an answer.
+  mutating func waitedInVain(from start: NIODeadline, now: NIODeadline) {
+    guard now - start >= Self.fairChance else { return }
+    tooShort = min(tooShort, now - start)
+    guard strikes == 0 || start >= lastStrike else { return }
+    strikes += 1
+    lastStrike = now
+  }
+
+  /// The provider answered a request after `time`.
+  mutating func answered(after time: TimeAmount) {
+    if time < tooShort { self = Slowness() }
+  }
+}

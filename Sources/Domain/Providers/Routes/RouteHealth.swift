@@ -1,0 +1,244 @@
+import Foundation
+import HTTPClient
+import NIOCore
+import Synchronization
+import Timing
+
+/// The health of one route, judged by its answers: the breaker, the blame, token pauses, and a deletion guard
+/// for each token group.
+final class RouteHealth: Sendable {
+  fileprivate struct State {
+    var breaker: Breaker
+    var blame: Blame
+    var tokens: TokenPauses
+    var slowness = Slowness()
+    var slowSince: Date?
+    /// Admitted pushes that have not ended.
+    var underWay = 0
+    /// When the latest push that the provider accepted was sent.
+    var takenAt = Date.distantPast
+    /// Whether the route has ever answered.
+    var isProven = false
+    /// When a push last said something about the route.
+    var triedAt: Date?
+    var failures = FailureRun()
+    var guards: [TokenGroup: DeletionGuard] = [:]
+  }
+
+  private let mutex: Mutex<State>
+
+  /// The health of a new route.
+  ///
+  /// - Parameters:
+  ///   - isOfStrangers: whether it is a push service named by strangers. Its breaker opens sooner and stays open
+  ///     for longer.
+  ///   - pauses: how long each token waits that is refused.
+  init(isOfStrangers: Bool = false, pauses: Backoff = TokenPauses.backoff) {
+    let tokens = TokenPauses(backoff: pauses)
+    let strangers = Backoff(first: 1, longest: 60, shares: 0.5...1)
+    mutex = Mutex(
+      isOfStrangers
+        ? State(
+          breaker: Breaker(threshold: 10, backoff: strangers), blame: Blame(backoff: strangers),
+          tokens: tokens)
+        : State(breaker: Breaker(), blame: Blame(), tokens: tokens))
+  }
+
+  enum Admission: Sendable, Hashable {
+    case send
+    /// Goes as a probe; other requests wait for its outcome.
+    case probe
+    /// Does not go; this is its outcome.
+    case wait(Outcome)
+  }
+
+  var state: PushProviders.RouteState {
+    mutex.withLock { state in
+      let failures = state.failures
+      if let since = state.blame.since, !failures.isProof { return .open(state.blame.reason, since: since) }
+      switch (failures.since, state.slowSince) {
+      case (let since?, _) where failures.isProof:
+        return state.breaker.isOpen
+          ? .open(failures.reason, since: since) : .failing(failures.reason, since: since)
+      case (let failed, let since?):
+        return .failing(failed == nil ? .timeout : failures.reason, since: min(failed ?? since, since))
+      default: return state.isProven ? .ok : .unknown
+      }
+    }
+  }
+
+  var triedAt: Date? { mutex.withLock { $0.triedAt } }
+
+  var hasAnswered: Bool { mutex.withLock { $0.isProven } }
+
+  /// Whether a request may go.
+  ///
+  /// - Parameter isPatient: whether nobody waits for the answer, so that a slow route may be used.
+  func admit(_ recipient: Recipient, isPatient: Bool, now: Date) -> Admission {
+    mutex.withLock { state in
+      if state.slowSince != nil, !isPatient {
+        return .wait(.retry(.breakerOpen, notBefore: now, scope: .route))
+      }
+      // A pause of this token or owner alone comes first, so that it never counts as a probe of the route.
+      if let (until, reason) = state.tokens.wait(recipient.token, now: now) {
+        return .wait(.retry(reason, notBefore: until, scope: .token))
+      }
+      let witness = recipient.isCall ? .send : state.blame.admit(recipient.owner, now: now)
+      if case .wait(let until) = witness {
+        return .wait(.retry(state.blame.reason, notBefore: until, scope: .token))
+      }
+      let admission = state.breaker.admit(now: now)
+      if case .wait(let until) = admission {
+        if witness == .probe { state.blame.abandoned(now: now) }
+        return .wait(.retry(.breakerOpen, notBefore: until, scope: .route))
+      }
+      state.tokens.began(recipient.token, now: now)
+      state.underWay += 1
+      return admission == .probe || witness == .probe ? .probe : .send
+    }
+  }
+
+  /// A caller has waited since `start` and goes on without an answer.
+  ///
+  /// - Parameter token: set if the push is still under way, so that its answer may come late.
+  func waitedInVain(from start: NIODeadline, late token: Int? = nil, now: Date) {
+    mutex.withLock { state in
+      if let token { state.tokens.beganLate(token) }
+      state.slowness.waitedInVain(from: start, now: .now())
+      if state.slowness.isSlow { state.slowSince = state.slowSince ?? now }
+    }
+  }
+
+  func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? {
+    mutex.withLock { $0.guards[group]?.doubt }
+  }
+
+  /// Whether an outcome ends a registration, with the deletion guard's doubt before and after.
+  func weigh(
+    _ outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
+    now: Date
+  ) -> (verdict: DeletionGuard.Verdict, before: DeletionGuard.Doubt?, after: DeletionGuard.Doubt?) {
+    mutex.withLock { state in
+      let before = state.guards[group]?.doubt
+      // Changed in place, because a copy would copy all of the guard's answers.
+      let verdict = state.guards[group, default: DeletionGuard()].verdict(
+        on: outcome, of: owner, registeredAt: registeredAt, believedSince: believedSince, now: now)
+      return (verdict, before, state.guards[group]?.doubt)
+    }
+  }
+
+  /// Records how an attempt ended.
+  ///
+  /// - Parameter isLate: whether its caller had stopped waiting.
+  /// - Returns: the outcome, changed where other answers show more.
+  func record(
+    _ outcome: Outcome, from source: Outcome.Source, for recipient: Recipient, after time: TimeAmount,
+    isProbe: Bool,
+    isLate: Bool = false, now: Date
+  ) -> Outcome {
+    mutex.withLock { state in
+      if isLate { state.tokens.endedLate(recipient.token) }
+      state.underWay = max(0, state.underWay - 1)
+      switch source {
+      case .provider:
+        state.slowness.answered(after: time)
+        // Nothing is under way, so nothing is late, however long this took.
+        if state.underWay == 0 { state.slowness = Slowness() }
+        if !state.slowness.isSlow { state.slowSince = nil }
+        if outcome.isTaken { state.takenAt = now - TimeInterval(time.nanoseconds) / 1e9 }
+        return state.record(outcome, recipient, isGiven: true, isProbe, now)
+      case .transport: return state.record(outcome, recipient, isGiven: false, isProbe, now)
+      case .ourselves:
+        if isProbe { state.abandonProbe(now) }
+        return outcome
+      }
+    }
+  }
+}
+
+extension RouteHealth {
+  /// Records an outcome that an ended attempt left open.
+  func blame(_ outcome: Outcome, for recipient: Recipient, now: Date) {
+    mutex.withLock { _ = $0.record(outcome, recipient, isGiven: true, false, now) }
+  }
+}
+
+extension RouteHealth.State {
+  fileprivate mutating func record(
+    _ outcome: Outcome, _ recipient: Recipient, isGiven: Bool, _ isProbe: Bool, _ now: Date
+  ) -> Outcome {
+    switch outcome {
+    case .delivered, .passedOn, .dead, .suspect, .rejected:
+      works(now)
+      tokens.ended(recipient.token)
+      if recipient.isCall { break }
+      if outcome.isTaken {
+        // The route caused the earlier refusals of tokens.
+        if blame.since != nil { tokens.forgive() }
+        blame.delivered(to: recipient.owner, now: now)
+      } else {
+        blame.answered(recipient.owner, now: now)
+      }
+    case .retry(let reason, let notBefore, .token):
+      works(now)
+      blame.answered(recipient.owner, now: now)
+      return pause(recipient.token, reason, notBefore, now)
+    case .retry(let reason, let notBefore, .tokenOrRoute):
+      // Answers to other owners show whether the route is to blame.
+      triedAt = now
+      if isGiven {
+        failures.ended()
+        breaker.succeeded()
+      } else if isProbe {
+        abandonProbe(now)
+      }
+      if recipient.isCall { break }
+      blame.refused(
+        recipient.owner, reason, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
+      // A time after now means that the clock was put back.
+      let isItsOwn = takenAt <= now && tokens.wasRefused(recipient.token, reason, before: takenAt)
+      let paused = pause(recipient.token, reason, notBefore, now)
+      // The push service has accepted pushes of others since, so this subscription was made with another
+      // VAPID key.
+      return reason == .vapidRefused && isItsOwn ? .suspect(reason) : paused
+    case .retry(_, _, .caller), .retry(_, _, .process):
+      if isProbe { abandonProbe(now) }
+    case .retry(let reason, let notBefore, let scope):
+      triedAt = now
+      failures.failed(reason, isLasting: false, now: now)
+      if isProbe { blame.abandoned(now: now) }
+      // A single lost connection does not open the breaker; several in a row do.
+      guard scope != .connection || isProbe || failures.isProof else { return outcome }
+      failed(isLasting: false, notBefore: notBefore, now)
+    case .misconfigured(let reason):
+      triedAt = now
+      failures.failed(reason, isLasting: true, now: now)
+      if isProbe { blame.abandoned(now: now) }
+      failed(isLasting: true, notBefore: nil, now)
+    }
+    return outcome
+  }
+
+  private mutating func works(_ now: Date) {
+    (isProven, triedAt) = (true, now)
+    failures.ended()
+    breaker.succeeded()
+  }
+
+  /// Pauses the token and returns the outcome: a retry, or rejected once it has been refused for too long.
+  private mutating func pause(_ token: Int, _ reason: Reason, _ notBefore: Date?, _ now: Date) -> Outcome {
+    let until = tokens.refused(
+      token, reason, notBefore: notBefore, now: now, random: .random(in: 0...1))
+    return until.map { .retry(reason, notBefore: $0, scope: .token) } ?? .rejected(reason)
+  }
+
+  fileprivate mutating func abandonProbe(_ now: Date) {
+    breaker.probeAbandoned(now: now)
+    blame.abandoned(now: now)
+  }
+
+  private mutating func failed(isLasting: Bool, notBefore: Date?, _ now: Date) {
+    breaker.failed(isLasting: isLasting, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
+    if breaker.isOpen { failures.settle() }
+  }
+}

@@ -1,0 +1,210 @@
+package import Foundation
+package import HTTPClient
+import NIOCore
+import NIOHPACK
+
+/// Sends pushes over a route with one loaded version of its credential. A changed key gets a new sender, and
+/// so a new health of the route: late answers to requests with the old key say nothing about the new one.
+package final class RouteSender: Sendable {
+  package let route: Route
+  private let sender: Sender
+  private let health: RouteHealth
+  /// Set for a push service.
+  private let host: WebPushHost?
+  private let metrics: ProviderMetrics
+
+  init(_ route: Route, _ sender: Sender, _ metrics: ProviderMetrics, host: WebPushHost? = nil) {
+    (self.route, self.sender, self.metrics, self.host) = (route, sender, metrics, host)
+    // Another bouncer's outage is met by each chat server alone, until three have met it.
+    health = RouteHealth(
+      isOfStrangers: host != nil, pauses: route.provider == .upstream ? Breaker.backoff : TokenPauses.backoff)
+  }
+
+  var transport: any Transport { sender.transport }
+
+  /// Set for APNs.
+  package var environment: APNsCredential.Environment? { sender.environment }
+
+  package var state: PushProviders.RouteState { health.state }
+
+  /// When an attempt last said something about the route, good or bad; nil if none has.
+  package var triedAt: Date? { health.triedAt }
+
+  package var hasAnswered: Bool { health.hasAnswered }
+
+  /// The host with port that a failure concerns: Google's token endpoint if the reason is about signing in.
+  package func host(for reason: Reason) -> String {
+    sender.provider == .fcm && reason.concernsSignIn ? sender.tokenHost : sender.origin.authority
+  }
+
+  /// Sends one push and returns its outcome at the deadline, a few milliseconds late at most, or when the task
+  /// is cancelled. A push that the provider was handed by then stays under way; another one is `retry(timeout)`.
+  /// Returns `retry(breakerOpen)` at once while the breaker is open, and `retry` with another reason while the
+  /// token or its owner has to wait.
+  ///
+  /// - Parameters:
+  ///   - isPatient: whether to send even if the route answers too slowly for most callers.
+  ///   - isFirst: whether APNs' other environment is asked next if this one does not know the token or the key
+  ///     (``Outcome/concernsEnvironment``). An unknown key then counts against the route only by
+  ///     ``blame(_:for:of:)``.
+  package func attempt(
+    _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false,
+    isFirst: Bool = false
+  ) async -> Awaited<Outcome> {
+    let recipient = Recipient(push, of: await account(of: owner))
+    switch await pass(
+      recipient, deadline, isPatient: isPatient, isFirst: isFirst,
+      { await sender.send(push, to: route.target, of: owner, deadline: $0) })
+    {
+    case .ended(let answer): return .ended(answer.outcome)
+    case .underWay(let answer): return .underWay { await answer().outcome }
+    }
+  }
+
+  /// Makes a call to another bouncer for a chat server. It counts for the route as a push does; the server's calls and
+  /// pushes do not make each other wait. It goes even if the route answers too slowly for most callers: nothing is kept
+  /// for later in its place, whose answer would show that the route is fast again.
+  ///
+  /// - Throws: the outcome of a call without an answer; nothing is known then of what has become of it.
+  package func call(
+    _ call: UpstreamCall, of owner: Owner, within limit: Duration
+  ) async throws(NoAnswer) -> UpstreamAnswer {
+    let account = await account(of: owner)
+    let recipient = Recipient(owner: account, token: ~account.hashValue, isCall: true)
+    switch await pass(
+      recipient, .now + limit, isPatient: true,
+      { await sender.call(call, of: owner, deadline: $0) })
+    {
+    case .ended(let answer):
+      guard let response = answer.response else { throw NoAnswer(outcome: answer.outcome) }
+      let now = sender.now()
+      let pause = RetryAfter.date(response.headers.first(name: "retry-after"), now: now)
+      return UpstreamAnswer(
+        status: response.status, failure: answer.outcome.reason,
+        retryAfter: pause.map { max(1, Int($0.timeIntervalSince(now).rounded(.up))) }, body: response.body)
+    case .underWay(let answer):
+      Task { _ = await answer() }
+      throw NoAnswer(outcome: Outcome(TransportFailure.timeout))
+    }
+  }
+
+  /// The owner that the route's health knows: at another bouncer what a chat server signs in with, so that nothing is held
+  /// against a server that signs in anew.
+  private func account(of owner: Owner) async -> Owner {
+    guard route.provider == .upstream, let signIn = await sender.signIn(of: owner) else { return owner }
+    return Owner(id: Int64(signIn.hashValue))
+  }
+
+  package struct NoAnswer: Error, Sendable {
+    package let outcome: Outcome
+  }
+
+  /// Sends if the route's health allows it, and learns from the answer.
+  private func pass(
+    _ recipient: Recipient, _ deadline: ContinuousClock.Instant, isPatient: Bool, isFirst: Bool = false,
+    _ send: (NIODeadline) async -> Awaited<Sender.Answer>
+  ) async -> Awaited<Sender.Answer> {
+    let started = NIODeadline.now()
+    let end = started + TimeAmount(deadline - .now)
+    // The deadline had passed before: says nothing about the route.
+    guard started < end else { return .ended(ended(Outcome(TransportFailure.timeout), since: started)) }
+    var visit: WebPushHost.Visit?
+    if let host {
+      visit = host.begin(for: recipient.owner)
+      guard visit != nil else { return .ended(ended(Outcome(TransportFailure.overloaded), since: started)) }
+    }
+    let leave: @Sendable () -> Void = { [host, visit] in
+      if let visit { host?.end(visit) }
+    }
+    let isProbe: Bool
+    switch health.admit(recipient, isPatient: isPatient, now: sender.now()) {
+    case .send: isProbe = false
+    case .probe: isProbe = true
+    case .wait(let outcome):
+      leave()
+      return .ended(ended(outcome, since: started))
+    }
+    switch await send(end) {
+    case .ended(let answer):
+      leave()
+      if answer.source == .transport, .now() >= end { health.waitedInVain(from: started, now: sender.now()) }
+      return .ended(learned(answer, recipient, since: started, isProbe: isProbe, isFirst: isFirst))
+    case .underWay(let answer):
+      health.waitedInVain(from: started, late: recipient.token, now: sender.now())
+      return .underWay { [self] in
+        let answer = await answer()
+        leave()
+        return learned(
+          answer, recipient, since: started, isProbe: isProbe, isFirst: isFirst, isLate: true)
+      }
+    }
+  }
+
+  private func learned(
+    _ answer: Sender.Answer, _ recipient: Recipient, since started: NIODeadline, isProbe: Bool,
+    isFirst: Bool, isLate: Bool = false
+  ) -> Sender.Answer {
+    host?.note(answer.outcome, from: answer.source)
+    var isOpen = false
+    if isFirst, case .misconfigured = answer.outcome { isOpen = answer.outcome.concernsEnvironment }
+    let outcome = health.record(
+      answer.outcome, from: isOpen ? .ourselves : answer.source, for: recipient, after: .now() - started,
+      isProbe: isProbe,
+      isLate: isLate, now: sender.now())
+    return ended(outcome, answer, since: started)
+  }
+
+  private func ended(
+    _ outcome: Outcome, _ answer: Sender.Answer? = nil, since started: NIODeadline
+  ) -> Sender.Answer {
+    metrics.ended(route.provider, outcome, after: .now() - started)
+    return Sender.Answer(outcome, answer?.source ?? .transport, answer?.response)
+  }
+
+  /// Counts an outcome against the route that did not count at first, because APNs' other environment might have
+  /// taken the push. It has not.
+  package func blame(_ outcome: Outcome, for push: Push, of owner: Owner) {
+    health.blame(outcome, for: Recipient(push, of: owner), now: sender.now())
+  }
+
+  /// Whether an outcome ends a registration of the group.
+  ///
+  /// - Parameters:
+  ///   - registeredAt: when the registration was last made or renewed.
+  ///   - believedSince: for a registration made before this, a dead answer is believed whatever time it
+  ///     carries.
+  ///   - doubtChanged: called when the group's refusals begin to be doubted, and with nil when they are
+  ///     believed again.
+  package func verdict(
+    on outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
+    doubtChanged: (DeletionGuard.Doubt?) -> Void
+  ) -> DeletionGuard.Verdict {
+    let (verdict, before, after) = health.weigh(
+      outcome, of: group, owner, registeredAt: registeredAt, believedSince: believedSince, now: sender.now())
+    metrics.count(verdict, on: outcome, of: route.provider)
+    if (before == nil) != (after == nil) { doubtChanged(after) }
+    return verdict
+  }
+
+  /// Why refusals of the group's tokens are not believed; nil if they are.
+  package func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? { health.doubt(of: group) }
+}
+
+extension Recipient {
+  fileprivate init(_ push: Push, of owner: Owner) {
+    // To another bouncer a chat server is what a token is to a provider.
+    self.init(owner: owner, token: push.tokenHash ?? owner.hashValue)
+  }
+}
+
+extension Push {
+  /// A hash of the token, valid in this process only; nil for another bouncer.
+  package var tokenHash: Int? {
+    switch self {
+    case .apns(let notification): notification.token.hashValue
+    case .fcm(let message): message.token.hashValue
+    case .webPush(let message): message.subscription.endpoint.url.hashValue
+    case .upstream: nil
+    }
+  }
+}

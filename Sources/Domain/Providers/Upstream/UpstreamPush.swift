@@ -1,0 +1,168 @@
+package import Foundation
+internal import HTTPClient
+package import NIOCore
+import NIOHPACK
+
+/// Notifications for devices that are registered with another bouncer (`upstream.url`), in the form of one call
+/// there (`Documentation/Protocols/Zulip.md` 9.5).
+package struct UpstreamPush: Sendable, Codable {
+  /// What may go in one call.
+  package enum Call: Sendable, Codable, Hashable {
+    /// `push/e2ee/notify`, for devices of one realm.
+    case encrypted(realm: UUID)
+    /// `push/notify`, which reaches all old apps that upstream knows of one user: one call for all of them. The
+    /// id tells two calls apart.
+    case legacy(UUID)
+  }
+
+  /// One device.
+  package struct Item: Sendable, Codable {
+    /// Row id of its registration.
+    let registration: Int64
+    /// What upstream's answer calls it: its token id in base64, or the token of an old app.
+    let name: String
+    let isAPNs: Bool
+    /// Encrypted: the item as its chat server sent it, JSON. Legacy: the form of `push/register`, if upstream
+    /// may not know the token yet.
+    let body: ByteBuffer?
+    /// Whether it is not known yet that upstream has it.
+    let isNew: Bool
+
+    package init(registration: Int64, name: String, isAPNs: Bool, body: ByteBuffer?, isNew: Bool) {
+      (self.registration, self.name, self.isAPNs) = (registration, name, isAPNs)
+      (self.body, self.isNew) = (body, isNew)
+    }
+  }
+
+  package let call: Call
+  private(set) var items: [Item]
+  /// A legacy notification: the JSON object of `push/notify` without its lists of tokens.
+  let notification: ByteBuffer?
+
+  package init(_ call: Call, _ items: [Item], notification: ByteBuffer? = nil) {
+    (self.call, self.items, self.notification) = (call, items, notification)
+  }
+
+  /// The most items of a call, so that the answer, which may name all of them, stays short enough to be read whole.
+  package static let mostItems = 200
+
+  /// Whether it is one call for several registrations, which is made once for all of them.
+  package var isShared: Bool { notification != nil }
+
+  /// The id of such a call, by which its entries in the outbox are one.
+  package var callID: String? {
+    if case .legacy(let id) = call { id.uuidString } else { nil }
+  }
+
+  package func name(of registration: Int64) -> String? {
+    items.first { $0.registration == registration }?.name
+  }
+
+  /// Whether a success shows for the first time that upstream has this registration.
+  package func isNew(_ registration: Int64) -> Bool {
+    items.contains { $0.registration == registration && $0.isNew }
+  }
+
+  /// Adds the items of another push to the same call.
+  package mutating func merge(_ other: UpstreamPush) {
+    guard !isShared else { return }
+    items += other.items
+  }
+
+  /// Bytes of what it sends.
+  package var bytes: Int {
+    items.reduce(notification?.readableBytes ?? 0) { $0 + ($1.body?.readableBytes ?? 0) }
+  }
+
+  /// Row ids of its registrations.
+  package var registrations: [Int64] { items.map(\.registration) }
+
+  /// The same for these registrations only; nil if none of them is left.
+  package func only(_ these: Set<Int64>) -> UpstreamPush? {
+    let left = items.filter { these.contains($0.registration) }
+    return left.isEmpty ? nil : UpstreamPush(call, left, notification: notification)
+  }
+
+  /// The calls that register what upstream may not know yet, by row id.
+  var introductions: [(registration: Int64, call: UpstreamCall)] {
+    guard isShared else { return [] }
+    return items.compactMap { item in
+      item.body.map { (item.registration, UpstreamCall("push/register", form: $0)) }
+    }
+  }
+
+  /// The call that sends the notifications.
+  var request: UpstreamCall {
+    var body = ByteBuffer()
+    switch call {
+    case .encrypted(let realm):
+      body.writeString(#"{"realm_uuid":"\#(realm.uuidString.lowercased())","push_requests":["#)
+      for (index, item) in items.enumerated() {
+        if index > 0 { body.writeStaticString(",") }
+        if let item = item.body { body.writeImmutableBuffer(item) }
+      }
+      body.writeStaticString("]}")
+      return UpstreamCall("push/e2ee/notify", json: body)
+    case .legacy:
+      for (isAPNs, list) in [(true, #"{"apple_devices":["#), (false, #"],"android_devices":["#)] {
+        body.writeString(list)
+        for (index, item) in items.filter({ $0.isAPNs == isAPNs }).enumerated() {
+          if index > 0 { body.writeStaticString(",") }
+          body.writeJSON(item.name)
+        }
+      }
+      body.writeStaticString("],")
+      // The rest of the object, without its brace.
+      if let rest = notification { body.writeBytes(rest.readableBytesView.dropFirst()) }
+      return UpstreamCall("push/notify", json: body)
+    }
+  }
+}
+
+/// A call to the other bouncer.
+package struct UpstreamCall: Sendable {
+  /// Below `/api/v1/remotes/`.
+  let endpoint: String
+  let contentType: String?
+  let body: ByteBuffer
+
+  /// A call with parameters, in the form of `application/x-www-form-urlencoded`.
+  package init(_ endpoint: String, form: ByteBuffer) {
+    (self.endpoint, body, contentType) = (endpoint, form, "application/x-www-form-urlencoded")
+  }
+
+  package init(_ endpoint: String, json: ByteBuffer) {
+    (self.endpoint, body, contentType) = (endpoint, json, "application/json")
+  }
+
+  /// A call with GET.
+  package init(get endpoint: String) {
+    (self.endpoint, body, contentType) = (endpoint, ByteBuffer(), nil)
+  }
+}
+
+/// The other bouncer's answer to a call.
+package struct UpstreamAnswer: Sendable {
+  package let status: Int
+  /// Why it is not the answer of a bouncer that works; nil if it is.
+  package let failure: Reason?
+  /// Of the header `Retry-After`, in seconds; an hour at most.
+  package let retryAfter: Int?
+  /// At most 32 KiB.
+  package let body: ByteBuffer
+}
+
+extension ProviderRequest {
+  static func upstream(_ call: UpstreamCall, to origin: Origin, _ authorization: String) -> ProviderRequest {
+    var headers: HPACKHeaders = [
+      ":method": call.contentType == nil ? "GET" : "POST", ":scheme": origin.scheme,
+      // A path in the address is left out, as stock servers do.
+      ":authority": origin.authority, ":path": "/api/v1/remotes/\(call.endpoint)",
+      "user-agent": "push-bouncer",
+    ]
+    // Never kept in a table of headers, since servers share the connections.
+    headers.add(name: "authorization", value: authorization, indexing: .neverIndexed)
+    if let type = call.contentType { headers.add(name: "content-type", value: type) }
+    return ProviderRequest(headers: headers, body: call.body)
+  }
+}

@@ -1,0 +1,117 @@
+import HTTPClient
+import NIOCore
+import Synchronization
+import Timing
+
+/// The recently used push services, with their connections and health. If there are too many, some are
+/// forgotten with their health: first those that do not work, then the least recently used.
+final class WebPushHosts: Sendable {
+  /// Number of push services that are kept.
+  static let most = 10_000
+
+  private struct Host {
+    let sender: RouteSender
+    var lastUsed: Int
+  }
+
+  private struct State {
+    var hosts: [String: Host] = [:]
+    var uses = 0
+    var isClosed = false
+
+    /// Removes a tenth of the hosts.
+    mutating func makeRoom() -> [any Transport] {
+      let ranked = hosts.map { (authority: $0, host: $1, works: $1.sender.state == .ok) }
+      let leaving = ranked.sorted {
+        $0.works == $1.works ? $0.host.lastUsed < $1.host.lastUsed : !$0.works
+      }.prefix(hosts.count / 10 + 1)
+      for (authority, _, _) in leaving { hosts[authority] = nil }
+      return leaving.map(\.host.sender.transport)
+    }
+  }
+
+  private let most: Int
+  private let factory: SenderFactory
+  private let webPush: PushProviders.Configuration.WebPush
+  private let state = Mutex(State())
+
+  init(most: Int, factory: SenderFactory, webPush: PushProviders.Configuration.WebPush) {
+    (self.most, self.factory, self.webPush) = (most, factory, webPush)
+  }
+
+  /// The sender for an endpoint, and the transports to close: those of hosts that were removed for it, and
+  /// after ``close()`` its own.
+  func routeSender(for endpoint: WebPushEndpoint) -> (sender: RouteSender, left: [any Transport]) {
+    state.withLock { state in
+      state.uses += 1
+      if let sender = state.hosts[endpoint.authority]?.sender {
+        state.hosts[endpoint.authority]?.lastUsed = state.uses
+        return (sender, [])
+      }
+      var left = state.hosts.count >= most ? state.makeRoom() : []
+      let sender = factory.routeSender(for: endpoint, webPush)
+      if state.isClosed {
+        sender.transport.close()
+        left.append(sender.transport)
+      }
+      state.hosts[endpoint.authority] = Host(sender: sender, lastUsed: state.uses)
+      return (sender, left)
+    }
+  }
+
+  /// The sender of a push service that was used recently.
+  func known(_ authority: String) -> RouteSender? { state.withLock { $0.hosts[authority]?.sender } }
+
+  var routeSenders: [RouteSender] { state.withLock { $0.hosts.values.map(\.sender) } }
+
+  /// Takes no more hosts. Returns the transports of all.
+  func close() -> [any Transport] {
+    state.withLock { state in
+      state.isClosed = true
+      return state.hosts.values.map(\.sender.transport)
+    }
+  }
+}
+
+/// Decides which push services may be called, and at which addresses. Their names come from strangers.
+struct WebPushAddresses: Sendable {
+  /// How long a registration waits for the lookup of a name.
+  private static let lookupTimeout = Duration.seconds(2)
+  /// Endings of names that exist in local networks only.
+  private static let privateEndings = [".localhost", ".local", ".internal", ".lan", ".home.arpa"]
+
+  /// Hosts that may have any address, in lower case.
+  let privateHosts: Set<String>
+  let resolve: @Sendable (String) async throws -> [String]
+
+  /// Whether a subscription on this host may be registered. Accepts a name that does not resolve, because it
+  /// is looked up again for each connection.
+  func allow(_ host: String) async -> Bool {
+    guard !privateHosts.contains(host) else { return true }
+    guard !Self.isPrivateName(host) else { return false }
+    guard let addresses = try? await withTimeout(Self.lookupTimeout, { try await resolve(host) }) else {
+      return true
+    }
+    return addresses.allSatisfy { IPAddress($0)?.isPublic == true }
+  }
+
+  /// The addresses to connect to.
+  ///
+  /// - Throws: ``OutgoingClient/Refusal``, or ``LookupsExhausted``.
+  func addresses(of host: String) async throws -> [String] {
+    let isTrusted = privateHosts.contains(host)
+    guard isTrusted || !Self.isPrivateName(host) else { throw OutgoingClient.Refusal.forbiddenAddress }
+    return try HostAddresses.callable(try await resolve(host)) { address in
+      isTrusted || IPAddress(address)?.isPublic == true
+    }
+  }
+
+  /// Whether a host is an address, in any spelling, or a name of local networks only.
+  static func isPrivateName(_ host: String) -> Bool {
+    guard !host.contains(":"), let dot = host.lastIndex(of: ".") else { return true }
+    // Many resolvers take a name whose last label is a number for an address: 127.1, 0x7f.1.
+    let last = host[host.index(after: dot)...]
+    return last.utf8.allSatisfy(\.isDigit) || last.hasPrefix("0x")
+      || privateEndings.contains { host.hasSuffix($0) }
+  }
+}

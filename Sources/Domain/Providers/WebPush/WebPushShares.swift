@@ -1,0 +1,165 @@
+import HTTPClient
+import NIOCore
+import Synchronization
+
+/// Divides the connections to push services. Hosts that do not answer, or have not yet, share a part of them,
+/// so that any number of them leaves the rest to hosts that work. One network gets at most a quarter of all
+/// connections, and of that part, so that a stranger who names many ports of one machine only blocks that
+/// machine.
+final class WebPushShares: Sendable {
+  struct Limits: Sendable {
+    /// Connections in all.
+    var connections: Int
+    /// Connections to hosts that have not answered their last request.
+    var unproven: Int
+    /// How long an idle connection is kept,
+    var idle = TimeAmount.seconds(60)
+    /// and how long while more than half of all connections are in use.
+    var idleInNeed = TimeAmount.seconds(5)
+  }
+
+  fileprivate struct Counts {
+    var connections = 0
+    var unproven = 0
+
+    func hasRoom(_ limits: Limits, share: Int = 1, isProven: Bool) -> Bool {
+      connections < max(1, limits.connections / share)
+        && (isProven || unproven < max(1, limits.unproven / share))
+    }
+
+    mutating func add(_ connections: Int, unproven: Int) {
+      self.connections += connections
+      self.unproven += unproven
+    }
+  }
+
+  fileprivate struct State {
+    var all = Counts()
+    var byNetwork: [IPAddress: Counts] = [:]
+    /// Visits: pairs of an owner with requests under way and a host that does not answer.
+    var visits = 0
+    var visitsByOwner: [Owner: Int] = [:]
+
+    mutating func add(_ connections: Int, unproven: Int, to network: IPAddress) {
+      byNetwork[network, default: Counts()].add(connections, unproven: unproven)
+      if byNetwork[network]?.connections == 0 { byNetwork[network] = nil }
+    }
+  }
+
+  fileprivate let limits: Limits
+  fileprivate let state = Mutex(State())
+
+  init(limits: Limits) { self.limits = limits }
+
+  var connections: Int { state.withLock { $0.all.connections } }
+
+  /// How long a connection may be idle at present.
+  var idle: TimeAmount {
+    state.withLock { $0.all.connections * 2 > limits.connections ? limits.idleInNeed : limits.idle }
+  }
+}
+
+/// A push service: its permitted addresses, whether it answers, and its part of the shared connections.
+final class WebPushHost: ConnectionGate {
+  private struct State {
+    var isProven = false
+    var connections = 0
+    var byNetwork: [IPAddress: Int] = [:]
+    /// Owners whose requests under way count as a visit.
+    var visitors: Set<Owner> = []
+  }
+
+  /// A request to the host. Must be ended once.
+  struct Visit: Sendable {
+    /// The owner that the visit counts for; nil if the host answers, or the owner has another request to it.
+    fileprivate let owner: Owner?
+  }
+
+  let shares: WebPushShares
+  let addresses: WebPushAddresses
+  /// Locked after the shares.
+  private let state = Mutex(State())
+
+  init(shares: WebPushShares, addresses: WebPushAddresses) {
+    (self.shares, self.addresses) = (shares, addresses)
+  }
+
+  private func with<Result: Sendable>(
+    _ body: (inout WebPushShares.State, inout State) -> Result
+  ) -> Result {
+    shares.state.withLock { shared in state.withLock { own in body(&shared, &own) } }
+  }
+
+  var hasRoom: Bool { with { $0.all.hasRoom(shares.limits, isProven: $1.isProven) } }
+
+  func addresses(of host: String) async throws -> [String] { try await addresses.addresses(of: host) }
+
+  func takeConnection(to network: IPAddress?) -> (@Sendable () -> Void)? {
+    let isTaken = with { shared, own in
+      let inNetwork = network.flatMap { shared.byNetwork[$0] } ?? .init()
+      guard shared.all.hasRoom(shares.limits, isProven: own.isProven),
+        inNetwork.hasRoom(shares.limits, share: 4, isProven: own.isProven)
+      else { return false }
+      count(1, in: network, &shared, &own)
+      return true
+    }
+    guard isTaken else { return nil }
+    return { @Sendable in self.with { self.count(-1, in: network, &$0, &$1) } }
+  }
+
+  private func count(
+    _ change: Int, in network: IPAddress?, _ shared: inout WebPushShares.State, _ own: inout State
+  ) {
+    let unproven = own.isProven ? 0 : change
+    shared.all.add(change, unproven: unproven)
+    own.connections += change
+    guard let network else { return }
+    shared.add(change, unproven: unproven, to: network)
+    let rest = own.byNetwork[network, default: 0] + change
+    own.byNetwork[network] = rest > 0 ? rest : nil
+  }
+
+  /// Begins a request to the host; nil if its owner has requests to too many hosts that do not answer.
+  func begin(for owner: Owner) -> Visit? {
+    with { shared, own in
+      guard !own.isProven, !own.visitors.contains(owner) else { return Visit(owner: nil) }
+      let visits = shared.visitsByOwner[owner] ?? 0
+      guard FairShare.allows(own: visits, total: shared.visits, limit: shares.limits.unproven) else {
+        return nil
+      }
+      own.visitors.insert(owner)
+      shared.visits += 1
+      shared.visitsByOwner[owner] = visits + 1
+      return Visit(owner: owner)
+    }
+  }
+
+  func end(_ visit: Visit) {
+    guard let owner = visit.owner else { return }
+    with { shared, own in
+      own.visitors.remove(owner)
+      shared.visits -= 1
+      let rest = (shared.visitsByOwner[owner] ?? 1) - 1
+      shared.visitsByOwner[owner] = rest > 0 ? rest : nil
+    }
+  }
+
+  /// Records whether the host answered its last request.
+  func note(isProven: Bool) {
+    with { shared, own in
+      guard own.isProven != isProven else { return }
+      own.isProven = isProven
+      let sign = isProven ? -1 : 1
+      shared.all.add(0, unproven: sign * own.connections)
+      for (network, count) in own.byNetwork { shared.add(0, unproven: sign * count, to: network) }
+    }
+  }
+
+  func note(_ outcome: Outcome, from source: Outcome.Source) {
+    switch (source, outcome) {
+    case (.provider, _): note(isProven: true)
+    case (.transport, .retry(_, _, .caller)), (.ourselves, _): break
+    case (.transport, _): note(isProven: false)
+    }
+  }
+}

@@ -1,0 +1,107 @@
+package import Foundation
+internal import HTTP
+internal import SQL
+internal import Sealing
+
+/// The record of the database, and when it was last found to have lost something.
+package struct StoreRecord: Sendable, Hashable {
+  /// Seconds after a loss for which unknown devices are in doubt.
+  static let doubt: TimeInterval = 3600
+  /// Seconds without a heartbeat after which a database may be an older copy.
+  static let longestPause: TimeInterval = 300
+
+  /// Why the database may lack what it once had.
+  package enum Loss: Sendable {
+    /// It is another database.
+    case replaced
+    /// More than half of the Nextcloud devices are gone.
+    case emptied
+    /// A PostgreSQL standby was promoted, or a backup recovered.
+    case recovered
+    /// Its heartbeat is older than the one that was seen before.
+    case putBack
+    /// No service has used it for a while: it may be a copy of then.
+    case unused
+
+    var sentence: String {
+      switch self {
+      case .replaced: "the database was replaced"
+      case .emptied: "the database has lost Nextcloud devices"
+      case .recovered: "the database was recovered or has failed over"
+      case .putBack: "the database was put back to an earlier state"
+      case .unused: "no service has used the database for a while, so it may be an older copy"
+      }
+    }
+  }
+
+  /// The database as it was last found.
+  package private(set) var state: StoreState
+  /// When it was last found to have lost something.
+  package private(set) var lostAt: Date?
+
+  /// The first record of a database: there is nothing yet that it could have lost.
+  package init(_ state: StoreState) {
+    self.state = state
+  }
+
+  /// Compares the record with a new state and takes it over.
+  ///
+  /// - Parameter pause: seconds for which nothing had used the database when this process found it.
+  /// - Returns: what the database has lost.
+  @discardableResult
+  package mutating func update(_ found: StoreState, at now: Date, after pause: TimeInterval = 0) -> Loss? {
+    var loss = loss(in: found)
+    if loss == nil, pause > Self.longestPause { loss = .unused }
+    if loss != nil { lostAt = now }
+    // Set by a wrong clock; the hour begins now.
+    lostAt = lostAt.map { min($0, now) }
+    state = found
+    return loss
+  }
+
+  /// What a new state lacks of this one.
+  ///
+  /// - Parameter most: the number to which its devices were counted.
+  func loss(in found: StoreState, countedTo most: Int64 = .max) -> Loss? {
+    if found.id != state.id { return .replaced }
+    if let before = state.timeline, let after = found.timeline, after != before { return .recovered }
+    if let before = state.heartbeat, found.heartbeat ?? .distantPast < before { return .putBack }
+    return found.devices < min(leastExpected(removed: found.removed), most) ? .emptied : nil
+  }
+
+  /// With fewer Nextcloud devices than this the database has been emptied: half of those that were not
+  /// removed, since some phones may have registered again.
+  ///
+  /// - Parameter removed: how many devices have ever been removed from it.
+  func leastExpected(removed: Int64) -> Int64 {
+    // A database restored from a backup has a lower number of removals.
+    (max(0, state.devices - max(0, removed - state.removed)) + 1) / 2
+  }
+
+  /// Whether an unknown device may be one that the database has lost.
+  package func isDoubtful(at now: Date) -> Bool {
+    lostAt.map { now.timeIntervalSince($0) < Self.doubt } ?? false
+  }
+
+  /// Reads what ``bytes`` has written; nil if it is malformed.
+  package init?(bytes: [UInt8]) {
+    guard let json = try? JSON.parse(bytes), let id = json["store"]?.string.flatMap(Base64.decodeStrictly),
+      let devices = json["devices"]?.integer, devices >= 0, let removed = json["removed"]?.integer,
+      removed >= 0
+    else { return nil }
+    state = StoreState(id: id, devices: devices, removed: removed)
+    state.timeline = json["timeline"]?.string
+    state.heartbeat = json["heartbeat"]?.integer.map { Date(timeIntervalSince1970: Double($0) / 1000) }
+    lostAt = json["lost_at"]?.integer.map { Date(timeIntervalSince1970: TimeInterval($0)) }
+  }
+
+  /// The file's contents: JSON; `heartbeat` in milliseconds and `lost_at` in seconds since 1970.
+  package var bytes: [UInt8] {
+    JSON.object([
+      "store": .string(Base64.encode(state.id)), "devices": .integer(state.devices),
+      "removed": .integer(state.removed),
+      "timeline": .optional(state.timeline), "heartbeat": .optional(state.heartbeat?.milliseconds),
+      "lost_at": .optional(lostAt.map { Int64($0.timeIntervalSince1970) }),
+    ]).bytes
+  }
+}

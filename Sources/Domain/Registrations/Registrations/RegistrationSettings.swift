@@ -1,0 +1,12 @@
+package import Foundation
+package import Settings
+
+/// How long registrations are kept.
+package struct RegistrationSettings: Sendable {
+  package init() {}
+
+  @Setting(
+    "retention.expired_days", "30", .days(example: 30),
+    "days after which expired registrations are removed")
+  package var expiredRetention: TimeInterval
+}

@@ -1,0 +1,203 @@
+package import Foundation
+package import HTTPClient
+internal import SQL
+internal import Sealing
+
+extension RemoteServers {
+  /// What a server sends to register or to update its registration.
+  package struct Application: Sendable {
+    package let uuid: UUID
+    /// The present key, or that of a new server.
+    package let key: String
+    package let hostname: Hostname
+    package let contactEmail: String
+    /// The key to replace `key` from now on.
+    package let newKey: String?
+
+    package init(uuid: UUID, key: String, hostname: Hostname, contactEmail: String, newKey: String? = nil) {
+      self.uuid = uuid
+      self.key = key
+      self.hostname = hostname
+      self.contactEmail = contactEmail
+      self.newKey = newKey
+    }
+  }
+
+  /// Why an application is refused; nothing has changed then.
+  package enum Refusal: Error, Hashable {
+    /// The server exists and has another key.
+    case wrongKey
+    /// The server exists and is deactivated.
+    case deactivated
+    /// Another server has the hostname and has not deactivated itself.
+    case hostnameTaken
+    /// The server is new, or would have to prove a hostname, and new ones are not admitted.
+    case closed
+    /// The server is new, or changes to this hostname, and must prove that the hostname is its own.
+    case unprovenHostname
+    /// A server with this id exists already (``RemoteServers/add(hostname:uuid:key:contactEmail:)``).
+    case alreadyThere
+  }
+
+  /// Adds a new server, or updates one that knows its key. It takes the hostname of a server that has deactivated
+  /// itself.
+  ///
+  /// - Parameters:
+  ///   - mayCreate: whether a new server is admitted.
+  ///   - mustProve: whether a hostname must have been proven, which an application alone does not do.
+  /// - Returns: whether the server is new.
+  /// - Throws: ``Refusal``, or the database's own error.
+  package func register(_ application: Application, mayCreate: Bool, mustProve: Bool = false) async throws
+    -> Bool
+  {
+    try await write(hostname: application.hostname) { connection in
+      let row = try check(application, mayCreate: mayCreate, mustProve: mustProve, on: connection)
+      try connection.free(application.hostname, for: try row?.int64(0), at: now())
+      if let row {
+        try update(application, row, on: connection)
+      } else {
+        try insert(application, lastRequestAt: now(), on: connection)
+      }
+      return row == nil
+    }
+  }
+
+  /// Whether ``register(_:mayCreate:mustProve:)`` would take an application; nothing changes.
+  ///
+  /// - Returns: the server that it is of; nil for a new one.
+  /// - Throws: ``Refusal``, or the database's own error.
+  package func check(_ application: Application, mayCreate: Bool, mustProve: Bool) async throws
+    -> RemoteServer?
+  {
+    try await database.read { connection in
+      try check(application, mayCreate: mayCreate, mustProve: mustProve, on: connection).map(
+        RemoteServer.init)
+    }
+  }
+
+  /// - Returns: the row of ``selectWithKeys(_:)`` of the server that an application is of; nil for a new one.
+  private func check(
+    _ application: Application, mayCreate: Bool, mustProve: Bool, on connection: any Connection
+  ) throws -> Row? {
+    let row = try connection.query(Self.selectWithKeys(application.uuid)).first
+    if let row, try keyHash(of: application.key, in: row) == nil { throw Refusal.wrongKey }
+    let server = try row.map(RemoteServer.init)
+    guard server?.isDeactivated != true else { throw Refusal.deactivated }
+    guard try !connection.isTaken(application.hostname, byOtherThan: server?.id) else {
+      throw Refusal.hostnameTaken
+    }
+    let isProven = !mustProve || server?.hostname == application.hostname.text
+    guard mayCreate || (server != nil && isProven) else { throw Refusal.closed }
+    guard isProven else { throw Refusal.unprovenHostname }
+    return row
+  }
+
+  /// Adds a server for the operator; a key is generated unless one is given. It takes the hostname of a
+  /// deactivated server.
+  ///
+  /// - Throws: ``Refusal/hostnameTaken``, ``Refusal/alreadyThere``, or the database's own error.
+  package func add(
+    hostname: Hostname, uuid: UUID = UUID(), key: String? = nil, contactEmail: String
+  ) async throws -> (server: RemoteServer, key: String) {
+    let key = key ?? RandomText.alphanumeric(Self.keyLength)
+    let application = Application(uuid: uuid, key: key, hostname: hostname, contactEmail: contactEmail)
+    let server = try await write(hostname: hostname) { connection in
+      guard try connection.query(Self.selectWithKeys(uuid)).isEmpty else { throw Refusal.alreadyThere }
+      guard try !connection.isTaken(hostname, byOtherThan: nil, isOperator: true) else {
+        throw Refusal.hostnameTaken
+      }
+      try connection.free(hostname, for: nil, at: now())
+      return try insert(application, lastRequestAt: nil, on: connection)
+    }
+    return (server, key)
+  }
+
+  /// Handles two processes that find the same hostname free: the database's constraint decides.
+  private func write<Result: Sendable>(
+    hostname: Hostname, _ body: @escaping @Sendable (any Connection) throws -> Result
+  ) async throws -> Result {
+    defer { cache.clear() }
+    do {
+      return try await database.write(body)
+    } catch let error as DatabaseError where error.code == .uniqueViolation {
+      throw try await find(hostname: hostname) != nil ? Refusal.hostnameTaken : Refusal.wrongKey
+    }
+  }
+
+  @discardableResult
+  private func insert(
+    _ application: Application, lastRequestAt: Date?, on connection: any Connection
+  ) throws -> RemoteServer {
+    let now = Value.integer(now().milliseconds)
+    let row = try connection.query(
+      """
+      INSERT INTO remote_servers
+        (uuid, hostname, hostname_key, contact_email, key_hash, last_request_at, created_at, updated_at)
+      VALUES ($1, $2, $2, $3, $4, $5, $6, $6) RETURNING \(RemoteServer.columns)
+      """,
+      .text(application.uuid.canonical), .text(application.hostname.text),
+      .text(application.contactEmail), .bytes(storageKey.hash(application.key, for: Self.keyPurpose)),
+      .integer(lastRequestAt?.milliseconds), now
+    ).returned
+    let server = try RemoteServer(row: row)
+    try connection.audit(.created, server: server.id, at: now)
+    return server
+  }
+
+  private func update(_ application: Application, _ row: Row, on connection: any Connection) throws {
+    guard let presented = try keyHash(of: application.key, in: row) else { throw Refusal.wrongKey }
+    let (id, now) = (Value.integer(try row.int64(0)), now())
+    try connection.run(
+      """
+      UPDATE remote_servers SET hostname = $2, hostname_key = $2, contact_email = $3, last_request_at = $4,
+        updated_at = $4
+      WHERE id = $1
+      """,
+      id, .text(application.hostname.text), .text(application.contactEmail),
+      .integer(now.milliseconds))
+    // A new key equal to the present one is no rotation, which would replace the previous key.
+    let present = try row.bytes(RemoteServer.columnCount)
+    guard let newKey = application.newKey,
+      !storageKey.matches(newKey, hash: present, for: Self.keyPurpose)
+    else { return }
+    try connection.run(
+      """
+      UPDATE remote_servers SET key_hash = $2, previous_key_hash = $3, previous_key_until = $4 WHERE id = $1
+      """,
+      id, .bytes(storageKey.hash(newKey, for: Self.keyPurpose)), .bytes(presented),
+      .integer((now + Self.previousKeyGrace).milliseconds))
+  }
+}
+
+extension Connection {
+  /// Whether a server has the hostname that has not deactivated itself.
+  ///
+  /// - Parameter isOperator: whether the operator asks, for whom that of any deactivated server is free.
+  fileprivate func isTaken(_ hostname: Hostname, byOtherThan id: Int64?, isOperator: Bool = false) throws
+    -> Bool
+  {
+    let rows = try query(
+      """
+      SELECT id FROM remote_servers
+      WHERE hostname_key = $1 AND deactivated_by_itself = 0 AND (deactivated_at IS NULL OR $2 = 0)
+      """, .text(hostname.text), .flag(isOperator))
+    return try rows.contains { try $0.int64(0) != id }
+  }
+
+  /// Takes the hostname from a deactivated server, which gets a name that nobody can have.
+  ///
+  /// - Parameter id: the server that keeps or gets the hostname, unless it is new.
+  fileprivate func free(_ hostname: Hostname, for id: Int64?, at time: Date) throws {
+    let rows = try query(
+      """
+      SELECT id, uuid FROM remote_servers WHERE hostname_key = $1 AND deactivated_at IS NOT NULL
+      """, .text(hostname.text))
+    for row in rows where try row.int64(0) != id {
+      try run(
+        "UPDATE remote_servers SET hostname = $2, hostname_key = $2, updated_at = $3 WHERE id = $1",
+        .integer(try row.int64(0)),
+        .text(Hostname.substitute(for: hostname.text, server: try row.uuid(1))),
+        .integer(time.milliseconds))
+    }
+  }
+}

@@ -1,0 +1,153 @@
+package import Delivery
+package import Foundation
+internal import HTTP
+internal import Platform
+package import Registrations
+package import SQL
+package import Sealing
+
+/// Gathers what the operator's pages show. Expensive counts are cached and repeated at most once a minute,
+/// however many people look.
+package struct Dashboard: Sendable {
+  /// The devices of one app at the Nextcloud push proxy.
+  package struct App: Sendable {
+    let name: String
+    let kind: String
+    let devices: Int64
+    let failing: Int64
+
+    package init(name: String, kind: String, devices: Int64, failing: Int64) {
+      (self.name, self.kind, self.devices, self.failing) = (name, kind, devices, failing)
+    }
+  }
+
+  struct Sources: Sendable {
+    let database: any Database
+    let storageKey: StorageKey
+    let keyFolder: KeyFolder
+    let registrations: RegistrationStore
+    let outbox: Outbox
+    let apps: (@Sendable () async throws -> [App])?
+    /// Where the other bouncer is; nil if there is none.
+    let upstream: String?
+    let now: @Sendable () -> Date
+  }
+
+  /// A chat server with the number of its realms.
+  typealias Server = (server: RemoteServer, realms: Int64)
+
+  struct Realm: Sendable {
+    let id: Int64
+    let uuid: String
+    let host: String
+    let name: String
+    let isDeactivated: Bool
+    let lastRequestAt: Date?
+  }
+
+  /// Data that changes constantly and is cheap to read.
+  struct Recent: Sendable {
+    let report: HourlyCounts.Report
+    let registrationsByKey: [String: Int64]
+    let servers: [Server]
+    let nodes: [Nodes.Node]
+    let waitingSince: Date?
+  }
+
+  /// Data that costs a read of every registration, or of every server's hourly counts.
+  struct Census: Sendable {
+    /// What each chat server has sent during the last 7 days, by its row.
+    let week: [Int64: HourlyCounts.ServerHour]
+    let devices: [MigrationStatus.Place: MigrationStatus.Devices]
+    let byServer: [Int64: MigrationStatus.Devices]
+    let keys: [RegistrationStore.KeyUsage]
+    let apps: [App]?
+  }
+
+  /// How long a page waits for each of its parts.
+  private static let timeout = Duration.seconds(3)
+
+  let sources: Sources
+  let readiness: Readiness
+  /// When this process started to serve.
+  let startedAt: Date
+  private let recent: Cached<Recent>
+  private let census: Cached<Census>
+  private let progress: Cached<[MigrationStatus.Day]>
+
+  /// - Parameters:
+  ///   - apps: counts the devices of the Nextcloud push proxy; nil if the proxy is off.
+  ///   - upstream: where the other bouncer is; nil if there is none.
+  package init(
+    database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: RegistrationStore,
+    outbox: Outbox, apps: (@Sendable () async throws -> [App])?, upstream: String?, readiness: Readiness,
+    now: @escaping @Sendable () -> Date
+  ) {
+    let sources = Sources(
+      database: database, storageKey: storageKey, keyFolder: keyFolder, registrations: registrations,
+      outbox: outbox, apps: apps, upstream: upstream, now: now)
+    let status = MigrationStatus(database: database, now: now)
+    (self.sources, self.readiness, startedAt) = (sources, readiness, now())
+    recent = Cached(for: .seconds(5)) { try await sources.recent() }
+    census = Cached(for: .seconds(60)) { try await sources.census(status) }
+    progress = Cached(for: .seconds(600)) { try await status.progress(days: 90) }
+  }
+
+  func latestRecent() async -> (value: Recent, age: Duration?)? { await recent.value(within: Self.timeout) }
+  func latestCensus() async -> Census? { await census.value(within: Self.timeout)?.value }
+  func latestProgress() async -> [MigrationStatus.Day]? { await progress.value(within: Self.timeout)?.value }
+}
+
+extension Dashboard.Sources {
+  fileprivate func recent() async throws -> Dashboard.Recent {
+    let counts = HourlyCounts(database: database, now: now)
+    async let report = counts.report(hours: 24)
+    async let keys = counts.registrationsByKey(hours: 7 * 24)
+    async let servers = servers()
+    async let nodes = Nodes(database: database, now: now).serving()
+    async let waitingSince = outbox.oldest()
+    return try await Dashboard.Recent(
+      report: report, registrationsByKey: keys, servers: servers, nodes: nodes, waitingSince: waitingSince)
+  }
+
+  fileprivate func census(_ status: MigrationStatus) async throws -> Dashboard.Census {
+    let devices = try await status.present()
+    return Dashboard.Census(
+      week: try await HourlyCounts(database: database, now: now).servers(hours: 7 * 24), devices: devices,
+      byServer: devices.reduce(into: [:]) { $0[$1.key.server, default: .init()] += $1.value },
+      keys: try await registrations.keyUsage(), apps: try await apps?())
+  }
+
+  /// All chat servers, or the one with this row id.
+  func servers(_ id: Int64? = nil) async throws -> [Dashboard.Server] {
+    let statement = Statement(
+      """
+      SELECT \(RemoteServer.columns),
+        (SELECT COUNT(*) FROM remote_realms r WHERE r.server_id = s.id AND r.is_locally_deleted = 0)
+      FROM remote_servers s WHERE \(id == nil ? "TRUE" : "id = $1") ORDER BY hostname_key
+      """, arguments: id.map { [.integer($0)] } ?? [])
+    return try await database.query(statement).map {
+      (try RemoteServer(row: $0), try $0.int64(RemoteServer.columnCount))
+    }
+  }
+
+  /// What there is of a chat server's second app; nil if it has none.
+  func upstream(of server: Int64) async throws -> UpstreamReport? {
+    let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
+    return try await UpstreamReport(of: server, links, at: upstream)
+  }
+
+  /// The realms of a chat server, by host.
+  func realms(of server: Int64, limit: Int) async throws -> [Dashboard.Realm] {
+    let statement = Statement(
+      """
+      SELECT id, uuid, host, name, is_deactivated, last_request_at FROM remote_realms
+      WHERE server_id = $1 AND is_locally_deleted = 0 ORDER BY host, id LIMIT $2
+      """, .integer(server), .integer(Int64(limit)))
+    return try await database.query(statement).map { row in
+      Dashboard.Realm(
+        id: try row.int64(0), uuid: try row.text(1), host: try row.text(2), name: try row.text(3),
+        isDeactivated: try row.flag(4), lastRequestAt: try row.optionalDate(5))
+    }
+  }
+}

@@ -1,0 +1,330 @@
+internal import Crypto
+internal import Delivery
+internal import Foundation
+internal import HTTP
+package import HTTPClient
+package import KeyExchange
+internal import Migrations
+internal import NIOCore
+package import Platform
+package import Providers
+package import Registrations
+internal import SQL
+internal import Sealing
+package import Settings
+internal import ZulipBouncer
+
+extension Doctor {
+  /// Longer than a connection or a sign-in may take, whose failure then says why.
+  private static let timeout = Duration.seconds(15)
+  /// A well-formed token, so that Apple checks the signing key whether it looks at the key or at the token
+  /// first.
+  private static let deviceToken = String(repeating: "0", count: 64)
+
+  /// Sends a push to a token that cannot exist, with every credential and topic. A provider that works
+  /// refuses the token and nothing else. What has one cause is one finding.
+  ///
+  /// - Parameters:
+  ///   - faults: names of failed checks without which no provider can be called.
+  ///   - clockAhead: seconds by which the clock is ahead; nil if not known.
+  func providerFindings(
+    _ credentials: Credentials, unless faults: [String] = [], clockAhead: @Sendable () async -> Int? = { nil }
+  ) async -> [Finding] {
+    guard faults.isEmpty else {
+      return [
+        .skipped(
+          "providers", "nobody could be asked before this is mended: \(faults.joined(separator: ", "))")
+      ]
+    }
+    guard !credentials.apns.isEmpty || !credentials.fcm.isEmpty || configuration.webPush.isEnabled else {
+      let directory = configuration.keys.directory
+      return [
+        .bad(
+          "providers", "no credential in \(directory)/apns or \(directory)/fcm: nothing can be delivered",
+          advice: "put your Apple key or your Google service account there; \(directory)/README.md says how")
+      ]
+    }
+    return await withTaskGroup(of: Trial.self) { tasks in
+      // Each credential is used on its own: another one of the same app is of the other environment.
+      for credential in credentials.apns {
+        for topic in credential.topics where !topic.hasSuffix(".voip") {
+          let push = Push.apns(
+            APNsNotification(
+              token: Self.deviceToken, topic: topic,
+              payload: ByteBuffer(string: #"{"aps":{"content-available":1}}"#),
+              pushType: .background, priority: 5, expiration: Date(timeIntervalSince1970: 0)))
+          tasks.addTask {
+            await trial(
+              "apns:\(credential.name)", topic, push, Credentials(apns: [credential]), credential.environment)
+          }
+        }
+      }
+      for credential in credentials.fcm {
+        let push = Push.fcm(
+          FCMMessage(token: "doctor", project: credential.projectID, data: [:], isOnlyValidated: true))
+        tasks.addTask {
+          await trial("fcm:\(credential.name)", credential.projectID, push, Credentials(fcm: [credential]))
+        }
+      }
+      var findings: [Finding] = []
+      if credentials.apns.isEmpty {
+        findings.append(.skipped("apns", "no key in \(configuration.keys.directory)/apns"))
+      }
+      if credentials.fcm.isEmpty {
+        findings.append(.skipped("fcm", "no service account in \(configuration.keys.directory)/fcm"))
+      }
+      var trials: [Trial] = []
+      for await trial in tasks { trials.append(trial) }
+      findings += Self.findings(trials, clockAhead: await clockAhead())
+      findings += Self.keyExchangeFindings(trials)
+      return findings.sorted { ($0.check, $0.detail) < ($1.check, $1.detail) }
+    }
+  }
+
+  /// A push with one credential to one topic or project.
+  struct Trial {
+    let provider: Route.Provider
+    let check: String
+    let target: String
+    let result: Result<Outcome, Fault>
+    /// Set for APNs.
+    var environment: APNsCredential.Environment?
+    /// How the keys of the TLS connection were agreed on; nil if there was none.
+    var keyExchange: KeyExchange?
+  }
+
+  private func trial(
+    _ check: String, _ target: String, _ push: Push, _ credentials: Credentials,
+    _ environment: APNsCredential.Environment? = nil
+  ) async -> Trial {
+    do {
+      let providers = try PushProviders(configuration: .init(configuration))
+      providers.use(credentials)
+      let outcome = await providers.send(push, deadline: .now + Self.timeout)
+      let keyExchange = providers.keyExchange(push.provider)
+      await providers.shutdown(within: .zero)
+      return Trial(
+        provider: push.provider, check: check, target: target, result: .success(outcome),
+        environment: environment, keyExchange: keyExchange)
+    } catch {
+      return Trial(provider: push.provider, check: check, target: target, result: .failure(Fault(error)))
+    }
+  }
+
+  /// With whom what is recorded today stays secret even if there are quantum computers one day. Where it does not, that is
+  /// the other side's choice, and no fault here.
+  static func keyExchangeFindings(_ trials: [Trial]) -> [Finding] {
+    let known = trials.filter { $0.keyExchange != nil }
+    guard !known.isEmpty else { return [] }
+    func names(_ trials: [Trial]) -> String { Set(trials.map(\.check)).sorted().joined(separator: ", ") }
+    let with = known.filter { $0.keyExchange?.isPostQuantum == true }
+    let without = known.filter { $0.keyExchange?.isPostQuantum == false }
+    let (good, bad) = (names(with), names(without))
+    let group = KeyExchange.x25519MLKEM768.rawValue
+    let detail =
+      without.isEmpty
+      ? "\(group), which a quantum computer does not break, with \(good)"
+      : "no \(group) with \(bad): recorded traffic there could be read with a quantum computer"
+        + (with.isEmpty ? "" : "; with \(good) there is")
+    return [.good("key exchange", detail)]
+  }
+
+  /// What makes trials one finding.
+  private enum Cause: Hashable {
+    case works(check: String)
+    /// Of a credential; nil if the provider cannot be reached with any.
+    case reason(Reason, Route.Provider, check: String?)
+    case fault(Fault)
+  }
+
+  /// What the outcomes of such pushes say about their credentials and topics.
+  static func findings(_ trials: [Trial], clockAhead: Int? = nil) -> [Finding] {
+    let causes = Dictionary(grouping: trials) { trial -> Cause in
+      switch trial.result {
+      case .failure(let fault): return .fault(fault)
+      case .success(.delivered), .success(.passedOn), .success(.dead), .success(.suspect):
+        return .works(check: trial.check)
+      case .success(.retry(let reason, _, _)), .success(.misconfigured(let reason)),
+        .success(.rejected(let reason)):
+        return .reason(reason, trial.provider, check: reason.isOfConnection ? nil : trial.check)
+      }
+    }
+    return causes.map { cause, trials -> Finding in
+      let check = Set(trials.map(\.check)).sorted().joined(separator: ", ")
+      let targets = Set(trials.map(\.target)).sorted().joined(separator: ", ")
+      switch cause {
+      case .works:
+        let isSandbox = trials.allSatisfy { $0.environment == .sandbox }
+        return .good(check, "serves \(targets)\(isSandbox ? " in the sandbox, for apps run from Xcode" : "")")
+      case .fault(let fault): return .bad(check, fault)
+      case .reason(let reason, let provider, _):
+        let explanation = reason.explanation(at: provider)
+        return .bad(
+          check, "\(targets): \(reason): \(explanation.meaning)",
+          advice: explanation.advice(clockAhead: clockAhead))
+      }
+    }
+  }
+
+  /// Compares the clock with FCM's, since Apple and Google refuse tokens from a wrong clock, and with the
+  /// newest time in the database.
+  func clockFinding(asksDatabase: Bool = true) async -> Finding {
+    await clockFinding(ahead: await secondsAhead(), asksDatabase: asksDatabase)
+  }
+
+  /// Seconds by which the clock is ahead of FCM's, negative if it is behind; nil if FCM does not answer.
+  func secondsAhead() async -> Int? {
+    let theirs = await providerTime()
+    return theirs.map { Int(now().timeIntervalSince($0).rounded()) }
+  }
+
+  func clockFinding(ahead: Int?, asksDatabase: Bool) async -> Finding {
+    let now = now()
+    let seconds = ahead ?? 0
+    guard abs(seconds) <= 60 else {
+      return .bad(
+        "clock", "is \(abs(seconds)) seconds \(seconds > 0 ? "ahead" : "behind")",
+        advice: "synchronise it, with systemd-timesyncd or chrony for example")
+    }
+    let isRight = ahead == nil ? "could not be compared: FCM did not tell the time" : "is right"
+    var clock = ClockGuard(.init(wall: now, monotonic: .zero))
+    clock.hear(asksDatabase ? await newestTime() : nil, .init(wall: now, monotonic: .zero))
+    switch clock.doubt?.reason {
+    case nil: return ahead == nil ? .skipped("clock", isRight) : .good("clock", isRight)
+    case .ahead(let seconds):
+      return .good(
+        "clock",
+        """
+        \(isRight); the service has not run by a clock that it trusts for \(ClockDoubt.text(seconds)): nothing expires \
+        for its first ten minutes, or until push-bouncer clock trust
+        """)
+    case .behind(let seconds), .jumped(let seconds):
+      return .bad(
+        "clock", "stands \(ClockDoubt.text(seconds)) before the newest time in the database: nothing expires",
+        advice: "set it right; if it is right now, say so: push-bouncer clock trust")
+    }
+  }
+
+  private func newestTime() async -> Date? {
+    guard let database = await visit.existing() else { return nil }
+    // There is no recorded time before the first start.
+    return try? await ClockRecord(database: database).newest()
+  }
+}
+
+extension PushProviders.Configuration {
+  /// The providers' addresses, from the configuration.
+  ///
+  /// - Parameter links: with what chat servers sign in at the other bouncer; nil: it is not called.
+  package init(_ configuration: Configuration, upstream links: UpstreamLinks? = nil) {
+    self.init(
+      apnsEndpoint: configuration.apns.endpoint, fcmEndpoint: configuration.fcm.endpoint,
+      caFile: configuration.providers.caFile, proxy: configuration.providers.proxy)
+    guard let links, let url = configuration.upstream.url else { return }
+    upstream = Upstream(url: url) { owner in
+      guard let server = owner.chatServer else { return nil }
+      return await links.signIn(of: server).map { .init($0.authorization, since: $0.since) }
+    }
+  }
+}
+
+extension Doctor {
+  /// The result of a call to one of the operator's own push services.
+  package enum PushServiceAnswer: Sendable, Hashable {
+    /// Its certificate is trusted, and it answers.
+    case answered
+    case failed(ConnectionFailure)
+    /// It takes the connection and does not answer.
+    case silent
+  }
+
+  /// Checks whether Web Push is on, its key pair and contact, and the operator's own push services.
+  ///
+  /// - Parameter asksDatabase: whether the database can be used.
+  func webPushFindings(asksDatabase: Bool = true) async -> [Finding] {
+    guard configuration.webPush.isEnabled else { return [.skipped("webpush", "webpush.enabled is false")] }
+    let key =
+      asksDatabase
+      ? await vapidFinding()
+      : .skipped("webpush", "it is on; its key pair is in the database, which cannot be used")
+    let hosts = Set(configuration.webPush.privateHosts).sorted()
+    let services = await withTaskGroup { tasks in
+      for host in hosts { tasks.addTask { finding(of: host, await pushService(host)) } }
+      var findings: [Finding] = []
+      for await finding in tasks { findings.append(finding) }
+      return findings.sorted { $0.check < $1.check }
+    }
+    return [key, contactFinding()] + services
+  }
+
+  /// Checks the key pair without creating one, which `serve` does.
+  private func vapidFinding() async -> Finding {
+    let path = "/api/v1/zulip-services/webpush/vapid"
+    let place =
+      configuration.http.publicURL.map { "apps get it at \($0)\(path)" }
+      ?? "apps get it at \(path) of this service"
+    let none = Finding.good("webpush", "it is on; serve makes its VAPID key pair, and \(place)")
+    guard let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
+      let database = await visit.existing()
+    else { return none }
+    do {
+      guard try await Migrator.version(of: database) == Schema.version,
+        let key = try await VAPIDKeys(database: database, storageKey: storageKey, now: now).find()
+      else { return none }
+      let digest = SHA256.hash(data: Array(key.publicKey.utf8)).prefix(4)
+      let fingerprint = digest.map { String(format: "%02x", $0) }.joined()
+      return .good(
+        "webpush", "it is on; the VAPID public key has the fingerprint \(fingerprint), and \(place)")
+    } catch {
+      return .bad(
+        "webpush", "the VAPID key pair in the database does not open with this storage.key",
+        advice: """
+          put the storage.key back that the database was sealed with; every subscription was made with that key pair, so \
+          no other is made in its place
+          """)
+    }
+  }
+
+  /// Checks the contact for push services. As far as is known, they also deliver without one.
+  private func contactFinding() -> Finding {
+    if let contact = configuration.webPushContact {
+      return .good("webpush.contact", "push services may write to \(contact)")
+    }
+    return .good(
+      "webpush.contact",
+      """
+      push services are told of nobody to write to, and some refuse such senders: operator.email, or webpush.contact \
+      with a mailto: or https: address, would name somebody
+      """)
+  }
+
+  private func finding(of host: String, _ answer: PushServiceAnswer) -> Finding {
+    let check = "webpush:\(host)"
+    switch answer {
+    case .answered: return .good(check, "answers, with a certificate that is trusted")
+    case .failed(.connectionRefused):
+      return .skipped(
+        check, "nothing listens on its port 443; on another port its certificate cannot be looked at")
+    case .failed(.nameNotResolved):
+      return .bad(
+        check, "has no address",
+        advice: "see webpush.allow_private_hosts, and whether this machine's name resolution knows it")
+    case .failed(.certificateUntrusted), .failed(.certificateNameMismatch):
+      return .bad(
+        check,
+        answer == .failed(.certificateUntrusted)
+          ? "its certificate has expired, or is of an authority that this machine does not know"
+          : "its certificate is another host's",
+        advice: """
+          give it a certificate of its name from an authority that this machine trusts, or name your own authority in \
+          providers.ca_file
+          """)
+    case .failed(let failure):
+      let explanation = failure.explanation(of: "The push service")
+      return .bad(
+        check, "\(failure.rawValue): \(explanation.meaning)", advice: explanation.advice)
+    case .silent:
+      return .bad(check, "does not answer", advice: "see whether it runs, and the network in between")
+    }
+  }
+}

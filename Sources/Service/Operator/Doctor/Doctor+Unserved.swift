@@ -1,0 +1,93 @@
+internal import Delivery
+internal import Foundation
+internal import Migrations
+package import Providers
+internal import Registrations
+internal import SQL
+internal import Sealing
+internal import Settings
+
+extension Doctor {
+  /// How many apps and projects are listed.
+  private static let mostUnserved = 10
+
+  /// Compares the apps and projects of living registrations with the credentials. Those of chat servers are faults; at
+  /// the push proxy anybody may register.
+  func unservedFindings(_ credentials: Credentials) async -> [Finding] {
+    guard let database = await visit.existing(),
+      (try? await Migrator.version(of: database)) == Schema.version
+    else { return [] }
+    let key = try? KeyFolder.existingStorageKey(in: configuration.keys.directory)
+    let targets = RegistrationTargets(database: database)
+    let found: [Finding]
+    do {
+      var unserved = try await targets.counts().filter { !credentials.serves($0, in: $0.environment) }.map {
+        count in
+        Self.finding(
+          Phrase.count(count.count, "device"),
+          .init(
+            target: .init(
+              count.provider, count.target, isOfStrangers: count.isOfStrangers,
+              environment: credentials.serves(count, in: nil) ? count.environment : nil),
+            alike: credentials.alike(count)))
+      }
+      if let key, !credentials.hasDefaultProject {
+        for areStrangers in [false, true] {
+          let (count, isCut) = try await targets.ofDefaultProject(areStrangers: areStrangers, key)
+          guard count > 0 else { continue }
+          unserved.append(
+            Self.finding(
+              "\(isCut ? "at least " : "")\(Phrase.count(count, "device"))",
+              .init(target: .init(.fcm, "", isOfStrangers: areStrangers))))
+        }
+      }
+      found = unserved
+    } catch {
+      return [.skipped("apps", "the registrations could not be read")]
+    }
+    guard !found.isEmpty else {
+      return [.good("apps", "a credential serves each app that devices are registered for")]
+    }
+    // Names of apps come from outside, so there may be any number.
+    let faults = found.filter { !$0.isGood }.prefix(Self.mostUnserved)
+    let shown = faults + found.filter(\.isGood).prefix(Self.mostUnserved)
+    guard found.count > shown.count else { return Array(shown) }
+    return shown + [
+      .warning(
+        "apps", "no credential serves \(found.count - shown.count) more apps either",
+        advice: "correct those above first")
+    ]
+  }
+
+  private static func finding(_ devices: String, _ report: UnservedReport) -> Finding {
+    let detail = "\(devices) of \(report.target.name): \(report.target.lack)"
+    let name = report.target.provider.rawValue
+    return report.isFault
+      ? .bad(name, detail, advice: report.advice) : .warning(name, detail, advice: report.advice)
+  }
+}
+
+extension Credentials {
+  fileprivate var topics: [String] { apns.flatMap(\.topics) }
+
+  /// Whether some service account is the default one.
+  fileprivate var hasDefaultProject: Bool {
+    guard let defaultProject else { return !fcm.isEmpty }
+    return fcm.contains { $0.projectID == defaultProject }
+  }
+
+  /// - Parameter environment: of APNs; nil for either.
+  fileprivate func serves(
+    _ count: RegistrationTargets.Count, in environment: APNsCredential.Environment?
+  ) -> Bool {
+    guard count.provider == .apns else { return fcm.contains { $0.projectID == count.target } }
+    let topics = apns.filter { environment == nil || $0.environment == environment }.flatMap(\.topics)
+    return topics.contains(count.target) || count.isPushKit && topics.contains("\(count.target).voip")
+  }
+
+  /// A topic or project that differs only by upper and lower case.
+  fileprivate func alike(_ count: RegistrationTargets.Count) -> String? {
+    let known = count.provider == .apns ? topics : fcm.map(\.projectID)
+    return known.first { $0 != count.target && $0.lowercased() == count.target.lowercased() }
+  }
+}

@@ -1,0 +1,261 @@
+package import Foundation
+internal import HTTP
+internal import Migrations
+package import Platform
+internal import Providers
+internal import Registrations
+internal import SQL
+internal import Sealing
+package import Settings
+internal import ZulipBouncer
+
+/// A condition for the start of the service. `serve` stops at the first that fails; `doctor` makes all
+/// checks, and so reports everything that `serve` would refuse, in the same words.
+package struct StartCheck: Sendable {
+  /// The check's name, for `doctor`.
+  package let name: String
+  private let look: @Sendable () async throws -> Finding
+
+  /// - Parameter look: makes the check called `name`, and changes nothing. It throws a ``Fault`` that prevents the
+  ///   start, and returns as a finding what does not.
+  package init(_ name: String, _ look: @escaping @Sendable (_ name: String) async throws -> Finding) {
+    self.name = name
+    self.look = { try await look(name) }
+  }
+
+  /// Makes the check for `serve`; throws if it fails.
+  package func pass() async throws(Fault) {
+    do { _ = try await look() } catch { throw Fault(error) }
+  }
+
+  /// Makes the check for `doctor`; a failure becomes a finding.
+  func finding() async -> Finding {
+    do { return try await look() } catch { return .bad(name, Fault(error)) }
+  }
+}
+
+extension StartCheck {
+  /// The checks that need none of the service's own parts.
+  package static func basics(
+    _ configuration: Configuration, descriptors: DescriptorLimit, visit: DatabaseVisit,
+    now: @escaping @Sendable () -> Date
+  ) -> [StartCheck] {
+    let checks: [StartCheck?] =
+      [
+        StartCheck("descriptors") {
+          try descriptors.check()
+          let wanted = configuration.http.maxConnections
+          if let shortage = descriptors.shortage(wanted) {
+            return .bad($0, shortage, advice: DescriptorLimit.advice(wanted))
+          }
+          return .good(
+            $0, "\(descriptors) descriptors: room for \(descriptors.connections(wanted)) connections")
+        },
+        StartCheck("tls") {
+          guard let tls = configuration.http.tls else {
+            return .skipped($0, "http.tls.certificate_file is not set: TLS is up to a proxy")
+          }
+          _ = try tls.serverContext()
+          let end = try tls.end()
+          guard let expiry = CertificateExpiry(end: end, now: now()) else {
+            return .good($0, "\(tls.certificateFile) expires on \(end.day)")
+          }
+          return .bad(
+            $0, "\(tls.certificateFile) \(expiry.phrase). \(expiry.meaning)",
+            advice: CertificateExpiry.advice)
+        },
+        file("providers.ca_file", configuration.providers.caFile, now: now),
+        file("bouncer.verify_ca_file", configuration.bouncer.verifyCAFile, now: now),
+        StartCheck("providers") {
+          let providers = try PushProviders(configuration: .init(configuration))
+          await providers.shutdown(within: .zero)
+          return .good($0, "their settings can be used")
+        },
+        StartCheck("storage.key") { try storageKey($0, configuration) },
+        StartCheck("database") { .good($0, try await database(configuration, visit)) },
+      ]
+    return strength(configuration) + checks.compactMap(\.self)
+  }
+
+  private static func strength(_ configuration: Configuration) -> [StartCheck] {
+    let weaknesses = configuration.weaknesses.map { weakness in StartCheck("strength") { _ in throw weakness }
+    }
+    return weaknesses.isEmpty
+      ? [StartCheck("strength") { .good($0, "no token is weak, and none is missing") }] : weaknesses
+  }
+
+  /// Checks a PEM file with trust roots; nil if the setting names none.
+  package static func file(
+    _ key: String, _ path: String?, now: @escaping @Sendable () -> Date
+  ) -> StartCheck? {
+    path.map { path in
+      StartCheck(key) { key in
+        let certificates = try PEMFile(path, key: key).certificates()
+        let expired = certificates.count { $0.end <= now() }
+        guard expired > 0 else {
+          return .good(key, "\(path) has \(Phrase.count(certificates.count, "certificate"))")
+        }
+        return .warning(
+          key,
+          """
+          \(expired) of \(Phrase.count(certificates.count, "certificate")) in \(path) \(expired == 1 ? "has" : "have") \
+          expired: a host whose certificate needs it is not connected to
+          """,
+          advice: "put the present one there, then restart the service")
+      }
+    }
+  }
+
+  /// A key that is being replaced is no fault: the service has both.
+  private static func storageKey(_ name: String, _ configuration: Configuration) throws -> Finding {
+    let directory = configuration.keys.directory
+    if let key = try KeyFolder.existingStorageKey(in: directory) {
+      guard key.ids.count > 1 else { return .good(name, "\(directory)/storage.key can be read") }
+      return .warning(
+        name, "\(directory)/storage.key holds a new key beside the old one: its change is not at its end",
+        advice: "run push-bouncer keys rotate-storage, unless it is running; it goes on where it was")
+    }
+    if let obstacle = FileObstacle.filling(directory) {
+      throw Fault(obstacle, of: directory, key: "keys.directory")
+    }
+    return .good(name, "\(directory)/storage.key is not there yet; serve makes it")
+  }
+}
+
+extension StartCheck {
+  /// Opens the database only if it exists, and does not migrate it: another version's service may be using
+  /// it.
+  static func database(_ configuration: Configuration, _ visit: DatabaseVisit) async throws -> String {
+    let url = configuration.database.url
+    if let path = url.sqlitePath {
+      if !visit.mayExist {
+        if let obstacle = FileObstacle.writing(path) {
+          throw Fault(obstacle, of: "\(url)", key: "database.url")
+        }
+        try checkSpace(for: path, url)
+        return "\(url) is not there yet; serve makes it"
+      }
+      try checkSpace(for: path, url)
+    }
+    do {
+      return try await look(at: visit.database(), configuration)
+    } catch let error as DatabaseError {
+      throw Fault(error, of: url)
+    }
+  }
+
+  private static func look(at database: any Database, _ configuration: Configuration) async throws -> String {
+    let (url, directory) = (configuration.database.url, configuration.keys.directory)
+    let version = try await Migrator.version(of: database)
+    guard version > 0 else {
+      // Finds what would prevent the migrations, and leaves no tables.
+      try await rehearse(on: database) { connection in
+        for migration in Schema.migrations(for: database.engine) { try connection.runScript(migration.sql) }
+      }
+      return "\(url) is empty; serve fills it"
+    }
+    try await Migrator.check(database, Schema.migrations(for: database.engine))
+    if let key = try KeyFolder.existingStorageKey(in: directory) {
+      guard try await StorageSeal.matches(key, in: database) ?? true else {
+        throw Fault(
+          key: "database.url",
+          "names \(url), which was sealed with another storage.key than that in \(directory)",
+          advice: "put the right file back, or name the right database")
+      }
+    } else if try await StorageSeal.sealingID(of: database) != nil {
+      // Without a seal, the first start was cut off before it made the key, and the next one makes it.
+      throw Fault(missingStorageKeyOf: url, in: directory)
+    }
+    try await rehearse(on: database) { connection in
+      try connection.run(
+        Statement(
+          """
+          INSERT INTO metadata (name, value) VALUES ('write_check', $1)
+          ON CONFLICT (name) DO UPDATE SET value = excluded.value
+          """, .bytes([])))
+    }
+    return switch version {
+    case ..<Schema.version: "\(url) is older; serve brings it up to date"
+    case Schema.version: "\(url)"
+    default: "\(url) is newer than this program, which can use it nevertheless"
+    }
+  }
+
+  /// Runs `body` in a transaction that is rolled back.
+  private static func rehearse(
+    on database: any Database, _ body: @escaping @Sendable (any Connection) throws -> Void
+  ) async throws {
+    struct Undone: Error {}
+    do {
+      try await database.write { connection in
+        try body(connection)
+        throw Undone()
+      }
+    } catch is Undone {}
+  }
+
+  /// The least free space on SQLite's disk, in bytes. Its write-ahead log alone needs that much.
+  private static let leastSpace = 1 << 20
+
+  private static func checkSpace(for path: String, _ url: DatabaseURL) throws(Fault) {
+    let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
+    guard let attributes = try? FileManager.default.attributesOfFileSystem(forPath: folder.path),
+      let free = attributes[.systemFreeSize] as? NSNumber, free.intValue < leastSpace
+    else { return }
+    throw Fault(
+      key: "database.url", "names \(url), on a disk that is full (\(free.intValue >> 10) KiB are left)",
+      advice: "free some space")
+  }
+}
+
+/// The result of one of `doctor`'s checks.
+package struct Finding: Sendable, Hashable {
+  package enum Standing: Sendable, Hashable {
+    case good
+    /// It works, with a drawback that the operator should know.
+    case warning
+    /// It does not work.
+    case fault
+    /// It could not be checked.
+    case skipped
+  }
+
+  /// The name of the check: `database`, `apns:production`.
+  package let check: String
+  package let standing: Standing
+  /// What was found, or why the check was skipped; never a secret.
+  package let detail: String
+  /// How to fix it; nil if there is nothing to fix.
+  package let advice: String?
+
+  /// Whether there is no fault, as far as is known.
+  package var isGood: Bool { standing != .fault }
+
+  package static func good(_ check: String, _ detail: String) -> Finding {
+    Finding(check: check, standing: .good, detail: detail, advice: nil)
+  }
+
+  package static func warning(_ check: String, _ detail: String, advice: String) -> Finding {
+    Finding(check: check, standing: .warning, detail: detail, advice: advice)
+  }
+
+  static func bad(_ check: String, _ detail: String, advice: String) -> Finding {
+    Finding(check: check, standing: .fault, detail: detail, advice: advice)
+  }
+
+  static func bad(_ check: String, _ fault: Fault) -> Finding {
+    .bad(
+      check, fault.detail,
+      advice: fault.advice ?? "correct it; push-bouncer init writes a file that explains every setting")
+  }
+
+  /// - Parameter reason: why the check could not be made.
+  package static func skipped(_ check: String, _ reason: String) -> Finding {
+    Finding(check: check, standing: .skipped, detail: reason, advice: nil)
+  }
+
+  /// The findings if the configuration cannot be read: no other check can be made then.
+  package static func unreadable(_ fault: Fault) -> [Finding] {
+    [.bad("configuration", fault), .skipped("everything else", "the configuration has to be right first")]
+  }
+}

@@ -1,0 +1,297 @@
+package import Delivery
+package import Foundation
+package import HTTP
+package import Logging
+package import Platform
+package import Providers
+internal import Registrations
+package import SQL
+internal import Sealing
+package import Settings
+internal import Synchronization
+
+/// Checks whether the service can do its work.
+package final class Readiness: Sendable {
+  /// In seconds. A notification that waits longer degrades the service, unless it waits because of its
+  /// server's rate limit.
+  static let longestWait: TimeInterval = 300
+
+  private let database: DatabaseCheck
+  private let keyFolder: KeyFolder
+  private let outbox: Outbox
+  /// What the database promises for a failover; nil for SQLite.
+  private let failover: Cached<FailoverPromise?>
+  private let oldest: Probe<(oldest: Date?, late: Date?)?>
+  private let now: @Sendable () -> Date
+  private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
+  private let doubts: @Sendable () -> [Doubt]
+  private let unserved: @Sendable () -> [UnservedReport]
+  private let pushServices: @Sendable () -> PushServices?
+  private let clockDoubt: @Sendable () -> ClockDoubt?
+  private let certificate: ServerCertificate?
+  private let unopened: @Sendable () -> [String: Int]
+  private let unreadableForwarding: @Sendable () -> ForwardingFaults.Unreadable?
+  private let isDelivering: Bool
+  private let isDraining = Atomic(false)
+
+  /// - Parameters:
+  ///   - doubts: kinds of registrations, with their routes, whose death reports are held back.
+  ///   - unserved: what came in the last hour or waits, and no credential serves.
+  ///   - pushServices: the health of Web Push; nil if it is switched off.
+  ///   - clockDoubt: why the clock is doubted; nil if it is trusted.
+  ///   - certificate: the public listener's certificate; nil if it does not speak TLS.
+  ///   - unopened: the columns with sealed values that `storage.key` did not open.
+  ///   - isDelivering: false where another bouncer has all credentials.
+  ///   - unreadableForwarding: the last entry of `X-Forwarded-For` within an hour that is no address.
+  package init(
+    database: any Database, keyFolder: KeyFolder, outbox: Outbox, now: @escaping @Sendable () -> Date,
+    routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
+    doubts: @escaping @Sendable () -> [Doubt] = { [] },
+    unserved: @escaping @Sendable () -> [UnservedReport] = { [] },
+    pushServices: @escaping @Sendable () -> PushServices? = { nil },
+    clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil },
+    certificate: ServerCertificate? = nil, isDelivering: Bool = true,
+    unopened: @escaping @Sendable () -> [String: Int] = { [:] },
+    unreadableForwarding: @escaping @Sendable () -> ForwardingFaults.Unreadable? = { nil }
+  ) {
+    self.database = DatabaseCheck(database, now: now)
+    failover = Cached(for: .seconds(60)) { try await FailoverPromise(of: database) }
+    oldest = Probe { try? await (outbox.oldest(), outbox.oldestLate()) }
+    (self.keyFolder, self.outbox, self.now) = (keyFolder, outbox, now)
+    (self.routeStates, self.doubts, self.pushServices) = (routeStates, doubts, pushServices)
+    self.clockDoubt = clockDoubt
+    self.certificate = certificate
+    self.isDelivering = isDelivering
+    self.unserved = unserved
+    self.unopened = unopened
+    self.unreadableForwarding = unreadableForwarding
+  }
+
+  /// Called when the shutdown begins; the service is not ready from then on.
+  package func drain() { isDraining.store(true, ordering: .relaxed) }
+
+  /// Logs when the database goes down and when it is back. Runs until its task is cancelled.
+  package func watchDatabase(logger: Logger) async { await database.watch(logger: logger) }
+
+  package func report() async -> Health {
+    async let outboxCheck = outboxCheck()
+    let (now, credentials, services) = (now(), keyFolder.current.credentials, pushServices())
+    let routes = routeStates().sorted { "\($0.key)" < "\($1.key)" }.map {
+      Health.RouteHealth(route: $0.key, state: $0.value, waiting: outbox.count(for: $0.key))
+    }
+    var checks = [await databaseCheck(), keysCheck(), await outboxCheck, clockCheck()]
+    if let certificate { checks.append(Self.check(certificate)) }
+    checks += sealedCheck() + forwardingCheck()
+    if isDraining.load(ordering: .relaxed) {
+      checks.append(
+        .init(
+          name: "service", status: .unavailable, state: "draining", summary: "it is shutting down"))
+    }
+    checks += credentials.apns.map { check(.apns, $0.name, routes) }
+    checks += credentials.fcm.map { check(.fcm, $0.name, routes) }
+    checks += routes.filter { $0.route.provider == .upstream }.map {
+      check(.upstream, $0.route.credential, routes)
+    }
+    if let services { checks.append(Self.check(services)) }
+    checks += credentialCheck(
+      credentials, isElsewhere: services != nil || checks.contains { $0.name.hasPrefix("upstream:") })
+    let unserved = unserved()
+    checks += [Health.check(unserved)].compactMap(\.self)
+    return Health(
+      at: now, checks: checks, routes: routes, pushServices: services,
+      waiting: outbox.count, unserved: unserved)
+  }
+
+  private func databaseCheck() async -> Health.Check {
+    guard let (failure, since) = await database.finding() else {
+      var check = Health.Check(name: "database")
+      if let promise = await failover.value(within: .milliseconds(500))?.value {
+        check.details = ["failover": .string(promise.name), "failover_meaning": .string(promise.sentence)]
+      }
+      return check
+    }
+    let explanation = database.explanation(of: failure)
+    return .init(
+      name: "database", status: .unavailable, state: "failing",
+      summary: failure.isSilence
+        ? "the database does not answer" : "the database takes nothing (\(failure.reason))",
+      reason: failure.reason, since: since, meaning: explanation.meaning, advice: explanation.advice)
+  }
+
+  /// The outbox is unhealthy if a notification has waited too long. That a device has as many waiting as it may is its
+  /// own matter; where its route is the reason, the route's check says so.
+  private func outboxCheck() async -> Health.Check {
+    let depth = outbox.count
+    var check = Health.Check(name: "outbox", details: ["depth": .integer(Int64(depth))])
+    let reasons = outbox.reasons.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
+    if depth > 0, !reasons.isEmpty {
+      check.details["reasons"] = .object(
+        JSON.Object(reasons.map { .init($0.key.rawValue, .integer(Int64($0.value))) }))
+    }
+    guard depth > 0, let answer = await oldest.answer(within: .milliseconds(800)) ?? nil,
+      let oldest = answer.oldest
+    else { return check }
+    func age(_ date: Date) -> TimeInterval { max(0, now().timeIntervalSince(date)).rounded() }
+    check.details["oldest_seconds"] = .integer(Int64(age(oldest)))
+    if let late = answer.late, age(late) > Self.longestWait {
+      (check.status, check.state) = (.degraded, "degraded")
+      check.reason = "a notification has waited for \(Phrase.duration(age(late)))"
+      check.advice = """
+        See which route does not work, and for what else it waits: push-bouncer outbox list. What waits is given up \
+        after delivery.max_age.
+        """
+    } else if age(oldest) > Self.longestWait {
+      check.meaning =
+        reasons.first?.key.explanation.meaning
+        ?? "Notifications keep to their chat server's pace (bouncer.notifications_per_server)."
+    }
+    return check
+  }
+
+  /// While the clock is doubted, nothing expires; everything else works.
+  private func clockCheck() -> Health.Check {
+    guard let doubt = clockDoubt() else { return .init(name: "clock") }
+    return .init(
+      name: "clock", status: .degraded, state: "failing", summary: "the clock is doubted",
+      reason: "\(doubt)", since: doubt.since, meaning: ClockDoubt.meaning, advice: ClockDoubt.advice)
+  }
+
+  /// A new certificate that cannot be used leaves the previous one in use, which expires one day.
+  private static func check(_ certificate: ServerCertificate) -> Health.Check {
+    var check = Health.Check(name: "certificate")
+    check.details["expires"] = .string(certificate.end.formatted(.iso8601))
+    let expiry = certificate.expiry
+    if let expiry {
+      check.status = .degraded
+      check.state = expiry.isOver ? "failing" : "degraded"
+      check.summary = "the certificate \(expiry.phrase)"
+      check.reason = expiry.phrase
+      check.since = expiry.isOver ? expiry.end : nil
+      check.meaning = expiry.meaning
+      check.advice = CertificateExpiry.advice
+    }
+    if let problem = certificate.problem {
+      check.status = .degraded
+      check.state = "failing"
+      check.summary =
+        "the new certificate cannot be used" + (expiry.map { ", and the old one \($0.phrase)" } ?? "")
+      check.reason = problem
+    }
+    return check
+  }
+
+  /// What does not open is kept, and nothing can be sent to it. It counts until the process is restarted.
+  private func sealedCheck() -> [Health.Check] {
+    let columns = unopened().keys.sorted()
+    guard !columns.isEmpty else { return [] }
+    return [
+      .init(
+        name: "storage.key", status: .degraded, state: "failing",
+        summary: "values in the database cannot be opened", reason: columns.joined(separator: ", "),
+        meaning:
+          "Values do not open: moved from other rows, damaged, or sealed with another storage.key. They are kept and not used.",
+        advice: "if the database was restored: put the storage.key of the same backup beside it, and restart")
+    ]
+  }
+
+  /// Only a trusted proxy's header is read, so this is the operator's own to mend.
+  private func forwardingCheck() -> [Health.Check] {
+    guard let unreadable = unreadableForwarding() else { return [] }
+    return [
+      .init(
+        name: Self.forwardingName, status: .degraded, state: "failing",
+        summary: "a proxy does not say who calls",
+        reason:
+          "X-Forwarded-For of \(unreadable.proxy) has an entry that is no address: \(unreadable.entry)",
+        meaning: "All clients behind that proxy count as one and share one limit.",
+        advice: ForwardingFaults.Unreadable.advice)
+    ]
+  }
+
+  /// Name of the check of `X-Forwarded-For`, after the setting that it is about.
+  static let forwardingName = "http.trusted_proxies"
+
+  private func keysCheck() -> Health.Check {
+    let (snapshot, shortage) = (keyFolder.current, KeyFolder.Shortage.bouncerKey)
+    if snapshot.bouncer.isEmpty {
+      return .init(
+        name: "keys", status: .unavailable, state: "failing", summary: "there is no bouncer key",
+        reason: shortage.problem, advice: shortage.advice)
+    }
+    guard !snapshot.problems.isEmpty else { return .init(name: "keys") }
+    let reason = "key files cannot be used"
+    return .init(
+      name: "keys", status: .degraded, state: "failing", summary: reason, reason: reason,
+      files: snapshot.problems)
+  }
+
+  /// Whether there is any way to deliver.
+  ///
+  /// - Parameter isElsewhere: whether there is one without a credential.
+  private func credentialCheck(_ credentials: Credentials, isElsewhere: Bool) -> [Health.Check] {
+    guard isDelivering, !isElsewhere, credentials.apns.isEmpty, credentials.fcm.isEmpty else { return [] }
+    let shortage = KeyFolder.Shortage.credential
+    return [
+      .init(
+        name: "providers", status: .degraded, state: "failing",
+        summary: "nothing can be delivered, for want of a credential", reason: shortage.problem,
+        advice: shortage.advice)
+    ]
+  }
+
+  /// A credential fails if any of its routes fails.
+  private func check(
+    _ provider: Route.Provider, _ credential: String, _ routes: [Health.RouteHealth]
+  ) -> Health.Check {
+    func isOwn(_ route: Route) -> Bool { route.provider == provider && route.credential == credential }
+    let own = routes.filter { isOwn($0.route) }
+    var check = Health.Check(name: "\(provider.rawValue):\(credential)")
+    check.summary = "\(check.name) does not work"
+    if let failing = own.first(where: { $0.state.failure != nil }), let failure = failing.state.failure {
+      check.fail(
+        failure.reason, failing.state.isOpen ? "open" : "failing", on: failing.route.target,
+        since: failure.since)
+    } else if !own.contains(where: { $0.state == .ok }) {
+      check.state = "unknown"
+    }
+    let waiting = outbox.count(of: provider, credential: credential)
+    if waiting > 0 { check.details["waiting"] = .integer(Int64(waiting)) }
+    let doubts = doubts().filter { isOwn($0.route) }
+    let held = doubts.map(\.held).reduce(0, +)
+    if held > 0 {
+      check.details["held_deaths"] = .integer(Int64(held))
+      check.advice = "push-bouncer routes trust \(check.name)"
+    }
+    // Anybody may register a device at the Nextcloud push proxy, so held-back deaths there are shown but do
+    // not degrade the service.
+    if let doubt = doubts.filter({ $0.kind == .nextcloud }).min(by: { $0.since < $1.since }) {
+      var devices = Health.Check(name: "nextcloud")
+      devices.fail(doubt.reason, on: doubt.route.target, since: doubt.since)
+      check.details["nextcloud"] = devices.json
+    }
+    return check
+  }
+
+  /// Strangers choose their push services, so single failures are listed, and only a failure of Web Push as a
+  /// whole degrades the service.
+  private static func check(_ services: PushServices) -> Health.Check {
+    var check = Health.Check(name: "webpush", state: services.working > 0 ? "ok" : "unknown")
+    if let outage = services.outage { check.fail(outage.reason, since: outage.since) }
+    check.details = [
+      "working": .integer(Int64(services.working)), "failing": .integer(Int64(services.failing)),
+    ]
+    if services.waiting > 0 { check.details["waiting"] = .integer(Int64(services.waiting)) }
+    if services.held > 0 { check.details["held_deaths"] = .integer(Int64(services.held)) }
+    if !services.listed.isEmpty {
+      check.details["failing_services"] = .array(
+        services.listed.map {
+          [
+            "host": .string($0.route.credential), "status": $0.isPaused ? "open" : "failing",
+            "reason": .string("\($0.reason)"), "since": .string($0.since.formatted(.iso8601)),
+            "waiting": .integer(Int64($0.waiting)),
+          ]
+        })
+    }
+    return check
+  }
+}

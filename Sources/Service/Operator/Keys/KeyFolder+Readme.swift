@@ -1,0 +1,72 @@
+internal import Foundation
+internal import Platform
+internal import Providers
+internal import Sealing
+internal import Settings
+
+extension KeyFolder {
+  /// The text of `README.md` in the folder of keys.
+  package static let readme = String(decoding: PackageResources.README_md, as: UTF8.self)
+
+  /// Writes `README.md` into the folder, unless it exists.
+  ///
+  /// - Returns: whether it was written.
+  @discardableResult
+  package static func writeReadme(in directory: String) throws -> Bool {
+    try makeFolder(directory)
+    return try PrivateFile.write(Array(readme.utf8), to: "\(directory)/README.md", replacing: false)
+  }
+
+  /// Why the folder cannot be listed; nil if it can be or does not exist.
+  static func closed(_ directory: String) -> Fault? {
+    guard FileManager.default.fileExists(atPath: directory),
+      let obstacle = FileObstacle.lookingInto(directory)
+    else { return nil }
+    return Fault(obstacle, of: directory, key: "keys.directory")
+  }
+
+  static func makeFolder(_ directory: String) throws {
+    if let fault = closed(directory) { throw fault }
+    if !FileManager.default.fileExists(atPath: directory), let obstacle = FileObstacle.filling(directory) {
+      throw Fault(obstacle, of: directory, key: "keys.directory")
+    }
+    try PrivateFile.makeFolder(at: directory)
+  }
+}
+
+extension KeyFolder {
+  /// Something required that is missing from the folder.
+  package struct Shortage: Sendable, Hashable {
+    /// What is missing, and the consequence.
+    package let problem: String
+    package let advice: String
+    /// Whether the service cannot work without it; false if it may be missing on purpose.
+    package var isFault = true
+
+    static let bouncerKey = Shortage(
+      problem: "there is no bouncer key: phones cannot register",
+      advice: """
+        If there was one, put the folder back that keys.directory names; only for a new service, run push-bouncer keys \
+        generate.
+        """)
+    static let credential = Shortage(
+      problem: "there is no credential in Keys/apns and Keys/fcm: nothing can be delivered", advice: putOne)
+    static let storeCredential = Shortage(
+      problem: "there is no credential in Keys/apns and Keys/fcm: only Web Push can be delivered",
+      advice: "For phones with Apple's or Google's services: \(putOne)", isFault: false)
+    private static let putOne =
+      "Put one there, as the folder's README.md shows; it is reloaded within seconds."
+  }
+}
+
+extension KeyFolder.Snapshot {
+  /// What is missing for a service that delivers notifications itself, or that uses another bouncer.
+  ///
+  /// - Parameter hasWebPush: whether Web Push is on.
+  package func shortages(isDelivering: Bool, hasWebPush: Bool) -> [KeyFolder.Shortage] {
+    let store: [KeyFolder.Shortage] =
+      isDelivering && credentials.apns.isEmpty && credentials.fcm.isEmpty
+      ? [hasWebPush ? .storeCredential : .credential] : []
+    return (bouncer.isEmpty ? [.bouncerKey] : []) + store
+  }
+}

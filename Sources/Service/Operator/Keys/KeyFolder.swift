@@ -1,0 +1,257 @@
+internal import Foundation
+internal import HTTP
+package import Logging
+internal import Metrics
+internal import Platform
+package import Providers
+package import Sealing
+internal import Settings
+internal import Synchronization
+internal import Timing
+
+/// The folder of keys and credentials (`Keys/README.md`), read at the start and whenever one of its files
+/// changes. If a changed file cannot be read, its former contents stay in use.
+package final class KeyFolder: Sendable {
+  /// The contents of the folder at one moment.
+  package struct Snapshot: Sendable {
+    package var bouncer = BouncerKeyring([])
+    package var credentials = Credentials()
+    package var problems: [Problem] = []
+  }
+
+  /// A file that cannot be used.
+  package struct Problem: Sendable, Hashable {
+    /// Its path relative to the folder.
+    package let file: String
+    /// What to fix; never contains the file's content.
+    package let message: String
+  }
+
+  private struct State {
+    var listing = KeyFile.Listing()
+    var contents: [String: KeyFile.Content] = [:]
+    var snapshot = Snapshot()
+    var onChange: (@Sendable (Snapshot) -> Void)?
+  }
+
+  private let directory: String
+  private let defaultProject: String?
+  private let logger: Logger
+  private let state = Mutex(State())
+  /// Allows one reload at a time, so that an older one never overwrites a newer one.
+  private let reloading = Mutex(())
+  private let reloads = Counter(label: "push_bouncer_key_reloads_total", dimensions: [("result", "ok")])
+  private let failures = Counter(label: "push_bouncer_key_reloads_total", dimensions: [("result", "failed")])
+  private let broken = Gauge(label: "push_bouncer_key_problems")
+
+  /// - Parameter defaultProject: the FCM file, without its extension, for requests that name no project.
+  package init(directory: String, defaultProject: String? = nil, logger: Logger) {
+    self.directory = directory
+    self.defaultProject = defaultProject
+    self.logger = logger
+  }
+
+  package var current: Snapshot { state.withLock { $0.snapshot } }
+
+  /// Reads the folder at the start.
+  @discardableResult
+  package func load() -> Snapshot {
+    reload()
+    return current
+  }
+
+  /// Reads changed files, and calls the change handler if the contents changed.
+  package func reload() {
+    reloading.withLock { _ in
+      let listing = KeyFile.list(directory)
+      var after = state.withLock { $0 }
+      guard listing != after.listing else { return }
+      let before = after.contents
+      (after.listing, after.contents, after.snapshot) = (listing, [:], Snapshot())
+      for (folder, obstacle) in listing.closed {
+        after.contents.merge(before.filter { $0.key.hasPrefix("\(folder)/") }) { $1 }
+        after.snapshot.problems.append(
+          Problem(file: folder, message: "\(obstacle.problem); \(obstacle.advice)"))
+      }
+      for (file, obstacle) in listing.unusable.sorted(by: { $0.key < $1.key }) {
+        after.contents[file] = before[file]
+        after.snapshot.problems.append(
+          Problem(file: file, message: "\(obstacle.problem); \(obstacle.advice)"))
+      }
+      for file in listing.files {
+        do {
+          after.contents[file.name] = try file.read()
+        } catch {
+          after.contents[file.name] = before[file.name]
+          let fault = Fault(error)
+          let message = fault.advice.map { "\(fault.problem); \($0)" } ?? fault.problem
+          after.snapshot.problems.append(Problem(file: file.name, message: message))
+        }
+      }
+      after.snapshot.problems += Self.keysAlone(listing)
+      fill(&after.snapshot, from: after.contents)
+      report(after.snapshot, listing.files, after.contents)
+      state.withLock { [after] in $0 = after }
+      after.onChange?(after.snapshot)
+    }
+  }
+
+  /// Reports Apple keys without a JSON file that describes them. They would be ignored without any sign.
+  private static func keysAlone(_ listing: KeyFile.Listing) -> [Problem] {
+    let apple = listing.files.map(\.name).filter { $0.hasPrefix("apns/") }
+    guard !(apple + listing.unusable.keys).contains(where: { $0.hasPrefix("apns/") && $0.hasSuffix(".json") })
+    else { return [] }
+    return apple.map {
+      Problem(
+        file: $0,
+        message:
+          "has no JSON file beside it with its key_id, team_id and topics; the folder's README.md shows one")
+    }
+  }
+
+  private func fill(_ snapshot: inout Snapshot, from contents: [String: KeyFile.Content]) {
+    var entries: [BouncerKeyring.Entry] = []
+    for (_, content) in contents.sorted(by: { $0.key < $1.key }) {
+      switch content {
+      case .bouncer(let entry): entries.append(entry)
+      case .apns(let credential): snapshot.credentials.apns.append(credential)
+      case .fcm(let credential): snapshot.credentials.fcm.append(credential)
+      }
+    }
+    snapshot.bouncer = BouncerKeyring(entries)
+    snapshot.problems += snapshot.credentials.removeClashes().map { clash in
+      Problem(
+        file: "apns/\(clash.other).json",
+        message: """
+          topics: \(clash.topic) is listed by \(clash.keeper).json, too, for the same environment \
+          (\(clash.environment.rawValue)): remove it from one of them; two files may list it only if one says \
+          "production" and the other "sandbox"
+          """)
+    }
+    let projects = snapshot.credentials.fcm
+    let standard = projects.first { $0.name == (defaultProject ?? "default") }
+    snapshot.credentials.defaultProject =
+      (standard ?? (projects.count == 1 ? projects.first : nil))?.projectID
+    if let defaultProject, standard == nil {
+      snapshot.problems.append(
+        Problem(file: "fcm/\(defaultProject).json", message: "is not there, but fcm.default_project names it")
+      )
+    }
+  }
+
+  private func report(_ snapshot: Snapshot, _ files: [KeyFile], _ contents: [String: KeyFile.Content]) {
+    (snapshot.problems.isEmpty ? reloads : failures).increment()
+    broken.record(snapshot.problems.count)
+    for problem in snapshot.problems {
+      logger.error(
+        "key file cannot be used", metadata: ["file": "\(problem.file)", "problem": "\(problem.message)"])
+    }
+    for name in Self.exposed(files, in: directory) {
+      logger.warning(
+        "key file can be read by others", metadata: ["file": "\(name)", "advice": "chmod 600 \(name)"])
+    }
+    let names = Dictionary(grouping: contents.keys.sorted()) { String($0.prefix { $0 != "/" }) }
+    logger.info(
+      "keys loaded",
+      metadata: .init(
+        uniqueKeysWithValues: KeyFile.folders.map { folder in
+          let names = (names[folder] ?? []).map {
+            $0.dropFirst(folder.count + 1).replacing(".json", with: "")
+          }
+          return (folder, "\(names.joined(separator: ", "))")
+        }))
+  }
+
+  /// Those of the given files and `storage.key` that their group or others may access.
+  private static func exposed(_ files: [KeyFile], in directory: String) -> [String] {
+    (files.map(\.name) + ["storage.key"]).filter { PrivateFile.isExposed("\(directory)/\($0)") }
+  }
+
+  /// Files in the folder that their group or others may access, by their relative paths.
+  static func exposedFiles(in directory: String) -> [String] {
+    exposed(KeyFile.list(directory).files, in: directory)
+  }
+
+  /// What lies in the folders and is read by nobody, by its relative path: it has no name of a JSON file, and none names it
+  /// as Apple's key. Hidden files are meant to be there.
+  static func unreadFiles(in directory: String) -> [String] {
+    KeyFile.folders.flatMap { folder -> [String] in
+      let path = "\(directory)/\(folder)"
+      let names = ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted()
+      let documents = names.filter { $0.hasSuffix(".json") }
+      let keys = (folder == "apns" ? documents : []).compactMap { name in
+        (try? PrivateFile.contents(of: "\(path)/\(name)", atMost: KeyFile.maximumBytes))
+          .flatMap { try? JSON.parse($0)["key_file"]?.string }
+      }
+      return names.filter { name in
+        // A key of Apple's without any document is a problem already.
+        let isProblem = folder == "apns" && documents.isEmpty && name.hasSuffix(".p8")
+        return !name.hasPrefix(".") && !name.hasSuffix(".json") && !keys.contains(name) && !isProblem
+      }.map { "\(folder)/\($0)" }
+    }
+  }
+
+  /// From now on, calls `onChange` with the new contents after each change.
+  package func tellChanges(to onChange: @escaping @Sendable (Snapshot) -> Void) {
+    state.withLock { $0.onChange = onChange }
+  }
+
+  /// Checks the folder every two seconds until the task is cancelled.
+  package func watch() async {
+    await every(.seconds(2)) { reload() }
+  }
+}
+
+extension KeyFolder {
+  /// The key for sealing secrets in the database; created if it does not exist.
+  package static func storageKey(in directory: String) throws -> StorageKey {
+    try makeFolder(directory)
+    let path = storageKeyURL(in: directory).path
+    if !FileManager.default.fileExists(atPath: path) {
+      // If two processes get here at the same time, one creates the key and both read it.
+      try write(StorageKeyFile.generate(), to: path, replacing: false)
+    }
+    return StorageKey(try storageKeyFile(in: directory))
+  }
+
+  /// Syncs the names in the folder, and its own: who made them may have been killed before that. To be called before
+  /// the database is sealed with a key that is there, or a key is shown.
+  package static func syncNames(in directory: String) throws {
+    try PrivateFile.syncFolder(of: storageKeyURL(in: directory).path)
+    try PrivateFile.syncFolder(of: URL(fileURLWithPath: directory).path)
+  }
+
+  /// The key for sealing secrets in the database; nil if it does not exist.
+  package static func existingStorageKey(in directory: String) throws -> StorageKey? {
+    if let fault = closed(directory) { throw fault }
+    let isThere = FileManager.default.fileExists(atPath: storageKeyURL(in: directory).path)
+    return isThere ? StorageKey(try storageKeyFile(in: directory)) : nil
+  }
+
+  static func storageKeyFile(in directory: String) throws -> StorageKeyFile {
+    let path = storageKeyURL(in: directory).path
+    let file = try PrivateFile.withContents(of: path, atMost: StorageKeyFile.maximumBytes) {
+      StorageKeyFile(utf8: UnsafeRawBufferPointer($0))
+    }
+    guard let file else {
+      throw Fault(
+        source: path, "does not hold 32 bytes in base64", advice: "put the file back from a backup")
+    }
+    return file
+  }
+
+  /// Replaces the content of `storage.key`.
+  static func write(_ file: StorageKeyFile, in directory: String) throws {
+    try write(file, to: storageKeyURL(in: directory).resolvingSymlinksInPath().path, replacing: true)
+  }
+
+  private static func write(_ file: StorageKeyFile, to path: String, replacing: Bool) throws {
+    var text = file.utf8
+    defer { text.wipe() }
+    try PrivateFile.write(text, to: path, replacing: replacing)
+  }
+
+  static func storageKeyURL(in directory: String) -> URL {
+    URL(fileURLWithPath: directory).appendingPathComponent("storage.key")
+  }
+}

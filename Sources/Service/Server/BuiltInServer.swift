@@ -1,0 +1,139 @@
+import Accounts
+import AsyncHTTPClient
+import Foundation
+import HTTP
+import HTTPClient
+import Logging
+import NextcloudServer
+import Operator
+import Registrations
+import SQL
+import Sealing
+import ZulipBouncer
+import ZulipServer
+
+/// The built-in chat-server side and all that it uses.
+struct BuiltInServer {
+  let server: ZulipServerRoutes
+  let accounts: AccountStore
+  let devices: Devices
+  let eventNotifier: EventNotifier
+  let notifier: Notifier
+  let bouncer: BouncerLink?
+  /// The client for another program's bouncer; nil if this program's own bouncer is used.
+  fileprivate let client: HTTPClient?
+
+  /// - Parameters:
+  ///   - ownBouncer: this program's bouncer.
+  ///   - remoteBouncer: replaces a bouncer that would be reached over the network, for tests.
+  static func build(
+    _ core: Core, ownBouncer: Bouncer, remoteBouncer: (any BouncerCalls)?
+  ) async throws -> BuiltInServer {
+    let (store, settings, logger) = (core.store, core.configuration.zulipServer, core.logger)
+    let eventNotifier = EventNotifier()
+    var (local, client, calls) = (nil as RemoteServer?, nil as HTTPClient?, nil as (any BouncerCalls)?)
+    switch settings.bouncer {
+    case .off: break
+    case .local:
+      let server = try await enrol(store.servers)
+      local = server
+      calls = OwnBouncer(ownBouncer, server: server.uuid, logger: logger)
+    case .remote where remoteBouncer != nil: calls = remoteBouncer
+    case .remote(let url):
+      let remote = HTTPClient(
+        eventLoopGroupProvider: .singleton, configuration: .outgoing(core.configuration.providers))
+      client = remote
+      calls = BouncerClient(
+        url: url, id: settings.orgID ?? "", key: settings.orgKey ?? "", client: remote)
+    }
+    let devices = Devices(
+      database: store.database, storageKey: store.storageKey, localServer: local?.id, now: store.now,
+      changed: eventNotifier.ring)
+    let bouncer = calls.map {
+      BouncerLink(
+        $0, accounts: store.accounts, devices: devices, mayExpire: store.mayExpire, logger: logger)
+    }
+    let notifier = Notifier(
+      devices: devices, bouncer: bouncer, removal: settings.alertsOnRemoval ? .alertingRemoval : .removal)
+    let server = ZulipServerRoutes(
+      core.configuration.server, http: core.configuration.http, accounts: store.accounts,
+      eventNotifier: eventNotifier, notifier: notifier)
+    return BuiltInServer(
+      server: server, accounts: store.accounts, devices: devices, eventNotifier: eventNotifier,
+      notifier: notifier, bouncer: bouncer, client: client)
+  }
+
+  /// Registers the built-in side as one of the bouncer's chat servers. Its key is never used and never shown.
+  private static func enrol(_ servers: RemoteServers) async throws -> RemoteServer {
+    let hostname = RemoteServers.builtInHostname
+    if let server = try await servers.find(hostname: hostname) { return server }
+    do {
+      return try await servers.add(hostname: Hostname(hostname), contactEmail: "root@\(hostname)").server
+    } catch RemoteServers.Refusal.hostnameTaken {
+      // Another node has registered it at the same time.
+      guard let server = try await servers.find(hostname: hostname) else {
+        throw RemoteServers.Refusal.hostnameTaken
+      }
+      return server
+    }
+  }
+}
+
+extension Feature {
+  /// The built-in chat-server side.
+  static func chatServer(_ side: BuiltInServer, _ core: Core) -> Feature {
+    let (devices, logger) = (side.devices, core.logger)
+    var feature = Feature(
+      routes: { side.server.addRoutes(to: $0) },
+      gauges: { metrics in
+        metrics.gauge("push_bouncer_event_waiters") { Double(side.eventNotifier.waiters) }
+        metrics.gauge("push_bouncer_device_registrations_pending") { Double(try await devices.jobs.count()) }
+        metrics.gauge("push_bouncer_legacy_unregistrations_pending") {
+          Double(try await devices.legacyTokens.jobs.count())
+        }
+      },
+      close: { try? await side.client?.shutdown() },
+      work: [{ await side.eventNotifier.watch(devices, logger: logger) }],
+      drain: { side.eventNotifier.close() },
+      removals: [.init { try await devices.removeOldEvents(limit: $0) }],
+      queues: [devices.jobs.bringForward, devices.legacyTokens.jobs.bringForward])
+    if let bouncer = side.bouncer { feature.work.append { await bouncer.run() } }
+    return feature
+  }
+
+  /// The API for host applications, including users and how their apps sign in.
+  static func backend(_ side: BuiltInServer, _ nextcloud: NextcloudAdapter?, _ core: Core) -> Feature {
+    let flows = core.store.nextcloudLoginFlows
+    let routes = BackendRoutes(
+      accounts: side.accounts, devices: side.devices, token: core.configuration.backend.token,
+      notify: { try await notify($0, $1, side.notifier, nextcloud) },
+      realmsChanged: { side.bouncer?.uploadRealms() })
+    return Feature(
+      routes: { routes.addRoutes(to: $0) }, removals: [.init { try await flows.removeOld(limit: $0) }])
+  }
+
+  /// Sends all parts of a host application's notification concurrently.
+  private static func notify(
+    _ user: User, _ message: BackendRoutes.Message, _ notifier: Notifier, _ nextcloud: NextcloudAdapter?
+  ) async throws -> [BackendRoutes.PartResult] {
+    // All parts are validated before any of them is sent.
+    let payload = try message.zulip?.members()
+    let legacy = try message.legacy.map(LegacyNotification.init(backend:))
+    let phones = try message.nextcloud.map(NextcloudMessage.init)
+    if let field = message.nextcloud, nextcloud == nil {
+      throw APIError("\(field.path): nextcloud.enabled is false")
+    }
+    async let receipt: Result<JSON, any Error>? = {
+      guard let phones, let nextcloud else { return nil }
+      do { return .success(try await nextcloud.sender.notify(user, phones).json) } catch {
+        return .failure(error)
+      }
+    }()
+    let sent = try await notifier.notify(user, payload, legacy: legacy)
+    var results: [BackendRoutes.PartResult] = []
+    if let result = sent.encrypted { results.append(("zulip", result.map(\.json))) }
+    if let result = sent.legacy { results.append(("legacy", result.map(\.legacyJSON))) }
+    if let result = await receipt { results.append(("nextcloud", result)) }
+    return results
+  }
+}

@@ -1,0 +1,57 @@
+package import HTTP
+import HTTPTypes
+package import Hummingbird
+import Logging
+import NIOCore
+import Operator
+import SQL
+
+/// The routes of a listener and their handler.
+package struct Endpoints: Sendable {
+  package let responder: PlainPaths<RouterResponder<WireContext>>
+  /// Each route's path and method.
+  let routes: [(path: String, method: HTTPRequest.Method)]
+
+  private init(_ router: Router<WireContext>) {
+    responder = PlainPaths(router.buildResponder())
+    routes = router.routes.map { ("\($0.path)", $0.method) }
+  }
+
+  package static func forStrangers(
+    trustedProxies: [ClientAddress.Network], forwarding: ForwardingFaults, bodies: BodyBudget,
+    addRoutes: (Router<WireContext>) -> Void
+  ) -> Endpoints {
+    let router = Router(context: WireContext.self)
+    router.add(middleware: RequestObserver())
+    router.add(
+      middleware: EnvelopeMiddleware(
+        trustedProxies: trustedProxies, forwarding: forwarding, bodies: bodies))
+    router.add(middleware: DatabaseLimit())
+    // Nextcloud administrators check for this text to see whether the proxy works.
+    router.endpoint("/", .get) { _, _ in
+      Response(
+        status: .notFound, headers: [.contentType: "text/plain; charset=utf-8"],
+        body: ResponseBody(byteBuffer: ByteBuffer(string: "404 page not found")))
+    }
+    addRoutes(router)
+    return Endpoints(router)
+  }
+
+  static func forOperator(_ operatorRoutes: OperatorRoutes) -> Endpoints {
+    let router = Router(context: WireContext.self)
+    // Monitoring calls these routes constantly, so requests are logged at debug level only.
+    router.add(middleware: RequestObserver(level: .debug))
+    router.add(middleware: EnvelopeMiddleware())
+    operatorRoutes.add(to: router)
+    return Endpoints(router)
+  }
+}
+
+/// Limits how long a request waits for the database, so that a hanging database does not block callers.
+private struct DatabaseLimit: RouterMiddleware {
+  func handle(
+    _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
+  ) async throws -> Response {
+    try await DatabaseWait.limit(eachCallTo: .seconds(12)) { try await next(request, context) }
+  }
+}

@@ -1,0 +1,192 @@
+package import Accounts
+package import Delivery
+package import Foundation
+import HTTP
+import Logging
+import Migrations
+import NextcloudProxy
+import NextcloudServer
+package import Operator
+package import Platform
+import Providers
+package import Registrations
+package import SQL
+package import Sealing
+package import Settings
+import ZulipBouncer
+package import ZulipServer
+
+/// The database and its storage key, shared by commands and the service.
+package struct Store {
+  package let database: any Database
+  package let storageKey: StorageKey
+  package let now: @Sendable () -> Date
+  /// Whether anything may expire now: false while the clock is doubted.
+  let mayExpire: @Sendable () -> Bool
+  /// The chat servers with a second app.
+  package let upstreamLinks: UpstreamLinks
+  /// Follows changes of the storage key, and records that this process uses the database, while it runs.
+  let follower: StorageKeyFollower
+
+  /// Opens and migrates the database, and checks that it was sealed with the folder's key.
+  ///
+  /// - Parameters:
+  ///   - migrations: those of this program, or of a made-up one, for tests.
+  ///   - making: whether to create a missing database or key; otherwise a missing one is an error.
+  static func open(
+    _ configuration: Configuration, migrations: (DatabaseEngine) -> [Migration] = Schema.migrations,
+    making: Bool, now: @escaping @Sendable () -> Date = { Date() },
+    mayExpire: @escaping @Sendable () -> Bool = { true }, sqlite options: SQLiteDatabase.Options = .init(),
+    observer: DatabaseObserver? = nil, logger: Logger? = nil
+  ) async throws -> Store {
+    let url = configuration.database.url
+    if !making, let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
+      throw Absence.database("there is no database \(url)")
+    }
+    let database: RetryingDatabase
+    do {
+      database = RetryingDatabase(try await openDatabase(url: url, sqlite: options, observer: observer))
+    } catch let error as DatabaseError {
+      throw Fault(error, of: url)
+    }
+    let migrations = migrations(database.engine)
+    return try await closing(database, onlyOnError: true) {
+      do {
+        if !making, try await Migrator.version(of: database) == 0 {
+          throw Absence.database("\(url) holds no database of push-bouncer")
+        }
+        try await Nodes(database: database).migrate(migrations) { rows in
+          logger?.notice(
+            "seeing whether older nodes are alive, which a migration would cut off",
+            metadata: ["nodes": .stringConvertible(rows), "within": "\(Nodes.watch)"])
+        }
+      } catch let error as DatabaseError {
+        throw Fault(error, of: url)
+      }
+      let storageKey = try await storageKey(configuration, of: database, making: making)
+      try await StorageSeal.verify(storageKey, of: database)
+      let follower = StorageKeyFollower(
+        directory: configuration.keys.directory, database: database, storageKey: storageKey,
+        schema: migrations.count, now: now, logger: logger)
+      do { try await follower.begin() } catch let error as DatabaseError { throw Fault(error, of: url) }
+      return Store(
+        database: database, storageKey: storageKey, now: now, mayExpire: mayExpire,
+        upstreamLinks: UpstreamLinks(database: database, storageKey: storageKey, now: now), follower: follower
+      )
+    }
+  }
+
+  /// Runs `body` and closes the database, even if `body` throws.
+  private static func closing<Result>(
+    _ database: any Database, onlyOnError: Bool = false, _ body: () async throws -> Result
+  ) async throws -> Result {
+    do {
+      let result = try await body()
+      if !onlyOnError { await database.close() }
+      return result
+    } catch {
+      await database.close()
+      throw error
+    }
+  }
+
+  /// Reads the storage key from the folder. No key is created if the database was sealed with another one.
+  private static func storageKey(
+    _ configuration: Configuration, of database: any Database, making: Bool
+  ) async throws -> StorageKey {
+    // Checked before the file is read: if several processes start at once, one of them creates the key and
+    // then seals the database with it.
+    let isSealed = try await StorageSeal.sealingID(of: database) != nil
+    let directory = configuration.keys.directory
+    if let key = try KeyFolder.existingStorageKey(in: directory) {
+      if !isSealed { try KeyFolder.syncNames(in: directory) }
+      return key
+    }
+    guard !isSealed else {
+      throw Absence(fault: Fault(missingStorageKeyOf: configuration.database.url, in: directory))
+    }
+    guard making else {
+      throw Absence(
+        fault: Fault(
+          source: "\(directory)/storage.key", "is missing", advice: "push-bouncer init or serve makes it"))
+    }
+    return try KeyFolder.storageKey(in: directory)
+  }
+
+  /// The database or the key does not exist and must not be created. Errors show it together with the place
+  /// that was searched.
+  package struct Absence: Readable {
+    let fault: Fault
+
+    /// What is missing and what to do about it.
+    package var description: String { "\(fault)" }
+
+    static func database(_ problem: String) -> Absence {
+      Absence(
+        fault: Fault(
+          problem,
+          advice: "run this where the service runs, or name its configuration with --config; "
+            + "push-bouncer init or serve makes a new one"))
+    }
+  }
+
+  /// Opens the store for one command, and closes it afterwards.
+  ///
+  /// - Parameter making: whether to create a missing database or key; otherwise a missing one is an error.
+  package static func with<Result>(
+    _ configuration: Configuration, making: Bool = false, sqlite options: SQLiteDatabase.Options = .init(),
+    _ body: (Store) async throws -> Result
+  ) async throws -> Result {
+    let store = try await open(configuration, making: making, sqlite: options)
+    return try await closing(store.database) {
+      // This task is cancelled at the end of the scope, which waits for it.
+      async let _ = store.follower.run(isServing: false)
+      return try await body(store)
+    }
+  }
+
+  package var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
+  package var accounts: AccountStore { AccountStore(database: database, storageKey: storageKey, now: now) }
+  package var realms: RemoteRealms { RemoteRealms(database: database) }
+  package var registrations: RegistrationStore {
+    RegistrationStore(database: database, storageKey: storageKey, now: now, mayExpire: mayExpire)
+  }
+  var nextcloudNotifications: NextcloudNotifications {
+    NextcloudNotifications(database: database, storageKey: storageKey, now: now)
+  }
+  package var hourlyCounts: HourlyCounts { HourlyCounts(database: database, now: now) }
+  var nextcloudLoginFlows: NextcloudLoginFlows { NextcloudLoginFlows(accounts: accounts) }
+  var nextcloudDevices: NextcloudDevices {
+    NextcloudDevices(database: database, storageKey: storageKey, now: now)
+  }
+  package var outbox: OutboxContents { OutboxContents(database: database) }
+
+  /// Gives a chat server a new random key and returns it, first at the other bouncer if it has an app there.
+  ///
+  /// - Parameter email: its administrator's address from now on; nil: as it was.
+  package func rotateKey(
+    of server: RemoteServer, email: String? = nil, _ configuration: Configuration
+  ) async throws -> String? {
+    if let email { try await servers.setContact(email, of: server.id) }
+    let key = RandomText.alphanumeric(RemoteServers.keyLength)
+    let providers = try PushProviders(configuration: .init(configuration, upstream: upstreamLinks))
+    if let sender = providers.upstream {
+      let upstream = Upstream(
+        sender, links: upstreamLinks, now: now, logger: Logger(label: "push-bouncer"))
+      do {
+        try await upstream.rotate(
+          server, from: nil, to: key, hostname: server.hostname, contactEmail: email ?? server.contactEmail)
+      } catch let error as APIError {
+        throw Fault(error.message)
+      }
+    }
+    await providers.shutdown(within: .zero)
+    return try await servers.rotateKey(server.id, to: key)
+  }
+
+  /// The devices of users, for commands. A running service is not notified of changes made through it.
+  package func devices() async throws -> Devices {
+    let server = try await servers.find(hostname: RemoteServers.builtInHostname)?.id
+    return Devices(database: database, storageKey: storageKey, localServer: server, now: now) { _ in }
+  }
+}

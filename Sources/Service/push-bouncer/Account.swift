@@ -1,0 +1,147 @@
+import Accounts
+import ArgumentParser
+import Foundation
+import HTTP
+import Operator
+import Registrations
+import SQL
+import Server
+import Settings
+import ZulipServer
+
+/// `account ...`: the users of the built-in chat-server side.
+struct Account: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Adds, lists and removes users of the built-in chat-server side.",
+    subcommands: [Add.self, List.self, Remove.self])
+}
+
+extension Account {
+  struct Add: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Adds a user and prints the API key, which is shown only now.")
+
+    @OptionGroup var options: GlobalOptions
+    @Option(help: "The email address that the user signs in with.") var email: String
+    @Option(help: "The UUID of the user's realm (default: the only one; if there is none, one is made).")
+    var realm: String?
+    @Option(help: "The user's number in the chat (default: the next free one).") var userID: Int64?
+    @Option(
+      help:
+        "The login at the Nextcloud endpoints (default: the part of the email before the @, or all of it if taken)."
+    )
+    var username: String?
+    @Option(help: "The user's API key, 32 letters and digits (default: one is made).") var apiKey: String?
+
+    func run() async throws {
+      guard AccountStore.isEmail(email) else {
+        throw ValidationError("\(email) is not a valid email address")
+      }
+      guard username.map(AccountStore.isUsername) ?? true else {
+        throw ValidationError(
+          "--username wants 1 to 254 characters without white space, control characters, : and /")
+      }
+      guard apiKey.map(AccountStore.isAPIKey) ?? true else {
+        throw ValidationError("--api-key wants \(AccountStore.apiKeyLength) letters and digits")
+      }
+      guard userID.map(AccountStore.isUserID) ?? true else {
+        throw ValidationError("--user-id wants a number from 0 to \(Int32.max)")
+      }
+      let uuid = try realm.map { text in
+        guard let uuid = UUID(uuidString: text) else { throw ValidationError("--realm wants a UUID") }
+        return uuid
+      }
+      let configuration = try options.load()
+      let (user, key) = try await Store.with(options, configuration) { store in
+        try await add(to: store.realm(uuid, configuration.server), store.accounts)
+      }
+      let document = user.summary + [.init("api_key", .string(key))]
+      options.show(.object(JSON.Object(document)), "\(user.line)\n\napi_key = \(key)")
+    }
+
+    private func add(to realm: UUID, _ accounts: AccountStore) async throws -> (user: User, apiKey: String) {
+      do {
+        return try await accounts.add(
+          .init(email: email, apiKey: apiKey, username: username), userID: userID, realm: realm)
+      } catch let refusal as AccountStore.Refusal {
+        let realm = realm.canonical
+        let error: any Error =
+          switch refusal {
+          case .unknownRealm: NotFound("there is no realm \(realm)")
+          case .emailTaken: Fault("a user with the email \(email) already exists")
+          case .usernameTaken:
+            Fault("a user with this username already exists: give another with --username")
+          case .userIDTaken: Fault("realm \(realm) already has a user with this number")
+          case .noUserIDLeft: Fault("realm \(realm) has no next number: give one with --user-id")
+          }
+        throw error
+      }
+    }
+  }
+
+  struct List: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Lists the users.")
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() async throws {
+      let users = try await Store.with(options) { try await $0.accounts.all() }
+      try options.show(
+        "accounts", users,
+        [
+          .text("email", "EMAIL") { $0.email }, .text("username", "USERNAME") { $0.username },
+          .member("user_id") { .integer($0.userID) }, .cell("USER", isNumber: true) { .init("\($0.userID)") },
+          .text("realm", "REALM") { $0.realm.name },
+          .text("realm_uuid", "REALM UUID") { $0.realm.uuid.canonical },
+        ], none: "no accounts: add one with push-bouncer account add --email EMAIL")
+    }
+  }
+
+  struct Remove: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Removes a user with all devices and app passwords.")
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "The user's email.") var email: String
+
+    func run() async throws {
+      let user = try await Store.with(options) { store in
+        guard let user = try await store.accounts.find(email: email) else {
+          throw NotFound("there is no account \(email)")
+        }
+        try await store.devices().remove(user: user.id)
+        return user
+      }
+      options.show(.object(JSON.Object(user.summary)), "\(user.email) is removed")
+    }
+  }
+}
+
+extension Store {
+  /// The realm with this UUID, or the only realm; if there is no realm yet, creates one.
+  fileprivate func realm(_ named: UUID?, _ server: BuiltInServerSettings) async throws -> UUID {
+    if let named { return named }
+    let realms = try await accounts.realms()
+    guard realms.count <= 1 else {
+      let list = realms.map { "\n  \($0.uuid.canonical)  \($0.name.inOneLine)" }.joined()
+      throw Fault("there are several realms: name one with --realm\(list)")
+    }
+    if let only = realms.first { return only.uuid }
+    return try await accounts.put(realm: UUID(), name: server.name, url: server.url, requiresE2EE: nil).realm
+      .uuid
+  }
+}
+
+extension User {
+  fileprivate var summary: [JSON.Object.Member] {
+    [
+      .init("realm_uuid", .string(realm.uuid.canonical)), .init("user_id", .integer(userID)),
+      .init("user_uuid", .string(uuid.canonical)), .init("email", .string(email)),
+      .init("username", .string(username)),
+    ]
+  }
+
+  fileprivate var line: String {
+    "\(email)  \(username)  user \(userID) of \(realm.name.inOneLine) (\(realm.uuid.canonical))"
+  }
+}

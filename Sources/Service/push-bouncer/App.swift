@@ -1,0 +1,150 @@
+import AppCheck
+import ArgumentParser
+import Foundation
+import HTTP
+import Logging
+import NextcloudProxy
+import Operator
+import Platform
+import Providers
+import Server
+import Settings
+
+/// `app ...`: the apps that are built for this service.
+struct App: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Checks an app that was built, or is to be built, for this service.",
+    subcommands: [Check.self, Expect.self])
+
+  /// What the service has that is configured here.
+  private static func service(_ options: GlobalOptions, isNeeded: Bool) throws -> AppCheck.Service {
+    let configuration = try options.load(isNeeded: isNeeded)
+    let folder = configuration.keys.directory
+    if !FileManager.default.fileExists(atPath: folder) {
+      // Says so if they are only out of this user's reach.
+      _ = try options.load()
+      throw Fault(
+        "there is no configuration and no folder \(folder) here to compare the app with",
+        advice: """
+          run this where the service's are, or name its configuration with --config; elsewhere give --against a file that \
+          push-bouncer app expect has written there
+          """)
+    }
+    let keys = KeyFolder(
+      directory: folder, defaultProject: configuration.fcm.defaultProject,
+      logger: Logger(label: "app") { _ in SwiftLogNoOpLogHandler() }
+    ).load()
+    for problem in keys.problems { note("\(folder)/\(problem.file): \(problem.message)") }
+    return try .init(
+      bouncerKeys: keys.bouncer, credentials: keys.credentials, publicURL: configuration.http.publicURL,
+      apps: NextcloudApps.configured(configuration.nextcloudProxy))
+  }
+}
+
+extension App {
+  struct Check: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract:
+        "Compares an app's source, or its APK, AAB or IPA, with this service; exits 1 if the two do not fit.",
+      discussion: """
+        Knows Zulip (zulip-flutter), Nextcloud Talk and Nextcloud Files, for Android and iOS, and brands of them. Looks at \
+        the bouncer's public key or the push proxy's address, Firebase values, package name, bundle ids, team, app groups, \
+        APNs environment, background modes and User-Agent, and compares them with the configuration, the Keys folder and \
+        nextcloud.apps_file. Of a compiled app it reads what it can. What could not be looked at is named, and makes it \
+        exit 1, too. Nothing is changed.
+
+        With --against it needs neither configuration nor keys, only what app expect has written where they are.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Option(
+      help: .init(
+        "Compares with what app expect has written to this file, in the place of the configuration and the keys.",
+        valueName: "file"))
+    var against: String?
+    @Option(
+      help: .init(
+        "The flavour of an Android app whose source it is (default: gplay, or the first that is published).",
+        valueName: "name"))
+    var flavor: String?
+    @Argument(help: "The folder with the app's source, or a built package.") var path: String
+
+    func run() async throws {
+      // Files of others are opened before root becomes the service's user, who may not be allowed to read them.
+      let app = try FileOwner.acting(onWayTo: path) { try AppCheck.App(path: path, flavor: flavor) }
+      let service = try against.map { path in
+        let bytes = try FileOwner.acting(onWayTo: path) { try Data(contentsOf: URL(fileURLWithPath: path)) }
+        return try AppCheck.Service(Array(bytes), path: path)
+      }
+      let report = try AppCheck(service: service ?? App.service(options, isNeeded: false)).report(on: app)
+      options.show([
+        "app": .string(report.app), "counts": Self.counts(report),
+        "findings": report.findings.json(Self.columns),
+      ]) { page in
+        page.add("This is \(report.app).")
+        page.add()
+        Self.fill(&page, report)
+      }
+      if !report.isGood || !report.skipped.isEmpty { throw ExitCode.failure }
+    }
+
+    private static func counts(_ report: AppCheck.Report) -> JSON {
+      func count(_ standing: Finding.Standing) -> JSON {
+        .integer(Int64(report.findings.count { $0.standing == standing }))
+      }
+      return [
+        "ok": count(.good), "warnings": count(.warning), "faults": count(.fault), "skipped": count(.skipped),
+      ]
+    }
+
+    private static var columns: [ReportColumn<AppCheck.Finding>] {
+      [
+        .member("check") { .string($0.check) },
+        .member("standing") { .string($0.standing.name) },
+        .member("found") { .string($0.found) },
+        .member("file") { $0.file.map(JSON.string) ?? .null },
+        .member("line") { $0.line.map { .integer(Int64($0)) } ?? .null },
+        .member("expected") { $0.expected.map(JSON.string) ?? .null },
+        .member("effect") { $0.effect.map(JSON.string) ?? .null },
+      ]
+    }
+
+    private static func fill(_ page: inout Page, _ report: AppCheck.Report) {
+      let findings = report.findings
+      let width = findings.map(\.check.displayedWidth).max() ?? 0
+      let indent = String(repeating: " ", count: width + 11)
+      for finding in findings {
+        let (word, tone) = finding.standing.word
+        let check = finding.check + String(repeating: " ", count: width - finding.check.displayedWidth)
+        let place = finding.file.map { file in file + (finding.line.map { ":\($0)" } ?? "") + ": " } ?? ""
+        page.add("\(word)\(check)  \(place)\(finding.found)", tone)
+        if let expected = finding.expected { page.add("\(indent)must be: \(expected)") }
+        if let effect = finding.effect { page.add("\(indent)or else: \(effect)") }
+      }
+      page.add()
+      page.add(Finding.summary(findings.map(\.standing)))
+      let skipped = report.skipped.map(\.check)
+      if !skipped.isEmpty {
+        let names = skipped.indices.filter { skipped.firstIndex(of: skipped[$0]) == $0 }.map { skipped[$0] }
+        page.add(
+          "\(Phrase.count(skipped.count, "value")) could not be looked at: \(names.joined(separator: ", ")).")
+      }
+    }
+  }
+
+  struct Expect: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Prints what an app must fit, for app check --against on another machine.",
+      discussion: """
+        A JSON document with the bouncer's public keys, team, topics and environment of each key of Apple's, Firebase \
+        projects, http.public_url and the apps of nextcloud.apps_file. There is no secret in it: a developer, or a build \
+        pipeline, may have it.
+
+        push-bouncer app expect > expected.json
+        """)
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() async throws { tell(try App.service(options, isNeeded: true).json.text) }
+  }
+}

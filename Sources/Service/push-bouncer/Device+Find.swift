@@ -1,0 +1,249 @@
+import ArgumentParser
+import Delivery
+import Foundation
+import HTTP
+import Operator
+import Platform
+import Providers
+import Registrations
+import SQL
+import Sealing
+import Server
+import Settings
+
+extension Device {
+  struct List: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Lists the devices of a chat server or of one of its realms.")
+
+    @OptionGroup var options: GlobalOptions
+    @Option(help: "The chat server: its hostname or org id.") var server: String
+    @Option(help: "One of its realms: its host or UUID.") var realm: String?
+    @Option(help: "The most devices of each kind to show.") var limit = 100
+
+    func validate() throws {
+      guard (1...100_000).contains(limit) else {
+        throw ValidationError("--limit wants a number from 1 to 100000")
+      }
+    }
+
+    func run() async throws {
+      try await search(.server(server, realm: realm), limit: limit, options, list)
+    }
+  }
+
+  struct Find: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Finds a user's or a phone's registrations, and says what is known of each.",
+      discussion: """
+        By what it is known by: a token's id (base64, as in zerver_device, or 16 hex digits), the 8 hex digits that \
+        the log shows of a token, the number or UUID of a user of an old app (and the server after a blank), a \
+        Nextcloud device identifier, a realm's or server's UUID or hostname, or a name like e2ee:12. A token itself, \
+        also one that is a Web Push subscription, is a secret and is read from a file or from standard input.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "What to look for.") var text: String?
+    @Option(help: "At this chat server: a hostname or an org id.") var server: String?
+    @Option(help: "A user of old apps: a number or a UUID.") var user: String?
+    @Option(help: "A token's id.") var tokenID: String?
+    @Option(help: ArgumentHelp("A file that holds a token; - is standard input.", valueName: "file"))
+    var tokenFile: String?
+    @Option(help: "A Nextcloud device identifier, in base64 or hexadecimal.") var identifier: String?
+
+    func validate() throws {
+      guard [text, user, tokenID, tokenFile, identifier].count(where: { $0 != nil }) == 1 else {
+        throw ValidationError(
+          "give one thing to look for: a text, --user, --token-id, --token-file or --identifier")
+      }
+      guard server == nil || user != nil else {
+        throw ValidationError("--server goes with --user; else see device list")
+      }
+    }
+
+    func run() async throws {
+      try await search(try query(), limit: 100, options, describe)
+    }
+
+    private func query() throws -> DeviceQuery {
+      if let user {
+        guard Int64(user) != nil || UUID(uuidString: user) != nil else {
+          throw ValidationError("--user wants a number or a UUID")
+        }
+        return .user(user, server: server)
+      }
+      if let tokenID {
+        guard case .tokenID(let id)? = try? DeviceQuery(tokenID) else {
+          throw ValidationError("--token-id wants 8 bytes: 12 characters of base64, or 16 hex digits")
+        }
+        return .tokenID(id)
+      }
+      if let identifier {
+        guard let bytes = DeviceQuery.identifier(identifier) else {
+          throw ValidationError("--identifier wants 64 bytes: 88 characters of base64, or 128 hex digits")
+        }
+        return .identifier(bytes)
+      }
+      if let tokenFile {
+        return .token(try FileOwner.acting(onWayTo: tokenFile) { try Self.token(in: tokenFile) })
+      }
+      do { return try DeviceQuery(text ?? "") } catch { throw Fault(error.description) }
+    }
+
+    /// Reads a token. Neither the token nor a wrong file's content is ever shown.
+    private static func token(in file: String) throws -> String {
+      let handle = file == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: file)
+      guard let data = try? handle?.read(upToCount: 16_384) else {
+        throw Fault("\(file) cannot be read")
+      }
+      let text = String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+      guard !text.isEmpty, text.utf8.count <= 8192 else {
+        throw Fault("there is no token in \(file == "-" ? "standard input" : file)")
+      }
+      return text
+    }
+  }
+
+  struct Show: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Shows one registration: what it is, how it fares and what to do.")
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(
+      help: "Its name, as list and find show it: e2ee:12, legacy:7, nextcloud:3 or nextcloudWebPush:5.")
+    var name: String
+
+    func run() async throws {
+      guard let query = DeviceQuery.row(name) else {
+        throw ValidationError("\(name) is no name like e2ee:12")
+      }
+      try await search(query, limit: 1, options, describe)
+    }
+  }
+}
+
+/// Prints the result of a search, or an explanation if nothing was found.
+private func search(
+  _ query: DeviceQuery, limit: Int, _ options: GlobalOptions,
+  _ fill: (inout Page, DeviceSearch.Answer) -> Void
+) async throws {
+  let answer = try await Store.with(options) { store in
+    try await DeviceSearch(database: store.database, storageKey: store.storageKey).find(query, limit: limit)
+  }
+  options.show([
+    "devices": answer.devices.json(FoundDevice.columns), "more": .bool(answer.isCut),
+    "servers": .array(
+      answer.servers.map { ["org_id": .string($0.uuid.canonical), "hostname": .string($0.hostname)] }),
+    "advice": .optional(answer.advice),
+  ]) { page in
+    guard answer.devices.isEmpty else { return fill(&page, answer) }
+    page.add(answer.advice ?? "")
+    guard !answer.servers.isEmpty else { return }
+    page.add("Chat servers: \(answer.servers.map(\.hostname).joined(separator: ", "))")
+  }
+  if answer.devices.isEmpty { throw ExitCode.failure }
+}
+
+/// Prints one line for each device.
+private func list(_ page: inout Page, _ answer: DeviceSearch.Answer) {
+  page.add(
+    Phrase.count(answer.devices.count, "device") + (answer.isCut ? ", and more (--limit)" : ""), .heading)
+  page.add()
+  page.add(answer.devices.table(FoundDevice.columns))
+}
+
+/// Prints all facts about each device.
+private func describe(_ page: inout Page, _ answer: DeviceSearch.Answer) {
+  if answer.isCut { page.add("The first \(answer.devices.count):", .heading) }
+  for device in answer.devices {
+    page.add("\(device.name): \(device.state.rawValue)", device.state.tone)
+    page.add(device.advice)
+    var table = Table("", "")
+    for (name, fact) in device.facts {
+      if let text = fact.text { table.add(.init(name, .faint), .init(text)) }
+    }
+    page.add(table)
+    page.add()
+  }
+}
+
+extension FoundDevice.State {
+  fileprivate var tone: Terminal.Tone {
+    switch self {
+    case .working: .good
+    case .unused, .waiting: .doubtful
+    case .failing, .ended, .switchedOff: .bad
+    }
+  }
+}
+
+extension FoundDevice.Fact {
+  /// The text of the fact; nil if it is left out.
+  fileprivate var text: String? {
+    func time(_ date: Date) -> String { "\(date.formatted(.iso8601)), \(Phrase.age(date))" }
+    return switch self {
+    case .server(let place): place.host
+    case .text(let text, let code): [text, code].filter { !$0.isEmpty }.joined(separator: " ")
+    case .time(let date, let note): date.map { time($0) + note } ?? "none known"
+    case .failure(let failure): "\(failure.reason), \(time(failure.at))"
+    case .waiting(0, _): nil
+    case .waiting(let count, let since):
+      Phrase.count(count, "notification") + (since.map { ", since \(time($0))" } ?? "")
+    }
+  }
+}
+
+extension FoundDevice {
+  fileprivate static var columns: [ReportColumn<FoundDevice>] {
+    [
+      .text("name", "DEVICE") { $0.name },
+      .text("state", "STATE", tone: \.state.tone) { $0.state.rawValue },
+      .text("advice", nil) { $0.advice }, .text("provider", nil) { $0.provider },
+      .member("realm") { place($0.realm) }, .cell("REALM") { .optional($0.realm?.host) },
+      .text("user", "USER") { $0.user },
+      .member("app") { .optional($0.app) },
+      .cell("APP") { device in
+        let pushService = device.provider == "webpush" ? device.target : nil
+        return .init([device.app, device.provider, pushService].compactMap(\.self).joined(separator: " "))
+      },
+      .text("target", nil) { $0.target }, .text("environment", nil) { $0.environment?.rawValue },
+      .text("token_id", nil) { $0.tokenID?.base64 },
+      .text("token_fingerprint", "TOKEN") { $0.fingerprint },
+      .text("token_kind", nil) { $0.isInstallationID.map { $0 ? "installation_id" : "token" } },
+      .member("token_changed_at") { timestamp($0.tokenChangedAt) },
+      .text("bouncer_key", nil) { $0.bouncerKey },
+      .member("server") { place($0.server) }, .text("device_identifier", nil) { $0.identifier },
+      .age("registered_at", "REGISTERED") { $0.registeredAt }, .member("ended_at") { timestamp($0.endedAt) },
+      .age("last_success_at", "LAST SUCCESS") { $0.deliveredAt },
+      .member("last_failure") { json($0.failure) },
+      .cell("LAST FAILURE") { .optional($0.failure.map { "\($0.reason) \(Phrase.age($0.at))" }) },
+      .member("held_death") { json($0.held) }, .number("waiting", "WAITING") { $0.waiting },
+      .member("waiting_since") { timestamp($0.waitingSince) },
+      .member("waiting_for") { waitingFor($0) },
+    ]
+  }
+
+  private static func json(_ failure: Failure?) -> JSON {
+    guard let failure else { return .null }
+    let explanation = failure.explanation
+    return [
+      "reason": .string(failure.reason), "at": timestamp(failure.at), "meaning": .string(explanation.meaning),
+      "advice": .string(explanation.advice),
+    ]
+  }
+
+  private static func waitingFor(_ device: FoundDevice) -> JSON {
+    guard let reason = device.waitReason, let explanation = device.waitExplanation else { return .null }
+    return [
+      "reason": .string(reason), "until": timestamp(device.waitingUntil),
+      "meaning": .string(explanation.meaning),
+      "advice": .string(explanation.advice),
+    ]
+  }
+
+  private static func place(_ place: Place?) -> JSON {
+    place.map {
+      ["uuid": .string($0.uuid), "host": .string($0.host), "deactivated": .bool($0.isDeactivated)]
+    } ?? .null
+  }
+}

@@ -1,0 +1,139 @@
+import ArgumentParser
+import Foundation
+import HTTP
+import Logging
+import Operator
+import Platform
+import Server
+import Settings
+
+/// `doctor`: checks that everything works.
+struct Doctor: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "doctor",
+    abstract:
+      "Checks configuration, keys, permissions, database, clock, TLS and each provider; exits 1 if it finds a fault.",
+    discussion: """
+      Each credential is tried with a push to a token that cannot exist, so nobody gets anything. Nothing is changed. A \
+      warning is something to know, and no fault.
+
+      Without options it examines the service that runs from here (the same folder, or the same configuration file), with \
+      the options and variables that it was started with, which only root can see. With options it examines what they name.
+      """)
+
+  @OptionGroup var options: GlobalOptions
+
+  func run() async throws {
+    // Faults are printed as findings, so they are not logged too.
+    bootstrapLogging(level: .critical, format: .text)
+    var findings: [Finding]
+    do {
+      let examined = try ExaminedSettings.find(options)
+      let configuration = examined.configuration
+      try FileOwner.become(ofWaysTo: configuration.ownFiles)
+      let line = ProgressLine()
+      findings = await Operator.Doctor(
+        configuration,
+        checks: { visit in
+          StartCheck.all(
+            configuration, visit: visit, service: { await RunningService.find(configuration) })
+        },
+        providerTime: { await ProviderTime.ask(configuration) },
+        pushService: { await OwnPushService.ask($0, configuration) },
+        running: {
+          guard await RunningService.find(configuration).isServing else { return nil }
+          return await RunningService.get("/readyz", configuration.admin)
+        }
+      ).examine { line.show("looking at \($0) ...") }
+      if let finding = examined.finding { findings.insert(finding, at: 1) }
+      ProgressLine.clear()
+    } catch let fault as Fault {
+      findings = Finding.unreadable(fault)
+    }
+    options.show(["findings": .array(findings.map(\.json))]) { Self.fill(&$0, findings) }
+    if !findings.allSatisfy(\.isGood) { throw ExitCode.failure }
+  }
+
+  private static func fill(_ page: inout Page, _ findings: [Finding]) {
+    let width = findings.map(\.check.displayedWidth).max() ?? 0
+    for finding in findings {
+      let (word, tone) = finding.standing.word
+      let check = finding.check + String(repeating: " ", count: width - finding.check.displayedWidth)
+      page.add("\(word)\(check)  \(finding.detail)", tone)
+      if let advice = finding.advice { page.add(String(repeating: " ", count: width + 11) + advice) }
+    }
+    page.add()
+    page.add(Finding.summary(findings.map(\.standing)))
+  }
+}
+
+extension Finding.Standing {
+  /// The standing as a word in a table column, with its colour.
+  var word: (String, Terminal.Tone) {
+    switch self {
+    case .good: ("ok       ", .plain)
+    case .warning: ("warning  ", .doubtful)
+    case .fault: ("FAULT    ", .bad)
+    case .skipped: ("skipped  ", .faint)
+    }
+  }
+
+  /// The standing in JSON.
+  var name: String {
+    switch self {
+    case .good: "ok"
+    case .warning: "warning"
+    case .fault: "fault"
+    case .skipped: "skipped"
+    }
+  }
+}
+
+extension Finding {
+  /// The last line of a list of findings: how many faults and warnings it has.
+  static func summary(_ standings: [Standing]) -> String {
+    let (faults, warnings) = (standings.count { $0 == .fault }, standings.count { $0 == .warning })
+    return (faults == 0 ? "No fault was found" : "\(Phrase.count(faults, "fault")) found")
+      + (warnings == 0 ? "." : ", and \(Phrase.count(warnings, "warning")) given.")
+  }
+
+  fileprivate var json: JSON {
+    var json: JSON.Object = [
+      "check": .string(check), "ok": .bool(isGood), "detail": .string(detail),
+      "advice": advice.map(JSON.string) ?? .null,
+    ]
+    if standing == .skipped { json["skipped"] = .bool(true) }
+    if standing == .warning { json["warning"] = .bool(true) }
+    return .object(json)
+  }
+}
+
+/// `clock ...`: lets the operator confirm a clock that the service doubts.
+struct Clock: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Tells a service that doubts the clock that it is right.", subcommands: [Trust.self])
+}
+
+extension Clock {
+  struct Trust: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Says that this machine's clock is right.",
+      discussion: """
+        A service doubts a clock that was put ahead or back, or that is far from the newest time in the database. \
+        While it does, nothing expires, for ten minutes at least. After this command every node on the database \
+        trusts its clock within seconds if it agrees with this machine's within a minute, and doubts it if not.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Option(help: .hidden) var clockOffset: String?
+
+    func run() async throws {
+      guard let offset = clockOffset.map(Quantity.duration) ?? .zero else {
+        throw ValidationError("--clock-offset wants a duration, like 25h")
+      }
+      let now = Date() + offset / .seconds(1)
+      _ = try await Store.with(options) { try await ClockRecord(database: $0.database).write(now) }
+      options.show(["time": timestamp(now)], "it is \(now.formatted(.iso8601)) from now on")
+    }
+  }
+}

@@ -1,0 +1,162 @@
+import ArgumentParser
+import Foundation
+import HTTP
+import NextcloudProxy
+import Operator
+import Platform
+import SQL
+import Sealing
+import Server
+import Settings
+
+/// `init`: sets up a new installation.
+struct Init: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract:
+      "Writes a commented push-bouncer.yaml, the Keys folder with a first key pair, and the database; overwrites nothing.",
+    discussion: """
+      Prints the lines to put into the app and into the chat server's settings; run it again to see them again. \
+      The database is the one that database.url names. Without --config, an existing push-bouncer.yaml is used: \
+      the one in the working folder, else the one in /etc/push-bouncer if the caller may read it, as root may. If there \
+      is none, it is written to the working folder.
+      """)
+
+  @OptionGroup var options: GlobalOptions
+  @Flag(help: "Prints the lines for Nextcloud's apps, too, as it does by itself with nextcloud.enabled.")
+  var nextcloud = false
+
+  func run() async throws {
+    let file =
+      options.config
+      ?? Configuration.usualFile(workingDirectory: FileManager.default.currentDirectoryPath)
+    var options = options
+    let isNew = !FileManager.default.fileExists(atPath: file)
+    if isNew {
+      try FileOwner.become(ofWaysTo: [file])
+      // The file is private, because the operator will write secrets into it.
+      guard try PrivateFile.write(Configuration.sampleYAML().utf8, to: file, replacing: false) else {
+        throw Fault(source: file, "is a link that leads nowhere", advice: "remove it")
+      }
+      options.config = file
+    }
+    let configuration = try options.load()
+    let directory = configuration.keys.directory
+    // Also creates `storage.key`, unless the database was sealed with another key.
+    try await Store.with(options, configuration, making: true) { _ in }
+    try KeyFolder.writeReadme(in: directory)
+    let files = BouncerKeyFiles(directory: directory)
+    let key = try files.list().first { $0.state == .active } ?? files.generate()
+    // An earlier init may have been killed when it had made the key.
+    try files.sync()
+    let instructions = AppInstructions(
+      publicKey: key.publicKey, url: configuration.http.publicURL,
+      isForNextcloud: nextcloud || configuration.nextcloudProxy.isEnabled)
+
+    options.show(
+      [
+        "config": .string(file), "keys": .string(directory),
+        "database": .string("\(configuration.database.url)"), "public_key": .string(key.publicKey),
+        "lines": .array(
+          instructions.all.map {
+            ["for": .string($0.title), "file": .string($0.file), "lines": .array($0.lines.map(JSON.string))]
+          }),
+      ]
+    ) { page in
+      page.add(isNew ? "Wrote \(file)." : "\(file) was there already.")
+      page.add(
+        """
+        The database is \(configuration.database.url), the keys are in \(directory). Back both up: without storage.key the \
+        database cannot be read.
+        """)
+      page.add()
+      page.add("Your bouncer's public key")
+      page.add()
+      page.add("    \(key.publicKey)", .heading)
+      for instruction in instructions.all {
+        page.add()
+        page.add("\(instruction.title), \(instruction.file)")
+        page.add()
+        for line in instruction.lines { page.add("    \(line)", .heading) }
+      }
+      if configuration.http.publicURL == nil {
+        page.add()
+        page.add(
+          """
+          \(AppInstructions.exampleURL) stands for this service's own address: set http.public_url to it, in \(file).
+          """)
+      }
+      page.add()
+      page.add("Next")
+      page.add()
+      page.add("    put Apple's key into \(directory)/apns, Google's service account into \(directory)/fcm")
+      page.add("    (\(directory)/README.md shows both)")
+      for line in Self.nextCommands(for: configuration) { page.add("    \(line)", .heading) }
+    }
+  }
+
+  /// What to run after `init`. systemd runs the service of the package, and only root has its rights.
+  static func nextCommands(for configuration: Configuration) -> [String] {
+    let add = "push-bouncer server add --hostname chat.example.org"
+    guard configuration.isPackaged, FileManager.default.fileExists(atPath: "/run/systemd/system") else {
+      return ["push-bouncer doctor", add, "push-bouncer serve"]
+    }
+    let put = "sudo install -o push-bouncer -m 600"
+    let keys = configuration.keys.directory
+    return [
+      "\(put) AuthKey_....p8 chat.json \(keys)/apns", "\(put) service-account.json \(keys)/fcm",
+      "sudo push-bouncer doctor", "sudo \(add)", "sudo systemctl enable --now push-bouncer",
+    ]
+  }
+}
+
+/// The exact values to enter in the apps and in the chat server.
+struct AppInstructions {
+  /// Lines for one file.
+  struct Instruction {
+    let title: String
+    let file: String
+    let lines: [String]
+
+    init(_ title: String, _ file: String, _ lines: String...) {
+      (self.title, self.file, self.lines) = (title, file, lines)
+    }
+  }
+
+  static let exampleURL = "https://push.example.org"
+
+  let all: [Instruction]
+
+  /// - Parameter url: the service's public address; nil if it is not known yet.
+  init(publicKey: String, url: String?, isForNextcloud: Bool) {
+    let url = url ?? Self.exampleURL
+    let zulip = [
+      Instruction(
+        "Zulip's app (zulip-flutter)", "lib/model/push_device.dart",
+        "static final bouncerPublicKey = base64Decode('\(publicKey)');"),
+      Instruction(
+        "The same", "lib/firebase_options.dart", "const kFirebaseOptionsAndroid = FirebaseOptions(",
+        "  appId: '...',              // google-services.json: client[].client_info.mobilesdk_app_id",
+        "  messagingSenderId: '...',  // project_info.project_number",
+        "  projectId: '...',          // project_info.project_id",
+        "  apiKey: '...',             // client[].api_key[].current_key", ");"),
+      Instruction(
+        "Zulip's server", "/etc/zulip/settings.py (then: manage.py register_server)",
+        "ZULIP_SERVICE_PUSH_NOTIFICATIONS = True", "ZULIP_SERVICES_URL = \"\(url)\""),
+    ]
+    let nextcloud = [
+      Instruction(
+        "Nextcloud Files for iOS", "Brand/NCBrand.swift",
+        "var pushNotificationServerProxy: String = \"\(url)\""),
+      Instruction(
+        "Nextcloud Talk for iOS", "NextcloudTalk/Settings/NCAppBranding.m",
+        "NSString * const pushNotificationServer = @\"\(url)\";"),
+      Instruction(
+        "Nextcloud Files for Android", "app/src/gplay/res/values/setup.xml",
+        "<string name=\"push_server_url\" translatable=\"false\">\(url)</string>"),
+      Instruction(
+        "Nextcloud Talk for Android", "app/src/main/res/values/setup.xml",
+        "<string name=\"nc_push_server_url\" translatable=\"false\">\(url)</string>"),
+    ]
+    all = zulip + (isForNextcloud ? nextcloud : [])
+  }
+}

@@ -1,0 +1,199 @@
+import ArgumentParser
+import Foundation
+import HTTP
+import Operator
+import Platform
+import Registrations
+import SQL
+import Sealing
+import Server
+import Settings
+
+/// `keys ...`: the bouncer's key pairs.
+struct Keys: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Makes, lists and retires the key pairs that phones seal their registrations to.",
+    subcommands: [Generate.self, List.self, Retire.self, Remove.self, Import.self, RotateStorage.self])
+}
+
+/// A key with the number of registrations that use it.
+private struct KeyReport {
+  let key: BouncerKeyFiles.Key
+  let usage: RegistrationStore.KeyUsage?
+
+  static var columns: [ReportColumn<KeyReport>] {
+    [
+      .text("public_key", "PUBLIC KEY") { $0.key.publicKey },
+      .text("state", "STATE", tone: { $0.key.state == .active ? .good : .faint }) { $0.key.state.rawValue },
+      .age("created_at", "CREATED") { $0.key.createdAt },
+      .number("registrations", "REGISTRATIONS") { $0.usage?.registrations ?? 0 },
+      .number("registrations_30d", "IN 30 DAYS") { $0.usage?.recentRegistrations ?? 0 },
+      .age("last_used_at", "LAST USED") { $0.usage?.lastUsedAt },
+    ]
+  }
+
+  var json: JSON { Self.columns.json(self) }
+}
+
+extension Configuration {
+  fileprivate var keyFiles: BouncerKeyFiles { BouncerKeyFiles(directory: keys.directory) }
+}
+
+extension Store {
+  /// The number of registrations for each bouncer key, by its public key.
+  fileprivate func usage() async throws -> [String: RegistrationStore.KeyUsage] {
+    Dictionary(try await registrations.keyUsage().map { ($0.publicKey, $0) }) { first, _ in first }
+  }
+}
+
+extension GlobalOptions {
+  /// The key files of an existing folder. Creating a key in a folder that no service reads would mislead the
+  /// operator.
+  fileprivate func keyFiles() throws -> BouncerKeyFiles {
+    let configuration = try load()
+    guard FileManager.default.fileExists(atPath: configuration.keys.directory) else {
+      throw Fault(
+        """
+        there is no folder \(configuration.keys.directory). Run this where the service runs or name its configuration \
+        with --config; push-bouncer init makes a new one
+        \(configuration.whereabouts)
+        """)
+    }
+    return configuration.keyFiles
+  }
+}
+
+extension Keys {
+  struct Generate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract:
+        "Makes a key pair. A running service takes it up within seconds; ship it with the app only after that."
+    )
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() async throws {
+      let key = try options.keyFiles().generate()
+      options.show(KeyReport(key: key, usage: nil).json, key.publicKey)
+    }
+  }
+
+  struct List: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Lists the key pairs and how they are used.")
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() async throws {
+      let configuration = try options.load()
+      let reports = try await Store.with(options, configuration) { store in
+        let usage = try await store.usage()
+        return try configuration.keyFiles.list().map { KeyReport(key: $0, usage: usage[$0.publicKey]) }
+      }
+      try options.show(
+        "keys", reports, KeyReport.columns, none: "no keys: make one with push-bouncer keys generate")
+    }
+  }
+
+  struct Retire: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Marks a key as retired: it still opens registrations, but no app should be shipped with it.")
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "The public key.") var publicKey: String
+
+    func run() async throws {
+      let configuration = try options.load()
+      let report = try await Store.with(options, configuration) { store in
+        let usage = try await store.usage()
+        return KeyReport(key: try configuration.keyFiles.retire(publicKey), usage: usage[publicKey])
+      }
+      options.show(report.json) { $0.add([report].table(KeyReport.columns)) }
+    }
+  }
+
+  struct Remove: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Removes a key pair: phones that seal to it can no longer register.")
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "The public key.") var publicKey: String
+    @Flag(help: "Removes it even if it was used in the last 30 days; never the last active key.") var force =
+      false
+
+    func run() async throws {
+      let configuration = try options.load()
+      let report = try await Store.with(options, configuration) { store in
+        let usage = try await store.usage()[publicKey]
+        if !force, let usage, usage.recentRegistrations > 0 {
+          let count = Phrase.count(usage.recentRegistrations, "registration was", "registrations were")
+          throw Fault(
+            """
+            \(count) made with this key in the last 30 days, the latest \(Phrase.age(usage.lastUsedAt)); those phones \
+            could not register again. --force removes it all the same
+            """)
+        }
+        return KeyReport(key: try configuration.keyFiles.remove(publicKey), usage: usage)
+      }
+      options.show(report.json, "removed \(publicKey)")
+    }
+  }
+
+  struct Import: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Imports the key pairs from a Zulip bouncer's secrets file.")
+
+    @OptionGroup var options: GlobalOptions
+    @Option(help: "The file zulip-secrets.conf, which has push_registration_encryption_keys.")
+    var zulipSecrets: String
+
+    func run() async throws {
+      // Read before root becomes the service's user, who may not be allowed to read this file.
+      let secrets = try FileOwner.acting(onWayTo: zulipSecrets) {
+        String(decoding: try PrivateFile.contents(of: zulipSecrets, atMost: 4 << 20), as: UTF8.self)
+      }
+      let keys = try options.keyFiles().importZulipSecrets(secrets, of: zulipSecrets)
+      options.show(
+        ["keys": .array(keys.map { KeyReport(key: $0, usage: nil).json })],
+        keys.map { "imported \($0.publicKey)" }.joined(separator: "\n"))
+    }
+  }
+}
+
+extension Keys {
+  struct RotateStorage: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract:
+        "Replaces storage.key by a new key and seals everything anew, while the service runs.",
+      discussion: """
+        The file holds the new key and the old one until everything is sealed under the new one; then the old one is \
+        removed. The command may be stopped at any moment; start it again, and it goes on where it was. The key that \
+        hashes are made with does not change. Back the file up afterwards.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Option(help: .hidden) var silence = 60
+    @Option(help: .hidden) var writes = 30
+
+    func run() async throws {
+      let configuration = try options.load()
+      let count = try await Store.with(options, configuration) { store in
+        return try await StorageKeyRotation(
+          directory: configuration.keys.directory, database: store.database, storageKey: store.storageKey,
+          lease: MaintenanceLease("rotate-storage", database: store.database, now: store.now),
+          silence: .seconds(silence), writes: .seconds(writes)
+        ) { sentence in
+          note(sentence)
+        }.run()
+      }
+      let rest =
+        count.unreadable == 0
+        ? "" : "; \(count.unreadable) values do not open under any key and were left as they are"
+      options.show(
+        ["resealed": .integer(Int64(count.resealed)), "unreadable": .integer(Int64(count.unreadable))],
+        """
+        everything is sealed under a new storage.key: \(count.resealed) values\(rest). Back the file up, and copy it to \
+        machines that have a Keys folder of their own
+        """)
+    }
+  }
+}

@@ -1,0 +1,160 @@
+import ArgumentParser
+import Delivery
+import Foundation
+import HTTP
+import Operator
+import Providers
+import Registrations
+import Server
+import Settings
+
+/// `outbox ...`: accepted notifications that no provider has taken yet.
+struct OutboxCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "outbox",
+    abstract: "Shows how many notifications wait for a provider, and drops those that nobody needs any more.",
+    subcommands: [List.self, Drop.self], defaultSubcommand: List.self)
+}
+
+extension OutboxCommand {
+  struct List: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Lists what waits, by credential, kind of registration and reason; never what it says.")
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() async throws {
+      let listing = try await Store.with(options) { try await $0.outbox.listing() }
+      options.show([
+        "waiting": .integer(Int64(listing.count)),
+        "groups": listing.groups.json(OutboxContents.Group.columns),
+        "more_services": .integer(Int64(listing.servicesLeft)),
+      ]) { page in
+        guard let oldest = listing.oldestAt else { return page.add("nothing waits") }
+        let count = Phrase.count(listing.count, "notification waits", "notifications wait")
+        page.add("\(count), the oldest for \(Phrase.duration(Date().timeIntervalSince(oldest)))")
+        page.add()
+        page.add(listing.table)
+        if let rest = listing.rest { page.add(rest) }
+        for reason in Set(listing.groups.compactMap(\.reason)).sorted() {
+          let explanation = Explanation.of(reason)
+          page.add()
+          page.add(reason, .heading)
+          page.add("  \(explanation.meaning)")
+          page.add("  \(explanation.advice)")
+        }
+      }
+    }
+  }
+
+  struct Drop: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Drops notifications that wait: nobody gets them.",
+      discussion: """
+        Choose which with one option or several, which must all hold, or --all. A running service need not be stopped; \
+        a notification that it is sending at this moment may still arrive.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Option(
+      help: ArgumentHelp(
+        "Those of a credential or a push service, as in apns:main or webpush:ntfy.example.org, or all of a provider.",
+        valueName: "name")) var route: String?
+    @Option(help: "Those of a kind of registration.") var kind: Kind?
+    @Option(help: ArgumentHelp("Those that have waited for longer, as in 2h.", valueName: "duration"))
+    var olderThan: String?
+    @Flag(help: "All of them.") var all = false
+    @Flag(name: [.short, .long], help: "Do not ask.") var yes = false
+
+    enum Kind: String, ExpressibleByArgument, CaseIterable {
+      case encrypted, legacy, nextcloud
+      case nextcloudWebPush = "nextcloud_webpush"
+
+      var kind: RegistrationReference.Kind {
+        switch self {
+        case .encrypted: .e2ee
+        case .legacy: .legacy
+        case .nextcloud: .nextcloud
+        case .nextcloudWebPush: .nextcloudWebPush
+        }
+      }
+    }
+
+    func validate() throws {
+      let isChosen = route != nil || kind != nil || olderThan != nil
+      guard isChosen != all else {
+        throw ValidationError(
+          all ? "--all goes with no other choice" : "say which: --route, --kind, --older-than or --all")
+      }
+      if let olderThan, Quantity.duration(olderThan) == nil {
+        throw ValidationError("--older-than wants a duration, like 2h")
+      }
+    }
+
+    func run() async throws {
+      let age = olderThan.flatMap(Quantity.duration)
+      let count = try await Store.with(options) { store in
+        var filter = OutboxContents.Filter()
+        (filter.route, filter.kind) = (route, kind?.kind)
+        filter.before = age.map { store.now() - $0 / .seconds(1) }
+        let listing = try await store.outbox.listing(filter)
+        let count = listing.count
+        guard count > 0 else {
+          throw NotFound("nothing of that waits; push-bouncer outbox list shows what does")
+        }
+        if !yes { try confirm(listing) }
+        let line = ProgressLine()
+        return try await store.outbox.drop(filter) {
+          line.show("\(Phrase.number($0)) of \(Phrase.number(count))")
+        }
+      }
+      options.show(
+        ["dropped": .integer(Int64(count))],
+        "\(Phrase.count(count, "notification was", "notifications were")) dropped")
+    }
+
+    private func confirm(_ listing: OutboxContents.Listing) throws {
+      let text = Phrase.count(listing.count, "notification")
+      guard isatty(STDIN_FILENO) == 1 else {
+        throw Fault("this would drop \(text): add --yes to do it")
+      }
+      note(listing.table.text(for: .plain))
+      if let rest = listing.rest { note(rest) }
+      FileHandle.standardError.write(Data("\nDrop \(text)? Nobody will get them. [y/N] ".utf8))
+      guard ["y", "yes"].contains(readLine()?.lowercased() ?? "") else {
+        throw Fault("nothing was dropped")
+      }
+    }
+  }
+}
+
+extension OutboxContents.Group {
+  private var explanation: Explanation? { reason.map(Explanation.of) }
+
+  fileprivate static var columns: [ReportColumn<Self>] {
+    [
+      .text("route", "ROUTE") { "\($0.provider):\($0.credential)" },
+      .member("target") { .string($0.target) },
+      .cell("TARGET") { $0.target.isEmpty ? .none : .init($0.target) },
+      .text("kind", "KIND") { group in
+        OutboxCommand.Drop.Kind.allCases.first { $0.kind == group.kind }?.rawValue ?? "unknown"
+      },
+      .text("reason", "REASON") { $0.reason }, .member("meaning") { .optional($0.explanation?.meaning) },
+      .number("waiting", "WAITING") { Int64($0.count) }, .age("oldest_at", "OLDEST") { $0.oldestAt },
+      .number("attempts", "ATTEMPTS") { Int64($0.attempts) },
+      .member("due_at") { timestamp($0.dueAt) }, .cell("NEXT TRY") { .init(Phrase.until($0.dueAt)) },
+      .member("expires_at") { timestamp($0.expiresAt) },
+      .cell("FIRST GIVEN UP") { .init(Phrase.until($0.expiresAt)) },
+    ]
+  }
+}
+
+extension OutboxContents.Listing {
+  /// What the listed lines leave out; nil if nothing.
+  fileprivate var rest: String? {
+    guard servicesLeft > 0 || entriesLeft > 0 else { return nil }
+    return "and \(Phrase.number(entriesLeft)) more for \(Phrase.count(servicesLeft, "other push service"))"
+  }
+
+  fileprivate var table: Table { groups.table(OutboxContents.Group.columns) }
+}

@@ -1,0 +1,142 @@
+import ArgumentParser
+import AsyncHTTPClient
+import Demo
+import Foundation
+import HTTP
+import Operator
+import Platform
+import Sealing
+import Server
+
+/// `device phone`, or just `device`: a virtual phone in a terminal.
+struct Phone: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract:
+      "A virtual phone: registers end-to-end encrypted, listens on the simulator, prints what arrives, decrypted.",
+    discussion: """
+      It can be one of three. With --server, --email and --api-key it is an app at a chat server: a stock Zulip 12, \
+      or the one that is built in here. With --org-id, --org-key and --realm it also plays its chat server, which \
+      has these credentials: it passes its sealed registration on to the bouncer and, with --send, notifies itself. \
+      With --nextcloud it is Nextcloud Talk on an iPhone at a Nextcloud server, a stock one or the one that is built \
+      in here: it prints the address of the page on which the user lets it sign in. With --kind webpush as well it is \
+      a phone without Google, which needs no proxy but a server of version 34 that has Web Push switched on.
+      """)
+
+  @OptionGroup var options: GlobalOptions
+  @OptionGroup(title: "As an app at a chat server") var app: AppOptions
+  @OptionGroup(title: "As an app and its chat server in one") var own: OwnServerOptions
+  @OptionGroup(title: "As Nextcloud Talk") var nextcloud: NextcloudOptions
+  @Option(help: "The bouncer's public key; not for --nextcloud.") var publicKey: String?
+  @Option(help: "How messages come: fcm (Android), apns (iPhone) or webpush (Android without Google).")
+  var kind = Kind.fcm
+  @Option(help: "The app's bundle id, for apns.") var appID = "org.example.chat"
+  @Option(
+    help: """
+      The bouncer's address (default: the chat server's, for a phone that asks for the key of Web Push; with --org-id \
+      http://127.0.0.1:8080).
+      """)
+  var bouncer: String?
+  @Option(help: "The simulator's FCM address.") var simulator = "https://127.0.0.1:2198"
+  @Option(help: "The simulator's Web Push address, for webpush.") var pushService = "https://127.0.0.1:2199"
+  @Flag(
+    help: "With webpush: subscribes as UnifiedPush does through Google, at an endpoint like /fcm/send/ID.")
+  var throughGoogle = false
+  @Option(help: "A certificate authority to trust beyond the system's: the simulator's.") var ca: String?
+  @Flag(help: "Rotates push key and token once it is registered.") var rotate = false
+  @Option(help: "Stops after this many notifications; otherwise listens until Ctrl-C.") var count: Int?
+
+  func validate() throws {
+    if case .nextcloud = try role() {} else { _ = try bouncerKey() }
+    _ = try (pushServiceAddress(), bouncerAddress())
+    guard kind == .webpush || !throughGoogle else {
+      throw ValidationError("--through-google goes with --kind webpush")
+    }
+    guard count.map({ $0 >= 0 }) ?? true else { throw ValidationError("--count wants a number from 0 on") }
+  }
+
+  /// The bouncer's public key, which Zulip's apps ship with.
+  func bouncerKey() throws -> String {
+    guard let publicKey, Base64.decodeStrictly(publicKey)?.count == 32 else {
+      throw ValidationError("--public-key wants a bouncer's public key: 32 bytes in base64")
+    }
+    return publicKey
+  }
+
+  /// The push service of a phone without Google services.
+  func pushServiceAddress() throws -> String {
+    try Self.address(pushService, of: "--push-service", such: "https://127.0.0.1:2199")
+  }
+
+  func pushService(_ client: HTTPClient) throws -> PushService {
+    PushService(url: try pushServiceAddress(), path: throughGoogle ? "/fcm/send" : nil, client: client)
+  }
+
+  /// The bouncer's address; nil if the option is not set.
+  func bouncerAddress() throws -> String? {
+    try bouncer.map { try Self.address($0, of: "--bouncer", such: "https://push.example.org") }
+  }
+
+  func run() async throws {
+    if let ca { try FileOwner.become(ofWaysTo: [ca]) }
+    let client = try PhoneHome.client(ca: ca)
+    do {
+      let home = PhoneHome(url: simulator, client: client)
+      switch try role() {
+      case .app(let server, let email, let apiKey):
+        try await run(
+          at: ChatClient(server: server, email: email, apiKey: apiKey, client: client),
+          of: bouncerAddress() ?? server,
+          home)
+      case .ownServer(let id, let key, let realm, let bouncer):
+        try await run(
+          with: ChatServer(bouncer: bouncer, id: id, key: key, realm: realm, client: client), of: bouncer,
+          home)
+      case .nextcloud(let server):
+        if kind == .webpush {
+          try await run(subscribedAt: server, client)
+        } else {
+          try await run(atNextcloud: server, home)
+        }
+      }
+      try await client.shutdown()
+    } catch {
+      try? await client.shutdown()
+      throw error
+    }
+  }
+
+  /// Prints what the simulator receives for the phone, until `count` is reached.
+  func listen(
+    at home: PhoneHome, _ service: PushService, after seen: Int64, _ phone: () async -> VirtualPhone
+  ) async throws {
+    var seen: [Substring: Int64] = ["": seen]
+    var arrived = 0
+    let admin = try? options.readAsCaller(isNeeded: false).0.admin
+    var times = admin.map {
+      DeliveryTimes(admin: RunningService.url($0), token: $0.token, client: home.client)
+    }
+    while count.map({ arrived < $0 }) ?? true {
+      let deliveries = try await home.deliveries(to: phone(), at: service, after: &seen)
+      // The phone may have got a new token in the meantime.
+      let phone = await phone()
+      for delivery in deliveries {
+        guard let token = phone.token(of: delivery) else { continue }
+        arrived += 1
+        let text = Self.text(
+          of: Result { () throws(Unreadable) in try phone.open(delivery["payload"] ?? .null) })
+        let id = TokenID(token: token)
+        let legs = await times?.next(to: id)
+        options.show(
+          ["token_id": .string(id.base64), "plaintext": .string(text), "delivery": legs ?? .null],
+          legs.map { "\(text)\n  \(DeliveryTimes.sentence($0))" } ?? text)
+      }
+    }
+  }
+}
+
+extension Phone {
+  /// The push technology of the phone.
+  enum Kind: String, ExpressibleByArgument, CaseIterable {
+    case apns, fcm, webpush
+  }
+}

@@ -1,0 +1,99 @@
+import ArgumentParser
+import Demo
+import Foundation
+import Glibc
+import Logging
+import Operator
+import Platform
+import Settings
+
+@main
+enum Program {
+  /// Runs the command on other threads, while the main thread only waits. An asynchronous `main` would let
+  /// the main thread exit, and that thread would keep root's rights when root becomes another user.
+  static func main() {
+    Task.detached {
+      await PushBouncer.main()
+      exit(EXIT_SUCCESS)
+    }
+    while true { pause() }
+  }
+}
+
+/// The program, with one command for each of the operator's tasks.
+struct PushBouncer: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "push-bouncer",
+    abstract: "A bouncer for the push notifications of self-hosted chats.",
+    discussion: """
+      Every command takes every key of the configuration as an option too: --http-port 9000, or \
+      --set http.port=9000; push-bouncer help serve lists them. Results go to standard output, everything else to \
+      standard error. Exit codes: 0 done, 1 failed or a check found something, 64 wrong usage.
+      """,
+    version: "push-bouncer \(Version.text)",
+    subcommands: [
+      Serve.self, DemoCommand.self, Init.self, Doctor.self, App.self, Clock.self, Keys.self,
+      ServerCommand.self,
+      Account.self, Routes.self, OutboxCommand.self, Stats.self, Copy.self, Migrate.self, Simulate.self,
+      Device.self, Vectors.self, Settings.self,
+    ])
+
+  /// Runs the command. Errors are printed as ``Fault``.
+  static func main() async {
+    // Opens `/dev/null` for closed standard streams; otherwise the next opened file would get their number,
+    // and the output.
+    for stream in 0...2 where fcntl(CInt(stream), F_GETFD) < 0 { _ = open("/dev/null", O_RDWR) }
+    do {
+      var command = try parseAsRoot(SettingArguments.rewrite(Array(CommandLine.arguments.dropFirst())))
+      do {
+        if var command = command as? any AsyncParsableCommand {
+          try await command.run()
+        } else {
+          try command.run()
+        }
+      } catch {
+        // Errors of ArgumentParser are left to it, including the internal error type for `--help`.
+        let isParsers = String(reflecting: type(of: error)).hasPrefix("ArgumentParser.")
+        throw isParsers ? error : Fault(error)
+      }
+    } catch {
+      ProgressLine.clear()
+      exit(withError: error)
+    }
+  }
+}
+
+/// `settings`: prints the reference page of the configuration, for developers.
+struct Settings: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Prints Documentation/Configuration.md, which is made from the table of settings.",
+    shouldDisplay: false)
+
+  func run() { tell(Configuration.reference()) }
+}
+
+/// `demo`: a complete demonstration on this machine.
+struct DemoCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "demo",
+    abstract:
+      "Plays the whole story on this machine, in a temporary folder; exits 0 only if every step happened.")
+
+  @OptionGroup var options: GlobalOptions
+  @Flag(help: "Leave everything running afterwards, to try by hand.") var keep = false
+
+  func run() async throws {
+    bootstrapLogging(level: .error, format: .text)
+    let folder = FileManager.default.temporaryDirectory.appending(
+      path: "push-bouncer-demo-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(
+      at: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+    defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
+    do {
+      try await Story.play(in: folder, stays: keep, tell: { tell($0) })
+    } catch let interruption as Story.Interruption {
+      note("The story stopped here: \(interruption.reason)")
+      throw ExitCode.failure
+    }
+  }
+}

@@ -1,0 +1,271 @@
+import ArgumentParser
+import Delivery
+import Foundation
+import HTTP
+import Logging
+import Operator
+import Providers
+import Registrations
+import Server
+import Settings
+import ZulipBouncer
+
+/// `routes ...`: the credentials for sending notifications, and the deaths of tokens that are held back on
+/// each.
+struct Routes: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract:
+      "Shows the state of each credential, and ends registrations that a provider has called dead in masses.",
+    subcommands: [List.self, Trust.self], defaultSubcommand: List.self)
+}
+
+extension Routes {
+  struct List: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract:
+        """
+        Lists the credentials and Web Push: their state in the running service, what waits for each, and how many \
+        deaths are held back. Of push services it shows the ten for which most waits.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() async throws {
+      let configuration = try options.load()
+      let (held, listing) = try await Store.with(options, configuration) { store in
+        (HeldByRoute(try await store.registrations.held()), try await store.outbox.listing())
+      }
+      let checks = await RunningService.get("/readyz", configuration.admin)?["checks"]
+      if checks == nil {
+        note(
+          """
+          no service answers on \(configuration.admin.host):\(configuration.admin.port) (admin.host, admin.port): states \
+          are not known
+          """)
+      }
+      let (routes, left) = Self.routes(configuration, checks, listing, held)
+      options.show(["routes": routes.json(RouteReport.columns), "more_services": .integer(Int64(left))]) {
+        page in
+        guard !routes.isEmpty else {
+          return page.add(
+            "no credentials: \(configuration.keys.directory)/README.md says which files to put there")
+        }
+        page.add(routes.table(RouteReport.columns))
+        if left > 0 { page.add("and \(Phrase.count(left, "more push service"))") }
+        for route in routes where !route.sentences.isEmpty {
+          page.add()
+          page.add(route.name, .heading)
+          for sentence in route.sentences { page.add("  \(sentence)") }
+        }
+      }
+      if routes.isEmpty, !options.json { note(configuration.whereabouts) }
+    }
+
+    /// Every credential, Web Push as a whole, and the push services with the most waiting notifications.
+    ///
+    /// - Returns: the routes, and the number of push services that are left out.
+    private static func routes(
+      _ configuration: Configuration, _ checks: JSON?, _ listing: OutboxContents.Listing, _ held: HeldByRoute
+    ) -> ([RouteReport], left: Int) {
+      let keys = KeyFolder(
+        directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
+        logger: Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }
+      ).load().credentials
+      let names =
+        keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
+        + (configuration.upstream.authority.map { ["upstream:\($0)"] } ?? [])
+      let waiting = Dictionary(
+        listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
+      let reasons = Dictionary(grouping: listing.groups) { "\($0.provider):\($0.credential)" }.mapValues {
+        Dictionary($0.compactMap { group in group.reason.map { ($0, group.count) } }, uniquingKeysWith: +)
+      }
+      let webPush = checks?["webpush"]
+      // `/readyz` lists only failing push services, so the others have no entry here.
+      let failing = Dictionary(
+        (webPush?["failing_services"]?.elements ?? []).map { ("webpush:\($0["host"]?.string ?? "")", $0) },
+        uniquingKeysWith: { $1 })
+      let known = Set(held.names).union(waiting.keys).union(failing.keys)
+      let services = known.filter(\.isPushService).sorted {
+        (waiting[$1] ?? 0, held.count($1), $0) < (waiting[$0] ?? 0, held.count($0), $1)
+      }
+      let shown = services.prefix(OutboxContents.mostServices)
+      func report(_ name: String, _ check: JSON?, isThere: Bool = true) -> RouteReport {
+        RouteReport(
+          name: name, check: check, waiting: waiting[name] ?? 0, held: held[name], isThere: isThere,
+          reasons: reasons[name] ?? [:])
+      }
+      var routes =
+        names.map { report($0, checks?[$0]) }
+        + known.subtracting(names).filter { !$0.isPushService }.sorted().map {
+          report($0, checks?[$0], isThere: false)
+        }
+      if configuration.webPush.isEnabled || !shown.isEmpty {
+        let count = services.compactMap { waiting[$0] }.reduce(listing.entriesLeft, +)
+        routes.append(
+          RouteReport(
+            name: "webpush", check: webPush, waiting: count, held: [], isThere: true,
+            note: configuration.webPush.isEnabled ? nil : "switched off"))
+      }
+      routes += shown.map { report($0, failing[$0]) }
+      let most = max(
+        services.count, Int(webPush?["failing"]?.integer ?? 0),
+        listing.servicesLeft + waiting.keys.count { $0.isPushService })
+      return (routes, most - shown.count)
+    }
+  }
+
+  struct Trust: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Ends every registration whose death is held back on a credential.",
+      discussion: """
+        When a provider calls more than half of the tokens dead, it is not believed at once: a registration ends only \
+        when the provider says the same again an hour later. If you know that these tokens are dead, for example \
+        after moving in with old ones, this command ends their registrations now. Those that were made again \
+        meanwhile stay. The service may run.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(
+      help:
+        "The credential or push service, as routes list calls it, for example fcm:default or webpush:ntfy.example.org."
+    ) var name: String
+
+    func run() async throws {
+      let (route, held, ended) = try await Store.with(options) { store in
+        let held = HeldByRoute(try await store.registrations.held())
+        let route = try held.find(name)
+        var ended = 0
+        for id in Set(held[route].map(\.routeID)) { ended += try await store.registrations.endHeld(on: id) }
+        return (route, held[route], ended)
+      }
+      options.show(
+        [
+          "route": .string(route), "held": held.json(RegistrationStore.Held.columns),
+          "ended": .integer(Int64(ended)),
+        ],
+        """
+        \(held.map { "\(route) \($0.line)" }.joined(separator: "\n"))
+        \(ended) registrations have ended
+        """)
+    }
+  }
+}
+
+/// Deaths that are held back, by credential.
+private struct HeldByRoute {
+  private let held: [String: [RegistrationStore.Held]]
+
+  init(_ held: [RegistrationStore.Held]) {
+    self.held = Dictionary(grouping: held) { "\($0.provider):\($0.credential)" }
+  }
+
+  /// The names of credentials with deaths that are held back.
+  var names: [String] { held.keys.sorted() }
+
+  subscript(name: String) -> [RegistrationStore.Held] {
+    (held[name] ?? []).sorted {
+      ($0.target, $0.kind.rawValue, $0.reason) < ($1.target, $1.kind.rawValue, $1.reason)
+    }
+  }
+
+  /// The number of held-back deaths of one credential.
+  func count(_ name: String) -> Int { (held[name] ?? []).map(\.count).reduce(0, +) }
+
+  /// The credential with this name. The provider may be left out if the rest is unique.
+  func find(_ name: String) throws -> String {
+    let found = names.filter { $0 == name || $0.hasSuffix(":\(name)") }
+    if let route = found.first, found.count == 1 { return route }
+    let those = found.isEmpty ? names : found
+    throw Fault(
+      found.isEmpty
+        ? "nothing is held back on \(name)\(those.isEmpty ? ", nor on any other" : "; it is on: \(list(those))")"
+        : "\(name) is any of: \(list(those))")
+  }
+
+  private func list(_ names: [String]) -> String {
+    let shown = names.prefix(OutboxContents.mostServices).map { "\($0) (\(count($0)))" }
+    return (shown + (names.count > shown.count ? ["\(names.count - shown.count) more"] : []))
+      .joined(separator: ", ")
+  }
+}
+
+extension String {
+  /// Whether the name is a push service's: `webpush:push.example.org`.
+  fileprivate var isPushService: Bool { utf8.starts(with: "webpush:".utf8) }
+}
+
+/// A row of the list.
+private struct RouteReport {
+  let name: String
+  /// The credential's check from `/readyz`; nil if the service did not answer.
+  let check: JSON?
+  /// How many entries of the outbox wait for it.
+  let waiting: Int
+  let held: [RegistrationStore.Held]
+  /// Whether its file exists in the folder of keys, or it needs none.
+  let isThere: Bool
+  /// Shown in place of the state.
+  var note: String?
+  /// How many wait for each reason.
+  var reasons: [String: Int] = [:]
+
+  private var since: Date? { check?["since"]?.string.flatMap { try? Date($0, strategy: .iso8601) } }
+
+  /// What is wrong and what to do, in sentences.
+  var sentences: [String] {
+    ["meaning", "advice"].compactMap { check?[$0]?.string } + held.map(\.line) + waits
+  }
+
+  /// Why notifications wait, unless that is the route's own reason.
+  private var waits: [String] {
+    reasons.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.filter { $0.key != check?["reason"]?.string }
+      .map {
+        let count = Phrase.count($1, "notification waits", "notifications wait")
+        return "\(count) (\($0)): \(Explanation.of($0).meaning)"
+      }
+  }
+
+  private var state: Table.Cell {
+    guard isThere else { return .init("no key file", .bad) }
+    if let note { return .init(note, .faint) }
+    return switch check?["status"]?.string {
+    case "ok"?: .init("ok", .good)
+    case "unknown"?: .init("not used yet", .faint)
+    case let state?: .init(state, .bad)
+    case nil: .init("not known", .faint)
+    }
+  }
+
+  static var columns: [ReportColumn<RouteReport>] {
+    func member(_ key: String) -> ReportColumn<RouteReport> { .member(key) { $0.check?[key] ?? .null } }
+    return [
+      .text("name", "ROUTE") { $0.name },
+      .member("provider") { .string(String($0.name.prefix { $0 != ":" })) },
+      .member("state") { $0.check?["status"] ?? .null }, .cell("STATE") { $0.state },
+      .member("since") { $0.check?["since"] ?? .null },
+      .cell("SINCE") { .optional($0.since.map { Phrase.age($0) }) },
+      .text("reason", "REASON") { $0.check?["reason"]?.string }, member("meaning"), member("advice"),
+      .number("waiting", "WAITING") { Int64($0.waiting) },
+      .member("waiting_for") {
+        .object(
+          JSON.Object($0.reasons.sorted { $0.key < $1.key }.map { .init($0.key, .integer(Int64($0.value))) }))
+      },
+      .number("held", "HELD BACK") { Int64($0.held.map(\.count).reduce(0, +)) },
+      .member("held_deaths") { $0.held.json(RegistrationStore.Held.columns) },
+    ]
+  }
+}
+
+extension RegistrationStore.Held {
+  fileprivate static var columns: [ReportColumn<Self>] {
+    [
+      .text("target", nil) { $0.target }, .text("kind", nil) { "\($0.kind)" },
+      .text("reason", nil) { $0.reason },
+      .member("since") { timestamp($0.since) }, .number("count", nil) { Int64($0.count) },
+    ]
+  }
+
+  fileprivate var line: String {
+    "\(target): \(Phrase.count(count, "death")) of kind \(kind) held back, \(reason), first said \(Phrase.age(since))"
+  }
+}

@@ -1,0 +1,79 @@
+import ArgumentParser
+import Foundation
+import HTTP
+import Logging
+import NIOCore
+import NIOPosix
+import Operator
+import Platform
+import SQL
+import Sealing
+import Server
+import Settings
+
+/// `serve`: runs the service.
+struct Serve: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Runs the service until SIGTERM or SIGINT, then drains; SIGHUP reads the keys again.",
+    discussion: """
+      If systemd passes listening sockets (LISTEN_FDS), it uses those, so that a restart refuses no connection: the \
+      ones named public and admin, or without names the first as public and the second as admin. Their addresses have \
+      to be the configured ones. It tells systemd when it is ready, when it stops, and that it is alive \
+      (NOTIFY_SOCKET, WATCHDOG_USEC).
+      """)
+
+  @OptionGroup var options: GlobalOptions
+  @OptionGroup(title: "Configuration (every command takes these options)") var settings: SettingOptions
+
+  @Option(help: .hidden) var clockOffset: String?
+
+  func run() async throws {
+    // Called before any key is read.
+    let isHidden = ProcessMemory.hide()
+    let (sockets, manager) = (try PassedSockets.take(), try ServiceManager.take())
+    let (configuration, warnings) = try options.read()
+    guard let offset = clockOffset.map(Quantity.duration) ?? .zero else {
+      throw ValidationError("--clock-offset wants a duration, like 25h")
+    }
+    bootstrapLogging(level: configuration.log.level, format: configuration.log.format)
+    PrometheusRegistry.bootstrap()
+    let logger = Logger(label: "push-bouncer")
+    for warning in warnings { logger.warning("\(warning)") }
+    if !isHidden {
+      logger.warning("the system did not let this process hide its memory from other processes")
+    }
+    logger.notice(
+      "push-bouncer \(Version.text)",
+      metadata: [
+        "configuration": "\(configuration.file ?? "none")", "keys": "\(configuration.keys.directory)",
+      ])
+    func metadata(_ settings: [(key: String, value: String)]) -> Logger.Metadata {
+      Dictionary(settings.map { ($0.key, .string($0.value)) }, uniquingKeysWith: { first, _ in first })
+    }
+    if !configuration.changed.isEmpty {
+      logger.notice("settings that are not the defaults", metadata: metadata(configuration.changed))
+    }
+    logger.debug("all settings", metadata: metadata(configuration.effective))
+
+    let descriptors = DescriptorLimit.raised()
+    // Must be set before the first use of an event loop, which the checks below may make.
+    NIOSingletons.groupLoopCountSuggestion = min(descriptors.eventLoops, System.coreCount)
+    let visit = DatabaseVisit(configuration.database.url)
+    for check in StartCheck.all(
+      configuration, sockets: sockets, descriptors: descriptors, visit: visit)
+    {
+      try await check.pass()
+    }
+    await visit.end()
+    if let shortage = descriptors.shortage(configuration.http.maxConnections) {
+      logger.warning("\(shortage)")
+    }
+    // Makes exceeding a file size limit an error like a full disk; by default the signal ends the process.
+    signal(SIGXFSZ, SIG_IGN)
+    let service = try await BouncerService.build(
+      configuration, time: ServiceTime(wall: { Date() + offset / .seconds(1) }), sockets: sockets,
+      manager: manager, descriptors: descriptors, logger: logger)
+    try await service.run()
+    logger.notice("stopped")
+  }
+}

@@ -1,0 +1,133 @@
+import ArgumentParser
+import Foundation
+import HTTP
+import Operator
+import Registrations
+import SQL
+import Server
+import Settings
+import ZulipBouncer
+
+/// `server upstream ...`: chat servers with a second app, whose devices are registered with another bouncer.
+extension ServerCommand {
+  struct Upstream: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Serves a chat server's other app, such as the store's, through its vendor's bouncer.",
+      discussion: """
+        A chat server has one address for push notifications. With this, phones with your app are served here, and those \
+        with the vendor's app by the vendor's bouncer (upstream.url), at which the server has to be registered with the \
+        same zulip_org_id and zulip_org_key. Documentation/GettingStarted/BesideTheStore.md goes through it.
+        """,
+      subcommands: [Enable.self, Disable.self, Show.self])
+  }
+}
+
+extension ServerCommand.Upstream {
+  struct Enable: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Passes on what is another app's from now on.",
+      discussion: """
+        The server's key is kept, sealed, from its next call on, since the other bouncer wants it. Said again, the key is \
+        forgotten and kept anew, what waits is tried at once with it, and old apps' tokens of Google's are tried here again \
+        before they are passed on: say it after the key has been put right there, or a wrong Firebase project here.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "The server's zulip_org_id or hostname.") var server: String
+
+    func run() async throws {
+      let configuration = try options.load()
+      guard let host = configuration.upstream.authority else {
+        throw Fault(
+          key: "upstream.url", "is not set",
+          advice: "set it to the address of the other app's bouncer, such as https://push.zulipchat.com")
+      }
+      let found = try await Store.with(options, configuration) { store in
+        let found = try await store.find(server)
+        try await store.upstreamLinks.enable(found.id)
+        return found
+      }
+      // Waits until a running service must have noticed the change.
+      try await Task.sleep(for: RemoteServers.propagation)
+      options.show(
+        .object(ServerCommand.Upstream.json(found, isEnabled: true)),
+        "\(found.hostname): what is another app's goes to \(host) from its next call on")
+    }
+  }
+
+  struct Disable: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Passes nothing on any more, and forgets the server's key.",
+      discussion: """
+        The devices that are registered with the other bouncer get nothing any more, and their chat server is told so with \
+        its next notification. Those that it was not told of live again when the command is taken back with enable.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "The server's zulip_org_id or hostname.") var server: String
+
+    func run() async throws {
+      let (found, ended) = try await Store.with(options) { store in
+        let found = try await store.find(server)
+        return (found, try await store.upstreamLinks.disable(found.id))
+      }
+      try await Task.sleep(for: RemoteServers.propagation)
+      var json = ServerCommand.Upstream.json(found, isEnabled: false)
+      json["ended"] = .integer(Int64(ended))
+      options.show(
+        .object(json), "\(found.hostname): nothing is passed on; \(Phrase.count(ended, "registration")) ended"
+      )
+    }
+  }
+
+  struct Show: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract:
+        "Shows whether a chat server's other app is served through another bouncer, and how that fares.")
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "The server's zulip_org_id or hostname.") var server: String
+
+    func run() async throws {
+      let configuration = try options.load()
+      let (found, report) = try await Store.with(options, configuration) { store in
+        let found = try await store.find(server)
+        return (
+          found,
+          try await UpstreamReport(of: found.id, store.upstreamLinks, at: configuration.upstream.authority)
+        )
+      }
+      var json = ServerCommand.Upstream.json(found, isEnabled: report != nil)
+      guard let report else {
+        return options.show(
+          .object(json),
+          "\(found.hostname): nothing is passed on; push-bouncer server upstream enable \(found.hostname) changes that"
+        )
+      }
+      for member in report.json.members { json[member.name.text] = member.value }
+      options.show(.object(json)) { page in
+        page.add("\(found.hostname), at \(report.host ?? "the other bouncer")", .heading)
+        for (text, isBad) in report.sentences(at: Date()) { page.add("  \(text)", isBad ? .bad : .plain) }
+      }
+    }
+  }
+
+  fileprivate static func json(_ server: RemoteServer, isEnabled: Bool) -> JSON.Object {
+    [
+      "org_id": .string(server.uuid.canonical), "hostname": .string(server.hostname),
+      "enabled": .bool(isEnabled),
+    ]
+  }
+}
+
+extension UpstreamReport {
+  /// For `--json`.
+  var json: JSON.Object {
+    [
+      "host": .optional(host), "enabled_at": timestamp(link.enabledAt), "has_key": .bool(link.key != nil),
+      "registrations": .integer(encrypted), "legacy_registrations": .integer(legacy),
+      "last_report_at": timestamp(link.reportedAt), "failure": .optional(link.failure),
+      "refused_at": timestamp(link.refusedAt),
+    ]
+  }
+}

@@ -1,0 +1,84 @@
+import ArgumentParser
+import Foundation
+import HTTP
+import Logging
+import Operator
+import Platform
+import ProviderSimulator
+import Server
+import ServiceLifecycle
+import Settings
+import UnixSignals
+
+/// `simulate`: simulates Apple, Google and a Web Push push service on this machine.
+struct Simulate: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Plays APNs, FCM and a Web Push service on this machine, for tests and for trying things out.",
+    discussion: """
+      Writes a Keys folder to --keys-out: credentials that the simulator accepts, and ca.pem, its certificate \
+      authority. GET /_control/deliveries on the FCM port shows what has arrived. It stores nothing and never talks \
+      to the outside.
+
+      Like Apple's, a connection serves only the topics that the key had when the connection was opened, and takes \
+      provider tokens of one key only. When these change too often, it takes none for a while. \
+      PUT /_control/topics {"topics":[...]} changes the topics of the key.
+
+      A phone subscribes at the push service with POST /subscriptions {"vapid":"..."} and gets its endpoint; \
+      with "path":"/fcm/send" or "/wp" it is one like Google's. \
+      GET /subscriptions/ID/messages?since=N shows what has arrived there, still encrypted; \
+      DELETE /subscriptions/ID ends the subscription.
+      """)
+
+  @OptionGroup var options: GlobalOptions
+  @Option(help: "The port of APNs: HTTP/2 over TLS; 0 picks a free one.") var apnsPort = 2197
+  @Option(
+    help: "The port of FCM, its OAuth endpoint and the control: with or without TLS; 0 picks a free one.")
+  var fcmPort = 2198
+  @Option(help: "The port of the Web Push service: HTTP/2 or HTTP/1.1 over TLS; 0 picks a free one.")
+  var webpushPort = 2199
+  @Option(help: "The folder that gets the credentials.") var keysOut: String
+  @Option(help: "A bundle id that APNs knows; may be given several times.") var topic: [String] = []
+  @Flag(
+    help: "Plays the sandbox of APNs, too: writes a second key, whose pushes are the sandbox's.")
+  var sandbox = false
+
+  func run() async throws {
+    let (configuration, _) = try options.readAsCaller(isNeeded: false)
+    try FileOwner.become(ofWaysTo: [keysOut])
+    bootstrapLogging(level: configuration.log.level, format: configuration.log.format)
+    var settings = SimulatedProviders.Configuration()
+    settings.apnsPort = apnsPort
+    settings.fcmPort = fcmPort
+    settings.webPushPort = webpushPort
+    if !topic.isEmpty { settings.topics = topic }
+    settings.keysDirectory = keysOut
+    settings.hasSandbox = sandbox
+    for (option, port) in [
+      ("--apns-port", apnsPort), ("--fcm-port", fcmPort), ("--webpush-port", webpushPort),
+    ] {
+      guard (0...65535).contains(port) else { throw ValidationError("\(option) wants a port, 0 to 65535") }
+      try ListenerAddress(host: "127.0.0.1", port: port, keys: (nil, option)).check()
+    }
+    if let obstacle = FileObstacle.filling(keysOut) { throw Fault(obstacle, of: keysOut, key: "--keys-out") }
+    let simulator = try await SimulatedProviders.start(settings)
+    options.show(
+      [
+        "apns_endpoint": .string(simulator.apnsEndpoint), "fcm_endpoint": .string(simulator.fcmEndpoint),
+        "webpush_endpoint": .string(simulator.webPushEndpoint), "keys": .string(keysOut),
+        "ca_file": .string("\(keysOut)/ca.pem"),
+      ],
+      """
+      APNs listens on \(simulator.apnsEndpoint), FCM on \(simulator.fcmEndpoint), a Web Push service on \
+      \(simulator.webPushEndpoint). To use them:
+
+      push-bouncer serve --keys.directory \(keysOut) --providers.ca_file \(keysOut)/ca.pem \\
+        --apns.endpoint \(simulator.apnsEndpoint) --fcm.endpoint \(simulator.fcmEndpoint) \\
+        --webpush.allow_private_hosts 127.0.0.1
+      """)
+    let group = ServiceGroup(
+      configuration: .init(
+        services: [simulator], gracefulShutdownSignals: [.sigterm, .sigint],
+        logger: Logger(label: "simulator")))
+    try await group.run()
+  }
+}

@@ -1,0 +1,99 @@
+package import Operator
+internal import Platform
+package import Settings
+
+/// Compares an app's source or built package with this service, without changing either.
+package struct AppCheck: Sendable {
+  /// What was found in one place.
+  package struct Finding: Sendable, Hashable {
+    /// What was looked at: `bouncer key`, `Firebase project`.
+    package let check: String
+    package let standing: Operator.Finding.Standing
+    /// What is there, or why it could not be looked at.
+    package let found: String
+    /// The path inside the app; nil if it concerns no single file.
+    package var file: String?
+    /// Counted from 1; nil in binary files.
+    package var line: Int?
+    /// What it should be; nil if it is right.
+    package var expected: String?
+    /// What happens on a phone if it stays; nil if nothing does.
+    package var effect: String?
+  }
+
+  /// The app and everything that was found.
+  package struct Report: Sendable {
+    /// `Zulip, its source`
+    package let app: String
+    package let findings: [Finding]
+    /// Whether it fits, as far as it could be looked at.
+    package var isGood: Bool { !findings.contains { $0.standing == .fault } }
+    /// What could not be looked at, so that nobody knows whether it fits.
+    package var skipped: [Finding] { findings.filter { $0.standing == .skipped } }
+  }
+
+  /// An app that has been opened. Afterwards its files are not looked up again, so root may become another user.
+  package struct App: Sendable {
+    /// What its source says; nil for a built package, which is mapped into memory.
+    fileprivate let source: AppFacts?
+    fileprivate let files: AppFiles
+    fileprivate let path: String
+
+    /// - Parameters:
+    ///   - path: a folder with an app's source, or an APK, AAB or IPA.
+    ///   - flavor: which of the flavours of an Android app; nil: the one that is published.
+    /// - Throws: a ``Fault`` if there is nothing of that kind.
+    package init(path: String, flavor: String? = nil) throws(Fault) {
+      self.path = path
+      (files, source) = try AppCheck.bounded(path) {
+        let files = try AppFiles(path: path, Budget())
+        return (files, files.isArchive ? nil : try AppFacts(source: files, flavor: flavor.map { Name($0) }))
+      }
+    }
+  }
+
+  /// Reads what a stranger may have made: beyond the bounds, it is no app.
+  private static func bounded<Result>(_ path: String, _ body: () throws -> Result) throws(Fault) -> Result {
+    do {
+      return try body()
+    } catch let exceeded as Budget.Exceeded {
+      throw Fault(
+        source: path, "has \(exceeded.what), as no app that is known",
+        advice: "give the folder of one app without its builds, or a package as it was built")
+    } catch {
+      throw Fault(error)
+    }
+  }
+
+  private let service: Service
+
+  package init(service: Service) { self.service = service }
+
+  /// - Throws: a ``Fault`` if it is no app that is known.
+  package func report(on app: App) throws(Fault) -> Report {
+    let isPackage = app.files.isArchive
+    let facts = try Self.bounded(app.path) {
+      isPackage ? try AppFacts(package: app.files, candidates: candidates) : app.source
+    }
+    guard let facts else {
+      throw Fault(
+        source: app.path, "is no app that this command knows",
+        advice: """
+          give the source folder or the APK, AAB or IPA of Zulip (zulip-flutter), Nextcloud Talk or Nextcloud Files; \
+          Documentation/Apps.md says what to change in others
+          """)
+    }
+    var comparison = Comparison(app: facts, service: service, isPackage: isPackage)
+    return Report(
+      app: "\(facts.product.rawValue), \(isPackage ? "a built package" : "its source")",
+      findings: comparison.findings())
+  }
+
+  private var candidates: AppFacts.Candidates {
+    let proxies = [service.address, Vendor.proxy].compactMap(\.self)
+    return .init(
+      bouncerKeys: service.keys.map(\.text) + [Vendor.bouncerKey],
+      firebaseProjects: service.projects + ["zulip-android"],
+      proxies: proxies + proxies.map { "\($0)/" })
+  }
+}

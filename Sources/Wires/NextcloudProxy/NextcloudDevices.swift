@@ -1,0 +1,237 @@
+package import Foundation
+internal import HTTPClient
+internal import Providers
+internal import Registrations
+package import SQL
+package import Sealing
+
+/// The registrations of Nextcloud's push proxy, each identified by a device identifier and a user's key.
+/// Tokens are sealed under the storage key.
+package final class NextcloudDevices: Sendable {
+  /// How many registrations an identifier may have.
+  static let maximumRows = 4
+
+  let database: any Database
+  let storageKey: StorageKey
+  let now: @Sendable () -> Date
+
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.storageKey = storageKey
+    self.now = now
+  }
+
+  /// Registers a device, or renews its registration and overwrites everything about it.
+  ///
+  /// Anyone who has seen a device's signed identifier could register it with a key of their own. That makes a
+  /// separate row and never replaces the device's own. The number of rows per identifier is limited, so that
+  /// nobody can fill the table, and rows that have never been used are removed first.
+  ///
+  /// - Parameters:
+  ///   - address: the caller's address; an IPv6 /64 counts as one.
+  ///   - admit: called before a new row is inserted; if it throws, there is no new row.
+  func register(
+    _ registration: NextcloudDevice.Registration, from address: String = "",
+    admit: @escaping @Sendable () throws -> Void = {}
+  ) async throws {
+    let place = SealedPlace.token(
+      identifier: .bytes(registration.identifier), userKey: .bytes(registration.userKey))
+    let told: [Value] = [
+      .bytes(registration.identifier), .bytes(registration.userKey), .bytes(registration.tokenHash),
+      .bytes(storageKey.seal(registration.token, at: place)),
+      .integer(registration.destination.kind.rawValue), .text(registration.destination.app),
+      .text(registration.destination.target), .integer(now().milliseconds),
+      .integer(owner(at: address).id), .integer(pushHash(of: registration)),
+    ]
+    // Usually a phone renews what it registered before, which concerns no other row.
+    guard try await database.execute(Statement(renewal, arguments: told)).isEmpty else { return }
+    try await database.write { [self] connection in
+      let rows = try connection.query("\(select) = $1", told[0]).map(device)
+      let own = rows.first { $0.userKey == registration.userKey }
+      // A caller who knows the token has the phone: the user's server has a new key.
+      let replaced = rows.filter { $0.id != own?.id && $0.tokenHash == registration.tokenHash }
+      if let taken = own ?? replaced.first {
+        try remove(replaced.filter { $0.id != taken.id }, on: connection)
+        try connection.run(Statement(replacement, arguments: told + [.integer(taken.id)]))
+      } else {
+        try admit()
+        let surplus = max(0, rows.count + 1 - Self.maximumRows)
+        try remove(rows.sorted { $0.givesWay(to: $1) }.prefix(surplus), on: connection)
+        try connection.run(Statement(insertion, arguments: told))
+      }
+    }
+  }
+
+  private func remove(_ devices: some Collection<NextcloudDevice>, on connection: any Connection) throws {
+    try connection.removeNextcloudDevices("id IN ($list)", list: devices.map { .integer($0.id) })
+  }
+
+  /// Removes a device.
+  ///
+  /// - Returns: whether there was one with this identifier and key.
+  func remove(identifier: [UInt8], userKey: [UInt8]) async throws -> Bool {
+    try await database.write { connection in
+      try connection.removeNextcloudDevices(
+        "device_identifier = $1 AND user_key = $2", .bytes(identifier), .bytes(userKey)) > 0
+    }
+  }
+
+  /// The devices with these identifiers, in no order.
+  func lookup(_ identifiers: [[UInt8]]) async throws -> [NextcloudDevice] {
+    try await database.lookUp("\(select) IN ($list)", list: identifiers.map(Value.bytes)).map(device)
+  }
+
+  private func device(_ row: Row) throws -> NextcloudDevice {
+    guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(6)) else {
+      throw DatabaseError(.corrupt, "Nextcloud device \(try row.int64(0)) is of no known kind")
+    }
+    let (identifier, userKey) = (try row.bytes(2), try row.bytes(3))
+    let place = SealedPlace.token(identifier: .bytes(identifier), userKey: .bytes(userKey))
+    return NextcloudDevice(
+      reference: try .init(.nextcloud, row), identifier: identifier, userKey: userKey,
+      token: storageKey.openText(try row.bytes(4), at: place), tokenHash: try row.bytes(5),
+      destination: .init(kind: kind, app: try row.text(7), target: try row.optionalText(8)),
+      isUsed: try row.flag(9), seenAt: try row.date(10), tokenDiffersSince: try row.optionalDate(11),
+      environment: .init(storage: try row.optionalInt64(13)), owner: Owner(id: try row.int64(12)))
+  }
+
+  /// The owner that stands for an address: a keyed hash, so that the address itself is not stored.
+  private func owner(at address: String) -> Owner {
+    address.isEmpty ? .nobody : .address(storageKey.number(address, for: Self.ownerPurpose))
+  }
+
+  /// A keyed hash of the token, by which registrations of all kinds with the same token are found; 0 if it is
+  /// none.
+  private func pushHash(of registration: NextcloudDevice.Registration) -> Int64 {
+    let kind: PushToken.Kind = registration.destination.kind == .fcm ? .fcm : .apns
+    return (try? PushToken(registration.token, kind: kind)).map(storageKey.tokenHash) ?? 0
+  }
+
+  private static let ownerPurpose = StorageKey.Purpose("nextcloud.owner")
+}
+
+extension NextcloudDevice {
+  /// Whether it is removed before another one if their identifier has too many registrations.
+  fileprivate func givesWay(to other: Self) -> Bool {
+    guard isUsed == other.isUsed else { return !isUsed }
+    return isUsed
+      ? (seenAt, id) < (other.seenAt, other.id)
+      : (reference.registeredAt, id) < (other.reference.registeredAt, other.id)
+  }
+}
+
+private let select = """
+  SELECT id, registered_at, device_identifier, user_key, token, token_sha512, kind, app, target, is_used,
+    seen_at, token_differs_since, owner, environment
+  FROM registrations WHERE device_identifier
+  """
+
+/// The columns that every registration overwrites.
+private let told = """
+  token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8, owner = $9, token_hash = $10,
+  token_differs_since = NULL, \(RegistrationReference.cleanSheet)
+  """
+
+private let renewal = """
+  UPDATE registrations SET \(told)
+  WHERE device_identifier = $1 AND user_key = $2 AND token_sha512 = $3
+  RETURNING id
+  """
+
+/// If the row gets another key, that key has not been used yet.
+private let replacement = """
+  UPDATE registrations SET
+    is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
+    device_identifier = $1, user_key = $2, token_sha512 = $3, \(told),
+    delivered_at = CASE WHEN token_sha512 = $3 THEN delivered_at END,
+    environment = CASE WHEN token_sha512 = $3 THEN environment END,
+    token_changed_at = CASE WHEN token_sha512 = $3 THEN token_changed_at ELSE $8 END
+  WHERE id = $11
+  """
+
+private let insertion = """
+  INSERT INTO registrations
+    (wire, is_used, device_identifier, user_key, token_sha512, token, kind, app, target, registered_at, seen_at, owner,
+     token_hash)
+  VALUES (3, 0, $1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10)
+  """
+
+extension NextcloudDevices {
+  /// A device whose key has signed a notification.
+  struct Signed: Sendable {
+    let device: NextcloudDevice
+    /// Whether the notification names the stored token.
+    let namesToken: Bool
+
+    /// Whether the row has to be updated. That a device is in use is written once a day.
+    fileprivate func tellsNew(at now: Date) -> Bool {
+      !device.isUsed || now.timeIntervalSince(device.seenAt) >= 86_400
+        || (device.tokenDiffersSince != nil) == namesToken
+    }
+
+    fileprivate func statement(at now: Date) -> Statement {
+      let since = namesToken ? "NULL" : "COALESCE(token_differs_since, $3)"
+      return Statement(
+        """
+        UPDATE registrations SET is_used = 1, seen_at = $3, token_differs_since = \(since)
+        WHERE id = $1 AND registered_at = $2
+        """,
+        .integer(device.id), .integer(device.reference.registeredAt.milliseconds), .integer(now.milliseconds))
+    }
+  }
+
+  /// Records that devices are in use, and since when servers name other tokens than theirs. Devices that were
+  /// registered again meanwhile are left out.
+  func note(_ signed: [Signed]) async throws {
+    let now = now()
+    let statements = signed.filter { $0.tellsNew(at: now) }.map { $0.statement(at: now) }
+    guard !statements.isEmpty else { return }
+    try await database.write { connection in
+      for statement in statements { try connection.run(statement) }
+    }
+  }
+
+  /// Removes devices that since `date` have neither been registered nor received a signed notification.
+  ///
+  /// - Returns: how many were removed, at most `limit`.
+  package func removeUnused(since date: Date, limit: Int) async throws -> Int {
+    try await database.write { connection in
+      try connection.removeNextcloudDevices(
+        """
+        id IN (
+          SELECT id FROM registrations WHERE seen_at IS NOT NULL AND seen_at < $1 ORDER BY seen_at LIMIT $2)
+        """, .integer(date.milliseconds), .integer(Int64(limit)))
+    }
+  }
+}
+
+extension NextcloudDevices {
+  /// Number of devices of an app.
+  package struct Count: Sendable, Hashable {
+    package let app: String
+    package let kind: NextcloudDevice.Destination.Kind
+    package fileprivate(set) var devices: Int64 = 0
+    /// How many of them the latest notification did not reach, by the reason.
+    package fileprivate(set) var failures: [String: Int64] = [:]
+  }
+
+  /// Counts the devices of each app and the failing ones among them. Reads every registration: for people, or
+  /// once a minute.
+  package func counts() async throws -> [Count] {
+    let statement = Statement(
+      """
+      SELECT app, kind, failure, COUNT(*) FROM registrations WHERE seen_at IS NOT NULL
+      GROUP BY app, kind, failure ORDER BY app, kind
+      """)
+    var counts: [Count] = []
+    for row in try await database.query(statement) {
+      guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(1)) else { continue }
+      let new = Count(app: try row.text(0), kind: kind)
+      var count = counts.last.flatMap { ($0.app, $0.kind) == (new.app, kind) ? counts.popLast() : nil } ?? new
+      count.devices += try row.int64(3)
+      if let failure = try row.optionalText(2) { count.failures[failure] = try row.int64(3) }
+      counts.append(count)
+    }
+    return counts
+  }
+}

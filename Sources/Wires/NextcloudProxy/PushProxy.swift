@@ -1,0 +1,251 @@
+package import Delivery
+internal import Foundation
+package import HTTP
+internal import HTTPTypes
+package import Logging
+internal import Providers
+package import Registrations
+internal import SQL
+internal import Sealing
+
+/// Nextcloud's push proxy: registers the devices of apps, and forwards notifications from their servers.
+package final class PushProxy: Sendable {
+  /// Thrown if the app of a registration is unknown.
+  struct UnknownApp: Error {
+    /// What the app calls itself, if the operator is yet to be told.
+    let name: String?
+  }
+
+  /// Results of a request's notifications.
+  package struct Receipt: Sendable {
+    /// Identifiers of devices that the server should delete, each once.
+    package let unknown: [String]
+    /// Number of notifications that are neither accepted by a provider nor in the outbox.
+    package let failed: Int
+  }
+
+  /// Seconds that a phone has to register the new token that its server names. Servers delete the devices
+  /// reported as unknown, and their phones do not learn of it.
+  private static let renewalTime: TimeInterval = 3600
+
+  let settings: NextcloudProxySettings
+  let http: HTTPSettings
+  private let apps: NextcloudApps
+  let logger: Logger
+  private let devices: NextcloudDevices
+  private let recorder: RegistrationStore
+  private let deliverer: Deliverer
+  private let lossDetector: StoreLossDetector
+  private let unknownApps: UnknownApps
+  private let sent: SentNotifications
+  private let newDevices: RateLimiter<ClientAddress>
+  /// One for each entry that is read and sent, by address.
+  let places: Places<ClientAddress>
+
+  package init(
+    _ settings: NextcloudProxySettings, http: HTTPSettings, apps: NextcloudApps = NextcloudApps(),
+    devices: NextcloudDevices,
+    recorder: RegistrationStore, deliverer: Deliverer, lossDetector: StoreLossDetector, logger: Logger
+  ) {
+    self.settings = settings
+    self.http = http
+    self.apps = apps
+    self.devices = devices
+    self.recorder = recorder
+    self.deliverer = deliverer
+    self.lossDetector = lossDetector
+    self.logger = logger
+    let now = devices.now
+    places = Places(
+      max(Self.entriesOfAddress, http.maxBytesInFlight / Self.entryMemory),
+      each: Self.entriesOfAddress)
+    unknownApps = UnknownApps(now: now)
+    sent = SentNotifications(now: now)
+    newDevices = RateLimiter(settings.newDevicesPerAddress, now: now)
+  }
+
+  var now: @Sendable () -> Date { devices.now }
+}
+
+extension PushProxy {
+  /// Registers a device. A device is an identifier together with the key that signed it, so that nobody
+  /// blocks anybody: neither a server that has made new keys for its users, nor a device whose identifier
+  /// somebody has guessed.
+  func register(
+    token: String, _ signed: SignedIdentifier, userAgents: [String], from address: ClientAddress
+  ) async throws {
+    guard let app = apps.app(of: userAgents) else {
+      throw UnknownApp(name: unknownApps.add(userAgents.first ?? ""))
+    }
+    guard let destination = TokenShape(token).flatMap({ app.destination(of: $0, userAgents: userAgents) })
+    else { throw APIError("pushToken is malformed: it is no token that this app can have.") }
+    try await devices.register(
+      .init(
+        identifier: signed.identifier, userKey: signed.userKey.der, token: token,
+        tokenHash: NextcloudDevice.hash(ofToken: token), destination: destination),
+      from: address.source.description
+    ) { [newDevices] in
+      guard let seconds = newDevices.count(address.source).retryAfter else { return }
+      throw APIError.tooMany("Too many new devices from this address. Try again later.", retryAfter: seconds)
+    }
+    await lossDetector.registered()
+  }
+
+  func unregister(_ signed: SignedIdentifier) async throws {
+    guard try await devices.remove(identifier: signed.identifier, userKey: signed.userKey.der) else {
+      throw APIError(.forbidden, "There is no device with this deviceIdentifier and userPublicKey.")
+    }
+  }
+
+  /// Sends notifications of the server in this process, without HTTP.
+  ///
+  /// - Parameter entries: as in a request.
+  package func notify(_ entries: [String]) async throws(APIError) -> Receipt {
+    let deadline = ContinuousClock.now + settings.deadline
+    do {
+      // This program's own have no additions.
+      var additions = Additions()
+      let entries = entries.map { NotificationEntry(text: $0, &additions) }
+      var gone = Gone()
+      let failed = try await notify(entries, by: deadline, &gone)
+      return Receipt(unknown: await isDoubtful(gone) ? [] : gone.identifiers, failed: failed)
+    } catch {
+      throw APIError(ofProxy: error, logger: logger)
+    }
+  }
+
+  /// Entries of a request that are read and sent together.
+  private static let entriesAtOnce = 500
+  /// Entries that are parsed in one go, in about two milliseconds.
+  private static let entriesInPiece = 64
+  /// The most entries of an address that are read and sent at a time; further ones wait.
+  private static let entriesOfAddress = 1000
+  /// Bytes of memory that an entry takes until it is sent, or waits in the outbox.
+  private static let entryMemory = 8192
+
+  /// Sends the notifications of a request, a part of them at a time.
+  ///
+  /// - Parameter source: the caller. Of all its requests, a part is in memory at a time.
+  func notify(
+    _ body: NotificationsBody, from source: ClientAddress, by deadline: ContinuousClock.Instant
+  ) async throws -> (Receipt, Additions) {
+    var body = body
+    var gone = Gone()
+    var failed = 0
+    while body.count > 0 {
+      let count = min(body.count, Self.entriesAtOnce)
+      try await places.take(count, of: source)
+      defer { places.leave(count, of: source) }
+      let entries = try await Self.read(&body, count)
+      failed += try await notify(entries, by: deadline, &gone)
+    }
+    let receipt = Receipt(unknown: await isDoubtful(gone) ? [] : gone.identifiers, failed: failed)
+    return (receipt, body.additions)
+  }
+
+  private static func read(
+    _ body: inout NotificationsBody, _ count: Int
+  ) async throws -> [NotificationEntry?] {
+    guard body.isLong else { return body.next(count) }
+    var entries: [NotificationEntry?] = []
+    while entries.count < count {
+      let piece = min(entriesInPiece, count - entries.count)
+      let (read, rest) = try await LongRead.piece { [body] in
+        var body = body
+        return (body.next(piece), body)
+      }
+      entries += read
+      body = rest
+    }
+    return entries
+  }
+
+  /// Devices that the server should delete, each once.
+  private struct Gone {
+    private(set) var identifiers: [String] = []
+    private var seen: Set<Bytes> = []
+
+    mutating func add(_ entries: [NotificationEntry]) {
+      for entry in entries where seen.insert(Bytes(entry.identifier)).inserted {
+        identifiers.append(entry.identifierText)
+      }
+    }
+  }
+
+  /// - Parameters:
+  ///   - entries: nil for a malformed one.
+  ///   - gone: gets the devices that the server should delete.
+  /// - Returns: the number of notifications that are neither accepted by a provider nor in the outbox.
+  private func notify(
+    _ entries: [NotificationEntry?], by deadline: ContinuousClock.Instant, _ gone: inout Gone
+  ) async throws -> Int {
+    let batch = try await batch(entries)
+    let (accepted, differing) = (batch.accepted, batch.differing)
+    let (ended, sent) = try await send(accepted, by: deadline)
+    await orReport {
+      try await devices.note(
+        (differing + accepted).map { .init(device: $0.device, namesToken: $0.namesToken) })
+    }
+    gone.add(batch.missing + differing.filter(isOver).map(\.entry) + ended)
+    return entries.count - sent
+  }
+
+  private func batch(_ entries: [NotificationEntry?]) async throws -> NotificationBatch {
+    let identifiers = Set(entries.lazy.compactMap { $0.map { Bytes($0.identifier) } })
+    return try await NotificationBatch(entries, devices: try await devices.lookup(identifiers.map(\.bytes)))
+  }
+
+  /// Whether the time is over in which the phone could register the token that its server names.
+  private func isOver(_ differing: NotificationBatch.Signed) -> Bool {
+    guard let since = differing.device.tokenDiffersSince else { return false }
+    return now().timeIntervalSince(since) >= Self.renewalTime && lossDetector.mayExpire()
+  }
+
+  /// Whether the database may have lost these devices; then no server is told to delete any.
+  private func isDoubtful(_ gone: Gone) async -> Bool {
+    guard !gone.identifiers.isEmpty else { return false }
+    return await orReport { try await lossDetector.isDoubtful() } ?? true
+  }
+
+  /// Sends what was not sent before.
+  ///
+  /// - Returns: the entries whose device a provider has declared dead, and the number of notifications
+  ///   accepted by a provider or in the outbox.
+  private func send(
+    _ accepted: [NotificationBatch.Signed], by deadline: ContinuousClock.Instant
+  ) async throws -> (ended: [NotificationEntry], sent: Int) {
+    let keys = accepted.map(SentNotifications.Key.init)
+    let fresh = zip(accepted, zip(keys, sent.areRepeated(keys))).filter { !$1.1 }.map { ($0, $1.0) }
+    guard !fresh.isEmpty else { return ([], accepted.count) }
+    let now = now()
+    let results = try await deliverer.deliver(
+      fresh.map { notification, _ in
+        RegisteredPush(
+          push: Push(notification, at: now), registration: notification.device.reference,
+          owner: notification.device.owner, isBackground: notification.entry.kind == .background)
+      }, within: max(.zero, deadline - .now))
+    var ended: [NotificationEntry] = []
+    var done: [SentNotifications.Key] = []
+    for ((notification, key), result) in zip(fresh, results) {
+      switch result {
+      case .delivered, .passedOn, .queued: done.append(key)
+      case .ended: ended.append(notification.entry)
+      case .refused: break
+      }
+    }
+    sent.add(done)
+    return (ended, accepted.count - fresh.count + done.count)
+  }
+
+  /// Logs a database error of work that must not fail the request.
+  @discardableResult
+  private func orReport<Result: Sendable>(_ work: () async throws -> Result) async -> Result? {
+    do {
+      return try await work()
+    } catch {
+      logger.error(
+        "registrations could not be updated", metadata: ["error": "\(DatabaseError.name(of: error))"])
+      return nil
+    }
+  }
+}

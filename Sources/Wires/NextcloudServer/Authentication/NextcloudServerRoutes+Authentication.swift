@@ -1,0 +1,97 @@
+internal import Accounts
+internal import HTTP
+internal import HTTPTypes
+internal import Hummingbird
+internal import Registrations
+
+extension NextcloudServerRoutes {
+  typealias UserHandler = @Sendable (NextcloudLogin, OCSRequest) async throws -> OCSAnswer
+  typealias OpenHandler = @Sendable (NextcloudLogin?, OCSRequest) async throws -> OCSAnswer
+
+  /// For calls of a signed-in user, limited per user. A caller who is not signed in gets that answer before
+  /// any other check.
+  func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
+    answering(admitsStrangers: false) { login, call in
+      guard let login else { throw OCSAnswer.notLoggedIn }
+      return try await handler(login, call)
+    }
+  }
+
+  /// For calls that need no login. Wrong or expired credentials are refused and not ignored, so that an app
+  /// learns that it was signed out.
+  func unauthenticated(_ handler: @escaping OpenHandler) -> Router<WireContext>.Handler {
+    answering(admitsStrangers: true, handler)
+  }
+
+  /// Authenticates and rate-limits a request before its body is read.
+  private func answering(
+    admitsStrangers: Bool, _ handler: @escaping OpenHandler
+  ) -> Router<WireContext>.Handler {
+    { request, context in
+      var call: OCSRequest?
+      do {
+        let login = try await signIn(request, from: context.clientAddress)
+        guard login != nil || admitsStrangers && request.headers[.authorization] == nil else {
+          throw OCSAnswer.notLoggedIn
+        }
+        try Self.checkForgery(request)
+        let standing = try login.map { try perUser.check($0.user.id) } ?? [:]
+        let admitted = try await OCSRequest(request, context, limit: maxBodyBytes)
+        call = admitted
+        var answer = try await handler(login, admitted)
+        if !admitsStrangers { answer.headers.append(contentsOf: standing) }
+        return answer.response(admitted.format, admitted.version)
+      } catch is ForgedRequest {
+        return ForgedRequest.response
+      } catch {
+        return (error as? OCSAnswer ?? OCSAnswer(APIError(error, logger: context.logger))).response(
+          call?.format ?? OCSFormat(ofRefused: request),
+          call?.version ?? OCSVersion(path: request.uri.path) ?? .v2)
+      }
+    }
+  }
+
+  /// Authenticates a request: `username:app-password` (or an email, or an API key) as Basic credentials, or
+  /// an app password as a bearer token, as in Nextcloud. Calls without credentials are limited per address.
+  private func signIn(_ request: Request, from address: ClientAddress) async throws -> NextcloudLogin? {
+    let (account, secret): (String?, String)
+    if let token = Self.bearer(request) {
+      (account, secret) = (nil, token)
+    } else if let credentials = try? BasicCredentials(of: request) {
+      (account, secret) = (credentials.user, credentials.password)
+    } else {
+      try perAddress.check(address.source)
+      return nil
+    }
+    let attempt = SignInGuard.Attempt(from: address, account: account, secret: secret)
+    try signIns.admit(attempt)
+    let login = try await accounts.login(account, secret: secret)
+    signIns.note(attempt, isRight: login != nil)
+    return login
+  }
+
+  private static func bearer(_ request: Request) -> String? {
+    request.headers[.authorization]?.dropping(prefix: "bearer ").map { String($0).strippingWhitespace() }
+  }
+
+  /// CSRF protection: a browser lured here would send neither the header nor a bearer token.
+  private static func checkForgery(_ request: Request) throws {
+    guard request.headers[.ocsAPIRequest]?.isEmpty == false || bearer(request) != nil else {
+      throw ForgedRequest()
+    }
+  }
+}
+
+/// A call that another site may have made a browser send. The answer has no envelope.
+private struct ForgedRequest: Error {
+  static var response: Response {
+    Response(
+      status: .preconditionFailed, headers: [.contentType: "application/json; charset=utf-8"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: #"{"message":"CSRF check failed"}"#)))
+  }
+}
+
+extension HTTPField.Name {
+  /// `OCS-APIRequest`
+  static let ocsAPIRequest = HTTPField.Name("OCS-APIRequest")!  // a valid token
+}

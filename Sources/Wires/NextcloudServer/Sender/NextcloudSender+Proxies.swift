@@ -1,0 +1,135 @@
+internal import AsyncHTTPClient
+internal import Foundation
+internal import HTTP
+package import HTTPClient
+internal import HTTPTypes
+internal import NIOCore
+internal import NIOHTTP1
+internal import NextcloudProxy
+package import Providers
+
+extension NextcloudSender {
+  /// Posts entries in one request as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1), or
+  /// passes them to the proxy in this process.
+  func post(_ entries: [String], to proxy: String) async -> ProxyAnswer {
+    if proxy == NextcloudRegistration.trimmed(ownAddress()) {
+      return await ProxyAnswer(of: own, to: entries)
+    }
+    let call = ProxyClient.Call(
+      url: "\(proxy)/notifications", body: Self.form(entries),
+      // The key is sent only to that server.
+      subscriptionKey: proxy == NextcloudRegistration.trimmed(settings.subscriptionServer)
+        ? settings.subscriptionKey : nil,
+      isTrusted: settings.allowsLocalProxies || proxy == NextcloudRegistration.trimmed(standardAddress()))
+    do {
+      let answer = try await proxies.post(call)
+      return ProxyAnswer(status: answer.status, body: answer.body)
+    } catch {
+      let reason = Reason(ofCall: error)
+      // With an answer that is too long the proxy has received the entries, so they are not sent again.
+      return [.forbiddenAddress, .unreadableAnswer].contains(reason)
+        ? .refused(status: nil, reason) : .unavailable(status: nil, reason)
+    }
+  }
+
+  /// Encodes `notifications[0]=...&notifications[1]=...` like PHP's `http_build_query`. The characters that
+  /// PHP leaves unescaped and this does not (`-`, `_`, `.`) occur in no entry.
+  static func form(_ entries: [String]) -> [UInt8] {
+    Form.encode(entries.enumerated().map { ("notifications[\($0)]", $1) })
+  }
+}
+
+/// Calls proxies in other programs.
+package struct ProxyClient: Sendable {
+  package struct Call: Sendable {
+    package let url: String
+    /// A form.
+    package let body: [UInt8]
+    fileprivate let subscriptionKey: String?
+    /// Whether the host may have any address.
+    fileprivate let isTrusted: Bool
+  }
+
+  /// Largest answer that is read, in bytes.
+  private static let maximumBytes = 1 << 20
+
+  fileprivate let post: @Sendable (Call) async throws -> OutgoingClient.Answer
+
+  /// Makes calls with `post`. An error that it throws means that the proxy cannot be reached.
+  package init(post: @escaping @Sendable (Call) async throws -> OutgoingClient.Answer) {
+    self.post = post
+  }
+
+  package init(_ client: OutgoingClient) {
+    self.init { call in
+      var request = HTTPClientRequest(url: call.url)
+      request.method = .POST
+      request.headers = [
+        "Content-Type": "application/x-www-form-urlencoded",
+        "User-Agent": "Nextcloud-Server-Crawler/\(NextcloudServerRoutes.version)",
+      ]
+      if let key = call.subscriptionKey {
+        request.headers.add(name: "X-Nextcloud-Subscription-Key", value: key)
+      }
+      request.body = .bytes(ByteBuffer(bytes: call.body))
+      return try await client.execute(
+        request, isTrusted: call.isTrusted, limit: Self.maximumBytes,
+        timeout: .seconds(NextcloudSender.timeout))
+    }
+  }
+}
+
+/// A proxy's answer to a request, and what it means (`Documentation/Protocols/Nextcloud.md` 6.5).
+enum ProxyAnswer: Sendable, Hashable {
+  /// It has accepted the entries, except for `failed` of them, and does not know some phones; the HTTP status
+  /// does not matter then. `failed` is nil if it is not a number.
+  case taken(status: Int, unknown: Set<String>, failed: Int?)
+  /// It has accepted the entries but reports nothing about them.
+  case silent(status: Int)
+  /// It will not accept them; without a status it was not even asked, or its answer could not be read.
+  case refused(status: Int?, Reason? = nil)
+  /// It has not accepted them but may later; without a status it gave no answer.
+  case unavailable(status: Int?, Reason? = nil)
+
+  init(status: Int, body: ByteBuffer) {
+    if status < 500, let json = try? JSON.parse(body), let unknown = json["unknown"],
+      let failed = json["failed"]
+    {
+      let names: [String] = if case .array(let list) = unknown { list.compactMap(\.string) } else { [] }
+      self = .taken(
+        status: status, unknown: Set(names), failed: failed.integer.map { Int(clamping: $0) })
+    } else {
+      self = (200..<300).contains(status) ? .silent(status: status) : ProxyAnswer(refusal: status)
+    }
+  }
+
+  /// The same for the proxy in this process, called without HTTP.
+  init(of proxy: PushProxy, to entries: [String]) async {
+    do throws(APIError) {
+      let receipt = try await proxy.notify(entries)
+      self = .taken(status: 200, unknown: Set(receipt.unknown), failed: receipt.failed)
+    } catch {
+      self = ProxyAnswer(refusal: error.status.code)
+    }
+  }
+
+  private init(refusal status: Int) {
+    self = status < 500 ? .refused(status: status) : .unavailable(status: status)
+  }
+
+  /// HTTP status, if there was an answer.
+  var status: Int? {
+    switch self {
+    case .taken(let status, _, _), .silent(let status): status
+    case .refused(let status, _), .unavailable(let status, _): status
+    }
+  }
+
+  /// Why there was no answer.
+  var reason: Reason? {
+    switch self {
+    case .taken, .silent: nil
+    case .refused(_, let reason), .unavailable(_, let reason): reason
+    }
+  }
+}

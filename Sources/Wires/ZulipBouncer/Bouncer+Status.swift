@@ -1,0 +1,92 @@
+internal import Delivery
+internal import Foundation
+internal import HTTP
+internal import Providers
+internal import Registrations
+internal import Sealing
+
+/// Why a chat server's notifications do not arrive, for its admin.
+struct PushStatus: Sendable {
+  /// The way to the provider that some of the registrations need.
+  struct RouteHealth: Sendable {
+    let provider: Route.Provider
+    /// Bundle id, Firebase project or push service; nil: the default project.
+    let target: String?
+    /// nil if no credential serves it.
+    let state: PushProviders.RouteState?
+  }
+
+  /// One page: the encrypted ones, then the legacy ones.
+  let registrations: [FoundDevice]
+  /// The end of the page, if more follow.
+  let end: DeviceSearch.Mark?
+  /// Those that the registrations of this page need.
+  let routes: [RouteHealth]
+  /// Notifications of the last ``hours`` that the server handed in, and those of them that were refused at once.
+  let sent, refused: Int64
+  /// Registrations of which a notification was refused in that time, the latest first.
+  let refusals: [FoundDevice]
+  /// Calls of that time to register devices that were refused.
+  let refusedRegistrations: [HourlyCounts.RefusedRegistrations]
+  /// nil if notifications are not paced.
+  let pace: RateLimit?
+  /// Seconds by which the server's next notification would be postponed.
+  let delay: TimeInterval
+
+  static let hours = 24
+  static let maximumRegistrations = 100
+  static let maximumRefusals = 20
+}
+
+extension Bouncer {
+  /// What is known of a server's registrations, routes and refusals.
+  ///
+  /// - Parameter last: the end of the page before.
+  func status(
+    of server: RemoteServer, _ selection: DeviceSearch.Selection, after last: DeviceSearch.Mark?, limit: Int
+  ) async throws -> PushStatus {
+    let search = DeviceSearch(database: database, storageKey: storageKey)
+    let (registrations, end) = try await search.page(selection, after: last, size: limit)
+    let counts = HourlyCounts(database: database, now: now)
+    let hours = try await counts.report(ofServer: server.id, hours: PushStatus.hours)
+    let refused = try await counts.refusedRegistrations(ofServer: server.id, hours: PushStatus.hours)
+    let refusals = try await search.failures(
+      ofServer: server.id, since: now() - Double(PushStatus.hours) * 3600, limit: PushStatus.maximumRefusals)
+    return PushStatus(
+      registrations: registrations, end: end, routes: routes(of: registrations),
+      sent: hours.map(\.sent).reduce(0, +), refused: hours.map(\.failed).reduce(0, +), refusals: refusals,
+      refusedRegistrations: refused, pace: settings.notificationsPerServer,
+      delay: pace.delay(of: server.id))
+  }
+
+  private func routes(of registrations: [FoundDevice]) -> [PushStatus.RouteHealth] {
+    struct Way: Hashable {
+      let provider: Route.Provider
+      let target: String?
+      /// Whether the key of the token's environment is gone.
+      let isLost: Bool
+    }
+    let providers = deliverer.providers
+    let ways = Set(
+      registrations.filter { $0.endedAt == nil }.compactMap { device in
+        Route.Provider(rawValue: device.provider).map { provider in
+          let target = provider == .apns ? device.app : device.target
+          let route = Route(provider: provider, credential: "", target: target ?? "")
+          let isLost = device.environment.map { !providers.serves(route, in: $0) } ?? false
+          return Way(provider: provider, target: target, isLost: isLost)
+        }
+      })
+    let states = deliverer.routeStates()
+    return ways.map { way in
+      let sender = way.isLost ? nil : providers.routeSender(way.provider, target: way.target)
+      // A push service that was never called has no state yet.
+      let unknown: PushProviders.RouteState? =
+        way.provider == .webPush && providers.vapidPublicKey != nil ? .unknown : nil
+      return PushStatus.RouteHealth(
+        provider: way.provider,
+        target: sender.map { $0.route.target.isEmpty ? $0.route.credential : $0.route.target }
+          ?? way.target,
+        state: sender.map { states[$0.route] ?? $0.state } ?? unknown)
+    }.sorted { ($0.provider.rawValue, $0.target ?? "") < ($1.provider.rawValue, $1.target ?? "") }
+  }
+}

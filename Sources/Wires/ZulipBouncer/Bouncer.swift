@@ -1,0 +1,253 @@
+package import Delivery
+package import Foundation
+package import HTTP
+package import HTTPClient
+internal import HTTPTypes
+internal import Logging
+package import Registrations
+internal import SQL
+package import Sealing
+
+/// The push notification service for Zulip's servers, independent of how it is called. ``ZulipBouncerRoutes``
+/// provides its HTTP endpoints. Refusals are thrown as `APIError`.
+package struct Bouncer: Sendable {
+  /// How long a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
+  static let databaseWait = Duration.seconds(12)
+
+  let settings: BouncerSettings
+  let http: HTTPSettings
+  let delivery: DeliverySettings
+  /// Whom chat servers' administrators may write to; nil if the operator has not set an address.
+  let operatorEmail: String?
+  /// Limit of device registrations per server, which `bouncer.rate_limit.per_server` does not count. It is high
+  /// because a refused registration waits for the phone's next attempt. There is none without that other limit.
+  package var rateLimitOfRegistrations: RateLimit?
+  /// This service's URL without a final slash; evaluated at each call, because the port may be known only when
+  /// the service listens.
+  let publicURL: @Sendable () -> String
+  let servers: RemoteServers
+  let realms: RemoteRealms
+  let registrations: RegistrationStore
+  /// The bouncer keys of this and of other nodes.
+  package let bouncerKeys: BouncerKeys
+  let requestTimes: RequestTimes
+  let deliverer: Deliverer
+  /// The key pairs that open registrations; evaluated at each call.
+  let keyring: @Sendable () -> BouncerKeyring
+  let hosts: HostVerifier
+  /// Limits calls to servers' hosts: for each host, and together for registered and for new hosts.
+  let challenges: RateLimiter<String>
+  let allChallenges: RateLimiter<Bool>
+  private(set) var pace: NotificationPace
+  /// What limits servers' reports.
+  package var reports: ReportIntake
+  /// The other bouncer; nil where there is none.
+  package let upstream: Upstream?
+  let lossDetector: StoreLossDetector?
+
+  package init(
+    _ settings: BouncerSettings, http: HTTPSettings, delivery: DeliverySettings, operatorEmail: String?,
+    publicURL: @escaping @Sendable () -> String,
+    registrations: RegistrationStore, requestTimes: RequestTimes, deliverer: Deliverer,
+    keyring: @escaping @Sendable () -> BouncerKeyring, upstream: Upstream?,
+    lossDetector: StoreLossDetector? = nil
+  ) {
+    let database = registrations.database
+    let now = registrations.now
+    rateLimitOfRegistrations = settings.rateLimitPerServer.map { _ in RateLimit(calls: 60_000, seconds: 60) }
+    self.settings = settings
+    self.http = http
+    self.delivery = delivery
+    self.operatorEmail = operatorEmail
+    self.publicURL = publicURL
+    self.registrations = registrations
+    self.requestTimes = requestTimes
+    self.deliverer = deliverer
+    self.keyring = keyring
+    servers = RemoteServers(database: database, storageKey: registrations.storageKey, now: now)
+    realms = RemoteRealms(database: database)
+    bouncerKeys = BouncerKeys(database: database, now: now)
+    hosts = HostVerifier(
+      caFile: settings.verifyCAFile, allowPrivateAddresses: settings.verifyAllowPrivateAddresses)
+    challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: now)
+    allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: now)
+    pace = NotificationPace(settings.notificationsPerServer, now: now)
+    self.upstream = upstream
+    self.lossDetector = lossDetector
+    reports =
+      settings.rateLimitPerServer == nil
+      ? ReportIntake(nil, now: registrations.now) : ReportIntake(now: registrations.now)
+    ItemFaults.prepare()
+  }
+
+  var database: any Database { registrations.database }
+  var storageKey: StorageKey { registrations.storageKey }
+  var now: @Sendable () -> Date { registrations.now }
+  /// Whether anything may be treated as expired; false while the clock is in doubt.
+  var mayExpire: @Sendable () -> Bool { registrations.mayExpire }
+
+  /// Whether a server may be told to forget devices that are unknown here. For an hour it is not where somebody may know
+  /// them: the database before it was lost (`Documentation/Decisions` 0014), or the other bouncer, as long as the operator
+  /// has not said whether the server has a second app (0028).
+  func mayForgetUnknown(of server: RemoteServer) async -> Bool {
+    do {
+      if try await lossDetector?.isDoubtful() == true { return false }
+      guard let upstream, server.hostname != RemoteServers.builtInHostname,
+        try await upstream.links.link(of: server.id) == nil
+      else { return true }
+      let (since, isFirst) = try await upstream.links.noteStrangers(of: server.id)
+      if isFirst {
+        upstream.logger.warning(
+          "a chat server names devices that nobody here knows: for an hour it is not told to forget them",
+          metadata: [
+            "server": "\(server.hostname)", "advice": "\(UpstreamLinks.adviceToEnable(server.hostname))",
+          ])
+      }
+      return mayExpire() && now().timeIntervalSince(since) >= 3600
+    } catch {
+      // Without an answer nothing is known about them.
+      return false
+    }
+  }
+
+  /// The same without a pace, for a chat server in this process, whose users have limits of their own.
+  package var unpaced: Bouncer {
+    var bouncer = self
+    bouncer.pace = NotificationPace(nil, now: now)
+    return bouncer
+  }
+
+  /// Runs a call by a chat server in this process: it needs no key, and waits for the database.
+  package func call<Result>(
+    as server: UUID, _ body: (RemoteServer) async throws -> Result
+  ) async throws -> Result {
+    try await DatabaseWait.wait(upTo: Self.databaseWait) {
+      guard let server = try await servers.find(uuid: server) else {
+        throw APIError.unknownServer(server.canonical)
+      }
+      guard !server.isDeactivated else { throw APIError.deactivated }
+      requestTimes.note(server: server.id)
+      return try await body(server)
+    }
+  }
+
+  /// The realm that a server calls for; also notes the time of the call.
+  func caller(_ uuid: UUID?, of server: RemoteServer) async throws -> RemoteRealm {
+    let realm = try await realm(uuid, of: server)
+    requestTimes.note(realm: realm.id)
+    return realm
+  }
+
+  /// The realm of a server; nil stands for an invalid UUID and is refused.
+  func realm(_ uuid: UUID?, of server: RemoteServer) async throws -> RemoteRealm {
+    guard let uuid else { throw APIError.missingRealm }
+    switch try await realms.find(uuid: uuid, server: server.id) {
+    case .owned(let realm): return realm
+    case .unknown: throw APIError.missingRealm
+    case .anothersRealm: throw APIError.anothersRealm(uuid)
+    }
+  }
+}
+
+/// Registration of chat servers, and recovery of lost keys.
+extension Bouncer {
+  /// Registers a server or updates its registration (`Documentation/Protocols/Zulip.md` 3.2).
+  ///
+  /// - Parameter spelled: the hostname in the server's spelling.
+  /// - Returns: whether the server is new.
+  func register(_ application: RemoteServers.Application, spelled: String) async throws -> Bool {
+    let (mayCreate, mustProve) = (mayCreate(application.hostname), settings.verifyHostnames)
+    do {
+      // The other bouncer gets the new key first. So what is refused here is refused before.
+      if let newKey = application.newKey, let upstream,
+        let server = try await servers.check(application, mayCreate: mayCreate, mustProve: mustProve)
+      {
+        try await upstream.rotate(
+          server, from: application.key, to: newKey, hostname: application.hostname.text,
+          contactEmail: application.contactEmail)
+      }
+      return try await servers.register(application, mayCreate: mayCreate, mustProve: mustProve)
+    } catch let refusal as RemoteServers.Refusal {
+      throw APIError(refusal, role: application.uuid.canonical, hostname: spelled)
+    }
+  }
+
+  private func mayCreate(_ hostname: Hostname) -> Bool {
+    settings.isOpen || settings.allowedHostnames.contains { $0.matches(hostname) }
+  }
+
+  /// Whether a new server with this hostname is admitted when it proves the hostname.
+  private func mayProve(_ hostname: Hostname) -> Bool {
+    settings.verifyHostnames && mayCreate(hostname)
+  }
+
+  /// Creates a secret to be shown at a hostname: for a server that has lost its key or, with
+  /// `bouncer.verify_hostnames`, for a new one that may be admitted.
+  func challenge(_ hostname: Hostname, spelled: String) async throws -> String {
+    let known = try await known(hostname)
+    guard known != nil || mayProve(hostname) else { throw APIError("\(spelled) not yet registered") }
+    return VerificationSecret.make(for: hostname, storageKey, now: now())
+  }
+
+  /// The server with this hostname, which may prove it.
+  ///
+  /// - Throws: if the operator has deactivated it.
+  private func known(_ hostname: Hostname) async throws -> RemoteServer? {
+    let server = try await servers.find(hostname: hostname)
+    guard server?.isDeactivatedByOperator != true else { throw APIError.registrationDeactivated }
+    return server
+  }
+
+  /// Gives a new key to the server that shows the secret at its hostname; the old key becomes invalid, and a
+  /// server that has deactivated itself is active again. With `bouncer.verify_hostnames` new servers are admitted
+  /// this way: they get id and key here, which stock servers save before they register with them. A server that was
+  /// registered under another hostname cannot be told from a new one yet: its realms follow with its next upload
+  /// (`Documentation/Decisions` 0026).
+  func verify(
+    _ hostname: Hostname, accessToken: AccessToken
+  ) async throws -> (server: RemoteServer, key: String, isNew: Bool) {
+    let known = try await known(hostname)
+    guard known != nil || mayProve(hostname) else { throw APIError.noRegistration }
+    try countChallenge(of: hostname, isKnown: known != nil)
+    let secret = try await hosts.verificationSecret(at: hostname, accessToken: accessToken)
+    try VerificationSecret.check(secret, for: hostname, storageKey, now: now(), mayExpire: mayExpire())
+    let server = if let known { known } else { try await admit(hostname) }
+    let newKey = RandomText.alphanumeric(RemoteServers.keyLength)
+    try await upstream?.rotate(
+      server, from: nil, to: newKey, hostname: server.hostname, contactEmail: server.contactEmail)
+    do {
+      guard let key = try await servers.transfer(server, to: newKey) else { throw APIError.noRegistration }
+      return (server, key, known == nil)
+    } catch RemoteServers.Refusal.deactivated {
+      throw APIError.registrationDeactivated
+    }
+  }
+
+  private func admit(_ hostname: Hostname) async throws -> RemoteServer {
+    do {
+      return try await servers.add(hostname: hostname, contactEmail: "").server
+    } catch RemoteServers.Refusal.hostnameTaken {
+      // A concurrent call has just added this host.
+      guard let server = try await servers.find(hostname: hostname) else { throw APIError.noRegistration }
+      return server
+    }
+  }
+
+  /// Limits challenges, each of which makes this program call a host that anyone may have named. There is a
+  /// limit for each host and one for all. Nobody can use up what others need to recover their keys: a
+  /// hostname that may not register is neither called nor counted, new and registered hosts have separate
+  /// limits, and every limit resets soon.
+  private func countChallenge(of hostname: Hostname, isKnown: Bool) throws(APIError) {
+    do {
+      try challenges.check(hostname.text)
+      try allChallenges.check(isKnown)
+    } catch {
+      throw APIError(
+        .tooManyRequests, code: error.code,
+        """
+        The global limits on recent usage of this endpoint have been reached. Please try again later or \
+        reach out to \(operatorEmail ?? "the operator of this service") for assistance.
+        """, headers: error.headers)
+    }
+  }
+}

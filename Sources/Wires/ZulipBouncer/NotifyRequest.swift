@@ -1,0 +1,341 @@
+internal import Delivery
+internal import Foundation
+package import HTTP
+package import HTTPClient
+internal import Logging
+internal import NIOCore
+package import Providers
+internal import Registrations
+package import Sealing
+
+/// A request of `push/e2ee/notify`: notifications for several devices.
+package struct NotifyRequest: Sendable {
+  /// Nesting depth to which a body is read: ``Item/maximumDepth``, the levels around a payload, and one more,
+  /// so that a payload that is too deep can be recognized.
+  static let depth = Item.maximumDepth + 4
+
+  /// The most items of a request. Stock servers send one for each device of one user.
+  static let mostItems = 1000
+
+  package private(set) var items: [Item]
+  /// The items that cannot be sent.
+  private(set) var faults = ItemFaults()
+  private(set) var additions = Additions()
+
+  package init(_ items: [Item]) { self.items = items }
+
+  /// Reads a body. Items that cannot be read are left out, because a refused request loses all of its
+  /// notifications for good. If no item can be read, or there are more than any server sends, the request is refused.
+  ///
+  /// - Parameter keepingSources: whether items may have to be passed on as they came.
+  init(_ body: Field, keepingSources: Bool = false) throws(APIError) {
+    items = []
+    additions.addMembers(of: body.value, except: ["realm_uuid", "push_requests"])
+    let elements = try body["push_requests"].elements()
+    guard elements.count <= Self.mostItems else {
+      throw body["push_requests"].error("has too many elements (limit: \(Self.mostItems))")
+    }
+    for element in elements {
+      do throws(ItemFault) {
+        items.append(try Item(element, keepingSource: keepingSources, &additions))
+      } catch {
+        faults.add(error)
+      }
+    }
+    if items.isEmpty, let error = faults.first { throw error }
+  }
+
+  /// Bytes of memory that it takes, about.
+  var memory: Int { items.reduce(0) { $0 + $1.memory } }
+
+  /// One notification for one token.
+  package struct Item: Sendable {
+    /// The item as it came, JSON; nil unless it may have to be passed on.
+    private var source: ByteBuffer?
+    /// The unencrypted part, for the provider.
+    package enum Shape: Sendable {
+      /// How APNs handles it. `aps` is passed on freely, because its allowed members change with each version
+      /// of chat servers.
+      case apns(pushType: APNsNotification.PushType, priority: Int, aps: JSON.Object?)
+      case fcm(priority: FCMMessage.Priority)
+    }
+
+    /// Deepest nesting of a payload.
+    static let maximumDepth = 64
+
+    package let tokenID: TokenID
+    package let pushKeyID: Int64
+    /// The ciphertext for the phone, in base64.
+    package let encryptedData: String
+    package private(set) var shape: Shape
+    /// The body for APNs; empty for FCM.
+    let payload: ByteBuffer
+  }
+}
+
+extension NotifyRequest.Item {
+  package init(tokenID: TokenID, pushKeyID: Int64, encryptedData: String, _ shape: Shape) throws(ItemFault) {
+    (self.tokenID, self.pushKeyID, self.encryptedData) = (tokenID, pushKeyID, encryptedData)
+    self.shape = shape
+    let isWithinLimits: Bool
+    switch shape {
+    case .apns(let pushType, _, let aps):
+      let json: JSON = [
+        "push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData),
+        "aps": aps.map(JSON.object) ?? Self.placeholder,
+      ]
+      payload = ByteBuffer(bytes: json.bytes)
+      isWithinLimits = payload.readableBytes <= APNsNotification.maximumPayload(pushType)
+    case .fcm:
+      payload = ByteBuffer()
+      isWithinLimits = FCMMessage.size(of: data) <= FCMMessage.maximumData
+    }
+    guard isWithinLimits else { throw .tooLarge }
+  }
+
+  /// Shown by a phone until its app has decrypted the rest.
+  private static let placeholder: JSON = [
+    "mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)],
+  ]
+
+  /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM. Unknown members are ignored, and unknown
+  /// values count as what Apple and Google take if there is none: their notifications would be lost otherwise.
+  fileprivate init(
+    _ field: Field, keepingSource: Bool, _ additions: inout Additions
+  ) throws(ItemFault) {
+    let payload = field["payload"]
+    additions.addMembers(
+      of: field.value, at: "push_requests[]",
+      except: ["token_id", "http_headers", "fcm_priority", "payload"])
+    additions.addMembers(
+      of: payload.value, at: "push_requests[].payload",
+      except: ["push_key_id", "encrypted_data", "aps"])
+    let (id, keyID, data, shape): (TokenID, Int64, String, Shape)
+    do throws(APIError) {
+      guard let known = TokenID(base64: try field["token_id"].string()) else {
+        throw field["token_id"].error("has invalid format")
+      }
+      id = known
+      var apns: (pushType: APNsNotification.PushType, priority: Int)?
+      var fcm = FCMMessage.Priority.normal
+      if let headers = field["http_headers"].present {
+        additions.addMembers(
+          of: headers.value, at: "push_requests[].http_headers",
+          except: ["apns_priority", "apns_push_type"])
+        let type: APNsNotification.PushType = try headers["apns_push_type"].choice(
+          or: .alert, &additions)
+        apns = (type, try Self.priority(headers["apns_priority"], of: type, &additions))
+      } else if let priority = field["fcm_priority"].present {
+        fcm = try priority.choice(or: .normal, &additions)
+      } else {
+        throw field["http_headers"].error("field is missing")
+      }
+      (keyID, data) = (try payload["push_key_id"].integer(), try payload["encrypted_data"].string())
+      shape =
+        if let apns {
+          .apns(
+            pushType: apns.pushType, priority: apns.priority, aps: try payload["aps"].ifSent?.members())
+        } else {
+          .fcm(priority: fcm)
+        }
+    } catch {
+      throw .malformed(error)
+    }
+    guard (payload.value?.depth ?? 0) <= Self.maximumDepth else { throw .tooDeep }
+    try self.init(tokenID: id, pushKeyID: keyID, encryptedData: data, shape)
+    if keepingSource { source = field.value.map { ByteBuffer(bytes: $0.bytes) } }
+    // In the payload or the source it takes a fraction of the memory.
+    if case .apns(let pushType, let priority, _) = shape {
+      self.shape = .apns(pushType: pushType, priority: priority, aps: nil)
+    }
+  }
+
+  fileprivate var memory: Int {
+    512 + 2 * encryptedData.utf8.count + payload.readableBytes + (source?.readableBytes ?? 0)
+  }
+
+  private static func priority(
+    _ field: Field, of type: APNsNotification.PushType, _ additions: inout Additions
+  ) throws(APIError) -> Int {
+    guard case .integer(let priority) = try field.existing() else { throw .invalid(field.path) }
+    if [10, 5, 1].contains(priority) { return Int(priority) }
+    additions.addValue("\(priority)", of: field.name)
+    // Apple refuses a background push of any other.
+    return type == .background ? 5 : 10
+  }
+
+  /// An item of the built-in server as JSON.
+  package var json: JSON {
+    var payload: JSON.Object = [
+      "push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData),
+    ]
+    switch shape {
+    case .apns(let pushType, let priority, let aps):
+      if let aps { payload["aps"] = .object(aps) }
+      return [
+        "token_id": .string(tokenID.base64),
+        "http_headers": [
+          "apns_priority": .integer(Int64(priority)), "apns_push_type": .string(pushType.rawValue),
+        ],
+        "payload": .object(payload),
+      ]
+    case .fcm(let priority):
+      return [
+        "token_id": .string(tokenID.base64), "fcm_priority": .string(priority.rawValue),
+        "payload": .object(payload),
+      ]
+    }
+  }
+
+  /// The push for a registration of the other bouncer.
+  fileprivate func upstreamPush(
+    for registration: RegistrationReference, _ realm: UUID, isNew: Bool
+  ) throws(ItemFault) -> UpstreamPush {
+    // Members that are unknown here are kept: the other bouncer may know them.
+    let body = source ?? ByteBuffer(bytes: json.bytes)
+    guard body.readableBytes <= Self.longestSource else { throw .tooLarge }
+    let item = UpstreamPush.Item(
+      registration: registration.id, name: tokenID.base64, isAPNs: kind == .apns, body: body, isNew: isNew)
+    return UpstreamPush(.encrypted(realm: realm), [item])
+  }
+
+  /// The longest item that is passed on, in bytes: four times what any has.
+  private static let longestSource = 16_384
+
+  package var kind: PushToken.Kind {
+    if case .apns = shape { .apns } else { .fcm }
+  }
+
+  /// Whether it takes back what was shown: only what shows is urgent at Zulip.
+  var isBackground: Bool {
+    switch shape {
+    case .apns(let pushType, _, _): pushType == .background
+    case .fcm(let priority): priority == .normal
+    }
+  }
+
+  /// The data for FCM, whose values are text.
+  var data: [String: String] { ["push_key_id": String(pushKeyID), "encrypted_data": encryptedData] }
+
+  /// The JSON for Web Push.
+  var body: ByteBuffer {
+    let body: JSON = ["push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData)]
+    return ByteBuffer(bytes: body.bytes)
+  }
+
+  /// The push for a registration; nil for an APNs registration that names no app.
+  fileprivate func push(for registration: Registration) throws(ItemFault) -> Push? {
+    switch shape {
+    case .apns(let pushType, let priority, _):
+      guard let topic = registration.iosAppID else { return nil }
+      return .apns(
+        APNsNotification(
+          token: registration.token.text, topic: topic, payload: payload, pushType: pushType,
+          priority: priority, environment: registration.environment))
+    case .fcm(let priority):
+      return try Push(toAndroid: registration.token, data: data, body: body, priority: priority)
+    }
+  }
+}
+
+extension Field {
+  /// The text as one of the cases; `usual` if it is none that is known.
+  fileprivate func choice<Choice: RawRepresentable>(
+    or usual: Choice, _ additions: inout Additions
+  ) throws(APIError) -> Choice where Choice.RawValue == String {
+    guard let text = try existing().string else { throw APIError.invalid(path) }
+    if let choice = Choice(rawValue: text) { return choice }
+    additions.addValue(text, of: name)
+    return usual
+  }
+}
+
+/// Results of a request's notifications.
+package struct NotifyReceipt: Sendable {
+  /// Number accepted by APNs.
+  package let apple: Int
+  /// Number accepted by FCM and push services.
+  package let android: Int
+  /// Ids that the server should delete: first the unknown ones, then those that APNs, then those that FCM or
+  /// a push service has declared dead.
+  package let gone: [TokenID]
+
+  package init(apple: Int, android: Int, gone: [TokenID]) {
+    (self.apple, self.android, self.gone) = (apple, android, gone)
+  }
+}
+
+/// The items of a request, matched with their registrations.
+struct NotifyBatch {
+  private(set) var deliveries: [RegisteredPush] = []
+  /// The token of each delivery, in the same order.
+  private var targets: [(tokenID: TokenID, kind: PushToken.Kind)] = []
+  /// Ids without a live registration of the item's kind, each once.
+  private(set) var unknown: [TokenID] = []
+
+  /// - Parameters:
+  ///   - lookup: registrations whose token does not open are neither sent to nor reported as unknown.
+  ///   - owner: the chat server.
+  init(
+    _ notification: NotifyRequest, _ lookup: RegistrationStore.Lookup, realm: UUID, of owner: Owner,
+    logger: Logger
+  ) {
+    let byID = Dictionary(
+      lookup.found.map { ($0.token.id, $0) }, uniquingKeysWith: { first, _ in first })
+    var seen: Set<TokenID> = []
+    var faults = notification.faults
+    defer { faults.report(to: logger) }
+    for item in notification.items {
+      guard !lookup.unreadable.contains(item.tokenID) else {
+        faults.add(.unreadable)
+        continue
+      }
+      do throws(ItemFault) {
+        let (push, reference): (Push, RegistrationReference)
+        if let registration = lookup.upstream[item.tokenID] {
+          (push, reference) = (
+            .upstream(
+              try item.upstreamPush(
+                for: registration, realm, isNew: lookup.new.contains(item.tokenID))), registration
+          )
+        } else if let registration = byID[item.tokenID], registration.token.kind == item.kind {
+          guard let ours = try item.push(for: registration) else {
+            logger.error(
+              "registration without app id", metadata: ["token": "\(registration.token.fingerprint)"])
+            continue
+          }
+          (push, reference) = (ours, registration.reference)
+        } else {
+          if seen.insert(item.tokenID).inserted { unknown.append(item.tokenID) }
+          continue
+        }
+        deliveries.append(
+          RegisteredPush(
+            push: push, registration: reference, owner: owner, isBackground: item.isBackground))
+        targets.append((item.tokenID, item.kind))
+      } catch {
+        faults.add(error)
+      }
+    }
+  }
+
+  /// Sums up the results of the deliveries.
+  ///
+  /// - Parameter forgetsUnknown: whether the server is to delete the unknown ids.
+  func receipt(_ results: [DeliveryResult], forgetsUnknown: Bool) -> NotifyReceipt {
+    func delivered(_ kind: PushToken.Kind) -> Int {
+      zip(targets, results).count { $0.kind == kind && $1 == .delivered }
+    }
+    func ended(_ kind: PushToken.Kind) -> [TokenID] {
+      zip(targets, results).compactMap { target, result in
+        guard target.kind == kind, case .ended = result else { return nil }
+        return target.tokenID
+      }
+    }
+    var seen: Set<TokenID> = []
+    return NotifyReceipt(
+      apple: delivered(.apns), android: delivered(.fcm),
+      gone: ((forgetsUnknown ? unknown : []) + ended(.apns) + ended(.fcm)).filter { seen.insert($0).inserted }
+    )
+  }
+}

@@ -1,0 +1,34 @@
+package import Foundation
+internal import HTTP
+package import Settings
+
+/// The upstream bouncer.
+package struct UpstreamSettings: Sendable {
+  package init() {}
+
+  @Setting(
+    "upstream.url", .bouncerAddress,
+    "bouncer of the store's app, for servers that also serve that app (push-bouncer server upstream enable)"
+  )
+  package var url: URL?
+
+  /// Where it is: the host, with the port if the address has one.
+  package var authority: String? {
+    url.flatMap { url in
+      url.host(percentEncoded: false).map { "\($0)\(url.port.map { ":\($0)" } ?? "")" }
+    }
+  }
+}
+
+extension SettingShape<URL> {
+  /// Chat servers' keys go there: over TLS, or not over a network.
+  package static var bouncerAddress: SettingShape {
+    SettingShape(
+      wants: "a URL with https:// and a host, or with http:// and a loopback address",
+      example: "https://push.zulipchat.com"
+    ) { text throws(SettingError) in
+      guard let url = try parse(text), let host = url.host(percentEncoded: false) else { return nil }
+      return url.scheme == "https" || ClientAddress.isLoopback(host) ? url : nil
+    }
+  }
+}

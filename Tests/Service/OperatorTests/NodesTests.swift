@@ -1,0 +1,142 @@
+import Foundation
+import Migrations
+import SQL
+import Sealing
+import TestDatabase
+import TestSupport
+import Testing
+
+@testable import Operator
+@testable import Platform
+@testable import Settings
+
+@Suite struct NodesTests {
+  private static let key = StorageKey(StorageKeyFile.generate())
+
+  @Test(arguments: DatabaseEngine.available)
+  func `A node is there while it serves, and gone when it stops`(_ engine: DatabaseEngine) async throws {
+    try await TestDatabase.with(engine) { database in
+      try await withTemporaryFolder { folder in
+        let nodes = Nodes(database: database)
+        let follower = StorageKeyFollower(
+          directory: folder.path, database: database, storageKey: try KeyFolder.storageKey(in: folder.path))
+        try await follower.begin()
+        // A command does the same.
+        var all = try await nodes.all()
+        #expect(all.count == 1 && all.allSatisfy { !$0.isServing })
+        let service = Task { await follower.run(isServing: true) }
+        try await eventually("a row") { try await nodes.serving().count == 1 }
+        let node = try #require(try await nodes.serving().first)
+        #expect(node.version == Version.text)
+        #expect(!node.hostname.isEmpty)
+        #expect(abs(node.seenAt.timeIntervalSinceNow) < 60)
+        service.cancel()
+        await service.value
+        all = try await nodes.all()
+        #expect(all.isEmpty)
+      }
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available)
+  func `Who is alive shows by a row that changes, whatever its clock says`(_ engine: DatabaseEngine)
+    async throws
+  {
+    try await TestDatabase.with(engine) { database in
+      let clock = TestClock(Date(timeIntervalSince1970: 1_000_000_000))
+      let (killed, living) = (
+        Nodes(database: database) { clock.now }, Nodes(database: database) { clock.now }
+      )
+      var waited: [Int] = []
+      var alive = try await killed.alive(watching: .seconds(60)) { waited.append($0) }
+      #expect(alive.isEmpty && waited.isEmpty)
+      try await killed.announce(Self.key, isServing: true)
+      try await living.announce(Self.key, isServing: true)
+      alive = try await killed.alive(watching: .milliseconds(500)) { waited.append($0) }
+      #expect(alive.isEmpty && waited == [2])
+      // Its clock was put back.
+      let touching = Task {
+        while !Task.isCancelled {
+          clock.advance(-0.1)
+          try await living.announce(Self.key, isServing: true)
+        }
+      }
+      alive = try await killed.alive(watching: .seconds(60)) { waited.append($0) }
+      #expect(alive.map(\.id) == [living.own])
+      touching.cancel()
+      _ = await touching.result
+    }
+  }
+
+  /// The present migrations, and two that a later program could have.
+  private static func later(_ engine: DatabaseEngine) -> [Migration] {
+    let next = Schema.version + 1
+    return Schema.migrations(for: engine) + [
+      Migration(next, "add", oldest: 1, sql: "CREATE TABLE later (id BIGINT)"),
+      Migration(next + 1, "remove", oldest: next, sql: "DROP TABLE migration_history"),
+    ]
+  }
+
+  @Test(arguments: DatabaseEngine.available)
+  func `Nothing is taken from under a node that is alive, and knows no better`(_ engine: DatabaseEngine)
+    async throws
+  {
+    try await TestDatabase.with(engine) { database in
+      let later = Self.later(engine)
+      let older = Nodes(database: database)
+      let new = Nodes(database: database, schema: later.count)
+      // A command is not to be cut off either.
+      #expect(try await older.join(Self.key))
+      let beating = Task {
+        while !Task.isCancelled { try await older.announce(Self.key, isServing: false) }
+      }
+      let refusal = await #expect(throws: Fault.self) {
+        try await new.migrate(later, watching: longestWait) { _ in }
+      }
+      beating.cancel()
+      _ = await beating.result
+      let text = "\(try #require(refusal))"
+      #expect(
+        text.hasPrefix(
+          "push-bouncer \(Version.text) on \(ProcessInfo.processInfo.hostName), started "
+        ), "\(text)")
+      #expect(text.contains("(migration \(later.count), remove); upgrade that node first"), "\(text)")
+      #expect(try await Migrator.version(of: database) == later.count - 1)
+
+      // From now on it counts as killed. One that is new enough is in nobody's way.
+      let between = Nodes(database: database, schema: later.count - 1)
+      #expect(try await between.join(Self.key))
+      var watched: [Int] = []
+      try await new.migrate(later, watching: .milliseconds(500)) { watched.append($0) }
+      #expect(watched == [1])
+      #expect(try await Migrator.version(of: database) == later.count)
+      for nodes in [between, new] { #expect(try await nodes.join(Self.key)) }
+      // It had looked at the database before.
+      let error = await #expect(throws: DatabaseError.self) { try await older.join(Self.key) }
+      #expect(error?.code == .newerSchema)
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available)
+  func `One that was killed is shown for an hour`(_ engine: DatabaseEngine) async throws {
+    try await TestDatabase.with(engine) { database in
+      let clock = TestClock(Date(timeIntervalSince1970: 1_790_000_000))
+      let start = clock.now
+      let killed = Nodes(database: database) { clock.now }
+      clock.advance(1)
+      let living = Nodes(database: database) { clock.now }
+      for nodes in [killed, living] { try await nodes.announce(Self.key, isServing: true) }
+      var sightings: Nodes.Sightings = [:]
+      let hour = Duration.seconds(3600)
+      #expect(try await living.living(within: hour, &sightings).map(\.id) == [killed.own, living.own])
+      for node in sightings.keys { sightings[node] = .now - hour }
+      clock.advance(3600)
+      try await living.announce(Self.key, isServing: true)
+      #expect(try await living.living(within: hour, &sightings).map(\.id) == [living.own])
+      let all = try await living.serving()
+      #expect(all.map(\.id) == [living.own])
+      #expect(all.first?.startedAt == start + 1)
+      #expect(all.first?.seenAt == start + 3601)
+    }
+  }
+}

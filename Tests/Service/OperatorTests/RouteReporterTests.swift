@@ -1,0 +1,91 @@
+import Foundation
+import Providers
+import Testing
+
+@testable import Operator
+@testable import Settings
+
+@Suite struct RouteReporterTests {
+  private static let start = Date(timeIntervalSince1970: 1_800_000_000)
+  private static let apns = Route(provider: .apns, credential: "main", target: "org.example.chat")
+  private static let fcm = Route(provider: .fcm, credential: "main", target: "demo")
+  private static let failing = PushProviders.RouteState.failing(.connectionLost, since: start)
+
+  /// The events reported for a route with these states, one per second.
+  private static func told(_ states: [PushProviders.RouteState?]) -> [Int: [RouteReporter.Event]] {
+    var reporter = RouteReporter()
+    var told: [Int: [RouteReporter.Event]] = [:]
+    for (second, state) in states.enumerated() {
+      let events = reporter.look(at: state.map { [apns: $0] } ?? [:], now: start + Double(second))
+      if !events.isEmpty { told[second] = events }
+    }
+    return told
+  }
+
+  @Test func `A route is told of once when it begins to fail and once when it has recovered`() {
+    let open = PushProviders.RouteState.open(.timeout, since: Self.start)
+    let states = [.unknown, .ok, Self.failing, Self.failing] + Array(repeating: open, count: 100)
+    #expect(
+      Self.told(states + Array(repeating: .ok, count: 20)) == [
+        2: [.began(Self.apns, .connectionLost)], 109: [.recovered(Self.apns, after: 104)],
+      ])
+  }
+
+  @Test func `What opens at once is told of by its own reason`() {
+    #expect(
+      Self.told([.ok, .open(.invalidProviderToken, since: Self.start)])
+        == [1: [.began(Self.apns, .invalidProviderToken)]])
+  }
+
+  @Test func `A route that works now and then is not told of each time`() {
+    let unsteady = (0..<300).map { $0.isMultiple(of: 6) ? Self.failing : .ok }
+    #expect(Self.told(unsteady) == [0: [.began(Self.apns, .connectionLost)]])
+    let recovered = unsteady + Array(repeating: .ok, count: 10)
+    #expect(Self.told(recovered)[300] == [.recovered(Self.apns, after: 295)])
+  }
+
+  @Test func `A new key that fails as well is told of, and one that works ends the matter`() {
+    let after = PushProviders.RouteState.failing(.invalidProviderToken, since: Self.start + 3)
+    #expect(
+      Self.told([Self.failing, .unknown, .unknown, after]) == [
+        0: [.began(Self.apns, .connectionLost)], 3: [.began(Self.apns, .invalidProviderToken)],
+      ])
+    #expect(
+      Self.told([Self.failing, .unknown] + Array(repeating: .ok, count: 10))[7]
+        == [.recovered(Self.apns, after: 2)])
+  }
+
+  @Test func `A route that is gone is not told of, and begins anew if it comes back`() {
+    #expect(
+      Self.told([Self.failing, nil, .ok, .ok, .ok, .ok, .ok, .ok, .ok, Self.failing]) == [
+        0: [.began(Self.apns, .connectionLost)], 9: [.began(Self.apns, .connectionLost)],
+      ])
+  }
+
+  @Test(arguments: [
+    (0, "0 s"), (54.6, "55 s"), (60, "1 min"), (129.4, "2 min 9 s"), (3599.6, "1 h"), (18_190, "5 h 3 min"),
+    (200_000, "2 days"),
+  ])
+  func `How long it lasted is told to the second where it counts`(seconds: TimeInterval, text: String) {
+    #expect(Phrase.span(seconds) == text)
+  }
+
+  @Test func `Routes are told of apart`() {
+    var reporter = RouteReporter()
+    #expect(
+      reporter.look(at: [Self.apns: Self.failing, Self.fcm: .ok], now: Self.start)
+        == [.began(Self.apns, .connectionLost)])
+    #expect(
+      reporter.look(at: [Self.apns: Self.failing, Self.fcm: Self.failing], now: Self.start + 1)
+        == [.began(Self.fcm, .connectionLost)])
+  }
+
+  @Test func `A clock that is put back lets nothing be told too early or not at all`() {
+    var reporter = RouteReporter()
+    _ = reporter.look(at: [Self.apns: Self.failing], now: Self.start)
+    #expect(reporter.look(at: [Self.apns: .ok], now: Self.start + 10).isEmpty)
+    #expect(reporter.look(at: [Self.apns: .ok], now: Self.start - 3600).isEmpty)
+    #expect(
+      reporter.look(at: [Self.apns: .ok], now: Self.start - 3595) == [.recovered(Self.apns, after: 0)])
+  }
+}

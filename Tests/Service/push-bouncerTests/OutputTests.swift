@@ -1,0 +1,94 @@
+import Foundation
+import Testing
+
+@testable import Settings
+@testable import push_bouncer
+
+@Suite struct OutputTests {
+  private func table() -> Table {
+    var table = Table("HOST", .number("DEVICES"), "STATE")
+    table.add("chat.example.org", "1,234", Table.Cell("active", .good))
+    table.add("한국.example", "7", Table.Cell("failing", .bad))
+    table.add("e\u{301}.example", "12")
+    return table
+  }
+
+  @Test func `Columns stand below one another by their displayed width, numbers to the right`() {
+    #expect(
+      table().text(for: .plain) == """
+        HOST              DEVICES  STATE
+        chat.example.org    1,234  active
+        한국.example            7  failing
+        e\u{301}.example              12
+        """)
+  }
+
+  @Test func `Colour is for a terminal that wants it`() {
+    let text = table().text(for: Terminal(isTerminal: true, ["TERM": "xterm"]))
+    #expect(text.contains("\u{1b}[1mHOST\u{1b}[0m"))
+    #expect(text.contains("\u{1b}[31mfailing\u{1b}[0m"))
+    for terminal in [
+      Terminal(isTerminal: true, ["NO_COLOR": "1"]), Terminal(isTerminal: true, ["TERM": "dumb"]),
+      Terminal(isTerminal: false, [:]),
+    ] {
+      #expect(!terminal.hasColour)
+      #expect(table().text(for: terminal) == table().text(for: .plain))
+    }
+    #expect(Terminal(isTerminal: true, ["NO_COLOR": ""]).hasColour)
+  }
+
+  @Test(arguments: [
+    ("a\r\nb", "a  b"), ("a\rb\nc\td", "a b c d"), ("\r\n", "  "),
+    ("a\nb\u{1b}[2J\u{202e}", #"a b\u001b[2J\u202e"#),
+  ])
+  func `What a stranger named ends no row and commands no terminal`(_ name: String, _ shown: String) {
+    var table = Table("NAME", "STATE")
+    table.add(Table.Cell(name), "active")
+    let lines = table.text(for: Terminal(isTerminal: true, [:])).split(separator: "\n")
+    #expect(lines.count == 2 && lines.last?.hasPrefix(shown) == true)
+  }
+
+  @Test(arguments: [
+    ("a\u{1b}[2Jb\u{7f}\u{9b}", #"a\u001b[2Jb\u007f\u009b"#),
+    ("a\u{202e}b\u{2066}c\nd", "a\\u202eb\\u2066c\nd"), ("Grüße 한국어 👨‍👩‍👧", "Grüße 한국어 👨‍👩‍👧"),
+  ])
+  func `What would be obeyed is shown as an escape`(_ text: String, _ shown: String) {
+    #expect(text.printable == shown)
+  }
+
+  @Test func `A command shows no name as it was written that would be obeyed`() async throws {
+    try await Workplace.test { place in
+      _ = try await place.run("init")
+      for arguments in [
+        ["account", "add", "--email", "a\u{202e}b@example.org"], ["account", "list", "--json"],
+      ] {
+        let text = try await place.run(arguments).output
+        #expect(text.contains(#"a\u202eb@example.org"#) && !text.unicodeScalars.contains("\u{202e}"))
+      }
+    }
+  }
+
+  @Test func `Numbers, ages and sizes have units and plurals`() {
+    #expect(Phrase.number(0) == "0")
+    #expect(Phrase.number(999) == "999")
+    #expect(Phrase.number(1_234_567) == "1,234,567")
+    #expect(Phrase.number(-1000) == "-1,000")
+    #expect(Phrase.count(1, "entry", "entries") == "1 entry")
+    #expect(Phrase.count(2000, "realm") == "2,000 realms")
+    let now = Date()
+    #expect(Phrase.age(nil, at: now) == "never")
+    for (seconds, text) in [
+      (0, "0 s ago"), (99, "99 s ago"), (180, "3 min ago"), (3 * 3600, "3 h ago"),
+      (49 * 3600, "2 days ago"), (-300, "in 5 min"),
+    ] {
+      #expect(Phrase.age(now - TimeInterval(seconds), at: now) == text)
+    }
+    #expect(Phrase.until(now + 7200, at: now) == "in 2 h")
+    #expect(Phrase.until(now - 1, at: now) == "now")
+    #expect(Phrase.size(1) == "1 byte")
+    #expect(Phrase.size(1536) == "1.5 KiB")
+    #expect(Phrase.size(64 << 20) == "64 MiB")
+    #expect(Phrase.share(1, of: 3) == "33 %")
+    #expect(Phrase.share(0, of: 0) == "-")
+  }
+}
