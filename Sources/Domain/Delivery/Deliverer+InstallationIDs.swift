@@ -4,18 +4,14 @@ import Registrations
 
 /// Firebase installation ids. Apps are given one before FCM knows it (firebase-ios-sdk, issue 16429).
 extension Deliverer {
-  /// Seconds until the first further try.
-  private static let pause: TimeInterval = 60
-
-  /// Returns the outcome, unless FCM does not know an installation id that nothing was ever delivered to: then its
-  /// notifications wait. It is believed to be gone once FCM says so again an hour after it first did.
-  func unlessTooEarly(_ outcome: Outcome, for delivery: RegisteredPush) async -> Outcome {
+  /// Whether FCM does not know an installation id that nothing was ever delivered to. It is believed to be gone once FCM
+  /// says so again an hour after it first did.
+  func isUnknownYet(_ outcome: Outcome, _ delivery: RegisteredPush) async -> Bool {
     guard case .dead(.fcmUnregistered, _) = outcome, case .fcm(let message) = delivery.push,
-      FCMMessage.isInstallationID(message.token),
-      // Without an answer of the database nothing ends.
-      (try? await registrations.holdUndelivered(delivery.registration, .installationIDUnknown)) ?? true
-    else { return outcome }
-    return .retry(.installationIDUnknown, notBefore: now() + Self.pause, scope: .token)
+      FCMMessage.isInstallationID(message.token)
+    else { return false }
+    // Without an answer of the database nothing ends.
+    return (try? await registrations.holdUndelivered(delivery.registration, .installationIDUnknown)) ?? true
   }
 }
 

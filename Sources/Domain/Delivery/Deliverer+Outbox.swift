@@ -20,20 +20,20 @@ extension Deliverer {
   ///
   /// - Parameter late: called for each entry whose answer came too late for this call, once the entry is
   ///   settled; with what is left to do.
-  func attempt(
+  func sendAgain(
     _ entries: [Outbox.Entry], on route: Route, within timeout: Duration,
     late: @escaping @Sendable (Outbox.Entry, Decision) -> Void
   ) async -> [Decision] {
     let began = now()
     let deliveries = entries.map(\.delivery)
-    var decisions = await send(deliveries, since: began, within: timeout, backoff: nil)
+    var decisions = await sendInRequests(deliveries, since: began, within: timeout, backoff: nil)
     for (index, entry) in entries.enumerated() where decisions[index].result == .refused(.unconfigured) {
       reportUnserved(entry.delivery, count: 0)
       decisions[index] = decisionToWait(on: route)
     }
     for (entry, decision) in zip(entries, decisions) {
-      guard let answer = decision.answer else { continue }
-      settle(answer, to: entry.delivery, since: began, under: entry.lease) { late(entry, $0) }
+      guard let (start, answer) = decision.late else { continue }
+      settle(answer, to: entry.delivery, start, under: entry.lease) { late(entry, $0) }
     }
     _ = await record(decisions, on: deliveries)
     return decisions
@@ -64,80 +64,78 @@ extension Deliverer {
   }
 
   /// When to try again after this number of tries, of which `doubts` have left it open whether the provider has it.
-  func dueAt(_ leftover: Leftover, after attempts: Int, doubts: Int) -> Date {
-    if leftover.isInDoubt { return now() + Backoff.inDoubt(doubts) }
-    return leftover.backoff.next(
-      after: attempts, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
+  func dueAt(_ retry: Retry, after attempts: Int, doubts: Int) -> Date {
+    if retry.isInDoubt { return now() + Backoff.inDoubt(doubts) }
+    return retry.backoff.next(
+      after: attempts, now: now(), notBefore: retry.notBefore, random: .random(in: 0...1))
   }
 
   /// When to try an entry again after this number of tries. If the reason is the token, all entries of its
   /// registration are postponed.
-  func retry(of leftover: Leftover, _ delivery: RegisteredPush, after attempts: Int) -> Outbox.Retry {
-    Outbox.Retry(
-      at: dueAt(leftover, after: attempts, doubts: (delivery.wait?.doubts ?? 0) + leftover.wait.doubts),
-      registration: leftover.scope == .token ? delivery.registration.id : nil, reason: leftover.reason,
-      doubts: leftover.wait.doubts)
+  func postponement(
+    by retry: Retry, _ delivery: RegisteredPush, after attempts: Int
+  ) -> Outbox.Postponement {
+    Outbox.Postponement(
+      until: dueAt(retry, after: attempts, doubts: (delivery.wait?.doubts ?? 0) + retry.wait.doubts),
+      registration: retry.scope == .token ? delivery.registration.id : nil, reason: retry.reason,
+      doubts: retry.wait.doubts)
   }
 
   /// Whether a notification of a route has failed because of the route: not if APNs' other environment was asked.
   func isFailure(_ decision: Decision, of route: Route) -> Bool {
-    guard let leftover = decision.leftover, leftover.scope != .token else { return false }
+    guard let retry = decision.retry, retry.scope != .token else { return false }
     guard let asked = decision.environment, let own = providers.environment(of: route) else { return true }
     return asked == own
   }
 
   /// Waits for a late answer, however long it takes, and acts on it; this cannot be cancelled.
   ///
-  /// - Parameters:
-  ///   - began: when the try began.
-  ///   - lease: nil if there is no entry, because it could not be stored and nothing was promised.
+  /// - Parameter lease: nil if there is no entry, because it could not be stored and nothing was promised.
   func settle(
-    _ answer: LateAnswer, to delivery: RegisteredPush, since began: Date, under lease: Outbox.Lease?,
+    _ answer: @escaping @Sendable () async -> RouteSender.Answer, to delivery: RegisteredPush,
+    _ start: DeliveryStart, under lease: Outbox.Lease?,
     then ended: (@Sendable (Decision) -> Void)? = nil
   ) {
     lateAnswers.begin()
     Task {
       var lease = lease
-      let decision = await decide(answer, delivery, since: began, under: &lease)
       // Whoever would pass it on to the other bouncer has stopped waiting.
-      var delivery = delivery
-      delivery.mayBeUpstreams = false
-      if decision.result != .queued { _ = await record([decision], on: [delivery]) }
+      var recorded = delivery
+      recorded.movesUpstreamOnMismatch = false
+      let decision = await decideLate(on: await answer(), for: delivery, start, under: &lease)
+      if decision.result != .queued { _ = await record([decision], on: [recorded]) }
       // With an unknown result the entry is left under its lease, which outlasts any late answer.
-      if let lease, decision.result != .queued || decision.leftover != nil {
-        let retry = decision.leftover.map { self.retry(of: $0, delivery, after: lease.attempts) }
+      if let lease, decision.result != .queued || decision.retry != nil {
+        let postponement = decision.retry.map {
+          self.postponement(by: $0, delivery, after: lease.attempts)
+        }
         // If the database cannot be written now, the outbox keeps this in memory and writes it later.
-        try? await outbox.settle([(lease, retry)])
+        try? await outbox.settle([(lease, postponement)])
       }
       ended?(decision)
       lateAnswers.end()
     }
   }
 
-  /// Waits for a late answer. If APNs' other environment is to be asked then, waits for its answer, too, under a lease
+  /// Decides on a late answer. If APNs' other environment is to be asked then, waits for its answer, too, under a lease
   /// that begins anew.
-  private func decide(
-    _ answer: LateAnswer, _ delivery: RegisteredPush, since began: Date, under lease: inout Outbox.Lease?
+  private func decideLate(
+    on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart,
+    under lease: inout Outbox.Lease?
   ) async -> Decision {
-    let outcome = await unlessTooEarly(await answer.outcome(), for: delivery)
-    let push = delivery.push
-    guard answer.refusal == nil, outcome.concernsEnvironment,
-      let other = providers.otherSender(for: push, than: answer.over)
-    else {
-      return judge(
-        outcome, of: delivery, over: answer.over, after: answer.refusal, since: began, answer.start)
-    }
-    let refusal = Refusal(outcome: outcome, over: answer.over)
+    guard answer.first == nil, answer.outcome.concernsEnvironment,
+      let other = providers.otherSender(for: delivery.push, than: answer.sender)
+    else { return await decide(on: answer, for: delivery, start) }
     guard let held = lease, let extended = try? await outbox.extend(held, for: self.lease) else {
       // Without an entry nothing was promised. If it cannot be extended, it is sent once its lease is over.
-      return Decision(result: .queued, route: answer.over.route)
+      return Decision(result: .queued, route: answer.sender.route)
     }
     lease = extended
-    switch await other.attempt(push, of: delivery.owner, deadline: .now + .seconds(3), isPatient: true) {
-    case .ended(let outcome):
-      return judge(outcome, of: delivery, over: other, after: refusal, since: began, answer.start)
-    case .underWay(let answered):
-      return judge(await answered(), of: delivery, over: other, after: refusal, since: began, answer.start)
+    switch await other.attempt(
+      delivery.push, of: delivery.owner, deadline: .now + .seconds(3), isPatient: true, after: answer)
+    {
+    case .ended(let answer): return await decide(on: answer, for: delivery, start)
+    case .underWay(let answer): return await decide(on: await answer(), for: delivery, start)
     }
   }
 

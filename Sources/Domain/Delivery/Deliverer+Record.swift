@@ -31,16 +31,18 @@ extension Deliverer {
         told.append(delivery.registration.id)
       }
       if decision.isFound { found[delivery.registration] = decision.environment }
-      if let death = decision.death {
+      switch decision.verdict {
+      case .end(let reason, let time):
+        ending.append(
+          RegistrationStore.Failure(delivery.registration, reason: reason.description, holdsBefore: time))
+      case .hold(let reason, let time):
+        guard let route = decision.route else { break }
         let failure = RegistrationStore.Failure(
-          delivery.registration, reason: death.reason.description, holdsBefore: death.by)
-        if !death.isHeldBack {
-          ending.append(failure)
-        } else if let route = decision.route {
-          held.append((index, (failure, death.reason, route)))
-        }
-      } else if mayHold, decision.result == .delivered || decision.result == .passedOn {
+          delivery.registration, reason: reason.description, holdsBefore: time)
+        held.append((index, (failure, reason, route)))
+      case .keep where mayHold && (decision.result == .delivered || decision.result == .passedOn):
         living.append(delivery.registration)
+      case .keep, .doubtRoute, .renewed, .pause, .giveUp: break
       }
       if case .refused(let reason) = decision.result {
         refused.append(RegistrationStore.Failure(delivery.registration, reason: reason.description))
@@ -79,7 +81,7 @@ extension Deliverer {
         }
       }
       // The other bouncer gets it now: nothing is lost.
-      let isPassedOn = delivery.mayBeUpstreams && upstreams.contains(delivery.registration)
+      let isPassedOn = delivery.movesUpstreamOnMismatch && upstreams.contains(delivery.registration)
       guard let loss = losses[index], !isPassedOn else { continue }
       switch results[index] {
       case .refused(let reason): lossLog.tell("notification refused", loss, reason: "\(reason)")
@@ -100,7 +102,7 @@ extension Deliverer {
     }
     guard !backlogged.isEmpty else { return }
     lossLog.tellBacklog(
-      backlogged.map { (deliveries[$0].registration, decisions[$0].leftover?.wait) },
+      backlogged.map { (deliveries[$0].registration, decisions[$0].retry?.wait) },
       most: outbox.mostPerDevice,
       now: now())
   }
@@ -108,7 +110,8 @@ extension Deliverer {
   /// Notes which chat servers the other bouncer refuses to send for, as by their plan there, and which it sends for again.
   private func noteUpstream(_ decisions: [Decision], _ deliveries: [RegisteredPush]) async {
     guard let links = upstreamLinks else { return }
-    var (refused, sent): (Set<Int64>, Set<Int64>) = ([], [])
+    var refused: Set<Int64> = []
+    var sent: Set<Int64> = []
     for (decision, delivery) in zip(decisions, deliveries) where delivery.push.provider == .upstream {
       guard let server = delivery.owner.chatServer else { continue }
       switch decision.result {
@@ -219,6 +222,17 @@ struct DeliveryMetrics: Sendable {
   func accepted(_ provider: Route.Provider, after seconds: TimeInterval) {
     // Capped at a year, since the clock may have been set meanwhile.
     waits[provider]?.recordNanoseconds(Int64(max(0, min(seconds, 365 * 86_400)) * 1e9))
+  }
+
+  /// Counts what was decided about a dead or refused token.
+  func count(_ verdict: DeletionPolicy.Verdict, _ provider: Route.Provider) {
+    guard let labels = verdict.labels else { return }
+    Counter(
+      label: "push_bouncer_deletion_verdicts_total",
+      dimensions: [
+        ("provider", provider.rawValue), ("verdict", labels.verdict), ("reason", labels.reason.rawValue),
+      ], factory: factory
+    ).increment()
   }
 
   func ended(_ kind: RegistrationReference.Kind, _ reason: Reason, by count: Int = 1) {

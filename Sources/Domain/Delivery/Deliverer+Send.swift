@@ -6,33 +6,25 @@ import Registrations
 import Timing
 
 extension Deliverer {
-  /// What a provider's outcome means for a notification and its registration.
+  /// What a provider's answer means for a notification and its registration.
   struct Decision: Sendable {
     var result: DeliveryResult
     /// The route that it was sent over or waits for; nil if no credential serves it.
     var route: Route?
-    /// Set if the provider calls the token dead.
-    var death: Death?
+    /// What is decided about the token.
+    var verdict = DeletionPolicy.Verdict.keep
     /// Set if the notification is queued and not under way at its provider.
-    var leftover: Leftover?
+    var retry: Retry?
     /// Set if the notification is under way and its answer outstanding.
-    var answer: LateAnswer?
+    var late: (start: DeliveryStart, answer: @Sendable () async -> RouteSender.Answer)?
     /// The environment of APNs that the answer came from, or that does not answer; nil for other providers.
     var environment: APNsCredential.Environment?
     /// Whether that environment is to be asked first from now on.
     var isFound = false
   }
 
-  /// The death of a token: all registrations made with it by a given time end.
-  struct Death: Sendable {
-    let reason: Reason
-    let by: Date
-    /// True if the provider is not believed yet.
-    let isHeldBack: Bool
-  }
-
-  /// A notification that no provider has accepted and that may be tried again.
-  struct Leftover: Sendable {
+  /// When and how a notification is tried again that no provider has accepted.
+  struct Retry: Sendable {
     let notBefore: Date?
     let scope: Outcome.Scope
     /// Why it was not accepted.
@@ -49,44 +41,31 @@ extension Deliverer {
     }
   }
 
-  /// The answer of the environment of APNs that was asked first and does not know the token, or the key. It is
-  /// acted on only if the other environment says the same: until then, nothing is wrong with the token.
-  struct Refusal: Sendable {
-    let outcome: Outcome
-    let over: RouteSender
-  }
-
-  /// An answer that is still outstanding.
-  struct LateAnswer: Sendable {
-    let over: RouteSender
-    var refusal: Refusal?
-    let start: DeliveryStart
-    let outcome: @Sendable () async -> Outcome
-  }
-
+  /// Sends deliveries, those together that go in one request, and decides what their answers mean.
+  ///
   /// - Parameters:
   ///   - began: when the caller began to wait.
   ///   - backoff: the pauses between tries; nil for a single try where no caller waits.
-  func send(
+  func sendInRequests(
     _ deliveries: [RegisteredPush], since began: Date, within timeout: Duration, backoff: Backoff?
   ) async -> [Decision] {
     let deadline = ContinuousClock.now + timeout
     // One delivery needs no task of its own; most notifications are for one or two devices.
-    if deliveries.count == 1 { return await send(deliveries, since: began, by: deadline, backoff) }
-    let parcels = parcels(of: deliveries)
+    if deliveries.count == 1 { return await sendRequest(deliveries, since: began, by: deadline, backoff) }
+    let batches = requestBatches(of: deliveries)
     return await withTaskGroup(of: ([Int], [Decision]).self) { group in
-      func add(_ parcel: [Int]) {
+      func add(_ batch: [Int]) {
         group.addImmediateTask {
-          (parcel, await self.send(parcel.map { deliveries[$0] }, since: began, by: deadline, backoff))
+          (batch, await self.sendRequest(batch.map { deliveries[$0] }, since: began, by: deadline, backoff))
         }
       }
-      let atOnce = backoff == nil ? parcels.count : Self.mostAtOnce
-      parcels.prefix(atOnce).forEach(add)
-      var rest = parcels.dropFirst(atOnce)
+      let atOnce = backoff == nil ? batches.count : Self.mostAtOnce
+      batches.prefix(atOnce).forEach(add)
+      var rest = batches.dropFirst(atOnce)
       var decisions = [Decision](
         repeating: Decision(result: .refused(.unconfigured)), count: deliveries.count)
-      for await (parcel, decided) in group {
-        for (index, decision) in zip(parcel, decided) { decisions[index] = decision }
+      for await (batch, decided) in group {
+        for (index, decision) in zip(batch, decided) { decisions[index] = decision }
         if let next = rest.popFirst() { add(next) }
       }
       return decisions
@@ -97,91 +76,88 @@ extension Deliverer {
   private static let mostAtOnce = 100
 
   /// The deliveries by their indices, those together that go in one request: what is for another bouncer.
-  private func parcels(of deliveries: [RegisteredPush]) -> [[Int]] {
+  private func requestBatches(of deliveries: [RegisteredPush]) -> [[Int]] {
     struct Key: Hashable {
       let owner: Owner
       let call: UpstreamPush.Call
     }
-    var parcels: [[Int]] = []
+    var batches: [[Int]] = []
     var open: [Key: Int] = [:]
     for (index, delivery) in deliveries.enumerated() {
       guard case .upstream(let push) = delivery.push, delivery.notBefore ?? .distantPast <= now() else {
-        parcels.append([index])
+        batches.append([index])
         continue
       }
       let key = Key(owner: delivery.owner, call: push.call)
-      if let place = open[key], parcels[place].count < UpstreamPush.mostItems {
-        parcels[place].append(index)
+      if let place = open[key], batches[place].count < UpstreamPush.mostItems {
+        batches[place].append(index)
       } else {
-        open[key] = parcels.count
-        parcels.append([index])
+        open[key] = batches.count
+        batches.append([index])
       }
     }
-    return parcels
+    return batches
   }
 
-  /// Tries a parcel until there is a final outcome, the tries are used up, or the deadline passes.
-  private func send(
-    _ parcel: [RegisteredPush], since began: Date, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
+  /// Tries a batch until there is a final answer, the tries are used up, or the deadline passes.
+  private func sendRequest(
+    _ batch: [RegisteredPush], since began: Date, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
   ) async -> [Decision] {
     var latest: [Decision]?
     var tries = 0
-    let (delivery, push) = (parcel[0], parcel.dropFirst().reduce(parcel[0].push) { $0.merged(with: $1.push) })
-    func all(_ decision: Decision) -> [Decision] { parcel.map { _ in decision } }
+    let delivery = batch[0]
+    let push = batch.dropFirst().reduce(delivery.push) { $0.merged(with: $1.push) }
+    func all(_ decision: Decision) -> [Decision] { batch.map { _ in decision } }
     let handedOver = now()
     while true {
       // Looked up for each try: the credential may have been replaced meanwhile.
       guard let routeSender = providers.routeSender(for: push) else {
         return latest ?? all(Decision(result: .refused(.unconfigured)))
       }
-      if let notBefore = delivery.notBefore, notBefore > now() {
-        return all(
+      func wait(until time: Date, _ reason: Reason, _ backoff: Backoff = .outbox) -> [Decision] {
+        all(
           Decision(
             result: .queued, route: routeSender.route,
-            leftover: Leftover(notBefore: notBefore, scope: .token, reason: .serverOverPace)))
+            retry: Retry(notBefore: time, scope: .token, reason: reason, backoff: backoff)))
       }
-      let (sent, device) = (now(), delivery.pacedDevice)
+      if let notBefore = delivery.notBefore, notBefore > now() {
+        return wait(until: notBefore, .serverOverPace)
+      }
+      let sent = now()
+      let device = delivery.pacedDevice
       if let device, let time = pace.admit(device, isBackground: delivery.isBackground, now: sent) {
-        return all(
-          Decision(
-            result: .queued, route: routeSender.route,
-            leftover: Leftover(notBefore: time, scope: .token, reason: .deviceOverPace, backoff: .pace)))
+        return wait(until: time, .deviceOverPace, .pace)
       }
       tries += 1
-      let starts = parcel.map {
+      let starts = batch.map {
         DeliveryStart(
-          takenAt: $0.promisedAt ?? began, handedOver: $0.promisedAt == nil ? handedOver : nil, sent: sent)
+          began: began, takenAt: $0.promisedAt ?? began,
+          handedOver: $0.promisedAt == nil ? handedOver : nil, sent: sent)
       }
       let other = providers.otherSender(for: push, than: routeSender)
-      var (over, refusal) = (routeSender, nil as Refusal?)
       var answer = await routeSender.attempt(
         push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil, isFirst: other != nil)
-      if let other, case .ended(let outcome) = answer, outcome.concernsEnvironment {
-        (over, refusal) = (other, Refusal(outcome: outcome, over: routeSender))
+      if let other, case .ended(let first) = answer, first.outcome.concernsEnvironment {
         answer = await other.attempt(
-          push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil)
+          push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil, after: first)
       }
-      let decisions: [Decision]
+      var decisions: [Decision] = []
       switch answer {
-      case .ended(let outcome):
-        if let device, outcome.isUncounted { pace.takeBack(device, admitted: sent) }
-        let outcomes = push.outcomes(await unlessTooEarly(outcome, for: delivery), of: parcel)
-        decisions = parcel.indices.map {
-          judge(outcomes[$0], of: parcel[$0], over: over, after: refusal, since: began, starts[$0])
+      case .ended(let answer):
+        if let device, answer.outcome.isUncounted { pace.takeBack(device, admitted: sent) }
+        for (index, answer) in push.answers(answer, of: batch).enumerated() {
+          decisions.append(await decide(on: answer, for: batch[index], starts[index]))
         }
       case .underWay(let answer):
-        let outcomes = Task { push.outcomes(await answer(), of: parcel) }
-        return parcel.indices.map { [over, refusal] index in
+        let answers = Task { push.answers(await answer(), of: batch) }
+        return batch.indices.map { index in
           Decision(
             result: .queued, route: routeSender.route,
-            answer: LateAnswer(over: over, refusal: refusal, start: starts[index]) {
-              await outcomes.value[index]
-            })
+            late: (start: starts[index], answer: { await answers.value[index] }))
         }
       }
       // What is sent in one request is tried again together.
-      guard let leftover = decisions[0].leftover, let backoff, tries < leftover.triesInRequest,
-        leftover.notBefore == nil
+      guard let retry = decisions[0].retry, let backoff, tries < retry.triesInRequest, retry.notBefore == nil
       else { return decisions }
       let pause = Duration.seconds(backoff.pause(after: tries))
       guard ContinuousClock.now + pause < deadline else { return decisions }
@@ -191,94 +167,96 @@ extension Deliverer {
     }
   }
 
-  /// Decides what an outcome means for the notification and its registration.
-  ///
-  /// - Parameters:
-  ///   - refusal: what the environment of APNs said that was asked before.
-  ///   - began: when the notification was requested, unless it comes from the outbox.
-  func judge(
-    _ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender, after refusal: Refusal?,
-    since began: Date, _ start: DeliveryStart
-  ) -> Decision {
-    guard let refusal else { return judge(outcome, of: delivery, over: routeSender, since: began, start) }
-    var decision: Decision
-    if outcome.concernsEnvironment {
-      if case .misconfigured = refusal.outcome {
-        refusal.over.blame(refusal.outcome, for: delivery.push, of: delivery.owner)
+  /// Decides what an answer means for the notification and its registration.
+  func decide(
+    on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart
+  ) async -> Decision {
+    let route = answer.sender.route
+    let verdict = await verdict(on: answer, for: delivery, start)
+    let result: DeliveryResult
+    var retry: Retry?
+    switch verdict {
+    case .end(let reason, _): result = .ended(reason)
+    case .hold(let reason, _), .doubtRoute(let reason), .renewed(let reason), .giveUp(let reason):
+      result = .refused(reason)
+    case .pause(let reason, let time):
+      result = .queued
+      retry = self.retry(because: reason, notBefore: time, .token, after: answer, delivery)
+    case .keep:
+      switch answer.outcome {
+      case .delivered: result = .delivered
+      case .passedOn: result = .passedOn
+      case .dead(let reason, _), .suspect(let reason), .rejected(let reason): result = .refused(reason)
+      // The provider may have accepted it, and there is no way to find out.
+      case .retry(_, _, .process): result = .queued
+      case .retry(let reason, let notBefore, let scope):
+        result = .queued
+        retry = self.retry(because: reason, notBefore: notBefore, scope, after: answer, delivery)
+      case .misconfigured(let reason):
+        result = .queued
+        // The operator has to fix this; an immediate retry would not help.
+        retry = Retry(notBefore: now() + 1, scope: .route, reason: reason)
       }
-      let isUnjudged = if case .suspect = refusal.outcome { outcome != refusal.outcome } else { false }
-      // A token that a key could not ask about may be good.
-      let (said, over) = isUnjudged ? (outcome, routeSender) : (refusal.outcome, refusal.over)
-      decision = judge(said, of: delivery, over: over, since: began, start)
-    } else {
-      decision = judge(outcome, of: delivery, over: routeSender, since: began, start)
-      decision.isFound = decision.result == .delivered
     }
-    // It waits where it is asked for first.
-    if decision.result == .queued { decision.route = refusal.over.route }
-    return decision
+    history?.tried(
+      result, waitsFor: retry?.reason, of: delivery.registration, on: route, since: start.takenAt)
+    if result == .delivered || result == .passedOn {
+      metrics.accepted(route.provider, after: now().timeIntervalSince(start.takenAt))
+      recent.note(start.accepted(at: now(), delivery.registration, by: route.provider))
+    }
+    return Decision(
+      result: result,
+      // It waits where it is asked for first.
+      route: result == .queued ? answer.first?.route ?? route : route,
+      verdict: verdict, retry: retry, environment: answer.sender.environment,
+      isFound: answer.first != nil && result == .delivered)
   }
 
-  private func judge(
-    _ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender, since began: Date,
-    _ start: DeliveryStart
-  ) -> Decision {
-    let (route, registration) = (routeSender.route, delivery.registration)
-    let promisedAt = delivery.promisedAt ?? began
-    history?.tried(outcome, of: registration, on: route, since: promisedAt)
-    if case .suspect(let reason) = outcome, reason == .fcmSenderIDMismatch, delivery.mayBeUpstreams {
-      // Not our token: says nothing about our credential, and ends nothing.
-      return Decision(result: .refused(reason), route: route)
+  /// Asks the policy what an answer means for the token, counts that, and logs when a doubt begins or ends.
+  private func verdict(
+    on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart
+  ) async -> DeletionPolicy.Verdict {
+    let registration = delivery.registration
+    let policy = DeletionPolicy(
+      registration: registration, owner: delivery.owner, requestedAt: start.began,
+      believedSince: registrations.believedSince,
+      movesUpstreamOnMismatch: delivery.movesUpstreamOnMismatch,
+      isUnknownYet: await isUnknownYet(answer.outcome, delivery))
+    let now = now()
+    let (verdict, before, after) = answer.sender.weigh(among: registration.kind.tokens) { evidence in
+      let before = evidence.doubt
+      let verdict = policy.verdict(on: answer.outcome, answer.pause, evidence: &evidence, now: now)
+      return (verdict, before, evidence.doubt)
     }
-    let verdict = routeSender.verdict(
-      on: outcome, of: registration.kind.tokens, delivery.owner, registeredAt: registration.registeredAt,
-      believedSince: registrations.believedSince
-    ) { doubt in
-      let metadata: Logger.Metadata = ["route": "\(route)", "kind": "\(registration.kind)"]
-      if let doubt {
-        logger.warning(
-          "the provider refuses too many tokens: their registrations stay",
-          metadata: metadata.merging(["reason": "\(doubt.reason)"]) { $1 })
-      } else {
-        logger.notice("the provider takes tokens again", metadata: metadata)
-      }
+    metrics.count(verdict, answer.sender.route.provider)
+    let metadata: Logger.Metadata = ["route": "\(answer.sender.route)", "kind": "\(registration.kind)"]
+    if let after, before == nil {
+      logger.warning(
+        "the provider refuses too many tokens: their registrations stay",
+        metadata: metadata.merging(["reason": "\(after.reason)"]) { $1 })
+    } else if before != nil, after == nil {
+      logger.notice("the provider takes tokens again", metadata: metadata)
     }
-    var decision = Decision(result: .queued, route: route, environment: routeSender.environment)
-    switch outcome {
-    case .delivered, .passedOn:
-      metrics.accepted(route.provider, after: now().timeIntervalSince(promisedAt))
-      recent.note(start.accepted(at: now(), registration, by: route.provider))
-      decision.result = outcome == .delivered ? .delivered : .passedOn
-    case .dead(let reason, let since):
-      decision.result = verdict == .end ? .ended(reason) : .refused(reason)
-      guard verdict == .end || verdict == .hold else { break }
-      // FCM and push services mean the time of the request; APNs names a time.
-      let by = since.map { min(began, max($0, registrations.believedSince)) } ?? began
-      decision.death = Death(reason: reason, by: by, isHeldBack: verdict == .hold)
-    case .suspect(let reason):
-      decision.result = verdict == .end ? .ended(reason) : .refused(reason)
-      if verdict == .end { decision.death = Death(reason: reason, by: began, isHeldBack: false) }
-    case .rejected(let reason):
-      decision.result = .refused(reason)
-    case .retry(_, _, .process):
-      // The provider may have accepted it, and there is no way to find out.
-      break
-    case .retry(let reason, let notBefore, let scope):
-      let isOutage = route.provider == .apns && scope == .provider
-      var leftover = Leftover(
-        notBefore: notBefore, scope: scope, reason: reason, backoff: isOutage ? .outage : .outbox,
-        triesInRequest: isOutage ? 2 : 3)
-      if outcome.isInDoubt, !delivery.push.isRecognizedAgain {
-        (leftover.isInDoubt, leftover.triesInRequest) = (true, 1)
-      }
-      // It passes at once, when the operator or the chat server has acted.
-      if reason.concernsUpstreamAccess { leftover.backoff = .unserved }
-      decision.leftover = leftover
-    case .misconfigured(let reason):
-      // The operator has to fix this; an immediate retry would not help.
-      decision.leftover = Leftover(notBefore: now() + 1, scope: .route, reason: reason)
+    return verdict
+  }
+
+  /// When and how to try again.
+  private func retry(
+    because reason: Reason, notBefore: Date?, _ scope: Outcome.Scope, after answer: RouteSender.Answer,
+    _ delivery: RegisteredPush
+  ) -> Retry {
+    var retry = Retry(notBefore: notBefore, scope: scope, reason: reason)
+    if answer.sender.route.provider == .apns, scope == .provider {
+      retry.backoff = .outage
+      retry.triesInRequest = 2
     }
-    return decision
+    if answer.outcome.isInDoubt, !delivery.push.isRecognizedAgain {
+      retry.isInDoubt = true
+      retry.triesInRequest = 1
+    }
+    // It passes at once, when the operator or the chat server has acted.
+    if reason.concernsUpstreamAccess { retry.backoff = .unserved }
+    return retry
   }
 }
 
@@ -325,12 +303,12 @@ extension Push {
     return .upstream(push)
   }
 
-  /// What a request's outcome is for each of its deliveries.
-  fileprivate func outcomes(_ outcome: Outcome, of parcel: [RegisteredPush]) -> [Outcome] {
-    guard case .upstream(let push) = self, case .passedOn(let receipt) = outcome else {
-      return parcel.map { _ in outcome }
+  /// What a request's answer is for each of its deliveries.
+  fileprivate func answers(_ answer: RouteSender.Answer, of batch: [RegisteredPush]) -> [RouteSender.Answer] {
+    guard case .upstream(let push) = self, case .passedOn(let receipt) = answer.outcome else {
+      return batch.map { _ in answer }
     }
     let outcomes = receipt.outcomes(of: push)
-    return parcel.map { outcomes[$0.registration.id] ?? outcome }
+    return batch.map { outcomes[$0.registration.id].map(answer.with) ?? answer }
   }
 }

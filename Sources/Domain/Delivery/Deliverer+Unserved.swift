@@ -28,7 +28,7 @@ extension Deliverer {
     history?.count(.postponed(route.counted, .unconfigured))
     return Decision(
       result: .queued, route: route,
-      leftover: Leftover(notBefore: nil, scope: .route, reason: .unconfigured, backoff: .unserved))
+      retry: Retry(notBefore: nil, scope: .route, reason: .unconfigured, backoff: .unserved))
   }
 
   /// Notes a push that no credential serves, and logs its target once an hour.

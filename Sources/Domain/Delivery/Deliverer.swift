@@ -62,13 +62,13 @@ package final class Deliverer: Sendable {
   /// settles.
   ///
   /// - Parameter delay: how long ago the notifications were requested.
-  /// - Throws: ``Outbox/Full`` or the database's error if leftovers could not be stored: the caller must then
+  /// - Throws: ``Outbox/Full`` or the database's error if what is left could not be stored: the caller must then
   ///   promise nothing, and the whole batch may be sent again.
   package func deliver(
     _ deliveries: [RegisteredPush], after delay: Duration = .zero, within limit: Duration? = nil
   ) async throws -> [DeliveryResult] {
     let began = now()
-    var decisions = await send(
+    var decisions = await sendInRequests(
       deliveries, since: began - delay / .seconds(1), within: limit ?? deadline, backoff: .inRequest)
     await holdUnserved(&decisions, of: deliveries)
     let queued = deliveries.indices.filter { decisions[$0].result == .queued }
@@ -76,17 +76,17 @@ package final class Deliverer: Sendable {
       let additions = queued.compactMap { index -> Outbox.Addition? in
         let decision = decisions[index]
         var delivery = deliveries[index]
-        delivery.wait = decision.leftover?.wait ?? .init(reason: .timeout)
+        delivery.wait = decision.retry?.wait ?? .init(reason: .timeout)
         return decision.route.map {
-          (delivery, $0, decision.leftover.map { dueAt($0, after: 1, doubts: 1) } ?? now() + lease)
+          (delivery, $0, decision.retry.map { dueAt($0, after: 1, doubts: 1) } ?? now() + lease)
         }
       }
       var kept: [Outbox.Lease?]?
       defer {
         // A late answer is acted on even if its entry could not be stored.
         for (place, index) in queued.enumerated() {
-          guard let answer = decisions[index].answer else { continue }
-          settle(answer, to: deliveries[index], since: began, under: kept?[place])
+          guard let (start, answer) = decisions[index].late else { continue }
+          settle(answer, to: deliveries[index], start, under: kept?[place])
         }
       }
       var gaveWay: Set<Int64> = []

@@ -147,7 +147,7 @@ extension Outcome {
   var isUncounted: Bool {
     switch self {
     case .retry(let reason, _, let scope):
-      scope == .caller || scope == .token || reason == .breakerOpen || reason.isOfConnection
+      [.caller, .token, .tokenOrRoute].contains(scope) || reason == .breakerOpen || reason.isOfConnection
     default: false
     }
   }

@@ -16,8 +16,8 @@ package struct RegisteredPush: Sendable {
   package let isBackground: Bool
   /// If this time is in the future, the push is sent then, from the outbox: its chat server sends too many.
   package var notBefore: Date?
-  /// Whether a provider's answer that the token is another project's means that it is the other bouncer's.
-  package var mayBeUpstreams = false
+  /// Whether `SENDER_ID_MISMATCH` moves the registration upstream.
+  package var movesUpstreamOnMismatch = false
   /// When it was stored in the outbox, if it comes from there.
   var promisedAt: Date?
   /// Why it waits, once it is to be stored in the outbox or comes from there.

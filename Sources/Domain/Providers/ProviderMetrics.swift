@@ -8,19 +8,14 @@ import Synchronization
 final class ProviderMetrics: Sendable {
   /// A counter with its labels, which come from closed lists: at most some hundred combinations.
   private struct Key: Hashable {
-    var name = "push_bouncer_deliveries_total"
     let provider: Route.Provider
-    var label = "outcome"
-    let value: String
+    let outcome: String
     let reason: Reason?
 
     init(_ provider: Route.Provider, _ outcome: String, _ reason: Reason?) {
-      (self.provider, value, self.reason) = (provider, outcome, reason)
-    }
-
-    init(_ provider: Route.Provider, _ verdict: DeletionGuard.Verdict, _ reason: Reason) {
-      self.init(provider, verdict.rawValue, reason)
-      (name, label) = ("push_bouncer_deletion_verdicts_total", "verdict")
+      self.provider = provider
+      self.outcome = outcome
+      self.reason = reason
     }
   }
 
@@ -82,14 +77,6 @@ final class ProviderMetrics: Sendable {
   /// Counts a push that no credential serves.
   func unconfigured(_ provider: Route.Provider) { counter(Key(provider, Self.unconfigured, nil)).increment() }
 
-  /// Counts what a deletion guard decided about a refused or dead token.
-  func count(_ verdict: DeletionGuard.Verdict, on outcome: Outcome, of provider: Route.Provider) {
-    switch outcome {
-    case .dead(let reason, _), .suspect(let reason): counter(Key(provider, verdict, reason)).increment()
-    case .delivered, .passedOn, .retry, .rejected, .misconfigured: break
-    }
-  }
-
   func connectionsChanged(_ provider: Route.Provider, by change: Int) {
     connections.withLock { connections in
       connections[provider, default: 0] += change
@@ -120,9 +107,9 @@ final class ProviderMetrics: Sendable {
 
   private static func counter(_ key: Key, _ factory: any MetricsFactory) -> Counter {
     Counter(
-      label: key.name,
+      label: "push_bouncer_deliveries_total",
       dimensions: [
-        ("provider", key.provider.rawValue), (key.label, key.value), ("reason", key.reason?.rawValue ?? ""),
+        ("provider", key.provider.rawValue), ("outcome", key.outcome), ("reason", key.reason?.rawValue ?? ""),
       ], factory: factory)
   }
 }

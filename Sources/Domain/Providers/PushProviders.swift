@@ -134,10 +134,10 @@ package final class PushProviders: Sendable {
   package var answerTimeout: Duration { factory.network.answerTimeout }
 
   /// Sends one push and returns its outcome, or `retry(timeout)` at the deadline.
-  package func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
+  package func sendOnce(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
     switch await routeSender(for: push)?.attempt(push, of: .nobody, deadline: deadline) {
     case nil: return .misconfigured(.unconfigured)
-    case .ended(let outcome): return outcome
+    case .ended(let answer): return answer.outcome
     case .underWay(let answer):
       Task { _ = await answer() }
       return Outcome(TransportFailure.timeout)

@@ -99,7 +99,7 @@ extension Bouncer {
     var pushes = try notification.pushes(
       to: ours, of: .chatServer(server.id), now: now(), logger: logger
     ).map { $0.perhapsUpstreams(among: ours) }
-    if pushes.contains(where: \.mayBeUpstreams) {
+    if pushes.contains(where: \.movesUpstreamOnMismatch) {
       // Upstream sends one call to all of a user's devices: first it must be known which are its own.
       let results = try await deliver(pushes, of: server, since: received)
       let foreign = Set(
@@ -154,7 +154,7 @@ extension RegisteredPush {
     let mine = registrations.first { $0.reference == registration }
     guard case .fcm = push, mine?.home == .ours(isProven: false) else { return self }
     var copy = self
-    copy.mayBeUpstreams = true
+    copy.movesUpstreamOnMismatch = true
     return copy
   }
 }

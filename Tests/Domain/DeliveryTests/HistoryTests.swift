@@ -52,8 +52,8 @@ import Testing
     let device = try await bench.devices(.fcm)[0]
     for number in 0..<30 {
       let route = Route(provider: .webPush, credential: "push.\(number).example", target: "")
-      for outcome in [.delivered, .rejected(.payloadTooLarge), .misconfigured(.vapidRefused)] as [Outcome] {
-        bench.tried(outcome, device, route)
+      for result in [.delivered, .refused(.payloadTooLarge), .queued] as [DeliveryResult] {
+        bench.tried(result, device, route)
       }
       bench.history.count(.givenUp(route))
     }
@@ -89,7 +89,7 @@ import Testing
     try await bench.run("ALTER TABLE hourly_counts RENAME TO away")
     await #expect(throws: DatabaseError.self) { try await bench.history.flush() }
     bench.advance(3600)
-    bench.tried(.rejected(.timeout), device)
+    bench.tried(.refused(.timeout), device)
     await #expect(throws: DatabaseError.self) { try await bench.history.flush() }
     try await bench.run("ALTER TABLE away RENAME TO hourly_counts")
     try await bench.history.flush()
@@ -238,10 +238,10 @@ extension DeliveryBench {
   fileprivate var counts: HourlyCounts { HourlyCounts(database: database, now: { [clock] in clock.now }) }
 
   func tried(
-    _ outcome: Outcome, _ device: Device, _ route: Route? = nil, by other: History? = nil
+    _ result: DeliveryResult, _ device: Device, _ route: Route? = nil, by other: History? = nil
   ) {
     (other ?? history).tried(
-      outcome, of: device.registration, on: route ?? fcmRoute, since: clock.now)
+      result, waitsFor: .vapidRefused, of: device.registration, on: route ?? fcmRoute, since: clock.now)
   }
 
   fileprivate func run(_ sql: String) async throws {

@@ -81,7 +81,7 @@ import Testing
         let taken = try await outbox.lease(OutboxStore.route, limit: 1, for: TimeInterval(ticks[0]) * tick)
         #expect(taken.isEmpty == (step.before == step.after), "\(line)")
       case "remove": try await outbox.settle([(try #require(lease), nil)])
-      case "postpone": try await outbox.settle([(try #require(lease), .init(at: try #require(time)))])
+      case "postpone": try await outbox.settle([(try #require(lease), .init(until: try #require(time)))])
       case "bring-forward", "set-back":
         store.clock.set(try #require(time))
         try await outbox.queue.bringForward(isTimeSetBack: step.name == "set-back")

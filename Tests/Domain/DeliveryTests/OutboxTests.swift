@@ -79,7 +79,7 @@ import Testing
     #expect(second.lease.id == first.lease.id && second.lease.attempts == first.lease.attempts + 1)
     // The former lease holder can no longer change it.
     try await store.outbox.remove([first])
-    try await store.outbox.settle([(first.lease, .init(at: store.clock.now))])
+    try await store.outbox.settle([(first.lease, .init(until: store.clock.now))])
     #expect(try await store.rows() == 1)
     #expect(store.outbox.count == 1)
     #expect(try await store.outbox.take(1).isEmpty)
@@ -93,7 +93,7 @@ import Testing
     try await store.keep(.sample("one"))
     let entry = try #require(try await store.outbox.take(1).first)
     try await store.outbox.settle(
-      [(entry.lease, .init(at: store.clock.now + 5))])
+      [(entry.lease, .init(until: store.clock.now + 5))])
     store.clock.advance(4.9)
     #expect(try await store.outbox.take(1).isEmpty)
     store.clock.advance(0.1)
@@ -196,7 +196,7 @@ import Testing
     let entry = try #require(taken.first)
     let end = store.clock.now + 60
     try await store.outbox.settle([
-      (entry.lease, .init(at: end, registration: entry.delivery.registration.id))
+      (entry.lease, .init(until: end, registration: entry.delivery.registration.id))
     ])
     store.clock.advance(59)
     #expect(try await store.outbox.lease(route, limit: 9, for: 1).map(\.delivery.text) == ["other"])

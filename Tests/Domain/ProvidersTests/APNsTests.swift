@@ -33,7 +33,7 @@ struct APNsTests {
   static func send(
     _ push: Push, _ providers: PushProviders, within seconds: Double = longestWait / .seconds(1)
   ) async -> Outcome {
-    await providers.send(push, deadline: .now + .seconds(seconds))
+    await providers.sendOnce(push, deadline: .now + .seconds(seconds))
   }
 
   @Test func `A notification arrives with its headers and its body`() async throws {

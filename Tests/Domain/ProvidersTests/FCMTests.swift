@@ -35,7 +35,7 @@ struct FCMTests {
   static func send(_ providers: PushProviders, within seconds: Double = longestWait / .seconds(1)) async
     -> Outcome
   {
-    await providers.send(.fcm(message), deadline: .now + .seconds(seconds))
+    await providers.sendOnce(.fcm(message), deadline: .now + .seconds(seconds))
   }
 
   static func assertions(_ server: TestWebServer) -> Int { server.requests.count { $0.path == "/token" } }
@@ -55,7 +55,7 @@ struct FCMTests {
     let server = try await Self.start()
     let providers = try Self.providers(server)
     let push = Push.fcm(FCMMessage(token: "t", data: data))
-    #expect(await providers.send(push, deadline: .now + .seconds(20)) == outcome)
+    #expect(await providers.sendOnce(push, deadline: .now + .seconds(20)) == outcome)
     let sent = server.requests.filter { $0.path.hasSuffix("messages:send") }
     #expect(sent.count == (outcome == .delivered ? 1 : 0))
   }
@@ -283,7 +283,7 @@ struct FCMTests {
     }
     async let ending = answer()
     await providers.shutdown(within: .zero)
-    #expect(await ending == .retry(.abandoned, notBefore: nil, scope: .process))
+    #expect(await ending.outcome == .retry(.abandoned, notBefore: nil, scope: .process))
   }
 
   @Test func `Without a project the default one is taken`() async throws {

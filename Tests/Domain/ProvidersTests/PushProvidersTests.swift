@@ -76,51 +76,32 @@ struct PushProvidersTests {
     let credentials = Credentials(apns: [TestKeys.apnsCredential(keyID: "NEWKEY1234")])
     providers.use(credentials)
     let new = try #require(providers.routeSender(for: push))
-    guard case .ended(.misconfigured(.invalidProviderToken)) = await late else {
+    guard case .ended(let answer) = await late else {
       Issue.record("the old key was to be refused")
       return
     }
+    #expect(answer.outcome == .misconfigured(.invalidProviderToken))
     guard case .open(.invalidProviderToken, since: _) = old.state else {
       Issue.record("\(old.state)")
       return
     }
     #expect(new.state == .unknown)
 
-    func verdict(_ outcome: Outcome, _ sender: RouteSender, _ group: Int64 = 1) -> DeletionGuard.Verdict {
-      sender.verdict(
-        on: outcome, of: TokenGroup(group), .nobody, registeredAt: .distantPast, believedSince: .distantPast
-      ) {
-        _ in
+    func isBelieved(_ sender: RouteSender, _ group: Int64 = 1) -> Bool {
+      sender.weigh(among: TokenGroup(group)) {
+        $0.refused(of: .nobody, because: .badDeviceToken, now: Date())
       }
     }
-    #expect(verdict(.delivered, old) == .keep)
-    #expect(verdict(.suspect(.badDeviceToken), old) == .end)
-    #expect(verdict(.suspect(.badDeviceToken), old, 2) == .doubtRoute)
-    #expect(verdict(.suspect(.badDeviceToken), new) == .doubtRoute)
+    old.weigh(among: TokenGroup(1)) { $0.accepted(of: .nobody, now: Date()) }
+    #expect(isBelieved(old))
+    #expect(!isBelieved(old, 2))
+    #expect(!isBelieved(new))
     #expect(old.doubt(of: TokenGroup(1)) == nil)
     #expect(new.doubt(of: TokenGroup(1))?.reason == .badDeviceToken)
     #expect(new.doubt(of: TokenGroup(2)) == nil)
     // What has not changed goes on as it was.
     providers.use(credentials)
     #expect(providers.routeSender(for: push)?.doubt(of: TokenGroup(1))?.reason == .badDeviceToken)
-  }
-
-  @Test func `A doubt is told when it begins and when it ends`() throws {
-    let providers = try PushProviders(configuration: .init())
-    providers.use(Credentials(apns: [TestKeys.apnsCredential()]))
-    let sender = try #require(providers.routeSender(for: APNsTests.push()))
-    var told: [Reason?] = []
-    let outcomes: [Outcome] = [
-      .suspect(.badDeviceToken), .suspect(.deviceTokenNotForTopic), .delivered, .delivered,
-    ]
-    for outcome in outcomes {
-      _ = sender.verdict(
-        on: outcome, of: TokenGroup(1), .nobody, registeredAt: .distantPast, believedSince: .distantPast
-      ) {
-        told.append($0?.reason)
-      }
-    }
-    #expect(told == [.badDeviceToken, nil])
   }
 
   @Test func `A topic belongs to the first that lists it, also where another's VoIP topic has its name`()
@@ -224,8 +205,6 @@ struct PushProvidersTests {
     metrics.ended(.apns, .suspect(.badDeviceToken), after: .milliseconds(5))
     metrics.ended(.apns, .suspect(.badDeviceToken), after: .milliseconds(5))
     metrics.unconfigured(.apns)
-    metrics.count(.hold, on: .dead(.fcmUnregistered, since: nil), of: .fcm)
-    metrics.count(.keep, on: .delivered, of: .fcm)
     metrics.minted(.fcm)
     metrics.connectionsChanged(.apns, by: 1)
     metrics.connectionsChanged(.apns, by: 1)
@@ -241,11 +220,6 @@ struct PushProvidersTests {
     let unconfigured = try test.expectCounter(
       "push_bouncer_deliveries_total", [("provider", "apns"), ("outcome", "unconfigured"), ("reason", "")])
     #expect(unconfigured.totalValue == 1)
-    let held = try test.expectCounter(
-      "push_bouncer_deletion_verdicts_total",
-      [("provider", "fcm"), ("verdict", "hold"), ("reason", "UNREGISTERED")])
-    #expect(held.totalValue == 1)
-    #expect(test.counters.count { $0.label == "push_bouncer_deletion_verdicts_total" } == 1)
     let duration = try test.expectTimer(
       "push_bouncer_provider_request_duration_seconds", [("provider", "apns")])
     #expect(duration.values == [5_000_000, 5_000_000, 5_000_000])

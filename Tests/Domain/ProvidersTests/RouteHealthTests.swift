@@ -172,7 +172,7 @@ extension RouteHealth {
   fileprivate func record(
     _ outcome: Outcome, from source: Outcome.Source = .provider, after time: TimeAmount,
     isProbe: Bool = false, now: Date
-  ) -> Outcome {
+  ) -> TokenPause? {
     record(outcome, from: source, for: RouteHealthTests.recipient, after: time, isProbe: isProbe, now: now)
   }
 }

@@ -80,7 +80,7 @@ inline forget(k) {
 /* The last tick at which a notification is handed in. */
 #define MAY_COME(what) (what == 1 -> 0 : ANSWER)
 
-/* code: Sources/Domain/Delivery/Deliverer.swift: deliver: var decisions = await send( */
+/* code: Sources/Domain/Delivery/Deliverer.swift: deliver: var decisions = await sendInRequests( */
 inline handIn(k, who, what) {
   d_step {
     IS_NEXT(k) && !note[what].handedIn &&
@@ -91,7 +91,7 @@ inline handIn(k, who, what) {
   }
 }
 
-/* code: Sources/Domain/Delivery/Deliverer+Send.swift: send: var answer = await routeSender.attempt( */
+/* code: Sources/Domain/Delivery/Deliverer+Send.swift: sendRequest: var answer = await routeSender.attempt( */
 inline sendForCaller(k) {
   d_step {
     try[k].state == HandedIn ->
@@ -161,7 +161,7 @@ inline keep(k) {
   }
 }
 
-/* code: Sources/Domain/Delivery/Deliverer.swift: deliver: settle(answer, to: deliveries[index], since: began, under: kept?[place]) */
+/* code: Sources/Domain/Delivery/Deliverer.swift: deliver: settle(answer, to: deliveries[index], start, under: kept?[place]) */
 inline endKeeping(k) {
   if
   :: try[k].result == Outstanding -> try[k].state = UnderWay
@@ -229,7 +229,7 @@ inline lease(k, who, r) {
 #define IS_OVER(k) (try[k].expires <= CLOCK(try[k].node) && !doubted[try[k].node])
 #endif
 
-/* code: Sources/Domain/Delivery/Outbox/OutboxSender.swift: round: let decisions = await deliverer.attempt(current, on: route, within: Self.timeout) */
+/* code: Sources/Domain/Delivery/Outbox/OutboxSender.swift: round: let decisions = await deliverer.sendAgain(current, on: route, within: Self.timeout) */
 inline sendLeased(k) {
   d_step {
     try[k].state == Leased && !IS_OVER(k) ->
@@ -253,7 +253,7 @@ inline giveUp(k) {
 }
 
 /* Nothing was sent, because the registrations could not be looked up.
- * code: Sources/Domain/Delivery/Outbox/OutboxSender.swift: round: try? await outbox.settle(entries.map { ($0.lease, .init(at: now)) }) */
+ * code: Sources/Domain/Delivery/Outbox/OutboxSender.swift: round: try? await outbox.settle(entries.map { ($0.lease, .init(until: now)) }) */
 inline giveBack(k) {
   d_step {
     try[k].state == Leased && !IS_OVER(k) ->
@@ -266,9 +266,9 @@ inline giveBack(k) {
  * causes.
  * code: Sources/Domain/Providers/Outcome/Outcome.swift: -: case .connectionLost: (.connectionLost, .connection)
  * code: Sources/Domain/Providers/Outcome/Outcome.swift: -: case .unanswered: (.timeout, .tokenOrRoute)
- * code: Sources/Domain/Delivery/Deliverer+Outbox.swift: settle: if let lease, decision.result != .queued || decision.leftover != nil {
- * code: Sources/Domain/Delivery/Deliverer+Outbox.swift: settle: if decision.result != .queued { _ = await record([decision], on: [delivery]) }
- * code: Sources/Domain/Delivery/Deliverer+Send.swift: judge: case .retry(_, _, .process): */
+ * code: Sources/Domain/Delivery/Deliverer+Outbox.swift: settle: if let lease, decision.result != .queued || decision.retry != nil {
+ * code: Sources/Domain/Delivery/Deliverer+Outbox.swift: settle: if decision.result != .queued { _ = await record([decision], on: [recorded]) }
+ * code: Sources/Domain/Delivery/Deliverer+Send.swift: decide: case .retry(_, _, .process): */
 inline answer(k) {
   atomic {
     try[k].state == UnderWay ->
@@ -297,8 +297,8 @@ inline endTry(k, outcome) {
   fi
 }
 
-/* code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: settle: guard let retry else { return try connection.run(queue.removal(of: lease.row)) > 0 }
- * code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: postponements: of: lease.row, until: at, changing: "reason = COALESCE($5, reason), doubts = doubts + $6"
+/* code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: settle: guard let postponement else { return try connection.run(queue.removal(of: lease.row)) > 0 }
+ * code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: statements: of: lease.row, until: until, changing: "reason = COALESCE($5, reason), doubts = doubts + $6"
  * code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: settle: unsettled.withLock { $0 = waiting + $0 } */
 inline settle(k) {
   atomic {

@@ -67,9 +67,9 @@ import Testing
       let sender = try #require(deliverer.providers.routeSender(for: delivery.push))
       let now = bouncer.clock.now
       let lease = try #require(try await deliverer.outbox.keep([(delivery, sender.route, now + 75)]).first)
-      let start = DeliveryStart(takenAt: now, handedOver: nil, sent: now)
-      deliverer.settle(
-        .init(over: sender, start: start, outcome: { outcome }), to: delivery, since: now, under: lease)
+      let start = DeliveryStart(began: now, takenAt: now, handedOver: nil, sent: now)
+      let answer = RouteSender.Answer(outcome: outcome, sender: sender)
+      deliverer.settle({ answer }, to: delivery, start, under: lease)
       await deliverer.settled()
     }
 

@@ -65,24 +65,31 @@ package final class History: Sendable {
   }
 
   init(database: any Database, limits: Limits, now: @escaping @Sendable () -> Date) {
-    (self.database, self.limits, self.now) = (database, limits, now)
+    self.database = database
+    self.limits = limits
+    self.now = now
   }
 
   // MARK: Noting
 
-  /// Counts the outcome of a try.
+  /// Counts the result of a try.
   ///
-  /// - Parameter began: when the notification came in.
-  func tried(_ outcome: Outcome, of registration: RegistrationReference, on route: Route, since began: Date) {
+  /// - Parameters:
+  ///   - reason: why it is tried again; nil if nothing is known of its result.
+  ///   - began: when the notification came in.
+  func tried(
+    _ result: DeliveryResult, waitsFor reason: Reason? = nil, of registration: RegistrationReference,
+    on route: Route, since began: Date
+  ) {
     let route = route.counted
-    switch outcome {
+    switch result {
     case .delivered, .passedOn:
       let now = now()
       count(.accepted(route, bucket: Latency.bucket(of: now.timeIntervalSince(began))))
       note(Success(registration: registration, at: now.milliseconds))
-    case .dead(let reason, _), .suspect(let reason), .rejected(let reason): count(.refused(route, reason))
-    case .retry(_, _, .process): break
-    case .retry(let reason, _, _), .misconfigured(let reason): count(.postponed(route, reason))
+    case .ended(let reason), .refused(let reason): count(.refused(route, reason))
+    case .queued:
+      if let reason { count(.postponed(route, reason)) }
     }
   }
 

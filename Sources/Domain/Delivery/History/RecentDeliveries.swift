@@ -53,6 +53,8 @@ package final class RecentDeliveries: Sendable {
 
 /// When a notification reached the stages of its way, until its provider answers.
 struct DeliveryStart: Sendable {
+  /// When the notification was requested or, from the outbox, when the try began.
+  let began: Date
   let takenAt: Date
   /// nil if it comes from the outbox.
   let handedOver: Date?

@@ -26,8 +26,8 @@ extension Outbox {
   }
 
   /// When to try an entry again.
-  struct Retry: Sendable {
-    let at: Date
+  struct Postponement: Sendable {
+    let until: Date
     /// If set, everything else due for this registration is postponed as well.
     var registration: Int64?
     /// Why it waits; nil leaves what was known.
@@ -68,13 +68,13 @@ extension Outbox {
       limit: limit, for: seconds, .text(route.provider.rawValue), .text(route.credential),
       .text(route.target), .integer(owner.id), .integer(latestEnd.milliseconds))
     var entries: [Entry] = []
-    var unreadable: [(Lease, Retry?)] = []
+    var unreadable: [(Lease, Postponement?)] = []
     for (held, row) in taken {
       let kind = RegistrationReference.Kind(rawValue: try row.int64(4))
       let lease = Lease(row: held, share: kind.map { OutboxDepth.Share(queue: queue, kind: $0) })
       let (id, expiresAt) = (try row.int64(0), try row.date(3))
       guard let kind, let push = open(try row.bytes(2), for: id) else {
-        unreadable.append((lease, isOver(expiresAt) ? nil : Retry(at: now + Self.unreadablePause)))
+        unreadable.append((lease, isOver(expiresAt) ? nil : Postponement(until: now + Self.unreadablePause)))
         continue
       }
       let registration = RegistrationReference(kind, id: id, registeredAt: try row.date(1))
@@ -89,12 +89,12 @@ extension Outbox {
     return entries
   }
 
-  /// Postpones leased entries, and removes those without a retry. Entries that another node has taken over
+  /// Postpones leased entries, and removes those without a postponement. Entries that another node has taken over
   /// meanwhile are not changed.
   ///
   /// What cannot be written now is written before anything else is leased: the provider has answered, so the
   /// entry must not be sent again because the database was away for a while.
-  func settle(_ entries: [(lease: Lease, retry: Retry?)] = []) async throws {
+  func settle(_ entries: [(lease: Lease, postponement: Postponement?)] = []) async throws {
     let waiting = unsettled.withLock { unsettled in
       unsettled += entries
       defer { unsettled = [] }
@@ -104,9 +104,11 @@ extension Outbox {
     do {
       let now = Value.integer(now().milliseconds)
       let removed = try await database.write { [queue] connection in
-        try waiting.filter { lease, retry in
-          guard let retry else { return try connection.run(queue.removal(of: lease.row)) > 0 }
-          for statement in retry.postponements(of: lease, in: queue, now) { try connection.run(statement) }
+        try waiting.filter { lease, postponement in
+          guard let postponement else { return try connection.run(queue.removal(of: lease.row)) > 0 }
+          for statement in postponement.statements(of: lease, in: queue, now) {
+            try connection.run(statement)
+          }
           return false
         }
       }
@@ -170,12 +172,12 @@ extension Outbox {
   private static let withdrawnAtOnce = 512
 }
 
-extension Outbox.Retry {
+extension Outbox.Postponement {
   /// The statements that postpone an entry, and everything else that is due for its registration if that is the reason.
-  fileprivate func postponements(of lease: Outbox.Lease, in queue: LeasedQueue, _ now: Value) -> [Statement] {
+  fileprivate func statements(of lease: Outbox.Lease, in queue: LeasedQueue, _ now: Value) -> [Statement] {
     let reason = Value.text(reason?.rawValue)
     let own = queue.postponement(
-      of: lease.row, until: at, changing: "reason = COALESCE($5, reason), doubts = doubts + $6",
+      of: lease.row, until: until, changing: "reason = COALESCE($5, reason), doubts = doubts + $6",
       [reason, .integer(Int64(doubts))])
     guard let registration else { return [own] }
     return [
@@ -183,7 +185,7 @@ extension Outbox.Retry {
       Statement(
         """
         UPDATE outbox SET due_at = $2, reason = COALESCE($4, reason) WHERE registration_id = $1 AND due_at <= $3
-        """, .integer(registration), .integer(at.milliseconds), now, reason),
+        """, .integer(registration), .integer(until.milliseconds), now, reason),
     ]
   }
 }

@@ -43,7 +43,7 @@ package final class Outbox: Sendable {
   let now: @Sendable () -> Date
   let mayExpire: @Sendable () -> Bool
   let depth: OutboxDepth
-  let unsettled = Mutex<[(lease: Lease, retry: Retry?)]>([])
+  let unsettled = Mutex<[(lease: Lease, postponement: Postponement?)]>([])
 
   /// Upper bound of the wait that a provider may ask for plus the try after it, in seconds.
   package static let longestPause: TimeInterval = 2 * 3600

@@ -100,19 +100,21 @@ package final class OutboxSender: Sendable {
       current = try await deliverer.living(entries).filter { !outbox.isOver($0) }
     } catch {
       // Nothing has been sent: they need not wait for the end of their lease.
-      try? await outbox.settle(entries.map { ($0.lease, .init(at: now)) })
+      try? await outbox.settle(entries.map { ($0.lease, .init(until: now)) })
       throw error
     }
     // The database took so long that the lease would end before the answer, and another node would send as well.
     let sendable = (self.now() + Self.timeout / .seconds(1) + deliverer.answerTimeout).milliseconds
     let stale = current.filter { $0.lease.row.end < sendable }
     current.removeAll { $0.lease.row.end < sendable }
-    let decisions = await deliverer.attempt(current, on: route, within: Self.timeout) {
+    let decisions = await deliverer.sendAgain(current, on: route, within: Self.timeout) {
       [self] entry, decision in answeredLate(entry, decision, on: route)
     }
-    var settled: [(lease: Outbox.Lease, retry: Outbox.Retry?)] = stale.map { ($0.lease, .init(at: now)) }
+    var settled: [(lease: Outbox.Lease, postponement: Outbox.Postponement?)] = stale.map {
+      ($0.lease, .init(until: now))
+    }
     for (entry, decision) in zip(current, decisions) {
-      guard decision.result != .queued || decision.leftover != nil else {
+      guard decision.result != .queued || decision.retry != nil else {
         round.late[entry.delivery.owner, default: 0] += 1
         continue
       }
@@ -120,11 +122,11 @@ package final class OutboxSender: Sendable {
       settled.append(
         (
           entry.lease,
-          decision.leftover.map { deliverer.retry(of: $0, entry.delivery, after: entry.lease.attempts) }
+          decision.retry.map { deliverer.postponement(by: $0, entry.delivery, after: entry.lease.attempts) }
         ))
       guard deliverer.isFailure(decision, of: route) else { continue }
       round.failures += 1
-      round.notBefore = decision.leftover?.notBefore ?? round.notBefore
+      round.notBefore = decision.retry?.notBefore ?? round.notBefore
     }
     let kept = Set((current + stale).map(\.lease.id))
     let dropped = entries.filter { !kept.contains($0.lease.id) }
@@ -179,11 +181,11 @@ package final class OutboxSender: Sendable {
   /// Handles an entry that was settled after its round.
   private func answeredLate(_ entry: Outbox.Entry, _ decision: Deliverer.Decision, on route: Route) {
     let hasFailed: Bool? =
-      decision.leftover == nil ? false : deliverer.isFailure(decision, of: route) ? true : nil
+      decision.retry == nil ? false : deliverer.isFailure(decision, of: route) ? true : nil
     schedule.withLock {
       $0.answeredLate(
         of: OutboxQueue(route: route, owner: entry.delivery.owner), hasFailed: hasFailed,
-        notBefore: decision.leftover?.notBefore, now: now())
+        notBefore: decision.retry?.notBefore, now: now())
     }
   }
 

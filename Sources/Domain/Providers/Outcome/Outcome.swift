@@ -25,8 +25,7 @@ package enum Outcome: Sendable, Hashable {
   package enum Scope: Sendable, Hashable {
     /// Only this device. The route works.
     case token
-    /// The device or the route; the provider does not say which. ``RouteHealth`` decides by what other owners
-    /// are answered.
+    /// The device or the route; the provider does not say which. What other owners are answered shows it.
     case tokenOrRoute
     /// The connection, with all requests on it. Another connection may work.
     case connection

@@ -6,15 +6,15 @@ import Timing
 /// three owners must be refused while nothing is delivered, or all owners that send if there are fewer.
 struct Blame: Sendable {
   /// How many refused owners are enough to blame the route.
-  static let witnesses = 3
+  static let requiredOwners = 3
   /// How long nothing must have been delivered, in seconds.
-  static let quiet: TimeInterval = 60
+  static let minimumSilence: TimeInterval = 60
   /// Answers older than this are ignored, in seconds.
-  static let memory: TimeInterval = 600
+  static let window: TimeInterval = 600
   /// How long every answer must have been a refusal if fewer owners send, in seconds.
-  static let proof: TimeInterval = 10
+  static let singleOwnerInterval: TimeInterval = 10
   /// How many refused owners are remembered. With more, every owner's pushes are held back.
-  private static let most = 1000
+  private static let capacity = 1000
 
   /// The three most recent owners, each with its latest time.
   private struct Latest {
@@ -22,11 +22,11 @@ struct Blame: Sendable {
 
     mutating func note(_ owner: Owner, _ now: Date) {
       owners.removeAll { $0.owner == owner }
-      if owners.count == Blame.witnesses { owners.removeFirst() }
+      if owners.count == Blame.requiredOwners { owners.removeFirst() }
       owners.append((owner, now))
     }
 
-    func count(now: Date) -> Int { owners.count { abs(now.timeIntervalSince($0.time)) < Blame.memory } }
+    func count(now: Date) -> Int { owners.count { abs(now.timeIntervalSince($0.time)) < Blame.window } }
   }
 
   private var senders = Latest()
@@ -49,7 +49,7 @@ struct Blame: Sendable {
   /// Whether an owner's push may go. Pushes of owners that were not refused yet go, since their answers show
   /// whether the route works.
   mutating func admit(_ owner: Owner, now: Date) -> Breaker.Admission {
-    guard since != nil, held.contains(owner) || held.count >= Self.most else { return .send }
+    guard since != nil, held.contains(owner) || held.count >= Self.capacity else { return .send }
     return breaker.admit(now: now)
   }
 
@@ -60,7 +60,8 @@ struct Blame: Sendable {
     refusedSince = nil
     refused = Latest()
     guard since != nil else { return }
-    (since, held) = (nil, [])
+    since = nil
+    held = []
     breaker.succeeded()
   }
 
@@ -82,14 +83,17 @@ struct Blame: Sendable {
     let first = refusedSince.map { min($0, now) } ?? now
     refusedSince = first
     if since == nil {
-      let hasWitnesses =
-        refused.count(now: now) >= Self.witnesses && abs(now.timeIntervalSince(deliveredAt)) >= Self.quiet
-      let areAll = senders.count(now: now) < Self.witnesses && now.timeIntervalSince(first) >= Self.proof
-      guard hasWitnesses || areAll else { return }
+      let areEnough =
+        refused.count(now: now) >= Self.requiredOwners
+        && abs(now.timeIntervalSince(deliveredAt)) >= Self.minimumSilence
+      let areAll =
+        senders.count(now: now) < Self.requiredOwners
+        && now.timeIntervalSince(first) >= Self.singleOwnerInterval
+      guard areEnough || areAll else { return }
       since = first
     }
     self.reason = reason
-    let isNew = held.count < Self.most && held.insert(owner).inserted
+    let isNew = held.count < Self.capacity && held.insert(owner).inserted
     guard !isNew || !breaker.isOpen else { return }
     breaker.failed(isLasting: true, notBefore: notBefore, now: now, jitter: jitter)
   }

@@ -36,7 +36,8 @@ struct Breaker: Sendable {
   private var state = State.closed(failures: 0)
 
   init(threshold: Int = Breaker.threshold, backoff: Backoff = Breaker.backoff) {
-    (self.threshold, self.backoff) = (threshold, backoff)
+    self.threshold = threshold
+    self.backoff = backoff
   }
 
   /// Whether requests have to wait.

@@ -1,29 +1,15 @@
 package import Foundation
 internal import HTTPClient
 
-/// Decides, per route and token group, whether an answer ends a registration.
+/// What the answers of a route say about a group of tokens, as evidence for or against what a provider says of one.
 ///
-/// Providers call some tokens dead, and refuse others, which a wrong topic or environment also causes, for
-/// every token at once. The guard believes refusals only on a route that has worked, and only while they are
-/// the exception. It also does not believe that most tokens have died within minutes, so that a fault at the
-/// provider does not end every registration.
+/// Providers call some tokens dead, and refuse others, which a wrong topic or environment also causes, for every token at
+/// once. Refusals count only on a route that has worked, and only while they are the exception. Nor is it believed that
+/// most tokens have died within minutes, so that a fault at the provider does not end every registration.
 ///
 /// Evidence counts by owner: an owner whose tokens are all refused does not put other owners' tokens in
 /// doubt. Three such owners do, or all owners if there are fewer.
 package struct DeletionGuard: Sendable {
-  /// What an answer means for the registration.
-  package enum Verdict: String, Sendable, Hashable {
-    /// The registration stays.
-    case keep
-    /// The registration ends, unless it was renewed meanwhile.
-    case end
-    /// The registration stays, because the route itself is in doubt.
-    case doubtRoute
-    /// The registration stays until the provider has repeated the answer for long enough, or the operator
-    /// confirms it.
-    case hold
-  }
-
   /// Why a route's refusals of tokens are not believed.
   package struct Doubt: Sendable, Hashable {
     /// The reason that the provider gives.
@@ -36,69 +22,61 @@ package struct DeletionGuard: Sendable {
 
   /// Dead tokens among those answers and within ``burstInterval`` are doubted if they are more than this and
   /// more than half.
-  static let mostDeaths = 20
+  static let toleratedDeadTokens = 20
   static let burstInterval: TimeInterval = 600
 
   /// How many owners put other owners' tokens in doubt.
-  static let witnesses = 3
+  static let requiredOwners = 3
   /// Number of owners whose own answers are remembered.
-  static let mostOwners = 256
+  static let ownerCapacity = 256
 
   /// The present doubt about refusals, if there is one.
-  private(set) var doubt: Doubt?
+  package private(set) var doubt: Doubt?
   private var hasDelivered = false
   /// The latest answers of all owners together, shared fairly between them.
   private var shared = Answers()
   /// The latest answers of each of the most recently answered owners.
   private var own: [Owner: Answers] = [:]
 
-  /// Records an answer and decides what it means for the registration.
+  package init() {}
+
+  /// The provider accepted a push of the owner.
+  package mutating func accepted(of owner: Owner, now: Date) {
+    hasDelivered = true
+    doubt = nil
+    record(.other, owner, now)
+  }
+
+  /// The provider rejected a push of the owner for what is in it.
+  package mutating func rejected(of owner: Owner, now: Date) { record(.other, owner, now) }
+
+  /// The provider called a token of the owner dead.
   ///
-  /// - Parameters:
-  ///   - registeredAt: when the registration was last made or renewed.
-  ///   - believedSince: for a registration made before this, a dead answer is believed whatever `since` it
-  ///     carries. A provider may take a while to notice that a token is valid again; but a `since` before the
-  ///     registration may also come from a slow call or from a clock that was ahead, and would then never
-  ///     change. The distant past while the clock is in doubt: then no times are compared, because a clock
-  ///     that is behind dates the registration before the end of the token's earlier life.
-  mutating func verdict(
-    on outcome: Outcome, of owner: Owner, registeredAt: Date, believedSince: Date, now: Date
-  ) -> Verdict {
-    switch outcome {
-    case .delivered, .passedOn:
-      hasDelivered = true
-      doubt = nil
-      record(.other, owner, now)
-      return .keep
-    case .dead(_, let since):
-      record(.dead, owner, now)
-      if let since, registeredAt > believedSince, registeredAt >= since || believedSince == .distantPast {
-        return .keep
-      }
-      return isBurst(of: owner, now: now) ? .hold : .end
-    case .suspect(let reason):
-      record(.suspect, owner, now)
-      if hasDelivered, !areRefused(now: now) { return .end }
-      doubt = doubt ?? Doubt(reason: reason, since: now)
-      return .doubtRoute
-    case .rejected:
-      record(.other, owner, now)
-      return .keep
-    case .retry, .misconfigured:
-      // These are not answers about a token.
-      return .keep
-    }
+  /// - Returns: whether to believe it: not if it calls too many dead.
+  package mutating func calledDead(of owner: Owner, now: Date) -> Bool {
+    record(.dead, owner, now)
+    return !isBurst(of: owner, now: now)
+  }
+
+  /// The provider refused a token of the owner, perhaps because of the route.
+  ///
+  /// - Returns: whether to believe that it is the token.
+  package mutating func refused(of owner: Owner, because reason: Reason, now: Date) -> Bool {
+    record(.suspect, owner, now)
+    if hasDelivered, !areRefused(now: now) { return true }
+    doubt = doubt ?? Doubt(reason: reason, since: now)
+    return false
   }
 
   /// Whether too many tokens have died recently to be believed: of this owner, or of several owners.
   private func isBurst(of owner: Owner, now: Date) -> Bool {
     func isBurst(_ answers: [Answers.Answer]) -> Bool {
-      let deaths = answers.count { $0.kind == .dead }
-      return deaths > Self.mostDeaths && deaths * 2 > answers.count
+      let dead = answers.count { $0.kind == .dead }
+      return dead > Self.toleratedDeadTokens && dead * 2 > answers.count
     }
     if let own = own[owner], isBurst(own.latest(now)) { return true }
     let recent = shared.latest(now)
-    return isBurst(recent) && owners(mostly: .dead, recent).these >= Self.witnesses
+    return isBurst(recent) && owners(mostly: .dead, recent).these >= Self.requiredOwners
   }
 
   /// Whether most tokens are refused, for enough owners to put the route in doubt.
@@ -106,7 +84,7 @@ package struct DeletionGuard: Sendable {
     let all = shared.all
     guard all.count(where: { $0.kind == .suspect }) * 2 > all.count else { return false }
     let (these, owners) = owners(mostly: .suspect, shared.latest(now))
-    return these >= min(Self.witnesses, owners)
+    return these >= min(Self.requiredOwners, owners)
   }
 
   /// How many owners got mostly answers of this kind, and how many got any.
@@ -118,7 +96,7 @@ package struct DeletionGuard: Sendable {
   private mutating func record(_ kind: Answers.Kind, _ owner: Owner, _ now: Date) {
     let answer = Answers.Answer(kind: kind, owner: owner, time: now)
     shared.add(answer)
-    if own[owner] == nil, own.count >= Self.mostOwners {
+    if own[owner] == nil, own.count >= Self.ownerCapacity {
       let oldest = own.min { $0.value.newest < $1.value.newest }
       if let oldest { own[oldest.key] = nil }
     }

@@ -20,7 +20,9 @@ package struct Route: Sendable, Hashable, CustomStringConvertible {
   package let target: String
 
   package init(provider: Provider, credential: String, target: String) {
-    (self.provider, self.credential, self.target) = (provider, credential, target)
+    self.provider = provider
+    self.credential = credential
+    self.target = target
   }
 
   /// As it appears in logs: `apns:simulator org.example.chat`, `webpush:push.example.org`.
@@ -70,6 +72,7 @@ struct FailureRun: Sendable {
   /// The time of the first failure; nil if none has happened since the last success.
   var since: Date? { first }
 
+  /// A request failed because of the route.
   ///
   /// - Parameter isLasting: whether the next one would fail for sure, as with a wrong key.
   mutating func failed(_ reason: Reason, isLasting: Bool, now: Date) {
@@ -77,7 +80,8 @@ struct FailureRun: Sendable {
     if !isProof, now < latest || now.timeIntervalSince(latest) > Self.longestGap { first = nil }
     let first = first ?? now
     self.first = first
-    (latest, self.reason) = (now, reason)
+    latest = now
+    self.reason = reason
     if isLasting || now.timeIntervalSince(first) >= Self.proof { isProof = true }
   }
 

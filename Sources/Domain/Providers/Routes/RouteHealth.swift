@@ -4,8 +4,8 @@ import NIOCore
 import Synchronization
 import Timing
 
-/// The health of one route, judged by its answers: the breaker, the blame, token pauses, and a deletion guard
-/// for each token group.
+/// Whether a route can be used, judged by its answers: the breaker, slowness, the blame and token pauses. It is asked
+/// before a push is sent, and changes nothing of what the provider answers.
 final class RouteHealth: Sendable {
   fileprivate struct State {
     var breaker: Breaker
@@ -22,7 +22,6 @@ final class RouteHealth: Sendable {
     /// When a push last said something about the route.
     var triedAt: Date?
     var failures = FailureRun()
-    var guards: [TokenGroup: DeletionGuard] = [:]
   }
 
   private let mutex: Mutex<State>
@@ -83,18 +82,18 @@ final class RouteHealth: Sendable {
       if let (until, reason) = state.tokens.wait(recipient.token, now: now) {
         return .wait(.retry(reason, notBefore: until, scope: .token))
       }
-      let witness = recipient.isCall ? .send : state.blame.admit(recipient.owner, now: now)
-      if case .wait(let until) = witness {
+      let ownerAdmission = recipient.isCall ? .send : state.blame.admit(recipient.owner, now: now)
+      if case .wait(let until) = ownerAdmission {
         return .wait(.retry(state.blame.reason, notBefore: until, scope: .token))
       }
       let admission = state.breaker.admit(now: now)
       if case .wait(let until) = admission {
-        if witness == .probe { state.blame.abandoned(now: now) }
+        if ownerAdmission == .probe { state.blame.abandoned(now: now) }
         return .wait(.retry(.breakerOpen, notBefore: until, scope: .route))
       }
       state.tokens.began(recipient.token, now: now)
       state.underWay += 1
-      return admission == .probe || witness == .probe ? .probe : .send
+      return admission == .probe || ownerAdmission == .probe ? .probe : .send
     }
   }
 
@@ -109,33 +108,15 @@ final class RouteHealth: Sendable {
     }
   }
 
-  func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? {
-    mutex.withLock { $0.guards[group]?.doubt }
-  }
-
-  /// Whether an outcome ends a registration, with the deletion guard's doubt before and after.
-  func weigh(
-    _ outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
-    now: Date
-  ) -> (verdict: DeletionGuard.Verdict, before: DeletionGuard.Doubt?, after: DeletionGuard.Doubt?) {
-    mutex.withLock { state in
-      let before = state.guards[group]?.doubt
-      // Changed in place, because a copy would copy all of the guard's answers.
-      let verdict = state.guards[group, default: DeletionGuard()].verdict(
-        on: outcome, of: owner, registeredAt: registeredAt, believedSince: believedSince, now: now)
-      return (verdict, before, state.guards[group]?.doubt)
-    }
-  }
-
   /// Records how an attempt ended.
   ///
   /// - Parameter isLate: whether its caller had stopped waiting.
-  /// - Returns: the outcome, changed where other answers show more.
+  /// - Returns: the token's pause, if the outcome may be about the token for the time being.
+  @discardableResult
   func record(
     _ outcome: Outcome, from source: Outcome.Source, for recipient: Recipient, after time: TimeAmount,
-    isProbe: Bool,
-    isLate: Bool = false, now: Date
-  ) -> Outcome {
+    isProbe: Bool, isLate: Bool = false, now: Date
+  ) -> TokenPause? {
     mutex.withLock { state in
       if isLate { state.tokens.endedLate(recipient.token) }
       state.underWay = max(0, state.underWay - 1)
@@ -150,7 +131,7 @@ final class RouteHealth: Sendable {
       case .transport: return state.record(outcome, recipient, isGiven: false, isProbe, now)
       case .ourselves:
         if isProbe { state.abandonProbe(now) }
-        return outcome
+        return nil
       }
     }
   }
@@ -166,15 +147,15 @@ extension RouteHealth {
 extension RouteHealth.State {
   fileprivate mutating func record(
     _ outcome: Outcome, _ recipient: Recipient, isGiven: Bool, _ isProbe: Bool, _ now: Date
-  ) -> Outcome {
+  ) -> TokenPause? {
     switch outcome {
     case .delivered, .passedOn, .dead, .suspect, .rejected:
       works(now)
       tokens.ended(recipient.token)
-      if recipient.isCall { break }
+      if recipient.isCall { return nil }
       if outcome.isTaken {
         // The route caused the earlier refusals of tokens.
-        if blame.since != nil { tokens.forgive() }
+        if blame.since != nil { tokens.reset() }
         blame.delivered(to: recipient.owner, now: now)
       } else {
         blame.answered(recipient.owner, now: now)
@@ -192,15 +173,14 @@ extension RouteHealth.State {
       } else if isProbe {
         abandonProbe(now)
       }
-      if recipient.isCall { break }
+      if recipient.isCall { return nil }
       blame.refused(
         recipient.owner, reason, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
       // A time after now means that the clock was put back.
-      let isItsOwn = takenAt <= now && tokens.wasRefused(recipient.token, reason, before: takenAt)
-      let paused = pause(recipient.token, reason, notBefore, now)
-      // The push service has accepted pushes of others since, so this subscription was made with another
-      // VAPID key.
-      return reason == .vapidRefused && isItsOwn ? .suspect(reason) : paused
+      let isRefusedAlone = takenAt <= now && tokens.wasRefused(recipient.token, reason, before: takenAt)
+      var pause = pause(recipient.token, reason, notBefore, now)
+      pause.isRefusedAlone = isRefusedAlone
+      return pause
     case .retry(_, _, .caller), .retry(_, _, .process):
       if isProbe { abandonProbe(now) }
     case .retry(let reason, let notBefore, let scope):
@@ -208,7 +188,7 @@ extension RouteHealth.State {
       failures.failed(reason, isLasting: false, now: now)
       if isProbe { blame.abandoned(now: now) }
       // A single lost connection does not open the breaker; several in a row do.
-      guard scope != .connection || isProbe || failures.isProof else { return outcome }
+      guard scope != .connection || isProbe || failures.isProof else { return nil }
       failed(isLasting: false, notBefore: notBefore, now)
     case .misconfigured(let reason):
       triedAt = now
@@ -216,20 +196,20 @@ extension RouteHealth.State {
       if isProbe { blame.abandoned(now: now) }
       failed(isLasting: true, notBefore: nil, now)
     }
-    return outcome
+    return nil
   }
 
   private mutating func works(_ now: Date) {
-    (isProven, triedAt) = (true, now)
+    isProven = true
+    triedAt = now
     failures.ended()
     breaker.succeeded()
   }
 
-  /// Pauses the token and returns the outcome: a retry, or rejected once it has been refused for too long.
-  private mutating func pause(_ token: Int, _ reason: Reason, _ notBefore: Date?, _ now: Date) -> Outcome {
-    let until = tokens.refused(
-      token, reason, notBefore: notBefore, now: now, random: .random(in: 0...1))
-    return until.map { .retry(reason, notBefore: $0, scope: .token) } ?? .rejected(reason)
+  private mutating func pause(
+    _ token: Int, _ reason: Reason, _ notBefore: Date?, _ now: Date
+  ) -> TokenPause {
+    tokens.refused(token, reason, notBefore: notBefore, now: now, random: .random(in: 0...1))
   }
 
   fileprivate mutating func abandonProbe(_ now: Date) {

@@ -1,12 +1,28 @@
-import Foundation
+package import Foundation
 import Timing
+
+/// A token that its provider refuses for the time being.
+package struct TokenPause: Sendable, Hashable {
+  /// Until when its pushes wait.
+  package let until: Date
+  /// Whether it has been refused for so long that its pushes are given up.
+  package let isTooLong: Bool
+  /// Whether it was refused for the same reason before, and the provider accepted others' pushes in between.
+  package var isRefusedAlone = false
+
+  package init(until: Date, isTooLong: Bool = false, isRefusedAlone: Bool = false) {
+    self.until = until
+    self.isTooLong = isTooLong
+    self.isRefusedAlone = isRefusedAlone
+  }
+}
 
 /// The tokens of a route that the provider refuses for reasons of their own, such as a device quota. Each
 /// pauses by itself, as long as the provider asks or for growing times. A token with many unanswered pushes
 /// waits as well.
 struct TokenPauses: Sendable {
   /// Number of tokens that are remembered.
-  static let most = 10_000
+  static let capacity = 10_000
   static let backoff = Backoff(first: 4, longest: 900, shares: 0.5...1)
   /// Longest pause that a provider may ask for, in seconds.
   static let longest: TimeInterval = 3600
@@ -16,7 +32,7 @@ struct TokenPauses: Sendable {
   static let trial: TimeInterval = 10
   /// Unanswered pushes after their deadline that one token may have, because they use up places on
   /// connections.
-  static let mostLate = 4
+  static let lateLimit = 4
 
   private struct Pause {
     let since: Date
@@ -38,7 +54,7 @@ struct TokenPauses: Sendable {
 
   /// Until when the token's pushes wait, and why; nil if one may go.
   func wait(_ token: Int, now: Date) -> (until: Date, reason: Reason)? {
-    if !late.isEmpty, late[token, default: 0] >= Self.mostLate { return (now + Self.trial, .timeout) }
+    if !late.isEmpty, late[token, default: 0] >= Self.lateLimit { return (now + Self.trial, .timeout) }
     guard let pause = pause(of: token, now: now), now < pause.until else { return nil }
     return (pause.until, pause.reason)
   }
@@ -69,17 +85,20 @@ struct TokenPauses: Sendable {
   /// - Parameters:
   ///   - notBefore: the time that the provider asked for.
   ///   - random: from 0 to 1.
-  /// - Returns: until when its pushes wait; nil if it has been refused for so long that they are given up.
-  mutating func refused(_ token: Int, _ reason: Reason, notBefore: Date?, now: Date, random: Double) -> Date?
-  {
+  mutating func refused(
+    _ token: Int, _ reason: Reason, notBefore: Date?, now: Date, random: Double
+  ) -> TokenPause {
     var pause = pause(of: token, now: now) ?? Pause(since: now, reason: reason, refusedAt: now, until: now)
     // Refusals of pushes that were under way together count once.
     if pause.isTrial { pause.refusals += 1 }
-    (pause.isTrial, pause.reason, pause.refusedAt) = (false, reason, now)
+    pause.isTrial = false
+    pause.reason = reason
+    pause.refusedAt = now
     let least = now + backoff.pause(after: pause.refusals, random: random)
     pause.until = max(pause.until, least, min(notBefore ?? least, now + Self.longest))
     if pauses[token] != nil || hasRoom(now: now) { pauses[token] = pause }
-    return now.timeIntervalSince(pause.since) >= Self.longestRefusal ? nil : pause.until
+    return TokenPause(
+      until: pause.until, isTooLong: now.timeIntervalSince(pause.since) >= Self.longestRefusal)
   }
 
   /// The provider gave another answer about the token, which ends its pause if one has been sent since.
@@ -98,14 +117,14 @@ struct TokenPauses: Sendable {
   }
 
   /// Ends all pauses.
-  mutating func forgive() { pauses = [:] }
+  mutating func reset() { pauses = [:] }
 
   /// Removes pauses that ended long ago if there are too many.
   private mutating func hasRoom(now: Date) -> Bool {
-    guard pauses.count >= Self.most else { return true }
+    guard pauses.count >= Self.capacity else { return true }
     guard abs(now.timeIntervalSince(swept)) >= 60 else { return false }
     swept = now
     pauses = pauses.filter { now < $0.value.until }
-    return pauses.count < Self.most
+    return pauses.count < Self.capacity
   }
 }

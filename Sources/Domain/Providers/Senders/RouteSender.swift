@@ -2,6 +2,7 @@ package import Foundation
 package import HTTPClient
 import NIOCore
 import NIOHPACK
+import Synchronization
 
 /// Sends pushes over a route with one loaded version of its credential. A changed key gets a new sender, and
 /// so a new health of the route: late answers to requests with the old key say nothing about the new one.
@@ -12,9 +13,40 @@ package final class RouteSender: Sendable {
   /// Set for a push service.
   private let host: WebPushHost?
   private let metrics: ProviderMetrics
+  /// What the answers say about the tokens of each group.
+  private let guards = Mutex<[TokenGroup: DeletionGuard]>([:])
+
+  /// What came of sending a push.
+  package struct Answer: Sendable {
+    /// What the provider said.
+    package let outcome: Outcome
+    /// The sender that it was said to.
+    package let sender: RouteSender
+    /// The sender to APNs' other environment, if that was asked first and did not take it.
+    package let first: RouteSender?
+    /// Set if it is the token that has to wait.
+    package let pause: TokenPause?
+
+    package init(
+      outcome: Outcome, sender: RouteSender, first: RouteSender? = nil, pause: TokenPause? = nil
+    ) {
+      self.outcome = outcome
+      self.sender = sender
+      self.first = first
+      self.pause = pause
+    }
+
+    /// The same answer with the outcome of one of several that went in one request.
+    package func with(_ outcome: Outcome) -> Answer {
+      Answer(outcome: outcome, sender: sender, first: first, pause: pause)
+    }
+  }
 
   init(_ route: Route, _ sender: Sender, _ metrics: ProviderMetrics, host: WebPushHost? = nil) {
-    (self.route, self.sender, self.metrics, self.host) = (route, sender, metrics, host)
+    self.route = route
+    self.sender = sender
+    self.metrics = metrics
+    self.host = host
     // Another bouncer's outage is met by each chat server alone, until three have met it.
     health = RouteHealth(
       isOfStrangers: host != nil, pauses: route.provider == .upstream ? Breaker.backoff : TokenPauses.backoff)
@@ -37,7 +69,7 @@ package final class RouteSender: Sendable {
     sender.provider == .fcm && reason.concernsSignIn ? sender.tokenHost : sender.origin.authority
   }
 
-  /// Sends one push and returns its outcome at the deadline, a few milliseconds late at most, or when the task
+  /// Sends one push and returns what came of it at the deadline, a few milliseconds late at most, or when the task
   /// is cancelled. A push that the provider was handed by then stays under way; another one is `retry(timeout)`.
   /// Returns `retry(breakerOpen)` at once while the breaker is open, and `retry` with another reason while the
   /// token or its owner has to wait.
@@ -45,20 +77,34 @@ package final class RouteSender: Sendable {
   /// - Parameters:
   ///   - isPatient: whether to send even if the route answers too slowly for most callers.
   ///   - isFirst: whether APNs' other environment is asked next if this one does not know the token or the key
-  ///     (``Outcome/concernsEnvironment``). An unknown key then counts against the route only by
-  ///     ``blame(_:for:of:)``.
+  ///     (``Outcome/concernsEnvironment``). An unknown key then counts against the route only once that environment
+  ///     has not taken the push either.
+  ///   - first: what APNs' other environment said, which was asked first.
   package func attempt(
     _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false,
-    isFirst: Bool = false
-  ) async -> Awaited<Outcome> {
+    isFirst: Bool = false, after first: Answer? = nil
+  ) async -> Awaited<Answer> {
     let recipient = Recipient(push, of: await account(of: owner))
-    switch await pass(
+    switch await sendIfAllowed(
       recipient, deadline, isPatient: isPatient, isFirst: isFirst,
-      { await sender.send(push, to: route.target, of: owner, deadline: $0) })
+      { await sender.request(push, to: route.target, of: owner, deadline: $0) })
     {
-    case .ended(let answer): return .ended(answer.outcome)
-    case .underWay(let answer): return .underWay { await answer().outcome }
+    case .ended(let answer): return .ended(self.answer(answer, to: recipient, after: first))
+    case .underWay(let answer):
+      return .underWay { self.answer(await answer(), to: recipient, after: first) }
     }
+  }
+
+  /// Of what both environments of APNs said, what counts.
+  private func answer(_ answer: Sender.Answer, to recipient: Recipient, after first: Answer?) -> Answer {
+    let own = Answer(outcome: answer.outcome, sender: self, first: first?.sender, pause: answer.pause)
+    guard let first, answer.outcome.concernsEnvironment else { return own }
+    if case .misconfigured = first.outcome {
+      first.sender.health.blame(first.outcome, for: recipient, now: sender.now())
+    }
+    // A token that a key could not ask about may be good.
+    if case .suspect = first.outcome, answer.outcome != first.outcome { return own }
+    return Answer(outcome: first.outcome, sender: first.sender, first: first.sender, pause: first.pause)
   }
 
   /// Makes a call to another bouncer for a chat server. It counts for the route as a push does; the server's calls and
@@ -71,7 +117,7 @@ package final class RouteSender: Sendable {
   ) async throws(NoAnswer) -> UpstreamAnswer {
     let account = await account(of: owner)
     let recipient = Recipient(owner: account, token: ~account.hashValue, isCall: true)
-    switch await pass(
+    switch await sendIfAllowed(
       recipient, .now + limit, isPatient: true,
       { await sender.call(call, of: owner, deadline: $0) })
     {
@@ -100,18 +146,18 @@ package final class RouteSender: Sendable {
   }
 
   /// Sends if the route's health allows it, and learns from the answer.
-  private func pass(
+  private func sendIfAllowed(
     _ recipient: Recipient, _ deadline: ContinuousClock.Instant, isPatient: Bool, isFirst: Bool = false,
     _ send: (NIODeadline) async -> Awaited<Sender.Answer>
   ) async -> Awaited<Sender.Answer> {
     let started = NIODeadline.now()
     let end = started + TimeAmount(deadline - .now)
     // The deadline had passed before: says nothing about the route.
-    guard started < end else { return .ended(ended(Outcome(TransportFailure.timeout), since: started)) }
+    guard started < end else { return .ended(unsent(Outcome(TransportFailure.timeout), since: started)) }
     var visit: WebPushHost.Visit?
     if let host {
       visit = host.begin(for: recipient.owner)
-      guard visit != nil else { return .ended(ended(Outcome(TransportFailure.overloaded), since: started)) }
+      guard visit != nil else { return .ended(unsent(Outcome(TransportFailure.overloaded), since: started)) }
     }
     let leave: @Sendable () -> Void = { [host, visit] in
       if let visit { host?.end(visit) }
@@ -122,7 +168,7 @@ package final class RouteSender: Sendable {
     case .probe: isProbe = true
     case .wait(let outcome):
       leave()
-      return .ended(ended(outcome, since: started))
+      return .ended(unsent(outcome, since: started))
     }
     switch await send(end) {
     case .ended(let answer):
@@ -147,47 +193,31 @@ package final class RouteSender: Sendable {
     host?.note(answer.outcome, from: answer.source)
     var isOpen = false
     if isFirst, case .misconfigured = answer.outcome { isOpen = answer.outcome.concernsEnvironment }
-    let outcome = health.record(
+    var answer = answer
+    answer.pause = health.record(
       answer.outcome, from: isOpen ? .ourselves : answer.source, for: recipient, after: .now() - started,
-      isProbe: isProbe,
-      isLate: isLate, now: sender.now())
-    return ended(outcome, answer, since: started)
+      isProbe: isProbe, isLate: isLate, now: sender.now())
+    metrics.ended(route.provider, answer.outcome, after: .now() - started)
+    return answer
   }
 
-  private func ended(
-    _ outcome: Outcome, _ answer: Sender.Answer? = nil, since started: NIODeadline
-  ) -> Sender.Answer {
+  /// The outcome of what was not sent.
+  private func unsent(_ outcome: Outcome, since started: NIODeadline) -> Sender.Answer {
     metrics.ended(route.provider, outcome, after: .now() - started)
-    return Sender.Answer(outcome, answer?.source ?? .transport, answer?.response)
+    return Sender.Answer(outcome, .transport)
   }
 
-  /// Counts an outcome against the route that did not count at first, because APNs' other environment might have
-  /// taken the push. It has not.
-  package func blame(_ outcome: Outcome, for push: Push, of owner: Owner) {
-    health.blame(outcome, for: Recipient(push, of: owner), now: sender.now())
-  }
-
-  /// Whether an outcome ends a registration of the group.
-  ///
-  /// - Parameters:
-  ///   - registeredAt: when the registration was last made or renewed.
-  ///   - believedSince: for a registration made before this, a dead answer is believed whatever time it
-  ///     carries.
-  ///   - doubtChanged: called when the group's refusals begin to be doubted, and with nil when they are
-  ///     believed again.
-  package func verdict(
-    on outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
-    doubtChanged: (DeletionGuard.Doubt?) -> Void
-  ) -> DeletionGuard.Verdict {
-    let (verdict, before, after) = health.weigh(
-      outcome, of: group, owner, registeredAt: registeredAt, believedSince: believedSince, now: sender.now())
-    metrics.count(verdict, on: outcome, of: route.provider)
-    if (before == nil) != (after == nil) { doubtChanged(after) }
-    return verdict
+  /// Weighs an answer about a token against what other answers say about tokens of its group.
+  package func weigh<Verdict: Sendable>(
+    among group: TokenGroup, _ decide: (inout DeletionGuard) -> Verdict
+  ) -> Verdict {
+    guards.withLock { decide(&$0[group, default: DeletionGuard()]) }
   }
 
   /// Why refusals of the group's tokens are not believed; nil if they are.
-  package func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? { health.doubt(of: group) }
+  package func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? {
+    guards.withLock { $0[group]?.doubt }
+  }
 }
 
 extension Recipient {

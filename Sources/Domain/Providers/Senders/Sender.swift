@@ -45,13 +45,17 @@ struct Sender: Sendable {
 
   /// How a push or a call has ended.
   struct Answer: Sendable {
-    var outcome: Outcome
+    let outcome: Outcome
     let source: Outcome.Source
     /// The answer to a call.
     let response: ProviderResponse?
+    /// Set by the route, if it is the token that has to wait.
+    var pause: TokenPause?
 
     init(_ outcome: Outcome, _ source: Outcome.Source, _ response: ProviderResponse? = nil) {
-      (self.outcome, self.source, self.response) = (outcome, source, response)
+      self.outcome = outcome
+      self.source = source
+      self.response = response
     }
 
     /// The same for a request without which the notification itself does not go out.
@@ -65,12 +69,15 @@ struct Sender: Sendable {
     let outcome: Outcome
   }
 
+  /// Puts the token and the push into a request, and makes it once more if that may help.
+  ///
   /// - Parameter target: the topic or project of the route.
-  func send(_ push: Push, to target: String, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer>
-  {
+  func request(
+    _ push: Push, to target: String, of owner: Owner, deadline: NIODeadline
+  ) async -> Awaited<Answer> {
     guard case .tokens(let tokens) = authority else {
       guard case .upstream(let push) = push else { return .ended(Answer(.rejected(.unknown), .ourselves)) }
-      return await send(push, of: owner, deadline: deadline)
+      return await passUpstream(push, of: owner, deadline: deadline)
     }
     var isSecondTry = false
     while true {
@@ -81,7 +88,7 @@ struct Sender: Sendable {
       }
       var request: ProviderRequest
       do throws(Unsendable) {
-        request = try self.request(push, to: target, authorization)
+        request = try providerRequest(push, to: target, authorization)
       } catch {
         return .ended(Answer(error.outcome, .ourselves))
       }
@@ -102,7 +109,7 @@ struct Sender: Sendable {
     }
   }
 
-  private func request(
+  private func providerRequest(
     _ push: Push, to target: String, _ authorization: String
   ) throws(Unsendable) -> ProviderRequest {
     switch push {
@@ -154,7 +161,7 @@ struct Sender: Sendable {
 
 extension Sender {
   /// Registers what the other bouncer may not know yet, then sends the notifications.
-  private func send(
+  private func passUpstream(
     _ push: UpstreamPush, of owner: Owner, deadline: NIODeadline
   ) async -> Awaited<Answer> {
     for (registration, introduction) in push.introductions {
@@ -223,7 +230,10 @@ struct Origin: Sendable, Hashable {
   let authority: String
 
   init(scheme: String = "https", host: String, port: Int = 443, basePath: String = "") {
-    (self.scheme, self.host, self.port, self.basePath) = (scheme, host, port, basePath)
+    self.scheme = scheme
+    self.host = host
+    self.port = port
+    self.basePath = basePath
     let name = host.contains(":") ? "[\(host)]" : host
     authority = port == (scheme == "http" ? 80 : 443) ? name : "\(name):\(port)"
   }

@@ -100,7 +100,7 @@ extension Doctor {
     do {
       let providers = try PushProviders(configuration: .init(configuration))
       providers.use(credentials)
-      let outcome = await providers.send(push, deadline: .now + Self.timeout)
+      let outcome = await providers.sendOnce(push, deadline: .now + Self.timeout)
       let keyExchange = providers.keyExchange(push.provider)
       await providers.shutdown(within: .zero)
       return Trial(

@@ -55,7 +55,7 @@ struct WebPushTests {
   ) async
     -> Outcome
   {
-    await providers.send(push, deadline: .now + .seconds(seconds))
+    await providers.sendOnce(push, deadline: .now + .seconds(seconds))
   }
 
   @Test func `A message arrives at a push service that speaks HTTP/1.1, and opens`() async throws {
@@ -258,7 +258,7 @@ struct WebPushTests {
     let now = clock.now
     #expect(
       try await Self.send(Self.push(to: "https://127.0.0.1:\(busy.port)/busy"), providers)
-        == .retry(.tooManyRequests, notBefore: now + 30, scope: .token))
+        == .retry(.tooManyRequests, notBefore: now + 30, scope: .tokenOrRoute))
     // It is not asked again before.
     #expect(
       try await Self.send(Self.push(to: "https://127.0.0.1:\(busy.port)/busy"), providers)
@@ -285,9 +285,14 @@ struct WebPushTests {
     }
     #expect(providers.webPushSenders.map(\.state) == [.ok])
     clock.advance(4)
-    #expect(
-      try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/other-key"), providers)
-        == .suspect(.vapidRefused))
+    let push = try Self.push(to: "https://127.0.0.1:\(service.port)/other-key")
+    let sender = try #require(providers.routeSender(for: push))
+    guard case .ended(let answer) = await sender.attempt(push, of: .nobody, deadline: .now + .seconds(30))
+    else {
+      Issue.record("it is under way")
+      return
+    }
+    #expect(answer.outcome.reason == .vapidRefused && answer.pause?.isRefusedAlone == true)
   }
 
   @Test func `Hosts that were not used for longest are forgotten, and their connections closed`() async throws
@@ -339,12 +344,12 @@ struct WebPushTests {
     let endpoint = try WebPushPhone().subscription(service.endpoint).endpoint
     let (sender, left) = hosts.routeSender(for: endpoint)
     #expect(left.count == 1)
-    guard case .ended(let outcome) = await sender.attempt(push, of: .nobody, deadline: .now + .seconds(30))
+    guard case .ended(let answer) = await sender.attempt(push, of: .nobody, deadline: .now + .seconds(30))
     else {
       Issue.record("it is under way")
       return
     }
-    #expect(outcome == .retry(.shuttingDown, notBefore: nil, scope: .caller))
+    #expect(answer.outcome == .retry(.shuttingDown, notBefore: nil, scope: .caller))
     #expect(service.connections == 0)
   }
 

@@ -30,7 +30,7 @@ struct UpstreamHandOverTests {
         push: .fcm(FCMMessage(token: "stores", data: ["event": "message"])),
         registration: try #require(device).reference, owner: .chatServer(server))
       // One that comes from the outbox has no caller who would pass it on.
-      push.mayBeUpstreams = isPassedOn
+      push.movesUpstreamOnMismatch = isPassedOn
       var later = push
       later.notBefore = place.bouncer.clock.now + 600
       // The second was not sent; the first one's answer decides over both.

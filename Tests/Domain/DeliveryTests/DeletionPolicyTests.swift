@@ -1,10 +1,21 @@
 import Foundation
+import Providers
+import Registrations
 import Testing
 
+<<<<<<<< HEAD:Tests/Domain/ProvidersTests/DeletionGuardTests.swift
 @testable import HTTPClient
 @testable import Providers
+========
+@testable import Delivery
 
-@Suite struct DeletionGuardTests {
+/// Tests what a provider's answer means for a token, by what others were answered.
+@Suite struct DeletionPolicyTests {
+  fileprivate enum Label: String {
+    case keep, end, doubtRoute, hold
+  }
+>>>>>>>> 5ddf26c1 (Delivery: decide once what an answer means for a token):Tests/Domain/DeliveryTests/DeletionPolicyTests.swift
+
   fileprivate static let registered = Date(timeIntervalSince1970: 1000)
   fileprivate static let now = Date(timeIntervalSince1970: 2000)
   private let registered = Self.registered
@@ -27,7 +38,7 @@ import Testing
     var deletionGuard = DeletionGuard()
     let dead = Outcome.dead(.unregistered, since: registered - 1)
     for (believedSince, verdict) in [
-      (registered - 0.001, DeletionGuard.Verdict.keep), (registered, .end), (registered + 3600, .end),
+      (registered - 0.001, Label.keep), (registered, .end), (registered + 3600, .end),
     ] {
       #expect(deletionGuard.verdict(on: dead, believedSince: believedSince) == verdict)
     }
@@ -38,7 +49,7 @@ import Testing
 
   @Test func `While the clock is doubted, no time that a provider names ends a registration`() {
     var deletionGuard = DeletionGuard()
-    func verdict(_ since: Date?) -> DeletionGuard.Verdict {
+    func verdict(_ since: Date?) -> Label {
       deletionGuard.verdict(on: .dead(.unregistered, since: since), believedSince: .distantPast)
     }
     for since in [registered - 1, registered + 1, now + 1] { #expect(verdict(since) == .keep) }
@@ -116,7 +127,7 @@ import Testing
 
   @Test func `One owner's bad tokens make nobody else's doubtful`() {
     var deletionGuard = DeletionGuard()
-    func verdict(_ outcome: Outcome, _ owner: Int64) -> DeletionGuard.Verdict {
+    func verdict(_ outcome: Outcome, _ owner: Int64) -> Label {
       deletionGuard.verdict(on: outcome, of: .chatServer(owner), believedSince: .distantPast)
     }
     let dead = Outcome.dead(.fcmUnregistered, since: nil)
@@ -131,7 +142,7 @@ import Testing
   @Test func `Three owners whose tokens are mostly refused or dead make everybody's doubtful`() {
     for outcome in [suspect, .dead(.fcmUnregistered, since: nil)] {
       var deletionGuard = DeletionGuard()
-      func verdict(_ outcome: Outcome, _ owner: Int64) -> DeletionGuard.Verdict {
+      func verdict(_ outcome: Outcome, _ owner: Int64) -> Label {
         deletionGuard.verdict(on: outcome, of: .chatServer(owner), believedSince: .distantPast)
       }
       _ = verdict(delivered, 9)
@@ -141,17 +152,65 @@ import Testing
       #expect(verdict(outcome, 4) == (outcome == suspect ? .doubtRoute : .hold))
     }
   }
+
+  private static let vapid = Outcome.retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)
+  private static let quota = Outcome.retry(.fcmQuotaExceeded, notBefore: nil, scope: .tokenOrRoute)
+
+  private func verdict(
+    on outcome: Outcome, _ pause: TokenPause? = nil, isUnknownYet: Bool = false, movesUpstream: Bool = false
+  ) -> DeletionPolicy.Verdict {
+    var deletionGuard = DeletionGuard()
+    _ = deletionGuard.verdict(on: delivered)
+    let policy = DeletionPolicy(
+      registration: RegistrationReference(.e2ee, id: 1, registeredAt: registered), owner: .chatServer(1),
+      requestedAt: now - 1, believedSince: registered, movesUpstreamOnMismatch: movesUpstream,
+      isUnknownYet: isUnknownYet)
+    return policy.verdict(on: outcome, pause, evidence: &deletionGuard, now: now)
+  }
+
+  @Test
+  func `A token that is refused for the time being waits, and after a day its notification is given up`() {
+    #expect(verdict(on: Self.quota, TokenPause(until: now + 5)) == .pause(.fcmQuotaExceeded, until: now + 5))
+    #expect(
+      verdict(on: Self.quota, TokenPause(until: now + 5, isTooLong: true)) == .giveUp(.fcmQuotaExceeded))
+  }
+
+  @Test func `A subscription of another VAPID key ends once it alone is refused, and a quota ends nothing`() {
+    let alone = TokenPause(until: now + 5, isRefusedAlone: true)
+    #expect(verdict(on: Self.vapid, TokenPause(until: now + 5)) == .pause(.vapidRefused, until: now + 5))
+    #expect(verdict(on: Self.vapid, alone) == .end(.vapidRefused, by: now - 1))
+    #expect(verdict(on: Self.quota, alone) == .pause(.fcmQuotaExceeded, until: now + 5))
+  }
+
+  @Test func `An installation id that FCM does not know yet waits`() {
+    let dead = Outcome.dead(.fcmUnregistered, since: nil)
+    #expect(verdict(on: dead) == .end(.fcmUnregistered, by: now - 1))
+    #expect(verdict(on: dead, isUnknownYet: true) == .pause(.installationIDUnknown, until: now + 60))
+  }
+
+  @Test func `A token of another project ends its registration, unless that moves upstream`() {
+    let mismatch = Outcome.suspect(.fcmSenderIDMismatch)
+    #expect(verdict(on: mismatch) == .end(.fcmSenderIDMismatch, by: now - 1))
+    #expect(verdict(on: mismatch, movesUpstream: true) == .giveUp(.fcmSenderIDMismatch))
+  }
+
+  @Test func `What is decided about dead and refused tokens is counted, and nothing else`() {
+    let labels = DeletionPolicy.Verdict.hold(.fcmUnregistered, by: now).labels
+    #expect(labels?.verdict == "hold" && labels?.reason == .fcmUnregistered)
+    #expect(DeletionPolicy.Verdict.keep.labels == nil)
+  }
 }
 
 extension DeletionGuard {
-  /// With a registration that is new, of the one owner that there is.
+  /// The labels of what is decided on a registration that is new, of the one owner that there is.
   fileprivate mutating func verdict(
-    on outcome: Outcome, of owner: Owner = .chatServer(1),
-    believedSince: Date = Date(timeIntervalSince1970: 0),
-    now: Date = DeletionGuardTests.now
-  ) -> Verdict {
-    verdict(
-      on: outcome, of: owner, registeredAt: DeletionGuardTests.registered, believedSince: believedSince,
-      now: now)
+    on outcome: Outcome, _ pause: TokenPause? = nil, of owner: Owner = .chatServer(1),
+    believedSince: Date = Date(timeIntervalSince1970: 0), now: Date = DeletionPolicyTests.now
+  ) -> DeletionPolicyTests.Label {
+    let policy = DeletionPolicy(
+      registration: RegistrationReference(.e2ee, id: 1, registeredAt: DeletionPolicyTests.registered),
+      owner: owner, requestedAt: now, believedSince: believedSince)
+    let verdict = policy.verdict(on: outcome, pause, evidence: &self, now: now)
+    return verdict.labels.flatMap { DeletionPolicyTests.Label(rawValue: $0.verdict) } ?? .keep
   }
 }

@@ -1,0 +1,125 @@
+import Foundation
+import Providers
+import Registrations
+
+/// What a provider's answer means for a token and its registrations. This is decided here and nowhere else; the answer is
+/// what the provider said (``Outcome``), and whether a route can be used was decided before anything was sent
+/// (`RouteHealth`).
+///
+/// What is held back, from the first that is asked to the last. The first that holds back wins.
+///
+/// | who | holds back | because | until |
+/// |---|---|---|---|
+/// | `Slowness` | pushes that somebody waits for, of a route | three callers in turn got no answer in time | an answer comes sooner, or nothing is under way |
+/// | `TokenPauses` | pushes to a token | the provider refuses it for the time being, or leaves four unanswered | the provider's time, or a pause that grows from 4 seconds to 15 minutes; given up after a day |
+/// | `Blame` | pushes of the owners whose tokens were refused | three owners were refused while nothing was accepted for a minute, or, where fewer send, all for 10 seconds | one push is accepted; probes find that out |
+/// | `Breaker` | all pushes of a route | 20 failures of the route in a row, or a wrong credential | a probe succeeds; pauses grow from 1 to 15 seconds |
+/// | `FailureRun` | nothing; says when failures show that the route does not work | they last for 3 seconds | a success |
+/// | ``DeletionGuard`` | that a refused token ends its registrations | the route has never worked, or most answers are refusals, to three owners or to all | fewer are |
+/// | ``DeletionGuard`` | that a dead token ends its registrations | more than 20 and most have died within 10 minutes, of this owner or of three | see ``HeldDeletions`` |
+/// | ``HeldDeletions`` | what the guard holds | it is not believed yet | the provider says the same an hour later, the operator trusts the route, or a push is accepted |
+/// | installation ids | that an unknown one ends its registration | FCM learns of it later than the app | FCM says the same an hour later, or a push is accepted |
+///
+/// Of all answers only these end a registration, if it was not made or renewed since:
+///
+/// - dead, unless the guard or the installation id holds it back;
+/// - suspect, if the guard believes it;
+/// - a refused VAPID token, if the push service accepted others' pushes between two refusals of this subscription, and the
+///   guard believes it.
+struct DeletionPolicy: Sendable {
+  enum Verdict: Sendable, Hashable {
+    /// The answer says nothing against the token.
+    case keep
+    /// All registrations that were made with the token by this time end.
+    case end(Reason, by: Date)
+    /// The same once it has been said again, or the operator confirms it.
+    case hold(Reason, by: Date)
+    /// The token is refused, but perhaps because of the route: the registration stays.
+    case doubtRoute(Reason)
+    /// The token was dead before its registration was made or renewed: the registration stays.
+    case renewed(Reason)
+    /// The token's pushes wait.
+    case pause(Reason, until: Date)
+    /// The notification is given up, and the registration stays.
+    case giveUp(Reason)
+  }
+
+  /// Seconds until FCM is asked again for an installation id.
+  private static let installationIDPause: TimeInterval = 60
+
+  let registration: RegistrationReference
+  let owner: Owner
+  /// When the notification was requested or, from the outbox, when the try began. FCM and push services mean this time
+  /// when they call a token dead; APNs names one.
+  let requestedAt: Date
+  /// For a registration made before this, a dead answer is believed whatever time it carries. A provider may take a while
+  /// to notice that a token is valid again; but a time before the registration may also come from a slow call or from a
+  /// clock that was ahead, and would then never change. The distant past while the clock is in doubt: then no times are
+  /// compared, because a clock that is behind dates the registration before the end of the token's earlier life.
+  let believedSince: Date
+  /// See ``RegisteredPush/movesUpstreamOnMismatch``.
+  var movesUpstreamOnMismatch = false
+  /// Whether the token is a Firebase installation id that FCM does not know yet.
+  var isUnknownYet = false
+
+  /// Decides, and records the answer as evidence for others.
+  ///
+  /// - Parameters:
+  ///   - pause: what is known of earlier refusals of the token, if it is refused for the time being.
+  ///   - evidence: what the route's answers say about tokens of this kind.
+  func verdict(
+    on outcome: Outcome, _ pause: TokenPause? = nil, evidence: inout DeletionGuard, now: Date
+  ) -> Verdict {
+    switch outcome {
+    case .delivered, .passedOn:
+      evidence.accepted(of: owner, now: now)
+      return .keep
+    case .rejected:
+      evidence.rejected(of: owner, now: now)
+      return .keep
+    case .dead where isUnknownYet:
+      return .pause(.installationIDUnknown, until: now + Self.installationIDPause)
+    case .dead(let reason, let since):
+      let isBelieved = evidence.calledDead(of: owner, now: now)
+      let registeredAt = registration.registeredAt
+      if let since, registeredAt > believedSince, registeredAt >= since || believedSince == .distantPast {
+        return .renewed(reason)
+      }
+      let end = since.map { min(requestedAt, max($0, believedSince)) } ?? requestedAt
+      return isBelieved ? .end(reason, by: end) : .hold(reason, by: end)
+    case .suspect(.fcmSenderIDMismatch) where movesUpstreamOnMismatch:
+      // Not our token: says nothing about our credential, and ends nothing.
+      return .giveUp(.fcmSenderIDMismatch)
+    case .suspect(let reason):
+      return refused(reason, &evidence, now)
+    case .retry(.vapidRefused, _, _) where pause?.isRefusedAlone == true:
+      // This subscription was made with another VAPID key.
+      return refused(.vapidRefused, &evidence, now)
+    case .retry(let reason, _, _):
+      guard let pause else { return .keep }
+      guard pause.isTooLong else { return .pause(reason, until: pause.until) }
+      evidence.rejected(of: owner, now: now)
+      return .giveUp(reason)
+    case .misconfigured:
+      return .keep
+    }
+  }
+
+  private func refused(_ reason: Reason, _ evidence: inout DeletionGuard, _ now: Date) -> Verdict {
+    evidence.refused(of: owner, because: reason, now: now)
+      ? .end(reason, by: requestedAt) : .doubtRoute(reason)
+  }
+}
+
+extension DeletionPolicy.Verdict {
+  /// What was decided about a dead or refused token, and why, as labels of a metric; nil if it was neither.
+  var labels: (verdict: String, reason: Reason)? {
+    switch self {
+    case .end(let reason, _): ("end", reason)
+    case .hold(let reason, _): ("hold", reason)
+    case .doubtRoute(let reason): ("doubtRoute", reason)
+    case .renewed(let reason): ("keep", reason)
+    case .keep, .pause, .giveUp: nil
+    }
+  }
+}
