@@ -115,6 +115,15 @@ struct APNsOutcomeTests {
         == .retry(.tooManyRequests, notBefore: later, scope: .token))
   }
 
+  @Test func `The page lists every name that Apple and Google give`() throws {
+    let page = URL(filePath: #filePath).deletingLastPathComponent()
+      .appending(path: "../../Documentation/Providers.md")
+    let text = try String(contentsOf: page, encoding: .utf8)
+    for row in Reason.apns + Reason.fcm {
+      #expect(text.contains("`\(row.reason)`"), "\(row.reason)")
+    }
+  }
+
   static let remedies: [String: Remedy] = [
     "ExpiredProviderToken": Remedy(retired: .untilNow, again: .withAnotherToken),
     "UnrelatedKeyIdInToken": Remedy(retired: .untilNow, again: .atOnce),

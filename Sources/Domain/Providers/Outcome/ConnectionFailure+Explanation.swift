@@ -1,22 +1,37 @@
 package import HTTPClient
 
 extension ConnectionFailure {
-  var reason: Reason { Reason(rawValue: rawValue) ?? .connectFailed }
+  var reason: Reason { Reason(rawValue) }
 
-  /// The reason if the host is Google's sign-in, so that nobody looks at FCM for it.
+  /// The reason if the host is Google's sign-in, so that nobody looks at FCM for it. What concerns this machine or its
+  /// proxy alone has the same reason in both.
   var signInReason: Reason {
-    Reason(rawValue: "signIn\(rawValue.prefix(1).uppercased())\(rawValue.dropFirst())") ?? reason
+    switch self {
+    case .descriptorsExhausted, .http2NotOffered, .proxyNameNotResolved, .proxyConnectionRefused,
+      .proxyConnectTimeout, .proxyUnreachable, .proxyUnauthorized:
+      reason
+    default: Reason("signIn\(rawValue.prefix(1).uppercased())\(rawValue.dropFirst())")
+    }
   }
 }
 
 extension Reason {
+  /// No connection to the provider, or to Google's sign-in.
+  static let connection: [Row] =
+    ConnectionFailure.allCases.map { Row($0.reason, .retry(.route), $0.explanation(of: "The provider")) }
+    + ConnectionFailure.allCases.filter { $0.signInReason != $0.reason }.map {
+      Row($0.signInReason, .retry(.route), $0.explanation(of: Explanation.signIn))
+    }
+
   /// Whether no connection to the provider, or to Google's sign-in, could be opened.
   package var isOfConnection: Bool { connectionFailure != nil }
 
   /// The failure to connect that it names, and whether that was to Google's sign-in; nil for any other reason.
   var connectionFailure: (failure: ConnectionFailure, isOfSignIn: Bool)? {
     if let failure = ConnectionFailure(rawValue: rawValue) { return (failure, false) }
-    return ConnectionFailure.allCases.first { $0.signInReason == self }.map { ($0, true) }
+    return ConnectionFailure.allCases.first { $0.signInReason == self && $0.reason != self }.map {
+      ($0, true)
+    }
   }
 }
 

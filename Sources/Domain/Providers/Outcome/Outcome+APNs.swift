@@ -14,8 +14,9 @@ extension ProviderResponse {
   /// The reason, and since when a token is invalid; nil if the body is not APNs' JSON.
   fileprivate var refusal: (reason: Reason, since: Date?)? {
     guard let refusal = try? JSONDecoder().decode(Refusal.self, from: body) else { return nil }
+    let reason = Reason(refusal.reason)
     return (
-      Reason(providerName: refusal.reason),
+      Reason.apnsNames.contains(reason) ? reason : .unknown,
       refusal.timestamp.map { Date(timeIntervalSince1970: $0 / 1000) }
     )
   }
@@ -43,34 +44,24 @@ extension Outcome {
         : .retry(.unreadableAnswer, notBefore: notBefore, scope: .route)
       return
     }
+    let reason = refusal.reason
+    let statement = reason.row?.statement
     guard answer.status < 500 else {
       self = .retry(
-        Reason.outages.contains(refusal.reason) ? refusal.reason : .serverError, notBefore: notBefore,
-        scope: .provider)
+        statement == .retry(.provider) ? reason : .serverError, notBefore: notBefore, scope: .provider)
       return
     }
-    switch refusal.reason {
-    case .unregistered, .expiredToken:
-      self = answer.status == 410 ? .dead(refusal.reason, since: refusal.since) : .suspect(refusal.reason)
-    case .badDeviceToken, .deviceTokenNotForTopic:
-      self = .suspect(refusal.reason)
-    case .topicDisallowed, .badTopic, .missingTopic, .invalidProviderToken, .missingProviderToken,
-      .unrelatedKeyIDInToken, .badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken, .badCertificate,
-      .badCertificateEnvironment, .forbidden:
-      self = .misconfigured(refusal.reason)
-    case .badCollapseID, .badExpirationDate, .badMessageID, .badPriority, .invalidPushType, .duplicateHeaders,
-      .payloadEmpty, .missingDeviceToken, .badPath, .methodNotAllowed, .payloadTooLarge:
-      self = .rejected(refusal.reason)
-    case .tooManyRequests:
+    switch statement {
+    case .dead: self = answer.status == 410 ? .dead(reason, since: refusal.since) : .suspect(reason)
+    case .suspect: self = .suspect(reason)
+    case .misconfigured: self = .misconfigured(reason)
+    case .rejected: self = .rejected(reason)
+    case .retry(.token):
       // One device gets too many: another try at once would only add one.
-      self = .retry(refusal.reason, notBefore: notBefore ?? now + Self.devicePause, scope: .token)
-    case .idleTimeout, .expiredProviderToken, .tooManyProviderTokenUpdates:
-      // Another connection or provider token was already tried.
-      self = .retry(refusal.reason, notBefore: notBefore, scope: .route)
-    case .internalServerError, .serviceUnavailable, .shutdown:
-      self = .retry(refusal.reason, notBefore: notBefore, scope: .provider)
-    default:
-      self = Self.unknown(status: answer.status, notBefore: notBefore)
+      self = .retry(reason, notBefore: notBefore ?? now + Self.devicePause, scope: .token)
+    // Another connection or provider token was already tried.
+    case .retry(let scope): self = .retry(reason, notBefore: notBefore, scope: scope)
+    case nil: self = Self.unknown(status: answer.status, notBefore: notBefore)
     }
   }
 

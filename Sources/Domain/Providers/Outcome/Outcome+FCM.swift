@@ -110,6 +110,7 @@ extension Outcome {
       return
     }
     let reason = error.fcmCode ?? Reason(providerName: error.status ?? "")
+    let statement = Reason.fcmNames.contains(reason) ? reason.row?.statement : nil
     switch answer.status {
     case 429:
       // It may be the device's quota, so the whole project does not pause for it.
@@ -118,11 +119,11 @@ extension Outcome {
       self = .retry(reason, notBefore: notBefore, scope: .provider)
     case 400 where reason == .fcmInvalidArgument:
       self = error.blamesToken ? .suspect(.invalidRegistrationToken) : .rejected(reason)
-    case _ where reason == .fcmUnspecifiedError:
+    case _ where statement == .retry(.route):
       self = .retry(reason, notBefore: notBefore, scope: .route)
-    case _ where reason == .fcmUnregistered:
+    case _ where statement == .dead:
       self = answer.status == 404 && error.fcmCode != nil ? .dead(reason, since: nil) : .suspect(reason)
-    case 403 where reason == .fcmSenderIDMismatch:
+    case 403 where statement == .suspect:
       self = .suspect(reason)
     case 401 where error.fcmCode != nil, 403 where error.fcmCode != nil:
       // The APNs key in the Firebase project is refused. Perhaps only this token's app uses it.

@@ -126,6 +126,9 @@ extension Outcome {
   /// The outcomes that a provider's route usually has besides ``delivered``: reasons by ``label``.
   static func usual(_ provider: Route.Provider) -> [String: [Reason]] {
     var usual = special(provider)
+    for row in Reason.rows(of: provider) where row.endsToken {
+      usual[row.statement == .dead ? "dead" : "suspect", default: []].append(row.reason)
+    }
     usual["retry", default: []] += [
       .timeout, .nameNotResolved, .connectionRefused, .connectTimeout, .handshakeTimeout,
       .certificateUntrusted,
@@ -136,19 +139,17 @@ extension Outcome {
 
   /// The reasons for which registrations usually end.
   package static let usuallyEnding = Set(
-    Route.Provider.allCases.map(special).flatMap { ($0["dead"] ?? []) + ($0["suspect"] ?? []) })
+    Route.Provider.allCases.flatMap(Reason.rows).filter(\.endsToken).map(\.reason) + [.vapidRefused])
 
   private static func special(_ provider: Route.Provider) -> [String: [Reason]] {
     switch provider {
     case .apns:
       [
-        "dead": [.unregistered, .expiredToken], "suspect": [.badDeviceToken, .deviceTokenNotForTopic],
         "rejected": [.payloadTooLarge], "misconfigured": [.invalidProviderToken, .topicDisallowed],
         "retry": [.expiredProviderToken, .tooManyRequests, .internalServerError, .serviceUnavailable],
       ]
     case .fcm:
       [
-        "dead": [.fcmUnregistered], "suspect": [.fcmSenderIDMismatch, .invalidRegistrationToken],
         "rejected": [.fcmInvalidArgument, .payloadTooLarge, .reservedDataName],
         "misconfigured": [.fcmPermissionDenied, .fcmUnauthenticated, .invalidGrant],
         "retry": [
@@ -157,7 +158,6 @@ extension Outcome {
       ]
     case .webPush:
       [
-        "dead": [.subscriptionGone, .subscriptionUnknown], "suspect": [.vapidRefused],
         "rejected": [.payloadTooLarge, .requestRefused],
         "retry": [
           .vapidRefused, .tooManyRequests, .serverError, .unreadableAnswer, .forbiddenAddress, .overloaded,
@@ -165,7 +165,7 @@ extension Outcome {
       ]
     case .upstream:
       [
-        "dead": [.upstreamForgot], "rejected": [.requestRefused, .upstreamDisallows],
+        "rejected": [.requestRefused, .upstreamDisallows],
         "retry": [
           .upstreamKeyRefused, .upstreamRealmRefused, .tooManyRequests, .serverError, .unreadableAnswer,
         ],

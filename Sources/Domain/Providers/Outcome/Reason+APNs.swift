@@ -1,0 +1,103 @@
+extension Reason {
+  /// The reasons that Apple names ("Handling notification responses from APNs"): the one place for a new one.
+  static let apns: [Row] = [
+    Row(
+      .expiredToken, .dead, "Apple says that the device token has expired.", Explanation.registersAgain),
+    Row(
+      .unregistered, .dead,
+      "Apple says that the app is no longer installed on this phone, or does not want pushes.",
+      Explanation.registersAgain),
+    Row(
+      .badDeviceToken, .suspect,
+      "Apple does not know this device token, in any environment that a key lists the app for.",
+      "If it is one phone, nothing: it registers again. If it is most phones: \(Explanation.compareEnvironment)"
+    ),
+    Row(
+      .deviceTokenNotForTopic, .suspect, "The device token belongs to another app than the push is for.",
+      "If it is one phone, nothing: it registers again. If it is most phones: \(Explanation.compareTopic)"),
+    Row(
+      .badCertificate, .misconfigured, "Apple refuses a certificate, which push-bouncer does not use.",
+      Explanation.bug),
+    Row(
+      .badCertificateEnvironment, .misconfigured,
+      "Apple says that a certificate is for another environment; push-bouncer uses none.", Explanation.bug),
+    Row(
+      .badEnvironmentKeyIDInToken, .misconfigured, "The key does not serve this environment of Apple's.",
+      Explanation.compareEnvironment),
+    Row(
+      .badEnvironmentKeyInToken, .misconfigured,
+      "The key is restricted to another environment of Apple's, or to other apps.",
+      "\(Explanation.compareEnvironment) \(Explanation.compareTopic)"),
+    Row(
+      .badTopic, .misconfigured, "Apple says that this is no bundle id of an app.", Explanation.compareTopic),
+    Row(
+      .forbidden, .misconfigured, "Apple forbids this key to push at all.", Explanation.compareAPNsKey),
+    Row(
+      .invalidProviderToken, .misconfigured,
+      """
+      Apple does not accept what is signed with this key: the clock, key_id or team_id is wrong, or the key is revoked.
+      """, Explanation.compareAPNsKey, mayBeClock: true),
+    Row(
+      .missingProviderToken, .misconfigured, "Apple misses the provider token in the request.",
+      Explanation.bug),
+    Row(
+      .missingTopic, .misconfigured, "Apple misses the app's bundle id.", Explanation.compareTopic),
+    Row(
+      .topicDisallowed, .misconfigured, "Apple does not let this key push to this app.",
+      Explanation.compareTopic),
+    Row(
+      .unrelatedKeyIDInToken, .misconfigured,
+      "Apple met another key on this connection than the one that opened it.", Explanation.compareAPNsKey),
+    Row(
+      .badCollapseID, .rejected, "Apple does not accept the collapse id: it may have 64 bytes.",
+      Explanation.bug),
+    Row(
+      .badExpirationDate, .rejected, "Apple does not accept the time at which the notification expires.",
+      Explanation.bug),
+    Row(
+      .badMessageID, .rejected, "Apple does not accept the notification's id.", Explanation.bug),
+    Row(
+      .badPath, .rejected, "Apple does not know the path of the request.", Explanation.bug),
+    Row(
+      .badPriority, .rejected,
+      "Apple does not accept the priority: 10, 5 or 1, and not 10 in the background.",
+      Explanation.senderOrBug),
+    Row(
+      .duplicateHeaders, .rejected, "Apple finds a header twice in the request.", Explanation.bug),
+    Row(
+      .invalidPushType, .rejected, "Apple does not know the push type.", Explanation.senderOrBug),
+    Row(
+      .methodNotAllowed, .rejected, "Apple does not accept the method of the request.", Explanation.bug),
+    Row(
+      .missingDeviceToken, .rejected, "Apple misses the device token in the request.", Explanation.bug),
+    Row(
+      .payloadEmpty, .rejected, "Apple finds nothing in the notification.", Explanation.senderOrBug),
+    Row(
+      .payloadTooLarge, .rejected, "The notification is longer than the provider allows.",
+      "Nothing here: the chat server has to send shorter ones."),
+    Row(
+      .tooManyRequests, .retry(.token), "The provider wants fewer notifications for now.", Explanation.passes),
+    Row(
+      .expiredProviderToken, .retry(.route),
+      "Apple finds the time in our provider token too old, also in a new one.",
+      "See whether timedatectl says that the clock is synchronized.", mayBeClock: true),
+    Row(
+      .idleTimeout, .retry(.route), "Apple closed a connection that had been idle.", Explanation.passes),
+    Row(
+      .tooManyProviderTokenUpdates, .retry(.route),
+      "Apple finds that this key's provider token changes too often.",
+      "See that no other program makes tokens with the same key again and again; each may have one for 20 minutes."
+    ),
+    Row(
+      .internalServerError, .retry(.provider), "Apple's push service has an error of its own.",
+      Explanation.appleStatus),
+    Row(
+      .serviceUnavailable, .retry(.provider), "Apple's push service is not available at present.",
+      Explanation.appleStatus),
+    Row(
+      .shutdown, .retry(.provider), "Apple's push service shuts the connection's server down.",
+      Explanation.appleStatus),
+  ]
+
+  static let apnsNames = Set(apns.map(\.reason))
+}

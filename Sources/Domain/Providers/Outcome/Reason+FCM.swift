@@ -1,0 +1,94 @@
+extension Reason {
+  /// The codes that `FcmError` or `google.rpc.Status` carry (Firebase, "ErrorCode").
+  static let fcm: [Row] = [
+    Row(
+      .fcmUnregistered, .dead,
+      "Google says that the app is no longer installed on this phone, or has a new token.",
+      Explanation.registersAgain),
+    Row(
+      .fcmSenderIDMismatch, .suspect, "The registration token belongs to another Firebase project.",
+      Explanation.compareProject),
+    Row(
+      .fcmNotFound, .misconfigured, "Google does not know the project.",
+      "See that the project in Keys/fcm still exists and that its Firebase Cloud Messaging API (V1) is enabled."
+    ),
+    Row(
+      .fcmPermissionDenied, .misconfigured, "The service account may not send pushes for this project.",
+      """
+      See in Google Cloud's IAM that it has the role Firebase Cloud Messaging API Admin, and that the project's \
+      Firebase Cloud Messaging API (V1) is enabled.
+      """),
+    Row(
+      .fcmUnauthenticated, .misconfigured, "Google does not accept the access token of the service account.",
+      Explanation.replaceServiceAccount),
+    Row(
+      .fcmInvalidArgument, .rejected, "Google refuses the message for what is in it.", Explanation.senderOrBug
+    ),
+    Row(
+      .fcmQuotaExceeded, .retry(.tokenOrRoute),
+      "Google takes no more messages for now, for this device or for the whole project.",
+      "\(Explanation.passesAtFirst) ask for more quota in the Google Cloud console."),
+    Row(
+      .fcmThirdPartyAuthError, .retry(.tokenOrRoute),
+      "Google cannot push to Apple's devices for this project.",
+      "Upload Apple's key in the Firebase console, or let phones of Apple's register through Keys/apns."),
+    Row(
+      .fcmUnspecifiedError, .retry(.route), "Google's push service has an error that it does not name.",
+      Explanation.googleStatus),
+    Row(
+      .fcmInternal, .retry(.provider), "Google's push service has an error of its own.",
+      Explanation.googleStatus),
+    Row(
+      .fcmUnavailable, .retry(.provider), "Google's push service is not available at present.",
+      Explanation.googleStatus),
+  ]
+
+  /// The errors of Google's OAuth endpoint (RFC 6749 section 5.2).
+  static let googleSignIn: [Row] = [
+    Row(
+      .invalidClient, .misconfigured, "Google's sign-in does not know the service account.",
+      Explanation.replaceServiceAccount,
+      mayBeClock: true),
+    Row(
+      .invalidGrant, .misconfigured,
+      "Google does not accept the service account's key, or finds the time in what it signed wrong.",
+      Explanation.replaceServiceAccount, mayBeClock: true),
+    Row(
+      .invalidRequest, .misconfigured, "Google's sign-in does not understand how we ask for an access token.",
+      Explanation.bug),
+    Row(
+      .invalidScope, .misconfigured, "Google's sign-in does not know the right (scope) that we ask for.",
+      Explanation.bug),
+    Row(
+      .unauthorizedClient, .misconfigured,
+      "Google's sign-in gives this service account no access token for pushes.",
+      Explanation.replaceServiceAccount, mayBeClock: true),
+  ]
+
+  /// Ours for what Google says or does without a name of its own.
+  static let fcmOwn: [Row] = [
+    Row(
+      .invalidRegistrationToken, .suspect, "Google says that this is no registration token.",
+      "If it is one phone, nothing: it registers again. If it is most phones: \(Explanation.compareProject)"),
+    Row(
+      .reservedDataName, .rejected,
+      "The message's data has a name that Google reserves: from, message_type, google.… or gcm.notification….",
+      "Nothing here: the chat server or application has to name it otherwise."),
+    Row(
+      .installationIDUnknown, .retry(.token),
+      """
+      Google does not know this phone's Firebase installation id yet: apps are given one before Google has it. What \
+      is sent to it waits, for an hour at most.
+      """,
+      "No action needed: if Google still does not know it after an hour, the registration ends, and the app registers again."
+    ),
+    Row(
+      .signInTimeout, .retry(.route), "\(Explanation.signIn) does not answer in time.", Explanation.reach),
+    Row(
+      .tokenUnavailable, .retry(.route),
+      "\(Explanation.signIn) is out of order, or what answers is not Google.",
+      "\(Explanation.passesAtFirst) see whether a firewall or proxy in between answers."),
+  ]
+
+  static let fcmNames = Set(fcm.map(\.reason))
+}

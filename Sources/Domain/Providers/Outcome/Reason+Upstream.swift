@@ -1,0 +1,35 @@
+extension Reason {
+  /// What another bouncer says, or is not asked.
+  static let upstream: [Row] = [
+    Row(
+      .upstreamForgot, .dead,
+      "The other bouncer (upstream.url) does not have this device's registration any more.",
+      Explanation.registersAgain),
+    Row(
+      .upstreamDisallows, .rejected,
+      "The other bouncer (upstream.url) does not send for this chat server, for example because of its plan there.",
+      "Nothing here: it is between the chat server and the vendor of the other app."),
+    Row(
+      .upstreamKeyMissing, .retry(.token),
+      "The chat server's key, with which it is known at the other bouncer (upstream.url), is not known here yet.",
+      "Nothing: it is kept when the server calls next. See push-bouncer server upstream show."),
+    Row(
+      .upstreamKeyRefused, .retry(.tokenOrRoute),
+      "The other bouncer (upstream.url) does not accept the chat server's id and key.",
+      """
+      See whether the server is registered there with the same zulip_org_id and zulip_org_key: push-bouncer doctor asks. \
+      After it has been mended there, say push-bouncer server upstream enable again.
+      """),
+    Row(
+      .upstreamRealmRefused, .retry(.tokenOrRoute),
+      "The other bouncer (upstream.url) does not know the realm, or knows it as another server's.",
+      """
+      The server's realms are passed on with its next report: push-bouncer server upstream show says what came of the \
+      last one.
+      """),
+    Row(
+      .upstreamDisabled,
+      "The chat server's notifications are not passed on to the other bouncer (upstream.url) any more.",
+      "If that was a mistake: push-bouncer server upstream enable."),
+  ]
+}
