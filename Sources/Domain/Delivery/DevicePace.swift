@@ -37,7 +37,8 @@ package final class DevicePace: Sendable {
 
   /// - Parameter capacity: how many devices have a place of their own.
   init(_ limits: [Limit], capacity: Int = 1_000_000) {
-    (self.limits, self.capacity) = (limits, capacity)
+    self.limits = limits
+    self.capacity = capacity
     halves = limits.map { Limit(pushes: ($0.pushes + 1) / 2, seconds: $0.seconds) }
     longest = limits.map(\.seconds).max() ?? 0
   }

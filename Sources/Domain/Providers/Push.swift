@@ -97,8 +97,14 @@ package struct APNsNotification: Sendable, Codable {
     expiration: Date? = nil, collapseID: String? = nil, id: UUID = UUID(),
     environment: APNsCredential.Environment? = nil
   ) {
-    (self.token, self.topic, self.payload, self.pushType) = (token, topic, payload, pushType)
-    (self.priority, self.expiration, self.collapseID, self.id) = (priority, expiration, collapseID, id)
+    self.token = token
+    self.topic = topic
+    self.payload = payload
+    self.pushType = pushType
+    self.priority = priority
+    self.expiration = expiration
+    self.collapseID = collapseID
+    self.id = id
     self.environment = environment
   }
 }
@@ -142,8 +148,13 @@ package struct FCMMessage: Sendable, Codable {
     token: String, project: String? = nil, data: [String: String], priority: Priority? = nil,
     timeToLive: Int? = nil, collapseKey: String? = nil, isOnlyValidated: Bool = false
   ) {
-    (self.token, self.project, self.data, self.priority) = (token, project, data, priority)
-    (self.timeToLive, self.collapseKey, self.isOnlyValidated) = (timeToLive, collapseKey, isOnlyValidated)
+    self.token = token
+    self.project = project
+    self.data = data
+    self.priority = priority
+    self.timeToLive = timeToLive
+    self.collapseKey = collapseKey
+    self.isOnlyValidated = isOnlyValidated
   }
 
   /// Whether a token is a Firebase installation id: 22 characters of base64url, the first of them `c` to `f` (Firebase,

@@ -48,10 +48,10 @@ package final class PushProviders: Sendable {
 
   /// - Parameters:
   ///   - network: nil for the internet, with the limits in `pool` and `connection`.
-  ///   - mostHosts: how many push services are remembered.
+  ///   - hostCapacity: how many push services are remembered.
   init(
     configuration: Configuration, network: (any ProviderNetwork)? = nil, pool: PoolLimits = .init(),
-    connection: HTTP2ConnectionHandler.Limits = .init(), mostHosts: Int = WebPushHosts.most,
+    connection: HTTP2ConnectionHandler.Limits = .init(), hostCapacity: Int = WebPushHosts.capacity,
     resolve: @escaping @Sendable (String) async throws -> [String] = HostAddresses.resolvePresentOrFormer,
     now: @escaping @Sendable () -> Date
   ) throws {
@@ -64,7 +64,7 @@ package final class PushProviders: Sendable {
     upstream = try configuration.upstream.map(factory.upstream)
     hosts = configuration.webPush.map { webPush in
       metrics.prepare(.webPush)
-      return WebPushHosts(most: mostHosts, factory: factory, webPush: webPush)
+      return WebPushHosts(capacity: hostCapacity, factory: factory, webPush: webPush)
     }
   }
 
@@ -250,7 +250,8 @@ extension PushProviders {
       package var signIn: @Sendable (Owner) async -> SignIn?
 
       package init(url: URL, signIn: @escaping @Sendable (Owner) async -> SignIn?) {
-        (self.url, self.signIn) = (url, signIn)
+        self.url = url
+        self.signIn = signIn
       }
 
       package struct SignIn: Sendable, Hashable {
@@ -260,7 +261,8 @@ extension PushProviders {
         let since: Date
 
         package init(_ authorization: String, since: Date) {
-          (self.authorization, self.since) = (authorization, since)
+          self.authorization = authorization
+          self.since = since
         }
       }
     }
@@ -278,8 +280,10 @@ extension PushProviders {
       package init(
         key: VAPIDKey, contact: String, privateHosts: Set<String> = [], connections: Int = 1000
       ) {
-        (self.key, self.contact) = (key, contact)
-        (self.privateHosts, self.connections) = (privateHosts, connections)
+        self.key = key
+        self.contact = contact
+        self.privateHosts = privateHosts
+        self.connections = connections
       }
     }
 
@@ -288,8 +292,11 @@ extension PushProviders {
       apnsEndpoint: URL? = nil, fcmEndpoint: URL? = nil, caFile: String? = nil, proxy: URL? = nil,
       webPush: WebPush? = nil
     ) {
-      (self.apnsEndpoint, self.fcmEndpoint, self.webPush) = (apnsEndpoint, fcmEndpoint, webPush)
-      (self.caFile, self.proxy) = (caFile, proxy)
+      self.apnsEndpoint = apnsEndpoint
+      self.fcmEndpoint = fcmEndpoint
+      self.webPush = webPush
+      self.caFile = caFile
+      self.proxy = proxy
     }
   }
 

@@ -42,7 +42,7 @@ extension PrometheusRegistry {
     gauges("push_bouncer_route_doubted") {
       deliverer.doubts().map { .init(1, labels: $0.route.labels + [("kind", "\($0.kind)")]) }
     }
-    gauges("push_bouncer_held_deaths") {
+    gauges("push_bouncer_held_deletions") {
       Dictionary(grouping: deliverer.held) { Share(route: $0.route.counted, kind: $0.kind) }
         .map { share, doubts in
           .init(
@@ -61,7 +61,7 @@ extension PrometheusRegistry {
   }
 }
 
-/// The labels by which held-back deaths are counted.
+/// The labels by which deletions held back are counted.
 private struct Share: Hashable {
   let route: Route
   let kind: RegistrationReference.Kind

@@ -217,7 +217,7 @@ extension FoundDevice {
       .age("last_success_at", "LAST SUCCESS") { $0.deliveredAt },
       .member("last_failure") { json($0.failure) },
       .cell("LAST FAILURE") { .optional($0.failure.map { "\($0.reason) \(Phrase.age($0.at))" }) },
-      .member("held_death") { json($0.held) }, .number("waiting", "WAITING") { $0.waiting },
+      .member("held_deletion") { json($0.held) }, .number("waiting", "WAITING") { $0.waiting },
       .member("waiting_since") { timestamp($0.waitingSince) },
       .member("waiting_for") { waitingFor($0) },
     ]

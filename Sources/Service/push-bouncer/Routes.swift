@@ -10,8 +10,7 @@ import Server
 import Settings
 import ZulipBouncer
 
-/// `routes ...`: the credentials for sending notifications, and the deaths of tokens that are held back on
-/// each.
+/// `routes ...`: the credentials for sending notifications, and the deletions held back on each.
 struct Routes: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
@@ -25,7 +24,7 @@ extension Routes {
       abstract:
         """
         Lists the credentials and Web Push: their state in the running service, what waits for each, and how many \
-        deaths are held back. Of push services it shows the ten for which most waits.
+        deletions are held back. Of push services it shows the ten for which most waits.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -116,7 +115,7 @@ extension Routes {
 
   struct Trust: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Ends every registration whose death is held back on a credential.",
+      abstract: "Deletes the registrations that this credential's provider reported as dead.",
       discussion: """
         When a provider calls more than half of the tokens dead, it is not believed at once: a registration ends only \
         when the provider says the same again an hour later. If you know that these tokens are dead, for example \
@@ -151,7 +150,7 @@ extension Routes {
   }
 }
 
-/// Deaths that are held back, by credential.
+/// Deletions held back, by credential.
 private struct HeldByRoute {
   private let held: [String: [RegistrationStore.Held]]
 
@@ -159,7 +158,7 @@ private struct HeldByRoute {
     self.held = Dictionary(grouping: held) { "\($0.provider):\($0.credential)" }
   }
 
-  /// The names of credentials with deaths that are held back.
+  /// The names of credentials with deletions held back.
   var names: [String] { held.keys.sorted() }
 
   subscript(name: String) -> [RegistrationStore.Held] {
@@ -168,7 +167,7 @@ private struct HeldByRoute {
     }
   }
 
-  /// The number of held-back deaths of one credential.
+  /// The number of deletions held back on one credential.
   func count(_ name: String) -> Int { (held[name] ?? []).map(\.count).reduce(0, +) }
 
   /// The credential with this name. The provider may be left out if the rest is unique.
@@ -251,7 +250,7 @@ private struct RouteReport {
           JSON.Object($0.reasons.sorted { $0.key < $1.key }.map { .init($0.key, .integer(Int64($0.value))) }))
       },
       .number("held", "HELD BACK") { Int64($0.held.map(\.count).reduce(0, +)) },
-      .member("held_deaths") { $0.held.json(RegistrationStore.Held.columns) },
+      .member("held_deletions") { $0.held.json(RegistrationStore.Held.columns) },
     ]
   }
 }
@@ -266,6 +265,6 @@ extension RegistrationStore.Held {
   }
 
   fileprivate var line: String {
-    "\(target): \(Phrase.count(count, "death")) of kind \(kind) held back, \(reason), first said \(Phrase.age(since))"
+    "\(target): \(Phrase.count(count, "deletion")) of kind \(kind) held back, \(reason), first said \(Phrase.age(since))"
   }
 }

@@ -129,7 +129,7 @@ private let select = """
 /// The columns that every registration overwrites.
 private let told = """
   token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8, owner = $9, token_hash = $10,
-  token_differs_since = NULL, \(RegistrationReference.cleanSheet)
+  token_differs_since = NULL, \(RegistrationReference.clearFailureAndHold)
   """
 
 private let renewal = """

@@ -96,7 +96,7 @@ import Testing
     #expect(deletionGuard.verdict(on: suspect) == .end)
   }
 
-  @Test func `Deaths stop ending registrations when they are too many within minutes`() {
+  @Test func `Dead tokens stop ending registrations when they are too many within minutes`() {
     let dead = Outcome.dead(.fcmUnregistered, since: nil)
     var deletionGuard = DeletionGuard()
     // All that are asked for: twenty are believed.

@@ -10,7 +10,7 @@ import Testing
 @testable import Providers
 
 /// Tests what happens to reports of dead tokens that are too many to be accepted.
-@Suite struct HeldDeathTests {
+@Suite struct HeldDeletionTests {
   private static let reason = Reason.fcmUnregistered
 
   /// A bench with 100 devices which FCM has called dead: 20 have ended, 80 are held. The clock goes with the test.
@@ -101,7 +101,7 @@ import Testing
     }
   }
 
-  @Test func `Single deaths of held ones are no more believed than many, before the hour is over`()
+  @Test func `Single dead tokens among held ones are no more believed than many, before the hour is over`()
     async throws
   {
     try await Self.test { bench, devices async throws in

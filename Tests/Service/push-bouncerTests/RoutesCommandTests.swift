@@ -56,8 +56,8 @@ extension Chaos {
       try await eventually("\(held ?? 0) held") {
         let check = try await running.check("fcm:default")
         let metrics = try await running.call("admin", path: "/metrics").text
-        let gauge = metrics.split(separator: "\n").first { $0.hasPrefix("push_bouncer_held_deaths{") }
-        return check["held_deaths"]?.integer == held
+        let gauge = metrics.split(separator: "\n").first { $0.hasPrefix("push_bouncer_held_deletions{") }
+        return check["held_deletions"]?.integer == held
           && (check["status"]?.string == "failing") == (held != nil)
           && gauge?.split(separator: " ").last.flatMap { Int64($0) } == held
       }

@@ -25,7 +25,8 @@ final class AddressRace<Connection: Sendable>: Sendable {
     _ connect: @escaping @Sendable (String) async throws -> Connection,
     _ close: @escaping @Sendable (Connection) -> Void
   ) {
-    (self.connect, self.close) = (connect, close)
+    self.connect = connect
+    self.close = close
   }
 
   /// Returns the first connection, and its address.

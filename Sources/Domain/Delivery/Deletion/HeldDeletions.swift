@@ -70,7 +70,8 @@ final class HeldDeletions: Sendable {
     update { state in
       // The count may have missed a deletion held meanwhile; the next count includes it.
       guard state.holds == holds else { return }
-      (state.doubts, state.isCounted) = (counted, true)
+      state.doubts = counted
+      state.isCounted = true
     }
   }
 

@@ -59,7 +59,7 @@ package struct FoundDevice: Sendable, Hashable {
   package let deliveredAt: Date?
   /// The last failure since the last registration.
   package let failure: Failure?
-  /// A death report from the provider that is held back: it is not believed yet.
+  /// Why its deletion is held back: the provider calls the token dead and is not believed yet.
   package let held: Failure?
   /// How many notifications wait for it.
   package let waiting: Int64
@@ -82,7 +82,7 @@ package struct FoundDevice: Sendable, Hashable {
     case ended
     /// Its server or realm is deactivated.
     case switchedOff = "switched off"
-    /// The last notification was refused or given up, or a death report is held back.
+    /// The last notification was refused or given up, or its deletion is held back.
     case failing
     /// Notifications wait for it, and nothing has failed.
     case waiting

@@ -26,7 +26,8 @@ package struct HourlyCounts: Sendable {
   private let now: @Sendable () -> Date
 
   package init(database: any Database, now: @escaping @Sendable () -> Date) {
-    (self.database, self.now) = (database, now)
+    self.database = database
+    self.now = now
   }
 
   /// Hours since 1970 UTC.

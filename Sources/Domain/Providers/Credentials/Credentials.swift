@@ -24,8 +24,12 @@ package struct APNsCredential: Sendable, Hashable {
     name: String, keyID: String, teamID: String, privateKey: String, topics: [String],
     environment: Environment
   ) {
-    (self.name, self.keyID, self.teamID) = (name, keyID, teamID)
-    (self.privateKey, self.topics, self.environment) = (privateKey, topics, environment)
+    self.name = name
+    self.keyID = keyID
+    self.teamID = teamID
+    self.privateKey = privateKey
+    self.topics = topics
+    self.environment = environment
   }
 }
 
@@ -47,8 +51,12 @@ package struct FCMCredential: Sendable, Hashable {
     name: String, projectID: String, clientEmail: String, privateKeyID: String, privateKey: String,
     tokenURI: URL
   ) {
-    (self.name, self.projectID, self.clientEmail) = (name, projectID, clientEmail)
-    (self.privateKeyID, self.privateKey, self.tokenURI) = (privateKeyID, privateKey, tokenURI)
+    self.name = name
+    self.projectID = projectID
+    self.clientEmail = clientEmail
+    self.privateKeyID = privateKeyID
+    self.privateKey = privateKey
+    self.tokenURI = tokenURI
   }
 }
 
@@ -61,7 +69,9 @@ package struct Credentials: Sendable, Hashable {
   package var defaultProject: String?
 
   package init(apns: [APNsCredential] = [], fcm: [FCMCredential] = [], defaultProject: String? = nil) {
-    (self.apns, self.fcm, self.defaultProject) = (apns, fcm, defaultProject)
+    self.apns = apns
+    self.fcm = fcm
+    self.defaultProject = defaultProject
   }
 
   /// A topic that two credentials list for one environment.

@@ -32,9 +32,9 @@ package struct Explanation: Sendable, Hashable {
 
 extension Explanation {
   private static let resent = "what waits is sent again until it is accepted or too old (delivery.max_age)."
-  static let passes = "Nothing: \(resent)"
+  static let passes = "No action needed: \(resent)"
   /// Introduces the advice for a problem that usually passes by itself.
-  static let passesAtFirst = "Nothing at first: \(resent) If it lasts:"
+  static let passesAtFirst = "Usually passes by itself: \(resent) If it lasts:"
   static let reach = """
     See that the provider can be reached from this machine: name resolution, route, firewall, providers.proxy. \
     \(sentOnceReachable)
@@ -71,7 +71,7 @@ extension Explanation {
     App Store need production.
     """
   static let registersAgain = """
-    Nothing: the registration ends, and the phone registers again when its app is opened.
+    No action needed: the registration ends, and the phone registers again when its app is opened.
     """
   static let compareProject = """
     See that the file in Keys/fcm is of the Firebase project whose google-services.json the app was built with.

@@ -74,7 +74,7 @@ extension Reason {
       .payloadEmpty, .rejected, "Apple finds nothing in the notification.", Explanation.senderOrBug),
     Row(
       .payloadTooLarge, .rejected, "The notification is longer than the provider allows.",
-      "Nothing here: the chat server has to send shorter ones."),
+      "No action needed here: the chat server has to send shorter ones."),
     Row(
       .tooManyRequests, .retry(.token), "The provider wants fewer notifications for now.", Explanation.passes),
     Row(

@@ -73,7 +73,7 @@ extension Reason {
     Row(
       .reservedDataName, .rejected,
       "The message's data has a name that Google reserves: from, message_type, google.… or gcm.notification….",
-      "Nothing here: the chat server or application has to name it otherwise."),
+      "No action needed here: the chat server or application has to name it otherwise."),
     Row(
       .installationIDUnknown, .retry(.token),
       """

@@ -19,7 +19,8 @@ extension Reason {
     Row(
       .deviceOverPace,
       "More notifications come for this device than its pace allows (240 a minute, 5,000 an hour, as at Google).",
-      "Nothing: those beyond the pace are sent as it allows. See who or what sends its user so many."),
+      "No action needed: those beyond the pace are sent as it allows. See who or what sends its user so many."
+    ),
     Row(
       .overloaded, "More notifications wait for a connection than the service lets wait.",
       """
@@ -34,7 +35,7 @@ extension Reason {
     Row(
       .serverOverPace,
       "Its chat server sends more notifications than its pace allows (bouncer.notifications_per_server).",
-      "Nothing: those beyond the pace are sent as it allows. If the server may send so many, raise that setting."
+      "No action needed: those beyond the pace are sent as it allows. If the server may send so many, raise that setting."
     ),
     Row(
       .shuttingDown, "The service was being stopped, or its credential replaced.", Explanation.passes),

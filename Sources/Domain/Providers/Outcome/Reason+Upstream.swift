@@ -8,17 +8,17 @@ extension Reason {
     Row(
       .upstreamDisallows, .rejected,
       "The other bouncer (upstream.url) does not send for this chat server, for example because of its plan there.",
-      "Nothing here: it is between the chat server and the vendor of the other app."),
+      "No action needed here: it is between the chat server and the vendor of the other app."),
     Row(
       .upstreamKeyMissing, .retry(.token),
       "The chat server's key, with which it is known at the other bouncer (upstream.url), is not known here yet.",
-      "Nothing: it is kept when the server calls next. See push-bouncer server upstream show."),
+      "No action needed: it is kept when the server calls next. See push-bouncer server upstream show."),
     Row(
       .upstreamKeyRefused, .retry(.tokenOrRoute),
       "The other bouncer (upstream.url) does not accept the chat server's id and key.",
       """
       See whether the server is registered there with the same zulip_org_id and zulip_org_key: push-bouncer doctor asks. \
-      After it has been mended there, say push-bouncer server upstream enable again.
+      Fix it there, then run push-bouncer server upstream enable.
       """),
     Row(
       .upstreamRealmRefused, .retry(.tokenOrRoute),

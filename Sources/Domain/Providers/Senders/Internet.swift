@@ -22,7 +22,9 @@ struct Internet: ProviderNetwork {
     _ configuration: PushProviders.Configuration, pool: PoolLimits, connection: HTTP2ConnectionHandler.Limits,
     metrics: ProviderMetrics
   ) throws {
-    (self.pool, self.connection, self.metrics) = (pool, connection, metrics)
+    self.pool = pool
+    self.connection = connection
+    self.metrics = metrics
     proxy = try configuration.proxy.map { url in
       guard let proxy = Proxy(url) else {
         throw PushProviders.ConfigurationError(

@@ -154,13 +154,15 @@ package final class RouteSender: Sendable {
     let end = started + TimeAmount(deadline - .now)
     // The deadline had passed before: says nothing about the route.
     guard started < end else { return .ended(unsent(Outcome(TransportFailure.timeout), since: started)) }
-    var visit: WebPushHost.Visit?
+    var unproven: WebPushHost.UnprovenRequest?
     if let host {
-      visit = host.begin(for: recipient.owner)
-      guard visit != nil else { return .ended(unsent(Outcome(TransportFailure.overloaded), since: started)) }
+      unproven = host.begin(for: recipient.owner)
+      guard unproven != nil else {
+        return .ended(unsent(Outcome(TransportFailure.overloaded), since: started))
+      }
     }
-    let leave: @Sendable () -> Void = { [host, visit] in
-      if let visit { host?.end(visit) }
+    let leave: @Sendable () -> Void = { [host, unproven] in
+      if let unproven { host?.end(unproven) }
     }
     let isProbe: Bool
     switch health.admit(recipient, isPatient: isPatient, now: sender.now()) {

@@ -17,7 +17,10 @@ struct SenderFactory: Sendable {
     configuration: PushProviders.Configuration, metrics: ProviderMetrics, network: any ProviderNetwork,
     resolve: @escaping @Sendable (String) async throws -> [String], now: @escaping @Sendable () -> Date
   ) throws {
-    (self.metrics, self.network, self.now, webPush) = (metrics, network, now, configuration.webPush)
+    self.metrics = metrics
+    self.network = network
+    self.now = now
+    webPush = configuration.webPush
     webPushAddresses = WebPushAddresses(
       privateHosts: configuration.webPush?.privateHosts ?? [], resolve: resolve)
     let connections = configuration.webPush?.connections ?? 0

@@ -23,7 +23,9 @@ final class TokenSource: Sendable {
     limits: TokenCache.Limits = .init(), eventLoop: any EventLoop, now: @escaping @Sendable () -> Date,
     make: @escaping @Sendable () async -> Answer
   ) {
-    (self.make, self.now, self.eventLoop) = (make, now, eventLoop)
+    self.make = make
+    self.now = now
+    self.eventLoop = eventLoop
     state = Mutex(State(cache: TokenCache(limits: limits)))
   }
 
@@ -89,8 +91,10 @@ package struct AccessToken: Sendable, Hashable {
   let expiresAt: Date
 
   package init(authorization: String, issuedAt: Date, renewAt: Date, expiresAt: Date) {
-    (self.authorization, self.issuedAt) = (authorization, issuedAt)
-    (self.renewAt, self.expiresAt) = (renewAt, expiresAt)
+    self.authorization = authorization
+    self.issuedAt = issuedAt
+    self.renewAt = renewAt
+    self.expiresAt = expiresAt
   }
 }
 

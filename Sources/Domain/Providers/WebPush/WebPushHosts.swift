@@ -7,7 +7,7 @@ import Timing
 /// forgotten with their health: first those that do not work, then the least recently used.
 final class WebPushHosts: Sendable {
   /// Number of push services that are kept.
-  static let most = 10_000
+  static let capacity = 10_000
 
   private struct Host {
     let sender: RouteSender
@@ -30,13 +30,15 @@ final class WebPushHosts: Sendable {
     }
   }
 
-  private let most: Int
+  private let capacity: Int
   private let factory: SenderFactory
   private let webPush: PushProviders.Configuration.WebPush
   private let state = Mutex(State())
 
-  init(most: Int, factory: SenderFactory, webPush: PushProviders.Configuration.WebPush) {
-    (self.most, self.factory, self.webPush) = (most, factory, webPush)
+  init(capacity: Int, factory: SenderFactory, webPush: PushProviders.Configuration.WebPush) {
+    self.capacity = capacity
+    self.factory = factory
+    self.webPush = webPush
   }
 
   /// The sender for an endpoint, and the transports to close: those of hosts that were removed for it, and
@@ -48,7 +50,7 @@ final class WebPushHosts: Sendable {
         state.hosts[endpoint.authority]?.lastUsed = state.uses
         return (sender, [])
       }
-      var left = state.hosts.count >= most ? state.makeRoom() : []
+      var left = state.hosts.count >= capacity ? state.makeRoom() : []
       let sender = factory.routeSender(for: endpoint, webPush)
       if state.isClosed {
         sender.transport.close()

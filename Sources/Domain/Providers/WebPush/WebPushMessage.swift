@@ -31,8 +31,11 @@ package struct WebPushMessage: Sendable, Codable {
     subscription: WebPushSubscription, body: ByteBuffer, urgency: Urgency, timeToLive: Int? = nil,
     collapseID: String? = nil
   ) {
-    (self.subscription, self.body, self.urgency) = (subscription, body, urgency)
-    (self.timeToLive, self.collapseID) = (timeToLive, collapseID)
+    self.subscription = subscription
+    self.body = body
+    self.urgency = urgency
+    self.timeToLive = timeToLive
+    self.collapseID = collapseID
   }
 }
 

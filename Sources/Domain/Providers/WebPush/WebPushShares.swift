@@ -12,9 +12,9 @@ final class WebPushShares: Sendable {
     var connections: Int
     /// Connections to hosts that have not answered their last request.
     var unproven: Int
-    /// How long an idle connection is kept,
+    /// How long an idle connection is kept.
     var idle = TimeAmount.seconds(60)
-    /// and how long while more than half of all connections are in use.
+    /// How long an idle connection is kept while more than half of all connections are in use.
     var idleInNeed = TimeAmount.seconds(5)
   }
 
@@ -36,9 +36,9 @@ final class WebPushShares: Sendable {
   fileprivate struct State {
     var all = Counts()
     var byNetwork: [IPAddress: Counts] = [:]
-    /// Visits: pairs of an owner with requests under way and a host that does not answer.
-    var visits = 0
-    var visitsByOwner: [Owner: Int] = [:]
+    /// Pairs of an owner with requests under way and a host that does not answer.
+    var unprovenRequests = 0
+    var unprovenRequestsByOwner: [Owner: Int] = [:]
 
     mutating func add(_ connections: Int, unproven: Int, to network: IPAddress) {
       byNetwork[network, default: Counts()].add(connections, unproven: unproven)
@@ -65,13 +65,13 @@ final class WebPushHost: ConnectionGate {
     var isProven = false
     var connections = 0
     var byNetwork: [IPAddress: Int] = [:]
-    /// Owners whose requests under way count as a visit.
-    var visitors: Set<Owner> = []
+    /// Owners with requests under way, while it does not answer.
+    var requestingOwners: Set<Owner> = []
   }
 
   /// A request to the host. Must be ended once.
-  struct Visit: Sendable {
-    /// The owner that the visit counts for; nil if the host answers, or the owner has another request to it.
+  struct UnprovenRequest: Sendable {
+    /// The owner that the request counts for; nil if the host answers, or the owner has another request to it.
     fileprivate let owner: Owner?
   }
 
@@ -81,7 +81,8 @@ final class WebPushHost: ConnectionGate {
   private let state = Mutex(State())
 
   init(shares: WebPushShares, addresses: WebPushAddresses) {
-    (self.shares, self.addresses) = (shares, addresses)
+    self.shares = shares
+    self.addresses = addresses
   }
 
   private func with<Result: Sendable>(
@@ -120,27 +121,28 @@ final class WebPushHost: ConnectionGate {
   }
 
   /// Begins a request to the host; nil if its owner has requests to too many hosts that do not answer.
-  func begin(for owner: Owner) -> Visit? {
+  func begin(for owner: Owner) -> UnprovenRequest? {
     with { shared, own in
-      guard !own.isProven, !own.visitors.contains(owner) else { return Visit(owner: nil) }
-      let visits = shared.visitsByOwner[owner] ?? 0
-      guard FairShare.allows(own: visits, total: shared.visits, limit: shares.limits.unproven) else {
+      guard !own.isProven, !own.requestingOwners.contains(owner) else { return UnprovenRequest(owner: nil) }
+      let requests = shared.unprovenRequestsByOwner[owner] ?? 0
+      guard FairShare.allows(own: requests, total: shared.unprovenRequests, limit: shares.limits.unproven)
+      else {
         return nil
       }
-      own.visitors.insert(owner)
-      shared.visits += 1
-      shared.visitsByOwner[owner] = visits + 1
-      return Visit(owner: owner)
+      own.requestingOwners.insert(owner)
+      shared.unprovenRequests += 1
+      shared.unprovenRequestsByOwner[owner] = requests + 1
+      return UnprovenRequest(owner: owner)
     }
   }
 
-  func end(_ visit: Visit) {
-    guard let owner = visit.owner else { return }
+  func end(_ request: UnprovenRequest) {
+    guard let owner = request.owner else { return }
     with { shared, own in
-      own.visitors.remove(owner)
-      shared.visits -= 1
-      let rest = (shared.visitsByOwner[owner] ?? 1) - 1
-      shared.visitsByOwner[owner] = rest > 0 ? rest : nil
+      own.requestingOwners.remove(owner)
+      shared.unprovenRequests -= 1
+      let rest = (shared.unprovenRequestsByOwner[owner] ?? 1) - 1
+      shared.unprovenRequestsByOwner[owner] = rest > 0 ? rest : nil
     }
   }
 

@@ -36,7 +36,9 @@ package struct WebPushSubscription: Sendable, Hashable {
       (try? P256.KeyAgreement.PublicKey(x963Representation: publicKey)) != nil
     else { throw .publicKey }
     guard let secret = Base64URL.decode(auth), secret.count == 16 else { throw .secret }
-    (self.endpoint, self.publicKey, self.secret) = (endpoint, publicKey, secret)
+    self.endpoint = endpoint
+    self.publicKey = publicKey
+    self.secret = secret
   }
 
   private struct Members: Codable {
@@ -115,7 +117,9 @@ package struct WebPushEndpoint: Sendable, Hashable {
     let rest = url.dropFirst(scheme.count)
     let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
     guard let (host, port) = Self.hostAndPort(rest[..<end]) else { return nil }
-    (self.url, self.host, self.port) = (url, host, port)
+    self.url = url
+    self.host = host
+    self.port = port
     authority = Origin(host: host, port: port).authority
     path = rest[end...].hasPrefix("/") ? String(rest[end...]) : "/" + rest[end...]
   }

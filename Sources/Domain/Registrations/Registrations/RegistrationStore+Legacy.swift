@@ -35,7 +35,7 @@ extension RegistrationStore {
       ON CONFLICT (server_id, \(name), kind, token_hash) WHERE \(name) IS NOT NULL DO UPDATE SET
         realm_id = COALESCE(registrations.realm_id, excluded.realm_id),
         target = COALESCE(registrations.target, excluded.target),
-        registered_at = excluded.registered_at, \(RegistrationReference.cleanSheet)
+        registered_at = excluded.registered_at, \(RegistrationReference.clearFailureAndHold)
       RETURNING id, registered_at
       """, .integer(server), number, uuid, kind, hash, .integer(realm?.id), .bytes(sealed), .text(iosAppID),
       .integer(now.milliseconds), .integer(isUpstream ? 1 : nil))

@@ -119,15 +119,15 @@ extension RegistrationStore {
   /// held back long enough ago. Registrations renewed meanwhile are left out.
   ///
   /// - Returns: those newly held back, and those that have ended.
-  package func hold(_ deaths: [(death: Failure, route: Int64)]) async throws -> (
+  package func hold(_ deletions: [(failure: Failure, route: Int64)]) async throws -> (
     held: Set<RegistrationReference>, ended: Set<RegistrationReference>
   ) {
-    guard !deaths.isEmpty else { return ([], []) }
+    guard !deletions.isEmpty else { return ([], []) }
     let (now, latest) = (now(), believedSince)
     return try await database.write { connection in
       var held: Set<RegistrationReference> = []
       var confirmed: [Failure] = []
-      for (death, route) in deaths {
+      for (failure, route) in deletions {
         let since = try connection.query(
           Statement(
             """
@@ -135,16 +135,16 @@ extension RegistrationStore {
               dead_reason = $4, dead_before = CAST($5 AS BIGINT)
             WHERE id = $1 AND registered_at = $2 AND ended_at IS NULL RETURNING dead_since
             """,
-            arguments: death.registration.arguments + [
-              .integer(route), .text(death.reason), .integer(death.holdsBefore?.milliseconds),
+            arguments: failure.registration.arguments + [
+              .integer(route), .text(failure.reason), .integer(failure.holdsBefore?.milliseconds),
               .integer(now.milliseconds),
             ])
         ).first?.date(0)
         guard let since else { continue }
         if since <= latest {
-          confirmed.append(death)
+          confirmed.append(failure)
         } else if since == now.stored {
-          held.insert(death.registration)
+          held.insert(failure.registration)
         }
       }
       return (held, try connection.end(confirmed, now: now))
@@ -177,9 +177,9 @@ extension RegistrationStore {
   package static func held(in database: any Database) async throws -> [Held] {
     try await database.query(
       """
-      SELECT r.id, r.provider, r.credential, r.target, h.wire, h.reason, h.since, h.deaths
+      SELECT r.id, r.provider, r.credential, r.target, h.wire, h.reason, h.since, h.count
       FROM (
-        SELECT dead_route_id, wire, dead_reason AS reason, MIN(dead_since) AS since, COUNT(*) AS deaths
+        SELECT dead_route_id, wire, dead_reason AS reason, MIN(dead_since) AS since, COUNT(*) AS count
         FROM registrations WHERE dead_route_id IS NOT NULL GROUP BY dead_route_id, wire, dead_reason) AS h
       JOIN outbox_routes r ON r.id = h.dead_route_id
       """
@@ -205,12 +205,12 @@ extension RegistrationStore {
     while true {
       let now = now()
       let count = try await database.write { connection in
-        let deaths = try connection.query(statement).compactMap { row -> Failure? in
+        let failures = try connection.query(statement).compactMap { row -> Failure? in
           guard let kind = RegistrationReference.Kind(rawValue: try row.int64(2)) else { return nil }
           return Failure(
             try .init(kind, row), reason: try row.text(3), holdsBefore: try row.optionalDate(4))
         }
-        return try connection.end(deaths, now: now).count
+        return try connection.end(failures, now: now).count
       }
       guard count > 0 else { return ended }
       ended += count

@@ -13,7 +13,7 @@ extension RegistrationStore {
       VALUES (1, $1, $2, 4, 0, 1, $3)
       ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
         kind = 4, token = NULL, token_hash = 0, target = NULL, bouncer_key_id = NULL, upstream = 1,
-        registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.cleanSheet)
+        registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.clearFailureAndHold)
       """, .integer(realm), .integer(tokenID.storage), .integer(now().milliseconds))
   }
 

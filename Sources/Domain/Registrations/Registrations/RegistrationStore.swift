@@ -174,7 +174,7 @@ extension RegistrationStore {
       ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
         kind = excluded.kind, token = excluded.token, token_hash = excluded.token_hash,
         target = excluded.target, bouncer_key_id = excluded.bouncer_key_id, upstream = NULL,
-        registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.cleanSheet)
+        registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.clearFailureAndHold)
       """,
       .integer(realm), .integer(token.id.storage), .integer(token.kind.storage),
       .bytes(storageKey.seal(token.text, at: Self.place(realm: realm, token.id))),

@@ -96,7 +96,7 @@ package struct UpstreamLinks: Sendable {
       try connection.run(Self.forgetLegacy, .integer(server))
       try connection.run(
         """
-        UPDATE registrations SET ended_at = NULL, \(RegistrationReference.cleanSheet)
+        UPDATE registrations SET ended_at = NULL, \(RegistrationReference.clearFailureAndHold)
         WHERE \(Self.encrypted) AND ended_at IS NOT NULL AND failure = '\(Self.disabled)'
         """, .integer(server))
     }

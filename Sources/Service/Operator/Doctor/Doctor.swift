@@ -70,7 +70,7 @@ package struct Doctor: Sendable {
       findings.append(.skipped("keys", "\(configuration.keys.directory) cannot be looked into"))
     }
     if faults.contains("database") {
-      findings.append(.skipped("deaths held back", "the database cannot be used"))
+      findings.append(.skipped("deletions held back", "the database cannot be used"))
     } else {
       findings += await durabilityFindings()
       findings += await heldFindings()
@@ -155,7 +155,7 @@ extension Doctor {
 }
 
 extension Doctor {
-  /// Reports deaths that are held back because a provider reported too many tokens as dead; one finding per
+  /// Reports deletions held back because a provider called too many tokens dead; one finding per
   /// credential.
   func heldFindings() async -> [Finding] {
     // A database that cannot be opened has its own finding.
@@ -173,8 +173,8 @@ extension Doctor {
       return .bad(
         name,
         """
-        the deaths of \(count) registrations are held back, because the provider has called too many tokens dead at \
-        once, since \(since.formatted(.iso8601))
+        the deletions of \(count) registrations are held back, because the provider has called too many tokens dead \
+        at once, since \(since.formatted(.iso8601))
         """,
         advice: """
           wait: one ends when the provider says so again an hour later, and is forgotten after a week. If you know \
@@ -189,7 +189,7 @@ extension Doctor {
     return .good(
       "webpush",
       """
-      the deaths of \(services.map(\.count).reduce(0, +)) subscriptions are held back, because \
+      the deletions of \(services.map(\.count).reduce(0, +)) subscriptions are held back, because \
       \(Phrase.count(hosts.count, "push service has", "push services have")) called too many dead at once: one ends \
       when its push service says so again an hour later (push-bouncer routes list)
       """)

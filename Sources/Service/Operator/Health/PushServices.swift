@@ -61,7 +61,7 @@ package struct PushServices: Sendable {
   /// The current health.
   ///
   /// - Parameters:
-  ///   - held: deaths that are held back, from ``Deliverer/held``.
+  ///   - held: deletions held back, from ``Deliverer/held``.
   ///   - own: the operator's own push services (`webpush.allow_private_hosts`).
   package init(_ providers: PushProviders, _ outbox: Outbox, held: [Doubt], own: Set<String>, now: Date) {
     self.init(

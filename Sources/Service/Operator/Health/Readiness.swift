@@ -35,7 +35,7 @@ package final class Readiness: Sendable {
   private let isDraining = Atomic(false)
 
   /// - Parameters:
-  ///   - doubts: kinds of registrations, with their routes, whose death reports are held back.
+  ///   - doubts: kinds of registrations, with their routes, whose deletions are held back.
   ///   - unserved: what came in the last hour or waits, and no credential serves.
   ///   - pushServices: the health of Web Push; nil if it is switched off.
   ///   - clockDoubt: why the clock is doubted; nil if it is trusted.
@@ -259,10 +259,10 @@ package final class Readiness: Sendable {
     let doubts = doubts().filter { isOwn($0.route) }
     let held = doubts.map(\.held).reduce(0, +)
     if held > 0 {
-      check.details["held_deaths"] = .integer(Int64(held))
+      check.details["held_deletions"] = .integer(Int64(held))
       check.advice = "push-bouncer routes trust \(check.name)"
     }
-    // Anybody may register a device at the Nextcloud push proxy, so held-back deaths there are shown but do
+    // Anybody may register a device at the Nextcloud push proxy, so deletions held back there are shown but do
     // not degrade the service.
     if let doubt = doubts.filter({ $0.kind == .nextcloud }).min(by: { $0.since < $1.since }) {
       var devices = Health.Check(name: "nextcloud")
@@ -281,7 +281,7 @@ package final class Readiness: Sendable {
       "working": .integer(Int64(services.working)), "failing": .integer(Int64(services.failing)),
     ]
     if services.waiting > 0 { check.details["waiting"] = .integer(Int64(services.waiting)) }
-    if services.held > 0 { check.details["held_deaths"] = .integer(Int64(services.held)) }
+    if services.held > 0 { check.details["held_deletions"] = .integer(Int64(services.held)) }
     if !services.listed.isEmpty {
       check.details["failing_services"] = .array(
         services.listed.map {

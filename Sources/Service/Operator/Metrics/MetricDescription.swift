@@ -98,7 +98,7 @@ extension MetricDescription {
       "push_bouncer_route_doubted", .gauge, labels: route + ["kind"],
       "1 while the provider refuses so many tokens of a kind that none of their registrations ends."),
     .init(
-      "push_bouncer_held_deaths", .gauge, labels: route + ["kind"],
+      "push_bouncer_held_deletions", .gauge, labels: route + ["kind"],
       "Registrations that the provider calls dead and that are kept, because it says so of too many; all of Web Push together."
     ),
     .init(

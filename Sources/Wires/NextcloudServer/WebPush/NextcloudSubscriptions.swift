@@ -72,7 +72,7 @@ package struct NextcloudSubscriptions: Sendable {
           try connection.run(
             """
             UPDATE registrations SET app_types = $2, registered_at = $3,
-              \(RegistrationReference.cleanSheet)
+              \(RegistrationReference.clearFailureAndHold)
             WHERE id = $1
             """, .integer(try active.int64(0)), .text(appTypes.text), .integer(now.milliseconds))
           return .renewed

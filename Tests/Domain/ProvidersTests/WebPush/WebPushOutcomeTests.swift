@@ -144,24 +144,24 @@ struct WebPushSharesTests {
     #expect(Self.crowd(Self.shares(4, unproven: 1), proven: false, "192.0.2.1").count == 1)
   }
 
-  @Test func `An owner whose hosts do not answer leaves room to visit others'`() {
+  @Test func `An owner whose hosts do not answer leaves room for others'`() {
     let shares = Self.shares(100, unproven: 40)
     let (hosts, other) = ((0..<100).map { _ in Self.host(shares) }, Self.host(shares, isProven: true))
-    let visits = hosts.compactMap { host in host.begin(for: .chatServer(1)).map { (host, $0) } }
-    #expect(visits.count == 30)
-    // The same host again is one visit, and one that answers none.
+    let requests = hosts.compactMap { host in host.begin(for: .chatServer(1)).map { (host, $0) } }
+    #expect(requests.count == 30)
+    // The same host again counts once, and one that answers not at all.
     #expect(hosts[0].begin(for: .chatServer(1)) != nil)
     #expect(other.begin(for: .chatServer(1)) != nil)
     #expect(hosts[99].begin(for: .chatServer(2)) != nil)
-    for (host, visit) in visits { host.end(visit) }
+    for (host, request) in requests { host.end(request) }
     #expect(hosts.compactMap { $0.begin(for: .chatServer(1)) }.count == 30)
   }
 
-  @Test func `An owner that ends one visit may begin one`() {
+  @Test func `An owner that ends one request may begin one`() {
     let shares = Self.shares(100, unproven: 40)
     let hosts = (0..<100).map { _ in Self.host(shares) }
-    let visits = hosts.map { $0.begin(for: .chatServer(1)) }
-    if let visit = visits[0] { hosts[0].end(visit) }
+    let requests = hosts.map { $0.begin(for: .chatServer(1)) }
+    if let request = requests[0] { hosts[0].end(request) }
     #expect(hosts[1...].compactMap { $0.begin(for: .chatServer(1)) }.count == 30)
   }
 

@@ -37,7 +37,7 @@ struct WebPushTests {
         key: VAPIDKey(), contact: "mailto:operator@example.org", privateHosts: hosts, connections: connections
       ))
     return try PushProviders(
-      configuration: configuration, mostHosts: most, resolve: { names.resolve($0) }, now: { clock.now })
+      configuration: configuration, hostCapacity: most, resolve: { names.resolve($0) }, now: { clock.now })
   }
 
   static func push(
