@@ -504,8 +504,7 @@ CREATE TABLE nodes (
   schema $int NOT NULL,                       -- the last migration that the program knows
   started_at $int NOT NULL,
   seen_at $int NOT NULL,                      -- by that machine's clock
-  is_serving $int NOT NULL,                   -- 0 for a command
-  storage_keys $bytes NOT NULL                -- ids of 16 bytes: of the key that it seals with, and of all that it has
+  is_serving $int NOT NULL                    -- 0 for a command
 ) $strict_by_key;
 
 -- Statistics: what has become of notifications, hour by hour.

@@ -18,85 +18,36 @@ package final class StorageKey: Sendable {
 
   package static let keyBytes = 32
 
-  private struct Ring {
-    /// The key that seals new values; one of ``keys``.
-    var present: SealingKey
-    /// The keys that open values.
-    var keys: [SealingKey]
-  }
-
-  private let ring: Mutex<Ring>
-  /// Never changes for a database: the hashed texts are not stored, so their hashes could not be renewed.
-  private let hashingKey: SymmetricKey
-  /// An HMAC that has consumed only the key.
+  private let sealingKey: SealingKey
+  /// An HMAC that has consumed only the key, which never changes for a database: the hashed texts are not
+  /// stored, so their hashes could not be renewed.
   private let keyed: HMAC<SHA256>
   private let unopened = Mutex<[String: Int]>([:])
 
-  /// The keys of a file. The first seals until the database names another.
   package convenience init(_ file: StorageKeyFile) {
-    self.init(file.sealingKeys, hashing: file.hashingKey)
+    self.init(file.sealingKey, hashing: file.hashingKey)
   }
 
   /// From a root key of 32 bytes.
   package convenience init(bytes: [UInt8]) {
     precondition(bytes.count == Self.keyBytes)
     let root = SymmetricKey(data: bytes)
-    self.init([SealingKey(root)], hashing: root.derived("hashing"))
+    self.init(SealingKey(root), hashing: root.derived("hashing"))
   }
 
   /// Generates a random key.
   package static func generate() -> StorageKey { StorageKey(StorageKeyFile.generate()) }
 
-  private init(_ keys: [SealingKey], hashing: SymmetricKey) {
-    ring = Mutex(Ring(present: keys[0], keys: keys))
-    hashingKey = hashing
+  private init(_ sealingKey: SealingKey, hashing: SymmetricKey) {
+    self.sealingKey = sealingKey
     keyed = HMAC(key: hashing)
   }
 
-  /// Replaces the keys by those of a changed file. Keys that are no longer in it open nothing from now on.
-  ///
-  /// - Returns: false, without a change, if the sealing key is missing or the file belongs to another
-  ///   database.
-  package func take(_ file: StorageKeyFile) -> Bool { replace(by: file, sealingWith: nil, keepingOld: false) }
+  /// Identifies the sealing key without revealing it: 16 bytes.
+  package var id: [UInt8] { sealingKey.id }
 
-  /// Takes over the keys of a file that was changed before this process had followed. Values sealed with the
-  /// removed key can still be opened.
-  ///
-  /// - Returns: false, without a change, if the key of this id, which seals from now on, is missing.
-  package func catchUp(_ file: StorageKeyFile, sealingWith id: [UInt8]) -> Bool {
-    replace(by: file, sealingWith: id, keepingOld: true)
-  }
-
-  private func replace(by file: StorageKeyFile, sealingWith id: [UInt8]?, keepingOld: Bool) -> Bool {
-    guard file.hashingKey == hashingKey else { return false }
-    let keys = file.sealingKeys
-    return ring.withLock { ring in
-      guard let present = keys.first(where: { $0.id == id ?? ring.present.id }) else { return false }
-      let old = keepingOld ? ring.keys.filter { !keys.map(\.id).contains($0.id) } : []
-      ring = Ring(present: present, keys: keys + old)
-      return true
-    }
-  }
-
-  /// Seals with the key of this id from now on.
-  ///
-  /// - Returns: whether there is such a key.
-  package func seal(withKey id: [UInt8]) -> Bool {
-    ring.withLock { ring in
-      guard let key = ring.keys.first(where: { $0.id == id }) else { return false }
-      ring.present = key
-      return true
-    }
-  }
-
-  package var ids: [[UInt8]] { ring.withLock { $0.keys.map(\.id) } }
-
-  package var presentID: [UInt8] { ring.withLock { $0.present.id } }
-
-  /// Whether a value was sealed with the present sealing key, for any place.
-  package func isPresent(_ sealed: [UInt8]) -> Bool {
-    sealed.starts(with: ring.withLock { $0.present.header })
-  }
+  /// Whether a value was sealed with this key, for any place.
+  package func hasSealed(_ sealed: [UInt8]) -> Bool { sealed.starts(with: sealingKey.header) }
 
   /// Identifies the hashing key, which never changes, without revealing it. The database stores it, to
   /// recognize its key file.
@@ -118,7 +69,7 @@ package final class StorageKey: Sendable {
   }
 
   package func seal(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {
-    ring.withLock { $0.present }.seal(plaintext, at: place)
+    sealingKey.seal(plaintext, at: place)
   }
 
   package func seal(_ plaintext: String, at place: SealedPlace) -> [UInt8] {
@@ -127,10 +78,7 @@ package final class StorageKey: Sendable {
 
   /// Opens a value that was sealed for the same place; nil, which is counted as a failure, for any other.
   package func open(_ sealed: [UInt8], at place: SealedPlace) -> [UInt8]? {
-    let keys = ring.withLock { $0.keys }
-    for key in keys {
-      if let opened = key.open(sealed, at: place) { return opened }
-    }
+    if let opened = sealingKey.open(sealed, at: place) { return opened }
     unopened.withLock { $0[place.column, default: 0] += 1 }
     return nil
   }

@@ -2,33 +2,35 @@ internal import CSodium
 internal import Crypto
 internal import Foundation
 
-/// The content of `Keys/storage.key`: a key in base64. During a key change there is a second key on its own
-/// line; both open, and the database names the one that seals. From the first change on, a line `hashing ...`
-/// keeps the original key for hashes, because the hashed texts are not stored and so could not be hashed
-/// again.
+/// The content of `Keys/storage.key`: a key in base64. From its first change on, a line `hashing ...` keeps the
+/// original key for hashes, because the hashed texts are not stored and so could not be hashed again.
 ///
 /// The keys are held only in memory that is wiped when freed.
 package struct StorageKeyFile: Sendable {
   package static let maximumBytes = 4096
 
-  private var keys: [SymmetricKey] = []
-  /// Nil if it is derived from the only key.
-  private var hashing: SymmetricKey?
+  private let key: SymmetricKey
+  /// Nil if it is derived from ``key``.
+  private let hashing: SymmetricKey?
 
   /// Parses a file's content, which the caller wipes.
   package init?(utf8 content: UnsafeRawBufferPointer) {
     guard content.count <= Self.maximumBytes else { return nil }
+    var key: SymmetricKey?
+    var hashing: SymmetricKey?
     for line in content.split(whereSeparator: { $0 == 0x0A || $0 == 0x0D }) {
       let words = line.split(whereSeparator: { $0 == 0x20 || $0 == 0x09 })
       guard let last = words.last else { continue }
-      guard let key = Self.key(UnsafeRawBufferPointer(rebasing: last)) else { return nil }
+      guard let value = Self.key(UnsafeRawBufferPointer(rebasing: last)) else { return nil }
       switch words.count {
-      case 1: keys.append(key)
-      case 2 where words[0].elementsEqual("hashing".utf8) && hashing == nil: hashing = key
+      case 1 where key == nil: key = value
+      case 2 where words[0].elementsEqual("hashing".utf8) && hashing == nil: hashing = value
       default: return nil
       }
     }
-    guard (1...2).contains(keys.count), keys.count == 1 || hashing != nil else { return nil }
+    guard let key else { return nil }
+    self.key = key
+    self.hashing = hashing
   }
 
   package init?(_ text: String) {
@@ -37,16 +39,21 @@ package struct StorageKeyFile: Sendable {
     self = file
   }
 
-  private init(key: SymmetricKey) { keys = [key] }
+  private init(key: SymmetricKey, hashing: SymmetricKey?) {
+    self.key = key
+    self.hashing = hashing
+  }
 
-  package static func generate() -> StorageKeyFile { StorageKeyFile(key: SymmetricKey(size: .bits256)) }
+  package static func generate() -> StorageKeyFile {
+    StorageKeyFile(key: SymmetricKey(size: .bits256), hashing: nil)
+  }
 
   /// The file's content; the caller wipes it.
   package var utf8: [UInt8] {
     // Reserved in advance, because growing would leave copies in memory.
     var text: [UInt8] = []
     text.reserveCapacity(256)
-    for key in keys { Self.write(key, to: &text) }
+    Self.write(key, to: &text)
     if let hashing {
       text += "hashing ".utf8
       Self.write(hashing, to: &text)
@@ -54,31 +61,18 @@ package struct StorageKeyFile: Sendable {
     return text
   }
 
-  /// The ids of the keys, in order; they do not reveal the keys.
-  package var ids: [[UInt8]] { sealingKeys.map(\.id) }
-
-  /// Adds a new key to the only one.
-  package func addingKey() -> StorageKeyFile {
-    var file = self
-    file.hashing = hashingKey
-    repeat {
-      file.keys = [keys[0], SymmetricKey(size: .bits256)]
+  /// A new key that makes the same hashes.
+  package func successor() -> StorageKeyFile {
+    while true {
+      let next = StorageKeyFile(key: SymmetricKey(size: .bits256), hashing: hashingKey)
       // Sealed values name their key by the first bytes of its id, so these must differ.
-    } while Set(file.sealingKeys.map(\.header)).count < 2
-    return file
+      if next.sealingKey.header != sealingKey.header { return next }
+    }
   }
 
-  /// Keeps only the key of this id; nil if there is none.
-  package func keepingKey(_ id: [UInt8]) -> StorageKeyFile? {
-    guard let index = ids.firstIndex(of: id) else { return nil }
-    var file = self
-    file.keys = [keys[index]]
-    return file
-  }
+  var sealingKey: SealingKey { SealingKey(key) }
 
-  var sealingKeys: [SealingKey] { keys.map(SealingKey.init) }
-
-  var hashingKey: SymmetricKey { hashing ?? keys[0].derived("hashing") }
+  var hashingKey: SymmetricKey { hashing ?? key.derived("hashing") }
 
   /// Parses 32 bytes in canonical base64.
   private static func key(_ text: UnsafeRawBufferPointer) -> SymmetricKey? {

@@ -1,3 +1,4 @@
+package import Settings
 package import Foundation
 package import HTTPClient
 package import KeyExchange
@@ -308,3 +309,5 @@ extension PushProviders {
     package var description: String { "\(key): \(advice)" }
   }
 }
+
+extension PushProviders.ConfigurationError: Readable {}

@@ -99,7 +99,8 @@ package struct BouncerService {
       publicListener(core, endpoints, at: configuration.publicAddress(sockets), descriptors),
     ]
     return BouncerService(
-      services: [Closing { await core.store.database.close() }] + features.services
+      services: [Closing { await core.store.database.close() }, Presence(store: core.store)]
+        + features.services
         + upkeep(core, features, readiness) + listeners
         + heralds(manager, core, adminPort, readiness, features),
       adminPort: adminPort, endpoints: endpoints, operatorEndpoints: operatorEndpoints, bouncer: bouncer,

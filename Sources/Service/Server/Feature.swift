@@ -44,7 +44,7 @@ extension [Feature] {
 }
 
 extension Feature {
-  /// The database, its list of nodes, and the storage key.
+  /// The database and the storage key.
   static func database(_ core: Core) -> Feature {
     let store = core.store
     return Feature(
@@ -53,7 +53,6 @@ extension Feature {
           store.storageKey.failures.map { .init(Double($0.value), labels: [("column", $0.key)]) }
         }
       },
-      foundation: [{ await store.follower.run(isServing: true) }],
       work: [{ [lossDetector = core.lossDetector] in await lossDetector.run() }])
   }
 

@@ -47,6 +47,16 @@ struct Repeating: Service {
   }
 }
 
+/// Keeps this process in the list of nodes. It ends the service if another one has changed the storage key, or
+/// the schema beyond what this program knows, because this one was silent for too long.
+struct Presence: Service {
+  let store: Store
+
+  func run() async throws {
+    try await cancelWhenGracefulShutdown { try await store.nodes.stay(store.storageKey, isServing: true) }
+  }
+}
+
 /// A listener's port, known once it listens.
 package final class Port: Sendable {
   private struct State {

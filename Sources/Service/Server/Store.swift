@@ -25,10 +25,11 @@ package struct Store {
   let mayExpire: @Sendable () -> Bool
   /// The chat servers with a second app.
   package let upstreamLinks: UpstreamLinks
-  /// Follows changes of the storage key, and records that this process uses the database, while it runs.
-  let follower: StorageKeyFollower
+  /// The processes that use the database, this one among them.
+  let nodes: Nodes
 
-  /// Opens and migrates the database, and checks that it was sealed with the folder's key.
+  /// Opens and migrates the database, checks that it was sealed with the folder's key, and adds this process to
+  /// its nodes.
   ///
   /// - Parameters:
   ///   - migrations: those of this program, or of a made-up one, for tests.
@@ -40,6 +41,22 @@ package struct Store {
     observer: DatabaseObserver? = nil, logger: Logger? = nil
   ) async throws -> Store {
     let url = configuration.database.url
+    let database = try await openMigrated(
+      url, migrations: migrations, making: making, sqlite: options, observer: observer, logger: logger)
+    return try await closing(database, onlyOnError: true) {
+      let storageKey = try await storageKey(configuration, of: database, making: making)
+      let nodes = Nodes(database: database, schema: migrations(database.engine).count, now: now)
+      do { try await nodes.join(storageKey) } catch let error as DatabaseError { throw Fault(error, of: url) }
+      return Store(
+        database: database, storageKey: storageKey, now: now, mayExpire: mayExpire,
+        upstreamLinks: UpstreamLinks(database: database, storageKey: storageKey, now: now), nodes: nodes)
+    }
+  }
+
+  private static func openMigrated(
+    _ url: DatabaseURL, migrations: (DatabaseEngine) -> [Migration] = Schema.migrations, making: Bool,
+    sqlite options: SQLiteDatabase.Options = .init(), observer: DatabaseObserver? = nil, logger: Logger? = nil
+  ) async throws -> RetryingDatabase {
     if !making, let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
       throw Absence.database("there is no database \(url)")
     }
@@ -49,13 +66,12 @@ package struct Store {
     } catch let error as DatabaseError {
       throw Fault(error, of: url)
     }
-    let migrations = migrations(database.engine)
     return try await closing(database, onlyOnError: true) {
       do {
         if !making, try await Migrator.version(of: database) == 0 {
           throw Absence.database("\(url) holds no database of push-bouncer")
         }
-        try await Nodes(database: database).migrate(migrations) { rows in
+        try await Nodes(database: database).migrate(migrations(database.engine)) { rows in
           logger?.notice(
             "seeing whether older nodes are alive, which a migration would cut off",
             metadata: ["nodes": .stringConvertible(rows), "within": "\(Nodes.watch)"])
@@ -63,16 +79,27 @@ package struct Store {
       } catch let error as DatabaseError {
         throw Fault(error, of: url)
       }
-      let storageKey = try await storageKey(configuration, of: database, making: making)
-      try await StorageSeal.verify(storageKey, of: database)
-      let follower = StorageKeyFollower(
-        directory: configuration.keys.directory, database: database, storageKey: storageKey,
-        schema: migrations.count, now: now, logger: logger)
-      do { try await follower.begin() } catch let error as DatabaseError { throw Fault(error, of: url) }
-      return Store(
-        database: database, storageKey: storageKey, now: now, mayExpire: mayExpire,
-        upstreamLinks: UpstreamLinks(database: database, storageKey: storageKey, now: now), follower: follower
-      )
+      return database
+    }
+  }
+
+  /// Replaces the storage key, with the service stopped.
+  ///
+  /// - Parameters:
+  ///   - patience: how long to wait for the end of processes that use the database.
+  ///   - silence: a process without a heartbeat for this long counts as dead.
+  ///   - report: is called with each step, in sentences.
+  package static func rotateStorageKey(
+    _ configuration: Configuration, patience: Duration, silence: Duration,
+    report: @escaping @Sendable (String) -> Void
+  ) async throws -> Resealing.Count {
+    let database = try await openMigrated(configuration.database.url, making: false)
+    return try await closing(database) {
+      _ = try await storageKey(configuration, of: database, making: false)
+      return try await StorageKeyRotation(
+        directory: configuration.keys.directory, database: database, patience: patience, silence: silence,
+        report: report
+      ).run()
     }
   }
 
@@ -96,7 +123,7 @@ package struct Store {
   ) async throws -> StorageKey {
     // Checked before the file is read: if several processes start at once, one of them creates the key and
     // then seals the database with it.
-    let isSealed = try await StorageSeal.sealingID(of: database) != nil
+    let isSealed = try await StorageSeal.isSealed(database)
     let directory = configuration.keys.directory
     if let key = try KeyFolder.existingStorageKey(in: directory) {
       if !isSealed { try KeyFolder.syncNames(in: directory) }
@@ -140,7 +167,7 @@ package struct Store {
     let store = try await open(configuration, making: making, sqlite: options)
     return try await closing(store.database) {
       // This task is cancelled at the end of the scope, which waits for it.
-      async let _ = store.follower.run(isServing: false)
+      async let _: Void? = try? store.nodes.stay(store.storageKey, isServing: false)
       return try await body(store)
     }
   }

@@ -163,27 +163,23 @@ extension Keys {
   struct RotateStorage: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract:
-        "Replaces storage.key by a new key and seals everything anew, while the service runs.",
+        "Replaces storage.key by a new key and seals everything anew, with the service stopped.",
       discussion: """
-        The file holds the new key and the old one until everything is sealed under the new one; then the old one is \
-        removed. The command may be stopped at any moment; start it again, and it goes on where it was. The key that \
-        hashes are made with does not change. Back the file up afterwards.
+        It refuses while another process uses the database, and none starts before it is at its end. If systemd holds \
+        the service's socket, calls wait meanwhile. The command may be stopped or killed at any moment: start it again, \
+        and it goes on where it was. Until the end the new key is in storage.key.new. The key that hashes are made with \
+        does not change. Back the file up afterwards.
         """)
 
     @OptionGroup var options: GlobalOptions
-    @Option(help: .hidden) var silence = 60
-    @Option(help: .hidden) var writes = 30
+    @Option(help: "How many seconds it waits for the end of other processes.") var wait = 60
+    @Option(help: .hidden) var silence = 15
 
     func run() async throws {
       let configuration = try options.load()
-      let count = try await Store.with(options, configuration) { store in
-        return try await StorageKeyRotation(
-          directory: configuration.keys.directory, database: store.database, storageKey: store.storageKey,
-          lease: MaintenanceLease("rotate-storage", database: store.database, now: store.now),
-          silence: .seconds(silence), writes: .seconds(writes)
-        ) { sentence in
-          note(sentence)
-        }.run()
+      let count = try await configuration.locating {
+        try await Store.rotateStorageKey(configuration, patience: .seconds(wait), silence: .seconds(silence))
+        { note($0) }
       }
       let rest =
         count.unreadable == 0

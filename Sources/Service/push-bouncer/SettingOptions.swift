@@ -179,15 +179,22 @@ extension Store {
     sqlite: SQLiteDatabase.Options = .init(), _ body: (Store) async throws -> Result
   ) async throws -> Result {
     let configuration = try configuration ?? options.load()
-    do {
-      return try await with(configuration, making: making, sqlite: sqlite, body)
-    } catch  where error is NotFound || error is BouncerKeyFiles.NotFound || error is Absence {
-      throw Fault("\(error)\n\(configuration.whereabouts)")
+    return try await configuration.locating {
+      try await with(configuration, making: making, sqlite: sqlite, body)
     }
   }
 }
 
 extension Configuration {
+  /// Adds to an error about something that does not exist where it was looked for.
+  func locating<Result>(_ body: () async throws -> Result) async throws -> Result {
+    do {
+      return try await body()
+    } catch  where error is NotFound || error is BouncerKeyFiles.NotFound || error is Store.Absence {
+      throw Fault("\(error)\n\(whereabouts)")
+    }
+  }
+
   /// The files of the service's user: what a command run by root accesses as that user.
   var ownFiles: [String] {
     [database.url.sqlitePath, keys.directory, "\(keys.directory)/storage.key"].compactMap(\.self)

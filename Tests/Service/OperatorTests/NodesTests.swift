@@ -16,25 +16,21 @@ import Testing
   @Test(arguments: DatabaseEngine.available)
   func `A node is there while it serves, and gone when it stops`(_ engine: DatabaseEngine) async throws {
     try await TestDatabase.with(engine) { database in
-      try await withTemporaryFolder { folder in
-        let nodes = Nodes(database: database)
-        let follower = StorageKeyFollower(
-          directory: folder.path, database: database, storageKey: try KeyFolder.storageKey(in: folder.path))
-        try await follower.begin()
-        // A command does the same.
-        var all = try await nodes.all()
-        #expect(all.count == 1 && all.allSatisfy { !$0.isServing })
-        let service = Task { await follower.run(isServing: true) }
-        try await eventually("a row") { try await nodes.serving().count == 1 }
-        let node = try #require(try await nodes.serving().first)
-        #expect(node.version == Version.text)
-        #expect(!node.hostname.isEmpty)
-        #expect(abs(node.seenAt.timeIntervalSinceNow) < 60)
-        service.cancel()
-        await service.value
-        all = try await nodes.all()
-        #expect(all.isEmpty)
-      }
+      let nodes = Nodes(database: database)
+      try await nodes.join(Self.key)
+      // A command does the same.
+      var all = try await nodes.all()
+      #expect(all.count == 1 && all.allSatisfy { !$0.isServing })
+      let service = Task { try await nodes.stay(Self.key, isServing: true) }
+      try await eventually("a row") { try await nodes.serving().count == 1 }
+      let node = try #require(try await nodes.serving().first)
+      #expect(node.version == Version.text)
+      #expect(!node.hostname.isEmpty)
+      #expect(abs(node.seenAt.timeIntervalSinceNow) < 60)
+      service.cancel()
+      try await service.value
+      all = try await nodes.all()
+      #expect(all.isEmpty)
     }
   }
 
@@ -50,15 +46,15 @@ import Testing
       var waited: [Int] = []
       var alive = try await killed.alive(watching: .seconds(60)) { waited.append($0) }
       #expect(alive.isEmpty && waited.isEmpty)
-      try await killed.announce(Self.key, isServing: true)
-      try await living.announce(Self.key, isServing: true)
+      try await killed.join(Self.key, isServing: true)
+      try await living.join(Self.key, isServing: true)
       alive = try await killed.alive(watching: .milliseconds(500)) { waited.append($0) }
       #expect(alive.isEmpty && waited == [2])
       // Its clock was put back.
       let touching = Task {
         while !Task.isCancelled {
           clock.advance(-0.1)
-          try await living.announce(Self.key, isServing: true)
+          try await living.join(Self.key, isServing: true)
         }
       }
       alive = try await killed.alive(watching: .seconds(60)) { waited.append($0) }
@@ -86,9 +82,9 @@ import Testing
       let older = Nodes(database: database)
       let new = Nodes(database: database, schema: later.count)
       // A command is not to be cut off either.
-      #expect(try await older.join(Self.key))
+      try await older.join(Self.key)
       let beating = Task {
-        while !Task.isCancelled { try await older.announce(Self.key, isServing: false) }
+        while !Task.isCancelled { try await older.join(Self.key) }
       }
       let refusal = await #expect(throws: Fault.self) {
         try await new.migrate(later, watching: longestWait) { _ in }
@@ -105,12 +101,12 @@ import Testing
 
       // From now on it counts as killed. One that is new enough is in nobody's way.
       let between = Nodes(database: database, schema: later.count - 1)
-      #expect(try await between.join(Self.key))
+      try await between.join(Self.key)
       var watched: [Int] = []
       try await new.migrate(later, watching: .milliseconds(500)) { watched.append($0) }
       #expect(watched == [1])
       #expect(try await Migrator.version(of: database) == later.count)
-      for nodes in [between, new] { #expect(try await nodes.join(Self.key)) }
+      for nodes in [between, new] { try await nodes.join(Self.key) }
       // It had looked at the database before.
       let error = await #expect(throws: DatabaseError.self) { try await older.join(Self.key) }
       #expect(error?.code == .newerSchema)
@@ -125,13 +121,13 @@ import Testing
       let killed = Nodes(database: database) { clock.now }
       clock.advance(1)
       let living = Nodes(database: database) { clock.now }
-      for nodes in [killed, living] { try await nodes.announce(Self.key, isServing: true) }
+      for nodes in [killed, living] { try await nodes.join(Self.key, isServing: true) }
       var sightings: Nodes.Sightings = [:]
       let hour = Duration.seconds(3600)
       #expect(try await living.living(within: hour, &sightings).map(\.id) == [killed.own, living.own])
       for node in sightings.keys { sightings[node] = .now - hour }
       clock.advance(3600)
-      try await living.announce(Self.key, isServing: true)
+      try await living.join(Self.key, isServing: true)
       #expect(try await living.living(within: hour, &sightings).map(\.id) == [living.own])
       let all = try await living.serving()
       #expect(all.map(\.id) == [living.own])

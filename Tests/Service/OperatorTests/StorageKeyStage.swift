@@ -2,7 +2,6 @@ import Foundation
 import Registrations
 import SQL
 import Sealing
-import Synchronization
 import TestDatabase
 import TestSupport
 import Testing
@@ -12,16 +11,6 @@ import Testing
 @testable import Platform
 
 extension StorageKeyRotationTests {
-  /// A value that several tasks look at.
-  final class Shared<Content: Sendable>: Sendable {
-    private let content: Mutex<Content>
-    init(_ content: Content) { self.content = Mutex(content) }
-    var value: Content {
-      get { content.withLock { $0 } }
-      set { content.withLock { $0 = newValue } }
-    }
-  }
-
   /// A database with a key folder, as one process after the other finds them.
   final class Stage: Sendable {
     let test: TestDatabase
@@ -29,14 +18,12 @@ extension StorageKeyRotationTests {
     let server: RemoteServer
     let serverKey: String
     let realm: Int64
-    /// Seconds by which the leases' clock is ahead.
-    let ahead = Mutex<TimeInterval>(0)
 
     var database: any Database { test.database }
 
-    init(_ folder: URL) async throws {
+    init(_ folder: URL, _ engine: DatabaseEngine) async throws {
       self.folder = folder
-      test = try await TestDatabase()
+      test = try await TestDatabase(engine)
       let key = try KeyFolder.storageKey(in: folder.path)
       try await StorageSeal.verify(key, of: test.database)
       let servers = RemoteServers(database: test.database, storageKey: key, now: { Date() })
@@ -54,9 +41,9 @@ extension StorageKeyRotationTests {
       realm = try #require(try await RemoteRealms(database: test.database).find(uuid: uuid)).id
     }
 
-    static func run(_ body: (Stage) async throws -> Void) async throws {
+    static func run(_ engine: DatabaseEngine, _ body: (Stage) async throws -> Void) async throws {
       try await withTemporaryFolder { folder in
-        let stage = try await Stage(folder)
+        let stage = try await Stage(folder, engine)
         try await body(stage)
         await stage.database.close()
       }
@@ -85,16 +72,15 @@ extension StorageKeyRotationTests {
       return try await registrations(key).lookup(realm: realm, tokenIDs: ids).found.count
     }
 
-    func rotation(
-      _ key: StorageKey? = nil, silence: Duration = .seconds(600), writes: Duration = .milliseconds(100),
+    /// - Parameter silence: none where nobody else lives: what is in the list has been killed.
+    func rotate(
+      on database: (any Database)? = nil, patience: Duration = .zero, silence: Duration = .zero,
       _ report: @escaping @Sendable (String) -> Void = { _ in }
-    ) async throws -> StorageKeyRotation {
-      let key = if let key { key } else { try await self.key() }
-      let now = Date() + ahead.withLock { $0 }
-      return StorageKeyRotation(
-        directory: folder.path, database: database, storageKey: key,
-        lease: MaintenanceLease("rotate-storage", database: database, now: { now }), silence: silence,
-        writes: writes, report: report)
+    ) async throws -> Resealing.Count {
+      try await StorageKeyRotation(
+        directory: folder.path, database: database ?? self.database, patience: patience, silence: silence,
+        report: report
+      ).run()
     }
 
     func text() throws -> String {
@@ -105,10 +91,9 @@ extension StorageKeyRotationTests {
     /// what they were.
     func expectChanged(from old: String, _ names: Range<Int>) async throws {
       let key = try await key()
-      #expect(key.ids.count == 1)
       #expect(try await found(names, key) == names.count)
-      #expect(try #require(StorageKeyFile(try text())).ids != (try #require(StorageKeyFile(old))).ids)
       let formerly = StorageKey(try #require(StorageKeyFile(old)))
+      #expect(key.id != formerly.id && key.fingerprint == formerly.fingerprint)
       #expect(try await found(names, formerly) == 0)
       #expect(try await StorageSeal.matches(formerly, in: database) == false)
       await #expect(throws: StorageSeal.WrongKey.self) {
@@ -119,7 +104,9 @@ extension StorageKeyRotationTests {
         Issue.record("the server's key is no longer known")
         return
       }
-      #expect(try await Resealing(database: database, storageKey: key).isComplete)
+      #expect(try await StorageSeal.nextID(of: database) == nil)
+      #expect(try await Nodes(database: database).all().isEmpty)
+      #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["storage.key"])
       #expect(PrivateFile.isExposed(folder.appending(path: "storage.key").path) == false)
     }
   }

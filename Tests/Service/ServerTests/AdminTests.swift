@@ -109,10 +109,10 @@ import Testing
         ),
         (
           """
-          INSERT INTO nodes (id, hostname, version, schema, started_at, seen_at, is_serving, storage_keys)
-          VALUES ($1, $2, $2, 1, 0, $3, 1, $4)
+          INSERT INTO nodes (id, hostname, version, schema, started_at, seen_at, is_serving)
+          VALUES ($1, $2, $2, 1, 0, $3, 1)
           """,
-          [.text(UUID().uuidString), text, .integer(hour * 3_600_000), .bytes([])]
+          [.text(UUID().uuidString), text, .integer(hour * 3_600_000)]
         ),
         (
           """

@@ -186,7 +186,7 @@ import Testing
     _ = try await run("migrate", "status")
     let realms = try await run("server", "show", "chat.example.org")["realm_list"]?.elements
     _ = try await run("server", "release-realm", try #require(realms?.first?["realm_uuid"]?.string))
-    _ = try await run("keys", "rotate-storage", "--silence", "0", "--writes", "0")
+    _ = try await run("keys", "rotate-storage")
     _ = try await run("copy", "--from", "sqlite:push-bouncer.sqlite", "--to", "sqlite:copy.sqlite")
     let arguments = [
       "simulate", "--json", "--apns-port", "0", "--fcm-port", "0", "--webpush-port", "0", "--keys-out",

@@ -71,7 +71,7 @@ extension Chaos {
     }
 
     /// A stock server's calls: a connection for each request, and no retry.
-    private static var stockClient: HTTPClient.Configuration {
+    static var stockClient: HTTPClient.Configuration {
       var configuration = HTTPClient.Configuration()
       configuration.connectionPool.retryConnectionEstablishment = false
       configuration.maximumUsesPerConnection = 1
@@ -83,7 +83,7 @@ extension Chaos {
 
 extension ChatServer {
   /// The same, by other connections.
-  fileprivate func through(_ client: HTTPClient) -> ChatServer {
+  func through(_ client: HTTPClient) -> ChatServer {
     let address = bouncer.url.replacing("/api/v1/remotes", with: "")
     return ChatServer(bouncer: address, id: id, key: key, realm: realm, client: client)
   }

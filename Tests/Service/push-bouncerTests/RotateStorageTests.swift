@@ -1,67 +1,134 @@
+import AsyncHTTPClient
 import Foundation
 import HTTP
+import Registrations
+import SQL
 import Sealing
+import TestDatabase
 import TestSupport
 import Testing
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
-  /// `keys rotate-storage` beside a service that registers and sends.
+  /// `keys rotate-storage` with the service stopped.
   @Suite struct RotateStorageTests {
-    @Test func `A new storage key takes the place of the old while the service runs`() async throws {
-      try await Stage.test { stage in
+    /// A stage on an engine.
+    private func test(_ engine: DatabaseEngine, _ body: (Stage, any Database) async throws -> Void)
+      async throws
+    {
+      guard engine == .postgreSQL else {
+        return try await Stage.test { stage in
+          let path = stage.place.folder.appending(path: "push-bouncer.sqlite").path
+          let database = try await openDatabase(url: DatabaseURL("sqlite:\(path)"))
+          try await body(stage, database)
+          await database.close()
+        }
+      }
+      let server = try await TestDatabase(.postgreSQL, migrated: false)
+      try await Stage.test(database: server.setting) { try await body($0, server.database) }
+    }
+
+    @Test(arguments: DatabaseEngine.available)
+    func `Killed again and again, it comes to its end, and nobody starts before`(_ engine: DatabaseEngine)
+      async throws
+    {
+      try await test(engine) { stage, database in
         let old = try stage.place.text(of: "Keys/storage.key")
-        func ids() throws -> Int {
-          StorageKeyFile(try stage.place.text(of: "Keys/storage.key"))?.ids.count ?? 0
-        }
-        try await stage.serve("--log.level", "notice") { running, server in
-          var phones = try await stage.phones(6, at: server)
-          func notify() async throws {
-            phones += try await stage.phones(2, at: server)
-            let promise = try await server.mark(phones)
-            #expect(promise.deleted.isEmpty)
-            await stage.expectArrival(of: Set(promise.marks))
-          }
-          try await notify()
-          try await stage.place.start(["keys", "rotate-storage"]) { rotation in
-            await eventually("two keys") { (try? ids()) == 2 }
-            rotation.send(SIGKILL)
-            #expect(await rotation.status() == SIGKILL)
-          }
-          #expect(try ids() == 2)
-          let doctor = try await stage.place.run("doctor")
-          #expect(doctor.output.contains("keys rotate-storage"), "\(doctor.output)")
-          try await notify()
-          try await stage.place.start(
-            ["keys", "rotate-storage", "--silence", "25", "--writes", "5", "--json"]
-          ) { rotation in
-            let end = ContinuousClock.now + longestWait
-            while rotation.process.isRunning, .now < end {
-              try await notify()
-              try await Task.sleep(for: .milliseconds(500))
-            }
-            #expect(await rotation.status() == 0, "\(rotation.logged)")
-            // Housekeeping seals anew as well: how much was left to do nobody knows.
-            #expect(rotation.printed?["resealed"]?.integer != nil)
-            #expect(rotation.printed?["unreadable"]?.integer == 0)
-          }
-          #expect(try ids() == 1)
-          try await notify()
+        var phones: [VirtualPhone] = []
+        try await stage.serve { running, server in
+          phones = try await stage.phones(6, at: server)
           await running.end()
-          #expect(!running.logged.contains("do not open"), "\(running.logged)")
         }
+        let key = StorageKey(try #require(StorageKeyFile(old)))
+        let realm = try await database.query(Statement("SELECT id FROM remote_realms"))[0].int64(0)
+        let store = RegistrationStore(database: database, storageKey: key, now: { Date() })
+        for number in 0..<3000 {
+          try await store.register(
+            try PushToken("token \(number)", kind: .fcm), iosAppID: nil, realm: realm, bouncerKey: "key")
+        }
+
+        let command = ["keys", "rotate-storage", "--silence", "0", "--json"]
+        var (kills, refusals) = (0, 0)
+        for delay in 1... {
+          var isOver = false
+          try await stage.place.start(command) { rotation in
+            try await Task.sleep(for: .milliseconds(15 * delay))
+            rotation.send(SIGKILL)
+            let status = await rotation.status()
+            isOver = status == 0
+            #expect(isOver || status == SIGKILL, "\(rotation.logged)")
+            #expect(!isOver || rotation.printed?["unreadable"]?.integer == 0)
+          }
+          if isOver { break }
+          kills += 1
+          let list = try await stage.place.run("server", "list")
+          guard list.status != 0 else { continue }
+          refusals += 1
+          for command in [
+            ["server", "list"], ["serve", "--http.port", "0", "--admin.port", "0"], ["doctor"],
+          ] {
+            let result = try await stage.place.run(command)
+            #expect(result.status == 1)
+            let text = result.output + result.errors
+            #expect(text.contains("run push-bouncer keys rotate-storage"), "\(text)")
+          }
+        }
+        print("\(engine): killed \(kills) times, \(refusals) of them on the way")
+        #expect(refusals > 0)
+
+        let keys = stage.place.folder.appending(path: "Keys").path
+        #expect(try !FileManager.default.contentsOfDirectory(atPath: keys).contains("storage.key.new"))
         let new = try stage.place.text(of: "Keys/storage.key")
-        #expect(new != old)
-        try await stage.serve { _, server in
-          let phones = try await stage.phones(1, at: server)
+        let opened = RegistrationStore(
+          database: database, storageKey: StorageKey(try #require(StorageKeyFile(new))), now: { Date() })
+        let ids = try (0..<3000).map { try PushToken("token \($0)", kind: .fcm).id }
+        #expect(try await opened.lookup(realm: realm, tokenIDs: ids).found.count == 3000)
+        try await stage.serve { running, server in
           let promise = try await server.mark(phones)
+          #expect(promise.deleted.isEmpty)
           await stage.expectArrival(of: Set(promise.marks))
+          #expect(!running.logged.contains("do not open"), "\(running.logged)")
         }
         try stage.place.write("Keys/storage.key", old)
         let refused = try await stage.place.run("server", "list")
-        #expect(refused.status == 1)
-        #expect(refused.errors.contains("another storage.key"))
+        #expect(refused.status == 1 && refused.errors.contains("another storage.key"), "\(refused.errors)")
+      }
+    }
+
+    @Test func `It waits for the service's end, and calls wait at the held socket for its own`() async throws
+    {
+      let held = try HeldSocket()
+      try await Stage.test { stage in
+        try await HTTPClient.withHTTPClient(configuration: RestartTests.stockClient) { client in
+          func serve(_ test: (Running, ChatServer) async throws -> Void) async throws {
+            try await stage.serve(
+              ["--log.level", "notice"], through: HeldSocket.launcher(), input: held.handle
+            ) {
+              try await test($0, $1.through(client))
+            }
+          }
+          var call: Task<ChatServer.Promise, any Error>?
+          try await serve { running, server in
+            let phones = try await stage.phones(4, at: server)
+            let early = try await stage.place.run("keys", "rotate-storage", "--wait", "0")
+            #expect(early.status == 1 && early.errors.contains("stop every node"), "\(early.errors)")
+            #expect(try await server.mark(phones).deleted.isEmpty)
+            try await stage.place.start(["keys", "rotate-storage"]) { rotation in
+              await eventually("its wait") { rotation.logged.contains("waiting for its end until") }
+              let promise = try await server.mark(phones)
+              #expect(promise.deleted.isEmpty)
+              await running.end()
+              call = Task { try await server.mark(phones) }
+              #expect(await rotation.status() == 0, "\(rotation.logged)")
+            }
+          }
+          try await serve { _, _ in
+            let promise = try await #require(call).value
+            #expect(promise.deleted.isEmpty)
+            await stage.expectArrival(of: Set(promise.marks))
+          }
+        }
       }
     }
   }

@@ -2,10 +2,9 @@ package import Foundation
 package import Migrations
 package import SQL
 package import Sealing
-internal import Settings
 
-/// The processes that use one database, with the storage keys that each has, so that no process is left behind
-/// when the key changes, nor cut off by a migration. Each has a row; the row of a killed process is no longer updated.
+/// The processes that use one database, so that none is cut off by a migration, nor goes on with a storage key that is
+/// changed. Each has a row; the row of a killed process is no longer updated.
 package struct Nodes: Sendable {
   /// A process, or one that was killed.
   package struct Node: Sendable, Hashable {
@@ -20,10 +19,6 @@ package struct Nodes: Sendable {
     package let seenAt: Date
     /// False for a command.
     let isServing: Bool
-    /// Id of the storage key that it seals with.
-    package let presentKey: [UInt8]
-    /// Ids of the storage keys that it can open with.
-    package let keys: [[UInt8]]
   }
 
   /// The time between two heartbeats.
@@ -43,41 +38,61 @@ package struct Nodes: Sendable {
     (self.database, self.schema, self.now, startedAt) = (database, schema, now, now())
   }
 
-  /// Adds this process with its storage keys, and makes it seal with the key that the database names.
+  /// Adds this process, before it seals anything.
   ///
-  /// It is serialized with ``migrate(_:watching:waiting:)``: what a newer program takes away meanwhile is noticed here, or
-  /// this process there.
+  /// It is serialized with ``migrate(_:watching:waiting:)`` and with the change of the storage key: what is changed
+  /// meanwhile is noticed here, or this process there.
   ///
-  /// - Returns: whether it has that key; if not, it is not added.
-  /// - Throws: ``DatabaseError``, ``DatabaseError/Code/newerSchema`` among them.
-  package func join(_ storageKey: StorageKey) async throws -> Bool {
+  /// - Throws: ``DatabaseError``, ``DatabaseError/Code/newerSchema`` among them; what
+  ///   ``StorageSeal/verify(_:on:)`` throws.
+  package func join(_ storageKey: StorageKey, isServing: Bool = false) async throws {
     try await database.write { connection in
       try Migrator.checkOldest(schema, on: connection)
-      if let id = try StorageSeal.sealingID(on: connection), !storageKey.seal(withKey: id) { return false }
-      try announce(storageKey, isServing: false, on: connection)
-      return true
+      try StorageSeal.verify(storageKey, on: connection)
+      try add(isServing: isServing, on: connection)
     }
   }
 
-  /// Writes a heartbeat of this process.
-  package func announce(_ storageKey: StorageKey, isServing: Bool) async throws {
-    try await database.write { try announce(storageKey, isServing: isServing, on: $0) }
-  }
-
-  private func announce(
-    _ storageKey: StorageKey, isServing: Bool, on connection: any Connection
-  ) throws {
+  /// Adds this process without any check.
+  func add(isServing: Bool, on connection: any Connection) throws {
     try connection.run(
       Statement(
         """
-        INSERT INTO nodes (id, hostname, version, schema, started_at, seen_at, is_serving, storage_keys)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-        ON CONFLICT (id) DO UPDATE SET
-          seen_at = excluded.seen_at, is_serving = excluded.is_serving, storage_keys = excluded.storage_keys
+        INSERT INTO nodes (id, hostname, version, schema, started_at, seen_at, is_serving)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)
+        ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, is_serving = excluded.is_serving
         """, .text(own.canonical), .text(ProcessInfo.processInfo.hostName), .text(Version.text),
         .integer(Int64(schema)), .integer(startedAt.milliseconds), .integer(now().milliseconds),
-        .flag(isServing),
-        .bytes(storageKey.presentID + storageKey.ids.flatMap(\.self))))
+        .flag(isServing)))
+  }
+
+  /// Writes a heartbeat.
+  ///
+  /// - Returns: whether this process is in the list; one that was silent for long may have been removed.
+  func touch(isServing: Bool) async throws -> Bool {
+    try await database.write { connection in
+      try connection.run(
+        Statement(
+          "UPDATE nodes SET seen_at = $2, is_serving = $3 WHERE id = $1", .text(own.canonical),
+          .integer(now().milliseconds), .flag(isServing))) > 0
+    }
+  }
+
+  /// Stays in the list, which this process has joined, until its task is cancelled; then leaves it.
+  ///
+  /// - Parameter isServing: false in a command.
+  /// - Throws: what ``join(_:isServing:)`` throws if this process was removed from the list meanwhile, because it was
+  ///   silent, and may not go on: its storage key was changed, or a migration cuts it off.
+  package func stay(_ storageKey: StorageKey, isServing: Bool) async throws {
+    while !Task.isCancelled {
+      do {
+        if try await !touch(isServing: isServing) { try await join(storageKey, isServing: isServing) }
+      } catch let error as DatabaseError where error.code != .newerSchema {
+        // An outage of the database usually ends soon, and other parts report it.
+      }
+      try? await Task.sleep(for: Self.interval)
+    }
+    try? await leave()
   }
 
   /// Removes this process, which ends.
@@ -85,18 +100,6 @@ package struct Nodes: Sendable {
 
   private func remove(_ id: UUID) async throws {
     _ = try await database.execute(Statement("DELETE FROM nodes WHERE id = $1", .text(id.canonical)))
-  }
-
-  /// Makes all processes seal with the storage key `new`, as soon as each notices. Changes nothing if `old` is
-  /// not the key that seals now, or if a process lacks `new`. It is serialized with ``join(_:)``.
-  package func changeKey(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
-    try await database.write { connection in
-      guard try StorageSeal.sealingID(on: connection) == old,
-        try all(on: connection).allSatisfy({ $0.keys.contains(new) })
-      else { return false }
-      try StorageSeal.setSealingID(new, on: connection)
-      return true
-    }
   }
 
   /// When each row was first seen in its present state, by this process's clock.
@@ -155,26 +158,18 @@ package struct Nodes: Sendable {
   /// Also read from a database that has yet to be migrated, and so only what the first migration has made.
   private static let select = Statement(
     """
-    SELECT id, hostname, version, started_at, seen_at, is_serving, storage_keys, schema FROM nodes
+    SELECT id, hostname, version, started_at, seen_at, is_serving, schema FROM nodes
     ORDER BY started_at, id
     """)
 }
 
 extension Nodes.Node {
-  private static let keyIDBytes = 16
-
   fileprivate init(_ row: Row) throws {
     guard let id = UUID(uuidString: try row.text(0)) else {
       throw DatabaseError(.other, "a node has no UUID")
     }
-    let bytes = try row.bytes(6)
-    let ids = stride(from: 0, to: bytes.count, by: Self.keyIDBytes).map { start in
-      Array(bytes[start..<min(start + Self.keyIDBytes, bytes.count)])
-    }
     self.init(
-      id: id, hostname: try row.text(1), version: try row.text(2), schema: Int(try row.int64(7)),
-      startedAt: try row.date(3),
-      seenAt: try row.date(4), isServing: try row.flag(5), presentKey: ids.first ?? [],
-      keys: Array(ids.dropFirst()))
+      id: id, hostname: try row.text(1), version: try row.text(2), schema: Int(try row.int64(6)),
+      startedAt: try row.date(3), seenAt: try row.date(4), isServing: try row.flag(5))
   }
 }

@@ -1,3 +1,4 @@
+package import Settings
 package import Foundation
 
 /// A token-signing key of Apple's: `Keys/apns/*.json` with the `.p8` file it names.
@@ -124,3 +125,5 @@ package struct CredentialError: Error, Sendable, Hashable, CustomStringConvertib
   /// The field and the advice, to be shown after the file's name.
   package var description: String { (field.map { "\($0): " } ?? "") + advice }
 }
+
+extension CredentialError: Readable {}

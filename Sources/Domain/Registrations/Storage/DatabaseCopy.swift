@@ -1,3 +1,4 @@
+package import Settings
 package import SQL
 
 /// Copies the whole service from one database to another, whatever their engines: page by page in the order
@@ -179,3 +180,5 @@ extension TableDescription {
       """, arguments: rows.flatMap(\.values))
   }
 }
+
+extension DatabaseCopy.Failure: Readable {}

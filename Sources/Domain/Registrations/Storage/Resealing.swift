@@ -2,103 +2,94 @@ internal import Platform
 package import SQL
 package import Sealing
 
-/// Seals values again that are not sealed under the present key: a range of rows at a time, and never
-/// overwriting a value that has changed meanwhile.
+/// Seals everything with another storage key: a range of rows at a time, so that it may be interrupted and
+/// started again. Nobody else may write meanwhile.
 package struct Resealing: Sendable {
-  /// Results of a range, or of all.
   package struct Count: Sendable, Hashable {
-    /// Values newly sealed under the present key.
+    /// Values that were sealed with the old key.
     package var resealed = 0
-    /// Values that did not open; they are left unchanged.
+    /// Values that open with neither key; they are left unchanged.
     package var unreadable = 0
-    /// Values that were changed concurrently.
-    package var missed = 0
 
     package init() {}
   }
 
-  /// One pass through all sealed values: its position and results.
-  package struct Pass: Sendable {
-    fileprivate let id: [UInt8]
-    /// nil at the end.
-    fileprivate var column = SealedColumn.allCases.first
-    /// Key of the last row that was checked.
-    fileprivate var last: [Value] = []
-    package fileprivate(set) var count = Count()
-
-    package var isAtEnd: Bool { column == nil }
-  }
+  /// Rows read and written in one transaction.
+  static let batch = 500
 
   private let database: any Database
-  private let storageKey: StorageKey
+  private let old: StorageKey
+  private let new: StorageKey
+  private let batch: Int
 
-  package init(database: any Database, storageKey: StorageKey) {
-    self.database = database
-    self.storageKey = storageKey
+  package init(database: any Database, from old: StorageKey, to new: StorageKey) {
+    self.init(database: database, from: old, to: new, batch: Self.batch)
   }
 
-  /// Starts a pass through all sealed values.
-  package func pass() -> Pass { Pass(id: storageKey.presentID) }
+  init(database: any Database, from old: StorageKey, to new: StorageKey, batch: Int) {
+    self.database = database
+    self.old = old
+    self.new = new
+    self.batch = batch
+  }
 
-  /// Processes at most `limit` rows.
-  package func step(_ pass: inout Pass, limit: Int = 500) async throws {
-    guard let column = pass.column else { return }
+  /// - Parameter progress: called after each batch, with the numbers of values that are done, and of all.
+  package func run(progress: @Sendable (_ done: Int, _ all: Int) -> Void) async throws -> Count {
+    var all = 0
+    for column in SealedColumn.allCases {
+      let rows = try await database.query(
+        Statement("SELECT COUNT(*) FROM \(column.table) WHERE \(column.name) IS NOT NULL"))
+      all += Int(try rows[0].int64(0))  // COUNT gives one row.
+    }
+    var total = Count()
+    var done = 0
+    for column in SealedColumn.allCases {
+      var last: [Value] = []
+      while true {
+        let (rows, count) = try await database.write { [last] in try reseal(column, after: last, on: $0) }
+        total.resealed += count.resealed
+        total.unreadable += count.unreadable
+        done += rows.count
+        progress(done, all)
+        guard rows.count == batch, let end = rows.last else { break }
+        last = Array(end.values.prefix(column.key.count))
+      }
+    }
+    return total
+  }
+
+  /// - Parameter last: the key of the last row that is done; empty at the beginning.
+  /// - Returns: the next rows, at most a batch.
+  private func reseal(_ column: SealedColumn, after last: [Value], on connection: any Connection) throws
+    -> (rows: [Row], count: Count)
+  {
+    try StorageSeal.checkChange(to: new, on: connection)
     let (key, identity) = (column.key, column.identity)
-    let names = (key + identity + [column.name]).joined(separator: ", ")
-    let after =
-      pass.last.isEmpty
-      ? "" : "AND (\(key.joined(separator: ", "))) > (\(Statement.placeholders(key.count)))"
-    let statement = Statement(
-      """
-      SELECT \(names) FROM \(column.table) WHERE \(column.name) IS NOT NULL \(after)
-      ORDER BY \(key.joined(separator: ", ")) LIMIT \(limit)
-      """, arguments: pass.last)
-    let rows = try await database.query(statement)
-    let condition = key.enumerated().map { "\($1) = $\($0 + 3)" }.joined(separator: " AND ")
-    var updates: [Statement] = []
+    let order = key.joined(separator: ", ")
+    let after = last.isEmpty ? "" : "AND (\(order)) > (\(Statement.placeholders(key.count)))"
+    let rows = try connection.query(
+      Statement(
+        """
+        SELECT \((key + identity + [column.name]).joined(separator: ", ")) FROM \(column.table)
+        WHERE \(column.name) IS NOT NULL \(after) ORDER BY \(order) LIMIT \(batch)
+        """, arguments: last))
+    let condition = key.enumerated().map { "\($1) = $\($0 + 2)" }.joined(separator: " AND ")
+    let update = "UPDATE \(column.table) SET \(column.name) = $1 WHERE \(condition)"
+    var count = Count()
     for row in rows {
       let sealed = try row.bytes(key.count + identity.count)
-      guard !storageKey.isPresent(sealed) else { continue }
+      guard !new.hasSealed(sealed) else { continue }
       let place = column.place(Array(row.values[key.count..<key.count + identity.count]))
-      guard let opened = storageKey.open(sealed, at: place) else {
-        pass.count.unreadable += 1
+      guard let opened = old.open(sealed, at: place) else {
+        count.unreadable += 1
         continue
       }
-      updates.append(
-        Statement(
-          "UPDATE \(column.table) SET \(column.name) = $1 WHERE \(column.name) = $2 AND \(condition)",
-          arguments: [.bytes(storageKey.seal(opened, at: place)), .bytes(sealed)]
-            + row.values[..<key.count]))
+      try connection.run(
+        Statement(update, arguments: [.bytes(new.seal(opened, at: place))] + row.values[..<key.count]))
+      count.resealed += 1
     }
-    if !updates.isEmpty {
-      let changed = try await database.write { [updates] connection in
-        try updates.reduce(0) { try $0 + connection.run($1) }
-      }
-      pass.count.resealed += changed
-      pass.count.missed += updates.count - changed
-    }
-    if rows.count < limit {
-      pass.column = SealedColumn.allCases.drop { $0 != column }.dropFirst().first
-      pass.last = []
-    } else {
-      pass.last = rows.last.map { Array($0.values[..<key.count]) } ?? []
-    }
+    return (rows, count)
   }
-
-  /// Whether all values are known to be sealed under the present key.
-  package var isComplete: Bool {
-    get async throws { try await database.read { try $0.mark(StorageSeal.complete) } == storageKey.presentID }
-  }
-
-  /// Records that all values are sealed under the present key, if a pass has shown that.
-  package func finish(_ pass: Pass) async throws -> Bool {
-    guard pass.isAtEnd, pass.count.missed == 0, pass.id == storageKey.presentID else { return false }
-    try await database.write { try $0.setMark(StorageSeal.complete, pass.id) }
-    return true
-  }
-
-  /// Number of values that did not open, by the column's name.
-  package var unopened: [String: Int] { storageKey.failures }
 }
 
 extension SealedColumn {

@@ -106,14 +106,10 @@ extension StartCheck {
     }
   }
 
-  /// A key that is being replaced is no fault: the service has both.
   private static func storageKey(_ name: String, _ configuration: Configuration) throws -> Finding {
     let directory = configuration.keys.directory
-    if let key = try KeyFolder.existingStorageKey(in: directory) {
-      guard key.ids.count > 1 else { return .good(name, "\(directory)/storage.key can be read") }
-      return .warning(
-        name, "\(directory)/storage.key holds a new key beside the old one: its change is not at its end",
-        advice: "run push-bouncer keys rotate-storage, unless it is running; it goes on where it was")
+    guard try KeyFolder.existingStorageKey(in: directory) == nil else {
+      return .good(name, "\(directory)/storage.key can be read")
     }
     if let obstacle = FileObstacle.filling(directory) {
       throw Fault(obstacle, of: directory, key: "keys.directory")
@@ -162,7 +158,7 @@ extension StartCheck {
           "names \(url), which was sealed with another storage.key than that in \(directory)",
           advice: "put the right file back, or name the right database")
       }
-    } else if try await StorageSeal.sealingID(of: database) != nil {
+    } else if try await StorageSeal.isSealed(database) {
       // Without a seal, the first start was cut off before it made the key, and the next one makes it.
       throw Fault(missingStorageKeyOf: url, in: directory)
     }

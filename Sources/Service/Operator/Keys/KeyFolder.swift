@@ -229,7 +229,10 @@ extension KeyFolder {
   }
 
   static func storageKeyFile(in directory: String) throws -> StorageKeyFile {
-    let path = storageKeyURL(in: directory).path
+    try storageKeyFile(at: storageKeyURL(in: directory).path)
+  }
+
+  private static func storageKeyFile(at path: String) throws -> StorageKeyFile {
     let file = try PrivateFile.withContents(of: path, atMost: StorageKeyFile.maximumBytes) {
       StorageKeyFile(utf8: UnsafeRawBufferPointer($0))
     }
@@ -240,9 +243,35 @@ extension KeyFolder {
     return file
   }
 
-  /// Replaces the content of `storage.key`.
-  static func write(_ file: StorageKeyFile, in directory: String) throws {
-    try write(file, to: storageKeyURL(in: directory).resolvingSymlinksInPath().path, replacing: true)
+  /// The key that is to take the place of `file`, in `storage.key.new`; made if there is none yet.
+  static func nextStorageKeyFile(after file: StorageKeyFile, in directory: String) throws -> StorageKeyFile {
+    let path = nextStorageKeyPath(in: directory)
+    // Of two processes, one makes the file, and both read it.
+    try write(file.successor(), to: path, replacing: false)
+    return try storageKeyFile(at: path)
+  }
+
+  static func existingNextStorageKeyFile(in directory: String) throws -> StorageKeyFile? {
+    let path = nextStorageKeyPath(in: directory)
+    return FileManager.default.fileExists(atPath: path) ? try storageKeyFile(at: path) : nil
+  }
+
+  /// Puts `storage.key.new` in the place of `storage.key`.
+  static func replaceStorageKey(in directory: String) throws {
+    let path = resolvedStorageKeyPath(in: directory)
+    guard rename(nextStorageKeyPath(in: directory), path) == 0 else {
+      throw Fault(FileObstacle(errno), of: path)
+    }
+    try PrivateFile.syncFolder(of: path)
+  }
+
+  /// Beside the file that `storage.key` may be a link to.
+  static func nextStorageKeyPath(in directory: String) -> String {
+    "\(resolvedStorageKeyPath(in: directory)).new"
+  }
+
+  private static func resolvedStorageKeyPath(in directory: String) -> String {
+    storageKeyURL(in: directory).resolvingSymlinksInPath().path
   }
 
   private static func write(_ file: StorageKeyFile, to path: String, replacing: Bool) throws {

@@ -9,8 +9,7 @@ internal import Timing
 
 /// Periodic cleanup: removes expired registrations (`retention.expired_days`), other expired rows, legacy
 /// registrations of devices that also have an encrypted one, and held-back deletions of registrations that no
-/// longer exist. Also counts registrations for the metrics and for `migrate status`, and reseals values that
-/// earlier versions have sealed.
+/// longer exist. Also counts registrations for the metrics and for `migrate status`.
 package struct Housekeeping: Sendable {
   /// How many batches of legacy registrations are checked in one round: a hundred thousand rows in all.
   private static let stretches = 50
@@ -22,7 +21,6 @@ package struct Housekeeping: Sendable {
   private let registrations: RegistrationStore
   private let removals: [Removal]
   private let status: MigrationStatus
-  private let resealing: Resealing
   private let nodes: Nodes
   private let lease: MaintenanceLease
   private let retention: TimeInterval
@@ -54,7 +52,6 @@ package struct Housekeeping: Sendable {
     self.registrations = registrations
     self.removals = removals
     status = MigrationStatus(database: database, now: now)
-    resealing = Resealing(database: database, storageKey: registrations.storageKey)
     nodes = Nodes(database: database)
     lease = MaintenanceLease("housekeeping", database: database, now: now)
     retention = configuration.registrations.expiredRetention
@@ -78,7 +75,6 @@ package struct Housekeeping: Sendable {
     if try await lease.claim(for: 150) {
       if registrations.mayExpire() { try await removeWhatIsOver() }
       try await removeSuperseded(&round)
-      try await sealAnew(&round)
       _ = try await nodes.living(within: Self.silence, &round.nodes)
       let now = registrations.now()
       if registrations.mayExpire(), now.timeIntervalSince(round.recordedAt) >= Self.historyInterval {
@@ -101,30 +97,14 @@ package struct Housekeeping: Sendable {
     var removed = 0
     /// When the history of the transition was last written.
     var recordedAt = Date.distantPast
-    /// How far resealing has come.
-    var resealing: Resealing.Pass?
     /// The processes that use the database.
     var nodes: Nodes.Sightings = [:]
     /// Columns with values that cannot be opened and that the log has already named.
     var unopened: Set<String> = []
   }
 
-  private func sealAnew(_ round: inout Round) async throws {
-    guard try await !resealing.isComplete else { return }
-    var pass = round.resealing ?? resealing.pass()
-    for _ in 0..<Self.stretches where !pass.isAtEnd && !Task.isCancelled { try await resealing.step(&pass) }
-    round.resealing = pass.isAtEnd ? nil : pass
-    // Otherwise something has changed in the meantime, and the next round starts again.
-    guard pass.isAtEnd, try await resealing.finish(pass) else { return }
-    if pass.count.resealed > 0 {
-      logger.info(
-        "secrets sealed anew under the present storage.key",
-        metadata: ["count": .stringConvertible(pass.count.resealed)])
-    }
-  }
-
   private func reportUnopened(_ round: inout Round) {
-    let columns = resealing.unopened
+    let columns = registrations.storageKey.failures
     for (column, count) in columns where !round.unopened.contains(column) {
       logger.error(
         "values do not open: moved from other rows, damaged, or sealed with another storage.key",

@@ -172,17 +172,6 @@ struct SealedRows {
     try await replace(column, Array(zip(values, values.reversed())).filter { $0.0 != $0.1 })
   }
 
-  /// Seals with another key from now on, and opens with both.
-  ///
-  /// - Returns: the file that has both.
-  @discardableResult
-  func addKey(to file: StorageKeyFile? = nil) throws -> StorageKeyFile {
-    let first = try #require(StorageKeyFile(Base64.encode([UInt8](repeating: 7, count: 32))))
-    let both = (file ?? first).addingKey()
-    #expect(store.storageKey.take(both) && store.storageKey.seal(withKey: both.ids[both.ids.count - 1]))
-    return both
-  }
-
   /// What can be read of all rows, in words.
   func readable() async throws -> Set<String> {
     var readable: Set<String> = []

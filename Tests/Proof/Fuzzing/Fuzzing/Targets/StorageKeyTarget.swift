@@ -8,7 +8,8 @@ enum StorageKeyTarget: FuzzTarget {
     let file = bytes.withUnsafeBytes { StorageKeyFile(utf8: $0) }
     guard let file else { return }
     let again = file.utf8.withUnsafeBytes { StorageKeyFile(utf8: $0) }
-    try check(again?.ids == file.ids && again?.hashingKey == file.hashingKey, "a file reads as it is written")
-    try check((1...2).contains(file.ids.count), "there are one key or two")
+    try check(
+      again?.sealingKey.id == file.sealingKey.id && again?.hashingKey == file.hashingKey,
+      "a file reads as it is written")
   }
 }
