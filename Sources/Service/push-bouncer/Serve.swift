@@ -56,8 +56,6 @@ struct Serve: AsyncParsableCommand {
     logger.debug("all settings", metadata: metadata(configuration.effective))
 
     let descriptors = DescriptorLimit.raised()
-    // Must be set before the first use of an event loop, which the checks below may make.
-    NIOSingletons.groupLoopCountSuggestion = min(descriptors.eventLoops, System.coreCount)
     let visit = DatabaseVisit(configuration.database.url)
     for check in StartCheck.all(
       configuration, sockets: sockets, descriptors: descriptors, visit: visit)

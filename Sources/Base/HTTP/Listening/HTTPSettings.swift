@@ -33,9 +33,10 @@ package struct HTTPSettings: Sendable {
   package var publicURL: String?
 
   @Setting(
-    "http.max_connections", .count(atLeast: 1, example: 2000),
-    "connections at a time; more are closed. Default: three quarters of the descriptor limit, at most 4096")
-  package var maxConnections: Int?
+    "http.max_connections", "4096", .count(atLeast: 1, example: 2000),
+    "connections at a time; more are closed. Where the limit on descriptors is lower, at most three quarters of that"
+  )
+  package var maxConnections: Int
 
   @Setting(
     "http.max_connections_per_address", "256", .count(atLeast: 1, example: 256),

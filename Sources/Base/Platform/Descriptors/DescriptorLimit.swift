@@ -14,14 +14,8 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   /// With fewer descriptors there is no room for callers, and the service does not start.
   static let minimum = 192
 
-  /// With fewer descriptors a busy service refuses connections.
-  static let recommended = 1024
-
   /// No service of this kind needs more, and some libraries iterate over all possible descriptors.
   private static let maximum = 65_536
-
-  /// The default for `http.max_connections`, because each connection costs memory.
-  private static let standardConnections = 4096
 
   /// The process's limit, raised as far as the process may raise it.
   package static func raised() -> DescriptorLimit {
@@ -37,40 +31,22 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
 
   private static let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
 
-  /// The most connections that callers can have with this limit.
-  package var possibleConnections: Int { descriptors - max(128, descriptors / 4) }
-
   /// How many connections callers may have.
   ///
-  /// - Parameter wanted: the value of `http.max_connections`; nil if it is not set.
-  package func connections(_ wanted: Int?) -> Int {
-    min(wanted ?? Self.standardConnections, possibleConnections)
-  }
+  /// - Parameter wanted: the value of `http.max_connections`.
+  package func connections(_ wanted: Int) -> Int { min(wanted, descriptors - max(128, descriptors / 4)) }
 
-  /// Describes why the limit is too low for `wanted` connections; nil if it is high enough.
-  package func shortage(_ wanted: Int?) -> String? {
-    if let wanted, wanted > possibleConnections {
-      return """
-        http.max_connections: only \(possibleConnections) of \(wanted) are possible with \(self) descriptors \
-        (ulimit -n)
-        """
-    }
-    guard descriptors < Self.recommended else { return nil }
-    return "only \(self) descriptors (ulimit -n), which are \(max(0, connections(wanted))) connections"
-  }
-
-  /// The lowest limit that allows this many connections and a busy service.
-  package static func needed(for connections: Int?) -> Int {
-    // Where this is more than the recommended limit, a quarter of it is more than the 128 that are reserved.
-    max(recommended, (4 * (connections ?? 0) + 2) / 3)
+  /// Says that the limit is too low for `wanted` connections; nil if it is high enough.
+  package func shortage(_ wanted: Int) -> String? {
+    let possible = connections(wanted)
+    guard possible < wanted else { return nil }
+    return
+      "only \(possible) connections of http.max_connections (\(wanted)) are possible with \(self) descriptors (ulimit -n)"
   }
 
   /// The most connections to push services, which strangers choose. They get half of the descriptors that
   /// callers do not get; the other half is left for the database, Apple and Google.
   package var pushServiceConnections: Int { min(1000, max(128, descriptors / 4) / 2) }
-
-  /// The most event loops to run: each takes three descriptors.
-  package var eventLoops: Int { max(2, descriptors / 64) }
 
   package var description: String { "\(descriptors)" }
 
@@ -79,11 +55,8 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
     guard descriptors < Self.minimum else { return }
     throw Fault(
       "only \(self) descriptors are allowed (ulimit -n), and \(Self.minimum) are needed",
-      advice: Self.advice(nil))
+      advice: Self.advice)
   }
 
-  /// Says how to raise the limit for `wanted` connections.
-  package static func advice(_ wanted: Int?) -> String {
-    "allow \(needed(for: wanted)): ulimit -n, or LimitNOFILE= where systemd starts the service"
-  }
+  package static let advice = "allow more: ulimit -n, or LimitNOFILE=65536 where systemd starts the service"
 }

@@ -46,7 +46,7 @@ extension StartCheck {
           try descriptors.check()
           let wanted = configuration.http.maxConnections
           if let shortage = descriptors.shortage(wanted) {
-            return .bad($0, shortage, advice: DescriptorLimit.advice(wanted))
+            return .warning($0, shortage, advice: DescriptorLimit.advice)
           }
           return .good(
             $0, "\(descriptors) descriptors: room for \(descriptors.connections(wanted)) connections")
