@@ -70,11 +70,10 @@ extension App {
     @Argument(help: "The folder with the app's source, or a built package.") var path: String
 
     func run() async throws {
-      // Files of others are opened before root becomes the service's user, who may not be allowed to read them.
-      let app = try FileOwner.acting(onWayTo: path) { try AppCheck.App(path: path, flavor: flavor) }
+      // Read before root becomes the service's user, who may not be allowed to read them.
+      let app = try AppCheck.App(path: path, flavor: flavor)
       let service = try against.map { path in
-        let bytes = try FileOwner.acting(onWayTo: path) { try Data(contentsOf: URL(fileURLWithPath: path)) }
-        return try AppCheck.Service(Array(bytes), path: path)
+        try AppCheck.Service(Array(Data(contentsOf: URL(fileURLWithPath: path))), path: path)
       }
       let report = try AppCheck(service: service ?? App.service(options, isNeeded: false)).report(on: app)
       options.show([

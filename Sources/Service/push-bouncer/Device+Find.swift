@@ -84,9 +84,7 @@ extension Device {
         }
         return .identifier(bytes)
       }
-      if let tokenFile {
-        return .token(try FileOwner.acting(onWayTo: tokenFile) { try Self.token(in: tokenFile) })
-      }
+      if let tokenFile { return .token(try Self.token(in: tokenFile)) }
       do { return try DeviceQuery(text ?? "") } catch { throw Fault(error.description) }
     }
 

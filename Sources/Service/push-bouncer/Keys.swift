@@ -148,9 +148,8 @@ extension Keys {
 
     func run() async throws {
       // Read before root becomes the service's user, who may not be allowed to read this file.
-      let secrets = try FileOwner.acting(onWayTo: zulipSecrets) {
-        String(decoding: try PrivateFile.contents(of: zulipSecrets, atMost: 4 << 20), as: UTF8.self)
-      }
+      let secrets = String(
+        decoding: try PrivateFile.contents(of: zulipSecrets, atMost: 4 << 20), as: UTF8.self)
       let keys = try options.keyFiles().importZulipSecrets(secrets, of: zulipSecrets)
       options.show(
         ["keys": .array(keys.map { KeyReport(key: $0, usage: nil).json })],

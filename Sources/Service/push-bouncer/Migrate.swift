@@ -48,19 +48,22 @@ extension Migrate {
     var rejects: String?
 
     func run() async throws {
-      // Both files are opened before root becomes the service's user, who may not be allowed to use files
-      // that root has named.
-      try actingOnRejects { path in
-        guard let obstacle = FileObstacle.writing(path) else { return }
-        throw Fault(obstacle, of: path, key: "--rejects")
+      // Opened before root becomes the service's user, who may not be allowed to read it.
+      let source = try openSource()
+      let configuration = try options.load()
+      let refused = try rejects.map { path in
+        if let obstacle = FileObstacle.writing(path) {
+          throw Fault(
+            key: "--rejects", "names \(path), which \(obstacle.problem)",
+            advice: "name a file that \(FileObstacle.user) may write")
+        }
+        return try PrivateFile.make(at: path)
       }
-      let source = try FileOwner.acting(onWayTo: from) { try openSource() }
-      let refused = try actingOnRejects { try PrivateFile.make(at: $0) }
       let isComplete =
         if dryRun {
-          try await rehearse { try await bring(source, refused, $0) }
+          try await rehearse(configuration) { try await bring(source, refused, $0) }
         } else {
-          try await Store.with(options, sqlite: .filling) { store in
+          try await Store.with(options, configuration, sqlite: .filling) { store in
             try await bring(
               source, refused,
               ImportRun(database: store.database, storageKey: store.storageKey, now: store.now))
@@ -106,19 +109,12 @@ extension Migrate {
       return report.isComplete
     }
 
-    /// If `--rejects` names a file, calls `body` with its path, as the owner of its folder.
-    @discardableResult
-    private func actingOnRejects<Result>(_ body: (_ path: String) throws -> Result) throws -> Result? {
-      try rejects.map { path in
-        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
-        return try FileOwner.acting(onWayTo: folder) { try body(path) }
-      }
-    }
-
     /// Runs `body` on a copy of the database, or on an empty database if there is none. Creates neither a
     /// database nor a key on disk.
-    private func rehearse(_ body: (ImportRun) async throws -> Bool) async throws -> Bool {
-      let configuration = try options.load()
+    private func rehearse(_ configuration: Configuration, _ body: (ImportRun) async throws -> Bool)
+      async throws
+      -> Bool
+    {
       let url = configuration.database.url
       let key = try KeyFolder.existingStorageKey(in: configuration.keys.directory)
       let isThere = url.sqlitePath.map { FileManager.default.fileExists(atPath: $0) } ?? true

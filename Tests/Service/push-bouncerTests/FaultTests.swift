@@ -213,7 +213,10 @@ import Testing
         ["migrate", "zulip", "--from", "postgres://u:hunter2@127.0.0.1:1/z"],
         "--from names postgres://127.0.0.1:1/z"
       ),
-      (["migrate", "zulip", "--from", "empty", "--rejects", "no/such"], "--rejects names no/such"),
+      (
+        ["migrate", "zulip", "--from", "postgres://u:hunter2@127.0.0.1:1/z", "--rejects", "no/such"],
+        "--rejects names no/such"
+      ),
       (
         [
           "simulate", "--apns-port", "0", "--fcm-port", "0", "--webpush-port", "0", "--keys-out",

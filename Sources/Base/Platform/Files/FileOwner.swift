@@ -2,11 +2,11 @@ package import Foundation
 internal import Sealing
 package import Settings
 
-/// The user as whom root accesses files. Whoever can write to a folder decides what is in it, so root opens
-/// nothing there with more rights than that user has.
+/// The user as whom root accesses files. Whoever can write to a folder decides what is in it, so root
+/// writes nothing there with more rights than that user has.
 ///
 /// Commands switch to this user for good as soon as they know their files. Only files that root has named on
-/// the command line are opened before that, each as its own owner.
+/// the command line, and that are read, are read before that, with root's rights.
 package struct FileOwner: Sendable, Hashable {
   package let user: uid_t
   package let group: gid_t
@@ -31,7 +31,8 @@ package struct FileOwner: Sendable, Hashable {
     guard owners.count == 1 else {
       throw Fault(
         "\(paths.joined(separator: ", ")) belong to different users: \(owners.map(\.name).sorted().joined(separator: ", "))",
-        advice: "give all of them to the user of the service, and run this as that user")
+        advice:
+          "give all of them to the user of the service, here NAME, and run sudo -u NAME push-bouncer ...")
     }
     let home = getpwuid(owner.user).map { String(cString: $0.pointee.pw_dir) }
     guard owner.takeGroups(), setgid(owner.group) == 0, setuid(owner.user) == 0 else { throw owner.fault }
@@ -45,21 +46,6 @@ package struct FileOwner: Sendable, Hashable {
     return owners == [user] || owners.isEmpty && user == 0
   }
 
-  /// If this process is root's, runs `body` as the owner of a file that root has named, and returns to root
-  /// afterwards.
-  package static func acting<Result>(onWayTo path: String, _ body: () throws -> Result) throws -> Result {
-    guard geteuid() == 0, let owner = FileOwner(ofWayTo: path) else { return try body() }
-    var groups = [gid_t](repeating: 0, count: Int(max(0, getgroups(0, nil))))
-    groups.removeLast(groups.count - Int(max(0, getgroups(CInt(groups.count), &groups))))
-    let group = getegid()
-    defer {
-      // Going on with a mixture of both users' rights would be unsafe.
-      guard seteuid(0) == 0, setegid(group) == 0, setgroups(groups.count, groups) == 0 else { abort() }
-    }
-    guard owner.takeGroups(), setegid(owner.group) == 0, seteuid(owner.user) == 0 else { throw owner.fault }
-    return try body()
-  }
-
   /// Replaces root's supplementary groups with the user's.
   private func takeGroups() -> Bool {
     if let entry = getpwuid(user) { return initgroups(entry.pointee.pw_name, group) == 0 }
@@ -67,7 +53,8 @@ package struct FileOwner: Sendable, Hashable {
   }
 
   private var fault: Fault {
-    Fault("this may not become \(name), whose files these are", advice: "run it as \(name)")
+    Fault(
+      "this may not become \(name), whose files these are", advice: "run sudo -u \(name) push-bouncer ...")
   }
 }
 

@@ -85,7 +85,7 @@ struct ConfigurationSource {
   }
 
   private static func text(of file: String) throws -> String {
-    let bytes = try FileOwner.acting(onWayTo: file) { try PrivateFile.contents(of: file, atMost: 2 << 20) }
+    let bytes = try PrivateFile.contents(of: file, atMost: 2 << 20)
     // The parsed names are compared by `Character`, which takes very long on endless combining marks.
     guard let text = String(validating: bytes, as: UTF8.self), text.isStorable else {
       throw Fault(
