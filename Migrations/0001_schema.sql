@@ -477,21 +477,6 @@ CREATE INDEX nextcloud_pushes_by_proxy ON nextcloud_pushes (proxy_url, due_at);
 CREATE INDEX nextcloud_pushes_by_registration ON nextcloud_pushes (registration_id);
 CREATE INDEX nextcloud_pushes_by_expiry ON nextcloud_pushes (expires_at);
 
--- How far devices have come from legacy to encrypted registrations
--- -----------------------------------------------------------------
-
--- Devices by day. A realm has a row only for days on which its numbers changed.
-CREATE TABLE migration_history (
-  day $int NOT NULL,                          -- days since 1970 UTC
-  server_id $int NOT NULL,
-  realm_id $int NOT NULL,                     -- 0: legacy devices whose realm is not known yet
-  legacy $int NOT NULL,
-  e2ee $int NOT NULL,
-  PRIMARY KEY (day, server_id, realm_id)
-) $strict_by_key;
-
-CREATE INDEX migration_history_by_realm ON migration_history (server_id, realm_id, day);
-
 -- The service itself
 -- ------------------
 

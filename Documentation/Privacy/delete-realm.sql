@@ -7,7 +7,6 @@ CREATE TEMPORARY TABLE gone_devices AS
   SELECT id FROM registrations WHERE realm_id IN (SELECT id FROM gone_realms);
 DELETE FROM outbox WHERE registration_id IN (SELECT id FROM gone_devices);
 DELETE FROM registrations WHERE id IN (SELECT id FROM gone_devices);
-DELETE FROM migration_history WHERE realm_id IN (SELECT id FROM gone_realms);
 DELETE FROM remote_realm_audit_log WHERE EXISTS
   (SELECT 1 FROM gone_realms WHERE gone_realms.server_id = remote_realm_audit_log.server_id
     AND gone_realms.realm_id = remote_realm_audit_log.realm_id);

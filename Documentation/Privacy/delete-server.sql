@@ -7,7 +7,6 @@ CREATE TEMPORARY TABLE gone_devices AS
     OR realm_id IN (SELECT id FROM remote_realms WHERE server_id IN (SELECT id FROM gone_servers));
 DELETE FROM outbox WHERE registration_id IN (SELECT id FROM gone_devices);
 DELETE FROM registrations WHERE id IN (SELECT id FROM gone_devices);
-DELETE FROM migration_history WHERE server_id IN (SELECT id FROM gone_servers);
 DELETE FROM hourly_counts WHERE event IN ('sent', 'failed') AND subject IN
   (SELECT CAST(id AS TEXT) FROM gone_servers);
 DELETE FROM remote_realm_audit_log WHERE server_id IN (SELECT id FROM gone_servers);

@@ -11,11 +11,10 @@ import Settings
 import UnixSignals
 import ZulipImport
 
-/// `migrate ...`: the import from an existing bouncer, and the transition from legacy to E2EE registrations.
+/// `migrate ...`: the import from an existing bouncer.
 struct Migrate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Imports from an existing bouncer, and shows how many devices are encrypted already.",
-    subcommands: [Zulip.self, Status.self])
+    abstract: "Imports from an existing bouncer.", subcommands: [Zulip.self])
 }
 
 extension Migrate {

@@ -157,8 +157,6 @@ import Testing
     #expect(try await notifications.hasAny(user: reader) == false)
     #expect(await registry.text().contains("\(live) 1\n"))
     #expect(await registry.text().contains(#"{kind="e2ee",provider="apns",state="live"} 0"#))
-    let report = try await MigrationStatus(database: database, now: { clock.now }).report()
-    #expect(report.history.last?.devices == .init(legacy: 1, e2ee: 1))
 
     for (days, count) in [(368.0, 1), (2, 0)] {
       clock.advance(days * 86_400)

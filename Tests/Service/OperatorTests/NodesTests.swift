@@ -69,7 +69,7 @@ import Testing
     let next = Schema.version + 1
     return Schema.migrations(for: engine) + [
       Migration(next, "add", oldest: 1, sql: "CREATE TABLE later (id BIGINT)"),
-      Migration(next + 1, "remove", oldest: next, sql: "DROP TABLE migration_history"),
+      Migration(next + 1, "remove", oldest: next, sql: "DROP TABLE node_bouncer_keys"),
     ]
   }
 

@@ -64,7 +64,6 @@ import Testing
     "device list: devices[].token_changed_at",
     "device phone --nextcloud: call",
     "device phone --nextcloud: plaintext", "keys generate: last_used_at",
-    "migrate status: cleanup.last_failure", "migrate status: cleanup.oldest_at",
     "server show: upstream.failure",
     "server show: upstream.last_report_at", "server show: upstream.refused_at",
     "server upstream show: failure", "server upstream show: last_report_at",
@@ -183,7 +182,6 @@ import Testing
     _ = try await run("server", "upstream", "disable", "chat.example.org")
     _ = try await run("stats")
     _ = try await run("stats", "--server", "chat.example.org")
-    _ = try await run("migrate", "status")
     let realms = try await run("server", "show", "chat.example.org")["realm_list"]?.elements
     _ = try await run("server", "release-realm", try #require(realms?.first?["realm_uuid"]?.string))
     _ = try await run("keys", "rotate-storage")

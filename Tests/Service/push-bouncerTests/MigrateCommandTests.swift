@@ -86,31 +86,6 @@ import Testing
     }
   }
 
-  @Test(.place(begun: true)) func `The status shows servers and realms`() async throws {
-    #expect(try await place.run("migrate", "status").output.contains("no devices"))
-    try Self.write(to: place)
-    _ = try await place.run("migrate", "zulip", "--from", "zulip")
-    let report = try await place.run("migrate", "status", "--json").json
-    guard case .array(let servers)? = report["servers"], case .array(let realms)? = servers.first?["realms"]
-    else {
-      Issue.record("no servers")
-      return
-    }
-    #expect(servers.count == 1 && servers[0]["org_id"]?.string == Self.uuid)
-    #expect(servers[0]["legacy"] == 3 && servers[0]["e2ee"] == 1)
-    #expect(realms.count == 1 && realms[0]["name"] == "Our, chat" && realms[0]["legacy"] == 3)
-    #expect(report["cleanup"]?["outstanding"] == 0)
-    #expect(report["total"]?["legacy"] == 3 && report["total"]?["e2ee"] == 1)
-    let text = try await place.run("migrate", "status").output
-    #expect(text.hasPrefix("4 devices: 1 end-to-end encrypted (25 %), 3 legacy, on 1 server\n"))
-    #expect(text.contains("chat.example.org          1       3  25 %       1\n"))
-    let one = try await place.run("migrate", "status", "--server", "chat.example.org").output
-    #expect(one.hasPrefix("4 devices: 1 end-to-end encrypted (25 %), 3 legacy, on chat.example.org\n"))
-    #expect(one.contains("Our, chat"))
-    let none = try await place.run("migrate", "status", "--server", "other.example.org")
-    #expect(none.status == 1 && none.errors.contains("there is no server other.example.org"))
-  }
-
   @Test func `A signal stops it and the same command brings the rest`() async throws {
     let devices = 60_000
     try await Workplace.test(begun: true) { place in

@@ -11,7 +11,7 @@ import Testing
     ["server", "list"], ["server", "add", "--hostname", "a.example.org"], ["keys", "list"],
     ["keys", "generate"],
     ["keys", "rotate-storage"], ["account", "list"], ["account", "add", "--email", "a@example.org"],
-    ["routes"], ["outbox"], ["migrate", "status"], ["clock", "trust"],
+    ["routes"], ["outbox"], ["clock", "trust"],
   ]
 
   @Test(arguments: commands)

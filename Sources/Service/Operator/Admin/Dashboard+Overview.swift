@@ -12,8 +12,7 @@ extension Dashboard {
     async let readiness = readiness.report()
     async let recent = latestRecent()
     async let census = latestCensus()
-    async let progress = latestProgress()
-    let (health, latest, counted, days) = (await readiness, await recent, await census, await progress)
+    let (health, latest, counted) = (await readiness, await recent, await census)
     let found = latest?.value
     return """
       \(light(health))
@@ -27,7 +26,7 @@ extension Dashboard {
       \(found.map { failures($0.report) } ?? Self.unknown("Failures by reason, the last 24 hours"))
       \(found.map { servers($0, counted) } ?? Self.unknown("Chat servers"))
       <div class="two">
-      \(days.map { Self.migration($0, counted) } ?? Self.unknown("From legacy to encrypted"))
+      \(counted.map(Self.encryption) ?? Self.unknown("From legacy to encrypted"))
       \(counted?.apps.map(Self.apps) ?? .none)
       \(found.map(nodes) ?? Self.unknown("Nodes"))
       </div>
@@ -156,23 +155,13 @@ extension Dashboard {
 
   // MARK: The rest
 
-  private static func migration(_ days: [MigrationStatus.Day], _ census: Census?) -> HTML {
-    let present = census?.byServer.values.reduce(into: MigrationStatus.Devices()) { $0 += $1 }
-    let last = present ?? days.last?.devices ?? .init()
-    let share = Phrase.share(last.e2ee, of: last.e2ee + last.legacy)
-    let bars = days.map { day in
-      Chart.Bar(
-        title:
-          "\(day.text): \(Phrase.number(day.devices.e2ee)) encrypted, \(Phrase.number(day.devices.legacy)) legacy",
-        parts: [("a", Double(day.devices.e2ee)), ("c", Double(day.devices.legacy))])
-    }
+  private static func encryption(_ census: Census) -> HTML {
+    let all = census.byServer.values.reduce(into: DeviceCounts()) { $0 += $1 }
     return """
-      <section><h2>From legacy to encrypted, 90 days</h2>
+      <section><h2>From legacy to encrypted</h2>
       \(Shown.figures(
-        (Shown.number(last.e2ee), "encrypted devices"), (Shown.number(last.legacy), "legacy devices"),
-        ("\(share)", "encrypted")))
-      \(Chart.bars(bars, label: "\(share) of the devices are encrypted", ends: (days.first?.text ?? "", "today"),
-        legend: "<span class=\"key a\"></span>encrypted <span class=\"key c\"></span>legacy"))
+        (Shown.number(all.e2ee), "encrypted devices"), (Shown.number(all.legacy), "legacy devices"),
+        ("\(Phrase.share(all.e2ee, of: all.e2ee + all.legacy))", "encrypted")))
       </section>
       """
   }

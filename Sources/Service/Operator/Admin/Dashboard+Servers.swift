@@ -127,7 +127,7 @@ extension Dashboard {
       .text("Realm"), .number("Encrypted"), .number("Legacy"), .text("Last seen"), .text("Name"),
       .text("UUID"))
     for realm in realms.prefix(Self.shownRealms) {
-      let devices = census.map { $0.devices[MigrationStatus.Place(server: id, realm: realm.id)] ?? .init() }
+      let devices = census.map { $0.devices[DeviceCounts.Place(server: id, realm: realm.id)] ?? .init() }
       table.add(
         "<a href=\"/admin/find?q=\(realm.uuid)\">\(realm.host)</a>\(Shown.deactivated(realm.isDeactivated))",
         Shown.number(devices?.e2ee), Shown.number(devices?.legacy), Shown.age(realm.lastRequestAt, at: now),

@@ -58,8 +58,8 @@ package struct Dashboard: Sendable {
   struct Census: Sendable {
     /// What each chat server has sent during the last 7 days, by its row.
     let week: [Int64: HourlyCounts.ServerHour]
-    let devices: [MigrationStatus.Place: MigrationStatus.Devices]
-    let byServer: [Int64: MigrationStatus.Devices]
+    let devices: [DeviceCounts.Place: DeviceCounts]
+    let byServer: [Int64: DeviceCounts]
     let keys: [RegistrationStore.KeyUsage]
     let apps: [App]?
   }
@@ -73,7 +73,6 @@ package struct Dashboard: Sendable {
   let startedAt: Date
   private let recent: Cached<Recent>
   private let census: Cached<Census>
-  private let progress: Cached<[MigrationStatus.Day]>
 
   /// - Parameters:
   ///   - apps: counts the devices of the Nextcloud push proxy; nil if the proxy is off.
@@ -86,16 +85,13 @@ package struct Dashboard: Sendable {
     let sources = Sources(
       database: database, storageKey: storageKey, keyFolder: keyFolder, registrations: registrations,
       outbox: outbox, apps: apps, upstream: upstream, now: now)
-    let status = MigrationStatus(database: database, now: now)
     (self.sources, self.readiness, startedAt) = (sources, readiness, now())
     recent = Cached(for: .seconds(5)) { try await sources.recent() }
-    census = Cached(for: .seconds(60)) { try await sources.census(status) }
-    progress = Cached(for: .seconds(600)) { try await status.progress(days: 90) }
+    census = Cached(for: .seconds(60)) { try await sources.census() }
   }
 
   func latestRecent() async -> (value: Recent, age: Duration?)? { await recent.value(within: Self.timeout) }
   func latestCensus() async -> Census? { await census.value(within: Self.timeout)?.value }
-  func latestProgress() async -> [MigrationStatus.Day]? { await progress.value(within: Self.timeout)?.value }
 }
 
 extension Dashboard.Sources {
@@ -110,8 +106,8 @@ extension Dashboard.Sources {
       report: report, registrationsByKey: keys, servers: servers, nodes: nodes, waitingSince: waitingSince)
   }
 
-  fileprivate func census(_ status: MigrationStatus) async throws -> Dashboard.Census {
-    let devices = try await status.present()
+  fileprivate func census() async throws -> Dashboard.Census {
+    let devices = try await DeviceCounts.all(in: database)
     return Dashboard.Census(
       week: try await HourlyCounts(database: database, now: now).servers(hours: 7 * 24), devices: devices,
       byServer: devices.reduce(into: [:]) { $0[$1.key.server, default: .init()] += $1.value },

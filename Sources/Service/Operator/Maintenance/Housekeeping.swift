@@ -9,18 +9,15 @@ internal import Timing
 
 /// Periodic cleanup: removes expired registrations (`retention.expired_days`), other expired rows, legacy
 /// registrations of devices that also have an encrypted one, and held-back deletions of registrations that no
-/// longer exist. Also counts registrations for the metrics and for `migrate status`.
+/// longer exist. Also counts registrations for the metrics.
 package struct Housekeeping: Sendable {
   /// How many batches of legacy registrations are checked in one round: a hundred thousand rows in all.
   private static let stretches = 50
   /// A process without a heartbeat for this long is forgotten.
   private static let silence = Duration.seconds(3600)
-  /// Seconds between two entries in the history of the transition, each of which reads every registration.
-  private static let historyInterval: TimeInterval = 3600
 
   private let registrations: RegistrationStore
   private let removals: [Removal]
-  private let status: MigrationStatus
   private let nodes: Nodes
   private let lease: MaintenanceLease
   private let retention: TimeInterval
@@ -51,7 +48,6 @@ package struct Housekeeping: Sendable {
     let (database, now) = (registrations.database, registrations.now)
     self.registrations = registrations
     self.removals = removals
-    status = MigrationStatus(database: database, now: now)
     nodes = Nodes(database: database)
     lease = MaintenanceLease("housekeeping", database: database, now: now)
     retention = configuration.registrations.expiredRetention
@@ -76,11 +72,6 @@ package struct Housekeeping: Sendable {
       if registrations.mayExpire() { try await removeWhatIsOver() }
       try await removeSuperseded(&round)
       _ = try await nodes.living(within: Self.silence, &round.nodes)
-      let now = registrations.now()
-      if registrations.mayExpire(), now.timeIntervalSince(round.recordedAt) >= Self.historyInterval {
-        try await status.record()
-        round.recordedAt = now
-      }
     }
     reportUnopened(&round)
     for count in try await registrations.counts() {
@@ -95,8 +86,6 @@ package struct Housekeeping: Sendable {
     var last: Int64 = 0
     /// How many legacy registrations were removed since the checks started.
     var removed = 0
-    /// When the history of the transition was last written.
-    var recordedAt = Date.distantPast
     /// The processes that use the database.
     var nodes: Nodes.Sightings = [:]
     /// Columns with values that cannot be opened and that the log has already named.

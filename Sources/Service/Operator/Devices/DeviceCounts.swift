@@ -1,0 +1,43 @@
+internal import Registrations
+internal import SQL
+
+/// How many of the devices of chat servers are registered end-to-end encrypted, and how many still as legacy
+/// ones (`Documentation/Decisions` 0009).
+struct DeviceCounts: Sendable, Hashable {
+  /// Devices with legacy registrations, each counted once even if several users share it.
+  var legacy: Int64 = 0
+  /// Live E2EE registrations.
+  var e2ee: Int64 = 0
+
+  /// A realm, by its row id and its server's. Legacy devices whose realm is unknown count as realm 0 of their
+  /// server.
+  struct Place: Sendable, Hashable {
+    let server: Int64
+    let realm: Int64
+  }
+
+  static func += (left: inout DeviceCounts, right: DeviceCounts) {
+    left.legacy += right.legacy
+    left.e2ee += right.e2ee
+  }
+
+  /// Those of all realms with devices. Reads every registration.
+  static func all(in database: any Database) async throws -> [Place: DeviceCounts] {
+    let rows = try await database.query(
+      Statement(
+        """
+        SELECT server_id, COALESCE(realm_id, 0), COUNT(DISTINCT token_hash), 0 FROM registrations
+        WHERE wire = 2 GROUP BY server_id, COALESCE(realm_id, 0)
+        UNION ALL
+        SELECT r.server_id, e.realm_id, 0, e.devices
+        FROM (
+          SELECT realm_id, COUNT(*) AS devices FROM registrations
+          WHERE token_id IS NOT NULL AND ended_at IS NULL GROUP BY realm_id) e
+        JOIN remote_realms r ON r.id = e.realm_id
+        """))
+    return try rows.reduce(into: [:]) { counts, row in
+      let place = Place(server: try row.int64(0), realm: try row.int64(1))
+      counts[place, default: .init()] += DeviceCounts(legacy: try row.int64(2), e2ee: try row.int64(3))
+    }
+  }
+}
