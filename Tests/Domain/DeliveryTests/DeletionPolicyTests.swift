@@ -1,12 +1,9 @@
 import Foundation
+import HTTPClient
 import Providers
 import Registrations
 import Testing
 
-<<<<<<<< HEAD:Tests/Domain/ProvidersTests/DeletionGuardTests.swift
-@testable import HTTPClient
-@testable import Providers
-========
 @testable import Delivery
 
 /// Tests what a provider's answer means for a token, by what others were answered.
@@ -14,7 +11,6 @@ import Testing
   fileprivate enum Label: String {
     case keep, end, doubtRoute, hold
   }
->>>>>>>> 5ddf26c1 (Delivery: decide once what an answer means for a token):Tests/Domain/DeliveryTests/DeletionPolicyTests.swift
 
   fileprivate static let registered = Date(timeIntervalSince1970: 1000)
   fileprivate static let now = Date(timeIntervalSince1970: 2000)

@@ -2,7 +2,7 @@ import SQL
 import TestDatabase
 import Testing
 
-@testable import Operations
+@testable import Operator
 
 @Suite struct DeviceCountsTests {
   @Test(arguments: DatabaseEngine.available)

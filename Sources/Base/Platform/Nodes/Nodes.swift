@@ -1,3 +1,4 @@
+internal import Settings
 package import Foundation
 package import Migrations
 package import SQL

@@ -1,5 +1,5 @@
 package import Foundation
-internal import HTTPClient
+package import HTTPClient
 
 /// What the answers of a route say about a group of tokens, as evidence for or against what a provider says of one.
 ///

@@ -1,3 +1,4 @@
+internal import SQL
 internal import Delivery
 internal import Foundation
 internal import Providers

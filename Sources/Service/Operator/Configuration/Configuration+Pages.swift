@@ -1,3 +1,4 @@
+import SQL
 import Settings
 
 extension Configuration {

@@ -1,3 +1,4 @@
+package import Settings
 package import Platform
 internal import Foundation
 package import Registrations
