@@ -55,7 +55,7 @@ package struct Nodes: Sendable {
   }
 
   /// Adds this process without any check.
-  func add(isServing: Bool, on connection: any Connection) throws {
+  package func add(isServing: Bool, on connection: any Connection) throws {
     try connection.run(
       Statement(
         """
@@ -70,7 +70,7 @@ package struct Nodes: Sendable {
   /// Writes a heartbeat.
   ///
   /// - Returns: whether this process is in the list; one that was silent for long may have been removed.
-  func touch(isServing: Bool) async throws -> Bool {
+  package func touch(isServing: Bool) async throws -> Bool {
     try await database.write { connection in
       try connection.run(
         Statement(

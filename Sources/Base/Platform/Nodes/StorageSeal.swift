@@ -89,7 +89,7 @@ package enum StorageSeal {
   }
 
   /// Throws ``WrongKey`` unless the change to this key is under way.
-  static func checkChange(to new: StorageKey, on connection: any Connection) throws {
+  package static func checkChange(to new: StorageKey, on connection: any Connection) throws {
     guard try connection.mark(next) == new.id else { throw WrongKey() }
   }
 

@@ -1,3 +1,4 @@
+package import HTTPClient
 import Foundation
 import Providers
 import Registrations

@@ -11,50 +11,13 @@ extension StandIn {
       guard case .success(let response) = answer, response.status >= 500 else { return answer }
       return dead(response)
     },
-    reading("refusal-is-death") { answer in
-      guard case .success(let response) = answer, [400, 401, 403, 429].contains(response.status) else {
-        return answer
-      }
-      return dead(response)
-    },
     reading("death-without-its-time") { answer in
       guard case .success(let response) = answer, response.status == 410 else { return answer }
-      return .success(made(410, #"{"reason":"Unregistered"}"#))
-    },
-    reading("outage-is-success") { answer in
-      guard case .success(let response) = answer, response.status >= 500 else { return answer }
-      return .success(made(200, ""))
-    },
-    reading("lost-answer-is-success") { answer in
-      guard case .failure = answer else { return answer }
-      return .success(made(200, ""))
-    },
-    reading("only-json-is-an-answer") { answer in
-      guard case .success(let response) = answer, response.status == 502 else { return answer }
-      // An answer that is neither success nor failure: the notification is dropped and not reported.
-      return .success(made(200, ""))
-    },
-    reading("date-is-no-pause") { answer in
-      guard case .success(let response) = answer,
-        response.headers.first(name: "retry-after")?.contains(":") == true
-      else { return answer }
-      return .success(made(200, ""))
-    },
-    reading("not-found-is-death") { answer in
-      guard case .success(let response) = answer, response.status == 404 else { return answer }
-      return dead(response)
-    },
-    reading("lost-answer-is-death") { answer in
-      guard case .failure = answer else { return answer }
       return .success(made(410, #"{"reason":"Unregistered"}"#))
     },
     reading("nothing-is-death") { answer in
       guard case .success(let response) = answer, [404, 410].contains(response.status) else { return answer }
       return .success(made(503, ""))
-    },
-    reading("success-is-retried") { answer in
-      guard case .success(let response) = answer, response.status == 200 else { return answer }
-      return .failure(.connectionLost)
     },
     // A refusal of one device is taken for an outage of the provider, which pauses it for ten minutes.
     reading("blames-the-provider") { answer in
