@@ -1,8 +1,8 @@
-package import Settings
 package import Foundation
 package import HTTPClient
 package import KeyExchange
 import NIOCore
+package import Settings
 import Synchronization
 
 /// Sends pushes to APNs, FCM and Web Push and returns an ``Outcome`` for each.

@@ -12,12 +12,14 @@ import Testing
   private var service: Operator { Fixture.current }
 
   /// The events reported for a database with these check results, one per second.
-  private static func told(_ failures: [DatabaseCheck.Failure?]) -> [Int: DatabaseReporter.Event] {
-    var reporter = DatabaseReporter()
-    let start = ContinuousClock.now
-    var told: [Int: DatabaseReporter.Event] = [:]
+  private static func told(_ failures: [DatabaseCheck.Failure?]) -> [Int: ProblemReporter<
+    DatabaseCheck.Failure
+  >.Event] {
+    var reporter = ProblemReporter<DatabaseCheck.Failure>(onset: 1, steadiness: 1)
+    let start = Date(timeIntervalSince1970: 1_800_000_000)
+    var told: [Int: ProblemReporter<DatabaseCheck.Failure>.Event] = [:]
     for (second, failure) in failures.enumerated() {
-      told[second] = reporter.look(at: failure, now: start + .seconds(second))
+      told[second] = reporter.look(at: failure, now: start + Double(second))
     }
     return told
   }
@@ -26,7 +28,7 @@ import Testing
     let away = [DatabaseCheck.Failure?](repeating: .error(.connectionLost), count: 50)
     #expect(
       Self.told([nil, nil, .timeout] + away + [nil, nil, nil, nil]) == [
-        3: .began(.error(.connectionLost)), 54: .recovered(after: .seconds(51)),
+        3: .began(.error(.connectionLost)), 54: .ended(after: 51),
       ])
   }
 
@@ -34,7 +36,7 @@ import Testing
     #expect(Self.told([nil, .timeout, nil, nil, .timeout, nil, nil]).isEmpty)
     #expect(
       Self.told([.timeout, .timeout, nil, .timeout, .timeout, nil, nil]) == [
-        1: .began(.timeout), 6: .recovered(after: .seconds(5)),
+        1: .began(.timeout), 6: .ended(after: 5),
       ])
   }
 

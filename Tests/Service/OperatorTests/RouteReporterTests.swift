@@ -89,3 +89,13 @@ import Testing
       reporter.look(at: [Self.apns: .ok], now: Self.start - 3595) == [.recovered(Self.apns, after: 0)])
   }
 }
+
+extension RouteReporter.Event {
+  fileprivate static func began(_ route: Route, _ reason: Reason) -> Self {
+    Self(route: route, change: .began(reason))
+  }
+
+  fileprivate static func recovered(_ route: Route, after seconds: TimeInterval) -> Self {
+    Self(route: route, change: .ended(after: seconds))
+  }
+}

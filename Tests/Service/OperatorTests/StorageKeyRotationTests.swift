@@ -2,6 +2,7 @@ import Foundation
 import Registrations
 import SQL
 import Sealing
+import Settings
 import Synchronization
 import TestDatabase
 import TestSupport

@@ -1,8 +1,8 @@
-internal import Settings
 package import Foundation
 package import Migrations
 package import SQL
 package import Sealing
+internal import Settings
 
 /// The processes that use one database, so that none is cut off by a migration, nor goes on with a storage key that is
 /// changed. Each has a row; the row of a killed process is no longer updated.

@@ -1,6 +1,6 @@
-internal import Settings
 package import SQL
 package import Sealing
+internal import Settings
 
 /// Marks in the database: a fingerprint of the storage key that it was sealed with, which key seals it, and,
 /// while `keys rotate-storage` is not at its end, which key is to.

@@ -1,5 +1,5 @@
-package import HTTPClient
 import Foundation
+package import HTTPClient
 import Providers
 import Registrations
 

@@ -1,4 +1,5 @@
 import HTTPClient
+
 /// The reason for an outcome: the provider's name for it (`BadDeviceToken`, `UNREGISTERED`) or one of ours
 /// (`timeout`, `connectionLost`). A closed list, because it labels metrics; names that are not in it become
 /// ``unknown``.

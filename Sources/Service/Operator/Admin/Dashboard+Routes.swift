@@ -1,7 +1,7 @@
-internal import SQL
 internal import Delivery
 internal import Foundation
 internal import Providers
+internal import SQL
 internal import Settings
 
 extension Dashboard {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Logging
+internal import Platform
 internal import Providers
 internal import SQL
 internal import Settings
@@ -75,16 +76,20 @@ final class DatabaseCheck: Sendable {
 
   /// Logs when the database goes down and when it is back. Runs until its task is cancelled.
   func watch(logger: Logger) async {
-    var reporter = DatabaseReporter()
+    let start = ContinuousClock.now
+    // A state counts once it was seen twice in a row.
+    var reporter = ProblemReporter<Failure>(onset: 1, steadiness: 1)
     var looks = 0
     await every(Self.interval) {
       // Every test write is a commit, so most checks are reads while the database works.
-      let isWriting = reporter.isFailing || looks.isMultiple(of: 15)
+      let isWriting = reporter.isOpen || looks.isMultiple(of: 15)
       looks += 1
       let failure =
         isWriting ? await finding()?.failure : await reading.answer(within: Self.timeout) ?? .timeout
       guard !Task.isCancelled else { return }
-      switch reporter.look(at: failure, now: .now) {
+      // Whatever the wall clock says.
+      let now = Date(timeIntervalSinceReferenceDate: (ContinuousClock.now - start) / .seconds(1))
+      switch reporter.look(at: failure, now: now) {
       case .began(let failure):
         let explanation = explanation(of: failure)
         logger.warning(
@@ -93,8 +98,7 @@ final class DatabaseCheck: Sendable {
             "reason": "\(failure.reason)", "meaning": "\(explanation.meaning)",
             "advice": "\(explanation.advice)",
           ])
-      case .recovered(let duration):
-        let seconds = duration / .seconds(1)
+      case .ended(let seconds):
         logger.notice(
           "the database works again, after \(Phrase.span(seconds))",
           metadata: ["seconds": .stringConvertible(Int(seconds.rounded()))])
@@ -150,45 +154,5 @@ final class DatabaseCheck: Sendable {
   private static func failure(_ body: () async throws -> Void) async -> Failure? {
     do { try await body() } catch { return Failure(error) }
     return nil
-  }
-}
-
-/// Decides when to log the database's state: once when it goes down and once when it is back. A state counts
-/// only after it was seen twice in a row.
-struct DatabaseReporter {
-  enum Event: Hashable {
-    case began(DatabaseCheck.Failure)
-    /// The database was down for this long.
-    case recovered(after: Duration)
-  }
-
-  private var failingSince: ContinuousClock.Instant?
-  private var wellSince: ContinuousClock.Instant?
-  private var isTold = false
-
-  var isFailing: Bool { failingSince != nil }
-
-  /// Takes the result of a check; nil if the database works.
-  mutating func look(at failure: DatabaseCheck.Failure?, now: ContinuousClock.Instant) -> Event? {
-    if let failure {
-      wellSince = nil
-      guard failingSince != nil else {
-        failingSince = now
-        return nil
-      }
-      guard !isTold else { return nil }
-      isTold = true
-      return .began(failure)
-    }
-    guard let since = failingSince, isTold else {
-      failingSince = nil
-      return nil
-    }
-    guard let wellSince else {
-      wellSince = now
-      return nil
-    }
-    self = Self()
-    return .recovered(after: wellSince - since)
   }
 }

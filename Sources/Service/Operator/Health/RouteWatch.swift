@@ -1,6 +1,7 @@
 package import Delivery
 package import Foundation
 package import Logging
+package import Platform
 package import Providers
 package import Settings
 internal import Timing
@@ -91,80 +92,54 @@ package struct RouteWatch: Sendable {
     recovered: Logger.Level, more: (Reason) -> Logger.Metadata = { _ in [:] }
   ) {
     var metadata: Logger.Metadata = ["route": "\(event.route)", "waiting": .stringConvertible(waiting)]
-    switch event {
-    case .began(_, let reason):
+    switch event.change {
+    case .began(let reason):
       metadata["reason"] = "\(reason)"
       let explanation = reason.explanation(at: event.route.provider)
       metadata["meaning"] = "\(explanation.meaning)"
       metadata["advice"] = "\(explanation.advice)"
       metadata.merge(more(reason)) { $1 }
       logger.log(level: began, "\(name) does not work (\(reason)): \(consequence)", metadata: metadata)
-    case .recovered(_, let seconds):
+    case .ended(let seconds):
       metadata["seconds"] = .stringConvertible(Int(seconds.rounded()))
       logger.log(level: recovered, "\(name) works again, after \(Phrase.span(seconds))", metadata: metadata)
     }
   }
 }
 
-/// Decides when to log a route: once when it begins to fail, and once when it has recovered. Changes between
-/// the two are not logged.
+/// Decides when to log each route.
 struct RouteReporter {
-  enum Event: Hashable {
-    case began(Route, Reason)
-    /// The route had failed for this many seconds.
-    case recovered(Route, after: TimeInterval)
-
-    var route: Route {
-      switch self {
-      case .began(let route, _), .recovered(let route, _): route
-      }
-    }
+  struct Event: Hashable {
+    let route: Route
+    let change: ProblemReporter<Reason>.Event
   }
 
-  /// In seconds. A route has recovered only after it has worked for this long; otherwise one that works now
-  /// and then would be logged all the time.
-  static let steadiness: TimeInterval = 5
-
-  private struct Trouble {
-    let since: Date
-    /// When the route began to work again.
-    var wellSince: Date?
-    /// Whether its credential has been replaced and not been used since.
-    var isRenewed = false
-  }
-
-  private var troubles: [Route: Trouble] = [:]
+  private var reporters: [Route: ProblemReporter<Reason>] = [:]
 
   /// Compares the states of all routes with those logged so far.
   mutating func look(at states: [Route: PushProviders.RouteState], now: Date) -> [Event] {
     // The operator has removed the credential of a route that is gone, which is not logged.
-    troubles = troubles.filter { states[$0.key] != nil }
+    reporters = reporters.filter { states[$0.key] != nil }
     // Drops healthy routes before sorting, because nearly all routes are healthy nearly always.
-    return states.filter { $0.value.failure != nil || troubles[$0.key] != nil }
-      .sorted { $0.key.description < $1.key.description }.compactMap { look(at: $0, $1, now) }
+    return states.filter { $0.value.failure != nil || reporters[$0.key] != nil }
+      .sorted { $0.key.description < $1.key.description }
+      .compactMap { route, state in look(at: state, of: route, now).map { Event(route: route, change: $0) } }
   }
 
-  private mutating func look(at route: Route, _ state: PushProviders.RouteState, _ now: Date) -> Event? {
+  private mutating func look(at state: PushProviders.RouteState, of route: Route, _ now: Date)
+    -> ProblemReporter<Reason>.Event?
+  {
+    var reporter = reporters[route] ?? ProblemReporter(steadiness: 5)
+    defer { reporters[route] = reporter.isOpen ? reporter : nil }
     switch state {
     case .failing(let reason, let since), .open(let reason, let since):
-      guard let trouble = troubles[route], !trouble.isRenewed else {
-        troubles[route] = Trouble(since: since)
-        return .began(route, reason)
-      }
-      troubles[route]?.wellSince = nil
+      return reporter.look(at: reason, since: since, now: now)
     case .unknown:
-      troubles[route]?.isRenewed = true
+      // Its credential was replaced and has not been used since.
+      reporter.expectNew()
+      return nil
     case .ok:
-      guard let trouble = troubles[route] else { return nil }
-      // A time after `now` means that the clock was put back.
-      guard let wellSince = trouble.wellSince, wellSince <= now else {
-        troubles[route]?.wellSince = now
-        return nil
-      }
-      guard now.timeIntervalSince(wellSince) >= Self.steadiness else { return nil }
-      troubles[route] = nil
-      return .recovered(route, after: max(0, wellSince.timeIntervalSince(trouble.since)))
+      return reporter.look(at: nil, now: now)
     }
-    return nil
   }
 }

@@ -1,3 +1,4 @@
+import Platform
 import SQL
 import Synchronization
 import TestStore
