@@ -98,8 +98,13 @@ let modules: [Target] =
   + folder(
     "Wires",
     module(
+      "Upstream", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings",
+      "SQL",
+      "Timing",
+      "HTTPTypes", "Logging", "NIOCore"),
+    module(
       "ZulipBouncer", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings",
-      "SQL", "Timing",
+      "SQL", "Timing", "Upstream",
       "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix",
       "NIOSSL"),
     module(
@@ -122,7 +127,8 @@ let modules: [Target] =
     module(
       "Operator", "Accounts", "Delivery", "HTTP", "HTTPClient", "KeyExchange", "Migrations", "NextcloudProxy",
       "NextcloudServer",
-      "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing", "ZulipBouncer",
+      "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing", "Upstream",
+      "ZulipBouncer",
       "ZulipServer",
       "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
       "ServiceLifecycle", "UnixSignals", "Yams", embed: ["Keys/README.md"]),
@@ -130,7 +136,7 @@ let modules: [Target] =
       "Server", "Accounts", "Delivery", "HTTP", "HTTPClient", "Migrations", "NextcloudProxy",
       "NextcloudServer",
       "Operator", "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing",
-      "ZulipBouncer",
+      "Upstream", "ZulipBouncer",
       "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
       "NIOHTTP1",
       "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"))
@@ -154,7 +160,8 @@ let modules: [Target] =
     program(
       "push-bouncer", "Accounts", "AppCheck", "Delivery", "Demo", "HTTP", "HTTPClient", "Migrations",
       "NextcloudProxy", "Operator", "Platform", "Providers", "ProviderSimulator", "Registrations", "Sealing",
-      "Server", "Settings", "SQL", "ZulipImport", "ZulipServer", "ArgumentParser", "AsyncHTTPClient",
+      "Server", "Settings", "SQL", "Upstream", "ZulipImport", "ZulipServer", "ArgumentParser",
+      "AsyncHTTPClient",
       "Crypto",
       "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"))
 
@@ -185,7 +192,7 @@ let package = Package(
     program(
       "simulated-world", "Accounts", "CVirtualTime", "Delivery", "HTTP", "Migrations", "NextcloudProxy",
       "NextcloudServer", "Operator", "Platform", "Settings", "HTTPClient", "Providers", "Registrations",
-      "Sealing", "Server", "SQL",
+      "Sealing", "Server", "SQL", "Upstream",
       "ZulipBouncer", "ZulipServer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOEmbedded", "NIOHPACK", path: "Tests/Proof/SimulatedWorld/World"),
 
@@ -223,7 +230,7 @@ let package = Package(
       "NextcloudServer", "HTTPClient",
       "Providers",
       "Registrations",
-      "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "ZulipServer",
+      "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "Upstream", "ZulipServer",
       path: "Tests/Domain/RegistrationsTests"),
     tests(
       "DeliveryTests", "Accounts", "Delivery", "Operator", "Platform", "Settings", "HTTPClient", "Providers",
@@ -234,7 +241,7 @@ let package = Package(
       "ZulipBouncerTests", "Accounts", "Delivery", "HTTP", "Operator", "Platform", "Settings", "HTTPClient",
       "Providers",
       "ProviderSimulator",
-      "Registrations", "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport",
+      "Registrations", "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport", "Upstream",
       "ZulipBouncer", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", path: "Tests/Wires/ZulipBouncerTests"),
     tests(
       "ZulipServerTests", "Accounts", "HTTP", "Operator", "Platform", "Settings", "HTTPClient", "Providers",

@@ -32,12 +32,12 @@ CREATE TABLE remote_servers (
   last_installation_count_id $int NOT NULL DEFAULT 0,
   last_audit_event_id $int NOT NULL DEFAULT 0,
   report_rows $int NOT NULL DEFAULT 0,        -- how many rows of its reports are kept
-  strangers_at $int,                          -- when it first named devices that nobody knows, but perhaps another bouncer
+  strangers_at $int,                          -- when it first named devices that nobody knows, but perhaps the upstream bouncer
   created_at $int NOT NULL,
   updated_at $int NOT NULL
 ) $strict;
 
--- Chat servers with a second app, whose devices are registered with another bouncer (`upstream.url`).
+-- Chat servers with a link to the upstream bouncer (`upstream.url`).
 CREATE TABLE upstream_links (
   server_id $int PRIMARY KEY REFERENCES remote_servers (id),
   org_key $bytes,                             -- sealed: what it signs in with there; NULL until its next call
@@ -54,7 +54,7 @@ CREATE TABLE upstream_links (
   refused_at $int                             -- when it last refused to send for the server, to the hour; NULL: it sends
 ) $strict;
 
--- What the other bouncer has yet to be told: that a token, or all tokens of a user, are no longer to be used.
+-- What the upstream bouncer has yet to be told: that a token, or all tokens of a user, are no longer to be used.
 CREATE TABLE upstream_unregistrations (
   id $fresh_id,                               -- never given twice: a late answer ends no newer one
   server_id $int NOT NULL REFERENCES remote_servers (id),
@@ -254,8 +254,8 @@ CREATE TABLE registrations (
   wire $int NOT NULL,                         -- 1 Zulip, end-to-end encrypted; 2 Zulip, legacy; 3 Nextcloud's proxy;
                                               -- 4 Nextcloud's server, Web Push
   kind $int NOT NULL,                         -- of the token: 1 APNs, 2 FCM or a Web Push subscription, 3 PushKit alone,
-                                              -- 4 unknown: the other bouncer's
-  token $bytes,                               -- sealed, as it was first spelled; NULL: only the other bouncer can read it
+                                              -- 4 unknown: lives elsewhere
+  token $bytes,                               -- sealed, as it was first spelled; NULL: only the bouncer where it lives can read it
   token_hash $int NOT NULL,                   -- 64 bits of a keyed hash of the canonical spelling; 0: has none
   target $text,                               -- the app's bundle id, or its Firebase project; NULL: the default one
   owner $int NOT NULL DEFAULT 0,              -- 62 bits of a keyed hash of the address it came from; 0: its chat server
@@ -272,7 +272,7 @@ CREATE TABLE registrations (
   dead_reason $text,
   dead_before $int,                           -- true of whatever was registered with the token before then
   dead_route_id $int REFERENCES outbox_routes (id),
-  upstream $int,                              -- NULL: ours; else the other bouncer's: whether it has been told
+  elsewhere $int,                             -- NULL: lives here; else at another bouncer: whether it has it
   -- Zulip: a token in a realm, or of a user at a server
   realm_id $int REFERENCES remote_realms (id),
   token_id $int,                              -- first 8 bytes of the token's SHA-256, big-endian, signed

@@ -39,17 +39,14 @@ extension Deliverer {
     return decisions
   }
 
-  /// Those of the entries whose registrations have not ended, with what is known of them now. Of one for several registrations, those stay that have not.
+  /// Those of the entries whose registrations have not ended, with what is known of them now. Of one for several
+  /// registrations, those stay that have not.
   func living(_ entries: [Outbox.Entry]) async throws -> [Outbox.Entry] {
     guard !entries.isEmpty else { return [] }
     let living = try await registrations.current(
-      of:
-        entries.flatMap { entry in
-          if case .upstream(let push) = entry.delivery.push, push.isShared { return push.registrations }
-          return [entry.delivery.registration.id]
-        })
+      of: entries.flatMap { $0.delivery.push.recipients ?? [$0.delivery.registration.id] })
     return entries.compactMap { entry in
-      guard case .upstream(let push) = entry.delivery.push, push.isShared else {
+      guard entry.delivery.push.recipients != nil else {
         guard let current = living[entry.delivery.registration.id] else { return nil }
         var entry = entry
         entry.delivery.retarget(current)
@@ -57,8 +54,8 @@ extension Deliverer {
         return entry
       }
       var entry = entry
-      guard let rest = push.only(Set(living.keys)) else { return nil }
-      entry.delivery.push = .upstream(rest)
+      guard let rest = entry.delivery.push.only(Set(living.keys)) else { return nil }
+      entry.delivery.push = rest
       return entry
     }
   }
@@ -99,9 +96,9 @@ extension Deliverer {
     lateAnswers.begin()
     Task {
       var lease = lease
-      // Whoever would pass it on to the other bouncer has stopped waiting.
+      // Whoever would pass it on has stopped waiting.
       var recorded = delivery
-      recorded.movesUpstreamOnMismatch = false
+      recorded.movesOnMismatch = false
       let decision = await decideLate(on: await answer(), for: delivery, start, under: &lease)
       if decision.result != .queued { _ = await record([decision], on: [recorded]) }
       // With an unknown result the entry is left under its lease, which outlasts any late answer.

@@ -15,20 +15,13 @@ extension Deliverer {
     var refused: [RegistrationStore.Failure] = []
     var held: [(index: Int, deletion: HeldDeletions.Deletion)] = []
     var living: [RegistrationReference] = []
-    var told: [Int64] = []
     var found: [RegistrationReference: APNsCredential.Environment] = [:]
     let mayHold = heldDeletions.mayHold
-    let upstreams = await upstreams(decisions, deliveries)
+    let moved = await moved(decisions, deliveries)
     for (decision, (index, delivery)) in zip(decisions, deliveries.enumerated()) {
-      if upstreams.contains(delivery.registration) {
+      if moved.contains(delivery.registration) {
         results[index] = .refused(.fcmSenderIDMismatch)
         continue
-      }
-      if case .upstream(let push) = delivery.push,
-        decision.result == .delivered || decision.result == .passedOn,
-        push.isNew(delivery.registration.id)
-      {
-        told.append(delivery.registration.id)
       }
       if decision.isFound { found[delivery.registration] = decision.environment }
       switch decision.verdict {
@@ -48,13 +41,12 @@ extension Deliverer {
         refused.append(RegistrationStore.Failure(delivery.registration, reason: reason.description))
       }
     }
-    await noteUpstream(decisions, deliveries)
+    await relay?.record(decisions.map(\.result), of: deliveries)
     tellBacklog(decisions, results, deliveries)
     let losses = await losses(deliveries, results)
     var ended: Set<RegistrationReference> = []
     do {
       if !found.isEmpty { try await registrations.note(found) }
-      if !told.isEmpty { try await registrations.noteToldUpstream(told) }
       if !living.isEmpty { _ = try await registrations.release(living) }
       if !held.isEmpty {
         ended = try await heldDeletions.hold(held.map(\.deletion), now: now())
@@ -80,8 +72,8 @@ extension Deliverer {
           results[index] = .refused(reason)
         }
       }
-      // The other bouncer gets it now: nothing is lost.
-      let isPassedOn = delivery.movesUpstreamOnMismatch && upstreams.contains(delivery.registration)
+      // It is passed on now: nothing is lost.
+      let isPassedOn = delivery.movesOnMismatch && moved.contains(delivery.registration)
       guard let loss = losses[index], !isPassedOn else { continue }
       switch results[index] {
       case .refused(let reason): lossLog.tell("notification refused", loss, reason: "\(reason)")
@@ -105,38 +97,6 @@ extension Deliverer {
       backlogged.map { (deliveries[$0].registration, decisions[$0].retry?.wait) },
       most: outbox.mostPerDevice,
       now: now())
-  }
-
-  /// Notes which chat servers the other bouncer refuses to send for, as by their plan there, and which it sends for again.
-  private func noteUpstream(_ decisions: [Decision], _ deliveries: [RegisteredPush]) async {
-    guard let links = upstreamLinks else { return }
-    var refused: Set<Int64> = []
-    var sent: Set<Int64> = []
-    for (decision, delivery) in zip(decisions, deliveries) where delivery.push.provider == .upstream {
-      guard let server = delivery.owner.chatServer else { continue }
-      switch decision.result {
-      case .refused(.upstreamDisallows): refused.insert(server)
-      case .delivered, .passedOn: sent.insert(server)
-      default: break
-      }
-    }
-    do {
-      for server in refused where try await links.noteRefusal(of: server) {
-        let explanation = Reason.upstreamDisallows.explanation
-        let name = try await links.hostname(of: server)
-        logger.warning(
-          "\(explanation.meaning)",
-          metadata: [
-            "server": "\(name ?? "\(server)")", "reason": "\(Reason.upstreamDisallows)",
-            "advice": "\(explanation.advice)",
-          ])
-      }
-      for server in sent { try await links.noteSent(for: server) }
-    } catch {
-      logger.error(
-        "what the other bouncer refuses could not be noted",
-        metadata: ["error": "\(DatabaseError.name(of: error))"])
-    }
   }
 
   /// Records and logs that for these notifications others gave way that show nothing.
@@ -163,18 +123,18 @@ extension Deliverer {
     }
   }
 
-  /// Old apps' registrations whose tokens are of another Firebase project, if they are the other bouncer's from now
-  /// on. They neither end nor count as failing.
-  private func upstreams(
+  /// Registrations whose tokens are of another Firebase project, if they live elsewhere from now on. They neither end
+  /// nor count as failing.
+  private func moved(
     _ decisions: [Decision], _ deliveries: [RegisteredPush]
   ) async -> Set<RegistrationReference> {
-    guard providers.upstream != nil else { return [] }
+    guard let relay else { return [] }
     let foreign = zip(decisions, deliveries).filter { decision, _ in
       [.refused(.fcmSenderIDMismatch), .ended(.fcmSenderIDMismatch)].contains(decision.result)
     }.map(\.1.registration)
     guard !foreign.isEmpty else { return [] }
     // If the database cannot be written, nothing ends.
-    return (try? await registrations.handUpstream(foreign)) ?? Set(foreign)
+    return (try? await relay.takeOver(foreign)) ?? Set(foreign)
   }
 
   /// Losses that may be logged, by index of their delivery. Refusals because of a backlog are left out and

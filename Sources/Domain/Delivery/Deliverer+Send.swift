@@ -75,21 +75,21 @@ extension Deliverer {
   /// The most requests to providers that a caller has under way for one call: others' would wait for a thousand.
   private static let mostAtOnce = 100
 
-  /// The deliveries by their indices, those together that go in one request: what is for another bouncer.
+  /// The deliveries by their indices, those together that go in one request.
   private func requestBatches(of deliveries: [RegisteredPush]) -> [[Int]] {
     struct Key: Hashable {
       let owner: Owner
-      let call: UpstreamPush.Call
+      let request: Push.RequestKey
     }
     var batches: [[Int]] = []
     var open: [Key: Int] = [:]
     for (index, delivery) in deliveries.enumerated() {
-      guard case .upstream(let push) = delivery.push, delivery.notBefore ?? .distantPast <= now() else {
+      guard let request = delivery.push.requestKey, delivery.notBefore ?? .distantPast <= now() else {
         batches.append([index])
         continue
       }
-      let key = Key(owner: delivery.owner, call: push.call)
-      if let place = open[key], batches[place].count < UpstreamPush.mostItems {
+      let key = Key(owner: delivery.owner, request: request)
+      if let place = open[key], batches[place].count < Push.mostPerRequest {
         batches[place].append(index)
       } else {
         open[key] = batches.count
@@ -145,11 +145,15 @@ extension Deliverer {
       switch answer {
       case .ended(let answer):
         if let device, answer.outcome.isUncounted { pace.takeBack(device, admitted: sent) }
-        for (index, answer) in push.answers(answer, of: batch).enumerated() {
-          decisions.append(await decide(on: answer, for: batch[index], starts[index]))
+        let outcomes = push.outcomes(answer.outcome, of: batch.map(\.registration.id))
+        for (index, outcome) in outcomes.enumerated() {
+          decisions.append(await decide(on: answer.with(outcome), for: batch[index], starts[index]))
         }
       case .underWay(let answer):
-        let answers = Task { push.answers(await answer(), of: batch) }
+        let answers = Task {
+          let answer = await answer()
+          return push.outcomes(answer.outcome, of: batch.map(\.registration.id)).map(answer.with)
+        }
         return batch.indices.map { index in
           Decision(
             result: .queued, route: routeSender.route,
@@ -220,7 +224,7 @@ extension Deliverer {
     let policy = DeletionPolicy(
       registration: registration, owner: delivery.owner, requestedAt: start.began,
       believedSince: registrations.believedSince,
-      movesUpstreamOnMismatch: delivery.movesUpstreamOnMismatch,
+      movesOnMismatch: delivery.movesOnMismatch,
       isUnknownYet: await isUnknownYet(answer.outcome, delivery))
     let now = now()
     let (verdict, before, after) = answer.sender.weigh(among: registration.kind.tokens) { evidence in
@@ -255,7 +259,7 @@ extension Deliverer {
       retry.triesInRequest = 1
     }
     // It passes at once, when the operator or the chat server has acted.
-    if reason.concernsUpstreamAccess { retry.backoff = .unserved }
+    if reason.concernsAccess { retry.backoff = .unserved }
     return retry
   }
 }
@@ -292,23 +296,5 @@ extension Backoff {
   func next(after tries: Int, now: Date, notBefore: Date?, random: Double) -> Date {
     let pause = pause(after: tries, random: random)
     return max(now + pause, (notBefore ?? now) + min(pause, first))
-  }
-}
-
-extension Push {
-  /// This push and another one that goes in the same request.
-  fileprivate func merged(with other: Push) -> Push {
-    guard case .upstream(var push) = self, case .upstream(let other) = other else { return self }
-    push.merge(other)
-    return .upstream(push)
-  }
-
-  /// What a request's answer is for each of its deliveries.
-  fileprivate func answers(_ answer: RouteSender.Answer, of batch: [RegisteredPush]) -> [RouteSender.Answer] {
-    guard case .upstream(let push) = self, case .passedOn(let receipt) = answer.outcome else {
-      return batch.map { _ in answer }
-    }
-    let outcomes = receipt.outcomes(of: push)
-    return batch.map { outcomes[$0.registration.id].map(answer.with) ?? answer }
   }
 }

@@ -1,6 +1,6 @@
 import Foundation
 import Logging
-package import Providers
+import Providers
 import Registrations
 
 /// Pushes whose app or Firebase project no credential serves, most often because a name in `Keys` is mistyped.
@@ -128,6 +128,17 @@ package struct UnservedReport: Sendable, Hashable {
 }
 
 extension UnservedTargets.Target {
+  /// As it is called in a sentence.
+  package var name: String {
+    switch (text, provider) {
+    case (nil, _): "further apps"
+    case ("", .fcm): "the default Firebase project"
+    case ("", .webPush): "Web Push"
+    case ("", .upstream): "the upstream bouncer"
+    case (let text?, _): text + (environment.map { " in Apple's \($0.rawValue)" } ?? "")
+    }
+  }
+
   /// What is missing.
   package var lack: String {
     switch provider {

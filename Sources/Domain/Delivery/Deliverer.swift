@@ -23,7 +23,7 @@ package final class Deliverer: Sendable {
   let unservedTargets = UnservedTargets()
   let metrics: DeliveryMetrics
   let pace: DevicePace
-  let upstreamLinks: UpstreamLinks?
+  let relay: (any Relay)?
   /// The memory for notifications of requests that are not answered yet.
   package let work: WorkBudget
 
@@ -31,12 +31,12 @@ package final class Deliverer: Sendable {
   ///   - deadline: time limit of a batch whose caller gives none.
   ///   - history: counts the results of notifications, for the operator.
   ///   - pace: of each device.
-  ///   - upstreamLinks: where it is noted what the other bouncer refuses to send.
+  ///   - relay: where registrations can live instead; nil if there is no such place.
   ///   - work: limit of the memory for notifications of requests that are not answered yet, in bytes.
   package init(
     providers: PushProviders, registrations: RegistrationStore, outbox: Outbox, deadline: Duration,
     history: History? = nil, pace: [DevicePace.Limit] = DevicePace.google,
-    upstreamLinks: UpstreamLinks? = nil, work: Int = 64 << 20,
+    relay: (any Relay)? = nil, work: Int = 64 << 20,
     now: @escaping @Sendable () -> Date,
     metrics: any MetricsFactory = MetricsSystem.factory, logger: Logger
   ) {
@@ -45,7 +45,7 @@ package final class Deliverer: Sendable {
     self.pace = DevicePace(pace)
     self.work = WorkBudget(limit: work)
     self.registrations = registrations
-    self.upstreamLinks = upstreamLinks
+    self.relay = relay
     self.outbox = outbox
     self.deadline = deadline
     self.history = history

@@ -135,14 +135,10 @@ final class LossLog: Sendable {
 extension RegisteredPush {
   /// The first 8 hex digits of the token's SHA-256.
   fileprivate var fingerprint: String? {
-    switch push {
-    case .apns(let notification): PushToken.fingerprint(of: notification.token)
-    case .fcm(let message): PushToken.fingerprint(of: message.token)
-    case .webPush(let message): PushToken.fingerprint(of: message.subscription.token)
-    case .upstream(let push):
-      push.name(of: registration.id).map { name in
-        push.isShared ? PushToken.fingerprint(of: name) : TokenID(base64: name)?.fingerprint ?? ""
-      }
+    switch push.name(of: registration.id) {
+    case .token(let token): PushToken.fingerprint(of: token)
+    case .tokenID(let id): TokenID(base64: id)?.fingerprint ?? ""
+    case nil: nil
     }
   }
 }

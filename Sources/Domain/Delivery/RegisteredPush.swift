@@ -16,8 +16,8 @@ package struct RegisteredPush: Sendable {
   package let isBackground: Bool
   /// If this time is in the future, the push is sent then, from the outbox: its chat server sends too many.
   package var notBefore: Date?
-  /// Whether `SENDER_ID_MISMATCH` moves the registration upstream.
-  package var movesUpstreamOnMismatch = false
+  /// Whether `SENDER_ID_MISMATCH` moves the registration to the ``Relay``.
+  package var movesOnMismatch = false
   /// When it was stored in the outbox, if it comes from there.
   var promisedAt: Date?
   /// Why it waits, once it is to be stored in the outbox or comes from there.

@@ -11,7 +11,7 @@ import Synchronization
 package final class UnservedTargets: Sendable {
   package struct Target: Sendable, Hashable, CustomStringConvertible {
     package let provider: Route.Provider
-    /// The bundle id or project; empty for the default project, for Web Push and for another bouncer; nil for all that
+    /// The bundle id or project; empty for the default project, for Web Push and for a bouncer; nil for all that
     /// found no place.
     let text: String?
     /// Whether its devices were registered at the push proxy, as anybody may.
@@ -99,17 +99,6 @@ extension UnservedTargets.Target {
 
   /// Nil for what stands for several targets.
   var route: Route? { text.map { Route(provider: provider, credential: "", target: $0) } }
-
-  /// As it is called in a sentence.
-  package var name: String {
-    switch (text, provider) {
-    case (nil, _): "further apps"
-    case ("", .fcm): "the default Firebase project"
-    case ("", .webPush): "Web Push"
-    case ("", .upstream): "the other bouncer"
-    case (let text?, _): text + (environment.map { " in Apple's \($0.rawValue)" } ?? "")
-    }
-  }
 
   /// As it appears in logs: `apns org.example.chat`.
   package var description: String {

@@ -7,7 +7,7 @@ package enum Push: Sendable, Codable {
   case fcm(FCMMessage)
   /// For the push service of a browser or of a UnifiedPush distributor.
   case webPush(WebPushMessage)
-  /// For another bouncer.
+  /// For the upstream bouncer.
   case upstream(UpstreamPush)
 
   package var provider: Route.Provider {
@@ -30,6 +30,43 @@ package enum Push: Sendable, Codable {
     }
   }
 
+  /// The notification's own expiration; one given in seconds counts from `start`.
+  package func expiration(from start: Date) -> Date? {
+    switch self {
+    case .apns(let notification): notification.expiration
+    case .fcm(let message): message.timeToLive.map { start + TimeInterval($0) }
+    case .webPush(let message): message.timeToLive.map { start + TimeInterval($0) }
+    case .upstream: nil
+    }
+  }
+
+  /// A newer push with the same id takes its place in the outbox.
+  package var collapseID: String? {
+    switch self {
+    case .apns(let notification): notification.collapseID
+    case .fcm(let message): message.collapseKey
+    case .webPush(let message): message.collapseID
+    case .upstream(let push): push.callID
+    }
+  }
+
+  /// What a device is called in a push.
+  package enum DeviceName: Sendable, Hashable {
+    case token(String)
+    /// Its token id, in base64.
+    case tokenID(String)
+  }
+
+  /// What the device of a registration is called; nil if it is not among those that it is for.
+  package func name(of registration: Int64) -> DeviceName? {
+    switch self {
+    case .apns(let notification): .token(notification.token)
+    case .fcm(let message): .token(message.token)
+    case .webPush(let message): .token(message.subscription.token)
+    case .upstream(let push): push.name(of: registration).map { push.isShared ? .token($0) : .tokenID($0) }
+    }
+  }
+
   /// See ``APNsNotification/environment``; nil for other providers.
   package var environment: APNsCredential.Environment? {
     get { if case .apns(let notification) = self { notification.environment } else { nil } }
@@ -47,6 +84,16 @@ package enum Push: Sendable, Codable {
     case .fcm(let message): FCMMessage.size(of: message.data)
     case .webPush(let message): message.body.readableBytes
     case .upstream(let push): push.bytes
+    }
+  }
+
+  /// A hash of the token, valid in this process only; nil for the upstream bouncer.
+  package var tokenHash: Int? {
+    switch self {
+    case .apns(let notification): notification.token.hashValue
+    case .fcm(let message): message.token.hashValue
+    case .webPush(let message): message.subscription.endpoint.url.hashValue
+    case .upstream: nil
     }
   }
 

@@ -1,5 +1,5 @@
 package import Foundation
-package import HTTPClient
+import HTTPClient
 package import KeyExchange
 import NIOCore
 package import Settings
@@ -22,7 +22,7 @@ package final class PushProviders: Sendable {
   private let factory: SenderFactory
   /// Nil where Web Push is switched off.
   let hosts: WebPushHosts?
-  /// The other bouncer; nil where there is none.
+  /// The upstream bouncer; nil where there is none.
   package let upstream: RouteSender?
   private let state = Mutex(State())
 
@@ -150,8 +150,8 @@ package final class PushProviders: Sendable {
     state.withLock { $0.senders.routeSenders } + (upstream.map { [$0] } ?? [])
   }
 
-  /// The sender to a topic, a project (nil: the default one), a push service that was used recently, or the other
-  /// bouncer; nil if there is none.
+  /// The sender to a topic, a project (nil: the default one), a push service that was used recently, or the
+  /// upstream bouncer; nil if there is none.
   package func routeSender(_ provider: Route.Provider, target: String?) -> RouteSender? {
     switch provider {
     case .apns, .fcm: state.withLock { $0.senders.routeSender(provider, target) }
@@ -241,32 +241,8 @@ extension PushProviders {
     package var proxy: URL?
     /// Nil if Web Push is switched off.
     package var webPush: WebPush?
-    /// Nil if there is no other bouncer.
+    /// Nil if there is no upstream bouncer.
     package var upstream: Upstream?
-
-    /// Another bouncer.
-    package struct Upstream: Sendable {
-      package var url: URL
-      /// What a chat server signs in with there; nil if that is not known.
-      package var signIn: @Sendable (Owner) async -> SignIn?
-
-      package init(url: URL, signIn: @escaping @Sendable (Owner) async -> SignIn?) {
-        self.url = url
-        self.signIn = signIn
-      }
-
-      package struct SignIn: Sendable, Hashable {
-        /// The value of `Authorization`.
-        let authorization: String
-        /// Since when it is used: what was refused before says nothing of it.
-        let since: Date
-
-        package init(_ authorization: String, since: Date) {
-          self.authorization = authorization
-          self.since = since
-        }
-      }
-    }
 
     package struct WebPush: Sendable {
       /// The key pair that subscriptions are bound to.

@@ -182,7 +182,7 @@ extension Dashboard {
     self.init(
       database: core.store.database, storageKey: core.store.storageKey, keyFolder: core.keyFolder,
       registrations: core.store.registrations, outbox: core.outbox, apps: apps,
-      upstream: core.configuration.upstream.authority, readiness: readiness, now: core.now)
+      configuration: core.configuration, readiness: readiness, now: core.now)
   }
 }
 

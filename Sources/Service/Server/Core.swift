@@ -10,6 +10,7 @@ import Providers
 import Registrations
 import SQL
 import Sealing
+import Upstream
 import ZulipBouncer
 import ZulipServer
 
@@ -26,6 +27,8 @@ struct Core {
   let providers: PushProviders
   let outbox: Outbox
   let history: History
+  /// Nil where there is none.
+  let upstream: UpstreamBouncer?
   let deliverer: Deliverer
   let requestTimes: RequestTimes
   let publicPort = Port()
@@ -66,9 +69,12 @@ struct Core {
       maxAge: TimeInterval(configuration.delivery.maxAge.components.seconds),
       longestPause: configuration.longestPause, now: now, mayExpire: mayExpire)
     let history = History(database: store.database, now: now)
+    let upstream = providers.upstream.map {
+      UpstreamBouncer($0, links: store.upstreamLinks, now: now, logger: logger)
+    }
     let deliverer = Deliverer(
       providers: providers, registrations: store.registrations, outbox: outbox,
-      deadline: configuration.delivery.deadline, history: history, upstreamLinks: store.upstreamLinks,
+      deadline: configuration.delivery.deadline, history: history, relay: upstream,
       work: configuration.http.maxBytesInFlight, now: now, logger: logger)
     return Core(
       configuration: configuration, time: time, keyFolder: keyFolder, certificate: certificate, store: store,
@@ -76,7 +82,7 @@ struct Core {
       lossDetector: StoreLossDetector(
         file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "store.json"),
         database: store.database, now: now, machineTime: { Date() }, mayExpire: mayExpire, logger: logger),
-      providers: providers, outbox: outbox, history: history, deliverer: deliverer,
+      providers: providers, outbox: outbox, history: history, upstream: upstream, deliverer: deliverer,
       requestTimes: RequestTimes(database: store.database, now: now),
       logger: logger)
   }
@@ -143,9 +149,7 @@ extension Bouncer {
       publicURL: core.configuration.http.publicAddress(listeningOn: core.publicPort),
       registrations: core.store.registrations, requestTimes: core.requestTimes, deliverer: core.deliverer,
       keyring: { [folder = core.keyFolder] in folder.current.bouncer },
-      upstream: core.providers.upstream.map {
-        Upstream($0, links: core.store.upstreamLinks, now: core.now, logger: core.logger)
-      }, lossDetector: core.lossDetector)
+      upstream: core.upstream, lossDetector: core.lossDetector)
   }
 }
 
@@ -153,7 +157,8 @@ extension PushProviders.Configuration {
   /// The providers' addresses and, if Web Push is on, its key pair, which is created at first use. Web Push
   /// subscriptions are bound to that key pair.
   init(_ configuration: Configuration, store: Store, descriptors: DescriptorLimit) async throws {
-    self.init(configuration, upstream: store.upstreamLinks)
+    self.init(configuration)
+    upstream = store.upstreamLinks.provider(at: configuration.upstream.url)
     guard configuration.webPush.isEnabled else { return }
     let keys = VAPIDKeys(database: store.database, storageKey: store.storageKey, now: store.now)
     webPush = WebPush(

@@ -13,6 +13,7 @@ import SQL
 import Sealing
 import ServiceLifecycle
 import Timing
+import Upstream
 import ZulipBouncer
 import ZulipServer
 
@@ -123,12 +124,12 @@ extension Feature {
         }
       ],
       removals: [
-        .init { [reports = Reports(database: core.store.database), core] in
+        .init { [reports = Reports(database: core.store.database, mayGo: UpstreamLinks.hasTaken), core] in
           try await reports.remove(before: core.now() - core.configuration.bouncer.reportRetention, limit: $0)
         }
       ])
-    if let upstream = bouncer.upstream {
-      let links = core.store.upstreamLinks
+    if let upstream = core.upstream {
+      let links = upstream.links
       feature.gauges = { metrics in
         metrics.gauge("push_bouncer_upstream_unregistrations_pending") {
           Double(try await links.unregistrations.count())

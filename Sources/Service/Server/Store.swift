@@ -13,6 +13,7 @@ package import Registrations
 package import SQL
 package import Sealing
 package import Settings
+package import Upstream
 import ZulipBouncer
 package import ZulipServer
 
@@ -23,7 +24,6 @@ package struct Store {
   package let now: @Sendable () -> Date
   /// Whether anything may expire now: false while the clock is doubted.
   let mayExpire: @Sendable () -> Bool
-  /// The chat servers with a second app.
   package let upstreamLinks: UpstreamLinks
   /// The processes that use the database, this one among them.
   let nodes: Nodes
@@ -188,7 +188,7 @@ package struct Store {
   }
   package var outbox: OutboxContents { OutboxContents(database: database) }
 
-  /// Gives a chat server a new random key and returns it, first at the other bouncer if it has an app there.
+  /// Gives a chat server a new random key and returns it, first at the upstream bouncer if it has a link there.
   ///
   /// - Parameter email: its administrator's address from now on; nil: as it was.
   package func rotateKey(
@@ -196,9 +196,11 @@ package struct Store {
   ) async throws -> String? {
     if let email { try await servers.setContact(email, of: server.id) }
     let key = RandomText.alphanumeric(RemoteServers.keyLength)
-    let providers = try PushProviders(configuration: .init(configuration, upstream: upstreamLinks))
+    var settings = PushProviders.Configuration(configuration)
+    settings.upstream = upstreamLinks.provider(at: configuration.upstream.url)
+    let providers = try PushProviders(configuration: settings)
     if let sender = providers.upstream {
-      let upstream = Upstream(
+      let upstream = UpstreamBouncer(
         sender, links: upstreamLinks, now: now, logger: Logger(label: "push-bouncer"))
       do {
         try await upstream.rotate(

@@ -72,7 +72,7 @@ extension Routes {
       ).load().credentials
       let names =
         keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
-        + (configuration.upstream.authority.map { ["upstream:\($0)"] } ?? [])
+        + configuration.routesElsewhere
       let waiting = Dictionary(
         listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
       let reasons = Dictionary(grouping: listing.groups) { "\($0.provider):\($0.credential)" }.mapValues {

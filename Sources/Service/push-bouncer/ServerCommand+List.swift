@@ -34,14 +34,14 @@ extension ServerCommand {
 
     func run() async throws {
       let configuration = try options.load()
-      let (summary, realms, upstream) = try await Store.with(options, configuration) { store in
+      let (summary, realms, link) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
         guard let summary = try await store.servers.all().first(where: { $0.server.id == found.id }) else {
           throw NotFound("there is no server \(server)")
         }
         return (
           summary, try await store.realms.summaries(ofServer: found.id),
-          try await UpstreamReport(of: found.id, store.upstreamLinks, at: configuration.upstream.authority)
+          try await store.link(of: found.id, configuration)
         )
       }
       let columns =
@@ -49,7 +49,7 @@ extension ServerCommand {
           .member("deactivated_by_itself") { .bool($0.server.isDeactivatedByItself) },
           .text("version", nil) { $0.server.version },
           .member("realm_list") { _ in realms.json(ServerCommand.realmColumns) },
-          .member("upstream") { _ in upstream.map { .object($0.json) } ?? .null },
+          ServerCommand.linkColumn(link),
         ]
       options.show(columns.json(summary)) { page in
         let server = summary.server
@@ -70,11 +70,7 @@ extension ServerCommand {
           .init(ServerCommand.registrations(summary.registrations, summary.legacyRegistrations)))
         page.add(facts)
         page.add()
-        if let upstream {
-          page.add("Its other app, at \(upstream.host ?? "another bouncer")", .heading)
-          for (text, isBad) in upstream.sentences(at: Date()) { page.add(text, isBad ? .bad : .plain) }
-          page.add()
-        }
+        if let link { page.add(link) }
         guard !realms.isEmpty else { return page.add("It has not reported any realm yet.") }
         page.add(realms.table(ServerCommand.realmColumns))
       }

@@ -6,17 +6,18 @@ import Registrations
 import SQL
 import Server
 import Settings
-import ZulipBouncer
+import Upstream
 
-/// `server upstream ...`: chat servers with a second app, whose devices are registered with another bouncer.
+/// `server upstream ...`: chat servers' links to the upstream bouncer.
 extension ServerCommand {
   struct Upstream: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Serves a chat server's other app, such as the store's, through its vendor's bouncer.",
+      abstract:
+        "Serves the store's app, too, for a chat server: passes its notifications on to the upstream bouncer.",
       discussion: """
         A chat server has one address for push notifications. With this, phones with your app are served here, and those \
-        with the vendor's app by the vendor's bouncer (upstream.url), at which the server has to be registered with the \
-        same zulip_org_id and zulip_org_key. Documentation/GettingStarted/BesideTheStore.md goes through it.
+        with the store's app by its bouncer, the upstream bouncer (upstream.url), at which the server has to be registered \
+        with the same zulip_org_id and zulip_org_key. Documentation/GettingStarted/BesideTheStore.md goes through it.
         """,
       subcommands: [Enable.self, Disable.self, Show.self])
   }
@@ -25,11 +26,11 @@ extension ServerCommand {
 extension ServerCommand.Upstream {
   struct Enable: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Passes on what is another app's from now on.",
+      abstract: "Passes on what is not for your app from now on.",
       discussion: """
-        The server's key is kept, sealed, from its next call on, since the other bouncer wants it. Said again, the key is \
-        forgotten and kept anew, what waits is tried at once with it, and old apps' tokens of Google's are tried here again \
-        before they are passed on: say it after the key has been put right there, or a wrong Firebase project here.
+        The server's key is kept, sealed, from its next call on, since the upstream bouncer needs it. Run again, it \
+        forgets the key and keeps it anew, tries what waits at once with it, and tries old apps' FCM tokens here again \
+        before they are passed on: run it after the key has been put right there, or a wrong Firebase project here.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -40,7 +41,7 @@ extension ServerCommand.Upstream {
       guard let host = configuration.upstream.authority else {
         throw Fault(
           key: "upstream.url", "is not set",
-          advice: "set it to the address of the other app's bouncer, such as https://push.zulipchat.com")
+          advice: "set it to the address of the upstream bouncer, such as https://push.zulipchat.com")
       }
       let found = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
@@ -51,7 +52,7 @@ extension ServerCommand.Upstream {
       try await Task.sleep(for: RemoteServers.propagation)
       options.show(
         .object(ServerCommand.Upstream.json(found, isEnabled: true)),
-        "\(found.hostname): what is another app's goes to \(host) from its next call on")
+        "\(found.hostname): what is not for your app goes to \(host) from its next call on")
     }
   }
 
@@ -59,7 +60,7 @@ extension ServerCommand.Upstream {
     static let configuration = CommandConfiguration(
       abstract: "Passes nothing on any more, and forgets the server's key.",
       discussion: """
-        The devices that are registered with the other bouncer get nothing any more, and their chat server is told so with \
+        The devices that are registered with the upstream bouncer get nothing any more, and their chat server is told so with \
         its next notification. Those that it was not told of live again when the command is taken back with enable.
         """)
 
@@ -83,7 +84,7 @@ extension ServerCommand.Upstream {
   struct Show: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract:
-        "Shows whether a chat server's other app is served through another bouncer, and how that fares.")
+        "Shows whether a chat server has a link to the upstream bouncer, and how that fares.")
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
@@ -92,10 +93,7 @@ extension ServerCommand.Upstream {
       let configuration = try options.load()
       let (found, report) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
-        return (
-          found,
-          try await UpstreamReport(of: found.id, store.upstreamLinks, at: configuration.upstream.authority)
-        )
+        return (found, try await store.link(of: found.id, configuration))
       }
       var json = ServerCommand.Upstream.json(found, isEnabled: report != nil)
       guard let report else {
@@ -106,7 +104,7 @@ extension ServerCommand.Upstream {
       }
       for member in report.json.members { json[member.name.text] = member.value }
       options.show(.object(json)) { page in
-        page.add("\(found.hostname), at \(report.host ?? "the other bouncer")", .heading)
+        page.add("\(found.hostname), at \(report.host ?? "the upstream bouncer")", .heading)
         for (text, isBad) in report.sentences(at: Date()) { page.add("  \(text)", isBad ? .bad : .plain) }
       }
     }
@@ -120,9 +118,31 @@ extension ServerCommand.Upstream {
   }
 }
 
+extension Store {
+  /// What there is to say of a server's upstream link; nil if it has none.
+  func link(of server: Int64, _ configuration: Configuration) async throws -> UpstreamReport? {
+    try await UpstreamReport(of: server, upstreamLinks, at: configuration.upstream.authority)
+  }
+}
+
+extension ServerCommand {
+  static func linkColumn(_ link: UpstreamReport?) -> ReportColumn<RemoteServers.Summary> {
+    .member("upstream") { _ in link.map { .object($0.json) } ?? .null }
+  }
+}
+
+extension Page {
+  /// Adds the section about a server's upstream link.
+  mutating func add(_ link: UpstreamReport) {
+    add("Upstream bouncer \(link.host ?? "")", .heading)
+    for (text, isBad) in link.sentences(at: Date()) { add(text, isBad ? .bad : .plain) }
+    add()
+  }
+}
+
 extension UpstreamReport {
   /// For `--json`.
-  var json: JSON.Object {
+  fileprivate var json: JSON.Object {
     [
       "host": .optional(host), "enabled_at": timestamp(link.enabledAt), "has_key": .bool(link.key != nil),
       "registrations": .integer(encrypted), "legacy_registrations": .integer(legacy),

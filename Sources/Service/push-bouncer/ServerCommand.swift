@@ -32,7 +32,7 @@ extension ServerCommand {
     var orgKey: String?
     @Option(
       help:
-        "The email address of the server's administrator. The other bouncer (upstream.url) wants it for a new key."
+        "The email address of the server's administrator. The upstream bouncer (upstream.url) needs it for a new key."
     ) var email: String = ""
 
     func run() async throws {

@@ -39,7 +39,8 @@ package struct DeliveryTimes {
     }
     let time = delivery["taken_at"]?.string?.split(separator: "T").last?.dropLast() ?? ""
     let provider =
-      ["apns": "Apple", "fcm": "Google", "upstream": "the other bouncer"][delivery["provider"]?.string ?? ""]
+      ["apns": "Apple", "fcm": "Google"][
+        delivery["provider"]?.string ?? ""]
       ?? "the push service"
     let request = leg("request_ms").map { "\($0) ms for the chat server's request, " } ?? ""
     return """

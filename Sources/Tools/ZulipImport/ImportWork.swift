@@ -204,7 +204,7 @@ extension ImportWork {
     }
   }
 
-  /// Which server keeps a hostname that several have, which upstream does not prevent: an active one, then
+  /// Which server keeps a hostname that several have, which Zulip's bouncer does not prevent: an active one, then
   /// the one that called last, then the oldest.
   private func hostnameOwners() async throws -> [String: (isOff: Int, quiet: TimeInterval, id: Int64)] {
     let source = try await origin.rows(of: .servers, batch: run.batch)
@@ -221,7 +221,7 @@ extension ImportWork {
     return owners
   }
 
-  /// Whether a hostname can be shown in a list; upstream's rules were different once.
+  /// Whether a hostname can be shown in a list; Zulip's rules were different once.
   private static func isPlain(_ hostname: String) -> Bool {
     (1...253).contains(hostname.utf8.count)
       && hostname.unicodeScalars.allSatisfy {

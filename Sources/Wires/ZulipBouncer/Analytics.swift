@@ -22,12 +22,8 @@ extension Bouncer {
         try await keep(upload, of: server, logger)
         end = nil
       } catch let error as ReportIntake.Excess { end = error }
-      // The other bouncer hears of what is kept.
-      if let upstream = try await upstream(for: server) {
-        let realms = upload.realmsText.flatMap { $0.utf8.count <= Upstream.longestRealms ? $0 : nil }
-        try await upstream.links.keep(realms: realms, of: server.id)
-        upstream.wake()
-      }
+      // What is kept is passed on.
+      try await passOnReport(realms: upload.realmsText, of: server)
       if let end { throw end }
     } catch let duplicate as RealmSync.DuplicateRealm {
       throw APIError.duplicateRealm(duplicate.realm)

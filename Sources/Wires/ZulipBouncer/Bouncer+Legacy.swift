@@ -16,18 +16,14 @@ extension Bouncer {
     let realm = try await legacyRealm(realm, of: server, logger)
     guard await accepts(token) else { throw APIError(PushToken.Malformed.length.description) }
     try await registrations.register(token, iosAppID: iosAppID, for: user, server: server.id, realm: realm)
-    guard let upstream = try await upstream(for: server),
-      let registration = try await registrations.find(token, of: user, server: server.id),
-      isUpstreams(registration)
-    else { return }
-    try await tell(upstream, of: registration, user, realm, server)
+    try await passOnRegistration(of: token, user, realm, server)
   }
 
   /// Removes a token of a user if there is one; nil stands for all of them.
   package func unregisterLegacy(
     _ token: PushToken?, for user: LegacyUser, of server: RemoteServer
   ) async throws {
-    try await unregisterUpstream(token, of: user, server)
+    try await passOnUnregistration(of: token, user, server)
     // A registration replaced by an encrypted one is gone already.
     try await registrations.unregister(token, of: user, server: server.id)
   }
@@ -41,14 +37,15 @@ extension Bouncer {
     let memory = try charge(notification.memory, to: server)
     defer { memory.release() }
     let realm = try await legacyRealm(realm, of: server, logger)
-    let ours: [Registration]
-    if try await upstream(for: server) != nil {
-      ours = try await notifyWithUpstream(
-        notification, to: user, believedIn: tokens, realm, server, since: received, logger: logger)
+    let reached: [Registration]
+    if let both = try await notifyHereAndElsewhere(
+      notification, to: user, believedIn: tokens, realm, server, since: received, logger: logger)
+    {
+      reached = both
     } else {
-      ours = try await reach(user, realm, server, logger)
+      reached = try await reach(user, realm, server, logger)
       let pushes = try notification.pushes(
-        to: ours, of: .chatServer(server.id), now: now(), logger: logger)
+        to: reached, of: .chatServer(server.id), now: now(), logger: logger)
       try await deliver(pushes, of: server, since: received)
     }
     var missing: [PushToken.Kind: [String]] = [:]
@@ -64,9 +61,9 @@ extension Bouncer {
       }
     }
     if missing.values.contains(where: { !$0.isEmpty }), await !mayForgetUnknown(of: server) { missing = [:] }
-    let reached = Dictionary(grouping: ours, by: \.token.kind).mapValues(\.count)
     return LegacyReceipt(
-      apple: reached[.apns] ?? 0, android: reached[.fcm] ?? 0, missing: missing, hasRealm: realm != nil)
+      apple: reached.count { $0.token.kind == .apns }, android: reached.count { $0.token.kind == .fcm },
+      missing: missing, hasRealm: realm != nil)
   }
 
   /// Sends a test to one device of a user; nil stands for an invalid token.
@@ -77,41 +74,37 @@ extension Bouncer {
     let memory = try charge(JSON.object(payload).memory, to: server)
     defer { memory.release() }
     let realm = try await legacyRealm(realm, of: server, logger)
-    let upstream = try await upstream(for: server)
-    let registration =
-      if let token { try await registrations.find(token, of: user, server: server.id) } else {
-        nil as Registration?
-      }
-    guard let token, registration != nil || upstream != nil else {
+    var registration: Registration?
+    if let token { registration = try await registrations.find(token, of: user, server: server.id) }
+    if let token,
+      try await testElsewhere(
+        token, registration, of: user, payload, realm, server, since: received, logger: logger)
+    {
+      return
+    }
+    guard let registration else {
       throw APIError(code: APIError.Code.unknownLegacyDevice, "Device not recognized by the push bouncer")
     }
-    if let registration, upstream == nil || !isUpstreams(registration) {
-      let now = now()
-      let pushes = try LegacyNotification.test(payload, now: now).pushes(
-        to: [registration], of: .chatServer(server.id), now: now, logger: logger
-      ).map { $0.perhapsUpstreams(among: upstream == nil ? [] : [registration]) }
-      let results = try await deliver(pushes, of: server, since: received)
-      guard let push = pushes.first?.push, deliverer.providers.route(of: push) != nil else {
-        throw APIError("No credential of the push notification service serves the app of this device")
-      }
-      guard upstream != nil, results == [.refused(.fcmSenderIDMismatch)] else { return }
+    try await testHere(registration, payload, server, since: received, logger: logger)
+  }
+
+  /// - Parameter mayMove: whether the registration moves if its token is of another project.
+  @discardableResult
+  func testHere(
+    _ registration: Registration, _ payload: JSON.Object, mayMove: Bool = false, _ server: RemoteServer,
+    since received: ContinuousClock.Instant, logger: Logger
+  ) async throws -> DeliveryResult {
+    let now = now()
+    let pushes = try LegacyNotification.test(payload, now: now).pushes(
+      to: [registration], of: .chatServer(server.id), now: now, logger: logger
+    ).map { mayMove ? $0.markingPossibleMove(of: [registration]) : $0 }
+    let results = try await deliver(pushes, of: server, since: received)
+    guard let push = pushes.first?.push, let result = results.first,
+      deliverer.providers.route(of: push) != nil
+    else {
+      throw APIError("No credential of the push notification service serves the app of this device")
     }
-    guard let upstream else { return }
-    if let registration { try await tell(upstream, of: registration, user, realm, server) }
-    try await upstream.test(
-      [
-        "token": .string(token.text), "token_kind": .integer(token.kind.storage),
-        "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
-        "realm_uuid": .optional(realm?.uuid.canonical), "base_payload": .object(payload),
-      ], of: server.id)
-    // It sends tests whatever the server's plan there.
-    if try await upstream.links.link(of: server.id)?.refusedAt != nil {
-      throw APIError(
-        """
-        The push notification service of this device's app (\(upstream.host)) refuses the notifications of this server, for \
-        example because of its plan there
-        """)
-    }
+    return result
   }
 
   /// The realm that a legacy call names. An unknown realm is ignored; another server's realm is refused.

@@ -23,9 +23,7 @@ extension Bouncer {
     let realm = try await caller(realm, of: server)
     guard let registration = try await open(sealed, publicKey: publicKey, of: server) else {
       guard let tokenID else { throw APIError.invalidRegistration }
-      try await upstream?.register(
-        sealed, tokenID: tokenID, publicKey: publicKey, realm: realm.uuid, of: server.id)
-      try await registrations.registerUpstream(tokenID, realm: realm.id)
+      try await passOn(sealed, tokenID: tokenID, publicKey: publicKey, realm, server)
       return Additions()
     }
     guard registration.token.id == tokenID else { throw APIError.invalidRegistration }
@@ -41,8 +39,8 @@ extension Bouncer {
     return registration.additions
   }
 
-  /// Opens a registration; nil if it is the other bouncer's: it is sealed to a key that was never ours, and the
-  /// server has a second app.
+  /// Opens a registration; nil if it is to be passed on: it is sealed to a key that was never ours, and the server has a
+  /// link.
   private func open(
     _ sealed: String, publicKey: String, of server: RemoteServer
   ) async throws -> PushRegistration? {
@@ -58,11 +56,7 @@ extension Bouncer {
       {
         throw APIError.tryAgainLater
       }
-      if let upstream, try await upstream.links.link(of: server.id) != nil,
-        try await !bouncerKeys.isOurs(publicKey)
-      {
-        return nil
-      }
+      if try await passesOn(for: server), try await !bouncerKeys.isOurs(publicKey) { return nil }
       throw APIError(code: APIError.Code.invalidPublicKey, "Invalid bouncer_public_key")
     }
     guard let registration = PushRegistration(plaintext) else { throw APIError.invalidRegistration }
@@ -89,9 +83,7 @@ extension Bouncer {
     let realm = try await caller(realm, of: server)
     var lookup = try await registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
-    if try await self.upstream(for: server) != nil {
-      try await adoptUpstream(notification.items, realm, server, &lookup)
-    }
+    try await adoptUnknown(notification.items, realm, server, &lookup)
     let batch = NotifyBatch(
       notification, lookup, realm: realm.uuid, of: .chatServer(server.id), logger: logger)
     let results = try await deliver(batch.deliveries, of: server, since: received)
@@ -156,7 +148,7 @@ struct PushRegistration {
       except: ["token", "token_kind", "ios_app_id", "timestamp"])
   }
 
-  /// Upstream accepts `5`, `5.0` and `"5"` as five.
+  /// Zulip's bouncer accepts `5`, `5.0` and `"5"` as five.
   private static func lenientInteger(_ json: JSON) -> Int64? {
     switch json {
     case .integer(let value): value

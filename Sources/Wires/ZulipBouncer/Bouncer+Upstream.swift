@@ -7,33 +7,57 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
+internal import Upstream
 
-/// Devices that are the other bouncer's (`Documentation/Protocols/Zulip.md` 9.5).
+/// Devices that the upstream bouncer serves (`Documentation/Protocols/Zulip.md` 9.5).
 extension Bouncer {
-  /// The other bouncer, if a server has a second app there.
-  func upstream(for server: RemoteServer) async throws -> Upstream? {
-    guard let upstream, try await upstream.links.link(of: server.id) != nil else { return nil }
+  /// The upstream bouncer, if a server has a link there.
+  func upstream(for server: RemoteServer) async throws -> UpstreamBouncer? {
+    guard let upstream, try await upstream.serves(server) else { return nil }
     return upstream
   }
 
-  /// Takes devices that are not known here for the other bouncer's, which may know them from before.
+  /// Whether notifications of a server may have to be passed on.
+  func passesOn(for server: RemoteServer) async throws -> Bool { try await upstream(for: server) != nil }
+
+  /// Keeps what a server signs in with, if it has a link.
+  func keepKey(_ key: String, of server: RemoteServer) async throws {
+    try await upstream?.keep(key, of: server)
+  }
+
+  /// Passes on a report, if its server has a link.
+  func passOnReport(realms: String?, of server: RemoteServer) async throws {
+    try await upstream?.passOnReport(realms: realms, of: server)
+  }
+
+  /// Passes on a registration that is sealed to the upstream bouncer's key.
+  func passOn(
+    _ sealed: String, tokenID: TokenID, publicKey: String, _ realm: RemoteRealm, _ server: RemoteServer
+  ) async throws {
+    try await upstream?.register(
+      sealed, tokenID: tokenID, publicKey: publicKey, realm: realm.uuid, of: server.id)
+    try await registrations.registerUpstream(tokenID, realm: realm.id)
+  }
+
+  /// Takes it that devices that are not known here are upstream, where they may be known from before.
   ///
   /// - Throws: 503 if there are any while the server is over its pace.
-  func adoptUpstream(
+  func adoptUnknown(
     _ items: [NotifyRequest.Item], _ realm: RemoteRealm, _ server: RemoteServer,
     _ lookup: inout RegistrationStore.Lookup
   ) async throws {
-    let known = Set(lookup.found.map(\.token.id)).union(lookup.upstream.keys).union(lookup.unreadable)
+    guard try await upstream(for: server) != nil else { return }
+    let known = Set(lookup.found.map(\.token.id)).union(lookup.elsewhere.keys).union(lookup.unreadable)
     let unknown = Set(items.map(\.tokenID)).subtracting(known)
     guard !unknown.isEmpty else { return }
     try pace.admitUnknown(unknown.count, of: server.id)
     let adopted = try await registrations.adoptUpstream(unknown, realm: realm.id)
-    lookup.upstream.merge(adopted) { $1 }
+    lookup.elsewhere.merge(adopted) { $1 }
     lookup.new = Set(adopted.keys)
   }
 
   /// The same for tokens of a user's old apps that the server has.
-  private func adoptUpstream(
+  private func adoptUnknown(
     _ tokens: [PushToken.Kind: [String]], of user: LegacyUser, _ realm: RemoteRealm?, _ server: RemoteServer
   ) async throws {
     for (kind, texts) in tokens {
@@ -44,117 +68,149 @@ extension Bouncer {
         guard try await registrations.find(token, of: user, server: server.id) == nil else { continue }
         try pace.admitUnknown(1, of: server.id)
         try await registrations.register(
-          token, iosAppID: nil, for: user, server: server.id, realm: realm, isUpstream: true)
+          token, iosAppID: nil, for: user, server: server.id, realm: realm, isElsewhere: true)
       }
     }
   }
 
-  /// Whether an old app's device is the other bouncer's: no credential of ours serves its app, or Google has said that
-  /// its token is another project's.
-  func isUpstreams(_ registration: Registration) -> Bool {
+  /// Whether an old app's device is upstream: no credential here serves its app, or Google has said that its token is
+  /// another project's.
+  func belongsUpstream(_ registration: Registration) -> Bool {
     switch registration.token.kind {
     case .apns:
       registration.iosAppID.map { deliverer.providers.routeSender(.apns, target: $0) == nil }
-        ?? registration.home.isUpstream
-    case .fcm: registration.home.isUpstream
+        ?? registration.home.isElsewhere
+    case .fcm: registration.home.isElsewhere
     }
   }
 
-  /// Registers a device of an old app there. If it fails, that goes with its next notification.
-  func tell(
-    _ upstream: Upstream, of registration: Registration, _ user: LegacyUser, _ realm: RemoteRealm?,
+  /// Registers a device of an old app upstream, if that is where it belongs. If it fails, that goes with its next
+  /// notification.
+  func passOnRegistration(
+    of token: PushToken, _ user: LegacyUser, _ realm: RemoteRealm?, _ server: RemoteServer
+  ) async throws {
+    guard let upstream = try await upstream(for: server),
+      let registration = try await registrations.find(token, of: user, server: server.id),
+      belongsUpstream(registration)
+    else { return }
+    try await register(registration, at: upstream, of: user, realm, server)
+  }
+
+  private func register(
+    _ registration: Registration, at upstream: UpstreamBouncer, of user: LegacyUser, _ realm: RemoteRealm?,
     _ server: RemoteServer
   ) async throws {
-    guard registration.home != .upstream(isTold: true) else { return }
-    let isTold = await upstream.registerLegacy(
+    guard registration.home != .elsewhere(isRegistered: true) else { return }
+    let isTaken = await upstream.registerLegacy(
       registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid, server: server)
-    if isTold { try await registrations.noteToldUpstream([registration.reference.id]) }
+    if isTaken { try await upstream.links.confirm([registration.reference.id]) }
   }
 
-  /// Has the other bouncer told that a token, or (nil) all tokens of a user, are no longer to be used.
-  func unregisterUpstream(_ token: PushToken?, of user: LegacyUser, _ server: RemoteServer) async throws {
-    guard let upstream = try await upstream(for: server) else { return }
-    let form = Array(Upstream.form(token, of: user).readableBytesView)
-    try await upstream.links.unregister(token, of: user, server: server.id, form: form)
-    upstream.wake()
+  /// Has the upstream bouncer told that a token, or (nil) all tokens of a user, are no longer to be used, if the server
+  /// has a link.
+  func passOnUnregistration(
+    of token: PushToken?, _ user: LegacyUser, _ server: RemoteServer
+  ) async throws {
+    try await upstream?.unregisterLegacy(token, of: user, server: server)
   }
 
-  /// Sends an unencrypted notification to a user's devices, which are partly the other bouncer's.
+  /// Sends an unencrypted notification to a user's devices, some of which are upstream.
   ///
-  /// - Returns: the devices that it was sent to.
-  func notifyWithUpstream(
+  /// - Returns: the devices that it was sent to; nil if the server has no link: then it was not sent.
+  func notifyHereAndElsewhere(
     _ notification: LegacyNotification, to user: LegacyUser, believedIn tokens: [PushToken.Kind: [String]],
     _ realm: RemoteRealm?, _ server: RemoteServer, since received: ContinuousClock.Instant, logger: Logger
-  ) async throws -> [Registration] {
+  ) async throws -> [Registration]? {
+    guard let upstream = try await upstream(for: server) else { return nil }
     let began = ContinuousClock.now
-    try await adoptUpstream(tokens, of: user, realm, server)
+    try await adoptUnknown(tokens, of: user, realm, server)
     let all = try await reach(user, realm, server, logger)
     var gone: [Registration] = []
     if let realm { gone = try await registrations.supersededUpstream(all, realm: realm.id) }
-    for registration in gone { try await unregisterUpstream(registration.token, of: user, server) }
+    for registration in gone {
+      try await upstream.unregisterLegacy(registration.token, of: user, server: server)
+    }
     if let realm, !gone.isEmpty { try await registrations.supersedeUpstream(gone, realm: realm.id) }
     let living = all.filter { !gone.contains($0) }
-    var theirs = living.filter(isUpstreams)
-    let ours = living.filter { !isUpstreams($0) }
+    var passedOn = living.filter(belongsUpstream)
+    let local = living.filter { !belongsUpstream($0) }
     var pushes = try notification.pushes(
-      to: ours, of: .chatServer(server.id), now: now(), logger: logger
-    ).map { $0.perhapsUpstreams(among: ours) }
-    if pushes.contains(where: \.movesUpstreamOnMismatch) {
-      // Upstream sends one call to all of a user's devices: first it must be known which are its own.
+      to: local, of: .chatServer(server.id), now: now(), logger: logger
+    ).map { $0.markingPossibleMove(of: local) }
+    if pushes.contains(where: \.movesOnMismatch) {
+      // One call goes upstream for all of a user's devices: first it must be known which they are.
       let results = try await deliver(pushes, of: server, since: received)
       let foreign = Set(
         zip(pushes, results).filter { $1 == .refused(.fcmSenderIDMismatch) }.map(\.0.registration))
-      theirs += ours.filter { foreign.contains($0.reference) }
+      passedOn += local.filter { foreign.contains($0.reference) }
       pushes = []
     }
-    pushes += upstreamPushes(notification, to: theirs, of: user, realm, server)
+    pushes += upstream.legacyPushes(
+      [
+        "apns_payload": .object(notification.apns), "gcm_payload": .object(notification.fcm),
+        "gcm_options": .object(notification.options),
+      ],
+      to: passedOn.filter {
+        !($0.token.kind == .apns ? notification.apns : notification.fcm).members.isEmpty
+      }, of: user, realm: realm?.uuid, server: server)
     let deadline = delivery.deadline
     try await deliver(
       pushes, of: server, since: received, within: max(deadline - (.now - began), .milliseconds(500)))
     return living
   }
 
-  /// One call for all of a user's devices there.
-  private func upstreamPushes(
-    _ notification: LegacyNotification, to theirs: [Registration], of user: LegacyUser, _ realm: RemoteRealm?,
-    _ server: RemoteServer
-  ) -> [RegisteredPush] {
-    let theirs = theirs.filter {
-      !($0.token.kind == .apns ? notification.apns : notification.fcm).members.isEmpty
-    }.prefix(UpstreamPush.mostItems)
-    guard !theirs.isEmpty else { return [] }
-    let items = theirs.map { registration in
-      UpstreamPush.Item(
-        registration: registration.reference.id, name: registration.token.text,
-        isAPNs: registration.token.kind == .apns,
-        body: registration.home == .upstream(isTold: true)
-          ? nil
-          : Upstream.form(
-            registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid),
-        isNew: registration.home != .upstream(isTold: true))
+  /// Sends a test to an old app's device, which may be upstream.
+  ///
+  /// - Parameter registration: nil for a token that is not known here.
+  /// - Returns: false if the server has no link: then it was not sent.
+  func testElsewhere(
+    _ token: PushToken, _ registration: Registration?, of user: LegacyUser, _ payload: JSON.Object,
+    _ realm: RemoteRealm?, _ server: RemoteServer, since received: ContinuousClock.Instant, logger: Logger
+  ) async throws -> Bool {
+    guard let upstream = try await upstream(for: server) else { return false }
+    if let registration, !belongsUpstream(registration) {
+      let result = try await testHere(
+        registration, payload, mayMove: true, server, since: received, logger: logger)
+      guard result == .refused(.fcmSenderIDMismatch) else { return true }
     }
-    let body: JSON = [
-      "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
-      "realm_uuid": .optional(user.uuid == nil ? nil : realm?.uuid.canonical),
-      "apns_payload": .object(notification.apns), "gcm_payload": .object(notification.fcm),
-      "gcm_options": .object(notification.options),
-    ]
-    let push = Push.upstream(
-      UpstreamPush(.legacy(UUID()), items, notification: ByteBuffer(bytes: body.bytes)))
-    return theirs.map {
-      RegisteredPush(push: push, registration: $0.reference, owner: .chatServer(server.id))
-    }
+    if let registration { try await register(registration, at: upstream, of: user, realm, server) }
+    try await upstream.test(
+      [
+        "token": .string(token.text), "token_kind": .integer(token.kind.storage),
+        "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
+        "realm_uuid": .optional(realm?.uuid.canonical), "base_payload": .object(payload),
+      ], of: server)
+    return true
   }
 }
 
 extension RegisteredPush {
-  /// The same, taking Google's word that the token is another project's as said of the other bouncer's, unless we have
-  /// reached it before.
-  func perhapsUpstreams(among registrations: [Registration]) -> RegisteredPush {
-    let mine = registrations.first { $0.reference == registration }
-    guard case .fcm = push, mine?.home == .ours(isProven: false) else { return self }
+  /// The same; the registration moves upstream if Google says that its token is another project's, unless it has been
+  /// reached from here before.
+  func markingPossibleMove(of registrations: [Registration]) -> RegisteredPush {
+    let own = registrations.first { $0.reference == registration }
+    guard case .fcm = push, own?.home == .here(isProven: false) else { return self }
     var copy = self
-    copy.movesUpstreamOnMismatch = true
+    copy.movesOnMismatch = true
     return copy
+  }
+}
+
+extension NotifyRequest.Item {
+  /// The longest item that is passed on, in bytes: four times what any has.
+  private static let longestSource = 16_384
+
+  /// The push for a registration upstream.
+  ///
+  /// - Parameter isNew: whether the upstream bouncer may not know it.
+  func passedOn(
+    for registration: RegistrationReference, _ realm: UUID, isNew: Bool
+  ) throws(ItemFault) -> Push {
+    // Members that are unknown here are kept: the upstream bouncer may know them.
+    let body = source ?? ByteBuffer(bytes: json.bytes)
+    guard body.readableBytes <= Self.longestSource else { throw .tooLarge }
+    let item = UpstreamPush.Item(
+      registration: registration.id, name: tokenID.base64, isAPNs: kind == .apns, body: body, isNew: isNew)
+    return .upstream(UpstreamPush(.encrypted(realm: realm), [item]))
   }
 }

@@ -7,6 +7,7 @@ internal import Logging
 package import Registrations
 internal import SQL
 package import Sealing
+package import Upstream
 
 /// The push notification service for Zulip's servers, independent of how it is called. ``ZulipBouncerRoutes``
 /// provides its HTTP endpoints. Refusals are thrown as `APIError`.
@@ -41,15 +42,15 @@ package struct Bouncer: Sendable {
   private(set) var pace: NotificationPace
   /// What limits servers' reports.
   package var reports: ReportIntake
-  /// The other bouncer; nil where there is none.
-  package let upstream: Upstream?
+  /// Nil where there is no upstream bouncer.
+  package let upstream: UpstreamBouncer?
   let lossDetector: StoreLossDetector?
 
   package init(
     _ settings: BouncerSettings, http: HTTPSettings, delivery: DeliverySettings, operatorEmail: String?,
     publicURL: @escaping @Sendable () -> String,
     registrations: RegistrationStore, requestTimes: RequestTimes, deliverer: Deliverer,
-    keyring: @escaping @Sendable () -> BouncerKeyring, upstream: Upstream?,
+    keyring: @escaping @Sendable () -> BouncerKeyring, upstream: UpstreamBouncer?,
     lossDetector: StoreLossDetector? = nil
   ) {
     let database = registrations.database
@@ -87,23 +88,11 @@ package struct Bouncer: Sendable {
   var mayExpire: @Sendable () -> Bool { registrations.mayExpire }
 
   /// Whether a server may be told to forget devices that are unknown here. For an hour it is not where somebody may know
-  /// them: the database before it was lost (`Documentation/Decisions` 0014), or the other bouncer, as long as the operator
-  /// has not said whether the server has a second app (0028).
+  /// them: the database before it was lost (`Documentation/Decisions` 0014), or the upstream bouncer (0028).
   func mayForgetUnknown(of server: RemoteServer) async -> Bool {
     do {
       if try await lossDetector?.isDoubtful() == true { return false }
-      guard let upstream, server.hostname != RemoteServers.builtInHostname,
-        try await upstream.links.link(of: server.id) == nil
-      else { return true }
-      let (since, isFirst) = try await upstream.links.noteStrangers(of: server.id)
-      if isFirst {
-        upstream.logger.warning(
-          "a chat server names devices that nobody here knows: for an hour it is not told to forget them",
-          metadata: [
-            "server": "\(server.hostname)", "advice": "\(UpstreamLinks.adviceToEnable(server.hostname))",
-          ])
-      }
-      return mayExpire() && now().timeIntervalSince(since) >= 3600
+      return try await upstream?.mayKnowDevices(of: server, mayExpire: mayExpire()) != true
     } catch {
       // Without an answer nothing is known about them.
       return false
@@ -158,7 +147,7 @@ extension Bouncer {
   func register(_ application: RemoteServers.Application, spelled: String) async throws -> Bool {
     let (mayCreate, mustProve) = (mayCreate(application.hostname), settings.verifyHostnames)
     do {
-      // The other bouncer gets the new key first. So what is refused here is refused before.
+      // The upstream bouncer gets the new key first. So what is refused here is refused before.
       if let newKey = application.newKey, let upstream,
         let server = try await servers.check(application, mayCreate: mayCreate, mustProve: mustProve)
       {

@@ -51,7 +51,7 @@ package struct NotifyRequest: Sendable {
   /// One notification for one token.
   package struct Item: Sendable {
     /// The item as it came, JSON; nil unless it may have to be passed on.
-    private var source: ByteBuffer?
+    private(set) var source: ByteBuffer?
     /// The unencrypted part, for the provider.
     package enum Shape: Sendable {
       /// How APNs handles it. `aps` is passed on freely, because its allowed members change with each version
@@ -187,21 +187,6 @@ extension NotifyRequest.Item {
     }
   }
 
-  /// The push for a registration of the other bouncer.
-  fileprivate func upstreamPush(
-    for registration: RegistrationReference, _ realm: UUID, isNew: Bool
-  ) throws(ItemFault) -> UpstreamPush {
-    // Members that are unknown here are kept: the other bouncer may know them.
-    let body = source ?? ByteBuffer(bytes: json.bytes)
-    guard body.readableBytes <= Self.longestSource else { throw .tooLarge }
-    let item = UpstreamPush.Item(
-      registration: registration.id, name: tokenID.base64, isAPNs: kind == .apns, body: body, isNew: isNew)
-    return UpstreamPush(.encrypted(realm: realm), [item])
-  }
-
-  /// The longest item that is passed on, in bytes: four times what any has.
-  private static let longestSource = 16_384
-
   package var kind: PushToken.Kind {
     if case .apns = shape { .apns } else { .fcm }
   }
@@ -291,20 +276,20 @@ struct NotifyBatch {
         continue
       }
       do throws(ItemFault) {
-        let (push, reference): (Push, RegistrationReference)
-        if let registration = lookup.upstream[item.tokenID] {
-          (push, reference) = (
-            .upstream(
-              try item.upstreamPush(
-                for: registration, realm, isNew: lookup.new.contains(item.tokenID))), registration
-          )
+        let push: Push
+        let reference: RegistrationReference
+        if let registration = lookup.elsewhere[item.tokenID] {
+          push = try item.passedOn(
+            for: registration, realm, isNew: lookup.new.contains(item.tokenID))
+          reference = registration
         } else if let registration = byID[item.tokenID], registration.token.kind == item.kind {
-          guard let ours = try item.push(for: registration) else {
+          guard let local = try item.push(for: registration) else {
             logger.error(
               "registration without app id", metadata: ["token": "\(registration.token.fingerprint)"])
             continue
           }
-          (push, reference) = (ours, registration.reference)
+          push = local
+          reference = registration.reference
         } else {
           if seen.insert(item.tokenID).inserted { unknown.append(item.tokenID) }
           continue

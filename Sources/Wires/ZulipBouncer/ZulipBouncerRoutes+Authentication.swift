@@ -67,9 +67,7 @@ extension ZulipBouncerRoutes {
     switch try await bouncer.servers.authenticate(uuid: uuid, key: credentials.password, as: shown) {
     case .authenticated(let server):
       signIns.note(attempt, isRight: true)
-      if let upstream = try await bouncer.upstream(for: server) {
-        try await upstream.keep(credentials.password, of: server.id)
-      }
+      try await bouncer.keepKey(credentials.password, of: server)
       return server
     case .deactivated:
       signIns.note(attempt, isRight: true)

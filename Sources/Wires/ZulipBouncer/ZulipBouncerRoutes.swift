@@ -38,7 +38,7 @@ package struct ZulipBouncerRoutes: Sendable {
 
     router.endpoint(path("server/register"), .post, use: unauthenticated(register))
     router.endpoint(path("server/register/transfer"), .post, use: unauthenticated(transfer))
-    // Upstream does not restrict the method of this endpoint.
+    // Zulip's bouncer does not restrict the method of this endpoint.
     router.endpoint(
       path("server/register/verify_challenge"),
       [.post: unauthenticated(verifyChallenge), .get: unauthenticated(verifyChallenge)])
@@ -262,13 +262,13 @@ extension ZulipBouncerRoutes {
   private func notification(
     of request: Request, _ server: RemoteServer, _ notes: RequestNotes
   ) async throws -> (NotifyRequest, realm: UUID?) {
-    let isBeside = try await bouncer.upstream(for: server) != nil
+    let mayPassOn = try await bouncer.passesOn(for: server)
     return try await Field.body(
       of: request, limit: bouncer.http.maxBodyBytes, cutBelow: NotifyRequest.depth
     ) { body in
       let realm = UUID(pythonText: try body["realm_uuid"].string())
       notes.note(realm: realm)
-      let notification = try NotifyRequest(body, keepingSources: isBeside)
+      let notification = try NotifyRequest(body, keepingSources: mayPassOn)
       notes.note(notification.additions)
       return (notification, realm)
     }

@@ -153,13 +153,13 @@ import Testing
   private static let quota = Outcome.retry(.fcmQuotaExceeded, notBefore: nil, scope: .tokenOrRoute)
 
   private func verdict(
-    on outcome: Outcome, _ pause: TokenPause? = nil, isUnknownYet: Bool = false, movesUpstream: Bool = false
+    on outcome: Outcome, _ pause: TokenPause? = nil, isUnknownYet: Bool = false, moves: Bool = false
   ) -> DeletionPolicy.Verdict {
     var deletionGuard = DeletionGuard()
     _ = deletionGuard.verdict(on: delivered)
     let policy = DeletionPolicy(
       registration: RegistrationReference(.e2ee, id: 1, registeredAt: registered), owner: .chatServer(1),
-      requestedAt: now - 1, believedSince: registered, movesUpstreamOnMismatch: movesUpstream,
+      requestedAt: now - 1, believedSince: registered, movesOnMismatch: moves,
       isUnknownYet: isUnknownYet)
     return policy.verdict(on: outcome, pause, evidence: &deletionGuard, now: now)
   }
@@ -187,7 +187,7 @@ import Testing
   @Test func `A token of another project ends its registration, unless that moves upstream`() {
     let mismatch = Outcome.suspect(.fcmSenderIDMismatch)
     #expect(verdict(on: mismatch) == .end(.fcmSenderIDMismatch, by: now - 1))
-    #expect(verdict(on: mismatch, movesUpstream: true) == .giveUp(.fcmSenderIDMismatch))
+    #expect(verdict(on: mismatch, moves: true) == .giveUp(.fcmSenderIDMismatch))
   }
 
   @Test func `What is decided about dead and refused tokens is counted, and nothing else`() {

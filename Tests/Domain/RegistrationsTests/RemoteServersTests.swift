@@ -4,6 +4,7 @@ import Sealing
 import TestStore
 import TestSupport
 import Testing
+import Upstream
 
 @testable import HTTPClient
 @testable import Platform
@@ -210,7 +211,7 @@ struct RemoteServersTests {
   }
 
   @Test
-  func `have no link to another bouncer from the moment on that it is switched off`() async throws {
+  func `have no link to the upstream bouncer from the moment on that it is switched off`() async throws {
     let server = try await store.server().server.id
     let links = UpstreamLinks(database: store.database, storageKey: store.storageKey) {
       [clock = store.clock] in clock.now

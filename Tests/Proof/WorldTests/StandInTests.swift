@@ -18,7 +18,7 @@ struct StandInCase: CustomTestStringConvertible {
 
   var testDescription: String { standIn }
 
-  /// All but those of the push proxy, of the built-in servers, of the vendor's bouncer, and of worlds with strangers
+  /// All but those of the push proxy, of the built-in servers, of the upstream bouncer, and of worlds with strangers
   /// or several tenants.
   static let all: [StandInCase] = [
     .init("forgetful-outbox", "what is promised arrives", seed: 6),

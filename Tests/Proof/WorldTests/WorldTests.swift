@@ -112,7 +112,7 @@ struct HostileWorldTests {
   }
 }
 
-@Suite("Simulated worlds with the vendor's bouncer")
+@Suite("Simulated worlds with the upstream bouncer")
 struct UpstreamWorldTests {
   @Test
   func `keep every promise`() throws {

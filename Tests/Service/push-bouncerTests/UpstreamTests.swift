@@ -143,7 +143,7 @@ extension Chaos {
     #expect(shown["registrations"] == 0 && shown["last_report_at"] == .null && shown["failure"] == .null)
     #expect(shown["refused_at"] == .null)
     let text = try await place.run(["server", "show", "a.example.org"] + url).output
-    #expect(text.contains("Its other app, at push.example.com\n"), "\(text)")
+    #expect(text.contains("Upstream bouncer push.example.com\n"), "\(text)")
     #expect(text.contains("The server's key is not known yet"))
     #expect(try await place.run("server", "show", "a.example.org").output.contains("upstream.url is not set"))
     let off = try await place.run(["server", "upstream", "disable", "a.example.org", "--json"] + url)
@@ -186,7 +186,7 @@ extension Chaos {
       let wrong = try await findings().first
       #expect(wrong?["ok"] == false)
       #expect(
-        wrong?["detail"]?.string?.hasPrefix("a.example.org: The other bouncer") == true,
+        wrong?["detail"]?.string?.hasPrefix("a.example.org: The upstream bouncer") == true,
         "\(wrong?.text ?? "")")
       host.reply(200, #"{"result":"success","msg":"","last_realm_count_id":0}"#)
       #expect(try await findings().first?["ok"] == true)

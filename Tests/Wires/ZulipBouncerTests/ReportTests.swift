@@ -8,6 +8,7 @@ import TestService
 import TestStore
 import TestSupport
 import Testing
+import Upstream
 
 @testable import ZulipBouncer
 
@@ -239,11 +240,11 @@ struct ReportTests {
   }
 
   @Test
-  func `stay until the other bouncer has them, and no more are taken than it can be given`() async throws {
+  func `stay until the upstream bouncer has them, and no more are taken than it can be given`() async throws {
     try await Bouncer.test(["upstream.url": "http://127.0.0.1:9"]) { bouncer in
       let server = try await bouncer.remote()
       try await bouncer.enableUpstream()
-      let reports = Reports(database: bouncer.database)
+      let reports = Reports(database: bouncer.database, mayGo: UpstreamLinks.hasTaken)
       let old = bouncer.clock.now - 366 * 86_400
       try await bouncer.parts.store(Self.report(1...10, at: old), of: server, logger: .quiet)
       func remove(most: Int64 = 100) async throws -> Int {

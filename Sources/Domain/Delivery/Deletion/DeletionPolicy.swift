@@ -58,8 +58,8 @@ struct DeletionPolicy: Sendable {
   /// clock that was ahead, and would then never change. The distant past while the clock is in doubt: then no times are
   /// compared, because a clock that is behind dates the registration before the end of the token's earlier life.
   let believedSince: Date
-  /// See ``RegisteredPush/movesUpstreamOnMismatch``.
-  var movesUpstreamOnMismatch = false
+  /// See ``RegisteredPush/movesOnMismatch``.
+  var movesOnMismatch = false
   /// Whether the token is a Firebase installation id that FCM does not know yet.
   var isUnknownYet = false
 
@@ -88,7 +88,7 @@ struct DeletionPolicy: Sendable {
       }
       let end = since.map { min(requestedAt, max($0, believedSince)) } ?? requestedAt
       return isBelieved ? .end(reason, by: end) : .hold(reason, by: end)
-    case .suspect(.fcmSenderIDMismatch) where movesUpstreamOnMismatch:
+    case .suspect(.fcmSenderIDMismatch) where movesOnMismatch:
       // Not our token: says nothing about our credential, and ends nothing.
       return .giveUp(.fcmSenderIDMismatch)
     case .suspect(let reason):

@@ -24,7 +24,7 @@ package struct FoundDevice: Sendable, Hashable {
   package let kind: RegistrationReference.Kind
   /// Its row id.
   package let id: Int64
-  /// How the device is reached: `apns`, `fcm`, `pushkit`, `webpush`, or by another bouncer: `upstream`.
+  /// How the device is reached: `apns`, `fcm`, `pushkit`, `webpush`, or what serves those that live elsewhere.
   package let provider: String
   /// The app's bundle id (APNs) or the Nextcloud app; nil if unknown.
   package let app: String?

@@ -275,7 +275,7 @@ struct SnapshotSearch {
           g.failure, g.failed_at, (SELECT COUNT(*) \(entries)), (SELECT MIN(o.created_at) \(entries)),
           g.dead_reason, g.dead_since, s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
           g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id, g.user_id, g.user_uuid, g.device_identifier,
-          g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username, g.upstream,
+          g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username, g.elsewhere,
           (SELECT o.reason \(next)), (SELECT o.due_at \(next)), g.environment, g.token_changed_at
         FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
           LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
@@ -291,9 +291,9 @@ private struct Way {
   var target: String?
 
   /// - Parameter kind: the stored number of the token's kind.
-  init(_ kind: Int64, _ token: String?, isUpstream: Bool) {
-    guard !isUpstream else {
-      provider = Route.Provider.upstream.rawValue
+  init(_ kind: Int64, _ token: String?, isElsewhere: Bool) {
+    guard !isElsewhere else {
+      provider = Route.Provider.elsewhere.rawValue
       return
     }
     provider = PushToken.Kind(storage: kind)?.rawValue ?? (kind == 3 ? "pushkit" : "unknown")
@@ -328,7 +328,7 @@ extension FoundDevice {
     let token = try row.optionalBytes(19).flatMap { storageKey.openText($0, at: tokenPlace) }.map { text in
       kind == .nextcloud ? String(text.prefix { $0 != " " }) : text
     }
-    let way = Way(try row.int64(1), token, isUpstream: try row.optionalInt64(32) != nil)
+    let way = Way(try row.int64(1), token, isElsewhere: try row.optionalInt64(32) != nil)
     let tokenID =
       try row.optionalInt64(21).map(TokenID.init(storage:))
       ?? (kind == .legacy ? token.map(TokenID.init(token:)) : nil)

@@ -132,7 +132,7 @@ package final class Outbox: Sendable {
   private func row(of addition: Addition, _ now: Date) throws -> NewRow {
     let (push, registration) = (addition.delivery.push, addition.delivery.registration)
     let expiry = min(now + maxAge, push.expiration(from: now) ?? .distantFuture)
-    let collapse = push.collapseID.map { collapseHash(of: $0, push.isShared ? nil : registration) }
+    let collapse = push.collapseID.map { collapseHash(of: $0, push.recipients == nil ? registration : nil) }
     return NewRow(
       registration: registration.id,
       values: [
@@ -276,28 +276,4 @@ extension Outbox {
   }
 
   private static let collapsePurpose = StorageKey.Purpose("outbox.collapse")
-}
-
-extension Push {
-  /// Whether one entry is for several registrations.
-  var isShared: Bool { if case .upstream(let push) = self { push.isShared } else { false } }
-
-  /// The notification's own expiration; one given in seconds counts from `start`.
-  fileprivate func expiration(from start: Date) -> Date? {
-    switch self {
-    case .apns(let notification): notification.expiration
-    case .fcm(let message): message.timeToLive.map { start + TimeInterval($0) }
-    case .webPush(let message): message.timeToLive.map { start + TimeInterval($0) }
-    case .upstream: nil
-    }
-  }
-
-  fileprivate var collapseID: String? {
-    switch self {
-    case .apns(let notification): notification.collapseID
-    case .fcm(let message): message.collapseKey
-    case .webPush(let message): message.collapseID
-    case .upstream(let push): push.callID
-    }
-  }
 }

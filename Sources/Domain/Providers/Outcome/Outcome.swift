@@ -8,7 +8,7 @@ internal import HTTPClient
 package enum Outcome: Sendable, Hashable {
   /// The provider accepted it.
   case delivered
-  /// Another bouncer took it, and promises what we would; whether its provider accepted it is not known.
+  /// The upstream bouncer took it, and promises what this service would; whether its provider accepted it is not known.
   case passedOn(UpstreamReceipt)
   /// The token is no longer valid. `since` is when APNs last confirmed that, if it says so.
   case dead(Reason, since: Date?)
@@ -73,7 +73,7 @@ package enum Outcome: Sendable, Hashable {
     if case .retry(let reason, _, .connection) = self { reason != .refused } else { false }
   }
 
-  /// Whether the provider, or another bouncer, took it.
+  /// Whether the provider, or the upstream bouncer, took it.
   var isTaken: Bool { reason == nil }
 
   /// The name of the case, used as a metric's label.
@@ -91,6 +91,16 @@ package enum Outcome: Sendable, Hashable {
 }
 
 extension Outcome {
+  /// What a provider's answer means.
+  init(_ answer: ProviderResponse, from provider: Route.Provider, now: () -> Date) {
+    switch provider {
+    case .apns: self.init(apns: answer, now: now)
+    case .fcm: self.init(fcm: answer, now: now)
+    case .webPush: self.init(webPush: answer, now: now)
+    case .upstream: self.init(upstream: answer, now: now)
+    }
+  }
+
   /// The outcome of a request without an answer: a later attempt may succeed.
   init(_ failure: TransportFailure) {
     let (reason, scope): (Reason, Scope) =

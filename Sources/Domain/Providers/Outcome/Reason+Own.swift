@@ -52,7 +52,7 @@ extension Reason {
       """,
       """
       Put its key into Keys/apns (with the bundle id in topics) or Keys/fcm; it is reloaded within seconds. For Web \
-      Push see webpush.enabled, for a device of the other bouncer upstream.url.
+      Push see webpush.enabled, for a device at the upstream bouncer upstream.url.
       """),
     Row(
       .unreadableAnswer, "What answers is not the provider, as of a machine in between.",

@@ -1,35 +1,36 @@
 extension Reason {
-  /// What another bouncer says, or is not asked.
+  /// What the upstream bouncer says, or is not asked.
   static let upstream: [Row] = [
     Row(
       .upstreamForgot, .dead,
-      "The other bouncer (upstream.url) does not have this device's registration any more.",
+      "The upstream bouncer (upstream.url) does not have this device's registration any more.",
       Explanation.registersAgain),
     Row(
       .upstreamDisallows, .rejected,
-      "The other bouncer (upstream.url) does not send for this chat server, for example because of its plan there.",
-      "No action needed here: it is between the chat server and the vendor of the other app."),
+      "The upstream bouncer (upstream.url) does not send for this chat server, for example because of its plan there.",
+      "No action needed here: the chat server's administrator has to settle it with the operator of the upstream bouncer."
+    ),
     Row(
       .upstreamKeyMissing, .retry(.token),
-      "The chat server's key, with which it is known at the other bouncer (upstream.url), is not known here yet.",
+      "The chat server's key, with which it signs in at the upstream bouncer (upstream.url), is not known here yet.",
       "No action needed: it is kept when the server calls next. See push-bouncer server upstream show."),
     Row(
       .upstreamKeyRefused, .retry(.tokenOrRoute),
-      "The other bouncer (upstream.url) does not accept the chat server's id and key.",
+      "The upstream bouncer (upstream.url) does not accept the chat server's id and key.",
       """
       See whether the server is registered there with the same zulip_org_id and zulip_org_key: push-bouncer doctor asks. \
-      Fix it there, then run push-bouncer server upstream enable.
+      Fix it there, then run push-bouncer server upstream enable again.
       """),
     Row(
       .upstreamRealmRefused, .retry(.tokenOrRoute),
-      "The other bouncer (upstream.url) does not know the realm, or knows it as another server's.",
+      "The upstream bouncer (upstream.url) does not know the realm, or knows it as another server's.",
       """
       The server's realms are passed on with its next report: push-bouncer server upstream show says what came of the \
       last one.
       """),
     Row(
       .upstreamDisabled,
-      "The chat server's notifications are not passed on to the other bouncer (upstream.url) any more.",
+      "The chat server's notifications are not passed on to the upstream bouncer (upstream.url) any more.",
       "If that was a mistake: push-bouncer server upstream enable."),
   ]
 }

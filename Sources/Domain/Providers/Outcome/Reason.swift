@@ -96,7 +96,7 @@ extension Reason {
     case .apns: failure.explanation(of: "Apple's push service")
     case .fcm: failure.explanation(of: "Google's push service")
     case .webPush: failure.explanation(of: "The push service")
-    case .upstream: failure.explanation(of: "The other bouncer (upstream.url)")
+    case .upstream: failure.explanation(of: "The upstream bouncer (upstream.url)")
     }
   }
 
@@ -110,8 +110,8 @@ extension Reason {
     }
   }
 
-  /// Whether the other bouncer lets nothing of one chat server in, until its key or its realms are in order there.
-  package var concernsUpstreamAccess: Bool {
+  /// Whether the upstream bouncer lets nothing of one chat server in, until its key or its realms are in order there.
+  package var concernsAccess: Bool {
     [.upstreamKeyMissing, .upstreamKeyRefused, .upstreamRealmRefused].contains(self)
   }
 }
@@ -229,17 +229,17 @@ extension Reason {
   package static let unknown = Reason("unknown")
   /// An answer that is not the provider's: HTML, empty or cut; from a push service, a redirect.
   package static let unreadableAnswer = Reason("unreadableAnswer")
-  /// The operator has ended what was registered with the other bouncer.
+  /// The operator has ended what was registered with the upstream bouncer.
   package static let upstreamDisabled = Reason("upstreamDisabled")
-  /// The other bouncer does not let this chat server have notifications sent, as by its plan.
+  /// The upstream bouncer does not send for this chat server, for example because of its plan.
   package static let upstreamDisallows = Reason("upstreamDisallows")
-  /// The other bouncer does not have the registration (any more).
+  /// The upstream bouncer does not have the registration (any more).
   package static let upstreamForgot = Reason("upstreamForgot")
-  /// This chat server's key for the other bouncer is not known yet, or not any more.
+  /// This chat server's key for the upstream bouncer is not known yet, or not any more.
   package static let upstreamKeyMissing = Reason("upstreamKeyMissing")
-  /// The other bouncer refused the chat server's key (401).
+  /// The upstream bouncer refused the chat server's key (401).
   package static let upstreamKeyRefused = Reason("upstreamKeyRefused")
-  /// The other bouncer does not know the realm, or as another server's (403).
+  /// The upstream bouncer does not know the realm, or as another server's (403).
   package static let upstreamRealmRefused = Reason("upstreamRealmRefused")
   /// A push service refused our VAPID token (401, 403).
   package static let vapidRefused = Reason("vapidRefused")

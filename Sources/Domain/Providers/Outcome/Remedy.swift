@@ -54,6 +54,18 @@ struct Remedy: Sendable, Hashable {
   }
 }
 
+extension Remedy {
+  /// The remedy after a provider's answer.
+  init(after outcome: Outcome, from provider: Route.Provider) {
+    switch provider {
+    case .apns: self = .afterAPNs(outcome)
+    case .fcm: self = .afterFCM(outcome)
+    case .webPush: self = .afterWebPush(outcome)
+    default: self.init()
+    }
+  }
+}
+
 /// The `Retry-After` header, in both of its forms (RFC 9110 section 10.2.3).
 package enum RetryAfter {
   /// Longest wait that is accepted: one hour, since notifications lose their value within a day.

@@ -8,12 +8,12 @@ package struct Route: Sendable, Hashable, CustomStringConvertible {
   package enum Provider: String, Sendable, Hashable, CaseIterable {
     case apns, fcm
     case webPush = "webpush"
-    /// Another bouncer, for the devices of an app that we have no credentials for.
+    /// The upstream bouncer, for the devices of an app that this service has no credentials for.
     case upstream
   }
 
   package let provider: Provider
-  /// The credential's name, which is its file's stem. For Web Push the push service's host, for another bouncer
+  /// The credential's name, which is its file's stem. For Web Push the push service's host, for the upstream bouncer
   /// its host, with its port unless that is 443.
   package let credential: String
   /// The topic (APNs) or the project id (FCM); empty for others.

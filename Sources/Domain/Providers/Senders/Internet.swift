@@ -51,8 +51,8 @@ struct Internet: ProviderNetwork {
       connector.gate = host
       connector.limits.idle = { host.shares.idle }
       limits = .webPush
-    } else if peer.provider == .upstream {
-      // It may speak HTTP/1.1 alone, whose connections carry one request at a time.
+    } else if peer.mayLackHTTP2 {
+      // Connections of HTTP/1.1 carry one request at a time.
       connector = self.connector(to: peer, tls: webTLS)
       limits.connections = 16
       // Chat servers, whose calls are about both apps, learn at once that it cannot be reached.

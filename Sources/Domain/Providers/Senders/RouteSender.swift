@@ -1,14 +1,13 @@
 package import Foundation
 package import HTTPClient
 import NIOCore
-import NIOHPACK
 import Synchronization
 
 /// Sends pushes over a route with one loaded version of its credential. A changed key gets a new sender, and
 /// so a new health of the route: late answers to requests with the old key say nothing about the new one.
 package final class RouteSender: Sendable {
   package let route: Route
-  private let sender: Sender
+  let sender: Sender
   private let health: RouteHealth
   /// Set for a push service.
   private let host: WebPushHost?
@@ -47,9 +46,9 @@ package final class RouteSender: Sendable {
     self.sender = sender
     self.metrics = metrics
     self.host = host
-    // Another bouncer's outage is met by each chat server alone, until three have met it.
+    // Where each owner signs in, an outage is met by each alone, until three have met it.
     health = RouteHealth(
-      isOfStrangers: host != nil, pauses: route.provider == .upstream ? Breaker.backoff : TokenPauses.backoff)
+      isOfStrangers: host != nil, pauses: sender.hasOwners ? Breaker.backoff : TokenPauses.backoff)
   }
 
   var transport: any Transport { sender.transport }
@@ -107,46 +106,15 @@ package final class RouteSender: Sendable {
     return Answer(outcome: first.outcome, sender: first.sender, first: first.sender, pause: first.pause)
   }
 
-  /// Makes a call to another bouncer for a chat server. It counts for the route as a push does; the server's calls and
-  /// pushes do not make each other wait. It goes even if the route answers too slowly for most callers: nothing is kept
-  /// for later in its place, whose answer would show that the route is fast again.
-  ///
-  /// - Throws: the outcome of a call without an answer; nothing is known then of what has become of it.
-  package func call(
-    _ call: UpstreamCall, of owner: Owner, within limit: Duration
-  ) async throws(NoAnswer) -> UpstreamAnswer {
-    let account = await account(of: owner)
-    let recipient = Recipient(owner: account, token: ~account.hashValue, isCall: true)
-    switch await sendIfAllowed(
-      recipient, .now + limit, isPatient: true,
-      { await sender.call(call, of: owner, deadline: $0) })
-    {
-    case .ended(let answer):
-      guard let response = answer.response else { throw NoAnswer(outcome: answer.outcome) }
-      let now = sender.now()
-      let pause = RetryAfter.date(response.headers.first(name: "retry-after"), now: now)
-      return UpstreamAnswer(
-        status: response.status, failure: answer.outcome.reason,
-        retryAfter: pause.map { max(1, Int($0.timeIntervalSince(now).rounded(.up))) }, body: response.body)
-    case .underWay(let answer):
-      Task { _ = await answer() }
-      throw NoAnswer(outcome: Outcome(TransportFailure.timeout))
-    }
-  }
-
-  /// The owner that the route's health knows: at another bouncer what a chat server signs in with, so that nothing is held
-  /// against a server that signs in anew.
-  private func account(of owner: Owner) async -> Owner {
-    guard route.provider == .upstream, let signIn = await sender.signIn(of: owner) else { return owner }
+  /// The owner that the route's health knows: where each signs in what it signs in with, so that nothing is held against
+  /// one that signs in anew.
+  func account(of owner: Owner) async -> Owner {
+    guard sender.hasOwners, let signIn = await sender.signIn(of: owner) else { return owner }
     return Owner(id: Int64(signIn.hashValue))
   }
 
-  package struct NoAnswer: Error, Sendable {
-    package let outcome: Outcome
-  }
-
   /// Sends if the route's health allows it, and learns from the answer.
-  private func sendIfAllowed(
+  func sendIfAllowed(
     _ recipient: Recipient, _ deadline: ContinuousClock.Instant, isPatient: Bool, isFirst: Bool = false,
     _ send: (NIODeadline) async -> Awaited<Sender.Answer>
   ) async -> Awaited<Sender.Answer> {
@@ -224,19 +192,7 @@ package final class RouteSender: Sendable {
 
 extension Recipient {
   fileprivate init(_ push: Push, of owner: Owner) {
-    // To another bouncer a chat server is what a token is to a provider.
+    // Without a token the owner is what a token is to a provider.
     self.init(owner: owner, token: push.tokenHash ?? owner.hashValue)
-  }
-}
-
-extension Push {
-  /// A hash of the token, valid in this process only; nil for another bouncer.
-  package var tokenHash: Int? {
-    switch self {
-    case .apns(let notification): notification.token.hashValue
-    case .fcm(let message): message.token.hashValue
-    case .webPush(let message): message.subscription.endpoint.url.hashValue
-    case .upstream: nil
-    }
   }
 }

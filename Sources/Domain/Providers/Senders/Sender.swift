@@ -1,7 +1,6 @@
 import Foundation
 import HTTPClient
 import NIOCore
-import Synchronization
 
 /// Sends the pushes of one credential, or to one push service. Adds a token to each request, and sends it
 /// once more if another token or connection may help.
@@ -15,7 +14,7 @@ struct Sender: Sendable {
   /// Set for APNs.
   var environment: APNsCredential.Environment?
   let authority: Authority
-  /// Used for another bouncer only.
+  /// Used with ``Authority/owners(_:)`` only.
   let introduced = Introduced()
   let now: @Sendable () -> Date
 
@@ -24,24 +23,11 @@ struct Sender: Sendable {
     /// Shared by all senders with the same key.
     case tokens(TokenSource)
     /// Each owner's own; nil where it is not known.
-    case owners(@Sendable (Owner) async -> PushProviders.Configuration.Upstream.SignIn?)
+    case owners(@Sendable (Owner) async -> SignIn?)
   }
 
-  /// Registrations that the other bouncer has taken too late for the notification that they came with.
-  final class Introduced: Sendable {
-    private static let most = 10_000
-    private let ids = Mutex<Set<Int64>>([])
-
-    func note(_ registration: Int64) {
-      ids.withLock { ids in
-        if ids.count >= Self.most { ids = [] }
-        ids.insert(registration)
-      }
-    }
-
-    /// Whether it is one of them; asked once.
-    func take(_ registration: Int64) -> Bool { ids.withLock { $0.remove(registration) != nil } }
-  }
+  /// Whether each owner signs in for itself.
+  var hasOwners: Bool { if case .owners = authority { true } else { false } }
 
   /// How a push or a call has ended.
   struct Answer: Sendable {
@@ -76,8 +62,7 @@ struct Sender: Sendable {
     _ push: Push, to target: String, of owner: Owner, deadline: NIODeadline
   ) async -> Awaited<Answer> {
     guard case .tokens(let tokens) = authority else {
-      guard case .upstream(let push) = push else { return .ended(Answer(.rejected(.unknown), .ourselves)) }
-      return await passUpstream(push, of: owner, deadline: deadline)
+      return await sendAsOwner(push, of: owner, deadline: deadline)
     }
     var isSecondTry = false
     while true {
@@ -116,12 +101,12 @@ struct Sender: Sendable {
     case .apns(let notification): try .apns(notification, topic: target, to: origin, authorization)
     case .fcm(let message): try .fcm(message, to: origin, path: path, authorization)
     case .webPush(let message): try .webPush(message, to: origin, authorization)
-    case .upstream: throw Unsendable(outcome: .rejected(.unknown))
+    default: throw Unsendable(outcome: .rejected(.unknown))
     }
   }
 
   /// What an answer means, and whether to send again at once.
-  private func read(
+  func read(
     _ answer: Result<ProviderResponse, TransportFailure>
   ) -> (answer: Answer, again: Remedy.Again) {
     let response: ProviderResponse
@@ -129,22 +114,8 @@ struct Sender: Sendable {
     case .failure(let failure): return (Answer(Outcome(failure), .transport), .no)
     case .success(let answer): response = answer
     }
-    let outcome: Outcome
-    let remedy: Remedy
-    switch provider {
-    case .apns:
-      outcome = Outcome(apns: response, now: now)
-      remedy = .afterAPNs(outcome)
-    case .fcm:
-      outcome = Outcome(fcm: response, now: now)
-      remedy = .afterFCM(outcome)
-    case .webPush:
-      outcome = Outcome(webPush: response, now: now)
-      remedy = .afterWebPush(outcome)
-    case .upstream:
-      outcome = Outcome(upstream: response, now: now)
-      remedy = Remedy()
-    }
+    let outcome = Outcome(response, from: provider, now: now)
+    let remedy = Remedy(after: outcome, from: provider)
     if let connection = response.connection {
       switch remedy.retired {
       case .none: break
@@ -155,69 +126,6 @@ struct Sender: Sendable {
     }
     return (Answer(outcome, .provider), remedy.again)
   }
-}
-
-// MARK: Another bouncer
-
-extension Sender {
-  /// Registers what the other bouncer may not know yet, then sends the notifications.
-  private func passUpstream(
-    _ push: UpstreamPush, of owner: Owner, deadline: NIODeadline
-  ) async -> Awaited<Answer> {
-    for (registration, introduction) in push.introductions {
-      if introduced.take(registration) { continue }
-      switch await call(introduction, of: owner, deadline: deadline) {
-      case .ended(let answer):
-        // A token that is refused counts as an answer, and does not hold back the user's others.
-        guard answer.outcome.isTaken else { return .ended(answer.withoutDoubt) }
-      case .underWay(let answer):
-        return .underWay {
-          let answer = await answer()
-          guard answer.outcome.isTaken else { return answer.withoutDoubt }
-          // The notification itself was not sent. The next try goes on from here.
-          introduced.note(registration)
-          return Answer(.retry(.timeout, notBefore: nil, scope: .caller), .provider)
-        }
-      }
-    }
-    return await exchange(push.request, of: owner, deadline: deadline) { read($0).answer }
-  }
-
-  /// Makes another call.
-  func call(_ call: UpstreamCall, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer> {
-    await exchange(call, of: owner, deadline: deadline) { answer in
-      switch answer {
-      case .failure(let failure): Answer(Outcome(failure), .transport)
-      case .success(let response):
-        Answer(Outcome(upstreamCall: response, now: now), .provider, response)
-      }
-    }
-  }
-
-  /// What an owner signs in with at the other bouncer.
-  func signIn(of owner: Owner) async -> PushProviders.Configuration.Upstream.SignIn? {
-    guard case .owners(let signIn) = authority else { return nil }
-    return await signIn(owner)
-  }
-
-  private func exchange(
-    _ call: UpstreamCall, of owner: Owner, deadline: NIODeadline,
-    _ read: @escaping @Sendable (Result<ProviderResponse, TransportFailure>) -> Answer
-  ) async -> Awaited<Answer> {
-    guard let signIn = await signIn(of: owner) else {
-      let again = now() + Self.keyPause
-      return .ended(Answer(.retry(.upstreamKeyMissing, notBefore: again, scope: .token), .ourselves))
-    }
-    var request = ProviderRequest.upstream(call, to: origin, signIn.authorization)
-    request.owner = owner
-    switch await transport.send(request, deadline: deadline) {
-    case .ended(let answer): return .ended(read(answer))
-    case .underWay(let answer): return .underWay { read(await answer()) }
-    }
-  }
-
-  /// Seconds until another look for a chat server's key.
-  private static let keyPause: TimeInterval = 10
 }
 
 struct Origin: Sendable, Hashable {

@@ -86,19 +86,6 @@ struct SenderFactory: Sendable {
       Route(provider: .webPush, credential: endpoint.authority, target: ""), sender, metrics, host: host)
   }
 
-  func upstream(_ upstream: PushProviders.Configuration.Upstream) throws -> RouteSender {
-    guard let origin = Origin(upstream.url) else {
-      throw PushProviders.ConfigurationError(key: "upstream.url", advice: "must be an http or https URL")
-    }
-    let sender = Sender(
-      provider: .upstream, origin: origin,
-      transport: network.transport(to: ProviderPeer(provider: .upstream, origin: origin)),
-      authority: .owners(upstream.signIn), now: now)
-    metrics.prepare(.upstream)
-    return RouteSender(
-      Route(provider: .upstream, credential: origin.authority, target: ""), sender, metrics)
-  }
-
   private func tokens(
     _ provider: Route.Provider, _ limits: TokenCache.Limits,
     make: @escaping @Sendable () async -> Result<AccessToken, TokenFailure>
@@ -128,4 +115,6 @@ package struct ProviderPeer: Sendable {
   package let provider: Route.Provider
   let origin: Origin
   var webPush: WebPushHost?
+  /// Whether it may speak HTTP/1.1 alone.
+  var mayLackHTTP2 = false
 }

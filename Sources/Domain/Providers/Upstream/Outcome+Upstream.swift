@@ -4,7 +4,7 @@ import NIOCore
 import NIOFoundationCompat
 import NIOHPACK
 
-/// What the other bouncer says of notifications that it has taken.
+/// What the upstream bouncer says of notifications that it has taken.
 package struct UpstreamReceipt: Sendable, Hashable {
   /// How many items its providers have accepted.
   var apple = 0
@@ -13,7 +13,7 @@ package struct UpstreamReceipt: Sendable, Hashable {
   var gone: Set<[UInt8]> = []
 
   /// What became of each item. Nothing is believed of items that were not sent, nor more successes than items.
-  package func outcomes(of push: UpstreamPush) -> [Int64: Outcome] {
+  func outcomes(of push: UpstreamPush) -> [Int64: Outcome] {
     var counted = [true: apple, false: android]
     var outcomes: [Int64: Outcome] = [:]
     for item in push.items {
@@ -50,11 +50,13 @@ extension UpstreamReceipt {
   init?(_ body: ByteBuffer) {
     let decoder = JSONDecoder()
     if let answer = try? decoder.decode(Encrypted.self, from: body), answer.result == "success" {
-      (apple, android) = (answer.apple_successfully_sent_count, answer.android_successfully_sent_count)
+      apple = answer.apple_successfully_sent_count
+      android = answer.android_successfully_sent_count
       gone = Set(answer.delete_token_ids.map { Array($0.utf8) })
     } else if let answer = try? decoder.decode(Legacy.self, from: body), answer.result == "success" {
       // It does not tell how many were accepted: its totals are attempts.
-      (apple, android) = (.max, .max)
+      apple = .max
+      android = .max
       let devices = answer.deleted_devices
       gone = Set((devices.apple_devices + devices.android_devices).map { Array($0.utf8) })
     } else {
@@ -64,8 +66,8 @@ extension UpstreamReceipt {
 }
 
 extension Outcome {
-  /// Maps the other bouncer's answer to notifications (`Documentation/Providers.md`, Upstream). A chat server is there
-  /// what a token is at a provider: what others are answered shows whether the other bouncer is to blame.
+  /// Maps the upstream bouncer's answer to notifications (`Documentation/Providers.md`, Upstream). A chat server is there
+  /// what a token is at a provider: what others are answered shows whether the upstream bouncer is to blame.
   init(upstream answer: ProviderResponse, now: () -> Date) {
     let refusal = Refusal(answer)
     let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())
@@ -98,7 +100,7 @@ extension Outcome {
     where refusal != nil && answer.status != 404 && answer.status != 405 && answer.status != 408:
       return nil
     case 500...: self = .retry(.serverError, notBefore: notBefore, scope: .tokenOrRoute)
-    // What is at this address is no bouncer, or has no sense for one server.
+    // What is at this address is no bouncer, or its answer to one server is malformed.
     default: self = .retry(.unreadableAnswer, notBefore: notBefore, scope: .tokenOrRoute)
     }
   }

@@ -3,7 +3,7 @@ internal import HTTPClient
 package import NIOCore
 import NIOHPACK
 
-/// Notifications for devices that are registered with another bouncer (`upstream.url`), in the form of one call
+/// Notifications for devices that are registered with the upstream bouncer (`upstream.url`), in the form of one call
 /// there (`Documentation/Protocols/Zulip.md` 9.5).
 package struct UpstreamPush: Sendable, Codable {
   /// What may go in one call.
@@ -29,32 +29,37 @@ package struct UpstreamPush: Sendable, Codable {
     let isNew: Bool
 
     package init(registration: Int64, name: String, isAPNs: Bool, body: ByteBuffer?, isNew: Bool) {
-      (self.registration, self.name, self.isAPNs) = (registration, name, isAPNs)
-      (self.body, self.isNew) = (body, isNew)
+      self.registration = registration
+      self.name = name
+      self.isAPNs = isAPNs
+      self.body = body
+      self.isNew = isNew
     }
   }
 
-  package let call: Call
+  let call: Call
   private(set) var items: [Item]
   /// A legacy notification: the JSON object of `push/notify` without its lists of tokens.
   let notification: ByteBuffer?
 
   package init(_ call: Call, _ items: [Item], notification: ByteBuffer? = nil) {
-    (self.call, self.items, self.notification) = (call, items, notification)
+    self.call = call
+    self.items = items
+    self.notification = notification
   }
 
   /// The most items of a call, so that the answer, which may name all of them, stays short enough to be read whole.
   package static let mostItems = 200
 
   /// Whether it is one call for several registrations, which is made once for all of them.
-  package var isShared: Bool { notification != nil }
+  var isShared: Bool { notification != nil }
 
   /// The id of such a call, by which its entries in the outbox are one.
-  package var callID: String? {
+  var callID: String? {
     if case .legacy(let id) = call { id.uuidString } else { nil }
   }
 
-  package func name(of registration: Int64) -> String? {
+  func name(of registration: Int64) -> String? {
     items.first { $0.registration == registration }?.name
   }
 
@@ -64,21 +69,21 @@ package struct UpstreamPush: Sendable, Codable {
   }
 
   /// Adds the items of another push to the same call.
-  package mutating func merge(_ other: UpstreamPush) {
+  fileprivate mutating func merge(_ other: UpstreamPush) {
     guard !isShared else { return }
     items += other.items
   }
 
   /// Bytes of what it sends.
-  package var bytes: Int {
+  var bytes: Int {
     items.reduce(notification?.readableBytes ?? 0) { $0 + ($1.body?.readableBytes ?? 0) }
   }
 
   /// Row ids of its registrations.
-  package var registrations: [Int64] { items.map(\.registration) }
+  fileprivate var registrations: [Int64] { items.map(\.registration) }
 
   /// The same for these registrations only; nil if none of them is left.
-  package func only(_ these: Set<Int64>) -> UpstreamPush? {
+  fileprivate func only(_ these: Set<Int64>) -> UpstreamPush? {
     let left = items.filter { these.contains($0.registration) }
     return left.isEmpty ? nil : UpstreamPush(call, left, notification: notification)
   }
@@ -119,7 +124,7 @@ package struct UpstreamPush: Sendable, Codable {
   }
 }
 
-/// A call to the other bouncer.
+/// A call to the upstream bouncer.
 package struct UpstreamCall: Sendable {
   /// Below `/api/v1/remotes/`.
   let endpoint: String
@@ -128,20 +133,26 @@ package struct UpstreamCall: Sendable {
 
   /// A call with parameters, in the form of `application/x-www-form-urlencoded`.
   package init(_ endpoint: String, form: ByteBuffer) {
-    (self.endpoint, body, contentType) = (endpoint, form, "application/x-www-form-urlencoded")
+    self.endpoint = endpoint
+    body = form
+    contentType = "application/x-www-form-urlencoded"
   }
 
   package init(_ endpoint: String, json: ByteBuffer) {
-    (self.endpoint, body, contentType) = (endpoint, json, "application/json")
+    self.endpoint = endpoint
+    body = json
+    contentType = "application/json"
   }
 
   /// A call with GET.
   package init(get endpoint: String) {
-    (self.endpoint, body, contentType) = (endpoint, ByteBuffer(), nil)
+    self.endpoint = endpoint
+    body = ByteBuffer()
+    contentType = nil
   }
 }
 
-/// The other bouncer's answer to a call.
+/// The upstream bouncer's answer to a call.
 package struct UpstreamAnswer: Sendable {
   package let status: Int
   /// Why it is not the answer of a bouncer that works; nil if it is.
@@ -165,4 +176,54 @@ extension ProviderRequest {
     if let type = call.contentType { headers.add(name: "content-type", value: type) }
     return ProviderRequest(headers: headers, body: call.body)
   }
+}
+
+/// Pushes of which one request carries several, as it does to the upstream bouncer. Callers ask this, and need not know
+/// which provider it is.
+extension Push {
+  /// What pushes of one owner have in common that go in one request; nil if each has a request of its own.
+  package var requestKey: RequestKey? {
+    guard case .upstream(let push) = self else { return nil }
+    return RequestKey(call: push.call)
+  }
+
+  package struct RequestKey: Sendable, Hashable {
+    fileprivate let call: UpstreamPush.Call
+  }
+
+  /// The most pushes that go in one request.
+  package static let mostPerRequest = UpstreamPush.mostItems
+
+  /// This push and another one with the same ``requestKey``.
+  package func merged(with other: Push) -> Push {
+    guard case .upstream(var push) = self, case .upstream(let other) = other else { return self }
+    push.merge(other)
+    return .upstream(push)
+  }
+
+  /// What a request's outcome is for each of these registrations, by their row ids.
+  package func outcomes(_ outcome: Outcome, of registrations: [Int64]) -> [Outcome] {
+    guard case .upstream(let push) = self, case .passedOn(let receipt) = outcome else {
+      return registrations.map { _ in outcome }
+    }
+    let outcomes = receipt.outcomes(of: push)
+    return registrations.map { outcomes[$0] ?? outcome }
+  }
+
+  /// The row ids of all registrations that it is for, if it is the same push for several; else nil.
+  package var recipients: [Int64]? {
+    guard case .upstream(let push) = self, push.isShared else { return nil }
+    return push.registrations
+  }
+
+  /// The same push for those of its ``recipients`` that are among these; nil if none is.
+  package func only(_ recipients: Set<Int64>) -> Push? {
+    guard case .upstream(let push) = self else { return self }
+    return push.only(recipients).map(Push.upstream)
+  }
+}
+
+extension Route.Provider {
+  /// The one that serves registrations that live elsewhere.
+  package static let elsewhere = Route.Provider.upstream
 }

@@ -19,7 +19,7 @@ package struct Registration: Sendable, Hashable {
 
   package init(
     _ reference: RegistrationReference, token: PushToken, iosAppID: String?,
-    home: Home = .ours(isProven: false), environment: APNsCredential.Environment? = nil
+    home: Home = .here(isProven: false), environment: APNsCredential.Environment? = nil
   ) {
     self.reference = reference
     self.token = token
@@ -28,24 +28,24 @@ package struct Registration: Sendable, Hashable {
     self.environment = environment
   }
 
-  /// Whose bouncer serves it.
+  /// Where a registration lives: notifications are sent from there.
   package enum Home: Sendable, Hashable {
-    /// Ours; proven once a provider has taken a notification for it from us.
-    case ours(isProven: Bool)
-    /// The other one, which knows it, or has yet to be told.
-    case upstream(isTold: Bool)
+    /// At this service; proven once a provider has taken a notification for it from here.
+    case here(isProven: Bool)
+    /// At another bouncer, to which notifications are passed on. Until it is registered there, it is with the next one.
+    case elsewhere(isRegistered: Bool)
 
     /// - Parameter value: of ``RegistrationStore/home``.
     init(_ value: Int64?) {
       self =
         switch value {
-        case 0: .upstream(isTold: false)
-        case 1: .upstream(isTold: true)
-        default: .ours(isProven: value != nil)
+        case 0: .elsewhere(isRegistered: false)
+        case 1: .elsewhere(isRegistered: true)
+        default: .here(isProven: value != nil)
         }
     }
 
-    package var isUpstream: Bool { if case .upstream = self { true } else { false } }
+    package var isElsewhere: Bool { if case .elsewhere = self { true } else { false } }
   }
 }
 
@@ -82,7 +82,7 @@ package struct RegistrationReference: Sendable, Hashable {
   }
 
   /// The arguments for `WHERE id = $1 AND registered_at = $2`.
-  var arguments: [Value] { [.integer(id), .integer(registeredAt.milliseconds)] }
+  package var arguments: [Value] { [.integer(id), .integer(registeredAt.milliseconds)] }
 
   /// SQL that clears a deletion held back.
   static let notDead =
@@ -114,7 +114,7 @@ package struct LegacyUser: Sendable, Hashable {
   }
 
   /// The arguments for ``RegistrationStore/ofUser``.
-  func arguments(at server: Int64) -> [Value] {
+  package func arguments(at server: Int64) -> [Value] {
     [.integer(server), .integer(id), .text(uuid?.canonical)]
   }
 }

@@ -14,10 +14,10 @@ extension RegistrationStore {
   /// alone, and an existing registration under the number is merged into it. If the user has more than
   /// ``mostPerUser`` then, the oldest end.
   ///
-  /// - Parameter isUpstream: whether a new one is the other bouncer's, which knows it.
+  /// - Parameter isElsewhere: whether a new one lives elsewhere, where it is registered.
   package func register(
     _ token: PushToken, iosAppID: String?, for user: LegacyUser, server: Int64, realm: RemoteRealm?,
-    isUpstream: Bool = false
+    isElsewhere: Bool = false
   ) async throws {
     // The user as the row names it, which the sealed token is bound to.
     let number = Value.integer(user.uuid == nil ? user.id : nil)
@@ -30,7 +30,7 @@ extension RegistrationStore {
     let insertion = Statement(
       """
       INSERT INTO registrations
-        (wire, server_id, user_id, user_uuid, kind, token_hash, realm_id, token, target, registered_at, upstream)
+        (wire, server_id, user_id, user_uuid, kind, token_hash, realm_id, token, target, registered_at, elsewhere)
       VALUES (2, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
       ON CONFLICT (server_id, \(name), kind, token_hash) WHERE \(name) IS NOT NULL DO UPDATE SET
         realm_id = COALESCE(registrations.realm_id, excluded.realm_id),
@@ -38,7 +38,7 @@ extension RegistrationStore {
         registered_at = excluded.registered_at, \(RegistrationReference.clearFailureAndHold)
       RETURNING id, registered_at
       """, .integer(server), number, uuid, kind, hash, .integer(realm?.id), .bytes(sealed), .text(iosAppID),
-      .integer(now.milliseconds), .integer(isUpstream ? 1 : nil))
+      .integer(now.milliseconds), .integer(isElsewhere ? 1 : nil))
     guard let formerly = user.id, user.uuid != nil else {
       _ = try await database.execute(insertion)
       return try await removeSurplus(of: user, kind, server: server)
@@ -69,7 +69,7 @@ extension RegistrationStore {
   }
 
   /// Condition for a user's rows; the arguments begin with the server and both names.
-  static let ofUser = "server_id = $1 AND (user_id = $2 OR user_uuid = $3)"
+  package static let ofUser = "server_id = $1 AND (user_id = $2 OR user_uuid = $3)"
 
   /// Removes a user's token in any spelling; nil: all of the user's tokens.
   package func unregister(_ token: PushToken?, of user: LegacyUser, server: Int64) async throws {
@@ -177,7 +177,7 @@ extension RegistrationStore {
   /// the one under the user's UUID. The plus keeps SQLite from reading all rows of a realm.
   static let reaching = """
     SELECT l.id, l.registered_at, l.kind, l.token, l.target,
-      COALESCE(l.upstream, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END), l.environment, l.user_id, l.user_uuid,
+      COALESCE(l.elsewhere, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END), l.environment, l.user_id, l.user_uuid,
       l.realm_id, e.id, e.registered_at, u.id, u.registered_at
     FROM registrations l
     LEFT JOIN registrations e ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.ended_at IS NULL
@@ -235,7 +235,7 @@ extension RegistrationStore {
 
   /// Removes a registration that another one replaces. Its entries in the outbox are moved to the new one:
   /// they were promised, and are not sent twice.
-  func replace(
+  package func replace(
     _ old: RegistrationReference, by new: RegistrationReference, on connection: any Connection
   ) throws {
     let removed = try connection.run(

@@ -33,7 +33,7 @@ extension RegistrationStore {
   /// and so does one whose deletion is held back until the provider has repeated it for long enough.
   ///
   /// Registrations with the same token and target end too, whatever their kind, realm or server, if they were
-  /// registered no later, or before the provider was asked. One that is the other bouncer's ends alone: what that
+  /// registered no later, or before the provider was asked. One that lives elsewhere ends alone: what that
   /// says is about one server's registration there, not about a token. An end-to-end encrypted one is marked as
   /// ended, so that its server can be told; others are removed at once.
   ///
@@ -254,7 +254,7 @@ extension Connection {
       let found = try query(
         Statement(
           """
-          SELECT CASE WHEN upstream IS NULL THEN token_hash ELSE 0 END, kind, target
+          SELECT CASE WHEN elsewhere IS NULL THEN token_hash ELSE 0 END, kind, target
           FROM registrations WHERE id = $1 AND registered_at = $2
           """, arguments: registration.arguments))
       guard let token = found.first else { continue }
@@ -267,11 +267,11 @@ extension Connection {
           """
           UPDATE registrations SET ended_at = COALESCE(ended_at, $6), failure = $7, failed_at = $6,
             failed_by = \(RegistrationReference.chatServer), \(RegistrationReference.notDead)
-          WHERE wire = 1 AND upstream IS DISTINCT FROM 0 AND \(withToken)
+          WHERE wire = 1 AND elsewhere IS DISTINCT FROM 0 AND \(withToken)
           """, arguments: these + [.integer(now.milliseconds), .text(failure.reason)]))
       removedDevices += try query(
         Statement(
-          "DELETE FROM registrations WHERE (wire <> 1 OR upstream = 0) AND \(withToken) RETURNING wire",
+          "DELETE FROM registrations WHERE (wire <> 1 OR elsewhere = 0) AND \(withToken) RETURNING wire",
           arguments: these)
       ).count { try $0.int64(0) == RegistrationReference.Kind.nextcloud.rawValue }
     }

@@ -29,8 +29,8 @@ package final class RegistrationStore: Sendable {
 
   /// The columns that ``registration(_:_:at:)`` reads, in order.
   static let columns = "id, registered_at, kind, token, target, \(home), environment"
-  /// SQL that tells whose a registration is, as ``Registration/Home`` reads it.
-  static let home = "COALESCE(upstream, CASE WHEN delivered_at IS NOT NULL THEN 2 END)"
+  /// SQL that tells where a registration lives, as ``Registration/Home`` reads it.
+  static let home = "COALESCE(elsewhere, CASE WHEN delivered_at IS NOT NULL THEN 2 END)"
 
   /// nil if the token does not open.
   func registration(_ row: Row, _ kind: RegistrationReference.Kind, at place: SealedPlace) throws
@@ -126,7 +126,7 @@ package final class RegistrationStore: Sendable {
   /// Number of registrations of a kind and provider.
   package struct Count: Sendable, Hashable {
     package let registrations: RegistrationReference.Kind
-    /// `apns`, `fcm` (Web Push included) or `upstream`.
+    /// `apns`, `fcm` (Web Push included), or the provider of those that live elsewhere.
     package let provider: String
     package let live: Int64
     /// Number of those that have ended but are not removed yet.
@@ -138,14 +138,15 @@ package final class RegistrationStore: Sendable {
   package func counts() async throws -> [Count] {
     let rows = try await database.query(
       """
-      SELECT wire, CASE WHEN upstream IS NULL THEN kind ELSE 4 END, COUNT(*) FILTER (WHERE ended_at IS NULL),
+      SELECT wire, CASE WHEN elsewhere IS NULL THEN kind ELSE 4 END, COUNT(*) FILTER (WHERE ended_at IS NULL),
         COUNT(ended_at)
       FROM registrations WHERE wire <= 2 GROUP BY 1, 2
       """
     ).map(\.values)
+    var providers: [(name: String, kind: Int64)] = PushToken.Kind.allCases.map { ($0.rawValue, $0.storage) }
+    providers.append((Route.Provider.elsewhere.rawValue, 4))
     return try [RegistrationReference.Kind.e2ee, .legacy].flatMap { registrations in
-      try (PushToken.Kind.allCases.map { ($0.rawValue, $0.storage) } + [("upstream", 4)]).map {
-        provider, kind in
+      try providers.map { provider, kind in
         let row = rows.first { $0[0] == .integer(registrations.rawValue) && $0[1] == .integer(kind) }
           .map(Row.init)
         return Count(
@@ -173,7 +174,7 @@ extension RegistrationStore {
       VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8)
       ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
         kind = excluded.kind, token = excluded.token, token_hash = excluded.token_hash,
-        target = excluded.target, bouncer_key_id = excluded.bouncer_key_id, upstream = NULL,
+        target = excluded.target, bouncer_key_id = excluded.bouncer_key_id, elsewhere = NULL,
         registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.clearFailureAndHold)
       """,
       .integer(realm), .integer(token.id.storage), .integer(token.kind.storage),
@@ -194,8 +195,8 @@ extension RegistrationStore {
       """, .integer(realm), list: tokenIDs.map { .integer($0.storage) })
     for row in rows {
       let tokenID = TokenID(storage: try row.int64(7))
-      guard case .ours = Registration.Home(try row.optionalInt64(5)) else {
-        result.upstream[tokenID] = try RegistrationReference(.e2ee, row)
+      guard case .here = Registration.Home(try row.optionalInt64(5)) else {
+        result.elsewhere[tokenID] = try RegistrationReference(.e2ee, row)
         continue
       }
       let registration = try registration(row, .e2ee, at: Self.place(realm: realm, tokenID))
@@ -211,9 +212,9 @@ extension RegistrationStore {
   /// The live registrations of some token ids.
   package struct Lookup: Sendable {
     package var found: [Registration] = []
-    /// Those of the other bouncer: only it can read their tokens.
-    package var upstream: [TokenID: RegistrationReference] = [:]
-    /// Those of them that it may not know.
+    /// Those that live elsewhere: their tokens can be read only there.
+    package var elsewhere: [TokenID: RegistrationReference] = [:]
+    /// Those of them that may not be registered there.
     package var new: Set<TokenID> = []
     /// Those whose token does not open.
     package var unreadable: Set<TokenID> = []

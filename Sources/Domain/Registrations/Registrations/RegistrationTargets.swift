@@ -31,7 +31,7 @@ package struct RegistrationTargets: Sendable {
     try await database.query(
       """
       SELECT kind, target, CASE WHEN wire = 3 THEN 1 ELSE 0 END, COUNT(*), environment FROM registrations
-      WHERE ended_at IS NULL AND upstream IS NULL AND target IS NOT NULL AND kind <= 3 AND wire <= 3
+      WHERE ended_at IS NULL AND elsewhere IS NULL AND target IS NOT NULL AND kind <= 3 AND wire <= 3
       GROUP BY 1, 2, 3, 5 ORDER BY 4 DESC, 2, 5
       """
     ).map { row in
@@ -55,7 +55,7 @@ package struct RegistrationTargets: Sendable {
       """
       SELECT token, realm_id, token_id, server_id, user_id, user_uuid, device_identifier, user_key, wire
       FROM registrations
-      WHERE kind = 2 AND target IS NULL AND ended_at IS NULL AND upstream IS NULL AND token IS NOT NULL
+      WHERE kind = 2 AND target IS NULL AND ended_at IS NULL AND elsewhere IS NULL AND token IS NOT NULL
         AND \(areStrangers ? "wire = 3" : "wire <= 2") ORDER BY id DESC LIMIT \(Self.sample)
       """)
     let count = try rows.count { row in

@@ -124,32 +124,32 @@ extension RemoteServers {
 ///
 /// It can only confirm: a call that would be refused is always looked up. Changes by other processes take
 /// effect when an entry is older than ``lifetime``.
-final class ReadCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
-  static var lifetime: Duration { .milliseconds(200) }
+package final class ReadCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+  package static var lifetime: Duration { .milliseconds(200) }
 
   private let maximum: Int
   private let values = Mutex<[Key: (value: Value, readAt: ContinuousClock.Instant)]>([:])
 
   /// - Parameter maximum: number of entries; beyond it the cache is emptied.
-  init(maximum: Int) {
+  package init(maximum: Int) {
     self.maximum = maximum
   }
 
-  subscript(key: Key) -> Value? {
+  package subscript(key: Key) -> Value? {
     values.withLock { values in
       values[key].flatMap { ContinuousClock.now - $0.readAt < Self.lifetime ? $0.value : nil }
     }
   }
 
   /// Caches what was read at `readAt`.
-  func keep(_ value: Value, for key: Key, readAt: ContinuousClock.Instant) {
+  package func keep(_ value: Value, for key: Key, readAt: ContinuousClock.Instant) {
     values.withLock { values in
       if values.count >= maximum { values.removeAll() }
       values[key] = (value, readAt)
     }
   }
 
-  func clear() { values.withLock { $0.removeAll() } }
+  package func clear() { values.withLock { $0.removeAll() } }
 }
 
 extension RemoteServers {

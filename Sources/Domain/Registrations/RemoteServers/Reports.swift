@@ -2,13 +2,13 @@ package import Foundation
 package import SQL
 
 /// What chat servers report of themselves: figures and audit events. They are taken in order of the servers' own ids, kept for
-/// a time, and given to the other bouncer of a server with a second app before they go (`Documentation/Decisions` 0032).
+/// a time, and removed when nobody has to be given them any more (`Documentation/Decisions` 0032).
 package struct Reports: Sendable {
   /// The lists of a report.
   package enum List: Sendable, CaseIterable {
     case realmCounts, installationCounts, auditEvents
 
-    fileprivate var table: String {
+    package var table: String {
       switch self {
       case .realmCounts: "remote_realm_counts"
       case .installationCounts: "remote_installation_counts"
@@ -26,10 +26,9 @@ package struct Reports: Sendable {
 
     /// The last id that came, in `remote_servers`.
     fileprivate var last: String { "last_\(id)" }
-    /// The last id that the other bouncer has taken, in `upstream_links`.
-    package var given: String { "given_\(id)" }
 
-    private var id: String {
+    /// The name of the ids.
+    package var id: String {
       switch self {
       case .realmCounts: "realm_count_id"
       case .installationCounts: "installation_count_id"
@@ -54,8 +53,13 @@ package struct Reports: Sendable {
   package static let mostRows: Int64 = 500_000
 
   private let database: any Database
+  private let kinds: [Kind]
 
-  package init(database: any Database) { self.database = database }
+  /// - Parameter mayGo: SQL that is true of a list's rows that may be removed: nobody has to be given them any more.
+  package init(database: any Database, mayGo: (List) -> String = { _ in "TRUE" }) {
+    self.database = database
+    kinds = Kind.all(mayGo)
+  }
 
   // MARK: Taken
 
@@ -113,24 +117,22 @@ package struct Reports: Sendable {
     let table: String
     let key: String
     let time: String
-    /// What is true of rows that may go: the other bouncer has them.
+    /// What is true of rows that may go.
     let condition: String
     let order: String
 
-    static let all: [Kind] =
+    static func all(_ mayGo: (List) -> String) -> [Kind] {
       List.allCases.map { list in
         Kind(
           table: list.table, key: "server_id, remote_id",
           time: list == .auditEvents ? "event_time" : "end_time",
-          condition: """
-            NOT EXISTS (SELECT 1 FROM upstream_links WHERE upstream_links.server_id = \(list.table).server_id
-              AND \(list.given) < remote_id)
-            """, order: "remote_id")
+          condition: mayGo(list), order: "remote_id")
       } + [
         Kind(
           table: "remote_realm_audit_log", key: "id", time: "event_time", condition: "remote_id IS NULL",
           order: "id")
       ]
+    }
 
     /// Removes the first rows in this order and returns their servers.
     func removal(where chosen: String, by order: String) -> String {
@@ -142,8 +144,8 @@ package struct Reports: Sendable {
     }
   }
 
-  /// Removes rows that are older than this, and the oldest of servers that have too many. Rows of a server with a second app
-  /// stay until the other bouncer has taken them.
+  /// Removes rows that are older than this, and the oldest of servers that have too many. Rows that may not go yet
+  /// stay.
   ///
   /// - Parameter most: how many rows a server may have.
   /// - Returns: how many were removed, `limit` at most.
@@ -155,7 +157,7 @@ package struct Reports: Sendable {
     return try await database.write { connection in
       var removed: [Int64: Int] = [:]
       var left = limit
-      for kind in Kind.all where left > 0 {
+      for kind in kinds where left > 0 {
         let rows = try connection.query(
           kind.removal(where: "\(kind.time) < $1", by: kind.time), .integer(date.milliseconds),
           .integer(Int64(left)))
@@ -165,7 +167,7 @@ package struct Reports: Sendable {
       for row in crowded {
         let server = try row.int64(0)
         let excess = Int(try row.int64(1) - most) - removed[server, default: 0]
-        let count = try Self.removeOldest(min(left, excess), of: server, on: connection)
+        let count = try removeOldest(min(left, excess), of: server, on: connection)
         removed[server, default: 0] += count
         left -= count
       }
@@ -175,13 +177,13 @@ package struct Reports: Sendable {
   }
 
   /// Removes the oldest rows of a server, as far as they may go.
-  private static func removeOldest(
+  private func removeOldest(
     _ count: Int, of server: Int64, on connection: any Connection
   ) throws -> Int {
     var removed = 0
     while removed < count {
       // Of each kind the first comes next; of several the one that is oldest.
-      let oldest = try Kind.all.compactMap { kind in
+      let oldest = try kinds.compactMap { kind in
         try connection.query(
           """
           SELECT \(kind.time) FROM \(kind.table) WHERE server_id = $1 AND \(kind.condition) ORDER BY \(kind.order) LIMIT 1

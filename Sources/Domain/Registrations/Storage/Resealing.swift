@@ -91,17 +91,3 @@ package struct Resealing: Sendable {
     return (rows, count)
   }
 }
-
-extension SealedColumn {
-  /// The columns of the table's primary key.
-  fileprivate var key: [String] {
-    switch self {
-    case .nextcloudKey: ["user_id"]
-    case .upstreamKey, .upstreamNextKey, .upstreamRealms: ["server_id"]
-    case .vapidKey: ["id"]
-    case .notificationSubject, .notificationMessage, .notificationObjectType, .notificationObjectID:
-      ["user_id", "nid"]
-    default: ["id"]
-    }
-  }
-}

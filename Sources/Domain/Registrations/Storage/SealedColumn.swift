@@ -47,6 +47,18 @@ package enum SealedColumn: String, Sendable, CaseIterable {
     }
   }
 
+  /// The columns of the table's primary key.
+  var key: [String] {
+    switch self {
+    case .nextcloudKey: ["user_id"]
+    case .upstreamKey, .upstreamNextKey, .upstreamRealms: ["server_id"]
+    case .vapidKey: ["id"]
+    case .notificationSubject, .notificationMessage, .notificationObjectType, .notificationObjectID:
+      ["user_id", "nid"]
+    default: ["id"]
+    }
+  }
+
   /// The sealed place of a value in the row with these values of ``identity``.
   package func place(_ row: Value...) -> SealedPlace { place(row) }
 

@@ -98,13 +98,6 @@ extension Dashboard {
     return "<section><h2>Refused registrations of devices, 7 days</h2>\n\(table.html())</section>"
   }
 
-  private static func facts(_ upstream: UpstreamReport, at now: Date) -> HTML {
-    let sentences = upstream.sentences(at: now).map { text, isBad -> HTML in
-      isBad ? "<span class=\"word bad\">\(text)</span> " : "\(text) "
-    }
-    return "<dt>Other app, at \(upstream.host ?? "another bouncer")</dt><dd>\(sentences)</dd>"
-  }
-
   /// A chat server's page; nil if there is no such server.
   func serverPage(_ id: Int64) async throws -> (title: String, content: HTML)? {
     guard let (server, count) = try await sources.servers(id).first else { return nil }
@@ -114,7 +107,7 @@ extension Dashboard {
     let hours = try await counts.report(ofServer: id, hours: 7 * 24)
     let search = DeviceSearch(database: sources.database, storageKey: sources.storageKey)
     let census = await latestCensus()
-    let upstream = try await sources.upstream(of: id)
+    let link = try await linkFacts(of: id)
     let devices = census.map { $0.byServer[id] ?? .init() }
     let (sent, failed) = (hours.map(\.sent).reduce(0, +), hours.map(\.failed).reduce(0, +))
     let bars = hours.map { hour in
@@ -144,7 +137,7 @@ extension Dashboard {
       <dt>Last seen</dt><dd>\(Shown.age(server.lastRequestAt, at: now))</dd>
       <dt>Devices</dt><dd>\(Shown.optional(devices.map { "\(Phrase.number($0.e2ee)) encrypted, \(Phrase.number($0.legacy)) legacy" }))
       (<a href="/admin/find?q=\(server.uuid.canonical)">show</a>)</dd>
-      \(upstream.map { Self.facts($0, at: now) } ?? .none)
+      \(link)
       </dl>
       </section>
       <section><h2>Notifications handed in, 7 days</h2>

@@ -28,8 +28,7 @@ package struct Dashboard: Sendable {
     let registrations: RegistrationStore
     let outbox: Outbox
     let apps: (@Sendable () async throws -> [App])?
-    /// Where the other bouncer is; nil if there is none.
-    let upstream: String?
+    let configuration: Configuration
     let now: @Sendable () -> Date
   }
 
@@ -76,15 +75,15 @@ package struct Dashboard: Sendable {
 
   /// - Parameters:
   ///   - apps: counts the devices of the Nextcloud push proxy; nil if the proxy is off.
-  ///   - upstream: where the other bouncer is; nil if there is none.
   package init(
     database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: RegistrationStore,
-    outbox: Outbox, apps: (@Sendable () async throws -> [App])?, upstream: String?, readiness: Readiness,
+    outbox: Outbox, apps: (@Sendable () async throws -> [App])?, configuration: Configuration,
+    readiness: Readiness,
     now: @escaping @Sendable () -> Date
   ) {
     let sources = Sources(
       database: database, storageKey: storageKey, keyFolder: keyFolder, registrations: registrations,
-      outbox: outbox, apps: apps, upstream: upstream, now: now)
+      outbox: outbox, apps: apps, configuration: configuration, now: now)
     (self.sources, self.readiness, startedAt) = (sources, readiness, now())
     recent = Cached(for: .seconds(5)) { try await sources.recent() }
     census = Cached(for: .seconds(60)) { try await sources.census() }
@@ -125,12 +124,6 @@ extension Dashboard.Sources {
     return try await database.query(statement).map {
       (try RemoteServer(row: $0), try $0.int64(RemoteServer.columnCount))
     }
-  }
-
-  /// What there is of a chat server's second app; nil if it has none.
-  func upstream(of server: Int64) async throws -> UpstreamReport? {
-    let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
-    return try await UpstreamReport(of: server, links, at: upstream)
   }
 
   /// The realms of a chat server, by host.

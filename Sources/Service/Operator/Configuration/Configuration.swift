@@ -9,6 +9,7 @@ package import Providers
 package import Registrations
 package import SQL
 package import Settings
+package import Upstream
 package import ZulipBouncer
 package import ZulipServer
 

@@ -8,11 +8,9 @@ internal import Migrations
 internal import NIOCore
 package import Platform
 package import Providers
-package import Registrations
 internal import SQL
 internal import Sealing
 package import Settings
-internal import ZulipBouncer
 
 extension Doctor {
   /// Longer than a connection or a sign-in may take, whose failure then says why.
@@ -214,17 +212,10 @@ extension Doctor {
 
 extension PushProviders.Configuration {
   /// The providers' addresses, from the configuration.
-  ///
-  /// - Parameter links: with what chat servers sign in at the other bouncer; nil: it is not called.
-  package init(_ configuration: Configuration, upstream links: UpstreamLinks? = nil) {
+  package init(_ configuration: Configuration) {
     self.init(
       apnsEndpoint: configuration.apns.endpoint, fcmEndpoint: configuration.fcm.endpoint,
       caFile: configuration.providers.caFile, proxy: configuration.providers.proxy)
-    guard let links, let url = configuration.upstream.url else { return }
-    upstream = Upstream(url: url) { owner in
-      guard let server = owner.chatServer else { return nil }
-      return await links.signIn(of: server).map { .init($0.authorization, since: $0.since) }
-    }
   }
 }
 

@@ -6,13 +6,13 @@ internal import Registrations
 internal import SQL
 internal import Sealing
 internal import Settings
-internal import ZulipBouncer
+internal import Upstream
 
 extension Doctor {
-  private static let patience = Duration.seconds(10)
+  private static let timeout = Duration.seconds(10)
 
-  /// Asks the other bouncer with the id and key of each chat server that has a second app there. Sends nothing.
-  func upstreamFindings() async -> [Finding] {
+  /// Asks the upstream bouncer with the id and key of each chat server that has a link there. Sends nothing.
+  func linkFindings() async -> [Finding] {
     guard configuration.upstream.url != nil else { return [] }
     guard let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
       let database = await visit.existing(),
@@ -21,7 +21,9 @@ extension Doctor {
     let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
     let servers = RemoteServers(database: database, storageKey: storageKey, now: now)
     do {
-      let providers = try PushProviders(configuration: .init(configuration, upstream: links))
+      var settings = PushProviders.Configuration(configuration)
+      settings.upstream = links.provider(at: configuration.upstream.url)
+      let providers = try PushProviders(configuration: settings)
       guard let upstream = providers.upstream else { return [] }
       let check = "\(upstream.route)"
       var findings: [Finding] = []
@@ -34,14 +36,14 @@ extension Doctor {
         findings.append(
           .warning(
             check,
-            "\(server) has named devices since \(since.formatted(.iso8601)) that nobody here knows: they may be the other app's",
+            "\(server) has named devices since \(since.formatted(.iso8601)) that nobody here knows: they may be upstream",
             advice: UpstreamLinks.adviceToEnable(server)))
       }
       guard findings.isEmpty else { return findings }
       return [
         .good(
           check,
-          "no chat server has a second app there: push-bouncer server upstream enable HOSTNAME gives it one")
+          "no chat server has a link there: push-bouncer server upstream enable HOSTNAME makes one")
       ]
     } catch {
       return [.bad("upstream", Fault(error))]
@@ -54,11 +56,11 @@ extension Doctor {
     guard link.key != nil else {
       return .warning(
         check, "the key of \(server) is not known yet",
-        advice: "nothing: it is kept when the server calls next")
+        advice: "no action needed: it is kept when the server calls next")
     }
     do {
       let answer = try await upstream.call(
-        UpstreamCall(get: "server/analytics/status"), of: .chatServer(link.server), within: Self.patience)
+        UpstreamCall(get: "server/analytics/status"), of: .chatServer(link.server), within: Self.timeout)
       func bad(_ reason: Reason) -> Finding {
         let explanation = reason.explanation(at: .upstream)
         return .bad(check, "\(server): \(explanation.meaning)", advice: explanation.advice)

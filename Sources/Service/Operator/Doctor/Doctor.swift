@@ -80,7 +80,7 @@ package struct Doctor: Sendable {
     let ahead = Task { await secondsAhead() }
     async let clock = clockFinding(ahead: await ahead.value, asksDatabase: !faults.contains("database"))
     async let webPush = webPushFindings(asksDatabase: !faults.contains("database"))
-    async let upstream = upstreamFindings()
+    async let links = linkFindings()
     async let routes = providerFindings(
       snapshot.credentials,
       unless: faults.intersection(["providers", "providers.ca_file", "storage.key"]).sorted(),
@@ -90,7 +90,7 @@ package struct Doctor: Sendable {
     findings.append(await clock)
     findings += await routes
     findings += await webPush
-    findings += await upstream
+    findings += await links
     await visit.end()
     return findings
   }

@@ -89,12 +89,13 @@ package final class Readiness: Sendable {
     }
     checks += credentials.apns.map { check(.apns, $0.name, routes) }
     checks += credentials.fcm.map { check(.fcm, $0.name, routes) }
-    checks += routes.filter { $0.route.provider == .upstream }.map {
-      check(.upstream, $0.route.credential, routes)
+    checks += routes.filter { $0.route.provider == .elsewhere }.map {
+      check(.elsewhere, $0.route.credential, routes)
     }
     if let services { checks.append(Self.check(services)) }
     checks += credentialCheck(
-      credentials, isElsewhere: services != nil || checks.contains { $0.name.hasPrefix("upstream:") })
+      credentials,
+      isElsewhere: services != nil || checks.contains { $0.name.hasPrefix("\(Route.Provider.elsewhere):") })
     let unserved = unserved()
     checks += [Health.check(unserved)].compactMap(\.self)
     return Health(

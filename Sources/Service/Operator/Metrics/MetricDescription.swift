@@ -69,7 +69,7 @@ extension MetricDescription {
     // Deliveries.
     .init(
       "push_bouncer_deliveries_total", .counter, labels: ["provider", "outcome", "reason"],
-      "Tries to hand a notification to Apple, Google, a push service or another bouncer, by outcome and reason. One notification may take several; one call to another bouncer has several notifications."
+      "Tries to hand a notification to Apple, Google, a push service or the upstream bouncer, by outcome and reason. One notification may take several; one call to the upstream bouncer has several notifications."
     ),
     .init(
       "push_bouncer_notify_to_accepted_seconds", .histogram, labels: ["provider"], bounds: waits,
@@ -149,7 +149,7 @@ extension MetricDescription {
       "Old tokens of the built-in chat-server side that its bouncer has not removed yet."),
     .init(
       "push_bouncer_upstream_unregistrations_pending", .gauge,
-      "Old apps' tokens that the other bouncer has not been told of yet: they are no longer used."),
+      "Old apps' tokens that are no longer used, of which the upstream bouncer has not been told yet."),
     .init(
       "push_bouncer_nextcloud_devices", .gauge, labels: ["app", "kind"],
       "Devices of the Nextcloud push proxy."),

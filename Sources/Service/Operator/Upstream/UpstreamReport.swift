@@ -1,17 +1,17 @@
 package import Foundation
 internal import Providers
-package import Registrations
-package import Settings
+internal import Settings
+package import Upstream
 
-/// What the operator sees of a chat server's second app, whose devices are registered with the other bouncer.
+/// What the operator sees of a chat server's upstream link.
 package struct UpstreamReport: Sendable {
   package let link: UpstreamLinks.Link
-  /// Where the other bouncer is; nil if `upstream.url` is not set.
+  /// Where the upstream bouncer is; nil if `upstream.url` is not set.
   package let host: String?
   /// Live registrations there, as far as they were made through this service.
   package let encrypted, legacy: Int64
 
-  /// Nil if the server has no second app.
+  /// Nil if the server has no link.
   package init?(of server: Int64, _ links: UpstreamLinks, at host: String?) async throws {
     guard let link = try await links.link(of: server) else { return nil }
     self.link = link
@@ -24,7 +24,7 @@ package struct UpstreamReport: Sendable {
     func age(_ date: Date) -> String { Phrase.duration(max(0, now.timeIntervalSince(date))) }
     var sentences: [(String, Bool)] = [
       (
-        "\(Phrase.count(Int(encrypted), "encrypted registration")) and \(Phrase.number(legacy)) of old apps are there.",
+        "\(Phrase.count(Int(encrypted), "encrypted registration")) and \(Phrase.number(legacy)) of old apps are registered there.",
         false
       )
     ]
@@ -45,5 +45,26 @@ package struct UpstreamReport: Sendable {
         false
       ))
     return sentences
+  }
+}
+
+extension Dashboard {
+  /// The entry for a chat server's upstream link on its page; nothing without one.
+  func linkFacts(of server: Int64) async throws -> HTML {
+    let links = UpstreamLinks(
+      database: sources.database, storageKey: sources.storageKey, now: sources.now)
+    let host = sources.configuration.upstream.authority
+    guard let report = try await UpstreamReport(of: server, links, at: host) else { return .none }
+    let sentences = report.sentences(at: sources.now()).map { text, isBad -> HTML in
+      isBad ? "<span class=\"word bad\">\(text)</span> " : "\(text) "
+    }
+    return "<dt>Upstream bouncer \(report.host ?? "")</dt><dd>\(sentences)</dd>"
+  }
+}
+
+extension Configuration {
+  /// The routes that need no credential, as their names are shown.
+  package var routesElsewhere: [String] {
+    upstream.authority.map { ["\(Route.Provider.elsewhere):\($0)"] } ?? []
   }
 }

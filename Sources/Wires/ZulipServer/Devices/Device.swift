@@ -132,7 +132,7 @@ extension Device {
     state.pendingTokenID = tokenID
     state.tokenUpdatedAt = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
     state.error = nil
-    // Like upstream, this includes the key's id whenever a key was sent.
+    // As Zulip's server does, this includes the key's id whenever a key was sent.
     return changed.union([.pendingTokenID, .tokenUpdatedAt, .error]).union(key == nil ? [] : .pushKeyID)
   }
 

@@ -6,7 +6,7 @@ internal import SQL
 extension Devices {
   /// Maximum number of event queues of a user; for one more, the one longest unused is removed.
   static let maximumQueues = 100
-  /// Seconds after which an unused queue is removed, the same as upstream.
+  /// Seconds after which an unused queue is removed, as at Zulip's server.
   static let queueLifetime: TimeInterval = 600
   /// Seconds after which events are removed; every live queue has seen them.
   static let eventLifetime: TimeInterval = 86_400

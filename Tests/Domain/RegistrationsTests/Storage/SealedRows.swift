@@ -5,6 +5,7 @@ import SQL
 import TestStore
 import TestSupport
 import Testing
+import Upstream
 
 @testable import Accounts
 @testable import NextcloudProxy

@@ -17,7 +17,7 @@ PAGE = ROOT / "Documentation" / "Proof" / "Conformance.md"
 
 HEAD = """# Conformance: the rules and the cases that hold them
 
-Made by `Tests/Proof/Conformance/run --coverage` from [the documents](Protocols) and from the cases of
+Made by `Tests/Proof/Conformance/run --coverage` from [the documents](../Protocols) and from the cases of
 [Tests/Proof/Conformance](../../Tests/Proof/Conformance/README.md), which run against this program and against others. Each paragraph,
 list item and table row of a numbered section is a rule; one that says several things has several statements, each
 with a letter.
@@ -58,7 +58,7 @@ class Coverage:
 
     @staticmethod
     def is_test(file, name):
-        return any(f"`{name}`" in path.read_text() for path in (ROOT / "Tests").glob(f"*Tests/**/{file}"))
+        return any(f"`{name}`" in path.read_text() for path in (ROOT / "Tests").glob(f"*/*Tests/**/{file}"))
 
     @staticmethod
     def statements(rule):

@@ -111,16 +111,13 @@ struct Main {
   /// Modules below the commands, each with its files.
   static func modules(of root: URL) throws -> [String: [String]] {
     let others = ["push-bouncer", "Demo", "ProviderSimulator"]
-    let names = try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources").path)
-      .filter { !others.contains($0) }
-    return Dictionary(
-      uniqueKeysWithValues: names.map { name in
-        let folder = root.appending(path: "Sources/\(name)").path
-        let files = (FileManager.default.subpaths(atPath: folder) ?? []).filter { $0.hasSuffix(".swift") }
-        return (name, files.sorted().map { "Sources/\(name)/\($0)" })
-      }
-    ).filter { !$0.value.isEmpty }
+    let names = try FileManager.default.subpathsOfDirectory(atPath: root.appending(path: "Sources").path)
+    let files = names.filter { $0.hasSuffix(".swift") }.sorted().map { "Sources/\($0)" }
+    return Dictionary(grouping: files, by: module(of:)).filter { !others.contains($0.key) }
   }
+
+  /// The module that a file is of: `Sources/LAYER/MODULE/...`
+  static func module(of file: String) -> String { String(file.split(separator: "/")[2]) }
 
   static func read(_ path: String, in root: URL) throws -> String {
     try String(contentsOf: root.appending(path: path), encoding: .utf8)
@@ -139,7 +136,7 @@ struct Main {
 
   static func mutant(_ candidate: Candidate, in file: File) -> Mutant {
     Mutant(
-      module: String(file.path.split(separator: "/")[1]), file: file.path, line: candidate.line,
+      module: module(of: file.path), file: file.path, line: candidate.line,
       kind: candidate.kind, original: candidate.original, changed: candidate.changed)
   }
 

@@ -101,7 +101,7 @@ extension World {
           return
         }
         upstream.troubles.remove(at: index)
-        world.note("-- the vendor's bouncer no longer \(trouble)")
+        world.note("-- the upstream bouncer no longer \(trouble)")
       }
     case .pass(let seconds): pass(until: time + seconds)
     }
@@ -220,7 +220,7 @@ extension World {
     checkSecrets()
   }
 
-  /// How late timers may fire while everything settles, in seconds. With the vendor's bouncer several calls follow each
+  /// How late timers may fire while everything settles, in seconds. With the upstream bouncer several calls follow each
   /// other in one try.
   var settlingGrain: Double { upstream == nil ? 5 : 0.3 }
 

@@ -8,6 +8,7 @@ import Providers
 import Registrations
 import SQL
 import Sealing
+import Upstream
 
 /// What all worlds have in common.
 extension World {
@@ -21,7 +22,7 @@ extension World {
 
   /// What `prepare` has made.
   nonisolated(unsafe) private(set) static var template: [UInt8] = []
-  /// The same, with chat servers that have a second app.
+  /// The same, with chat servers that have an upstream link.
   nonisolated(unsafe) private(set) static var linkedTemplate: [UInt8] = []
   /// The same, with several tenants.
   nonisolated(unsafe) private(set) static var tenantsTemplate: [UInt8] = []
@@ -35,7 +36,7 @@ extension World {
   /// The identity with which the built-in chat server calls its bouncer.
   nonisolated(unsafe) private(set) static var chatIdentity: Identity?
   nonisolated(unsafe) private(set) static var credentials = Credentials()
-  /// The second app's.
+  /// The store's app's.
   nonisolated(unsafe) private(set) static var secondCredential: APNsCredential?
   /// Replaces the key of another credential.
   nonisolated(unsafe) private(set) static var spareKey = ""

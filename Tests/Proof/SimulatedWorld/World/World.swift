@@ -24,7 +24,7 @@ final class World: @unchecked Sendable {
   /// Precedes every text that only phones may decrypt. It must not be found in clear either.
   static let plaintext = "PLAINTEXT-"
   static let topic = "org.example.chat"
-  /// The second app's.
+  /// The store's app's.
   static let secondTopic = "org.example.work"
   static let maximumAge: TimeInterval = 3600
 

@@ -9,11 +9,12 @@ import Server
 import TestService
 import TestSupport
 import Testing
+import Upstream
 
 @testable import HTTPClient
 @testable import ZulipBouncer
 
-/// A company's bouncer beside the vendor's, each with providers of its own, and a chat server that is registered at
+/// A company's bouncer beside the upstream bouncer, each with providers of its own, and a chat server that is registered at
 /// both with one pair of credentials.
 struct Beside: Sendable {
   static let storeApp = "org.store.app"
@@ -28,7 +29,7 @@ struct Beside: Sendable {
 
   /// Runs a test with both.
   ///
-  /// - Parameter isEnabled: whether the server has a second app.
+  /// - Parameter isEnabled: whether the server has an upstream link.
   static func test(
     _ settings: [String: String] = [:], isEnabled: Bool = true, logger: Logger = .quiet,
     _ body: @escaping @Sendable (Beside) async throws -> Void
@@ -50,7 +51,7 @@ struct Beside: Sendable {
     }
   }
 
-  /// Gives the server a second app.
+  /// Gives the server an upstream link.
   func enable() async throws { try await bouncer.enableUpstream() }
 
   /// Registers a phone with the store's app.
@@ -86,7 +87,7 @@ extension Bouncer {
       key: server.key, contactEmail: "admin@example.org")
   }
 
-  /// Gives a server a second app, as the operator's command does.
+  /// Gives a server an upstream link, as the operator's command does.
   func enableUpstream(_ hostname: String = "chat.example.org") async throws {
     let row = try #require(try await servers.find(hostname: hostname))
     try await test.service.store.upstreamLinks.enable(row.id)

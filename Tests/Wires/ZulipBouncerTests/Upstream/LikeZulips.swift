@@ -9,6 +9,7 @@ import Synchronization
 import TestService
 import TestSupport
 import Testing
+import Upstream
 
 @testable import ZulipBouncer
 
@@ -65,7 +66,7 @@ final class LikeZulips: Sendable {
   /// A provider has called a token dead.
   func end(_ name: String) { state.withLock { _ = $0.ended.insert(name) } }
 
-  /// Knows devices from before the chat server came to the other bouncer.
+  /// Knows devices from before the chat server came to the upstream bouncer.
   func know(encrypted tokens: [String], legacy: [(token: String, kind: Int)] = [], of user: OldUser) {
     state.withLock { state in
       state.encrypted.formUnion(tokens.map { TokenID(token: $0).base64 })

@@ -11,6 +11,7 @@ import Server
 import TestService
 import TestSupport
 import Testing
+import Upstream
 
 @testable import Operator
 @testable import Settings
@@ -69,7 +70,7 @@ struct UpstreamFaultTests {
     }
   }
 
-  /// The other bouncer must be told of the realm first, which is three calls more.
+  /// The upstream bouncer must be told of the realm first, which is three calls more.
   @Test
   func `answers slowly keeps no server waiting longer than it waits`() async throws {
     // Nothing is reported in the background.
@@ -147,7 +148,7 @@ struct UpstreamFaultTests {
         await gate.wait()
         return upstream.truth(call)
       }
-      // The other bouncer's comes after this one.
+      // The upstream bouncer's comes after this one.
       let answer = try await place.notify([PushItem.apns("c0ffee"), PushItem.fcm("store")])
       #expect(answer.json["apple_successfully_sent_count"] == 1)
       #expect(answer.json["android_successfully_sent_count"] == 0)
@@ -226,7 +227,7 @@ struct UpstreamFaultTests {
       #expect(answer.isSuccess && answer.json["apple_successfully_sent_count"] == 1)
       #expect(try await place.bouncer.rows("SELECT id FROM outbox").isEmpty)
       #expect(
-        try await place.bouncer.rows("SELECT failure FROM registrations WHERE upstream = 1") == [
+        try await place.bouncer.rows("SELECT failure FROM registrations WHERE elsewhere = 1") == [
           [.text("upstreamDisallows")]
         ])
     }
@@ -263,7 +264,7 @@ struct UpstreamFaultTests {
       for _ in 1...2 { #expect(try await place.notify([PushItem.fcm("store")]).isSuccess) }
       #expect(warnings() == 1)
       #expect(try await bad().first?.contains("does not send for this chat server") == true)
-      // The other bouncer sends tests whatever the plan.
+      // The upstream bouncer sends tests whatever the plan.
       let refused = try await tested()
       #expect((refused.status, refused.code) == (400, "BAD_REQUEST"))
       #expect(refused.message?.contains("because of its plan there") == true, "\(refused.text)")

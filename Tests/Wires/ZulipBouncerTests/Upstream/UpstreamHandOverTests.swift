@@ -11,7 +11,7 @@ import Testing
 
 @testable import ZulipBouncer
 
-@Suite("An old app's device that becomes the other bouncer's")
+@Suite("An old app's device that moves to the upstream bouncer")
 struct UpstreamHandOverTests {
   private let user = OldUser(id: 10)
 
@@ -30,13 +30,13 @@ struct UpstreamHandOverTests {
         push: .fcm(FCMMessage(token: "stores", data: ["event": "message"])),
         registration: try #require(device).reference, owner: .chatServer(server))
       // One that comes from the outbox has no caller who would pass it on.
-      push.movesUpstreamOnMismatch = isPassedOn
+      push.movesOnMismatch = isPassedOn
       var later = push
       later.notBefore = place.bouncer.clock.now + 600
       // The second was not sent; the first one's answer decides over both.
       let results = try await place.bouncer.parts.deliverer.deliver([push, later])
       #expect(results == [.refused(.fcmSenderIDMismatch), .refused(.fcmSenderIDMismatch)])
-      #expect(try await place.bouncer.rows("SELECT upstream FROM registrations") == [[0]])
+      #expect(try await place.bouncer.rows("SELECT elsewhere FROM registrations") == [[0]])
       let lost = log.lines.filter {
         $0.metadata["token"] == "\(PushToken.fingerprint(of: "stores"))" && $0.message != "notification waits"
       }

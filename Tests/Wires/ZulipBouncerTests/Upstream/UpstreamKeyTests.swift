@@ -9,12 +9,13 @@ import Server
 import TestService
 import TestSupport
 import Testing
+import Upstream
 
 @testable import Operator
 @testable import Settings
 @testable import ZulipBouncer
 
-@Suite("The key of a server with a second app")
+@Suite("The key of a server with an upstream link")
 struct UpstreamKeyTests {
   private let newKey = String(repeating: "n", count: 64)
 
@@ -286,7 +287,7 @@ struct UpstreamKeyTests {
   }
 }
 
-@Suite("Reports of a server with a second app")
+@Suite("Reports of a server with an upstream link")
 struct UpstreamReportTests {
   /// Figures with these ids.
   private func report(_ place: BeforeZulips, _ ids: ClosedRange<Int>) -> [(String, String)] {
@@ -314,7 +315,7 @@ struct UpstreamReportTests {
     }
   }
 
-  /// Of what it is sent, the other bouncer may say anything again.
+  /// Of what it is sent, the upstream bouncer may say anything again.
   @Test
   func `that are refused leave nothing of what was sent in the log or the database`() async throws {
     let log = LogRecorder()
@@ -337,7 +338,7 @@ struct UpstreamReportTests {
       _ = try await place.bouncer.post("server/analytics", report(place, 1...3), as: place.server)
       try await eventually("it shows") { try await place.links.all().first?.failure != nil }
       await eventually("it is logged") {
-        log.lines.contains { $0.message == "the other bouncer did not take a report" }
+        log.lines.contains { $0.message == "the upstream bouncer did not take a report" }
       }
       let failure = try #require(try await place.links.all().first?.failure)
       #expect(failure.hasPrefix("wrong "), "\(failure)")
@@ -366,7 +367,7 @@ struct UpstreamReportTests {
       #expect(try await place.links.all().first?.failure?.hasSuffix("does not answer: status 500") == true)
       await eventually("the log names the server as everything else does") {
         log.lines.contains {
-          $0.message == "the other bouncer did not take a report"
+          $0.message == "the upstream bouncer did not take a report"
             && $0.metadata["server"] == "chat.example.org"
         }
       }

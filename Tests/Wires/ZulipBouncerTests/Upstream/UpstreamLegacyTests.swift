@@ -9,6 +9,7 @@ import Server
 import TestService
 import TestSupport
 import Testing
+import Upstream
 
 @testable import ZulipBouncer
 
@@ -104,7 +105,7 @@ struct UpstreamLegacyTests {
         place.bouncer.clock.advance(60)
         return try await place.bouncer.rows("SELECT id FROM outbox").isEmpty
       }
-      let marks = "SELECT upstream FROM registrations ORDER BY id"
+      let marks = "SELECT elsewhere FROM registrations ORDER BY id"
       #expect(try await place.bouncer.rows(marks) == [[.null], [0]])
       let answer = try await notify(place, "second", android: ["own", "stores"])
       #expect(answer.json["deleted_devices"]?["android_devices"] == [])
@@ -119,7 +120,8 @@ struct UpstreamLegacyTests {
       try await place.registerOwn(place.bouncer.fcm("own"))
       place.ours.simulator.setToken("own", .init(status: 403, reason: "SENDER_ID_MISMATCH"))
       #expect(try await place.notify([PushItem.fcm("own")]).isSuccess)
-      #expect(try await place.bouncer.rows("SELECT id FROM registrations WHERE upstream IS NOT NULL").isEmpty)
+      #expect(
+        try await place.bouncer.rows("SELECT id FROM registrations WHERE elsewhere IS NOT NULL").isEmpty)
     }
   }
 
@@ -134,7 +136,8 @@ struct UpstreamLegacyTests {
       place.ours.simulator.setToken("own", .init(status: 403, reason: "SENDER_ID_MISMATCH"))
       _ = try await notify(place, "second", android: ["own"])
       #expect(!place.upstream.calls.contains("push/register"))
-      #expect(try await place.bouncer.rows("SELECT id FROM registrations WHERE upstream IS NOT NULL").isEmpty)
+      #expect(
+        try await place.bouncer.rows("SELECT id FROM registrations WHERE elsewhere IS NOT NULL").isEmpty)
     }
   }
 
@@ -180,7 +183,7 @@ struct UpstreamLegacyTests {
   }
 
   @Test
-  func `stay ours without a second app, whatever Google says`() async throws {
+  func `stay ours without an upstream link, whatever Google says`() async throws {
     try await BeforeZulips.test(isEnabled: false) { place in
       try await register("own", .fcm, place)
       try await register("stores", .fcm, place)
@@ -225,7 +228,7 @@ struct UpstreamLegacyTests {
         return heard(place) == ["decade": 1]
       }
       try await eventually("it is remembered") {
-        try await place.bouncer.rows("SELECT upstream FROM registrations") == [[1]]
+        try await place.bouncer.rows("SELECT elsewhere FROM registrations") == [[1]]
       }
     }
   }

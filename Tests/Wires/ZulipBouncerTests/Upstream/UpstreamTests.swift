@@ -7,10 +7,11 @@ import Sealing
 import TestService
 import TestSupport
 import Testing
+import Upstream
 
 @testable import ZulipBouncer
 
-@Suite("A server with a second app")
+@Suite("A server with an upstream link")
 struct UpstreamTests {
   @Test
   func `has both apps of a user notified once each`() async throws {
@@ -30,7 +31,7 @@ struct UpstreamTests {
       #expect(beside.theirs.arrived()[store]?[0]["encrypted_data"] == "AAAA")
       // Nothing but its id is known of what upstream has.
       let rows = try await beside.bouncer.rows(
-        "SELECT kind, token, token_hash, target FROM registrations WHERE upstream = 1")
+        "SELECT kind, token, token_hash, target FROM registrations WHERE elsewhere = 1")
       #expect(rows == [[4, .null, 0, .null], [4, .null, 0, .null]])
     }
   }
@@ -40,7 +41,7 @@ struct UpstreamTests {
     try await Beside.test(["bouncer.notifications_per_server": "4/60s"]) { beside in
       #expect(try await beside.registerOwn(beside.bouncer.apns("c0ffee")).isSuccess)
       func rows() async throws -> [[Value]] {
-        try await beside.bouncer.rows("SELECT COUNT(*) FROM registrations WHERE upstream IS NOT NULL")
+        try await beside.bouncer.rows("SELECT COUNT(*) FROM registrations WHERE elsewhere IS NOT NULL")
       }
       #expect(try await beside.notify((0..<10).map { PushItem.fcm("first\($0)") }).status == 200)
       let before = try await rows()
@@ -59,7 +60,7 @@ struct UpstreamTests {
   }
 
   @Test
-  func `has phones notified that the other bouncer knows from before`() async throws {
+  func `has phones notified that the upstream bouncer knows from before`() async throws {
     try await BeforeZulips.test { place in
       let many = (0..<30).map { "phone\($0)" }
       place.upstream.know(encrypted: many, of: OldUser(id: 1))
@@ -75,7 +76,7 @@ struct UpstreamTests {
       // Nothing is kept of what nobody knows.
       #expect(
         try await place.bouncer.rows(
-          "SELECT upstream, COUNT(*) FROM registrations GROUP BY upstream ORDER BY COALESCE(upstream, -1)")
+          "SELECT elsewhere, COUNT(*) FROM registrations GROUP BY elsewhere ORDER BY COALESCE(elsewhere, -1)")
           == [[.null, 1], [1, 30]])
       // What has ended here is not asked about.
       place.upstream.end(TokenID(token: "phone0").base64)
@@ -97,7 +98,7 @@ struct UpstreamTests {
   }
 
   @Test
-  func `is told what the other bouncer answers`() async throws {
+  func `is told what the upstream bouncer answers`() async throws {
     try await Beside.test { beside in
       var form = try beside.storeForm(beside.bouncer.apns("abcd"))
       form[3].1 = BouncerKeyPair().publicKeyBase64

@@ -8,11 +8,12 @@ import Synchronization
 import TestService
 import TestSupport
 import Testing
+import Upstream
 
 @testable import ZulipBouncer
 
-/// What is told to the other bouncer later, of several chat servers.
-@Suite("At the other bouncer")
+/// What is told to the upstream bouncer later, of several chat servers.
+@Suite("At the upstream bouncer")
 struct UpstreamTurnsTests {
   /// What one chat server's calls are answered: nothing, until the door opens.
   private final class Hanging: Sendable {
@@ -162,7 +163,7 @@ struct UpstreamTurnsTests {
         try await bouncer.rows(
           "SELECT given_realm_count_id FROM upstream_links WHERE server_id = \(row.id)") == [[700]]
       }
-      let reports = Reports(database: bouncer.database)
+      let reports = Reports(database: bouncer.database, mayGo: UpstreamLinks.hasTaken)
       #expect(try await reports.remove(before: bouncer.clock.now, limit: 1000) == 700)
       #expect(try await reports.ends(of: row.id)[.realmCounts] == 700)
     }

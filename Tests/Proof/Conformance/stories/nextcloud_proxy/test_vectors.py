@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from conformance.nextcloud import PADDINGS, pem, php, sha512_hex, sign, verifies, verifies_digest
 
 RULES = pytest.mark.rules
-VECTORS = json.loads((Path(__file__).parents[4] / "NextcloudTests" / "vectors.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[4] / "Wires/NextcloudTests/vectors.json").read_text())
 
 
 def private(name):

@@ -80,7 +80,7 @@ extension ChatServer {
     }
   }
 
-  /// Reports its realms, which it has told the vendor's bouncer long ago, or tells now.
+  /// Reports its realms, which it has told the upstream bouncer long ago, or tells now.
   func report() async {
     let realms = """
       [{"id":2,"uuid":"\(realm)","uuid_owner_secret":"\(ownerSecret)","host":"chat\(number).example.org",\

@@ -138,7 +138,7 @@ final class ChatServer: @unchecked Sendable {
         if answer.status == 200 { await phoneIsEncrypted(phone) }
         return
       }
-      // With the vendor's bouncer more is asked of the database; while that is slow, 15 s may not be enough.
+      // With the upstream bouncer more is asked of the database; while that is slow, 15 s may not be enough.
       let isExcused =
         phone.isOfStore && (!world.database.isWell || world.ledger.databaseTroubleAt > world.time - 27)
       if answer != nil || node.isAlive && !isExcused { wasTaken = true }

@@ -32,7 +32,7 @@ final class Phone: App, @unchecked Sendable {
   var isLoggedIn = true
   /// When its server was last told to remove it. Notifications that were accepted before may be dropped.
   var forgottenAt = -1.0
-  /// Whether the vendor's bouncer has the token of this phone with our app, because Google has called it another
+  /// Whether the upstream bouncer has the token of this phone with our app, because Google has called it another
   /// project's.
   var isHandedOver = false
   /// Whether our Google has wrongly called its token another project's.

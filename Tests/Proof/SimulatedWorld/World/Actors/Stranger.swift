@@ -53,7 +53,7 @@ final class Stranger: @unchecked Sendable {
     world.note("stranger \(number): requests were answered \(statuses.sorted { $0.key < $1.key })")
   }
 
-  /// Names all tokens of others as devices of its own users, which the other bouncer, where it may have them, does not know.
+  /// Names all tokens of others as devices of its own users, which the upstream bouncer, where it may have them, does not know.
   func claim() async {
     guard let identity = plan.chatServer else { return }
     let phones = world.phones.filter { world.isLive($0.token) }

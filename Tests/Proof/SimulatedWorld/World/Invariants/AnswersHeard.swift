@@ -141,7 +141,7 @@ extension World {
     let seconds = value.map { text in
       Double(text) ?? RetryAfter.parse(text).map { $0.timeIntervalSince1970 - Self.epoch - time } ?? usual
     }
-    // The vendor's bouncer always names a time.
+    // The upstream bouncer always names a time.
     guard let pause = seconds ?? (question.provider == .upstream ? nil : usual), pause > 0 else { return }
     let ear = AnswersHeard.Ear(life: question.life.number, subject: question.recipient)
     let notification = AnswersHeard.Notification(label: question.label, token: question.recipient.token)

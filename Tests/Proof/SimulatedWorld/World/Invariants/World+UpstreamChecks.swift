@@ -1,7 +1,7 @@
 import Providers
 import Sealing
 
-/// The promises that concern the vendor's bouncer.
+/// The promises that concern the upstream bouncer.
 extension World {
   /// Our own providers are asked to send to a phone with the store's app. Only Google can tell whose an old app's token
   /// is; it refuses those that are not ours.
@@ -11,17 +11,17 @@ extension World {
     }
   }
 
-  /// The vendor's bouncer gets an old app's token.
+  /// The upstream bouncer gets an old app's token.
   func isPassedOn(_ token: String) {
     guard let phone = owners[token], !phone.isOfStore else { return }
     // Google has called it another project's: whoever believes that is not to blame.
     if phone.isCalledForeign { return phone.isHandedOver = true }
     violate(
-      "no phone is told from both sides", "\(phone.name) has our app, and the vendor's bouncer gets its token"
+      "no phone is told from both sides", "\(phone.name) has our app, and the upstream bouncer gets its token"
     )
   }
 
-  /// The arrivals besides which a push is one too many. The vendor's bouncer sends what is in clear to all of a user's
+  /// The arrivals besides which a push is one too many. The upstream bouncer sends what is in clear to all of a user's
   /// devices that it has been told of. Until it is told that one of them was updated, that one gets both.
   func rivals(of push: ReceivedPush, at phone: Phone, _ formers: [Arrival]) -> [Arrival] {
     guard phone.isOfStore else { return formers }
@@ -56,7 +56,7 @@ extension World {
     }.map(\.key)
   }
 
-  /// Lets the realms be reported and the pauses end that the vendor's bouncer has caused.
+  /// Lets the realms be reported and the pauses end that the upstream bouncer has caused.
   func settleUpstream() {
     guard upstream != nil else { return }
     for server in servers { Task { await server.report() } }

@@ -14,6 +14,7 @@ import Registrations
 import SQL
 import Sealing
 import Server
+import Upstream
 import ZulipBouncer
 
 /// One run of the service's process. After its end it can no longer change anything in the world.
@@ -97,7 +98,8 @@ final class Node: @unchecked Sendable {
     let links = world.upstream.map { _ in
       UpstreamLinks(database: database, storageKey: storageKey, now: now)
     }
-    var configuration = PushProviders.Configuration(settings, upstream: links)
+    var configuration = PushProviders.Configuration(settings)
+    configuration.upstream = links?.provider(at: settings.upstream.url)
     if world.plan.tenants != nil {
       configuration.webPush = .init(
         key: PushService.vapid, contact: "mailto:admin@example.org", privateHosts: [PushService.host])
@@ -110,14 +112,14 @@ final class Node: @unchecked Sendable {
       database: database, storageKey: storageKey, now: now, mayExpire: mayExpire)
     let outbox = Outbox(
       database: database, storageKey: storageKey, maxAge: World.maximumAge, now: now, mayExpire: mayExpire)
+    let upstream = providers.upstream.flatMap { sender in
+      links.map { Upstream.UpstreamBouncer(sender, links: $0, now: now, logger: logger) }
+    }
     let deliverer = Deliverer(
-      providers: providers, registrations: registrations, outbox: outbox, deadline: .seconds(5), now: now,
-      logger: logger)
+      providers: providers, registrations: registrations, outbox: outbox, deadline: .seconds(5),
+      relay: upstream, now: now, logger: logger)
     self.deliverer = deliverer
     let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
-    let upstream = providers.upstream.flatMap { sender in
-      links.map { Upstream(sender, links: $0, now: now, logger: logger) }
-    }
     let bouncer = Bouncer(
       settings.bouncer, http: settings.http, delivery: settings.delivery, operatorEmail: nil,
       publicURL: { "https://push.example.org" }, registrations: registrations,

@@ -72,7 +72,7 @@ extension Event.Action: CustomStringConvertible {
     case .changePushKey(let phone): "phone \(phone) makes a new key"
     case .hostile(let event): "\(event)"
     case .tenant(let event): "\(event)"
-    case .upstreamTrouble(let trouble, let seconds): "the vendor's bouncer \(trouble) for \(Int(seconds)) s"
+    case .upstreamTrouble(let trouble, let seconds): "the upstream bouncer \(trouble) for \(Int(seconds)) s"
     case .report(let server): "server \(server) reports its realms"
     case .pass(let seconds): "nothing happens for \(Int(seconds)) s"
     }

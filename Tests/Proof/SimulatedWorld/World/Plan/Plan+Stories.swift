@@ -53,7 +53,7 @@ extension Plan {
     events = actions.enumerated().map { Event(number: $0, time: $1.0, action: $1.1) }
   }
 
-  /// The vendor's bouncer, which has answered well, calls all devices gone.
+  /// The upstream bouncer, which has answered well, calls all devices gone.
   private init(upstreamLies seed: UInt64) {
     self.seed = seed
     (nodes, servers) = (1, 1)

@@ -2,7 +2,7 @@ import Providers
 
 extension Plan {
   struct UpstreamPlan: Sendable {
-    /// Whether the vendor's bouncer knows the servers' realms from the beginning; else when they are reported.
+    /// Whether the upstream bouncer knows the servers' realms from the beginning; else when they are reported.
     let knowsRealms: Bool
     /// How it answers the calls of strangers' chat servers, whose contents may be what brings that about; nil: as those of others.
     var toStrangers: UpstreamTrouble?
@@ -10,7 +10,7 @@ extension Plan {
     var isCalm = false
   }
 
-  /// Adds the vendor's bouncer and its bad days, and gives some phones the store's app; everything else stays as it was.
+  /// Adds the upstream bouncer and its bad days, and gives some phones the store's app; everything else stays as it was.
   /// In some of these worlds nothing else goes wrong, so that nothing but that bouncer could make a notification late.
   mutating func addUpstream() {
     var random = WorldRandom(seed: seed, "upstream")
@@ -77,7 +77,7 @@ extension Plan {
   }
 }
 
-/// A fault of the vendor's bouncer.
+/// A fault of the upstream bouncer.
 enum UpstreamTrouble: Hashable, Sendable, CustomStringConvertible {
   case unreachable
   /// Accepts connections and never answers.

@@ -26,13 +26,13 @@ struct Plan: Sendable {
   var chat: [ChatPhonePlan] = []
   /// The phones of its built-in Nextcloud server, if it has one.
   var nextcloudChat: [NextcloudChatPhonePlan] = []
-  /// The vendor's bouncer, if there is one.
+  /// The upstream bouncer, if there is one.
   var upstream: UpstreamPlan?
   /// Senders whose devices their provider refuses.
   var strangers: [StrangerPlan] = []
   /// The chat servers with their realms, if there are several tenants.
   var tenants: TenantsPlan?
-  /// Whether nothing but strangers and the vendor's bouncer disturbs the service.
+  /// Whether nothing but strangers and the upstream bouncer disturbs the service.
   var isCalm = false
 
   /// - Parameter steps: how many events; nil: as the seed has it.

@@ -19,7 +19,7 @@ struct ReceivedPush: Sendable {
   /// Apple's topic, and the id of the key that the request is signed with.
   let topic, key: String?
 
-  /// A push that the vendor's bouncer has sent.
+  /// A push that the upstream bouncer has sent.
   init(to token: String, label: String, isLegacy: Bool) {
     (self.token, self.label, self.isLegacy) = (token, label, isLegacy)
     (id, sealed, keyID, topic, key) = ("", nil, nil, nil, nil)

@@ -3,7 +3,7 @@ import HTTPClient
 import NIOHPACK
 import Providers
 
-/// A request on its way from a node to a provider or to the vendor's bouncer.
+/// A request on its way from a node to a provider or to the upstream bouncer.
 struct Question: Sendable {
   /// A token, with the route that leads to it, as the log calls it.
   struct Recipient: Hashable, Sendable {
@@ -17,7 +17,7 @@ struct Question: Sendable {
   let label: String
   /// The kind of the registration, as the log calls it.
   let kind: String
-  /// Whether it is a notification, and no other call of the vendor's bouncer.
+  /// Whether it is a notification, and no other call of the upstream bouncer.
   let isPush: Bool
   let life: Life
 
@@ -28,7 +28,7 @@ struct Question: Sendable {
     (self.provider, self.life) = (provider, life)
     isPush = provider != .upstream || request.headers.first(name: ":path")?.hasSuffix("/notify") == true
     guard provider != .upstream else {
-      // To the vendor's bouncer a chat server is what a token is.
+      // To the upstream bouncer a chat server is what a token is.
       let caller = request.headers.first(name: "authorization") ?? ""
       recipient = Recipient(route: "upstream", token: caller)
       (label, kind) = ("", "")

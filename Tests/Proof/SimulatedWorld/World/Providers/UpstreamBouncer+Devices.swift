@@ -4,7 +4,7 @@ import HTTPClient
 import Providers
 import Sealing
 
-/// What the vendor's bouncer does with devices.
+/// What the upstream bouncer does with devices.
 extension UpstreamBouncer {
   // MARK: Encrypted ones
 
@@ -125,7 +125,7 @@ extension UpstreamBouncer {
   private func realm(_ uuid: String?, _ call: Call) -> String? {
     guard let uuid, realms.contains(uuid) else { return nil }
     if uuid != call.server.realm {
-      world.violate("signs in as the server", "the vendor's bouncer is called for another server's realm")
+      world.violate("signs in as the server", "the upstream bouncer is called for another server's realm")
     }
     return uuid
   }

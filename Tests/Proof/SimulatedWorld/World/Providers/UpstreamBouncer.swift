@@ -6,7 +6,7 @@ import NIOHPACK
 import Providers
 import Sealing
 
-/// The vendor's bouncer, where phones with the store's app are registered. It behaves as Zulip's own does, but for
+/// The upstream bouncer, where phones with the store's app are registered. It behaves as Zulip's own does, but for
 /// one thing: an expired registration that is registered again lives again. Apple and Google never fail it.
 ///
 /// Unchecked: the world has one thread.
@@ -108,7 +108,7 @@ final class UpstreamBouncer: @unchecked Sendable {
         server: server, body: request.body(), life: life,
         isAnswerLost: isLost || !inTime || response != nil, trouble: trouble)
     } else {
-      world.violate("signs in as the server", "a call to the vendor's bouncer with another key")
+      world.violate("signs in as the server", "a call to the upstream bouncer with another key")
       response = .vendor(401, "")
     }
     let path = request.headers.first(name: ":path") ?? ""

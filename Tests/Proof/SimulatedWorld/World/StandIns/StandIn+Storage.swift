@@ -52,7 +52,7 @@ extension StandIn {
   /// Ends a registration without comparing: one that was renewed after the push ends as well.
   private static let expiresTheRenewed = StandIn(
     "compares-nothing", replacing: "AND registered_at = $2", by: "AND $2 IS NOT NULL",
-    where: { $0.hasPrefix("SELECT CASE WHEN upstream IS NULL THEN token_hash") })
+    where: { $0.hasPrefix("SELECT CASE WHEN elsewhere IS NULL THEN token_hash") })
 
   /// An expired registration that is registered again stays expired, as at Zulip's own bouncer.
   private static let neverRevives = StandIn(

@@ -5,10 +5,10 @@ import Providers
 import SQL
 import Sealing
 
-/// Stand-ins that are wrong about the vendor's bouncer.
+/// Stand-ins that are wrong about the upstream bouncer.
 extension StandIn {
   static let upstream: [StandIn] = [
-    // What waits for the vendor's bouncer is removed when it is taken.
+    // What waits for the upstream bouncer is removed when it is taken.
     StandIn("upstream-outbox-forgets") { standIn in
       standIn.after { statement, rows, connection, _ in
         guard statement.sql.hasPrefix("UPDATE outbox SET due_at = $2, attempts"),
@@ -56,15 +56,16 @@ extension StandIn {
     },
     // A device that it does not have is dead, whoever's it is.
     StandIn(
-      "upstream-ends-tokens", replacing: "CASE WHEN upstream IS NULL THEN token_hash ELSE 0 END",
+      "upstream-ends-tokens", replacing: "CASE WHEN elsewhere IS NULL THEN token_hash ELSE 0 END",
       by: "token_hash",
       where: { $0.contains("FROM registrations WHERE id = $1 AND registered_at = $2") }),
     // All old apps with Google's tokens are the vendor's.
     StandIn(
-      "upstream-gets-all", replacing: "COALESCE(l.upstream, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END)",
+      "upstream-gets-all",
+      replacing: "COALESCE(l.elsewhere, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END)",
       by: "0",
       where: { $0.contains("LEFT JOIN registrations e") }),
-    // The vendor's bouncer is never told that an old app is gone.
+    // The upstream bouncer is never told that an old app is gone.
     StandIn("upstream-hears-no-updates") { standIn in
       standIn.alter { $0.sql.contains("INSERT INTO upstream_unregistrations") ? nil : $0 }
     },

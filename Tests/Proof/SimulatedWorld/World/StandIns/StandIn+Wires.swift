@@ -45,7 +45,7 @@ extension StandIn {
     StandIn(
       "proxy-ends-the-renewed", replacing: "WHERE id = $1 AND registered_at = $2",
       by: "WHERE id = $1 AND $2 > 0",
-      where: { $0.hasPrefix("SELECT CASE WHEN upstream IS NULL THEN token_hash") }),
+      where: { $0.hasPrefix("SELECT CASE WHEN elsewhere IS NULL THEN token_hash") }),
     StandIn("proxy-tells-no-deaths") { standIn in
       // A server is never told which devices are unknown.
       standIn.reply = { endpoint, answer in

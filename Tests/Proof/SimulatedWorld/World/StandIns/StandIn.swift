@@ -15,7 +15,7 @@ struct StandIn: Sendable {
     @Sendable (_ answer: Result<ProviderResponse, TransportFailure>, _ world: World) -> Result<
       ProviderResponse, TransportFailure
     > = { answer, _ in answer }
-  /// Changes the answers of the vendor's bouncer.
+  /// Changes the answers of the upstream bouncer.
   var upstreamAnswer:
     @Sendable (_ answer: Result<ProviderResponse, TransportFailure>, _ world: World) -> Result<
       ProviderResponse, TransportFailure

@@ -1,26 +1,28 @@
+package import Delivery
 package import Foundation
-internal import HTTP
+package import HTTP
+internal import HTTPClient
 internal import HTTPTypes
 package import Logging
 internal import NIOCore
 package import Providers
 package import Registrations
 internal import SQL
-internal import Sealing
+package import Sealing
 internal import Timing
 
-/// The other bouncer (`upstream.url`), for chat servers with a second app: what is sealed to its key, and old apps
-/// that no credential of ours serves (`Documentation/Protocols/Zulip.md` 9.5).
+/// The upstream bouncer (`upstream.url`), which serves the store's app of chat servers beside this service: devices that
+/// are sealed to its key, and old apps that no credential here serves (`Documentation/Protocols/Zulip.md` 9.5).
 ///
 /// Notifications go there like those to a provider. This makes the other calls: what a server waits for at once, and
 /// reports and unregistrations later.
-package struct Upstream: Sendable {
+package struct UpstreamBouncer: Sendable {
   /// How long a chat server's call waits for all answers that it needs: stock servers wait 15 s.
-  static let patience = Duration.seconds(8)
+  static let timeout = Duration.seconds(8)
   /// The longest list of realms that is kept, in bytes.
-  static let longestRealms = 1 << 20
+  private static let longestRealms = 1 << 20
 
-  let links: UpstreamLinks
+  package let links: UpstreamLinks
   private let sender: RouteSender
   let now: @Sendable () -> Date
   let logger: Logger
@@ -30,27 +32,62 @@ package struct Upstream: Sendable {
   package init(
     _ sender: RouteSender, links: UpstreamLinks, now: @escaping @Sendable () -> Date, logger: Logger
   ) {
-    (self.sender, self.links, self.now, self.logger) = (sender, links, now, logger)
+    self.sender = sender
+    self.links = links
+    self.now = now
+    self.logger = logger
   }
 
-  /// Where it is.
-  var host: String { sender.route.credential }
+  /// Where it is: the host, with its port unless that is 443.
+  package var host: String { sender.route.credential }
+
+  /// Whether a server has a link.
+  package func serves(_ server: RemoteServer) async throws -> Bool {
+    try await links.link(of: server.id) != nil
+  }
 
   /// Keeps what a server signs in with, unless that is known.
-  func keep(_ key: String, of server: Int64) async throws {
-    guard try await links.link(of: server)?.key == nil else { return }
-    try await links.keep(key, of: server)
+  package func keep(_ key: String, of server: RemoteServer) async throws {
+    guard let link = try await links.link(of: server.id), link.key == nil else { return }
+    try await links.keep(key, of: server.id)
     wake()
+  }
+
+  /// Passes on a server's report, which is kept here, and with it these realms.
+  ///
+  /// - Parameter realms: JSON. With nil, or more than 1 MiB of it, the realms stay as they were last reported.
+  package func passOnReport(realms: String?, of server: RemoteServer) async throws {
+    guard try await serves(server) else { return }
+    let realms = realms.flatMap { $0.utf8.count <= Self.longestRealms ? $0 : nil }
+    try await links.keep(realms: realms, of: server.id)
+    wake()
+  }
+
+  /// Whether it may know devices of a server that are not known here: for an hour from their first notification, as long
+  /// as the operator has not said whether the server has a link (`Documentation/Decisions` 0028).
+  ///
+  /// - Parameter mayExpire: false while the clock is in doubt.
+  package func mayKnowDevices(of server: RemoteServer, mayExpire: Bool) async throws -> Bool {
+    guard server.hostname != RemoteServers.builtInHostname, try await !serves(server) else { return false }
+    let (since, isFirst) = try await links.noteStrangers(of: server.id)
+    if isFirst {
+      logger.warning(
+        "a chat server names devices that nobody here knows: for an hour it is not told to forget them",
+        metadata: [
+          "server": "\(server.hostname)", "advice": "\(UpstreamLinks.adviceToEnable(server.hostname))",
+        ])
+    }
+    return !mayExpire || now().timeIntervalSince(since) < 3600
   }
 
   // MARK: What a server waits for
 
   /// Makes a call for a server.
   ///
-  /// - Throws: the refusal, as it was answered; 503 without an answer that makes sense.
+  /// - Throws: the refusal, as it was answered; 503 without an answer, or with one that is malformed.
   @discardableResult
   func call(
-    _ call: UpstreamCall, of server: Int64, until end: ContinuousClock.Instant = .now + patience
+    _ call: UpstreamCall, of server: Int64, until end: ContinuousClock.Instant = .now + timeout
   ) async throws -> JSON {
     let answer: UpstreamAnswer
     do {
@@ -72,7 +109,7 @@ package struct Upstream: Sendable {
 
   static func unavailable(_ host: String, _ reason: String?, retryAfter: Int? = nil) -> APIError {
     .unavailable(
-      "The push notification service of the other app (\(host)) does not answer: \(reason ?? "")",
+      "The upstream bouncer (\(host)) does not answer: \(reason ?? "")",
       retryAfter: retryAfter ?? 5)
   }
 
@@ -81,7 +118,7 @@ package struct Upstream: Sendable {
   }
 
   /// Passes on a registration that is sealed to its key. A realm that it does not know is reported first.
-  func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID, of server: Int64)
+  package func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID, of server: Int64)
     async throws
   {
     let call = UpstreamCall(
@@ -91,7 +128,7 @@ package struct Upstream: Sendable {
         ("encrypted_push_registration", sealed),
         ("bouncer_public_key", publicKey),
       ]))
-    let end = ContinuousClock.now + Self.patience
+    let end = ContinuousClock.now + Self.timeout
     do {
       try await self.call(call, of: server, until: end)
     } catch let error as APIError where error.code == APIError.Code.missingRealm {
@@ -106,7 +143,7 @@ package struct Upstream: Sendable {
   }
 
   /// The form that registers an old app's token, and unregisters it.
-  static func form(
+  private static func form(
     _ token: PushToken?, iosAppID: String? = nil, of user: LegacyUser, realm: UUID? = nil
   ) -> ByteBuffer {
     form([
@@ -119,7 +156,7 @@ package struct Upstream: Sendable {
   /// Registers an old app's token there.
   ///
   /// - Returns: whether it was taken; if not, it is registered with its next notification.
-  func registerLegacy(
+  package func registerLegacy(
     _ token: PushToken, iosAppID: String?, of user: LegacyUser, realm: UUID?, server: RemoteServer
   ) async -> Bool {
     let form = Self.form(token, iosAppID: iosAppID, of: user, realm: realm)
@@ -128,15 +165,68 @@ package struct Upstream: Sendable {
       return true
     } catch {
       logger.info(
-        "the other bouncer did not take an old app's token", metadata: Self.metadata(error, server.hostname))
+        "the upstream bouncer did not take an old app's token",
+        metadata: Self.metadata(error, server.hostname))
       return false
     }
   }
 
+  /// Has the upstream bouncer told that a token, or (nil) all tokens of a user, are no longer to be used.
+  package func unregisterLegacy(
+    _ token: PushToken?, of user: LegacyUser, server: RemoteServer
+  ) async throws {
+    guard try await serves(server) else { return }
+    let form = Array(Self.form(token, of: user).readableBytesView)
+    try await links.unregister(token, of: user, server: server.id, form: form)
+    wake()
+  }
+
+  /// One call for all of a user's devices there.
+  ///
+  /// - Parameters:
+  ///   - registrations: at most ``UpstreamPush/mostItems`` of them get it.
+  ///   - notification: the members of `push/notify` besides those that name the user, its realm and its devices.
+  /// - Returns: the same push for each of them.
+  package func legacyPushes(
+    _ notification: JSON.Object, to registrations: [Registration], of user: LegacyUser, realm: UUID?,
+    server: RemoteServer
+  ) -> [RegisteredPush] {
+    let registrations = registrations.prefix(UpstreamPush.mostItems)
+    guard !registrations.isEmpty else { return [] }
+    let items = registrations.map { registration in
+      let isNew = registration.home != .elsewhere(isRegistered: true)
+      return UpstreamPush.Item(
+        registration: registration.reference.id, name: registration.token.text,
+        isAPNs: registration.token.kind == .apns,
+        body: isNew
+          ? Self.form(registration.token, iosAppID: registration.iosAppID, of: user, realm: realm) : nil,
+        isNew: isNew)
+    }
+    var body: JSON.Object = [
+      "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
+      "realm_uuid": .optional(user.uuid == nil ? nil : realm?.canonical),
+    ]
+    for member in notification.members { body[member.name.text] = member.value }
+    let push = UpstreamPush(.legacy(UUID()), items, notification: ByteBuffer(bytes: JSON.object(body).bytes))
+    return registrations.map {
+      RegisteredPush(push: .upstream(push), registration: $0.reference, owner: .chatServer(server.id))
+    }
+  }
+
   /// Has a test notification sent to an old app.
-  func test(_ body: JSON.Object, of server: Int64) async throws {
+  ///
+  /// - Throws: also if notifications of the server are refused there: tests are sent nevertheless.
+  package func test(_ body: JSON.Object, of server: RemoteServer) async throws {
     try await call(
-      UpstreamCall("push/test_notification", json: ByteBuffer(bytes: JSON.object(body).bytes)), of: server)
+      UpstreamCall("push/test_notification", json: ByteBuffer(bytes: JSON.object(body).bytes)),
+      of: server.id)
+    if try await links.link(of: server.id)?.refusedAt != nil {
+      throw APIError(
+        """
+        The upstream bouncer of this device's app (\(host)) refuses the notifications of this server, for example because \
+        of its plan there
+        """)
+    }
   }
 
   /// Gives a server a new key there.
@@ -151,18 +241,17 @@ package struct Upstream: Sendable {
     func failure(_ reason: String) -> APIError {
       APIError(
         """
-        Nothing has changed: the push notification service of the other app (\(host)) did not take the new key: \
-        \(reason)
+        Nothing has changed: the upstream bouncer (\(host)) did not take the new key: \(reason)
         """)
     }
     guard !contactEmail.isEmpty else {
       throw failure(
         """
-        it wants the address of the server's administrator, which is not known here. Say it with the next change of the \
+        it needs the address of the server's administrator, which is not known here. Give it with the next change of the \
         key: push-bouncer server rotate-key \(server.hostname) --email ADDRESS
         """)
     }
-    let end = ContinuousClock.now + Self.patience
+    let end = ContinuousClock.now + Self.timeout
     // After an interrupted change it must first be known which of two keys the server has there.
     var reason = "the change before may still be under way: try again in ten seconds"
     for _ in 1...2 where link.nextKey != nil {
@@ -179,7 +268,7 @@ package struct Upstream: Sendable {
       ("zulip_org_id", server.uuid.canonical), ("zulip_org_key", key), ("hostname", hostname),
       ("contact_email", contactEmail), ("new_org_key", newKey),
     ])
-    try await links.prepare(newKey, of: server.id, within: Self.patience / .seconds(1))
+    try await links.prepare(newKey, of: server.id, within: Self.timeout / .seconds(1))
     do {
       try await call(UpstreamCall("server/register", form: form), of: server.id, until: end)
     } catch let error as APIError {

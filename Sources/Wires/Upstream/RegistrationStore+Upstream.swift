@@ -1,24 +1,25 @@
 internal import Foundation
+package import Registrations
 internal import SQL
 package import Sealing
 
-// Registrations of the other bouncer (`upstream.url`). Of an end-to-end encrypted one only the realm and the token id
-// are known; an old app's token is kept like any other.
+/// Registrations upstream. Of an end-to-end encrypted one only the realm and the token id are known; an old app's
+/// token is kept like any other.
 extension RegistrationStore {
-  /// Records that the other bouncer has taken a registration of a token with a realm.
+  /// Records that the upstream bouncer has taken a registration of a token with a realm.
   package func registerUpstream(_ tokenID: TokenID, realm: Int64) async throws {
     try await database.execute(
       """
-      INSERT INTO registrations (wire, realm_id, token_id, kind, token_hash, upstream, registered_at)
+      INSERT INTO registrations (wire, realm_id, token_id, kind, token_hash, elsewhere, registered_at)
       VALUES (1, $1, $2, 4, 0, 1, $3)
       ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
-        kind = 4, token = NULL, token_hash = 0, target = NULL, bouncer_key_id = NULL, upstream = 1,
+        kind = 4, token = NULL, token_hash = 0, target = NULL, bouncer_key_id = NULL, elsewhere = 1,
         registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.clearFailureAndHold)
       """, .integer(realm), .integer(tokenID.storage), .integer(now().milliseconds))
   }
 
-  /// Takes token ids that are not known here for the other bouncer's: it may have taken them before the chat server came
-  /// here. Each is one until it says that it does not know it.
+  /// Takes it that token ids that are not known here are upstream: the upstream bouncer may have registered them before
+  /// the chat server came here. Each is until it says that it does not know it.
   ///
   /// - Returns: those that were not known, ended ones included.
   package func adoptUpstream(
@@ -30,7 +31,7 @@ extension RegistrationStore {
       for id in tokenIDs.sorted(by: { $0.storage < $1.storage }) {
         adopted[id] = try connection.query(
           """
-          INSERT INTO registrations (wire, realm_id, token_id, kind, token_hash, upstream, registered_at)
+          INSERT INTO registrations (wire, realm_id, token_id, kind, token_hash, elsewhere, registered_at)
           VALUES (1, $1, $2, 4, 0, 0, $3) ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO NOTHING
           RETURNING id, registered_at
           """, .integer(realm), .integer(id.storage), now
@@ -40,33 +41,7 @@ extension RegistrationStore {
     }
   }
 
-  /// Hands those that are old apps' to the other bouncer, where their chat servers have a second app there. One that we
-  /// have ever reached stays ours: its token is of our project, whatever a wrong key has a provider say now.
-  ///
-  /// - Returns: those that are the other bouncer's now.
-  package func handUpstream(_ foreign: [RegistrationReference]) async throws -> Set<RegistrationReference> {
-    try await database.write { connection in
-      try Set(
-        foreign.sorted { $0.id < $1.id }.filter { registration in
-          try connection.run(
-            Statement(
-              """
-              UPDATE registrations SET upstream = COALESCE(upstream, 0)
-              WHERE id = $1 AND registered_at = $2 AND (delivered_at IS NULL OR upstream IS NOT NULL)
-                AND server_id IN (SELECT server_id FROM upstream_links)
-              """, arguments: registration.arguments)) > 0
-        })
-    }
-  }
-
-  /// Records that the other bouncer knows these registrations.
-  package func noteToldUpstream(_ ids: [Int64]) async throws {
-    try await database.run(
-      "UPDATE registrations SET upstream = 1 WHERE id IN ($list)",
-      list: ids.map { .integer($0) })
-  }
-
-  /// Those of old apps' registrations whose devices have an end-to-end encrypted one at the other bouncer. Only it
+  /// Old apps' registrations of devices that also have an end-to-end encrypted one upstream. Only the upstream bouncer
   /// can read such tokens: they are found by their ids.
   package func supersededUpstream(_ legacy: [Registration], realm: Int64) async throws -> [Registration] {
     try await superseded(legacy, realm: realm).map(\.old)
@@ -91,7 +66,7 @@ extension RegistrationStore {
     let rows = try await database.query(
       """
       SELECT id, registered_at, token_id FROM registrations
-      WHERE realm_id = $1 AND token_id IN ($list) AND upstream = 1 AND ended_at IS NULL
+      WHERE realm_id = $1 AND token_id IN ($list) AND elsewhere = 1 AND ended_at IS NULL
       """, .integer(realm), list: owners.keys.map { .integer($0.storage) })
     return try rows.compactMap { row in
       try owners[TokenID(storage: row.int64(2))].map { (old: $0, new: try RegistrationReference(.e2ee, row)) }

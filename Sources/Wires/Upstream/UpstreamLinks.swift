@@ -1,9 +1,12 @@
 package import Foundation
+internal import HTTPClient
+package import Providers
+package import Registrations
 package import SQL
 package import Sealing
 
-/// The chat servers with a second app, whose devices are registered with another bouncer (`upstream.url`). They use
-/// the same id and key at both bouncers.
+/// The chat servers that have an upstream link: devices of theirs are registered with the upstream bouncer
+/// (`upstream.url`). They use the same id and key at both bouncers.
 package struct UpstreamLinks: Sendable {
   package struct Link: Sendable, Hashable {
     /// Row id of the server.
@@ -28,13 +31,15 @@ package struct UpstreamLinks: Sendable {
   private static let columns =
     "server_id, org_key, next_key, realms, enabled_at, reported_at, failure, refused_at"
 
-  package let database: any Database
-  private let storageKey: StorageKey
-  private let now: @Sendable () -> Date
+  let database: any Database
+  let storageKey: StorageKey
+  let now: @Sendable () -> Date
   private let cache = ReadCache<Int64, Link?>(maximum: 10_000)
 
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
-    (self.database, self.storageKey, self.now) = (database, storageKey, now)
+    self.database = database
+    self.storageKey = storageKey
+    self.now = now
   }
 
   /// A server's link, at most ``RemoteServers/propagation`` old; nil without one.
@@ -76,9 +81,9 @@ package struct UpstreamLinks: Sendable {
 
   // MARK: On and off
 
-  /// Switches a server's link on, or anew: then its key is forgotten, and old apps' tokens of Google's are tried here
-  /// again before they are the other bouncer's. Registrations that ended when it was switched off live again, and what waits
-  /// for it is tried at once.
+  /// Switches a server's link on, or anew: then its key is forgotten, and old apps' FCM tokens are tried here again
+  /// before they are passed on. Registrations that ended when it was switched off live again, and what waits for the
+  /// upstream bouncer is tried at once.
   package func enable(_ server: Int64) async throws {
     defer { cache.clear() }
     let arguments: [Value] = [.integer(server), .integer(now().milliseconds)]
@@ -123,18 +128,18 @@ package struct UpstreamLinks: Sendable {
   }
 
   private static let forgetLegacy =
-    "UPDATE registrations SET upstream = NULL, delivered_at = NULL WHERE wire = 2 AND server_id = $1 AND upstream IS NOT NULL"
+    "UPDATE registrations SET elsewhere = NULL, delivered_at = NULL WHERE wire = 2 AND server_id = $1 AND elsewhere IS NOT NULL"
   private static let encrypted =
-    "upstream IS NOT NULL AND token_id IS NOT NULL AND realm_id IN (SELECT id FROM remote_realms WHERE server_id = $1)"
-  /// The reason of registrations that ended so; of ``Providers/Reason``.
-  private static let disabled = "upstreamDisabled"
+    "elsewhere IS NOT NULL AND token_id IS NOT NULL AND realm_id IN (SELECT id FROM remote_realms WHERE server_id = $1)"
+  /// The reason of registrations that ended so.
+  private static let disabled = Reason.upstreamDisabled
 
-  /// How many live registrations of a server are the other bouncer's.
+  /// How many live registrations of a server are upstream.
   package func count(of server: Int64) async throws -> (encrypted: Int64, legacy: Int64) {
     let row = try await database.query(
       """
       SELECT (SELECT COUNT(*) FROM registrations WHERE \(Self.encrypted) AND ended_at IS NULL),
-        (SELECT COUNT(*) FROM registrations WHERE wire = 2 AND server_id = $1 AND upstream IS NOT NULL)
+        (SELECT COUNT(*) FROM registrations WHERE wire = 2 AND server_id = $1 AND elsewhere IS NOT NULL)
       """, .integer(server)
     ).returned
     return (try row.int64(0), try row.int64(1))
@@ -149,15 +154,15 @@ package struct UpstreamLinks: Sendable {
     _ = try await database.execute(Self.hastening(server, now()))
   }
 
-  /// Makes due what waits because the other bouncer let nothing of a server in. What is just being tried again may then be
-  /// tried by two: it was refused before.
+  /// Makes due what waits because the upstream bouncer let nothing of a server in. What is just being tried again may
+  /// then be tried by two: it was refused before.
   private static func hastening(_ server: Int64, _ now: Date) -> Statement {
     Statement(
       """
       UPDATE outbox SET due_at = $2
       WHERE due_at > $2 AND reason IN ('upstreamKeyMissing', 'upstreamKeyRefused', 'upstreamRealmRefused')
         AND route_id IN (SELECT id FROM outbox_routes WHERE provider = 'upstream' AND owner = $1)
-      """, .integer(server << 2 | 1), .integer(now.milliseconds))
+      """, .integer(Owner.chatServer(server).id), .integer(now.milliseconds))
   }
 
   /// Records that the server is about to get this key there.
@@ -218,7 +223,7 @@ package struct UpstreamLinks: Sendable {
   }
 
   /// The value of `Authorization` of a server's calls there, and since when it is used; nil if its key is not known.
-  package func signIn(of server: Int64) async -> (authorization: String, since: Date)? {
+  private func signIn(of server: Int64) async -> (authorization: String, since: Date)? {
     guard let link = (try? await link(of: server)) ?? nil, let key = link.key,
       let row = try? await database.lookUp(
         "SELECT uuid FROM remote_servers WHERE id = $1", .integer(server)
@@ -227,9 +232,18 @@ package struct UpstreamLinks: Sendable {
     return ("Basic " + Base64.encode("\(uuid):\(key)".utf8), link.enabledAt)
   }
 
+  /// The upstream bouncer as a provider; nil without an address.
+  package func provider(at url: URL?) -> PushProviders.Configuration.Upstream? {
+    guard let url else { return nil }
+    return .init(url: url) { owner in
+      guard let server = owner.chatServer else { return nil }
+      return await signIn(of: server).map { .init($0.authorization, since: $0.since) }
+    }
+  }
+
   // MARK: Refusals
 
-  /// Records that the other bouncer does not send for a server, as by its plan.
+  /// Records that the upstream bouncer does not send for a server, as by its plan.
   ///
   /// - Returns: whether that was not recorded within the last hour.
   package func noteRefusal(of server: Int64) async throws -> Bool {
@@ -252,7 +266,7 @@ package struct UpstreamLinks: Sendable {
 
   // MARK: Devices that nobody knows
 
-  /// Notes that a server without a second app has named devices that are not known here.
+  /// Notes that a server without a link has named devices that are not known here.
   ///
   /// - Returns: when it first did, and whether that is now.
   package func noteStrangers(of server: Int64) async throws -> (since: Date, isFirst: Bool) {
@@ -278,112 +292,35 @@ package struct UpstreamLinks: Sendable {
     ).map { (try $0.text(0), try $0.date(1)) }
   }
 
-  /// What to do for a server that may have a second app.
+  /// What to do for a server that may need a link.
   package static func adviceToEnable(_ hostname: String) -> String {
-    "if it has the other app, say within the hour: push-bouncer server upstream enable \(hostname)"
+    "if the upstream bouncer serves it too, run within the hour: push-bouncer server upstream enable \(hostname)"
   }
 
-  // MARK: Work for later
+  // MARK: Registrations
 
-  /// How many reports are passed on at once, and how many unregistrations.
-  package static let (reportsAtOnce, unregistrationsAtOnce) = (8, 32)
-  /// How many of those are of one server.
-  private static let unregistrationsOfServer = 4
-
-  /// The servers whose reports are to be passed on.
-  package var reports: LeasedQueue {
-    LeasedQueue(
-      "upstream_links", key: "server_id", columns: "server_id",
-      where: "org_key IS NOT NULL AND \(Self.isIdle(Self.reportsAtOnce))", database: database, now: now)
-  }
-
-  /// What the other bouncer is to be told of old apps' tokens that are no longer used.
-  package var unregistrations: LeasedQueue {
-    LeasedQueue(
-      "upstream_unregistrations", columns: "server_id, user_id, user_uuid, kind, token_hash, form",
-      where: Self.isIdle(Self.unregistrationsAtOnce), inTurnsOf: "server_id",
-      share: Self.unregistrationsOfServer, database: database, now: now)
-  }
-
-  /// Of no server that is busy, of which there are so many at most.
-  private static func isIdle(_ most: Int) -> String {
-    "server_id NOT IN (\(Statement.placeholders(most, from: 4)))"
-  }
-
-  private static func busy(_ servers: Set<Int64>, most: Int) -> [Value] {
-    servers.map(Value.integer) + Array(repeating: .integer(0), count: most - servers.count)
-  }
-
-  /// Takes servers whose reports are due, none that is busy.
-  package func takeReports(
-    _ limit: Int, besides busy: Set<Int64>, for seconds: TimeInterval
-  ) async throws -> [(server: Int64, lease: LeasedQueue.Lease)] {
-    try await reports.take(
-      limit: limit, for: seconds, arguments: Self.busy(busy, most: Self.reportsAtOnce)
-    ).map { (try $0.row.int64(0), $0.lease) }
-  }
-
-  /// The change of a server's link when the other bouncer has taken its reports up to these ids.
-  package static let isGiven =
-    Reports.List.allCases.enumerated().map { "\($1.given) = $\($0 + 5)" }.joined(separator: ", ")
-
-  package struct Unregistration: Sendable {
-    package let lease: LeasedQueue.Lease
-    package let server: Int64
-    /// Whether all tokens of the user are meant.
-    package var isOfAll: Bool { token[0] == .null }
-    /// The parameters of the call; nil if they do not open.
-    package let form: [UInt8]?
-    let user: [Value]
-    let token: [Value]
-  }
-
-  /// Has the other bouncer told that a token, or (nil) all tokens of a user, are no longer to be used.
-  package func unregister(
-    _ token: PushToken?, of user: LegacyUser, server: Int64, form: [UInt8]
-  ) async throws {
-    let (names, hash) = (user.arguments(at: server), Value.integer(token.map(storageKey.tokenHash)))
-    let sealed = storageKey.seal(form, at: SealedColumn.upstreamForm.place(names + [hash]))
-    _ = try await database.execute(
-      Statement(
-        """
-        INSERT INTO upstream_unregistrations
-          (server_id, user_id, user_uuid, kind, token_hash, form, due_at, attempts)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, 0)
-        """,
-        arguments: names + [
-          .integer(token?.kind.storage), hash, .bytes(sealed), .integer(now().milliseconds),
-        ]))
-  }
-
-  /// Takes a few due unregistrations of each server that is not busy, servers in turn.
-  package func takeUnregistrations(
-    _ limit: Int, besides busy: Set<Int64>, for seconds: TimeInterval
-  ) async throws -> [Unregistration] {
-    try await unregistrations.take(
-      limit: limit, for: seconds, arguments: Self.busy(busy, most: Self.unregistrationsAtOnce)
-    ).map { lease, row in
-      let server = try row.int64(0)
-      let place = SealedColumn.upstreamForm.place(Array(row.values[0...2]) + [row.values[4]])
-      return Unregistration(
-        lease: lease, server: server, form: storageKey.open(try row.bytes(5), at: place),
-        user: Array(row.values[1...2]), token: Array(row.values[3...4]))
-    }
-  }
-
-  /// Ends a job. What was registered again meanwhile is told again, with its next notification: nobody knows which
-  /// call came first.
-  package func finish(_ job: Unregistration) async throws {
-    let removal = unregistrations.removal(of: job.lease)
+  /// Moves old apps' registrations upstream, if their servers have a link. One that was ever reached from here stays: its
+  /// token is of this service's project, whatever a wrong key has a provider say now.
+  ///
+  /// - Returns: those that are upstream now.
+  package func takeOver(_ foreign: [RegistrationReference]) async throws -> Set<RegistrationReference> {
     try await database.write { connection in
-      try connection.run(
-        Statement(
-          """
-          UPDATE registrations SET upstream = 0
-          WHERE wire = 2 AND upstream = 1 AND \(RegistrationStore.ofUser)
-            \(job.isOfAll ? "" : "AND kind = $4 AND token_hash = $5")
-          """, arguments: [.integer(job.server)] + job.user + (job.isOfAll ? [] : job.token)))
-      try connection.run(removal)
+      try Set(
+        foreign.sorted { $0.id < $1.id }.filter { registration in
+          try connection.run(
+            Statement(
+              """
+              UPDATE registrations SET elsewhere = COALESCE(elsewhere, 0)
+              WHERE id = $1 AND registered_at = $2 AND (delivered_at IS NULL OR elsewhere IS NOT NULL)
+                AND server_id IN (SELECT server_id FROM upstream_links)
+              """, arguments: registration.arguments)) > 0
+        })
     }
+  }
+
+  /// Records that the upstream bouncer has these registrations.
+  package func confirm(_ ids: [Int64]) async throws {
+    try await database.run(
+      "UPDATE registrations SET elsewhere = 1 WHERE id IN ($list)", list: ids.map { .integer($0) })
   }
 }

@@ -8,7 +8,7 @@ package struct UpstreamSettings: Sendable {
 
   @Setting(
     "upstream.url", .bouncerAddress,
-    "bouncer of the store's app, for servers that also serve that app (push-bouncer server upstream enable)"
+    "the upstream bouncer: that of the store's app, for servers that have that app too (push-bouncer server upstream enable)"
   )
   package var url: URL?
 

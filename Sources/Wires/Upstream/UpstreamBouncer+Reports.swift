@@ -8,8 +8,8 @@ internal import Registrations
 internal import SQL
 internal import Timing
 
-/// What the other bouncer is told later: reports, and old apps that are no longer used.
-extension Upstream {
+/// What the upstream bouncer is told later: reports, and old apps that are no longer used.
+extension UpstreamBouncer {
   private static let reportLimit = Duration.seconds(30)
   /// Seconds after which the work of a sender that has died may be taken over. Longer than a report takes.
   private static let lease: TimeInterval = 110
@@ -22,7 +22,7 @@ extension Upstream {
   private static let turn = Duration.seconds(30)
 
   /// Has work done at once that has become due.
-  func wake() {
+  package func wake() {
     reports.wake()
     unregistrations.wake()
   }
@@ -54,7 +54,7 @@ extension Upstream {
 
   private func tell(_ error: any Error) {
     logger.warning(
-      "work for the other bouncer cannot be read", metadata: ["error": "\(DatabaseError.name(of: error))"])
+      "work for the upstream bouncer cannot be read", metadata: ["error": "\(DatabaseError.name(of: error))"])
   }
 
   private func report(_ lease: LeasedQueue.Lease, of server: Int64) async {
@@ -67,7 +67,7 @@ extension Upstream {
           .integer(end[0]), .integer(end[1]), .integer(end[2]), .integer(now().milliseconds))
       } catch let error as APIError {
         let metadata = await metadata(error, of: server)
-        logger.warning("the other bouncer did not take a report", metadata: metadata)
+        logger.warning("the upstream bouncer did not take a report", metadata: metadata)
         let next = now() + Self.backoff.pause(after: lease.attempts)
         try await links.reports.postpone(lease, until: next, changing: "failure = $5", .text(error.message))
       }
@@ -91,7 +91,7 @@ extension Upstream {
       } catch let error as APIError {
         let metadata = await metadata(error, of: job.server)
         logger.warning(
-          "the other bouncer did not unregister an old app, which is tried again", metadata: metadata)
+          "the upstream bouncer did not unregister an old app, which is tried again", metadata: metadata)
         try await links.unregistrations.postpone(
           [job.lease], until: now() + Self.backoff.pause(after: job.lease.attempts))
       }
@@ -113,7 +113,7 @@ extension Upstream {
     beginningUntil turn: ContinuousClock.Instant? = nil
   ) async throws -> (end: [Int64], isWhole: Bool) {
     guard let link = try await links.link(of: server) else { return ([0, 0, 0], true) }
-    var status = try await status(link, until: end ?? .now + Self.patience)
+    var status = try await status(link, until: end ?? .now + Self.timeout)
     let database = links.database
     while true {
       let page = try await database.read { [status] connection in
@@ -132,14 +132,14 @@ extension Upstream {
   /// How far its records of a server go. Settles which key the server has there after an interrupted change.
   @discardableResult
   func status(
-    _ link: UpstreamLinks.Link, until end: ContinuousClock.Instant = .now + patience
+    _ link: UpstreamLinks.Link, until end: ContinuousClock.Instant = .now + timeout
   ) async throws -> [Int64] {
     let call = UpstreamCall(get: "server/analytics/status")
     do {
       let answer = try await self.call(call, of: link.server, until: end)
       if link.nextKey != nil { try await links.settle(link) }
       return try ["last_realm_count_id", "last_installation_count_id", "last_realmauditlog_id"].map {
-        guard let id = answer[$0]?.integer else { throw Self.unavailable(host, "no sense") }
+        guard let id = answer[$0]?.integer else { throw Self.unavailable(host, "malformed answer") }
         return id
       }
     } catch let error as APIError {

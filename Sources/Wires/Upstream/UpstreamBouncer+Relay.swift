@@ -1,0 +1,49 @@
+package import Delivery
+internal import HTTPClient
+internal import Logging
+internal import Providers
+package import Registrations
+internal import SQL
+
+extension UpstreamBouncer: Relay {
+  package func takeOver(
+    _ registrations: [RegistrationReference]
+  ) async throws -> Set<RegistrationReference> {
+    try await links.takeOver(registrations)
+  }
+
+  /// Records which registrations it has, and which chat servers it refuses to send for, as by their plan there.
+  package func record(_ results: [DeliveryResult], of deliveries: [RegisteredPush]) async {
+    var known: [Int64] = []
+    var refused: Set<Int64> = []
+    var sent: Set<Int64> = []
+    for (result, delivery) in zip(results, deliveries) {
+      guard case .upstream(let push) = delivery.push, let server = delivery.owner.chatServer else { continue }
+      switch result {
+      case .refused(.upstreamDisallows): refused.insert(server)
+      case .delivered, .passedOn:
+        sent.insert(server)
+        if push.isNew(delivery.registration.id) { known.append(delivery.registration.id) }
+      default: break
+      }
+    }
+    do {
+      if !known.isEmpty { try await links.confirm(known) }
+      for server in refused where try await links.noteRefusal(of: server) {
+        let explanation = Reason.upstreamDisallows.explanation
+        let name = try await links.hostname(of: server)
+        logger.warning(
+          "\(explanation.meaning)",
+          metadata: [
+            "server": "\(name ?? "\(server)")", "reason": "\(Reason.upstreamDisallows)",
+            "advice": "\(explanation.advice)",
+          ])
+      }
+      for server in sent { try await links.noteSent(for: server) }
+    } catch {
+      logger.error(
+        "what the upstream bouncer answered could not be recorded",
+        metadata: ["error": "\(DatabaseError.name(of: error))"])
+    }
+  }
+}

@@ -1,0 +1,127 @@
+package import Foundation
+package import Registrations
+package import SQL
+package import Sealing
+
+/// What is passed on later: servers' reports, and old apps' tokens that are no longer used.
+extension UpstreamLinks {
+  /// How many reports are passed on at once.
+  package static let reportsAtOnce = 8
+  /// How many unregistrations are passed on at once.
+  package static let unregistrationsAtOnce = 32
+  /// How many of those are of one server.
+  private static let unregistrationsOfServer = 4
+
+  /// The servers whose reports are to be passed on.
+  package var reports: LeasedQueue {
+    LeasedQueue(
+      "upstream_links", key: "server_id", columns: "server_id",
+      where: "org_key IS NOT NULL AND \(Self.isIdle(Self.reportsAtOnce))", database: database, now: now)
+  }
+
+  /// Old apps' tokens that are no longer used, of which the upstream bouncer is still to be told.
+  package var unregistrations: LeasedQueue {
+    LeasedQueue(
+      "upstream_unregistrations", columns: "server_id, user_id, user_uuid, kind, token_hash, form",
+      where: Self.isIdle(Self.unregistrationsAtOnce), inTurnsOf: "server_id",
+      share: Self.unregistrationsOfServer, database: database, now: now)
+  }
+
+  /// Of no server that is busy, of which there are so many at most.
+  private static func isIdle(_ most: Int) -> String {
+    "server_id NOT IN (\(Statement.placeholders(most, from: 4)))"
+  }
+
+  private static func busy(_ servers: Set<Int64>, most: Int) -> [Value] {
+    servers.map(Value.integer) + Array(repeating: .integer(0), count: most - servers.count)
+  }
+
+  /// Takes servers whose reports are due, none that is busy.
+  package func takeReports(
+    _ limit: Int, besides busy: Set<Int64>, for seconds: TimeInterval
+  ) async throws -> [(server: Int64, lease: LeasedQueue.Lease)] {
+    try await reports.take(
+      limit: limit, for: seconds, arguments: Self.busy(busy, most: Self.reportsAtOnce)
+    ).map { (try $0.row.int64(0), $0.lease) }
+  }
+
+  /// The change of a server's link when the upstream bouncer has taken its reports up to these ids.
+  package static let isGiven =
+    Reports.List.allCases.enumerated().map { "\($1.given) = $\($0 + 5)" }.joined(separator: ", ")
+
+  package struct Unregistration: Sendable {
+    package let lease: LeasedQueue.Lease
+    package let server: Int64
+    /// Whether all tokens of the user are meant.
+    package var isOfAll: Bool { token[0] == .null }
+    /// The parameters of the call; nil if they do not open.
+    package let form: [UInt8]?
+    let user: [Value]
+    let token: [Value]
+  }
+
+  /// Has the upstream bouncer told that a token, or (nil) all tokens of a user, are no longer to be used.
+  package func unregister(
+    _ token: PushToken?, of user: LegacyUser, server: Int64, form: [UInt8]
+  ) async throws {
+    let names = user.arguments(at: server)
+    let hash = Value.integer(token.map(storageKey.tokenHash))
+    let sealed = storageKey.seal(form, at: SealedColumn.upstreamForm.place(names + [hash]))
+    _ = try await database.execute(
+      Statement(
+        """
+        INSERT INTO upstream_unregistrations
+          (server_id, user_id, user_uuid, kind, token_hash, form, due_at, attempts)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, 0)
+        """,
+        arguments: names + [
+          .integer(token?.kind.storage), hash, .bytes(sealed), .integer(now().milliseconds),
+        ]))
+  }
+
+  /// Takes a few due unregistrations of each server that is not busy, servers in turn.
+  package func takeUnregistrations(
+    _ limit: Int, besides busy: Set<Int64>, for seconds: TimeInterval
+  ) async throws -> [Unregistration] {
+    try await unregistrations.take(
+      limit: limit, for: seconds, arguments: Self.busy(busy, most: Self.unregistrationsAtOnce)
+    ).map { lease, row in
+      let server = try row.int64(0)
+      let place = SealedColumn.upstreamForm.place(Array(row.values[0...2]) + [row.values[4]])
+      return Unregistration(
+        lease: lease, server: server, form: storageKey.open(try row.bytes(5), at: place),
+        user: Array(row.values[1...2]), token: Array(row.values[3...4]))
+    }
+  }
+
+  /// Ends a job. What was registered again meanwhile is told again, with its next notification: nobody knows which
+  /// call came first.
+  package func finish(_ job: Unregistration) async throws {
+    let removal = unregistrations.removal(of: job.lease)
+    try await database.write { connection in
+      try connection.run(
+        Statement(
+          """
+          UPDATE registrations SET elsewhere = 0
+          WHERE wire = 2 AND elsewhere = 1 AND \(RegistrationStore.ofUser)
+            \(job.isOfAll ? "" : "AND kind = $4 AND token_hash = $5")
+          """, arguments: [.integer(job.server)] + job.user + (job.isOfAll ? [] : job.token)))
+      try connection.run(removal)
+    }
+  }
+}
+
+extension UpstreamLinks {
+  /// SQL that is true of a report's rows that the upstream bouncer has taken, or need not be given.
+  package static func hasTaken(_ list: Reports.List) -> String {
+    """
+    NOT EXISTS (SELECT 1 FROM upstream_links WHERE upstream_links.server_id = \(list.table).server_id
+      AND \(list.given) < remote_id)
+    """
+  }
+}
+
+extension Reports.List {
+  /// The last id that the upstream bouncer has taken, in `upstream_links`.
+  var given: String { "given_\(id)" }
+}
