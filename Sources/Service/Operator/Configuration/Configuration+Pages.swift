@@ -28,8 +28,8 @@ extension Configuration {
     var text = """
       # Configuration
 
-      Every setting of push-bouncer. This page is made from the table in
-      [Configuration.swift](../Sources/Service/Operator/Configuration/Configuration.swift) by
+      Every setting of push-bouncer. This page is made from the declarations of the settings, which are in the parts
+      that [Configuration.swift](../Sources/Service/Operator/Configuration/Configuration.swift) lists, by
       `\(referenceCommand)`.
 
       A value is taken from the first of these that has one:
