@@ -315,10 +315,10 @@ for target in package.targets where target.type != .system {
   ]
 }
 
-// Scripts/fuzz sets it, and builds as for a release, but with the checks that a release leaves out. Only our own code is
+// Scripts/proof/fuzz sets it, and builds as for a release, but with the checks that a release leaves out. Only our own code is
 // instrumented: fuzzing looks for ways through it alone, and is several times as fast.
 if Context.environment["PUSH_BOUNCER_FUZZ"] != nil {
-  // libFuzzer has the entry point of this program, which nothing but Scripts/fuzz can therefore link.
+  // libFuzzer has the entry point of this program, which nothing but Scripts/proof/fuzz can therefore link.
   let fuzz = program("fuzz", "Fuzzing", path: "Tests/Proof/Fuzzing/Fuzzer")
   fuzz.linkerSettings = [.unsafeFlags(["-sanitize=fuzzer"])]
   fuzz.swiftSettings = package.targets.last?.swiftSettings

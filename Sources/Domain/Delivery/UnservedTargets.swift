@@ -1,5 +1,5 @@
 import Foundation
-package import HTTPClient
+import HTTPClient
 package import Providers
 import Registrations
 import Synchronization

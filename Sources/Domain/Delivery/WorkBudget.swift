@@ -1,5 +1,5 @@
 package import HTTPClient
-package import Providers
+import Providers
 import Synchronization
 
 /// Limits the memory that notifications take from when they are read until their request is answered: what was

@@ -2,7 +2,7 @@ package import Foundation
 import HTTPClient
 package import KeyExchange
 import NIOCore
-package import Settings
+import Settings
 import Synchronization
 
 /// Sends pushes to APNs, FCM and Web Push and returns an ``Outcome`` for each.

@@ -3,7 +3,7 @@ import Foundation
 package import HTTP
 import Hummingbird
 package import Logging
-package import Migrations
+import Migrations
 import NIOCore
 import NextcloudProxy
 import NextcloudServer

@@ -1,7 +1,7 @@
 import Foundation
 import HTTP
 import NIOCore
-package import Platform
+import Platform
 package import Settings
 
 /// Where a listener listens: at a host and port, or on a socket that was passed to this process.

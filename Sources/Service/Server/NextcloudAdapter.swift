@@ -2,14 +2,14 @@ package import AsyncHTTPClient
 import Delivery
 import Foundation
 import HTTP
-package import HTTPClient
+import HTTPClient
 import Hummingbird
 import Logging
 package import NIOSSL
 package import NextcloudProxy
 import NextcloudServer
-package import Operator
-package import Platform
+import Operator
+import Platform
 package import Providers
 import Registrations
 internal import SQL

@@ -5,7 +5,7 @@ import NextcloudProxy
 import NextcloudServer
 package import Operator
 package import Platform
-package import Settings
+import Settings
 internal import ZulipServer
 
 extension StartCheck {

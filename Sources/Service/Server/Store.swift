@@ -7,12 +7,12 @@ import Migrations
 import NextcloudProxy
 import NextcloudServer
 package import Operator
-package import Platform
+import Platform
 import Providers
 package import Registrations
 package import SQL
 package import Sealing
-package import Settings
+import Settings
 package import Upstream
 import ZulipBouncer
 package import ZulipServer

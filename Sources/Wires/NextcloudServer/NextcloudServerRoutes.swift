@@ -6,7 +6,7 @@ internal import HTTPTypes
 package import Hummingbird
 package import NextcloudProxy
 internal import Providers
-package import Registrations
+internal import Registrations
 
 /// The server-side endpoints at which Nextcloud's apps register for push notifications.
 package struct NextcloudServerRoutes: Sendable {

@@ -1,7 +1,7 @@
 internal import Foundation
-package import HTTP
+internal import HTTP
 package import Registrations
-package import SQL
+internal import SQL
 
 /// A server's report about itself in one call (`Documentation/Protocols/Zulip.md` 4.2).
 package struct AnalyticsUpload: Sendable {

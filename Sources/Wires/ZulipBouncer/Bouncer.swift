@@ -1,7 +1,7 @@
 package import Delivery
 package import Foundation
 package import HTTP
-package import HTTPClient
+internal import HTTPClient
 internal import HTTPTypes
 internal import Logging
 package import Registrations

@@ -1,7 +1,7 @@
 package import Foundation
 package import HTTP
 package import HTTPClient
-package import Registrations
+internal import Registrations
 package import Settings
 
 /// Access to the bouncer, its rate limits, and how long it keeps what chat servers report.

@@ -1,7 +1,7 @@
 internal import Delivery
 internal import Foundation
 package import HTTP
-package import HTTPClient
+internal import HTTPClient
 internal import Logging
 internal import NIOCore
 internal import Providers

@@ -4,7 +4,7 @@ package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 internal import Logging
-package import Registrations
+internal import Registrations
 internal import Sealing
 
 /// The server endpoints at which Zulip's apps register their devices (`Documentation/Protocols/Zulip.md` 10),

@@ -117,7 +117,7 @@ struct APNsOutcomeTests {
 
   @Test func `The page lists every name that Apple and Google give`() throws {
     let page = URL(filePath: #filePath).deletingLastPathComponent()
-      .appending(path: "../../Documentation/Providers.md")
+      .appending(path: "../../../Documentation/Providers.md")
     let text = try String(contentsOf: page, encoding: .utf8)
     for row in Reason.apns + Reason.fcm {
       #expect(text.contains("`\(row.reason)`"), "\(row.reason)")

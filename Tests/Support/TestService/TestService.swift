@@ -6,7 +6,7 @@ import HummingbirdTesting
 package import Logging
 import NIOCore
 package import Operator
-package import Platform
+import Platform
 package import SQL
 package import Server
 import ServiceLifecycle

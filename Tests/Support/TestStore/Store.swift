@@ -1,5 +1,5 @@
 package import Foundation
-package import HTTPClient
+internal import HTTPClient
 package import Registrations
 package import SQL
 package import Sealing

@@ -31,7 +31,7 @@ from conformance.simulator import Simulator
 from world import World
 
 HERE = Path(__file__).resolve().parent
-DESCRIPTIONS = HERE / "../../../Documentation/OpenAPI"
+DESCRIPTIONS = HERE / "../../../../Documentation/OpenAPI"
 CHECKS = [
     "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
     "response_schema_conformance", "unsupported_method", "allow_header_conformance", "ignored_auth",

@@ -1,5 +1,5 @@
 package import Foundation
-package import Migrations
+internal import Migrations
 package import SQL
 package import Sealing
 internal import Settings

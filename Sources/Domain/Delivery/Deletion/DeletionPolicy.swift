@@ -1,5 +1,5 @@
 import Foundation
-package import HTTPClient
+import HTTPClient
 import Providers
 import Registrations
 

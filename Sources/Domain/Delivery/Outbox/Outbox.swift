@@ -1,6 +1,6 @@
 package import Foundation
 import Providers
-package import Registrations
+import Registrations
 package import SQL
 package import Sealing
 import Synchronization

@@ -1,5 +1,5 @@
 package import Foundation
-package import HTTPClient
+import HTTPClient
 package import Providers
 import Registrations
 import SQL

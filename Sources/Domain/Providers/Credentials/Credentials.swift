@@ -1,5 +1,5 @@
 package import Foundation
-package import Settings
+internal import Settings
 
 /// A token-signing key of Apple's: `Keys/apns/*.json` with the `.p8` file it names.
 package struct APNsCredential: Sendable, Hashable {

@@ -4,7 +4,7 @@ import KeyExchange
 import Logging
 import NIOCore
 import NIOPosix
-package import NIOSSL
+import NIOSSL
 
 /// The real network: TLS and HTTP/2, through a proxy if one is configured.
 struct Internet: ProviderNetwork {

@@ -3,14 +3,14 @@ internal import Delivery
 internal import Foundation
 internal import HTTP
 package import HTTPClient
-package import KeyExchange
+internal import KeyExchange
 internal import Migrations
 internal import NIOCore
-package import Platform
+internal import Platform
 package import Providers
 internal import SQL
 internal import Sealing
-package import Settings
+internal import Settings
 
 extension Doctor {
   /// Longer than a connection or a sign-in may take, whose failure then says why.

@@ -1,7 +1,7 @@
 internal import Delivery
 internal import Foundation
 internal import Migrations
-package import Providers
+internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing

@@ -7,7 +7,7 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
-package import Settings
+internal import Settings
 
 /// Checks everything that the service depends on, without changing anything, and says how to fix each fault.
 package struct Doctor: Sendable {

@@ -2,7 +2,7 @@ internal import Delivery
 internal import Foundation
 package import HTTP
 internal import Providers
-package import Settings
+internal import Settings
 
 /// The health of the service and its parts at one moment: `/readyz` reports it as JSON, `/admin` in
 /// sentences.

@@ -7,7 +7,7 @@ package import Providers
 internal import Registrations
 package import SQL
 internal import Sealing
-package import Settings
+internal import Settings
 internal import Synchronization
 
 /// Checks whether the service can do its work.

@@ -1,9 +1,9 @@
 package import Delivery
 package import Foundation
 package import Logging
-package import Platform
+internal import Platform
 package import Providers
-package import Settings
+internal import Settings
 internal import Timing
 
 /// Logs a line when a route begins to fail and when it has recovered. Lines about push services, which

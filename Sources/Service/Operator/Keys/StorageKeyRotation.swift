@@ -1,9 +1,9 @@
 internal import Foundation
-package import Platform
+internal import Platform
 package import Registrations
 package import SQL
 internal import Sealing
-package import Settings
+internal import Settings
 internal import Synchronization
 
 /// Replaces the key in `storage.key` while no other process uses the database.

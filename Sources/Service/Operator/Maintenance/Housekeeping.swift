@@ -1,7 +1,7 @@
 internal import Foundation
 package import Logging
 package import Metrics
-package import Platform
+internal import Platform
 package import Registrations
 internal import SQL
 internal import Sealing

@@ -1,5 +1,5 @@
 internal import Foundation
-package import Registrations
+internal import Registrations
 package import SQL
 
 /// Queue of pushes that no proxy has accepted yet, durable until one has or they expire.

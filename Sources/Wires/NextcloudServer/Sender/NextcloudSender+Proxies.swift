@@ -6,7 +6,7 @@ internal import HTTPTypes
 internal import NIOCore
 internal import NIOHTTP1
 internal import NextcloudProxy
-package import Providers
+internal import Providers
 
 extension NextcloudSender {
   /// Posts entries in one request as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1), or

@@ -4,7 +4,7 @@ package import Foundation
 internal import HTTP
 package import Logging
 package import NextcloudProxy
-package import Registrations
+internal import Registrations
 package import SQL
 package import Sealing
 internal import Timing

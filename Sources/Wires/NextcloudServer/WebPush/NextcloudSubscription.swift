@@ -1,7 +1,7 @@
 package import Delivery
 internal import Foundation
 internal import HTTP
-package import HTTPClient
+internal import HTTPClient
 internal import Providers
 internal import Registrations
 

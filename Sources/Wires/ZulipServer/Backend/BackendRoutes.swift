@@ -3,7 +3,7 @@ internal import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Hummingbird
-package import Registrations
+internal import Registrations
 internal import SQL
 
 /// The API for the host application: its realms and users, and notifications to them.

@@ -5,7 +5,7 @@ internal import HTTPTypes
 package import Logging
 package import Providers
 package import Registrations
-package import SQL
+internal import SQL
 package import Sealing
 internal import Timing
 package import ZulipBouncer

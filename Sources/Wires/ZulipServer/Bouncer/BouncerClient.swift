@@ -6,7 +6,7 @@ package import NIOCore
 internal import NIOHTTP1
 internal import Providers
 package import Registrations
-package import SQL
+internal import SQL
 package import Sealing
 package import ZulipBouncer
 

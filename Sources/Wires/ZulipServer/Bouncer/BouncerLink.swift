@@ -2,7 +2,7 @@ package import Accounts
 internal import Foundation
 internal import HTTP
 package import Logging
-package import Registrations
+internal import Registrations
 internal import SQL
 internal import Timing
 

@@ -1,6 +1,6 @@
 internal import Foundation
 internal import HTTP
-package import Registrations
+internal import Registrations
 package import SQL
 internal import Sealing
 

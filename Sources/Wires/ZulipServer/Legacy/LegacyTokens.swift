@@ -2,7 +2,7 @@ internal import Accounts
 internal import Foundation
 internal import HTTP
 internal import Logging
-package import Registrations
+internal import Registrations
 package import SQL
 internal import Sealing
 

@@ -1,7 +1,7 @@
 package import Accounts
 package import HTTP
 internal import HTTPTypes
-package import Registrations
+internal import Registrations
 internal import Sealing
 package import ZulipBouncer
 
