@@ -79,7 +79,8 @@ let modules: [Target] =
       "HTTPClient", "KeyExchange", "Timing", "AsyncHTTPClient", "Logging", "NIOCore", "NIOExtras", "NIOHPACK",
       "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
-      "Platform", "HTTP", "HTTPClient", "Migrations", "Sealing", "Settings", "SQL", "Timing", "Logging",
+      "Platform", "HTTP", "HTTPClient", "Migrations", "Sealing", "Settings", "SQL", "Timing", "Hummingbird",
+      "Logging",
       "NIOCore",
       "NIOSSL"))
   + folder(
@@ -98,17 +99,20 @@ let modules: [Target] =
   + folder(
     "Wires",
     module(
-      "Upstream", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings",
+      "Upstream", "Platform", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing",
+      "Settings",
       "SQL",
       "Timing",
       "HTTPTypes", "Logging", "NIOCore"),
     module(
-      "ZulipBouncer", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings",
+      "ZulipBouncer", "Platform", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing",
+      "Settings",
       "SQL", "Timing", "Upstream",
       "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix",
       "NIOSSL"),
     module(
-      "ZulipServer", "Accounts", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings",
+      "ZulipServer", "Platform", "Accounts", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing",
+      "Settings",
       "SQL",
       "Timing", "ZulipBouncer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOHTTP1"),
@@ -117,7 +121,8 @@ let modules: [Target] =
       "Settings", "SQL", "Timing",
       "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
-      "NextcloudServer", "Accounts", "Delivery", "HTTP", "HTTPClient", "NextcloudProxy", "Providers",
+      "NextcloudServer", "Platform", "Accounts", "Delivery", "HTTP", "HTTPClient", "NextcloudProxy",
+      "Providers",
       "Registrations",
       "Sealing", "Settings", "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
       "Logging",

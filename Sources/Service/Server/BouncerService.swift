@@ -5,8 +5,7 @@ import Hummingbird
 package import Logging
 import Migrations
 import NIOCore
-import NextcloudProxy
-import NextcloudServer
+internal import NextcloudProxy
 package import Operator
 package import Platform
 package import Providers
@@ -15,6 +14,7 @@ package import SQL
 import Sealing
 package import ServiceLifecycle
 import UnixSignals
+internal import Upstream
 package import ZulipBouncer
 package import ZulipServer
 
@@ -30,7 +30,7 @@ package struct BouncerService {
   /// The bouncer that other programs call.
   package let bouncer: Bouncer
   let builtIn: BuiltInServer
-  let nextcloud: NextcloudAdapter?
+  let nextcloudServer: NextcloudServerPart?
   private let core: Core
 
   /// The public listener's port, known once it listens.
@@ -64,19 +64,22 @@ package struct BouncerService {
     adjust(&bouncer)
     let builtIn = try await BuiltInServer.build(
       core, ownBouncer: bouncer, remoteBouncer: remoteBouncer)
-    let nextcloud = configuration.nextcloudProxy.isEnabled ? try NextcloudAdapter.build(core) : nil
+    let nextcloudProxy = configuration.nextcloudProxy.isEnabled ? try NextcloudProxyPart(core) : nil
+    let nextcloudServer = try nextcloudProxy.map { try NextcloudServerPart(core, own: $0) }
     let features: [Feature] =
       [
-        .database(core), .delivery(core), .keys(core, bouncer.bouncerKeys), .bouncer(bouncer, core),
-        .chatServer(builtIn, core),
-        .backend(builtIn, nextcloud, core), .nextcloudLeftovers(core),
-      ] + (nextcloud.map { [.nextcloud($0)] } ?? [])
+        .database(core), .delivery(core), .keys(core, bouncer.bouncerKeys), bouncer.feature(logger: logger),
+        builtIn.feature(logger: logger), .backend(builtIn, nextcloudServer, core),
+        NextcloudProxyPart.cleanup(core), NextcloudServerPart.cleanup(core),
+        core.store.upstreamLinks.feature(at: configuration.upstream.authority),
+      ]
+      + [core.upstream?.feature, nextcloudProxy?.feature, nextcloudServer?.feature].compactMap(\.self)
     let http = configuration.http
     let bodies = bodies ?? BodyBudget(limit: http.maxBytesInFlight, largest: http.largestBodyBytes)
     metrics.watchProcess()
-    metrics.gauge("push_bouncer_clock_trusted") { core.mayExpire() ? 1 : 0 }
-    metrics.gauge("push_bouncer_http_body_bytes") { Double(bodies.bytes) }
-    for feature in features { feature.gauges(metrics) }
+    metrics.add(.single("push_bouncer_clock_trusted") { core.isClockTrusted() ? 1 : 0 })
+    metrics.add(.single("push_bouncer_http_body_bytes") { Double(bodies.bytes) })
+    for gauge in features.flatMap(\.gauges) { metrics.add(gauge) }
     let forwarding = ForwardingFaults()
     let readiness = core.readiness(forwarding)
     let endpoints = Endpoints.forStrangers(
@@ -88,7 +91,7 @@ package struct BouncerService {
       OperatorRoutes(
         readiness: readiness, metrics: metrics, token: configuration.admin.token,
         heldAddress: sockets.public.map(PassedSockets.address),
-        dashboard: Dashboard(core, apps: nextcloud.map { $0.apps }, readiness),
+        dashboard: Dashboard(core, features, readiness),
         deliveries: DeliveryReport(
           search: DeviceSearch(database: core.store.database, storageKey: core.store.storageKey),
           recent: core.deliverer.recent)))
@@ -99,16 +102,16 @@ package struct BouncerService {
       publicListener(core, endpoints, at: configuration.publicAddress(sockets), descriptors),
     ]
     return BouncerService(
-      services: [Closing { await core.store.database.close() }, Presence(store: core.store)]
+      services: [ShutdownHook { await core.store.database.close() }, Presence(store: core.store)]
         + features.services
-        + upkeep(core, features, readiness) + listeners
-        + heralds(manager, core, adminPort, readiness, features),
+        + maintenanceServices(core, features, readiness) + listeners
+        + notifiers(manager, core, adminPort, readiness, features),
       adminPort: adminPort, endpoints: endpoints, operatorEndpoints: operatorEndpoints, bouncer: bouncer,
-      builtIn: builtIn, nextcloud: nextcloud, core: core)
+      builtIn: builtIn, nextcloudServer: nextcloudServer, core: core)
   }
 
   /// The services that all features share: clock, health and cleanup.
-  private static func upkeep(
+  private static func maintenanceServices(
     _ core: Core, _ features: [Feature], _ readiness: Readiness
   ) -> [any ServiceLifecycle.Service] {
     let logger = core.logger
@@ -118,25 +121,25 @@ package struct BouncerService {
       core.configuration, registrations: core.store.registrations, removals: features.flatMap(\.removals),
       logger: logger)
     return [
-      Repeating { await readiness.watchDatabase(logger: logger) }, Repeating { await clock.run() },
-      Repeating { await housekeeping.run() },
+      BackgroundWork { await readiness.watchDatabase(logger: logger) }, BackgroundWork { await clock.run() },
+      BackgroundWork { await housekeeping.run() },
     ]
   }
 
   /// Notify systemd and callers of the service's state. They start last, and therefore stop first in a
   /// shutdown.
-  private static func heralds(
+  private static func notifiers(
     _ manager: ServiceManager?, _ core: Core, _ adminPort: Port, _ readiness: Readiness,
     _ features: [Feature]
   ) -> [any ServiceLifecycle.Service] {
     let drains = features.map(\.drain)
     return [
-      Repeating { [database = core.store.database, publicPort = core.publicPort, logger = core.logger] in
+      BackgroundWork { [database = core.store.database, publicPort = core.publicPort, logger = core.logger] in
         await manager?.follow(database, logger: logger) {
           publicPort.number != nil && adminPort.number != nil
         }
       },
-      Closing {
+      ShutdownHook {
         manager?.tell(.stopping)
         readiness.drain()
         for drain in drains { drain() }
@@ -153,7 +156,9 @@ package struct BouncerService {
   private static func publicListener(
     _ core: Core, _ endpoints: Endpoints, at address: ListenerAddress, _ descriptors: DescriptorLimit
   ) -> some ServiceLifecycle.Service {
-    let (http, port, logger) = (core.configuration.http, core.publicPort, core.logger)
+    let http = core.configuration.http
+    let port = core.publicPort
+    let logger = core.logger
     let listener = Listener(
       name: "public", responder: endpoints.responder, socket: address.socket,
       tls: core.certificate?.forNewConnections,
@@ -162,7 +167,7 @@ package struct BouncerService {
     ) { channel in
       port.announce("public", scheme: http.tls == nil ? "http" : "https", channel, logger: logger)
     }
-    return Bounded(
+    return DeadlineService(
       listener: listener, limit: max(drainLimit, core.configuration.delivery.deadline + .seconds(3)))
   }
 
@@ -173,15 +178,15 @@ package struct BouncerService {
       name: "admin", responder: endpoints.responder, socket: address.socket,
       connections: adminConnections, perSource: adminConnections, logger: logger
     ) { channel in port.announce("admin", scheme: "http", channel, logger: logger) }
-    return Bounded(listener: listener, limit: .seconds(1))
+    return DeadlineService(listener: listener, limit: .seconds(1))
   }
 }
 
 extension Dashboard {
-  fileprivate init(_ core: Core, apps: (@Sendable () async throws -> [App])?, _ readiness: Readiness) {
+  fileprivate init(_ core: Core, _ features: [Feature], _ readiness: Readiness) {
     self.init(
       database: core.store.database, storageKey: core.store.storageKey, keyFolder: core.keyFolder,
-      registrations: core.store.registrations, outbox: core.outbox, apps: apps,
+      registrations: core.store.registrations, outbox: core.outbox, features: features,
       configuration: core.configuration, readiness: readiness, now: core.now)
   }
 }
@@ -200,7 +205,7 @@ extension BouncerService {
 
   /// Closes everything that ``build`` has opened, if the service is not run.
   package func close() async {
-    for case let resource as Closing in services.reversed() { await resource.close() }
+    for case let resource as ShutdownHook in services.reversed() { await resource.close() }
   }
 
   /// Reloads keys and certificate on SIGHUP, and ends the process on the second SIGTERM or SIGINT. This is

@@ -4,8 +4,8 @@ import Foundation
 import HTTP
 import HTTPClient
 import Logging
-import NextcloudServer
 import Operator
+import Platform
 import Registrations
 import SQL
 import Sealing
@@ -21,7 +21,7 @@ struct BuiltInServer {
   let notifier: Notifier
   let bouncer: BouncerLink?
   /// The client for another program's bouncer; nil if this program's own bouncer is used.
-  fileprivate let client: HTTPClient?
+  private let client: HTTPClient?
 
   /// - Parameters:
   ///   - ownBouncer: this program's bouncer.
@@ -29,9 +29,13 @@ struct BuiltInServer {
   static func build(
     _ core: Core, ownBouncer: Bouncer, remoteBouncer: (any BouncerCalls)?
   ) async throws -> BuiltInServer {
-    let (store, settings, logger) = (core.store, core.configuration.zulipServer, core.logger)
+    let store = core.store
+    let settings = core.configuration.zulipServer
+    let logger = core.logger
     let eventNotifier = EventNotifier()
-    var (local, client, calls) = (nil as RemoteServer?, nil as HTTPClient?, nil as (any BouncerCalls)?)
+    var local: RemoteServer?
+    var client: HTTPClient?
+    var calls: (any BouncerCalls)?
     switch settings.bouncer {
     case .off: break
     case .local:
@@ -51,7 +55,7 @@ struct BuiltInServer {
       changed: eventNotifier.ring)
     let bouncer = calls.map {
       BouncerLink(
-        $0, accounts: store.accounts, devices: devices, mayExpire: store.mayExpire, logger: logger)
+        $0, accounts: store.accounts, devices: devices, isClockTrusted: store.isClockTrusted, logger: logger)
     }
     let notifier = Notifier(
       devices: devices, bouncer: bouncer, removal: settings.alertsOnRemoval ? .alertingRemoval : .removal)
@@ -61,6 +65,13 @@ struct BuiltInServer {
     return BuiltInServer(
       server: server, accounts: store.accounts, devices: devices, eventNotifier: eventNotifier,
       notifier: notifier, bouncer: bouncer, client: client)
+  }
+
+  /// The wire that Zulip's apps call, and the client of a bouncer of another program.
+  func feature(logger: Logger) -> Feature {
+    var feature = server.feature(bouncer, logger: logger)
+    feature.close = { [client] in try? await client?.shutdown() }
+    return feature
   }
 
   /// Registers the built-in side as one of the bouncer's chat servers. Its key is never used and never shown.
@@ -80,54 +91,33 @@ struct BuiltInServer {
 }
 
 extension Feature {
-  /// The built-in chat-server side.
-  static func chatServer(_ side: BuiltInServer, _ core: Core) -> Feature {
-    let (devices, logger) = (side.devices, core.logger)
-    var feature = Feature(
-      routes: { side.server.addRoutes(to: $0) },
-      gauges: { metrics in
-        metrics.gauge("push_bouncer_event_waiters") { Double(side.eventNotifier.waiters) }
-        metrics.gauge("push_bouncer_device_registrations_pending") { Double(try await devices.jobs.count()) }
-        metrics.gauge("push_bouncer_legacy_unregistrations_pending") {
-          Double(try await devices.legacyTokens.jobs.count())
-        }
-      },
-      close: { try? await side.client?.shutdown() },
-      work: [{ await side.eventNotifier.watch(devices, logger: logger) }],
-      drain: { side.eventNotifier.close() },
-      removals: [.init { try await devices.removeOldEvents(limit: $0) }],
-      queues: [devices.jobs.bringForward, devices.legacyTokens.jobs.bringForward])
-    if let bouncer = side.bouncer { feature.work.append { await bouncer.run() } }
-    return feature
-  }
-
   /// The API for host applications, including users and how their apps sign in.
-  static func backend(_ side: BuiltInServer, _ nextcloud: NextcloudAdapter?, _ core: Core) -> Feature {
-    let flows = core.store.nextcloudLoginFlows
+  static func backend(
+    _ side: BuiltInServer, _ nextcloud: NextcloudServerPart?, _ core: Core
+  ) -> Feature {
     let routes = BackendRoutes(
       accounts: side.accounts, devices: side.devices, token: core.configuration.backend.token,
       notify: { try await notify($0, $1, side.notifier, nextcloud) },
       realmsChanged: { side.bouncer?.uploadRealms() })
-    return Feature(
-      routes: { routes.addRoutes(to: $0) }, removals: [.init { try await flows.removeOld(limit: $0) }])
+    var feature = Feature()
+    feature.routes = { routes.addRoutes(to: $0) }
+    return feature
   }
 
   /// Sends all parts of a host application's notification concurrently.
   private static func notify(
-    _ user: User, _ message: BackendRoutes.Message, _ notifier: Notifier, _ nextcloud: NextcloudAdapter?
+    _ user: User, _ message: BackendRoutes.Message, _ notifier: Notifier, _ nextcloud: NextcloudServerPart?
   ) async throws -> [BackendRoutes.PartResult] {
     // All parts are validated before any of them is sent.
     let payload = try message.zulip?.members()
     let legacy = try message.legacy.map(LegacyNotification.init(backend:))
-    let phones = try message.nextcloud.map(NextcloudMessage.init)
-    if let field = message.nextcloud, nextcloud == nil {
-      throw APIError("\(field.path): nextcloud.enabled is false")
+    let sendToPhones = try message.nextcloud.map { field in
+      guard let nextcloud else { throw APIError("\(field.path): nextcloud.enabled is false") }
+      return try nextcloud.message(field)
     }
     async let receipt: Result<JSON, any Error>? = {
-      guard let phones, let nextcloud else { return nil }
-      do { return .success(try await nextcloud.sender.notify(user, phones).json) } catch {
-        return .failure(error)
-      }
+      guard let sendToPhones else { return nil }
+      do { return .success(try await sendToPhones(user)) } catch { return .failure(error) }
     }()
     let sent = try await notifier.notify(user, payload, legacy: legacy)
     var results: [BackendRoutes.PartResult] = []

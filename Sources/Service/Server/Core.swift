@@ -35,13 +35,14 @@ struct Core {
   let logger: Logger
 
   var now: @Sendable () -> Date { time.now }
-  var mayExpire: @Sendable () -> Bool { time.mayExpire }
+  var isClockTrusted: @Sendable () -> Bool { time.isClockTrusted }
 
   static func open(
     _ configuration: Configuration, time: ServiceTime, descriptors: DescriptorLimit,
     migrations: (DatabaseEngine) -> [Migration], logger: Logger
   ) async throws -> Core {
-    let (now, mayExpire) = (time.now, time.mayExpire)
+    let now = time.now
+    let isClockTrusted = time.isClockTrusted
     let keyFolder = KeyFolder(
       directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
       logger: logger)
@@ -49,7 +50,7 @@ struct Core {
     keys.report(configuration, to: logger)
     let certificate = try configuration.http.tls.map { try ServerCertificate($0, now: now, logger: logger) }
     let store = try await Store.open(
-      configuration, migrations: migrations, making: true, now: now, mayExpire: mayExpire,
+      configuration, migrations: migrations, making: true, now: now, isClockTrusted: isClockTrusted,
       observer: DatabaseMetrics().observe,
       logger: logger)
     let schema = try await Migrator.version(of: store.database)
@@ -67,7 +68,7 @@ struct Core {
     let outbox = Outbox(
       database: store.database, storageKey: store.storageKey,
       maxAge: TimeInterval(configuration.delivery.maxAge.components.seconds),
-      longestPause: configuration.longestPause, now: now, mayExpire: mayExpire)
+      longestPause: configuration.longestPause, now: now, isClockTrusted: isClockTrusted)
     let history = History(database: store.database, now: now)
     let upstream = providers.upstream.map {
       UpstreamBouncer($0, links: store.upstreamLinks, now: now, logger: logger)
@@ -81,7 +82,8 @@ struct Core {
       clockRecord: record,
       lossDetector: StoreLossDetector(
         file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "store.json"),
-        database: store.database, now: now, machineTime: { Date() }, mayExpire: mayExpire, logger: logger),
+        database: store.database, now: now, machineTime: { Date() }, isClockTrusted: isClockTrusted,
+        logger: logger),
       providers: providers, outbox: outbox, history: history, upstream: upstream, deliverer: deliverer,
       requestTimes: RequestTimes(database: store.database, now: now),
       logger: logger)
@@ -136,8 +138,8 @@ extension Configuration {
 extension HTTPSettings {
   /// This service's public address: the configured one, or else the listener's.
   func publicAddress(listeningOn port: Port) -> @Sendable () -> String {
-    let (publicURL, origin) = (publicURL, "\(tls == nil ? "http" : "https")://\(host)")
-    return { [standard = self.port] in publicURL ?? "\(origin):\(port.number ?? standard)" }
+    let origin = "\(tls == nil ? "http" : "https")://\(host)"
+    return { [publicURL, standard = self.port] in publicURL ?? "\(origin):\(port.number ?? standard)" }
   }
 }
 

@@ -9,7 +9,7 @@ import Synchronization
 
 /// Does nothing until the shutdown, and then calls `close`. A service group shuts its services down in
 /// reverse order.
-struct Closing: Service {
+struct ShutdownHook: Service {
   let close: @Sendable () async -> Void
 
   func run() async throws {
@@ -19,7 +19,7 @@ struct Closing: Service {
 }
 
 /// A listener whose shutdown waits only a limited time for running requests.
-struct Bounded<Listener: Service>: Service {
+struct DeadlineService<Listener: Service>: Service {
   let listener: Listener
   let limit: Duration
 
@@ -37,7 +37,7 @@ struct Bounded<Listener: Service>: Service {
 }
 
 /// Work whose task is cancelled in the shutdown.
-struct Repeating: Service {
+struct BackgroundWork: Service {
   let work: @Sendable () async -> Void
 
   func run() async throws {

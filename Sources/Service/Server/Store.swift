@@ -4,8 +4,6 @@ package import Foundation
 import HTTP
 import Logging
 import Migrations
-import NextcloudProxy
-import NextcloudServer
 package import Operator
 import Platform
 import Providers
@@ -23,7 +21,7 @@ package struct Store {
   package let storageKey: StorageKey
   package let now: @Sendable () -> Date
   /// Whether anything may expire now: false while the clock is doubted.
-  let mayExpire: @Sendable () -> Bool
+  let isClockTrusted: @Sendable () -> Bool
   package let upstreamLinks: UpstreamLinks
   /// The processes that use the database, this one among them.
   let nodes: Nodes
@@ -37,7 +35,8 @@ package struct Store {
   static func open(
     _ configuration: Configuration, migrations: (DatabaseEngine) -> [Migration] = Schema.migrations,
     making: Bool, now: @escaping @Sendable () -> Date = { Date() },
-    mayExpire: @escaping @Sendable () -> Bool = { true }, sqlite options: SQLiteDatabase.Options = .init(),
+    isClockTrusted: @escaping @Sendable () -> Bool = { true },
+    sqlite options: SQLiteDatabase.Options = .init(),
     observer: DatabaseObserver? = nil, logger: Logger? = nil
   ) async throws -> Store {
     let url = configuration.database.url
@@ -48,7 +47,7 @@ package struct Store {
       let nodes = Nodes(database: database, schema: migrations(database.engine).count, now: now)
       do { try await nodes.join(storageKey) } catch let error as DatabaseError { throw Fault(error, of: url) }
       return Store(
-        database: database, storageKey: storageKey, now: now, mayExpire: mayExpire,
+        database: database, storageKey: storageKey, now: now, isClockTrusted: isClockTrusted,
         upstreamLinks: UpstreamLinks(database: database, storageKey: storageKey, now: now), nodes: nodes)
     }
   }
@@ -58,7 +57,7 @@ package struct Store {
     sqlite options: SQLiteDatabase.Options = .init(), observer: DatabaseObserver? = nil, logger: Logger? = nil
   ) async throws -> RetryingDatabase {
     if !making, let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
-      throw Absence.database("there is no database \(url)")
+      throw MissingStoreError.database("there is no database \(url)")
     }
     let database: RetryingDatabase
     do {
@@ -69,7 +68,7 @@ package struct Store {
     return try await closing(database, onlyOnError: true) {
       do {
         if !making, try await Migrator.version(of: database) == 0 {
-          throw Absence.database("\(url) holds no database of push-bouncer")
+          throw MissingStoreError.database("\(url) holds no database of push-bouncer")
         }
         try await Nodes(database: database).migrate(migrations(database.engine)) { rows in
           logger?.notice(
@@ -130,10 +129,10 @@ package struct Store {
       return key
     }
     guard !isSealed else {
-      throw Absence(fault: Fault(missingStorageKeyOf: configuration.database.url, in: directory))
+      throw MissingStoreError(fault: Fault(missingStorageKeyOf: configuration.database.url, in: directory))
     }
     guard making else {
-      throw Absence(
+      throw MissingStoreError(
         fault: Fault(
           source: "\(directory)/storage.key", "is missing", advice: "push-bouncer init or serve makes it"))
     }
@@ -142,14 +141,14 @@ package struct Store {
 
   /// The database or the key does not exist and must not be created. Errors show it together with the place
   /// that was searched.
-  package struct Absence: Readable {
+  package struct MissingStoreError: Readable {
     let fault: Fault
 
     /// What is missing and what to do about it.
     package var description: String { "\(fault)" }
 
-    static func database(_ problem: String) -> Absence {
-      Absence(
+    static func database(_ problem: String) -> MissingStoreError {
+      MissingStoreError(
         fault: Fault(
           problem,
           advice: "run this where the service runs, or name its configuration with --config; "
@@ -176,16 +175,9 @@ package struct Store {
   package var accounts: AccountStore { AccountStore(database: database, storageKey: storageKey, now: now) }
   package var realms: RemoteRealms { RemoteRealms(database: database) }
   package var registrations: RegistrationStore {
-    RegistrationStore(database: database, storageKey: storageKey, now: now, mayExpire: mayExpire)
-  }
-  var nextcloudNotifications: NextcloudNotifications {
-    NextcloudNotifications(database: database, storageKey: storageKey, now: now)
+    RegistrationStore(database: database, storageKey: storageKey, now: now, isClockTrusted: isClockTrusted)
   }
   package var hourlyCounts: HourlyCounts { HourlyCounts(database: database, now: now) }
-  var nextcloudLoginFlows: NextcloudLoginFlows { NextcloudLoginFlows(accounts: accounts) }
-  var nextcloudDevices: NextcloudDevices {
-    NextcloudDevices(database: database, storageKey: storageKey, now: now)
-  }
   package var outbox: OutboxContents { OutboxContents(database: database) }
 
   /// Gives a chat server a new random key and returns it, first at the upstream bouncer if it has a link there.

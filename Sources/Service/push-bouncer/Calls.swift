@@ -5,6 +5,7 @@ import HTTPClient
 import NIOCore
 import NIOHTTP1
 import Operator
+import Platform
 import Providers
 import Server
 
@@ -34,12 +35,12 @@ private func callOnce(
 enum RunningService {
   /// Calls the operator's listener. If it does not answer, asks systemd whether it holds the package's
   /// socket.
-  static func find(_ configuration: Configuration) async -> StartCheck.Service {
+  static func find(_ configuration: Configuration) async -> StartCheck.RunningInstance {
     let health = await get("/healthz", configuration.admin)
     if let health, health["status"]?.string == "ok" {
-      return (isServing: true, heldAddress: health["held"]?.string)
+      return .init(isServing: true, heldAddress: health["held"]?.string)
     }
-    return (isServing: false, heldAddress: configuration.isPackaged ? heldBySystemd() : nil)
+    return .init(isServing: false, heldAddress: configuration.isPackaged ? heldBySystemd() : nil)
   }
 
   /// The address of the operator's listener, as a caller on the same machine reaches it.

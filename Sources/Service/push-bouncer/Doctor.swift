@@ -36,7 +36,7 @@ struct Doctor: AsyncParsableCommand {
         configuration,
         checks: { visit in
           StartCheck.all(
-            configuration, visit: visit, service: { await RunningService.find(configuration) })
+            configuration, visit: visit, running: { await RunningService.find(configuration) })
         },
         providerTime: { await ProviderTime.ask(configuration) },
         pushService: { await OwnPushService.ask($0, configuration) },

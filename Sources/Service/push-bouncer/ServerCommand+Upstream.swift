@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import HTTP
 import Operator
+import Platform
 import Registrations
 import SQL
 import Server
@@ -105,7 +106,9 @@ extension ServerCommand.Upstream {
       for member in report.json.members { json[member.name.text] = member.value }
       options.show(.object(json)) { page in
         page.add("\(found.hostname), at \(report.host ?? "the upstream bouncer")", .heading)
-        for (text, isBad) in report.sentences(at: Date()) { page.add("  \(text)", isBad ? .bad : .plain) }
+        for sentence in report.fact(at: Date()).sentences {
+          page.add("  \(sentence.text)", sentence.isBad ? .bad : .plain)
+        }
       }
     }
   }
@@ -134,8 +137,9 @@ extension ServerCommand {
 extension Page {
   /// Adds the section about a server's upstream link.
   mutating func add(_ link: UpstreamReport) {
-    add("Upstream bouncer \(link.host ?? "")", .heading)
-    for (text, isBad) in link.sentences(at: Date()) { add(text, isBad ? .bad : .plain) }
+    let fact = link.fact(at: Date())
+    add(fact.title, .heading)
+    for sentence in fact.sentences { add(sentence.text, sentence.isBad ? .bad : .plain) }
     add()
   }
 }

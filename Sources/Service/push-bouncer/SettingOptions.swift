@@ -190,7 +190,8 @@ extension Configuration {
   func locating<Result>(_ body: () async throws -> Result) async throws -> Result {
     do {
       return try await body()
-    } catch  where error is NotFound || error is BouncerKeyFiles.NotFound || error is Store.Absence {
+    } catch  where error is NotFound || error is BouncerKeyFiles.NotFound || error is Store.MissingStoreError
+    {
       throw Fault("\(error)\n\(whereabouts)")
     }
   }

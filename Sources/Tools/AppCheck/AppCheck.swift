@@ -1,5 +1,4 @@
-package import Operator
-internal import Platform
+package import Platform
 package import Settings
 
 /// Compares an app's source or built package with this service, without changing either.
@@ -8,7 +7,7 @@ package struct AppCheck: Sendable {
   package struct Finding: Sendable, Hashable {
     /// What was looked at: `bouncer key`, `Firebase project`.
     package let check: String
-    package let standing: Operator.Finding.Standing
+    package let standing: Platform.Finding.Standing
     /// What is there, or why it could not be looked at.
     package let found: String
     /// The path inside the app; nil if it concerns no single file.

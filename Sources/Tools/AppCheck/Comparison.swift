@@ -1,6 +1,7 @@
 internal import Foundation
 internal import NextcloudProxy
 internal import Operator
+internal import Platform
 internal import Providers
 
 /// One app beside one service.

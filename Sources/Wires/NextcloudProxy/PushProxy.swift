@@ -198,7 +198,7 @@ extension PushProxy {
   /// Whether the time is over in which the phone could register the token that its server names.
   private func isOver(_ differing: NotificationBatch.Signed) -> Bool {
     guard let since = differing.device.tokenDiffersSince else { return false }
-    return now().timeIntervalSince(since) >= Self.renewalTime && lossDetector.mayExpire()
+    return now().timeIntervalSince(since) >= Self.renewalTime && lossDetector.isClockTrusted()
   }
 
   /// Whether the database may have lost these devices; then no server is told to delete any.

@@ -66,8 +66,8 @@ package struct UpstreamBouncer: Sendable {
   /// Whether it may know devices of a server that are not known here: for an hour from their first notification, as long
   /// as the operator has not said whether the server has a link (`Documentation/Decisions` 0028).
   ///
-  /// - Parameter mayExpire: false while the clock is in doubt.
-  package func mayKnowDevices(of server: RemoteServer, mayExpire: Bool) async throws -> Bool {
+  /// - Parameter isClockTrusted: false while the clock is in doubt.
+  package func mayKnowDevices(of server: RemoteServer, isClockTrusted: Bool) async throws -> Bool {
     guard server.hostname != RemoteServers.builtInHostname, try await !serves(server) else { return false }
     let (since, isFirst) = try await links.noteStrangers(of: server.id)
     if isFirst {
@@ -77,7 +77,7 @@ package struct UpstreamBouncer: Sendable {
           "server": "\(server.hostname)", "advice": "\(UpstreamLinks.adviceToEnable(server.hostname))",
         ])
     }
-    return !mayExpire || now().timeIntervalSince(since) < 3600
+    return !isClockTrusted || now().timeIntervalSince(since) < 3600
   }
 
   // MARK: What a server waits for

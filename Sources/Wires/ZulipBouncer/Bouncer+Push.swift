@@ -29,7 +29,7 @@ extension Bouncer {
     guard registration.token.id == tokenID else { throw APIError.invalidRegistration }
     guard !registration.isExpired(at: now()) else {
       // Chat servers and phones treat this refusal as final, so it must not depend on a clock in doubt.
-      guard mayExpire() else { throw APIError.rateLimited(retryAfter: "60") }
+      guard isClockTrusted() else { throw APIError.rateLimited(retryAfter: "60") }
       throw APIError(code: APIError.Code.requestExpired, "Request expired")
     }
     guard await accepts(registration.token) else { throw APIError.invalidRegistration }

@@ -85,14 +85,14 @@ package struct Bouncer: Sendable {
   var storageKey: StorageKey { registrations.storageKey }
   var now: @Sendable () -> Date { registrations.now }
   /// Whether anything may be treated as expired; false while the clock is in doubt.
-  var mayExpire: @Sendable () -> Bool { registrations.mayExpire }
+  var isClockTrusted: @Sendable () -> Bool { registrations.isClockTrusted }
 
   /// Whether a server may be told to forget devices that are unknown here. For an hour it is not where somebody may know
   /// them: the database before it was lost (`Documentation/Decisions` 0014), or the upstream bouncer (0028).
   func mayForgetUnknown(of server: RemoteServer) async -> Bool {
     do {
       if try await lossDetector?.isDoubtful() == true { return false }
-      return try await upstream?.mayKnowDevices(of: server, mayExpire: mayExpire()) != true
+      return try await upstream?.mayKnowDevices(of: server, isClockTrusted: isClockTrusted()) != true
     } catch {
       // Without an answer nothing is known about them.
       return false
@@ -199,7 +199,8 @@ extension Bouncer {
     guard known != nil || mayProve(hostname) else { throw APIError.noRegistration }
     try countChallenge(of: hostname, isKnown: known != nil)
     let secret = try await hosts.verificationSecret(at: hostname, accessToken: accessToken)
-    try VerificationSecret.check(secret, for: hostname, storageKey, now: now(), mayExpire: mayExpire())
+    try VerificationSecret.check(
+      secret, for: hostname, storageKey, now: now(), isClockTrusted: isClockTrusted())
     let server = if let known { known } else { try await admit(hostname) }
     let newKey = RandomText.alphanumeric(RemoteServers.keyLength)
     try await upstream?.rotate(

@@ -120,7 +120,7 @@ enum VerificationSecret {
 
   /// Checks the secret that a host shows.
   static func check(
-    _ secret: String, for hostname: Hostname, _ storageKey: StorageKey, now: Date, mayExpire: Bool
+    _ secret: String, for hostname: Hostname, _ storageKey: StorageKey, now: Date, isClockTrusted: Bool
   ) throws(APIError) {
     let nibbles = secret.utf8.compactMap { digits.firstIndex(of: $0) }
     guard nibbles.count == secret.utf8.count, nibbles.count.isMultiple(of: 2) else {
@@ -134,7 +134,7 @@ enum VerificationSecret {
     else { throw APIError("The verification secret is invalid") }
     // A secret from the future was made while the clock was wrong; it must not stay valid until then.
     guard abs(now.timeIntervalSince(Date(milliseconds: time))) <= lifetime else {
-      throw mayExpire
+      throw isClockTrusted
         ? APIError("The verification secret has expired") : APIError.rateLimited(retryAfter: "60")
     }
     guard parts[1] == hostname.text else {

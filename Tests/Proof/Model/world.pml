@@ -193,7 +193,7 @@ inline commitKept(k) {
   (try[1].state == Unsettled && try[1].node == n) || (try[2].state == Unsettled && try[2].node == n))
 
 /* code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: lease: try await settle()
- * code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: lease: let latestEnd = mayExpire() ? now + maxAge : .distantFuture
+ * code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: lease: let latestEnd = isClockTrusted() ? now + maxAge : .distantFuture
  * code: Sources/Domain/Delivery/Outbox/Outbox.swift: init: CASE WHEN expires_at > $8 THEN $8 ELSE expires_at END */
 inline lease(k, who, r) {
   atomic {
@@ -222,7 +222,7 @@ inline lease(k, who, r) {
   }
 }
 
-/* code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: isOver: end <= now() && mayExpire() */
+/* code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: isOver: end <= now() && isClockTrusted() */
 #ifdef EXPIRY_IN_DOUBT
 #define IS_OVER(k) (try[k].expires <= CLOCK(try[k].node))
 #else

@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import Platform
 import Registrations
 import SQL
 import Sealing
@@ -76,7 +77,7 @@ import Testing
     _ = try await database.write { try sync.apply(list, server: server.id, on: $0) }
     let realm = try #require(try await RemoteRealms(database: database).find(uuid: uuid))
     let registrations = RegistrationStore(
-      database: database, storageKey: key, now: { clock.now }, mayExpire: { clock.isTrusted })
+      database: database, storageKey: key, now: { clock.now }, isClockTrusted: { clock.isTrusted })
     let tokens = try ["dead", "alive"].map { try PushToken("\($0)-token", kind: .fcm) }
     for token in tokens {
       try await registrations.register(

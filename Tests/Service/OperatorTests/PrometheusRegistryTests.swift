@@ -1,4 +1,5 @@
 import CoreMetrics
+import Platform
 import Synchronization
 import Testing
 

@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Logging
+import Platform
 import TestService
 import TestSupport
 import Testing

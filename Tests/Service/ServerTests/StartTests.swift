@@ -109,7 +109,8 @@ import Testing
       let service = try await BouncerService.build(
         configuration, metrics: PrometheusRegistry(), manager: manager, logger: .quiet)
       // The operator's comes before the public one.
-      let admin = try #require(service.services.firstIndex { "\(type(of: $0))".hasPrefix("Bounded<") })
+      let admin = try #require(
+        service.services.firstIndex { "\(type(of: $0))".hasPrefix("DeadlineService<") })
       var others = service.services
       others.remove(at: admin)
       let (first, second) = (

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import NextcloudProxy
+import Platform
 import Providers
 import Sealing
 import TestSupport

@@ -1,4 +1,5 @@
 import Foundation
+import Platform
 import Providers
 import Sealing
 import TestSupport

@@ -270,9 +270,10 @@ struct ChallengeTests {
       StorageKey(bytes: [UInt8](repeating: 1, count: 32)), StorageKey(bytes: [UInt8](repeating: 2, count: 32))
     )
     let (hostname, now) = (try Hostname("chat.example.org"), Date(timeIntervalSince1970: 1_790_000_000))
-    func check(_ secret: String, after seconds: Double = 0, mayExpire: Bool = true) -> String? {
+    func check(_ secret: String, after seconds: Double = 0, isClockTrusted: Bool = true) -> String? {
       do throws(APIError) {
-        try VerificationSecret.check(secret, for: hostname, key, now: now + seconds, mayExpire: mayExpire)
+        try VerificationSecret.check(
+          secret, for: hostname, key, now: now + seconds, isClockTrusted: isClockTrusted)
         return nil
       } catch {
         return error.message.replacing("The verification secret ", with: "")
@@ -281,7 +282,7 @@ struct ChallengeTests {
     let secret = VerificationSecret.make(for: hostname, key, now: now)
     for seconds in [-10.0, 0, 10] { #expect(check(secret, after: seconds) == nil) }
     for seconds in [-10.001, 10.001] { #expect(check(secret, after: seconds) == "has expired") }
-    #expect(check(secret, after: 11, mayExpire: false) == "API usage exceeded rate limit")
+    #expect(check(secret, after: 11, isClockTrusted: false) == "API usage exceeded rate limit")
     for text in ["nothex", secret.lowercased(), secret + "A"] { #expect(check(text) == "is malformed") }
     for text in ["", "ABCD", secret + "AB", VerificationSecret.make(for: hostname, other, now: now)] {
       #expect(check(text) == "is invalid")

@@ -34,7 +34,6 @@ struct E2EERegisterTests {
     let late = try await bouncer.post("push/e2ee/register", form, as: server)
     #expect(late.status == 400)
     #expect(late.code == "REQUEST_EXPIRED")
-    #expect(late.message == "Request expired")
   }
 
   @Test
@@ -121,7 +120,7 @@ struct E2EERegisterTests {
     let form = try bouncer.registerForm(realm: realm, bouncer.apns("c0ffee"))
     let early = try await bouncer.post("push/e2ee/register", form, as: server)
     #expect((early.status, early.code) == (429, "RATE_LIMIT_HIT"))
-    #expect(early.message == "Organization not registered" && early.json["cause"] == "MISSING_REMOTE_REALM")
+    #expect(early.json["cause"] == "MISSING_REMOTE_REALM")
     #expect(early.headers[.retryAfter] == "60")
     _ = try await bouncer.realm(of: server, uuid: realm)
     #expect(try await bouncer.post("push/e2ee/register", form, as: server).isSuccess)

@@ -52,7 +52,7 @@ package struct ClockGuard: Sendable {
   }
 
   /// Whether anything may expire now. False until the newest time in the database has been read.
-  package var mayExpire: Bool { hasHeard && doubt == nil }
+  package var isClockTrusted: Bool { hasHeard && doubt == nil }
 
   /// Whether the wall clock has moved enough since the last look that `look` must be called before its time
   /// is used.

@@ -58,7 +58,8 @@ package struct ClockWatch: Sendable {
     let newest = try await record.newest()
     time.update { $0.hear(newest, $1) }
     let now = time.now()
-    guard time.mayExpire(), newest.map({ abs(now.timeIntervalSince($0)) >= Self.heartbeat }) ?? true else {
+    guard time.isClockTrusted(), newest.map({ abs(now.timeIntervalSince($0)) >= Self.heartbeat }) ?? true
+    else {
       return
     }
     let written = try await record.write(now)
@@ -137,10 +138,10 @@ package final class ServiceTime: Sendable {
   }
 
   /// Whether anything may expire now: false while the clock is doubted.
-  package func mayExpire() -> Bool {
+  package func isClockTrusted() -> Bool {
     update { clock, reading in
       clock.look(reading)
-      return clock.mayExpire
+      return clock.isClockTrusted
     }
   }
 

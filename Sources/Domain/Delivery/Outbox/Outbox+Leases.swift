@@ -42,7 +42,7 @@ extension Outbox {
   /// Whether the entry has expired.
   func isOver(_ entry: Entry) -> Bool { isOver(entry.expiresAt) }
 
-  private func isOver(_ end: Date) -> Bool { end <= now() && mayExpire() }
+  private func isOver(_ end: Date) -> Bool { end <= now() && isClockTrusted() }
 
   /// The queues with due entries, in no order. Reads one entry of each.
   func dueQueues() async throws -> [OutboxQueue] {
@@ -62,7 +62,7 @@ extension Outbox {
     let now = now()
     // An entry that was stored while the clock was wrong expires no later than it would have by the right
     // clock.
-    let latestEnd = mayExpire() ? now + maxAge : .distantFuture
+    let latestEnd = isClockTrusted() ? now + maxAge : .distantFuture
     let (route, owner) = (queue.route, queue.owner)
     let taken = try await self.queue.take(
       limit: limit, for: seconds, .text(route.provider.rawValue), .text(route.credential),

@@ -41,7 +41,7 @@ package final class Outbox: Sendable {
   private let limits: Limits
   package let queue: LeasedQueue
   let now: @Sendable () -> Date
-  let mayExpire: @Sendable () -> Bool
+  let isClockTrusted: @Sendable () -> Bool
   let depth: OutboxDepth
   let unsettled = Mutex<[(lease: Lease, postponement: Postponement?)]>([])
 
@@ -51,11 +51,11 @@ package final class Outbox: Sendable {
   /// - Parameters:
   ///   - maxAge: longest time that an entry is kept, in seconds.
   ///   - longestPause: furthest due time ahead of now, in seconds.
-  ///   - mayExpire: whether entries may be treated as expired; false while the clock is in doubt.
+  ///   - isClockTrusted: whether entries may be treated as expired; false while the clock is in doubt.
   package init(
     database: any Database, storageKey: StorageKey, maxAge: TimeInterval, limits: Limits = Limits(),
     longestPause: TimeInterval = longestPause, now: @escaping @Sendable () -> Date,
-    mayExpire: @escaping @Sendable () -> Bool = { true }
+    isClockTrusted: @escaping @Sendable () -> Bool = { true }
   ) {
     self.database = database
     self.storageKey = storageKey
@@ -75,7 +75,7 @@ package final class Outbox: Sendable {
       longestPause: longestPause, all: "route_id IN (SELECT id FROM outbox_routes)", database: database,
       now: now)
     self.now = now
-    self.mayExpire = mayExpire
+    self.isClockTrusted = isClockTrusted
   }
 
   /// Maximum number of entries that may wait for one device; further notifications are refused.

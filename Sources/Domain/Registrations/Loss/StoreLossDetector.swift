@@ -29,7 +29,7 @@ package final class StoreLossDetector: Sendable {
   /// The machine's own time, which heartbeats have.
   private let machineTime: @Sendable () -> Date
   /// Whether anything may be treated as expired; false while the clock is in doubt.
-  package let mayExpire: @Sendable () -> Bool
+  package let isClockTrusted: @Sendable () -> Bool
   private let logger: Logger
   private let state: Mutex<State>
 
@@ -39,13 +39,13 @@ package final class StoreLossDetector: Sendable {
   package init(
     file: URL, database: any Database, now: @escaping @Sendable () -> Date,
     machineTime: (@Sendable () -> Date)? = nil,
-    mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
+    isClockTrusted: @escaping @Sendable () -> Bool = { true }, logger: Logger
   ) {
     self.file = file
     self.database = database
     self.now = now
     self.machineTime = machineTime ?? now
-    self.mayExpire = mayExpire
+    self.isClockTrusted = isClockTrusted
     self.logger = logger
     state = Mutex(State(record: (try? Data(contentsOf: file)).flatMap { StoreRecord(bytes: [UInt8]($0)) }))
   }
@@ -83,7 +83,7 @@ package final class StoreLossDetector: Sendable {
   }
 
   private func isDoubtful(_ record: StoreRecord) -> Bool {
-    record.isDoubtful(at: now()) || record.lostAt != nil && !mayExpire()
+    record.isDoubtful(at: now()) || record.lostAt != nil && !isClockTrusted()
   }
 
   /// Compares the database with the record, and updates both.

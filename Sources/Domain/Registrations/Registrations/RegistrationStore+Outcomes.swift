@@ -27,7 +27,7 @@ extension RegistrationStore {
 
   /// A provider's statement is believed if the registration was made, or the statement first held back, by
   /// this time: an hour ago, or never while the clock is in doubt.
-  package var believedSince: Date { mayExpire() ? now() - Self.heldInterval : .distantPast }
+  package var believedSince: Date { isClockTrusted() ? now() - Self.heldInterval : .distantPast }
 
   /// Ends registrations that a provider has declared dead. A registration that was renewed meanwhile stays,
   /// and so does one whose deletion is held back until the provider has repeated it for long enough.

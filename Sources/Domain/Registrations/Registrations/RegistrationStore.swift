@@ -12,19 +12,19 @@ package final class RegistrationStore: Sendable {
   package let database: any Database
   package let storageKey: StorageKey
   package let now: @Sendable () -> Date
-  package let mayExpire: @Sendable () -> Bool
+  package let isClockTrusted: @Sendable () -> Bool
   /// Row ids in `bouncer_keys` by public key. Rows are only ever added.
   private let bouncerKeys = Mutex<[String: Int64]>([:])
 
-  /// - Parameter mayExpire: whether an hour may be treated as past; false while the clock is in doubt.
+  /// - Parameter isClockTrusted: whether an hour may be treated as past; false while the clock is in doubt.
   package init(
     database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date,
-    mayExpire: @escaping @Sendable () -> Bool = { true }
+    isClockTrusted: @escaping @Sendable () -> Bool = { true }
   ) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
-    self.mayExpire = mayExpire
+    self.isClockTrusted = isClockTrusted
   }
 
   /// The columns that ``registration(_:_:at:)`` reads, in order.

@@ -27,7 +27,7 @@ extension Dashboard {
       \(found.map { servers($0, counted) } ?? Self.unknown("Chat servers"))
       <div class="two">
       \(counted.map(Self.encryption) ?? Self.unknown("From legacy to encrypted"))
-      \(counted?.apps.map(Self.apps) ?? .none)
+      \((counted?.tables ?? []).map(Self.section))
       \(found.map(nodes) ?? Self.unknown("Nodes"))
       </div>
       \(keys(found, counted))
@@ -166,12 +166,26 @@ extension Dashboard {
       """
   }
 
-  private static func apps(_ apps: [App]) -> HTML {
-    var table = HTMLTable(.text("App"), .text("Tokens"), .number("Devices"), .number("Failing"))
-    for app in apps {
-      table.add("\(app.name)", "\(app.kind)", Shown.number(app.devices), Shown.bad(app.failing))
+  /// A feature's table.
+  private static func section(_ table: AdminTable) -> HTML {
+    var html = HTMLTable(
+      table.columns.map { column in
+        switch column {
+        case .text(let heading): .text(heading)
+        case .number(let heading), .failures(let heading): .number(heading)
+        }
+      })
+    for row in table.rows {
+      html.add(
+        zip(table.columns, row).map { column, cell in
+          switch (column, cell) {
+          case (_, .text(let text)): "\(text)"
+          case (.failures, .number(let number)): Shown.bad(number)
+          case (_, .number(let number)): Shown.number(number)
+          }
+        })
     }
-    return "<section><h2>Nextcloud devices by app</h2>\n\(table.html(otherwise: "No device yet."))</section>"
+    return "<section><h2>\(table.title)</h2>\n\(html.html(otherwise: "\(table.otherwise)"))</section>"
   }
 
   private func keys(_ recent: Recent?, _ census: Census?) -> HTML {

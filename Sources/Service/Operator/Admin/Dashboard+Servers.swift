@@ -1,5 +1,6 @@
 internal import Delivery
 internal import Foundation
+internal import Platform
 internal import Providers
 internal import Registrations
 internal import SQL
@@ -98,6 +99,19 @@ extension Dashboard {
     return "<section><h2>Refused registrations of devices, 7 days</h2>\n\(table.html())</section>"
   }
 
+  /// What the features know of a chat server.
+  private func facts(of server: Int64) async throws -> [HTML] {
+    var entries: [HTML] = []
+    for read in sources.serverFacts {
+      guard let fact = try await read(server) else { continue }
+      let sentences = fact.sentences.map { sentence -> HTML in
+        sentence.isBad ? "<span class=\"word bad\">\(sentence.text)</span> " : "\(sentence.text) "
+      }
+      entries.append("<dt>\(fact.title)</dt><dd>\(sentences)</dd>\n")
+    }
+    return entries
+  }
+
   /// A chat server's page; nil if there is no such server.
   func serverPage(_ id: Int64) async throws -> (title: String, content: HTML)? {
     guard let (server, count) = try await sources.servers(id).first else { return nil }
@@ -107,7 +121,7 @@ extension Dashboard {
     let hours = try await counts.report(ofServer: id, hours: 7 * 24)
     let search = DeviceSearch(database: sources.database, storageKey: sources.storageKey)
     let census = await latestCensus()
-    let link = try await linkFacts(of: id)
+    let facts = try await facts(of: id)
     let devices = census.map { $0.byServer[id] ?? .init() }
     let (sent, failed) = (hours.map(\.sent).reduce(0, +), hours.map(\.failed).reduce(0, +))
     let bars = hours.map { hour in
@@ -137,7 +151,7 @@ extension Dashboard {
       <dt>Last seen</dt><dd>\(Shown.age(server.lastRequestAt, at: now))</dd>
       <dt>Devices</dt><dd>\(Shown.optional(devices.map { "\(Phrase.number($0.e2ee)) encrypted, \(Phrase.number($0.legacy)) legacy" }))
       (<a href="/admin/find?q=\(server.uuid.canonical)">show</a>)</dd>
-      \(link)
+      \(facts)
       </dl>
       </section>
       <section><h2>Notifications handed in, 7 days</h2>

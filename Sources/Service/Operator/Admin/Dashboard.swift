@@ -1,7 +1,7 @@
 package import Delivery
 package import Foundation
 internal import HTTP
-internal import Platform
+package import Platform
 package import Registrations
 package import SQL
 package import Sealing
@@ -9,25 +9,14 @@ package import Sealing
 /// Gathers what the operator's pages show. Expensive counts are cached and repeated at most once a minute,
 /// however many people look.
 package struct Dashboard: Sendable {
-  /// The devices of one app at the Nextcloud push proxy.
-  package struct App: Sendable {
-    let name: String
-    let kind: String
-    let devices: Int64
-    let failing: Int64
-
-    package init(name: String, kind: String, devices: Int64, failing: Int64) {
-      (self.name, self.kind, self.devices, self.failing) = (name, kind, devices, failing)
-    }
-  }
-
   struct Sources: Sendable {
     let database: any Database
     let storageKey: StorageKey
     let keyFolder: KeyFolder
     let registrations: RegistrationStore
     let outbox: Outbox
-    let apps: (@Sendable () async throws -> [App])?
+    let tables: [@Sendable () async throws -> AdminTable]
+    let serverFacts: [@Sendable (Int64) async throws -> AdminFact?]
     let configuration: Configuration
     let now: @Sendable () -> Date
   }
@@ -60,7 +49,7 @@ package struct Dashboard: Sendable {
     let devices: [DeviceCounts.Place: DeviceCounts]
     let byServer: [Int64: DeviceCounts]
     let keys: [RegistrationStore.KeyUsage]
-    let apps: [App]?
+    let tables: [AdminTable]
   }
 
   /// How long a page waits for each of its parts.
@@ -74,17 +63,19 @@ package struct Dashboard: Sendable {
   private let census: Cached<Census>
 
   /// - Parameters:
-  ///   - apps: counts the devices of the Nextcloud push proxy; nil if the proxy is off.
+  ///   - features: those that add a table to the overview, or facts to a chat server's page.
   package init(
     database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: RegistrationStore,
-    outbox: Outbox, apps: (@Sendable () async throws -> [App])?, configuration: Configuration,
-    readiness: Readiness,
+    outbox: Outbox, features: [Feature], configuration: Configuration, readiness: Readiness,
     now: @escaping @Sendable () -> Date
   ) {
     let sources = Sources(
       database: database, storageKey: storageKey, keyFolder: keyFolder, registrations: registrations,
-      outbox: outbox, apps: apps, configuration: configuration, now: now)
-    (self.sources, self.readiness, startedAt) = (sources, readiness, now())
+      outbox: outbox, tables: features.flatMap(\.tables), serverFacts: features.flatMap(\.serverFacts),
+      configuration: configuration, now: now)
+    self.sources = sources
+    self.readiness = readiness
+    startedAt = now()
     recent = Cached(for: .seconds(5)) { try await sources.recent() }
     census = Cached(for: .seconds(60)) { try await sources.census() }
   }
@@ -107,10 +98,12 @@ extension Dashboard.Sources {
 
   fileprivate func census() async throws -> Dashboard.Census {
     let devices = try await DeviceCounts.all(in: database)
+    var counted: [AdminTable] = []
+    for table in tables { counted.append(try await table()) }
     return Dashboard.Census(
       week: try await HourlyCounts(database: database, now: now).servers(hours: 7 * 24), devices: devices,
       byServer: devices.reduce(into: [:]) { $0[$1.key.server, default: .init()] += $1.value },
-      keys: try await registrations.keyUsage(), apps: try await apps?())
+      keys: try await registrations.keyUsage(), tables: counted)
   }
 
   /// All chat servers, or the one with this row id.

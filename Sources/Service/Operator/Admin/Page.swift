@@ -70,11 +70,14 @@ struct HTMLTable {
   private let columns: [Column]
   private var rows: [HTML] = []
 
-  init(_ columns: Column...) { self.columns = columns }
+  init(_ columns: [Column]) { self.columns = columns }
+  init(_ columns: Column...) { self.init(columns) }
 
   var isEmpty: Bool { rows.isEmpty }
 
-  mutating func add(_ cells: HTML...) {
+  mutating func add(_ cells: HTML...) { add(cells) }
+
+  mutating func add(_ cells: [HTML]) {
     rows.append(
       "<tr>\(zip(columns, cells).map { column, cell -> HTML in "<td class=\"\(column.style)\" data-heading=\"\(column.heading)\">\(cell)</td>" })</tr>\n"
     )

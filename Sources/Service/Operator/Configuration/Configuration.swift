@@ -58,3 +58,10 @@ package final class Configuration: Sendable {
     return sections.flatMap { section in declarations.filter { $0.section == section } }
   }
 }
+
+extension Configuration {
+  /// The routes that need no credential, as their names are shown.
+  package var routesElsewhere: [String] {
+    upstream.authority.map { ["\(Route.Provider.elsewhere):\($0)"] } ?? []
+  }
+}

@@ -1,6 +1,7 @@
 internal import HTTP
 internal import NextcloudProxy
 internal import NextcloudServer
+internal import Platform
 internal import Registrations
 internal import SQL
 
@@ -13,16 +14,14 @@ extension Doctor {
     let check = "http.public_url"
     let http = configuration.http
     if let url = http.publicURL { return .good(check, "chat servers and apps are told \(url)") }
-    let proxy = configuration.nextcloudProxy.isEnabled && configuration.nextcloudServer.defaultProxy == nil
+    let apps = configuration.nextcloudProxy.isEnabled ? configuration.nextcloudServer.publicURLReaders : nil
     let isReached = !ClientAddress.isLoopback(http.host) || http.tls != nil || !http.trustedProxies.isEmpty
     let isCalled = asksDatabase ? await hasCallers() : false
-    guard proxy || isReached || isCalled else {
+    guard apps != nil || isReached || isCalled else {
       return .good(check, "is not set, and no chat server has called yet")
     }
     let address = "\(http.tls == nil ? "http" : "https")://\(http.host):\(http.port)"
-    let told =
-      ["the administrators of chat servers (server/billing)"]
-      + (proxy ? ["Nextcloud's apps that name no push proxy (nextcloud.default_proxy)"] : [])
+    let told = ["the administrators of chat servers (server/billing)", apps].compactMap(\.self)
     return .warning(
       check, "is not set, so \(told.joined(separator: " and ")) are told \(address)",
       advice:

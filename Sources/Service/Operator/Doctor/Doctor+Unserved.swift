@@ -1,6 +1,7 @@
 internal import Delivery
 internal import Foundation
 internal import Migrations
+internal import Platform
 internal import Providers
 internal import Registrations
 internal import SQL

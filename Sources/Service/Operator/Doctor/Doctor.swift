@@ -8,6 +8,7 @@ internal import Registrations
 internal import SQL
 internal import Sealing
 internal import Settings
+internal import Upstream
 
 /// Checks everything that the service depends on, without changing anything, and says how to fix each fault.
 package struct Doctor: Sendable {
@@ -151,6 +152,21 @@ extension Doctor {
         name, [reason, check["meaning"]?.string].compactMap(\.self).joined(separator: ". "),
         advice: check["advice"]?.string ?? "")
     ]
+  }
+}
+
+extension Doctor {
+  /// Reports each chat server's link to the upstream bouncer, if there is one.
+  func linkFindings() async -> [Finding] {
+    guard configuration.upstream.url != nil else { return [] }
+    guard let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
+      let database = await visit.existing(),
+      (try? await Migrator.version(of: database)) == Schema.version
+    else { return [.skipped("upstream", "the database cannot be used")] }
+    let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
+    var providers = PushProviders.Configuration(configuration)
+    providers.upstream = links.provider(at: configuration.upstream.url)
+    return await links.findings(providers)
   }
 }
 

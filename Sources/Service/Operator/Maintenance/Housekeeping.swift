@@ -1,7 +1,7 @@
 internal import Foundation
 package import Logging
 package import Metrics
-internal import Platform
+package import Platform
 package import Registrations
 internal import SQL
 internal import Sealing
@@ -23,22 +23,6 @@ package struct Housekeeping: Sendable {
   private let retention: TimeInterval
   private let logger: Logger
   private let metrics: any MetricsFactory
-
-  /// Removes the rows of one table that are no longer needed.
-  package struct Removal: Sendable {
-    let message: String?
-    let remove: @Sendable (_ limit: Int) async throws -> Int
-
-    /// - Parameters:
-    ///   - message: the log message if any rows were removed.
-    ///   - remove: removes at most `limit` rows and returns how many; fewer than `limit` if none are left.
-    package init(
-      _ message: String? = nil, remove: @escaping @Sendable (_ limit: Int) async throws -> Int
-    ) {
-      self.message = message
-      self.remove = remove
-    }
-  }
 
   /// - Parameter removals: what to remove in addition to registrations.
   package init(
@@ -69,7 +53,7 @@ package struct Housekeeping: Sendable {
   /// Runs one round. Only one node at a time changes the database.
   func work(_ round: inout Round) async throws {
     if try await lease.claim(for: 150) {
-      if registrations.mayExpire() { try await removeWhatIsOver() }
+      if registrations.isClockTrusted() { try await removeWhatIsOver() }
       try await removeSuperseded(&round)
       _ = try await nodes.living(within: Self.silence, &round.nodes)
     }

@@ -1,4 +1,5 @@
 internal import CoreMetrics
+internal import Platform
 internal import Synchronization
 
 /// A time series that can write itself in Prometheus' text format.

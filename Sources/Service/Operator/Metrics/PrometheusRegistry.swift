@@ -1,6 +1,7 @@
 package import CoreMetrics
 package import Foundation
 internal import Metrics
+package import Platform
 package import SQL
 internal import Settings
 internal import Synchronization
@@ -18,7 +19,7 @@ package final class PrometheusRegistry: MetricsFactory {
   }
 
   private let families = Mutex<[String: Family]>([:])
-  private let collectors = Mutex<[(name: String, samples: Probe<[Sample]?>)]>([])
+  private let collectors = Mutex<[(name: String, samples: Probe<[PolledGauge.Sample]?>)]>([])
 
   package init() {}
 
@@ -28,24 +29,18 @@ package final class PrometheusRegistry: MetricsFactory {
   /// Makes ``shared`` the backend of swift-metrics. Call once per process, before any metric is created.
   package static func bootstrap() { MetricsSystem.bootstrap(shared) }
 
-  /// A value that is read at each scrape, with its labels.
-  package struct Sample: Sendable {
-    let labels: [(String, String)]
-    let value: Double
-
-    package init(_ value: Double, labels: [(String, String)] = []) {
-      (self.value, self.labels) = (value, labels)
-    }
-  }
-
   /// How long a scrape waits for values that have to be read first.
   private static let timeout = Duration.milliseconds(800)
 
   /// Adds values that are read at each scrape: gauges, unless ``MetricDescription`` says otherwise. Values
   /// that cannot be read in time are left out, because an old or invented value would hide a problem.
-  package func gauges(_ name: String, _ collect: @escaping @Sendable () async throws -> [Sample]) {
+  package func gauges(_ name: String, _ collect: @escaping @Sendable () async throws -> [PolledGauge.Sample])
+  {
     collectors.withLock { $0.append((name, Probe { try? await collect() })) }
   }
+
+  /// Adds a feature's metric, as ``gauges(_:_:)`` does.
+  package func add(_ gauge: PolledGauge) { gauges(gauge.name, gauge.samples) }
 
   /// All metrics in Prometheus' text format.
   package func text() async -> String {
@@ -57,7 +52,7 @@ package final class PrometheusRegistry: MetricsFactory {
       }
     }
     let collectors = collectors.withLock { $0 }
-    let collected = await withTaskGroup(of: (Int, [Sample]?).self) { group in
+    let collected = await withTaskGroup(of: (Int, [PolledGauge.Sample]?).self) { group in
       for (index, collector) in collectors.enumerated() {
         group.addTask { (index, await collector.samples.answer(within: Self.timeout) ?? nil) }
       }

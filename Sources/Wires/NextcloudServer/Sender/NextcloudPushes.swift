@@ -11,11 +11,12 @@ package struct NextcloudPushes: Sendable {
   private let database: any Database
   package let queue: LeasedQueue
   private let now: @Sendable () -> Date
-  private let mayExpire: @Sendable () -> Bool
+  private let isClockTrusted: @Sendable () -> Bool
 
-  /// - Parameter mayExpire: whether pushes may be treated as expired; false while the clock is in doubt.
+  /// - Parameter isClockTrusted: whether pushes may be treated as expired; false while the clock is in doubt.
   init(
-    database: any Database, now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool
+    database: any Database, now: @escaping @Sendable () -> Date,
+    isClockTrusted: @escaping @Sendable () -> Bool
   ) {
     self.database = database
     queue = LeasedQueue(
@@ -23,7 +24,7 @@ package struct NextcloudPushes: Sendable {
       columns: "registration_id, registered_at, proxy_url, device_identifier, entry, nid",
       where: "proxy_url = $4 AND expires_at > $5", order: "due_at, id", database: database, now: now)
     self.now = now
-    self.mayExpire = mayExpire
+    self.isClockTrusted = isClockTrusted
   }
 
   /// Queues pushes until they are due; they are durable when this returns.
@@ -85,7 +86,7 @@ package struct NextcloudPushes: Sendable {
   }
 
   /// Pushes that expire at or before this time are expired.
-  private var over: Date { mayExpire() ? now() : .distantPast }
+  private var over: Date { isClockTrusted() ? now() : .distantPast }
 }
 
 extension Connection {

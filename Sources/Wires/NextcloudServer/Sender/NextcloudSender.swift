@@ -35,12 +35,12 @@ package final class NextcloudSender: Sendable {
   package let registrations: NextcloudRegistrations
   package let pushes: NextcloudPushes
 
-  /// - Parameter mayExpire: whether pushes may be treated as expired; false while the clock is in doubt.
+  /// - Parameter isClockTrusted: whether pushes may be treated as expired; false while the clock is in doubt.
   package init(
     _ settings: NextcloudServerSettings, delivery: DeliverySettings, own: PushProxy,
     ownAddress: @escaping @Sendable () -> String,
     proxies: ProxyClient, webPush: NextcloudWebPush, database: any Database, storageKey: StorageKey,
-    now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool, logger: Logger
+    now: @escaping @Sendable () -> Date, isClockTrusted: @escaping @Sendable () -> Bool, logger: Logger
   ) {
     self.settings = settings
     self.delivery = delivery
@@ -53,7 +53,7 @@ package final class NextcloudSender: Sendable {
     keys = NextcloudKeys(database: database, storageKey: storageKey, now: now)
     notifications = NextcloudNotifications(database: database, storageKey: storageKey, now: now)
     registrations = NextcloudRegistrations(database: database, now: now)
-    pushes = NextcloudPushes(database: database, now: now, mayExpire: mayExpire)
+    pushes = NextcloudPushes(database: database, now: now, isClockTrusted: isClockTrusted)
   }
 
   /// When a push that is made now is given up.

@@ -20,19 +20,19 @@ package final class BouncerLink: Sendable {
   private let accounts: AccountStore
   private let devices: Devices
   private let now: @Sendable () -> Date
-  private let mayExpire: @Sendable () -> Bool
+  private let isClockTrusted: @Sendable () -> Bool
   private let logger: Logger
   private let uploads = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
   private let registrations = Worker()
   private let unregistrations = Worker()
 
-  /// - Parameter mayExpire: whether jobs may be treated as expired; false while the clock is in doubt.
+  /// - Parameter isClockTrusted: whether jobs may be treated as expired; false while the clock is in doubt.
   package init(
     _ calls: any BouncerCalls, accounts: AccountStore, devices: Devices,
-    mayExpire: @escaping @Sendable () -> Bool, logger: Logger
+    isClockTrusted: @escaping @Sendable () -> Bool, logger: Logger
   ) {
     (self.calls, self.accounts, self.devices) = (calls, accounts, devices)
-    (now, self.mayExpire, self.logger) = (devices.now, mayExpire, logger)
+    (now, self.isClockTrusted, self.logger) = (devices.now, isClockTrusted, logger)
   }
 
   /// Starts work on a new registration at once, and not only at the next periodic look.
@@ -90,7 +90,7 @@ package final class BouncerLink: Sendable {
 
   private func register(_ job: RegistrationJob) async throws {
     let end = job.requestedAt + Zulip.registrationLifetime
-    if now() >= end, mayExpire() { return try await fail(job, .requestExpired) }
+    if now() >= end, isClockTrusted() { return try await fail(job, .requestExpired) }
     do {
       try await providingRealms {
         try await calls.register(

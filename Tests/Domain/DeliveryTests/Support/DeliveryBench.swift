@@ -66,10 +66,10 @@ final class DeliveryBench: Sendable {
     realm = try await Self.realm(in: database, storageKey, now)
     registrations = RegistrationStore(database: database, storageKey: storageKey, now: now)
     recorder = RegistrationStore(
-      database: database, storageKey: storageKey, now: now, mayExpire: { [clock] in clock.isTrusted })
+      database: database, storageKey: storageKey, now: now, isClockTrusted: { [clock] in clock.isTrusted })
     outbox = Outbox(
       database: database, storageKey: storageKey, maxAge: 86_400, now: now,
-      mayExpire: { [clock] in clock.isTrusted })
+      isClockTrusted: { [clock] in clock.isTrusted })
     history = History(database: database, now: now)
     deliverer = Deliverer(
       providers: providers, registrations: recorder, outbox: outbox, deadline: deadline, history: history,

@@ -40,7 +40,7 @@ final class OutboxStore: Sendable {
   ) -> Outbox {
     Outbox(
       database: database, storageKey: StorageKey(bytes: [UInt8](repeating: key, count: 32)), maxAge: maxAge,
-      limits: limits, now: { clock.now }, mayExpire: { clock.isTrusted })
+      limits: limits, now: { clock.now }, isClockTrusted: { clock.isTrusted })
   }
 
   /// Stores one entry, due after `due` seconds.

@@ -17,7 +17,7 @@ private struct Clocks {
   }
 
   var now: Date { clock.now(reading) }
-  var isTrusted: Bool { clock.mayExpire }
+  var isTrusted: Bool { clock.isClockTrusted }
   var reason: ClockDoubt.Reason? { clock.doubt?.reason }
 
   /// Time passes, by both clocks.
@@ -44,9 +44,9 @@ private struct Clocks {
     let reading = ClockGuard.Reading(wall: Date(), monotonic: .zero)
     var clock = ClockGuard(reading)
     clock.look(reading)
-    #expect(!clock.mayExpire && clock.doubt == nil)
+    #expect(!clock.isClockTrusted && clock.doubt == nil)
     clock.hear(nil, reading)
-    #expect(clock.mayExpire)
+    #expect(clock.isClockTrusted)
   }
 
   @Test(

@@ -65,7 +65,7 @@ import Testing
     try await test { database, record in
       #expect(try await record.newest() == nil)
       let node = try await Node(database, at: start)
-      #expect(node.time.mayExpire())
+      #expect(node.time.isClockTrusted())
       #expect(try await record.newest() == start)
       node.clocks.pass(59)
       try await node.watch.hear()
@@ -83,18 +83,18 @@ import Testing
       _ = try await Node(database, at: start)
       // For three seconds.
       let wrong = try await Node(database, at: start + 25 * 3600)
-      #expect(!wrong.time.mayExpire())
+      #expect(!wrong.time.isClockTrusted())
       try await wrong.pass(3)
       #expect(try await record.newest() == start)
-      #expect(try await Node(database, at: start + 10).time.mayExpire())
+      #expect(try await Node(database, at: start + 10).time.isClockTrusted())
 
       let late = try await Node(database, at: start - 6 * 3600)
-      #expect(!late.time.mayExpire())
+      #expect(!late.time.isClockTrusted())
       #expect(late.time.now() == start)
       try await late.pass(599)
-      #expect(!late.time.mayExpire())
+      #expect(!late.time.isClockTrusted())
       try await late.pass(1)
-      #expect(late.time.mayExpire())
+      #expect(late.time.isClockTrusted())
       #expect(try await record.newest() == start - 6 * 3600 + 600)
       #expect(late.time.now() == start - 6 * 3600 + 600)
     }
@@ -105,10 +105,10 @@ import Testing
       let node = try await Node(database, at: start)
       node.clocks.jump(-25 * 3600)
       #expect(node.time.now() == start)
-      #expect(!node.time.mayExpire())
+      #expect(!node.time.isClockTrusted())
       let other = try await Node(database, at: start)
       other.clocks.jump(25 * 3600)
-      #expect(!other.time.mayExpire())
+      #expect(!other.time.isClockTrusted())
     }
   }
 

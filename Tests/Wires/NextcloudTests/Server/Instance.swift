@@ -26,7 +26,7 @@ struct Instance: Sendable {
   }
 
   let test: TestService
-  let nextcloud: NextcloudAdapter
+  let sender: NextcloudSender
   let realm: ChatRealm
 
   var clock: TestClock { test.clock }
@@ -36,9 +36,8 @@ struct Instance: Sendable {
   var loginFlows: NextcloudLoginFlows { NextcloudLoginFlows(accounts: accounts) }
   var notifications: NextcloudNotifications { sender.notifications }
   var keys: NextcloudKeys { sender.keys }
-  var registrations: NextcloudRegistrations { nextcloud.registrations }
-  var pushes: NextcloudPushes { nextcloud.pushes }
-  var sender: NextcloudSender { nextcloud.sender }
+  var registrations: NextcloudRegistrations { sender.registrations }
+  var pushes: NextcloudPushes { sender.pushes }
 
   /// Phones may name proxies of this machine.
   static let localProxies = ["nextcloud.allow_local_proxies": "true"]
@@ -62,7 +61,7 @@ struct Instance: Sendable {
         realm: UUID(), name: "Cloud", url: "https://cloud.example.org", requiresE2EE: nil
       ).realm
       try await test(
-        Instance(test: service, nextcloud: try #require(service.service.nextcloud), realm: realm))
+        Instance(test: service, sender: try #require(service.service.nextcloudServer?.sender), realm: realm))
     }
   }
 

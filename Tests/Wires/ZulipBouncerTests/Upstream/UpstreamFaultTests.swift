@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Logging
+import Platform
 import ProviderSimulator
 import Providers
 import Registrations
@@ -252,7 +253,7 @@ struct UpstreamFaultTests {
       let server = try #require(try await place.bouncer.servers.find(hostname: "chat.example.org"))
       func bad() async throws -> [String] {
         try await UpstreamReport(of: server.id, place.links, at: "push.example.com")?
-          .sentences(at: place.bouncer.clock.now).filter(\.isBad).map(\.text) ?? []
+          .fact(at: place.bouncer.clock.now).sentences.filter(\.isBad).map(\.text) ?? []
       }
       func warnings() -> Int {
         log.lines.count { $0.level == .warning && $0.metadata["reason"] == "upstreamDisallows" }

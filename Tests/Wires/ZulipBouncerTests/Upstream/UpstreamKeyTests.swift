@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Logging
+import Platform
 import Registrations
 import SQL
 import Sealing
@@ -388,7 +389,7 @@ struct UpstreamReportTests {
       try await eventually("so does the operator's report") {
         let host = place.bouncer.test.configuration.upstream.authority
         let report = try await UpstreamReport(of: server.id, place.links, at: host)
-        return report?.sentences(at: place.bouncer.clock.now).allSatisfy { !$0.isBad } == true
+        return report?.fact(at: place.bouncer.clock.now).sentences.allSatisfy { !$0.isBad } == true
       }
     }
   }

@@ -110,7 +110,7 @@ struct UpstreamTests {
         old = .object(object)
       }
       let late = try await beside.registerStore(old)
-      #expect((late.status, late.code, late.message) == (400, "REQUEST_EXPIRED", "Request expired"))
+      #expect(late.status == 400 && late.code == "REQUEST_EXPIRED")
       #expect(try await beside.bouncer.rows("SELECT id FROM registrations").isEmpty)
     }
   }

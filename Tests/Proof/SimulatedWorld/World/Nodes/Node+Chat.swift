@@ -24,7 +24,7 @@ extension Node {
   /// simulated network: any node may take the call, and the call may fail.
   func chatSide(
     _ settings: Configuration, _ nextcloud: NextcloudSender?, database: any Database, storageKey: StorageKey,
-    now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool, logger: Logger
+    now: @escaping @Sendable () -> Date, isClockTrusted: @escaping @Sendable () -> Bool, logger: Logger
   ) -> ChatSide {
     let accounts = AccountStore(database: database, storageKey: storageKey, now: now)
     let life = life
@@ -38,7 +38,7 @@ extension Node {
     let devices = Devices(
       database: database, storageKey: storageKey, localServer: nil, now: now, changed: events.ring)
     let link = BouncerLink(
-      bouncer, accounts: accounts, devices: devices, mayExpire: mayExpire, logger: logger)
+      bouncer, accounts: accounts, devices: devices, isClockTrusted: isClockTrusted, logger: logger)
     let notifier = Notifier(devices: devices, bouncer: link)
     let server = ZulipServerRoutes(
       settings.server, http: settings.http, accounts: accounts, eventNotifier: events, notifier: notifier)

@@ -17,12 +17,12 @@ extension Node {
   /// The push proxy, where the world has a Nextcloud server, stock or built-in.
   func nextcloudProxy(
     _ settings: Configuration, database: any Database, storageKey: StorageKey, recorder: RegistrationStore,
-    deliverer: Deliverer, now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool,
+    deliverer: Deliverer, now: @escaping @Sendable () -> Date, isClockTrusted: @escaping @Sendable () -> Bool,
     logger: Logger
   ) -> (proxy: PushProxy, lossDetector: StoreLossDetector) {
     let devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
     let lossDetector = StoreLossDetector(
-      file: storeRecord, database: database, now: now, mayExpire: mayExpire, logger: logger)
+      file: storeRecord, database: database, now: now, isClockTrusted: isClockTrusted, logger: logger)
     let proxy = PushProxy(
       settings.nextcloudProxy, http: settings.http, devices: devices, recorder: recorder,
       deliverer: deliverer, lossDetector: lossDetector,

@@ -17,7 +17,7 @@ extension Node {
   /// own over the simulated network: any node may take the call, and the call may fail.
   func nextcloudServer(
     _ settings: Configuration, proxy: PushProxy, database: any Database, storageKey: StorageKey,
-    deliverer: Deliverer, now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool,
+    deliverer: Deliverer, now: @escaping @Sendable () -> Date, isClockTrusted: @escaping @Sendable () -> Bool,
     logger: Logger
   ) -> (routes: NextcloudServerRoutes, sender: NextcloudSender) {
     let life = life
@@ -34,7 +34,7 @@ extension Node {
     let sender = NextcloudSender(
       settings.nextcloudServer, delivery: settings.delivery, own: proxy,
       ownAddress: { NextcloudChat.ownProxy }, proxies: proxies, webPush: webPush,
-      database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, logger: logger)
+      database: database, storageKey: storageKey, now: now, isClockTrusted: isClockTrusted, logger: logger)
     return (
       NextcloudServerRoutes(
         settings.server, http: settings.http, accounts: accounts,

@@ -88,8 +88,8 @@ final class Node: @unchecked Sendable {
     logger = Logger(label: name) { [world] _ in NodeLog(world: world, life: life) }
     let time = ServiceTime(wall: { Date() + life.skew })
     let trustsAnyClock = world.standIn.trustsAnyClock
-    let (now, mayExpire): (@Sendable () -> Date, @Sendable () -> Bool) = (
-      time.now, { trustsAnyClock || time.mayExpire() }
+    let (now, isClockTrusted): (@Sendable () -> Date, @Sendable () -> Bool) = (
+      time.now, { trustsAnyClock || time.isClockTrusted() }
     )
     life.ahead = { now().timeIntervalSince(Date()) }
     let plain = NodeDatabase(world.server, world: world, life: life)
@@ -109,9 +109,10 @@ final class Node: @unchecked Sendable {
     self.providers = providers
     use(world.credentials)
     let registrations = RegistrationStore(
-      database: database, storageKey: storageKey, now: now, mayExpire: mayExpire)
+      database: database, storageKey: storageKey, now: now, isClockTrusted: isClockTrusted)
     let outbox = Outbox(
-      database: database, storageKey: storageKey, maxAge: World.maximumAge, now: now, mayExpire: mayExpire)
+      database: database, storageKey: storageKey, maxAge: World.maximumAge, now: now,
+      isClockTrusted: isClockTrusted)
     let upstream = providers.upstream.flatMap { sender in
       links.map { Upstream.UpstreamBouncer(sender, links: $0, now: now, logger: logger) }
     }
@@ -133,21 +134,21 @@ final class Node: @unchecked Sendable {
       : nextcloudProxy(
         settings, database: database, storageKey: storageKey, recorder: registrations, deliverer: deliverer,
         now: now,
-        mayExpire: mayExpire, logger: logger)
+        isClockTrusted: isClockTrusted, logger: logger)
     let nextcloudServer =
       world.nextcloudChat == nil
       ? nil
       : nextcloud.map {
         self.nextcloudServer(
           settings, proxy: $0.proxy, database: database, storageKey: storageKey, deliverer: deliverer,
-          now: now, mayExpire: mayExpire, logger: logger)
+          now: now, isClockTrusted: isClockTrusted, logger: logger)
       }
     let chat =
       world.chat == nil && nextcloudServer == nil
       ? nil
       : chatSide(
         settings, nextcloudServer?.sender, database: database, storageKey: storageKey, now: now,
-        mayExpire: mayExpire, logger: logger)
+        isClockTrusted: isClockTrusted, logger: logger)
     responder =
       Endpoints.forStrangers(
         trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self),

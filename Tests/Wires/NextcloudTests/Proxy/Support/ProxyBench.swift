@@ -73,7 +73,7 @@ final class ProxyBench: Sendable {
     folder = FileManager.default.temporaryDirectory.appending(path: "proxy-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     let now: @Sendable () -> Date = { [clock] in clock.now }
-    let mayExpire: @Sendable () -> Bool = { [clock] in clock.isTrusted }
+    let isClockTrusted: @Sendable () -> Bool = { [clock] in clock.isTrusted }
     var simulation = SimulatedProviders.Configuration()
     simulation.now = now
     simulator = try await SimulatedProviders.start(simulation)
@@ -96,7 +96,8 @@ final class ProxyBench: Sendable {
       pace: options.pace, now: now, logger: logger)
     sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     lossDetector = StoreLossDetector(
-      file: folder.appending(path: "store.json"), database: database, now: now, mayExpire: mayExpire,
+      file: folder.appending(path: "store.json"), database: database, now: now,
+      isClockTrusted: isClockTrusted,
       logger: logger)
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:], overrides: options.settings, workingDirectory: folder.path)

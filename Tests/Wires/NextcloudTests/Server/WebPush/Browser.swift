@@ -51,7 +51,7 @@ struct Browser: Sendable {
 }
 
 extension Instance {
-  var webPush: NextcloudWebPush { nextcloud.webPush }
+  var webPush: NextcloudWebPush { sender.webPush }
 
   /// Push services may be on this machine.
   static let localPushServices = [

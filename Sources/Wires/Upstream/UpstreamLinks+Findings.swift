@@ -1,38 +1,29 @@
 internal import Foundation
-internal import Migrations
-internal import Platform
-internal import Providers
+package import Platform
+package import Providers
 internal import Registrations
-internal import SQL
-internal import Sealing
 internal import Settings
-internal import Upstream
 
-extension Doctor {
+extension UpstreamLinks {
   private static let timeout = Duration.seconds(10)
 
-  /// Asks the upstream bouncer with the id and key of each chat server that has a link there. Sends nothing.
-  func linkFindings() async -> [Finding] {
-    guard configuration.upstream.url != nil else { return [] }
-    guard let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
-      let database = await visit.existing(),
-      (try? await Migrator.version(of: database)) == Schema.version
-    else { return [.skipped("upstream", "the database cannot be used")] }
-    let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
+  /// Asks the upstream bouncer with the id and key of each chat server that has a link there, for `doctor`. Sends
+  /// nothing.
+  ///
+  /// - Parameter providers: the settings with which ``provider(at:)`` is reached.
+  package func findings(_ providers: PushProviders.Configuration) async -> [Finding] {
     let servers = RemoteServers(database: database, storageKey: storageKey, now: now)
     do {
-      var settings = PushProviders.Configuration(configuration)
-      settings.upstream = links.provider(at: configuration.upstream.url)
-      let providers = try PushProviders(configuration: settings)
+      let providers = try PushProviders(configuration: providers)
       guard let upstream = providers.upstream else { return [] }
       let check = "\(upstream.route)"
       var findings: [Finding] = []
-      for link in try await links.all() {
+      for link in try await all() {
         let server = try await servers.find(id: link.server)?.hostname ?? "\(link.server)"
         findings.append(await finding(check, server, link, upstream))
       }
       await providers.shutdown(within: .zero)
-      for (server, since) in try await links.strangers() {
+      for (server, since) in try await strangers() {
         findings.append(
           .warning(
             check,
@@ -51,7 +42,7 @@ extension Doctor {
   }
 
   private func finding(
-    _ check: String, _ server: String, _ link: UpstreamLinks.Link, _ upstream: RouteSender
+    _ check: String, _ server: String, _ link: Link, _ upstream: RouteSender
   ) async -> Finding {
     guard link.key != nil else {
       return .warning(

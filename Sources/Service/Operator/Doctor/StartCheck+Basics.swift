@@ -9,38 +9,13 @@ internal import Sealing
 package import Settings
 internal import ZulipBouncer
 
-/// A condition for the start of the service. `serve` stops at the first that fails; `doctor` makes all
-/// checks, and so reports everything that `serve` would refuse, in the same words.
-package struct StartCheck: Sendable {
-  /// The check's name, for `doctor`.
-  package let name: String
-  private let look: @Sendable () async throws -> Finding
-
-  /// - Parameter look: makes the check called `name`, and changes nothing. It throws a ``Fault`` that prevents the
-  ///   start, and returns as a finding what does not.
-  package init(_ name: String, _ look: @escaping @Sendable (_ name: String) async throws -> Finding) {
-    self.name = name
-    self.look = { try await look(name) }
-  }
-
-  /// Makes the check for `serve`; throws if it fails.
-  package func pass() async throws(Fault) {
-    do { _ = try await look() } catch { throw Fault(error) }
-  }
-
-  /// Makes the check for `doctor`; a failure becomes a finding.
-  func finding() async -> Finding {
-    do { return try await look() } catch { return .bad(name, Fault(error)) }
-  }
-}
-
 extension StartCheck {
   /// The checks that need none of the service's own parts.
   package static func basics(
     _ configuration: Configuration, descriptors: DescriptorLimit, visit: DatabaseVisit,
     now: @escaping @Sendable () -> Date
   ) -> [StartCheck] {
-    let checks: [StartCheck?] =
+    let checks =
       [
         StartCheck("descriptors") {
           try descriptors.check()
@@ -64,8 +39,8 @@ extension StartCheck {
             $0, "\(tls.certificateFile) \(expiry.phrase). \(expiry.meaning)",
             advice: CertificateExpiry.advice)
         },
-        file("providers.ca_file", configuration.providers.caFile, now: now),
-        file("bouncer.verify_ca_file", configuration.bouncer.verifyCAFile, now: now),
+      ] + file("providers.ca_file", configuration.providers.caFile, now: now)
+      + file("bouncer.verify_ca_file", configuration.bouncer.verifyCAFile, now: now) + [
         StartCheck("providers") {
           let providers = try PushProviders(configuration: .init(configuration))
           await providers.shutdown(within: .zero)
@@ -74,7 +49,7 @@ extension StartCheck {
         StartCheck("storage.key") { try storageKey($0, configuration) },
         StartCheck("database") { .good($0, try await database(configuration, visit)) },
       ]
-    return strength(configuration) + checks.compactMap(\.self)
+    return strength(configuration) + checks
   }
 
   private static func strength(_ configuration: Configuration) -> [StartCheck] {
@@ -82,28 +57,6 @@ extension StartCheck {
     }
     return weaknesses.isEmpty
       ? [StartCheck("strength") { .good($0, "no token is weak, and none is missing") }] : weaknesses
-  }
-
-  /// Checks a PEM file with trust roots; nil if the setting names none.
-  package static func file(
-    _ key: String, _ path: String?, now: @escaping @Sendable () -> Date
-  ) -> StartCheck? {
-    path.map { path in
-      StartCheck(key) { key in
-        let certificates = try PEMFile(path, key: key).certificates()
-        let expired = certificates.count { $0.end <= now() }
-        guard expired > 0 else {
-          return .good(key, "\(path) has \(Phrase.count(certificates.count, "certificate"))")
-        }
-        return .warning(
-          key,
-          """
-          \(expired) of \(Phrase.count(certificates.count, "certificate")) in \(path) \(expired == 1 ? "has" : "have") \
-          expired: a host whose certificate needs it is not connected to
-          """,
-          advice: "put the present one there, then restart the service")
-      }
-    }
   }
 
   private static func storageKey(_ name: String, _ configuration: Configuration) throws -> Finding {
@@ -201,57 +154,5 @@ extension StartCheck {
     throw Fault(
       key: "database.url", "names \(url), on a disk that is full (\(free.intValue >> 10) KiB are left)",
       advice: "free some space")
-  }
-}
-
-/// The result of one of `doctor`'s checks.
-package struct Finding: Sendable, Hashable {
-  package enum Standing: Sendable, Hashable {
-    case good
-    /// It works, with a drawback that the operator should know.
-    case warning
-    /// It does not work.
-    case fault
-    /// It could not be checked.
-    case skipped
-  }
-
-  /// The name of the check: `database`, `apns:production`.
-  package let check: String
-  package let standing: Standing
-  /// What was found, or why the check was skipped; never a secret.
-  package let detail: String
-  /// How to fix it; nil if there is nothing to fix.
-  package let advice: String?
-
-  /// Whether there is no fault, as far as is known.
-  package var isGood: Bool { standing != .fault }
-
-  package static func good(_ check: String, _ detail: String) -> Finding {
-    Finding(check: check, standing: .good, detail: detail, advice: nil)
-  }
-
-  package static func warning(_ check: String, _ detail: String, advice: String) -> Finding {
-    Finding(check: check, standing: .warning, detail: detail, advice: advice)
-  }
-
-  static func bad(_ check: String, _ detail: String, advice: String) -> Finding {
-    Finding(check: check, standing: .fault, detail: detail, advice: advice)
-  }
-
-  static func bad(_ check: String, _ fault: Fault) -> Finding {
-    .bad(
-      check, fault.detail,
-      advice: fault.advice ?? "correct it; push-bouncer init writes a file that explains every setting")
-  }
-
-  /// - Parameter reason: why the check could not be made.
-  package static func skipped(_ check: String, _ reason: String) -> Finding {
-    Finding(check: check, standing: .skipped, detail: reason, advice: nil)
-  }
-
-  /// The findings if the configuration cannot be read: no other check can be made then.
-  package static func unreadable(_ fault: Fault) -> [Finding] {
-    [.bad("configuration", fault), .skipped("everything else", "the configuration has to be right first")]
   }
 }

@@ -1,29 +1,10 @@
-/// A metric of this program, as described by its HELP line in `/metrics` and its row in
-/// `Documentation/Metrics.md`.
-package struct MetricDescription: Sendable {
-  package enum Kind: String, Sendable {
-    case counter, gauge, histogram
-  }
+internal import NextcloudProxy
+internal import NextcloudServer
+package import Platform
+internal import Upstream
+internal import ZulipServer
 
-  package let name: String
-  package let kind: Kind
-  package let labels: [String]
-  /// A sentence that describes it.
-  package let help: String
-  /// The upper bounds of a histogram's buckets.
-  let bounds: [Double]
-
-  /// In seconds, from half a millisecond to a minute, the range that a phone's user could notice.
-  static let bounds = [
-    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
-  ]
-
-  init(
-    _ name: String, _ kind: Kind, labels: [String] = [], bounds: [Double] = Self.bounds, _ help: String
-  ) {
-    (self.name, self.kind, self.labels, self.help, self.bounds) = (name, kind, labels, help, bounds)
-  }
-
+extension MetricDescription {
   /// The description of a metric; nil if it is not in ``all``.
   static func of(_ name: String) -> MetricDescription? { named[name] }
 
@@ -38,12 +19,17 @@ package struct MetricDescription: Sendable {
       $0 += "| `\($1.name)` | \($1.kind.rawValue) | \(labels) | \($1.help) |\n"
     }
   }
+
+  /// All metrics: those of the service, and those of each wire.
+  package static let all: [MetricDescription] =
+    service + UpstreamBouncer.metrics + ZulipServerRoutes.metrics + NextcloudProxyRoutes.metrics
+    + NextcloudServerRoutes.metrics
 }
 
 extension MetricDescription {
   private static let route = ["provider", "credential", "target"]
 
-  package static let all: [MetricDescription] = [
+  private static let service: [MetricDescription] = [
     // Requests.
     .init(
       "push_bouncer_http_requests_total", .counter, labels: ["method", "route", "status"],
@@ -63,8 +49,6 @@ extension MetricDescription {
     .init(
       "push_bouncer_http_body_bytes", .gauge,
       "Bytes that request bodies take in memory now; http.max_bytes_in_flight is the limit."),
-    .init(
-      "push_bouncer_event_waiters", .gauge, "Apps of the built-in chat-server side that wait for events now."),
 
     // Deliveries.
     .init(
@@ -141,26 +125,6 @@ extension MetricDescription {
       "push_bouncer_sealed_values_not_opened", .gauge, labels: ["column"],
       "Values in the database that this storage.key did not open; 0 unless the key is wrong or the database damaged."
     ),
-    .init(
-      "push_bouncer_device_registrations_pending", .gauge,
-      "Devices of the built-in chat-server side that its bouncer has not registered yet."),
-    .init(
-      "push_bouncer_legacy_unregistrations_pending", .gauge,
-      "Old tokens of the built-in chat-server side that its bouncer has not removed yet."),
-    .init(
-      "push_bouncer_upstream_unregistrations_pending", .gauge,
-      "Old apps' tokens that are no longer used, of which the upstream bouncer has not been told yet."),
-    .init(
-      "push_bouncer_nextcloud_devices", .gauge, labels: ["app", "kind"],
-      "Devices of the Nextcloud push proxy."),
-    .init(
-      "push_bouncer_nextcloud_devices_failing", .gauge, labels: ["app", "kind", "reason"],
-      "Devices of the Nextcloud push proxy whose last notification was refused, by reason."),
-    .init(
-      "push_bouncer_nextcloud_registrations", .gauge, "Phones of the Nextcloud server side's users."),
-    .init(
-      "push_bouncer_nextcloud_pushes_pending", .gauge,
-      "Pushes of the Nextcloud server side that no push proxy has taken yet."),
 
     // Service.
     .init(

@@ -1,0 +1,47 @@
+package import Foundation
+package import Platform
+internal import Providers
+internal import Settings
+
+/// What the operator sees of a chat server's upstream link.
+package struct UpstreamReport: Sendable {
+  package let link: UpstreamLinks.Link
+  /// Where the upstream bouncer is; nil if `upstream.url` is not set.
+  package let host: String?
+  /// Live registrations there, as far as they were made through this service.
+  package let encrypted, legacy: Int64
+
+  /// Nil if the server has no link.
+  package init?(of server: Int64, _ links: UpstreamLinks, at host: String?) async throws {
+    guard let link = try await links.link(of: server) else { return nil }
+    self.link = link
+    self.host = host
+    (encrypted, legacy) = try await links.count(of: server)
+  }
+
+  /// What the operator is told of it.
+  package func fact(at now: Date) -> AdminFact {
+    func age(_ date: Date) -> String { Phrase.duration(max(0, now.timeIntervalSince(date))) }
+    var sentences = [
+      AdminFact.Sentence(
+        "\(Phrase.count(Int(encrypted), "encrypted registration")) and \(Phrase.number(legacy)) of old apps are registered there."
+      )
+    ]
+    if host == nil {
+      sentences.append(.init("upstream.url is not set: nothing is passed on.", isBad: true))
+    } else if link.key == nil {
+      sentences.append(.init("The server's key is not known yet: it is kept when the server calls next."))
+    } else if let failure = link.failure {
+      sentences.append(.init("Its last report was not taken: \(failure)", isBad: true))
+    }
+    if let refused = link.refusedAt {
+      sentences.append(
+        .init("\(Reason.upstreamDisallows.explanation.meaning) It said so \(age(refused)) ago.", isBad: true))
+    }
+    sentences.append(
+      .init(
+        link.reportedAt.map { "The last report was taken \(age($0)) ago." } ?? "No report was passed on yet.")
+    )
+    return AdminFact("Upstream bouncer \(host ?? "")", sentences)
+  }
+}

@@ -1,0 +1,21 @@
+internal import Foundation
+package import Logging
+package import Platform
+internal import Registrations
+internal import Upstream
+
+extension Bouncer {
+  /// The bouncer that other chat servers call.
+  package func feature(logger: Logger) -> Feature {
+    var feature = Feature()
+    feature.routes = { ZulipBouncerRoutes(self).addRoutes(to: $0) }
+    feature.work = [
+      { await requestTimes.run { _ in logger.warning("times of requests could not be written") } }
+    ]
+    let reports = Reports(database: database, mayGo: UpstreamLinks.hasTaken)
+    feature.removals = [
+      Removal { try await reports.remove(before: now() - settings.reportRetention, limit: $0) }
+    ]
+    return feature
+  }
+}
