@@ -35,7 +35,7 @@ package struct LeasedQueue: Sendable {
 
   /// - Parameters:
   ///   - key: an integer column that identifies rows.
-  ///   - columns: the columns to return for a taken row.
+  ///   - columns: the columns to return for a taken row, besides its key and `attempts`.
   ///   - condition: further SQL condition for rows to take, with arguments from `$4` on.
   ///   - turns: columns; rows with different values in them are taken in turn.
   ///   - share: how many rows with the same values are taken at once.
@@ -44,7 +44,7 @@ package struct LeasedQueue: Sendable {
   ///   - longestPause: furthest due time ahead of now, in seconds.
   ///   - all: condition that holds for every row, if that lets an index of due times be used.
   package init(
-    _ table: String, key: String = "id", columns: String, where condition: String = "TRUE",
+    _ table: String, key: String = "id", columns: String? = nil, where condition: String = "TRUE",
     inTurnsOf turns: String? = nil, share: Int? = nil, changing change: String? = nil,
     order: String = "due_at",
     longestPause: TimeInterval = 3600,
@@ -70,7 +70,7 @@ package struct LeasedQueue: Sendable {
     taking = """
       UPDATE \(table) SET due_at = $2, attempts = attempts + 1\(change.map { ", \($0)" } ?? "")
       WHERE \(key) IN (\(chosen))
-      RETURNING \(key), attempts, \(columns)
+      RETURNING \(key), attempts\(columns.map { ", \($0)" } ?? "")
       """
     self.database = database
     self.now = now
@@ -90,8 +90,10 @@ package struct LeasedQueue: Sendable {
     let end = now + seconds
     let times: [Value] = [.integer(now.milliseconds), .integer(end.milliseconds), .integer(Int64(limit))]
     return try await database.execute(Statement(taking, arguments: times + arguments)).map { row in
-      let lease = Lease(id: try row.int64(0), attempts: Int(try row.int64(1)), end: end)
-      return (lease, Row(values: Array(row.values.dropFirst(2))))
+      let lease = Lease(id: try row.int64(key), attempts: Int(try row.int64("attempts")), end: end)
+      return (
+        lease, Row(Columns(Array(row.columns.names.dropFirst(2))), values: Array(row.values.dropFirst(2)))
+      )
     }
   }
 
@@ -151,7 +153,7 @@ package struct LeasedQueue: Sendable {
   }
 
   package func count() async throws -> Int64 {
-    try await database.query("SELECT COUNT(*) FROM \(table)").first?.int64(0) ?? 0
+    try await database.query("SELECT COUNT(*) AS count FROM \(table)").first?.int64("count") ?? 0
   }
 }
 

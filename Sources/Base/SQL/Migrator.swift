@@ -84,7 +84,9 @@ package enum Migrator {
       Statement(
         "SELECT number, name, checksum FROM schema_migrations WHERE number <= $1 ORDER BY number",
         .integer(Int64(newest)))
-    ).map { (number: Int(try $0.int64(0)), name: try $0.text(1), checksum: try $0.text(2)) }
+    ).map { row in
+      (number: Int(try row.int64("number")), name: try row.text("name"), checksum: try row.text("checksum"))
+    }
     let unknown = applied.first { row in
       !migrations.contains { $0.number == row.number && $0.checksum == row.checksum }
     }
@@ -105,8 +107,8 @@ package enum Migrator {
     throw DatabaseError(
       .newerSchema,
       """
-      the database is at migration \(try row.int64(0)) (\(try row.text(1))), this program knows those up to \
-      \(newest): use the newer program again, or restore a backup made before it
+      the database is at migration \(try row.int64("number")) (\(try row.text("name"))), this program knows those up \
+      to \(newest): use the newer program again, or restore a backup made before it
       """)
   }
 
@@ -114,13 +116,13 @@ package enum Migrator {
   package static func version(of database: any Database) async throws -> Int {
     let isThere =
       switch database.engine {
-      case .sqlite: "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_migrations'"
-      case .postgreSQL: "SELECT to_regclass('schema_migrations') IS NOT NULL"
+      case .sqlite: "SELECT COUNT(*) AS is_there FROM sqlite_master WHERE name = 'schema_migrations'"
+      case .postgreSQL: "SELECT to_regclass('schema_migrations') IS NOT NULL AS is_there"
       }
     return try await database.read { connection in
-      guard try connection.query(Statement(isThere)).first?.flag(0) == true else { return 0 }
-      let last = Statement("SELECT COALESCE(MAX(number), 0) FROM schema_migrations")
-      return Int(try connection.query(last).first?.int64(0) ?? 0)
+      guard try connection.query(Statement(isThere)).first?.flag("is_there") == true else { return 0 }
+      let last = Statement("SELECT COALESCE(MAX(number), 0) AS number FROM schema_migrations")
+      return Int(try connection.query(last).first?.int64("number") ?? 0)
     }
   }
 

@@ -2,19 +2,19 @@ package import Foundation
 
 extension Row {
   /// A time stored as milliseconds.
-  package func date(_ index: Int) throws(DatabaseError) -> Date {
-    Date(milliseconds: try int64(index))
+  package func date(_ name: String) throws(DatabaseError) -> Date {
+    Date(milliseconds: try int64(name))
   }
 
   /// A time stored as milliseconds; nil for NULL.
-  package func optionalDate(_ index: Int) throws(DatabaseError) -> Date? {
-    try optionalInt64(index).map(Date.init(milliseconds:))
+  package func optionalDate(_ name: String) throws(DatabaseError) -> Date? {
+    try optionalInt64(name).map(Date.init(milliseconds:))
   }
 
   /// A UUID stored as text.
-  package func uuid(_ index: Int) throws(DatabaseError) -> UUID {
-    guard let uuid = UUID(uuidString: try text(index)) else {
-      throw DatabaseError(.typeMismatch, "column \(index) holds no UUID")
+  package func uuid(_ name: String) throws(DatabaseError) -> UUID {
+    guard let uuid = UUID(uuidString: try text(name)) else {
+      throw DatabaseError(.typeMismatch, "column \(name) holds no UUID")
     }
     return uuid
   }

@@ -14,9 +14,14 @@ extension Database {
     let (columns, references) = try await read { connection in
       (
         try connection.query(Statement(catalog.columns)).map {
-          (table: try $0.text(0), column: try $0.text(1), keyPosition: try $0.int64(2))
+          (
+            table: try $0.text("table_name"), column: try $0.text("column_name"),
+            keyPosition: try $0.int64("key_position")
+          )
         },
-        try connection.query(Statement(catalog.references)).map { (from: try $0.text(0), to: try $0.text(1)) }
+        try connection.query(Statement(catalog.references)).map {
+          (from: try $0.text("referencing"), to: try $0.text("referenced"))
+        }
       )
     }
     var waiting = Dictionary(grouping: columns, by: \.table).map { name, columns in
@@ -38,32 +43,33 @@ extension Database {
 }
 
 extension DatabaseEngine {
-  /// Two catalog queries: one for the columns of all tables (table, column, position in the primary key from
-  /// 1, or 0), and one for which table references which.
+  /// Two catalog queries: one for the columns of all tables (`key_position` being the position in the primary key
+  /// from 1, or 0), and one for which table references which.
   fileprivate var catalog: (columns: String, references: String) {
     switch self {
     case .sqlite:
       (
         """
-        SELECT t.name, c.name, c.pk FROM sqlite_master t, pragma_table_info(t.name) c
+        SELECT t.name AS table_name, c.name AS column_name, c.pk AS key_position FROM sqlite_master t, pragma_table_info(t.name) c
         WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY t.name, c.cid
         """,
         """
-        SELECT DISTINCT t.name, f."table" FROM sqlite_master t, pragma_foreign_key_list(t.name) f
+        SELECT DISTINCT t.name AS referencing, f."table" AS referenced FROM sqlite_master t, pragma_foreign_key_list(t.name) f
         WHERE t.type = 'table'
         """
       )
     case .postgreSQL:
       (
         """
-        SELECT t.relname::text, c.attname::text, COALESCE(array_position(k.conkey, c.attnum), 0)::bigint
+        SELECT t.relname::text AS table_name, c.attname::text AS column_name,
+          COALESCE(array_position(k.conkey, c.attnum), 0)::bigint AS key_position
         FROM pg_class t JOIN pg_attribute c ON c.attrelid = t.oid AND c.attnum > 0 AND NOT c.attisdropped
         LEFT JOIN pg_constraint k ON k.conrelid = t.oid AND k.contype = 'p'
         WHERE t.relkind = 'r' AND t.relnamespace = current_schema()::regnamespace
         ORDER BY t.relname, c.attnum
         """,
         """
-        SELECT DISTINCT t.relname::text, r.relname::text
+        SELECT DISTINCT t.relname::text AS referencing, r.relname::text AS referenced
         FROM pg_constraint k JOIN pg_class t ON t.oid = k.conrelid JOIN pg_class r ON r.oid = k.confrelid
         WHERE k.contype = 'f' AND t.relnamespace = current_schema()::regnamespace
         """

@@ -48,7 +48,7 @@ struct ClosingTests {
     #expect(kept.count < 500)
     let again = try await openDatabase(url: test.url)
     let rows = try await again.query(Statement("SELECT a FROM t"))
-    #expect(try Set(rows.map { try $0.int64(0) }) == kept)
+    #expect(try Set(rows.map { try $0.int64("a") }) == kept)
     await again.close()
   }
 

@@ -31,7 +31,7 @@ struct GroupCommitTests {
         }
       }
       let rows = try await database.query(Statement("SELECT a FROM t ORDER BY a"))
-      #expect(try rows.map { try $0.int64(0) } == stride(from: 0, to: 60, by: 3).map(Int64.init))
+      #expect(try rows.map { try $0.int64("a") } == stride(from: 0, to: 60, by: 3).map(Int64.init))
     }
   }
 
@@ -89,7 +89,7 @@ struct GroupCommitTests {
               _ = try await database.write { try $0.query(Statement(upsert, .integer(index % 10))) }
             } else {
               let rows = try await database.execute(Statement(upsert, .integer(index % 10)))
-              #expect(try rows[0].int64(0) > 0)
+              #expect(try rows[0].int64("n") > 0)
             }
           }
         }
@@ -122,11 +122,11 @@ struct GroupCommitTests {
       let entered = AsyncStream<Void>.makeStream()
       let goOn = Gate()
       async let counts = database.read { connection in
-        let count = Statement("SELECT count(*) FROM t")
-        let first = try connection.query(count)[0].int64(0)
+        let count = Statement("SELECT count(*) AS count FROM t")
+        let first = try connection.query(count)[0].int64("count")
         entered.continuation.finish()
         goOn.wait()
-        return [first, try connection.query(count)[0].int64(0)]
+        return [first, try connection.query(count)[0].int64("count")]
       }
       for await _ in entered.stream {}
       _ = try await database.execute(Statement("INSERT INTO t VALUES (1, '')"))
@@ -190,7 +190,7 @@ struct GroupCommitTests {
       let succeeded = results.indices.filter { (try? results[$0].get()) != nil }
       #expect(!succeeded.contains(1))
       let rows = try await database.query(Statement("SELECT a FROM t ORDER BY a"))
-      #expect(try rows.map { try $0.int64(0) } == (succeeded + succeeded.map { $0 + 10 }).map(Int64.init))
+      #expect(try rows.map { try $0.int64("a") } == (succeeded + succeeded.map { $0 + 10 }).map(Int64.init))
     }
   }
 

@@ -28,7 +28,7 @@ struct LockTests {
             let rows =
               index < 2 ? try await database.execute(pick) : try await database.write { try $0.query(pick) }
             if rows.isEmpty { return picked }
-            picked += try rows.map { try $0.int64(0) }
+            picked += try rows.map { try $0.int64("id") }
           }
         }
       }

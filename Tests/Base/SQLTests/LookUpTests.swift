@@ -18,7 +18,7 @@ struct LookUpTests {
         _ = try await database.execute(
           Statement(
             "INSERT INTO t VALUES (1, $1) ON CONFLICT (a) DO UPDATE SET b = excluded.b", .text(text)))
-        #expect(try await database.lookUp(Self.select).map { try $0.text(0) } == [text])
+        #expect(try await database.lookUp(Self.select).map { try $0.text("b") } == [text])
       }
     }
   }

@@ -1,4 +1,5 @@
 import Foundation
+import TestDatabase
 import TestSupport
 import Testing
 
@@ -11,7 +12,7 @@ struct SQLiteOpeningTests {
     try await withDatabase { database, _ in
       let values = try await database.write { connection in
         try ["synchronous", "journal_mode", "foreign_keys", "busy_timeout"].map {
-          try connection.query(Statement("PRAGMA \($0)"))[0].values[0]
+          try connection.query(Statement("PRAGMA \($0)")).first?.values.first
         }
       }
       #expect(values == [.integer(2), .text("wal"), .integer(1), .integer(5000)])
@@ -25,7 +26,7 @@ struct SQLiteOpeningTests {
       try await withDatabase(options: options) { database, _ in
         let values = try await database.write { connection in
           try ["cache_size", "wal_autocheckpoint"].map {
-            try connection.query(Statement("PRAGMA \($0)"))[0].int64(0)
+            try connection.query(Statement("PRAGMA \($0)")).integer
           }
         }
         #expect(values == expected)
@@ -60,7 +61,7 @@ struct SQLiteOpeningTests {
         _ = try await database.integer("SELECT count(*) FROM t")
       }
       let rows = try await database.write { try $0.query(Statement("PRAGMA synchronous")) }
-      #expect(try rows[0].int64(0) == 2)
+      #expect(try rows.integer == 2)
     }
   }
 

@@ -48,8 +48,7 @@ extension Database {
 
   /// The integer that one query gives.
   func integer(_ sql: String, _ arguments: Value...) async throws -> Int64 {
-    let rows = try await query(Statement(sql, arguments: arguments))
-    return try rows[0].int64(0)
+    try await query(Statement(sql, arguments: arguments)).integer
   }
 }
 

@@ -2,7 +2,7 @@ import SQL
 import TestDatabase
 import Testing
 
-@Suite("Values, rows and statements")
+@Suite("Values and statements")
 struct ValueTests {
   @Test(
     arguments: DatabaseEngine.available,
@@ -22,7 +22,7 @@ struct ValueTests {
       _ = try await database.execute(Statement("INSERT INTO t (\(column)) VALUES ($1)", value))
       _ = try await database.write { try $0.run(Statement("INSERT INTO t (\(column)) VALUES ($1)", value)) }
       let rows = try await database.query(Statement("SELECT \(column) FROM t"))
-      #expect(rows == [Row(values: [value]), Row(values: [value])])
+      #expect(rows.map(\.values) == [[value], [value]])
     }
   }
 
@@ -45,7 +45,7 @@ struct ValueTests {
       let rows = try await database.query(
         Statement(
           "SELECT $2, $1, $2, '' || $3", .integer(1), .text("two"), .text("three")))
-      #expect(rows == [Row(values: [.text("two"), .integer(1), .text("two"), .text("three")])])
+      #expect(rows.map(\.values) == [[.text("two"), .integer(1), .text("two"), .text("three")]])
     }
   }
 
@@ -82,7 +82,7 @@ struct ValueTests {
       let list = (0..<count).map { Value.integer(Int64($0)) }
       let rows = try await database.query(
         Statement("SELECT a FROM t WHERE b = $1 AND a IN ($list) ORDER BY a", .integer(0), list: list))
-      #expect(try rows.map { try $0.int64(0) } == (0..<Int64(count)).filter { $0 % 2 == 0 })
+      #expect(try rows.map { try $0.int64("a") } == (0..<Int64(count)).filter { $0 % 2 == 0 })
     }
   }
 
@@ -102,42 +102,9 @@ struct ValueTests {
   func `the longest list fits into a statement`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine) { database in
       let list = (1..<Statement.maximumArguments).map { Value.integer(Int64($0)) }
-      let rows = try await database.query(Statement("SELECT $1 IN ($list)", .integer(32_765), list: list))
-      #expect(try rows[0].flag(0))
-    }
-  }
-
-  @Test
-  func `columns are read by position and type`() throws {
-    let row = Row(values: [.integer(1), .text("a"), .bytes([2]), .null])
-    #expect(try row.int64(0) == 1)
-    #expect(try row.flag(0))
-    #expect(try row.text(1) == "a")
-    #expect(try row.bytes(2) == [2])
-    #expect(try row.optionalInt64(3) == nil)
-    #expect(try row.optionalText(3) == nil)
-    #expect(try row.optionalBytes(3) == nil)
-    #expect(try row.optionalText(1) == "a")
-  }
-
-  @Test
-  func `a column of another type, or none at all, is an error that shows no value`() throws {
-    let row = Row(values: [.integer(7), .text("secret"), .null])
-    let mistakes: [() throws -> Void] = [
-      { _ = try row.text(0) },
-      { _ = try row.int64(1) },
-      { _ = try row.bytes(1) },
-      { _ = try row.flag(0) },
-      { _ = try row.int64(2) },
-      { _ = try row.optionalBytes(1) },
-      { _ = try row.text(3) },
-      { _ = try row.text(-1) },
-    ]
-    for mistake in mistakes {
-      let error = #expect(throws: DatabaseError.self) { try mistake() }
-      #expect(error?.code == .typeMismatch)
-      #expect(error?.description.contains("secret") == false)
-      #expect(error?.isTransient == false)
+      let rows = try await database.query(
+        Statement("SELECT $1 IN ($list) AS is_in", .integer(32_765), list: list))
+      #expect(try rows[0].flag("is_in"))
     }
   }
 
@@ -145,7 +112,7 @@ struct ValueTests {
   func `a floating-point number comes as text`() async throws {
     try await withDatabase { database, _ in
       let rows = try await database.query(Statement("SELECT 0.5"))
-      #expect(rows == [Row(values: [.text("0.5")])])
+      #expect(rows.map(\.values) == [[.text("0.5")]])
     }
   }
 }

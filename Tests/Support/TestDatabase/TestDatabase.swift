@@ -79,22 +79,24 @@ package final class TestDatabase: Sendable {
     }
     return try await database.read { connection in
       let tables = try connection.query(
-        Statement("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'"))
+        Statement("SELECT tablename::text AS name FROM pg_tables WHERE schemaname = 'public'"))
       return try tables.reduce(into: Data()) { data, table in
-        let name = try table.text(0)
+        let name = try table.text("name")
         // Bytes are decoded as one character each, so that a text among them is found.
-        for row in try connection.query(Statement("SELECT row_to_json(t)::text FROM \(name) t")) {
-          data += Data(try row.text(0).utf8)
+        for row in try connection.query(Statement("SELECT row_to_json(t)::text AS json FROM \(name) t")) {
+          data += Data(try row.text("json").utf8)
         }
         for column in try connection.query(
           Statement(
             """
-            SELECT column_name::text FROM information_schema.columns
+            SELECT column_name::text AS name FROM information_schema.columns
             WHERE table_name = $1 AND data_type = 'bytea'
             """, .text(name)))
         {
-          for row in try connection.query(Statement("SELECT \(try column.text(0)) FROM \(name)")) {
-            if let bytes = try row.optionalBytes(0) { data += Data(bytes) }
+          for row in try connection.query(
+            Statement("SELECT \(try column.text("name")) AS bytes FROM \(name)"))
+          {
+            if let bytes = try row.optionalBytes("bytes") { data += Data(bytes) }
           }
         }
       }
@@ -118,6 +120,18 @@ package final class TestDatabase: Sendable {
     } catch {
       await test.database.close()
       throw error
+    }
+  }
+}
+
+extension [Row] {
+  /// The integer in the one column of the one row of a result.
+  package var integer: Int64 {
+    get throws(DatabaseError) {
+      guard case .integer(let integer)? = first?.values.first else {
+        throw DatabaseError(.typeMismatch, "a result that is no integer")
+      }
+      return integer
     }
   }
 }

@@ -26,16 +26,34 @@ final class PostgreSQLHandle {
   /// A result that has to be read for a command that was sent.
   private enum Pending {
     case preparation(PostgreSQLStatement.Key)
-    case output
+    /// Of a prepared statement, or of a text if nil.
+    case output(Prepared?)
     case synchronization
+  }
+
+  /// A statement that is prepared on this connection.
+  fileprivate final class Prepared {
+    let name: String
+    /// Known from its first row on. The server refuses to run the statement after a change of the schema that would
+    /// change them.
+    private var columns: Columns?
+
+    init(name: String) { self.name = name }
+
+    func columns(of result: OpaquePointer) -> Columns {
+      if let columns { return columns }
+      let read = Columns(result: result)
+      columns = read
+      return read
+    }
   }
 
   static let beginWrite: StaticString = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 
   private let handle: OpaquePointer
-  /// The names of the statements that are prepared on this connection. Names are never reused, nor used by another
+  /// The statements that are prepared on this connection. Their names are never reused, nor used by another
   /// connection: behind a pooler that shares sessions, one would run a statement of another.
-  private var statements: [PostgreSQLStatement.Key: String] = [:]
+  private var statements: [PostgreSQLStatement.Key: Prepared] = [:]
   private let prefix = String(UInt64.random(in: .min ... .max), radix: 36)
   private var preparations = 0
   private var pending: [Pending] = []
@@ -138,10 +156,12 @@ final class PostgreSQLHandle {
               PQsendQueryParams(handle, $0.baseAddress, 0, nil, nil, nil, nil, 1)
             }
           })
+        pending.append(.output(nil))
       case .statement(let statement):
-        try send(statement, as: try name(of: statement))
+        let prepared = try prepared(statement)
+        try send(statement, as: prepared.name)
+        pending.append(.output(prepared))
       }
-      pending.append(.output)
     }
     // Also flushes libpq's buffer.
     try check(PQpipelineSync(handle))
@@ -204,27 +224,27 @@ final class PostgreSQLHandle {
   /// Names the server's session that runs the next transaction.
   func session() throws(DatabaseError) -> String {
     try text(
-      "CAST(pid AS TEXT) || ' ' || CAST(backend_start AS TEXT) FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-    )
+      "CAST(pid AS TEXT) || ' ' || CAST(backend_start AS TEXT)",
+      from: "FROM pg_stat_activity WHERE pid = pg_backend_pid()")
   }
 
-  private func text(_ selected: String) throws(DatabaseError) -> String {
-    let rows = try output(of: PostgreSQLStatement(Statement("SELECT \(selected)"))).rows
-    return try rows.first?.text(0) ?? ""
+  private func text(_ selected: String, from source: String = "") throws(DatabaseError) -> String {
+    let rows = try output(of: PostgreSQLStatement(Statement("SELECT \(selected) AS text \(source)"))).rows
+    return try rows.first?.text("text") ?? ""
   }
 
   // MARK: - Sending
 
-  private func name(of statement: PostgreSQLStatement) throws(DatabaseError) -> String {
-    if let name = statements[statement.key] { return name }
+  private func prepared(_ statement: PostgreSQLStatement) throws(DatabaseError) -> Prepared {
+    if let known = statements[statement.key] { return known }
     preparations += 1
-    let name = "\(prefix)_\(preparations)"
-    statements[statement.key] = name
+    let prepared = Prepared(name: "\(prefix)_\(preparations)")
+    statements[statement.key] = prepared
     let sql = statement.key.sql.replacing("$skip_locked", with: "FOR UPDATE SKIP LOCKED")
     let types = statement.key.types
-    try check(PQsendPrepare(handle, name, sql, CInt(types.count), types))
+    try check(PQsendPrepare(handle, prepared.name, sql, CInt(types.count), types))
     pending.append(.preparation(statement.key))
-    return name
+    return prepared
   }
 
   private func send(_ statement: PostgreSQLStatement, as name: String) throws(DatabaseError) {
@@ -253,7 +273,7 @@ final class PostgreSQLHandle {
       }
       switch status {
       case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
-        if case .output = next { answer.outputs.append(Output(result)) }
+        if case .output(let prepared) = next { answer.outputs.append(Output(result, prepared)) }
       default:
         if case .preparation(let key) = next { statements[key] = nil }
         // Commands after the failed one were skipped.
@@ -341,8 +361,11 @@ final class PostgreSQLHandle {
 }
 
 extension PostgreSQLHandle.Output {
-  fileprivate init(_ result: OpaquePointer) {
-    rows = PQntuples(result) == 0 ? [] : Row.all(of: result)
+  fileprivate init(_ result: OpaquePointer, _ prepared: PostgreSQLHandle.Prepared?) {
+    rows =
+      if PQntuples(result) == 0 { [] } else {
+        Row.all(of: result, prepared?.columns(of: result) ?? Columns(result: result))
+      }
     // For "SELECT 3" the count is of rows that were read, not changed.
     let isSelect = String(cString: PQcmdStatus(result)).hasPrefix("SELECT")
     changedRows = isSelect ? 0 : Int(String(cString: PQcmdTuples(result))) ?? 0

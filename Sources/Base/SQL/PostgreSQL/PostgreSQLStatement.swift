@@ -100,14 +100,22 @@ extension Value {
   }
 }
 
+extension Columns {
+  /// The columns of a result.
+  init(result: OpaquePointer) {
+    self.init((0..<PQnfields(result)).map { String(cString: PQfname(result, $0)) })
+  }
+}
+
 extension Row {
   /// All rows of a result in binary format.
-  static func all(of result: OpaquePointer) -> [Row] {
-    let columns = PQnfields(result)
-    let types = (0..<columns).map { PQftype(result, $0) }
+  static func all(of result: OpaquePointer, _ columns: Columns) -> [Row] {
+    let count = PQnfields(result)
+    let types = (0..<count).map { PQftype(result, $0) }
     return (0..<PQntuples(result)).map { row in
       Row(
-        values: (0..<columns).map { column in
+        columns,
+        values: (0..<count).map { column in
           guard PQgetisnull(result, row, column) == 0 else { return .null }
           let bytes = UnsafeRawBufferPointer(
             start: PQgetvalue(result, row, column), count: Int(PQgetlength(result, row, column)))

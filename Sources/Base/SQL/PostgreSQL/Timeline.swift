@@ -4,7 +4,8 @@ extension Database {
   package func timeline() async throws -> String? {
     guard engine == .postgreSQL else { return nil }
     do {
-      return try await query("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)").first?.text(0)
+      let rows = try await query("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS timeline")
+      return try rows.first?.text("timeline")
     } catch let error as DatabaseError where !error.isTransient {
       return nil
     }

@@ -8,12 +8,34 @@ package final class SQLiteHandle {
   private let busyTimeout: CInt
 
   /// By their SQL. All are discarded if there are too many.
-  private var statements: [String: OpaquePointer] = [:]
+  private var statements: [String: Prepared] = [:]
   private static let maximumStatements = 500
 
   /// Longest SQL, in bytes, whose prepared statement is kept: one with a thousand parameters takes more
   /// memory than all others, and little time to prepare compared to running it.
   private static let maximumKeptLength = 4096
+
+  /// A prepared statement with the names of its columns.
+  private final class Prepared {
+    let statement: OpaquePointer
+    private var columns: Columns?
+    /// How often SQLite had prepared it again, after a change of the schema, when the names were read.
+    private var preparations: CInt = 0
+
+    init(_ statement: OpaquePointer) { self.statement = statement }
+
+    deinit { sqlite3_finalize(statement) }
+
+    /// The columns of the run that has returned a row.
+    func currentColumns() -> Columns {
+      let now = sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 0)
+      if let columns, preparations == now { return columns }
+      let read = Columns(statement: statement)
+      columns = read
+      preparations = now
+      return read
+    }
+  }
 
   /// Opens an existing file.
   ///
@@ -32,7 +54,7 @@ package final class SQLiteHandle {
   }
 
   deinit {
-    forgetStatements()
+    statements = [:]
     sqlite3_close_v2(connection)
   }
 
@@ -41,7 +63,7 @@ package final class SQLiteHandle {
 
   package func query(_ statement: Statement) throws(DatabaseError) -> [Row] {
     var rows: [Row] = []
-    try step(statement.sql, statement.arguments) { rows.append(Row($0)) }
+    try step(statement.sql, statement.arguments) { rows.append(Row($0, $1)) }
     return rows
   }
 
@@ -63,12 +85,12 @@ package final class SQLiteHandle {
   func run(_ statement: Statement) throws(DatabaseError) -> Int {
     // After a statement that changes nothing, SQLite still reports the previous count.
     let before = sqlite3_total_changes64(connection)
-    try step(statement.sql, statement.arguments) { _ in }
+    try step(statement.sql, statement.arguments) { _, _ in }
     return sqlite3_total_changes64(connection) == before ? 0 : Int(sqlite3_changes64(connection))
   }
 
   package func run(_ sql: String) throws(DatabaseError) {
-    try step(sql, []) { _ in }
+    try step(sql, []) { _, _ in }
   }
 
   /// Runs several statements without parameters, and does not keep them prepared.
@@ -78,25 +100,27 @@ package final class SQLiteHandle {
   }
 
   private func step(
-    _ sql: String, _ arguments: [Value], _ row: (OpaquePointer) -> Void
+    _ sql: String, _ arguments: [Value], _ row: (Columns, OpaquePointer) -> Void
   ) throws(DatabaseError) {
     let isKept = sql.utf8.count <= Self.maximumKeptLength
-    let statement = try isKept ? kept(sql) : prepared(sql)
+    let prepared = try isKept ? kept(sql) : prepared(sql)
+    let statement = prepared.statement
     defer {
-      if isKept {
-        // An idle statement must hold neither a read mark in the WAL nor copies of its arguments.
-        sqlite3_reset(statement)
-        sqlite3_clear_bindings(statement)
-      } else {
-        sqlite3_finalize(statement)
-      }
+      // An idle statement must hold neither a read mark in the WAL nor copies of its arguments.
+      sqlite3_reset(statement)
+      sqlite3_clear_bindings(statement)
+      // One that is not kept is finalized here.
+      extendLifetime(prepared)
     }
     try bind(arguments, to: statement)
+    var columns: Columns?
     while true {
       let code = sqlite3_step(statement)
       if code == SQLITE_DONE { return }
       guard code == SQLITE_ROW else { throw error(code) }
-      row(statement)
+      let current = columns ?? prepared.currentColumns()
+      columns = current
+      row(current, statement)
     }
   }
 
@@ -112,20 +136,15 @@ package final class SQLiteHandle {
     }
   }
 
-  private func kept(_ sql: String) throws(DatabaseError) -> OpaquePointer {
+  private func kept(_ sql: String) throws(DatabaseError) -> Prepared {
     if let known = statements[sql] { return known }
     let statement = try prepared(sql)
-    if statements.count == Self.maximumStatements { forgetStatements() }
+    if statements.count == Self.maximumStatements { statements = [:] }
     statements[sql] = statement
     return statement
   }
 
-  private func forgetStatements() {
-    for statement in statements.values { sqlite3_finalize(statement) }
-    statements = [:]
-  }
-
-  private func prepared(_ sql: String) throws(DatabaseError) -> OpaquePointer {
+  private func prepared(_ sql: String) throws(DatabaseError) -> Prepared {
     var statement: OpaquePointer?
     var rest: UnsafePointer<CChar>?
     // SQLite takes `$1` for a named parameter and numbers it by its first occurrence; `?1` is always the
@@ -144,7 +163,7 @@ package final class SQLiteHandle {
       sqlite3_finalize(statement)
       throw DatabaseError(.invalidArgument, "a text that is not one statement")
     }
-    return statement
+    return Prepared(statement)
   }
 
   private func error(_ code: CInt) -> DatabaseError { DatabaseError(sqlite: code, connection) }

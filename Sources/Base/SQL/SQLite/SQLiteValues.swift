@@ -50,10 +50,18 @@ extension Value {
   }
 }
 
+extension Columns {
+  /// The columns of a prepared statement.
+  init(statement: OpaquePointer) {
+    self.init(
+      (0..<sqlite3_column_count(statement)).map { String(cString: sqlite3_column_name(statement, $0)) })
+  }
+}
+
 extension Row {
   /// The current row.
-  init(_ statement: OpaquePointer) {
-    self.init(values: (0..<sqlite3_column_count(statement)).map { Value(statement, $0) })
+  init(_ columns: Columns, _ statement: OpaquePointer) {
+    self.init(columns, values: (0..<sqlite3_column_count(statement)).map { Value(statement, $0) })
   }
 }
 

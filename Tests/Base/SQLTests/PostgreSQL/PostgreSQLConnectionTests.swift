@@ -70,7 +70,9 @@ struct PostgreSQLConnectionTests {
       let other = try await PostgreSQLDatabase.open(url: try test.serverURL())
       let names = ["statement_timeout", "client_min_messages", "application_name", "synchronous_commit"]
       let values = try await other.read { connection in
-        try names.map { try connection.query(Statement("SELECT current_setting($1)", .text($0)))[0].text(0) }
+        try names.map { name in
+          try connection.query(Statement("SELECT current_setting($1) AS value", .text(name)))[0].text("value")
+        }
       }
       #expect(values == ["30s", "warning", "push-bouncer", "on"])
       await other.close()
@@ -86,7 +88,7 @@ struct PostgreSQLConnectionTests {
       for _ in 0..<2 {
         let values = try await database.read { connection in
           try (0..<Int64(10)).map {
-            try connection.query(Statement("SELECT \($0) + $1", .integer(1)))[0].int64(0)
+            try connection.query(Statement("SELECT \($0) + $1", .integer(1))).integer
           }
         }
         #expect(values == Array(1...10))
@@ -125,5 +127,5 @@ struct PostgreSQLConnectionTests {
 }
 
 private func currentDatabase(_ connection: any Connection) throws -> String {
-  try connection.query(Statement("SELECT current_database()"))[0].text(0)
+  try connection.query(Statement("SELECT current_database() AS name"))[0].text("name")
 }

@@ -28,7 +28,7 @@ struct PostgreSQLTroubleTests {
   @Test(.needsPostgreSQL)
   func `that calls a connection broken has it closed at once, and no transaction stays open`() async throws {
     try await withPostgreSQL(script: Self.fail) { database, _ in
-      let pid = try await database.execute("SELECT pg_backend_pid()::bigint")[0].int64(0)
+      let pid = try await database.execute("SELECT pg_backend_pid()::bigint").integer
       let error = try await databaseError { try await database.execute("SELECT fail('08006')") }
       #expect(error?.code == .connectionLost)
       try await eventually("the end of the connection") {
@@ -44,8 +44,8 @@ struct PostgreSQLTroubleTests {
       let runs = Counter()
       let answer = try await database.write { connection in
         runs.increment()
-        guard runs.value == 1 else { return try connection.query("SELECT CAST(7 AS BIGINT)")[0].int64(0) }
-        do { return try connection.query("SELECT fail('40001')")[0].int64(0) } catch { throw Mistaken() }
+        guard runs.value == 1 else { return try connection.query("SELECT CAST(7 AS BIGINT)").integer }
+        do { return try connection.query("SELECT fail('40001')").integer } catch { throw Mistaken() }
       }
       #expect(answer == 7)
       #expect(runs.value == 2)

@@ -30,6 +30,6 @@ extension TestDatabase {
           WHERE datname = current_database() AND pid <> pg_backend_pid()
           """))
     }
-    return try ended[0].int64(0)
+    return try ended.integer
   }
 }
