@@ -166,11 +166,13 @@ package struct Nodes: Sendable {
 
 extension Nodes.Node {
   fileprivate init(_ row: Row) throws {
-    guard let id = UUID(uuidString: try row.text(0)) else {
+    guard let id = UUID(uuidString: try row.text("id")) else {
       throw DatabaseError(.other, "a node has no UUID")
     }
     self.init(
-      id: id, hostname: try row.text(1), version: try row.text(2), schema: Int(try row.int64(6)),
-      startedAt: try row.date(3), seenAt: try row.date(4), isServing: try row.flag(5))
+      id: id, hostname: try row.text("hostname"), version: try row.text("version"),
+      schema: Int(try row.int64("schema")),
+      startedAt: try row.date("started_at"), seenAt: try row.date("seen_at"),
+      isServing: try row.flag("is_serving"))
   }
 }

@@ -109,7 +109,7 @@ package enum StorageSeal {
       INSERT INTO metadata (name, value) VALUES ($1, $2)
       ON CONFLICT (name) DO UPDATE SET value = metadata.value RETURNING value
       """, .text(name), .bytes(value)
-    ).returned.bytes(0)
+    ).returned.bytes("value")
   }
 
   private static let owner = "storage_key"
@@ -120,7 +120,7 @@ package enum StorageSeal {
 extension Connection {
   /// What the table `metadata` holds under a name.
   package func mark(_ name: String) throws -> [UInt8]? {
-    try query("SELECT value FROM metadata WHERE name = $1", .text(name)).first?.bytes(0)
+    try query("SELECT value FROM metadata WHERE name = $1", .text(name)).first?.bytes("value")
   }
 
   package func setMark(_ name: String, _ value: [UInt8]) throws {
