@@ -261,9 +261,9 @@ import Testing
     let database = try await openDatabase(url: DatabaseURL("sqlite:\(folder.path)/test.sqlite"))
     try await Schema.migrate(database)
     try await StorageSeal.verify(key, of: database)
-    let number = Statement("SELECT COUNT(*) FROM vapid_keys")
+    let number = Statement("SELECT COUNT(*) AS count FROM vapid_keys")
     findings = await doctor.examine()
-    #expect(try await database.query(number).first?.int64(0) == 0)
+    #expect(try await database.query(number).first?.int64("count") == 0)
     let vapid = try await VAPIDKeys(database: database, storageKey: key, now: { Date() }).key()
     findings = await doctor.examine()
     let finding = try #require(findings.first { $0.check == "webpush" })
@@ -275,7 +275,7 @@ import Testing
     _ = try await database.execute(Statement("UPDATE vapid_keys SET private_key = $1", .bytes([1, 2, 3])))
     findings = await doctor.examine()
     #expect(faults(findings) == ["webpush"], "\(findings)")
-    #expect(try await database.query(number).first?.int64(0) == 1)
+    #expect(try await database.query(number).first?.int64("count") == 1)
     await database.close()
   }
 

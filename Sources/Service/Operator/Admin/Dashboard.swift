@@ -111,11 +111,11 @@ extension Dashboard.Sources {
     let statement = Statement(
       """
       SELECT \(RemoteServer.columns),
-        (SELECT COUNT(*) FROM remote_realms r WHERE r.server_id = s.id AND r.is_locally_deleted = 0)
+        (SELECT COUNT(*) FROM remote_realms r WHERE r.server_id = s.id AND r.is_locally_deleted = 0) AS realms
       FROM remote_servers s WHERE \(id == nil ? "TRUE" : "id = $1") ORDER BY hostname_key
       """, arguments: id.map { [.integer($0)] } ?? [])
     return try await database.query(statement).map {
-      (try RemoteServer(row: $0), try $0.int64(RemoteServer.columnCount))
+      (try RemoteServer(row: $0), try $0.int64("realms"))
     }
   }
 
@@ -128,8 +128,9 @@ extension Dashboard.Sources {
       """, .integer(server), .integer(Int64(limit)))
     return try await database.query(statement).map { row in
       Dashboard.Realm(
-        id: try row.int64(0), uuid: try row.text(1), host: try row.text(2), name: try row.text(3),
-        isDeactivated: try row.flag(4), lastRequestAt: try row.optionalDate(5))
+        id: try row.int64("id"), uuid: try row.text("uuid"), host: try row.text("host"),
+        name: try row.text("name"),
+        isDeactivated: try row.flag("is_deactivated"), lastRequestAt: try row.optionalDate("last_request_at"))
     }
   }
 }

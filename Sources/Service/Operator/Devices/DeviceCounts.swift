@@ -26,7 +26,8 @@ struct DeviceCounts: Sendable, Hashable {
     let rows = try await database.query(
       Statement(
         """
-        SELECT server_id, COALESCE(realm_id, 0), COUNT(DISTINCT token_hash), 0 FROM registrations
+        SELECT server_id, COALESCE(realm_id, 0) AS realm_id, COUNT(DISTINCT token_hash) AS legacy, 0 AS e2ee
+        FROM registrations
         WHERE wire = 2 GROUP BY server_id, COALESCE(realm_id, 0)
         UNION ALL
         SELECT r.server_id, e.realm_id, 0, e.devices
@@ -36,8 +37,9 @@ struct DeviceCounts: Sendable, Hashable {
         JOIN remote_realms r ON r.id = e.realm_id
         """))
     return try rows.reduce(into: [:]) { counts, row in
-      let place = Place(server: try row.int64(0), realm: try row.int64(1))
-      counts[place, default: .init()] += DeviceCounts(legacy: try row.int64(2), e2ee: try row.int64(3))
+      let place = Place(server: try row.int64("server_id"), realm: try row.int64("realm_id"))
+      counts[place, default: .init()] += DeviceCounts(
+        legacy: try row.int64("legacy"), e2ee: try row.int64("e2ee"))
     }
   }
 }

@@ -46,7 +46,9 @@ extension Doctor {
         WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')
         """))
     return try Dictionary(
-      rows.map { try ($0.text(0), ServerSetting(value: $0.text(1), usual: $0.text(2))) },
+      rows.map {
+        try ($0.text("name"), ServerSetting(value: $0.text("setting"), usual: $0.text("reset_val")))
+      },
       uniquingKeysWith: { first, _ in first })
   }
 

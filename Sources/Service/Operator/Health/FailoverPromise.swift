@@ -81,11 +81,13 @@ extension FailoverPromise {
     guard database.engine == .postgreSQL else { return nil }
     let row = try await database.query(
       """
-      SELECT (SELECT COUNT(*) FROM pg_stat_replication), current_setting('synchronous_standby_names'),
-        current_setting('synchronous_commit')
+      SELECT (SELECT COUNT(*) FROM pg_stat_replication) AS replicas,
+        current_setting('synchronous_standby_names') AS synchronous_names,
+        current_setting('synchronous_commit') AS synchronous_commit
       """
     ).returned
     self.init(
-      replicas: try row.int64(0), synchronousNames: try row.text(1), synchronousCommit: try row.text(2))
+      replicas: try row.int64("replicas"), synchronousNames: try row.text("synchronous_names"),
+      synchronousCommit: try row.text("synchronous_commit"))
   }
 }
