@@ -19,7 +19,7 @@ struct HeldDeletionTests {
     let insertion = """
       INSERT INTO outbox_routes (provider, credential, target) VALUES ('fcm', 'default', 'demo') RETURNING id
       """
-    let route = try await store.database.execute(insertion)[0].int64(0)
+    let route = try await store.database.execute(insertion)[0].int64("id")
     func hold() async throws -> (held: Set<RegistrationReference>, ended: Set<RegistrationReference>) {
       try await store.registrations.hold([(.init(registration, reason: "UNREGISTERED"), route)])
     }

@@ -284,7 +284,7 @@ struct LegacyRegistrationTests {
     guard store.database.engine == .sqlite else { return }
     let arguments = (1...4).prefix { sql.contains("$\($0)") }.map { Value.integer(Int64($0)) }
     let explain = Statement("EXPLAIN QUERY PLAN " + sql, arguments: arguments)
-    let steps = try await store.database.query(explain).map { try $0.text(3) }.joined(separator: "\n")
+    let steps = try await store.database.query(explain).map { try $0.text("detail") }.joined(separator: "\n")
     #expect(steps.contains("registrations_by_token"), "\(steps)")
     for slow in ["registrations_by_server", "registrations_by_realm", "SCAN"] {
       #expect(!steps.contains(slow), "\(steps)")

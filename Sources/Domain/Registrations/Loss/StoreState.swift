@@ -28,9 +28,10 @@ extension Database {
   package func storeState(countingTo limit: Int64 = .max) async throws -> StoreState {
     let row = try await query(
       """
-      SELECT value, (SELECT COUNT(*) FROM (SELECT 1 FROM registrations WHERE seen_at IS NOT NULL LIMIT $1) AS counted),
-        COALESCE((SELECT devices FROM nextcloud_removals WHERE id = 1), 0),
-        (SELECT value FROM metadata WHERE name = 'store_heartbeat')
+      SELECT value AS id,
+        (SELECT COUNT(*) FROM (SELECT 1 FROM registrations WHERE seen_at IS NOT NULL LIMIT $1) AS counted) AS devices,
+        COALESCE((SELECT devices FROM nextcloud_removals WHERE id = 1), 0) AS removed,
+        (SELECT value FROM metadata WHERE name = 'store_heartbeat') AS heartbeat
       FROM metadata WHERE name = 'store'
       """, .integer(limit)
     ).first
@@ -40,8 +41,9 @@ extension Database {
         "INSERT INTO metadata (name, value) VALUES ('store', $1) ON CONFLICT (name) DO NOTHING", .bytes(id))
       return try await storeState(countingTo: limit)
     }
-    var state = StoreState(id: try row.bytes(0), devices: try row.int64(1), removed: try row.int64(2))
-    state.heartbeat = try row.optionalBytes(3).map(Date.init(heartbeat:))
+    var state = StoreState(
+      id: try row.bytes("id"), devices: try row.int64("devices"), removed: try row.int64("removed"))
+    state.heartbeat = try row.optionalBytes("heartbeat").map(Date.init(heartbeat:))
     state.timeline = try await timeline()
     return state
   }

@@ -76,9 +76,9 @@ package struct RegistrationReference: Sendable, Hashable {
     self.registeredAt = registeredAt
   }
 
-  /// Reads the adjacent columns `id` and `registered_at`.
-  package init(_ kind: Kind, _ row: Row, _ column: Int = 0) throws {
-    self.init(kind, id: try row.int64(column), registeredAt: try row.date(column + 1))
+  /// Reads the columns `id` and `registered_at`, or their aliases.
+  package init(_ kind: Kind, _ row: Row, id: String = "id", registeredAt: String = "registered_at") throws {
+    self.init(kind, id: try row.int64(id), registeredAt: try row.date(registeredAt))
   }
 
   /// The arguments for `WHERE id = $1 AND registered_at = $2`.

@@ -65,7 +65,8 @@ extension RegistrationStore {
         """, arguments: user.arguments(at: server) + [kind]))
     guard !surplus.isEmpty else { return }
     _ = try await database.execute(
-      Statement("DELETE FROM registrations WHERE id IN ($list)", list: surplus.map { $0.values[0] }))
+      Statement("DELETE FROM registrations WHERE id IN ($list)", list: try surplus.map { try $0.value("id") })
+    )
   }
 
   /// Condition for a user's rows; the arguments begin with the server and both names.
@@ -102,7 +103,7 @@ extension RegistrationStore {
     let statement = Statement(
       "SELECT token_hash FROM registrations WHERE \(Self.ofUser) AND kind = $4",
       arguments: user.arguments(at: server) + [.integer(kind.storage)])
-    var held = Set(try await database.lookUp(statement).map { try $0.int64(0) })
+    var held = Set(try await database.lookUp(statement).map { try $0.int64("token_hash") })
     return texts.filter { text in
       guard let token = try? PushToken(text, kind: kind) else { return true }
       return held.remove(storageKey.tokenHash(of: token)) == nil
@@ -133,16 +134,19 @@ extension RegistrationStore {
     var replaced: [(old: RegistrationReference, new: RegistrationReference)] = []
     var homeless: [Value] = []
     var last: Value?
-    for row in try await database.query(statement) where row.values[0] != last {
-      last = row.values[0]
+    for row in try await database.query(statement) where try row.value("id") != last {
+      last = try row.value("id")
       let reference = try RegistrationReference(.legacy, row)
-      if try row.optionalInt64(10) != nil {
-        replaced.append((reference, try .init(.e2ee, row, 10)))
-        if let kind = PushToken.Kind(storage: try row.int64(2)) { reach.superseded[kind, default: 0] += 1 }
+      if try row.value("e2ee_id") != .null {
+        replaced.append((reference, try .init(.e2ee, row, id: "e2ee_id", registeredAt: "e2ee_registered_at")))
+        if let kind = PushToken.Kind(storage: try row.int64("kind")) {
+          reach.superseded[kind, default: 0] += 1
+        }
         continue
       }
-      if try row.optionalInt64(12) != nil {
-        replaced.append((reference, try .init(.legacy, row, 12)))
+      if try row.value("by_uuid_id") != .null {
+        replaced.append(
+          (reference, try .init(.legacy, row, id: "by_uuid_id", registeredAt: "by_uuid_registered_at")))
         reach.folded += 1
         continue
       }
@@ -151,7 +155,7 @@ extension RegistrationStore {
       } else {
         reach.unreadable += 1
       }
-      if realm != nil, try row.optionalInt64(9) == nil { homeless.append(.integer(reference.id)) }
+      if realm != nil, try row.value("realm_id") == .null { homeless.append(.integer(reference.id)) }
     }
     reach.registrations = Self.newest(reach.registrations)
     guard !replaced.isEmpty || !homeless.isEmpty else { return reach }
@@ -177,8 +181,9 @@ extension RegistrationStore {
   /// the one under the user's UUID. The plus keeps SQLite from reading all rows of a realm.
   static let reaching = """
     SELECT l.id, l.registered_at, l.kind, l.token, l.target,
-      COALESCE(l.elsewhere, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END), l.environment, l.user_id, l.user_uuid,
-      l.realm_id, e.id, e.registered_at, u.id, u.registered_at
+      COALESCE(l.elsewhere, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END) AS home, l.environment, l.user_id,
+      l.user_uuid, l.realm_id, e.id AS e2ee_id, e.registered_at AS e2ee_registered_at, u.id AS by_uuid_id,
+      u.registered_at AS by_uuid_registered_at
     FROM registrations l
     LEFT JOIN registrations e ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.ended_at IS NULL
       AND +e.realm_id = COALESCE(l.realm_id, $4) AND e.token_id IS NOT NULL
@@ -190,7 +195,7 @@ extension RegistrationStore {
 
   /// Legacy registrations in a range of rows that have an encrypted one of the same device and realm.
   static let doubles = """
-    SELECT l.id, l.registered_at, e.id, e.registered_at
+    SELECT l.id, l.registered_at, e.id AS e2ee_id, e.registered_at AS e2ee_registered_at
     FROM registrations l JOIN registrations e
       ON e.token_hash = l.token_hash AND e.kind = l.kind AND +e.realm_id = l.realm_id AND e.ended_at IS NULL
       AND e.token_id IS NOT NULL
@@ -206,13 +211,16 @@ extension RegistrationStore {
     // The end of the range is found by a query of its own: a join would read on until it had found enough
     // matches.
     let end = Statement(
-      "SELECT MAX(id) FROM (SELECT id FROM registrations WHERE id > $1 ORDER BY id LIMIT $2) AS stretch",
+      "SELECT MAX(id) AS last FROM (SELECT id FROM registrations WHERE id > $1 ORDER BY id LIMIT $2) AS stretch",
       .integer(row), .integer(limit))
-    guard let last = try await database.query(end).first?.optionalInt64(0) else {
+    guard let last = try await database.query(end).first?.optionalInt64("last") else {
       return (0, nil)
     }
     let found = try await database.query(Self.doubles, .integer(row), .integer(last)).map { row in
-      (old: try RegistrationReference(.legacy, row), new: try RegistrationReference(.e2ee, row, 2))
+      (
+        old: try RegistrationReference(.legacy, row),
+        new: try RegistrationReference(.e2ee, row, id: "e2ee_id", registeredAt: "e2ee_registered_at")
+      )
     }
     guard !found.isEmpty else { return (0, last) }
     try await database.write { [self] connection in
@@ -224,7 +232,7 @@ extension RegistrationStore {
   /// Reads ``columns`` and both names of the user; nil if the token does not open.
   private func legacy(_ row: Row, server: Int64) throws -> Registration? {
     let place = Self.place(
-      server: server, user: .integer(try row.optionalInt64(7)), uuid: .text(try row.optionalText(8)))
+      server: server, user: try row.value("user_id"), uuid: try row.value("user_uuid"))
     return try registration(row, .legacy, at: place)
   }
 
@@ -244,7 +252,7 @@ extension RegistrationStore {
     guard removed > 0 else { return }
     let waiting = Statement("SELECT id, push FROM outbox WHERE registration_id = $1", .integer(old.id))
     for row in try connection.query(waiting) {
-      let sealed = try row.bytes(1)
+      let sealed = try row.bytes("push")
       let push = storageKey.open(sealed, at: SealedColumn.outboxPush.place(.integer(old.id)))
       let place = SealedColumn.outboxPush.place(.integer(new.id))
       try connection.run(
@@ -254,7 +262,7 @@ extension RegistrationStore {
           """,
           arguments: new.arguments + [
             .integer(new.kind.rawValue), .bytes(push.map { storageKey.seal($0, at: place) } ?? sealed),
-            .integer(try row.int64(0)),
+            .integer(try row.int64("id")),
           ]))
     }
   }

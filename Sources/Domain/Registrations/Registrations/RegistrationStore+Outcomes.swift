@@ -68,7 +68,7 @@ extension RegistrationStore {
             dead_reason = COALESCE(dead_reason, $5)
           WHERE id = $1 AND registered_at = $2 AND delivered_at IS NULL AND ended_at IS NULL RETURNING dead_since
           """, arguments: registration.arguments + values))
-      if let since = try found.first?.date(0) { return since > latest }
+      if let since = try found.first?.date("dead_since") { return since > latest }
       return try !connection.query(
         Statement(
           """
@@ -139,7 +139,7 @@ extension RegistrationStore {
               .integer(route), .text(failure.reason), .integer(failure.holdsBefore?.milliseconds),
               .integer(now.milliseconds),
             ])
-        ).first?.date(0)
+        ).first?.date("dead_since")
         guard let since else { continue }
         if since <= latest {
           confirmed.append(failure)
@@ -184,11 +184,13 @@ extension RegistrationStore {
       JOIN outbox_routes r ON r.id = h.dead_route_id
       """
     ).compactMap { row in
-      guard let kind = RegistrationReference.Kind(rawValue: try row.int64(4)) else { return nil }
+      guard let kind = RegistrationReference.Kind(rawValue: try row.int64("wire")) else { return nil }
       return Held(
-        routeID: try row.int64(0), provider: try row.text(1), credential: try row.text(2),
-        target: try row.text(3), kind: kind, reason: try row.text(5), since: try row.date(6),
-        count: Int(try row.int64(7)))
+        routeID: try row.int64("id"), provider: try row.text("provider"),
+        credential: try row.text("credential"),
+        target: try row.text("target"), kind: kind, reason: try row.text("reason"),
+        since: try row.date("since"),
+        count: Int(try row.int64("count")))
     }
   }
 
@@ -206,9 +208,10 @@ extension RegistrationStore {
       let now = now()
       let count = try await database.write { connection in
         let failures = try connection.query(statement).compactMap { row -> Failure? in
-          guard let kind = RegistrationReference.Kind(rawValue: try row.int64(2)) else { return nil }
+          guard let kind = RegistrationReference.Kind(rawValue: try row.int64("wire")) else { return nil }
           return Failure(
-            try .init(kind, row), reason: try row.text(3), holdsBefore: try row.optionalDate(4))
+            try .init(kind, row), reason: try row.text("dead_reason"),
+            holdsBefore: try row.optionalDate("dead_before"))
         }
         return try connection.end(failures, now: now).count
       }
@@ -234,7 +237,9 @@ extension RegistrationStore {
     let rows = try await database.query(
       "SELECT id, registered_at, dead_since FROM registrations WHERE id IN ($list) AND dead_since IS NOT NULL",
       list: registrations.map { .integer($0.id) })
-    let held = Dictionary(try rows.map { (try $0.int64(0), (try $0.date(1), try $0.date(2))) }) { $1 }
+    let held = Dictionary(
+      try rows.map { (try $0.int64("id"), (try $0.date("registered_at"), try $0.date("dead_since"))) }
+    ) { $1 }
     return Dictionary(
       registrations.compactMap { registration in
         held[registration.id].flatMap { $0.0 == registration.registeredAt ? (registration, $0.1) : nil }
@@ -254,14 +259,18 @@ extension Connection {
       let found = try query(
         Statement(
           """
-          SELECT CASE WHEN elsewhere IS NULL THEN token_hash ELSE 0 END, kind, target
+          SELECT CASE WHEN elsewhere IS NULL THEN token_hash ELSE 0 END AS token_hash, kind, target
           FROM registrations WHERE id = $1 AND registered_at = $2
           """, arguments: registration.arguments))
       guard let token = found.first else { continue }
       ended.insert(registration)
       let latest = max(
         registration.registeredAt.milliseconds, (failure.holdsBefore?.milliseconds ?? 0) - 1)
-      let these: [Value] = [.integer(registration.id)] + token.values + [.integer(latest)]
+      let these = [
+        .integer(registration.id), try token.value("token_hash"), try token.value("kind"),
+        try token.value("target"),
+        .integer(latest),
+      ]
       try run(
         Statement(
           """
@@ -273,7 +282,7 @@ extension Connection {
         Statement(
           "DELETE FROM registrations WHERE (wire <> 1 OR elsewhere = 0) AND \(withToken) RETURNING wire",
           arguments: these)
-      ).count { try $0.int64(0) == RegistrationReference.Kind.nextcloud.rawValue }
+      ).count { try $0.int64("wire") == RegistrationReference.Kind.nextcloud.rawValue }
     }
     try noteRemovedNextcloudDevices(removedDevices)
     return ended

@@ -27,8 +27,8 @@ package final class RegistrationStore: Sendable {
     self.isClockTrusted = isClockTrusted
   }
 
-  /// The columns that ``registration(_:_:at:)`` reads, in order.
-  static let columns = "id, registered_at, kind, token, target, \(home), environment"
+  /// The columns that ``registration(_:_:at:)`` reads.
+  static let columns = "id, registered_at, kind, token, target, \(home) AS home, environment"
   /// SQL that tells where a registration lives, as ``Registration/Home`` reads it.
   static let home = "COALESCE(elsewhere, CASE WHEN delivered_at IS NOT NULL THEN 2 END)"
 
@@ -36,14 +36,14 @@ package final class RegistrationStore: Sendable {
   func registration(_ row: Row, _ kind: RegistrationReference.Kind, at place: SealedPlace) throws
     -> Registration?
   {
-    guard let tokenKind = PushToken.Kind(storage: try row.int64(2)),
-      let text = storageKey.openText(try row.bytes(3), at: place),
+    guard let tokenKind = PushToken.Kind(storage: try row.int64("kind")),
+      let text = storageKey.openText(try row.bytes("token"), at: place),
       let token = try? PushToken(text, kind: tokenKind)
     else { return nil }
     return Registration(
-      try .init(kind, row), token: token, iosAppID: try row.optionalText(4),
-      home: Registration.Home(try row.optionalInt64(5)),
-      environment: .init(storage: try row.optionalInt64(6)))
+      try .init(kind, row), token: token, iosAppID: try row.optionalText("target"),
+      home: Registration.Home(try row.optionalInt64("home")),
+      environment: .init(storage: try row.optionalInt64("environment")))
   }
 
   /// Those of these row ids whose registrations exist and have not ended, even if they were renewed since.
@@ -63,16 +63,19 @@ package final class RegistrationStore: Sendable {
     guard !ids.isEmpty else { return [:] }
     let rows = try await database.query(
       """
-      SELECT id, registered_at, environment, CASE WHEN wire = 3 AND kind = 2 THEN token END, device_identifier, user_key
+      SELECT id, registered_at, environment, CASE WHEN wire = 3 AND kind = 2 THEN token END AS token,
+        device_identifier, user_key
       FROM registrations WHERE id IN ($list) AND ended_at IS NULL
       """, list: ids.map { .integer($0) })
     return Dictionary(
       try rows.map { row in
-        let place = SealedPlace.token(identifier: row.values[4], userKey: row.values[5])
+        let place = SealedPlace.token(
+          identifier: try row.value("device_identifier"), userKey: try row.value("user_key"))
         let current = Current(
-          registeredAt: try row.date(1), environment: .init(storage: try row.optionalInt64(2)),
-          token: try row.optionalBytes(3).flatMap { storageKey.openText($0, at: place) })
-        return (try row.int64(0), current)
+          registeredAt: try row.date("registered_at"),
+          environment: .init(storage: try row.optionalInt64("environment")),
+          token: try row.optionalBytes("token").flatMap { storageKey.openText($0, at: place) })
+        return (try row.int64("id"), current)
       }
     ) { $1 }
   }
@@ -97,7 +100,7 @@ package final class RegistrationStore: Sendable {
       try await database.query(
         "SELECT id FROM registrations WHERE id IN ($list) AND delivered_at IS NOT NULL",
         list: ids.map { .integer($0) }
-      ).map { try $0.int64(0) })
+      ).map { try $0.int64("id") })
   }
 
   /// Removes a bounded number of registrations that ended before a time (`retention.expired_days`), so that
@@ -120,7 +123,7 @@ package final class RegistrationStore: Sendable {
       SELECT g.id, s.hostname FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
         JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id) WHERE g.id IN ($list)
       """, list: registrations.map { .integer($0.id) })
-    return Dictionary(try rows.map { (try $0.int64(0), try $0.text(1)) }) { $1 }
+    return Dictionary(try rows.map { (try $0.int64("id"), try $0.text("hostname")) }) { $1 }
   }
 
   /// Number of registrations of a kind and provider.
@@ -138,20 +141,21 @@ package final class RegistrationStore: Sendable {
   package func counts() async throws -> [Count] {
     let rows = try await database.query(
       """
-      SELECT wire, CASE WHEN elsewhere IS NULL THEN kind ELSE 4 END, COUNT(*) FILTER (WHERE ended_at IS NULL),
-        COUNT(ended_at)
+      SELECT wire, CASE WHEN elsewhere IS NULL THEN kind ELSE 4 END AS provider,
+        COUNT(*) FILTER (WHERE ended_at IS NULL) AS live, COUNT(ended_at) AS ended
       FROM registrations WHERE wire <= 2 GROUP BY 1, 2
       """
-    ).map(\.values)
+    )
     var providers: [(name: String, kind: Int64)] = PushToken.Kind.allCases.map { ($0.rawValue, $0.storage) }
     providers.append((Route.Provider.elsewhere.rawValue, 4))
     return try [RegistrationReference.Kind.e2ee, .legacy].flatMap { registrations in
       try providers.map { provider, kind in
-        let row = rows.first { $0[0] == .integer(registrations.rawValue) && $0[1] == .integer(kind) }
-          .map(Row.init)
+        let row = try rows.first {
+          try $0.int64("wire") == registrations.rawValue && $0.int64("provider") == kind
+        }
         return Count(
-          registrations: registrations, provider: provider, live: try row?.int64(2) ?? 0,
-          ended: try row?.int64(3) ?? 0)
+          registrations: registrations, provider: provider, live: try row?.int64("live") ?? 0,
+          ended: try row?.int64("ended") ?? 0)
       }
     }
   }
@@ -194,8 +198,8 @@ extension RegistrationStore {
       WHERE realm_id = $1 AND token_id IN ($list) AND ended_at IS NULL
       """, .integer(realm), list: tokenIDs.map { .integer($0.storage) })
     for row in rows {
-      let tokenID = TokenID(storage: try row.int64(7))
-      guard case .here = Registration.Home(try row.optionalInt64(5)) else {
+      let tokenID = TokenID(storage: try row.int64("token_id"))
+      guard case .here = Registration.Home(try row.optionalInt64("home")) else {
         result.elsewhere[tokenID] = try RegistrationReference(.e2ee, row)
         continue
       }
@@ -235,7 +239,7 @@ extension RegistrationStore {
       INSERT INTO bouncer_keys (public_key) VALUES ($1)
       ON CONFLICT (public_key) DO UPDATE SET public_key = excluded.public_key RETURNING id
       """, .text(publicKey)
-    ).returned.int64(0)
+    ).returned.int64("id")
     bouncerKeys.withLock { $0[publicKey] = id }
     return id
   }
@@ -257,14 +261,16 @@ extension RegistrationStore {
   package func keyUsage() async throws -> [KeyUsage] {
     try await database.query(
       """
-      SELECT k.public_key, COUNT(*), COUNT(*) FILTER (WHERE e.registered_at > $1), MAX(e.registered_at)
+      SELECT k.public_key, COUNT(*) AS registrations,
+        COUNT(*) FILTER (WHERE e.registered_at > $1) AS recent_registrations, MAX(e.registered_at) AS last_used_at
       FROM registrations e JOIN bouncer_keys k ON k.id = e.bouncer_key_id
       GROUP BY k.public_key ORDER BY k.public_key
       """, .integer((now() - 30 * 86_400).milliseconds)
     ).map { row in
       KeyUsage(
-        publicKey: try row.text(0), registrations: try row.int64(1), recentRegistrations: try row.int64(2),
-        lastUsedAt: try row.date(3))
+        publicKey: try row.text("public_key"), registrations: try row.int64("registrations"),
+        recentRegistrations: try row.int64("recent_registrations"),
+        lastUsedAt: try row.date("last_used_at"))
     }
   }
 }

@@ -30,17 +30,18 @@ package struct RegistrationTargets: Sendable {
   package func counts() async throws -> [Count] {
     try await database.query(
       """
-      SELECT kind, target, CASE WHEN wire = 3 THEN 1 ELSE 0 END, COUNT(*), environment FROM registrations
+      SELECT kind, target, CASE WHEN wire = 3 THEN 1 ELSE 0 END AS is_of_strangers, COUNT(*) AS count, environment
+      FROM registrations
       WHERE ended_at IS NULL AND elsewhere IS NULL AND target IS NOT NULL AND kind <= 3 AND wire <= 3
       GROUP BY 1, 2, 3, 5 ORDER BY 4 DESC, 2, 5
       """
     ).map { row in
-      let kind = try row.int64(0)
+      let kind = try row.int64("kind")
       return Count(
-        provider: kind == PushToken.Kind.fcm.storage ? .fcm : .apns, target: try row.text(1),
+        provider: kind == PushToken.Kind.fcm.storage ? .fcm : .apns, target: try row.text("target"),
         isPushKit: kind == 3,
-        isOfStrangers: try row.int64(2) == 1,
-        environment: .init(storage: try row.optionalInt64(4)), count: Int(try row.int64(3)))
+        isOfStrangers: try row.flag("is_of_strangers"),
+        environment: .init(storage: try row.optionalInt64("environment")), count: Int(try row.int64("count")))
     }
   }
 
@@ -59,13 +60,12 @@ package struct RegistrationTargets: Sendable {
         AND \(areStrangers ? "wire = 3" : "wire <= 2") ORDER BY id DESC LIMIT \(Self.sample)
       """)
     let count = try rows.count { row in
-      let values = row.values
-      let isE2EE = try row.int64(8) == RegistrationReference.Kind.e2ee.rawValue
+      let isE2EE = try row.int64("wire") == RegistrationReference.Kind.e2ee.rawValue
       let place = SealedPlace.token(
-        realm: isE2EE ? values[1] : .null, tokenID: values[2], server: values[3], user: values[4],
-        uuid: values[5],
-        identifier: values[6], userKey: values[7])
-      guard let token = storageKey.openText(try row.bytes(0), at: place) else { return false }
+        realm: isE2EE ? try row.value("realm_id") : .null, tokenID: try row.value("token_id"),
+        server: try row.value("server_id"), user: try row.value("user_id"), uuid: try row.value("user_uuid"),
+        identifier: try row.value("device_identifier"), userKey: try row.value("user_key"))
+      guard let token = storageKey.openText(try row.bytes("token"), at: place) else { return false }
       return !WebPushSubscription.isToken(token)
     }
     return (count, rows.count == Self.sample)

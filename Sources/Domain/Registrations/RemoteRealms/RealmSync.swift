@@ -100,8 +100,8 @@ package struct RealmSync: Sendable {
     changes.realms += added
     if added > 0 {
       let count = try connection.query(
-        "SELECT COUNT(*) FROM remote_realms WHERE server_id = $1", .integer(server)
-      ).returned.int64(0)
+        "SELECT COUNT(*) AS count FROM remote_realms WHERE server_id = $1", .integer(server)
+      ).returned.int64("count")
       guard count <= most else { throw TooManyRealms() }
     }
     try Reports.count(changes.events, of: server, on: connection)
@@ -122,8 +122,8 @@ package struct RealmSync: Sendable {
       "SELECT id, realm_id, uuid FROM remote_realms WHERE server_id = $1 AND is_locally_deleted = 0",
       .integer(server)
     ).compactMap { row in
-      guard !listed.contains(try row.uuid(2)) else { return nil }
-      return MissingRealm(id: try row.int64(0), realmID: try row.optionalInt64(1) ?? 0)
+      guard !listed.contains(try row.uuid("uuid")) else { return nil }
+      return MissingRealm(id: try row.int64("id"), realmID: try row.optionalInt64("realm_id") ?? 0)
     }
   }
 
@@ -233,13 +233,15 @@ private struct KnownRealm {
   let realm: RealmDescription
 
   init(row: Row) throws {
-    id = try row.int64(0)
-    isLocallyDeleted = try row.flag(1)
+    id = try row.int64("id")
+    isLocallyDeleted = try row.flag("is_locally_deleted")
     realm = RealmDescription(
-      realmID: try row.optionalInt64(3) ?? 0, uuid: try row.uuid(2), ownerSecret: "", host: try row.text(4),
-      name: try row.text(5), orgType: try row.int64(8), dateCreated: try row.date(10),
-      isDeactivated: try row.flag(9), isSystemBotRealm: try row.flag(6),
-      authenticationMethods: try row.text(7))
+      realmID: try row.optionalInt64("realm_id") ?? 0, uuid: try row.uuid("uuid"), ownerSecret: "",
+      host: try row.text("host"),
+      name: try row.text("name"), orgType: try row.int64("org_type"),
+      dateCreated: try row.date("date_created"),
+      isDeactivated: try row.flag("is_deactivated"), isSystemBotRealm: try row.flag("is_system_bot_realm"),
+      authenticationMethods: try row.text("authentication_methods"))
   }
 
   /// The changed attributes as JSON, each with its old and new value, in the order in which they are audited.
@@ -295,13 +297,14 @@ extension RealmSync {
     guard let row = try connection.query(selectOwned, .text(realm.uuid.canonical)).first else {
       throw DuplicateRealm(realm: realm.uuid)
     }
-    let (id, owner) = (try row.int64(0), try row.int64(1))
+    let (id, owner) = (try row.int64("id"), try row.int64("server_id"))
     guard owner != server else { throw DuplicateRealm(realm: realm.uuid) }
     // A server still lists a realm that it has released, as deactivated.
     guard !realm.isDeactivated else { return nil }
-    let isReleased = try row.optionalDate(4).map { now() < $0 } ?? false
-    let isFree = try row.flag(3) || isReleased || row.optionalInt64(5) != nil
-    let isSame = storageKey.matches(realm.ownerSecret, hash: try row.bytes(2), for: Self.ownerSecretPurpose)
+    let isReleased = try row.optionalDate("released_until").map { now() < $0 } ?? false
+    let isFree = try row.flag("is_deactivated") || isReleased || row.optionalInt64("deactivated_at") != nil
+    let isSame = storageKey.matches(
+      realm.ownerSecret, hash: try row.bytes("owner_secret_hash"), for: Self.ownerSecretPurpose)
     if !isFree, !moved.contains(owner) {
       guard isSame, try hasMoved(owner, to: server, with: realms, on: connection) else {
         throw DuplicateRealm(realm: realm.uuid)
@@ -341,14 +344,15 @@ extension RealmSync {
       WHERE event_type = $1 AND server_id IN ($2, $3) AND event_time BETWEEN $4 AND $5 ORDER BY id DESC LIMIT 1
       """, .integer(ServerEvent.keyTransferred.rawValue), .integer(owner), .integer(server),
       .integer((now - Self.proofLifetime).milliseconds), .integer(now.milliseconds))
-    guard try connection.query(lastProof).first?.int64(0) == server else { return false }
+    guard try connection.query(lastProof).first?.int64("server_id") == server else { return false }
     let secrets = Dictionary(realms.map { ($0.uuid, $0.ownerSecret) }) { first, _ in first }
     return try connection.query(
       "SELECT uuid, owner_secret_hash FROM remote_realms WHERE server_id = $1 AND is_locally_deleted = 0",
       .integer(owner)
     ).allSatisfy { row in
-      guard let secret = secrets[try row.uuid(0)] else { return false }
-      return storageKey.matches(secret, hash: try row.bytes(1), for: Self.ownerSecretPurpose)
+      guard let secret = secrets[try row.uuid("uuid")] else { return false }
+      return storageKey.matches(
+        secret, hash: try row.bytes("owner_secret_hash"), for: Self.ownerSecretPurpose)
     }
   }
 
@@ -371,13 +375,13 @@ extension RealmSync {
     for row in rows {
       // A sealed token is bound to its server, so it is sealed anew. A row whose token does not open is left,
       // for a node that can open it.
-      let (user, uuid) = (Value.integer(try row.optionalInt64(1)), Value.text(try row.optionalText(2)))
+      let (user, uuid) = (try row.value("user_id"), try row.value("user_uuid"))
       func place(_ server: Int64) -> SealedPlace {
         RegistrationStore.place(server: server, user: user, uuid: uuid)
       }
-      guard let token = storageKey.open(try row.bytes(3), at: place(owner)) else { continue }
+      guard let token = storageKey.open(try row.bytes("token"), at: place(owner)) else { continue }
       try connection.run(
-        "UPDATE registrations SET server_id = $2, token = $3 WHERE id = $1", .integer(try row.int64(0)),
+        "UPDATE registrations SET server_id = $2, token = $3 WHERE id = $1", .integer(try row.int64("id")),
         .integer(server), .bytes(storageKey.seal(token, at: place(server))))
     }
   }

@@ -25,7 +25,7 @@ package final class RemoteRealms: Sendable {
     let statement = Statement(
       "SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(uuid.canonical))
     guard let row = try await database.lookUp(statement).first else { return nil }
-    let realm = RemoteRealm(id: try row.int64(0), serverID: try row.int64(1), uuid: uuid)
+    let realm = RemoteRealm(id: try row.int64("id"), serverID: try row.int64("server_id"), uuid: uuid)
     known.keep(realm, for: uuid, readAt: readAt)
     return realm
   }
@@ -52,7 +52,7 @@ package final class RemoteRealms: Sendable {
       """, .text(uuid.canonical))
     return try await database.write { connection in
       try connection.run(update)
-      return try connection.query(select).first.map { (try $0.text(0), try $0.text(1)) }
+      return try connection.query(select).first.map { (try $0.text("host"), try $0.text("hostname")) }
     }
   }
 }
@@ -81,28 +81,32 @@ extension RemoteRealms {
   package func summaries(ofServer server: Int64) async throws -> [Summary] {
     let realms = Statement(
       """
-      SELECT r.id, r.uuid, r.host, r.name, r.is_deactivated + r.is_locally_deleted, r.last_request_at,
-        COUNT(e.id) FILTER (WHERE e.ended_at IS NULL), MAX(e.registered_at)
+      SELECT r.id, r.uuid, r.host, r.name, r.is_deactivated + r.is_locally_deleted AS deactivations, r.last_request_at,
+        COUNT(e.id) FILTER (WHERE e.ended_at IS NULL) AS registrations, MAX(e.registered_at) AS last_registered_at
       FROM remote_realms r LEFT JOIN registrations e ON e.realm_id = r.id AND e.token_id IS NOT NULL
       WHERE r.server_id = $1 GROUP BY r.id ORDER BY r.host, r.id
       """, .integer(server))
     let legacy = Statement(
       """
-      SELECT COALESCE(realm_id, 0), COUNT(*), MAX(registered_at) FROM registrations
-      WHERE wire = 2 AND server_id = $1 GROUP BY COALESCE(realm_id, 0)
+      SELECT COALESCE(realm_id, 0) AS realm_id, COUNT(*) AS count, MAX(registered_at) AS last_registered_at
+      FROM registrations
+      WHERE wire = 2 AND server_id = $1 GROUP BY 1
       """, .integer(server))
     return try await database.read { connection in
       var clear: [Int64: (count: Int64, last: Date?)] = [:]
       for row in try connection.query(legacy) {
-        clear[try row.int64(0)] = (try row.int64(1), try row.optionalDate(2))
+        clear[try row.int64("realm_id")] = (
+          try row.int64("count"), try row.optionalDate("last_registered_at")
+        )
       }
       var summaries = try connection.query(realms).map { row in
-        let old = clear[try row.int64(0)]
+        let old = clear[try row.int64("id")]
         return Summary(
-          uuid: try row.uuid(1), host: try row.text(2), name: try row.text(3),
-          isDeactivated: try row.int64(4) > 0, lastRequestAt: try row.optionalDate(5),
-          registrations: try row.int64(6), legacyRegistrations: old?.count ?? 0,
-          lastRegisteredAt: [try row.optionalDate(7), old?.last].compactMap(\.self).max())
+          uuid: try row.uuid("uuid"), host: try row.text("host"), name: try row.text("name"),
+          isDeactivated: try row.int64("deactivations") > 0,
+          lastRequestAt: try row.optionalDate("last_request_at"),
+          registrations: try row.int64("registrations"), legacyRegistrations: old?.count ?? 0,
+          lastRegisteredAt: [try row.optionalDate("last_registered_at"), old?.last].compactMap(\.self).max())
       }
       if let (count, last) = clear[0] {
         summaries.append(

@@ -30,7 +30,7 @@ extension RemoteServers {
     let server = try RemoteServer(row: row)
     guard !server.isDeactivated else { return .deactivated }
     // A previous key is not cached, because its grace period may end at any moment.
-    if let credentials, try hash == row.bytes(RemoteServer.columnCount) {
+    if let credentials, try hash == row.bytes("key_hash") {
       cache.keep(server, for: credentials, readAt: readAt)
     }
     return .authenticated(server)
@@ -47,10 +47,10 @@ extension RemoteServers {
   /// The hash in a row of ``selectWithKeys(_:)`` that `key` has: the present key's, or the previous one's
   /// during its grace period.
   func keyHash(of key: String, in row: Row) throws -> [UInt8]? {
-    let present = try row.bytes(RemoteServer.columnCount)
+    let present = try row.bytes("key_hash")
     if storageKey.matches(key, hash: present, for: Self.keyPurpose) { return present }
-    guard let previous = try row.optionalBytes(RemoteServer.columnCount + 1),
-      let until = try row.optionalDate(RemoteServer.columnCount + 2), isInGrace(until),
+    guard let previous = try row.optionalBytes("previous_key_hash"),
+      let until = try row.optionalDate("previous_key_until"), isInGrace(until),
       storageKey.matches(key, hash: previous, for: Self.keyPurpose)
     else { return nil }
     return previous

@@ -52,7 +52,7 @@ extension RemoteServers {
   {
     try await write(hostname: application.hostname) { connection in
       let row = try check(application, mayCreate: mayCreate, mustProve: mustProve, on: connection)
-      try connection.free(application.hostname, for: try row?.int64(0), at: now())
+      try connection.free(application.hostname, for: try row?.int64("id"), at: now())
       if let row {
         try update(application, row, on: connection)
       } else {
@@ -146,7 +146,7 @@ extension RemoteServers {
 
   private func update(_ application: Application, _ row: Row, on connection: any Connection) throws {
     guard let presented = try keyHash(of: application.key, in: row) else { throw Refusal.wrongKey }
-    let (id, now) = (Value.integer(try row.int64(0)), now())
+    let (id, now) = (Value.integer(try row.int64("id")), now())
     try connection.run(
       """
       UPDATE remote_servers SET hostname = $2, hostname_key = $2, contact_email = $3, last_request_at = $4,
@@ -156,7 +156,7 @@ extension RemoteServers {
       id, .text(application.hostname.text), .text(application.contactEmail),
       .integer(now.milliseconds))
     // A new key equal to the present one is no rotation, which would replace the previous key.
-    let present = try row.bytes(RemoteServer.columnCount)
+    let present = try row.bytes("key_hash")
     guard let newKey = application.newKey,
       !storageKey.matches(newKey, hash: present, for: Self.keyPurpose)
     else { return }
@@ -181,7 +181,7 @@ extension Connection {
       SELECT id FROM remote_servers
       WHERE hostname_key = $1 AND deactivated_by_itself = 0 AND (deactivated_at IS NULL OR $2 = 0)
       """, .text(hostname.text), .flag(isOperator))
-    return try rows.contains { try $0.int64(0) != id }
+    return try rows.contains { try $0.int64("id") != id }
   }
 
   /// Takes the hostname from a deactivated server, which gets a name that nobody can have.
@@ -192,11 +192,11 @@ extension Connection {
       """
       SELECT id, uuid FROM remote_servers WHERE hostname_key = $1 AND deactivated_at IS NOT NULL
       """, .text(hostname.text))
-    for row in rows where try row.int64(0) != id {
+    for row in rows where try row.int64("id") != id {
       try run(
         "UPDATE remote_servers SET hostname = $2, hostname_key = $2, updated_at = $3 WHERE id = $1",
-        .integer(try row.int64(0)),
-        .text(Hostname.substitute(for: hostname.text, server: try row.uuid(1))),
+        .integer(try row.int64("id")),
+        .text(Hostname.substitute(for: hostname.text, server: try row.uuid("uuid"))),
         .integer(time.milliseconds))
     }
   }

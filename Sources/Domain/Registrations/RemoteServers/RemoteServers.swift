@@ -68,10 +68,10 @@ package struct RemoteServers: Sendable {
     try await database.query(
       """
       SELECT \(RemoteServer.columns),
-        (SELECT COUNT(*) FROM remote_realms r WHERE r.server_id = s.id AND r.is_locally_deleted = 0),
+        (SELECT COUNT(*) FROM remote_realms r WHERE r.server_id = s.id AND r.is_locally_deleted = 0) AS realms,
         (SELECT COUNT(*) FROM registrations e JOIN remote_realms r ON r.id = e.realm_id
-          WHERE r.server_id = s.id AND e.token_id IS NOT NULL AND e.ended_at IS NULL),
-        COALESCE(l.number, 0)
+          WHERE r.server_id = s.id AND e.token_id IS NOT NULL AND e.ended_at IS NULL) AS registrations,
+        COALESCE(l.number, 0) AS legacy_registrations
       FROM remote_servers s LEFT JOIN (
           SELECT server_id, COUNT(*) AS number FROM registrations WHERE wire = 2 GROUP BY server_id
         ) l ON l.server_id = s.id
@@ -79,9 +79,9 @@ package struct RemoteServers: Sendable {
       """
     ).map { row in
       Summary(
-        server: try RemoteServer(row: row), realms: try row.int64(RemoteServer.columnCount),
-        registrations: try row.int64(RemoteServer.columnCount + 1),
-        legacyRegistrations: try row.int64(RemoteServer.columnCount + 2))
+        server: try RemoteServer(row: row), realms: try row.int64("realms"),
+        registrations: try row.int64("registrations"),
+        legacyRegistrations: try row.int64("legacy_registrations"))
     }
   }
 
@@ -168,20 +168,19 @@ extension RemoteServer {
     id, uuid, hostname, contact_email, deactivated_at, last_request_at, last_version, last_merge_base, \
     last_api_feature_level, last_audit_log_update_at, created_at, deactivated_by_itself
     """
-  package static let columnCount = 12
 
   package init(row: Row) throws {
-    id = try row.int64(0)
-    uuid = try row.uuid(1)
-    hostname = try row.text(2)
-    contactEmail = try row.text(3)
-    deactivatedAt = try row.optionalDate(4)
-    lastRequestAt = try row.optionalDate(5)
-    version = try row.optionalText(6)
-    mergeBase = try row.optionalText(7)
-    apiFeatureLevel = try row.optionalInt64(8)
-    lastAuditLogUpdateAt = try row.optionalDate(9)
-    createdAt = try row.date(10)
-    isDeactivatedByItself = try row.flag(11)
+    id = try row.int64("id")
+    uuid = try row.uuid("uuid")
+    hostname = try row.text("hostname")
+    contactEmail = try row.text("contact_email")
+    deactivatedAt = try row.optionalDate("deactivated_at")
+    lastRequestAt = try row.optionalDate("last_request_at")
+    version = try row.optionalText("last_version")
+    mergeBase = try row.optionalText("last_merge_base")
+    apiFeatureLevel = try row.optionalInt64("last_api_feature_level")
+    lastAuditLogUpdateAt = try row.optionalDate("last_audit_log_update_at")
+    createdAt = try row.date("created_at")
+    isDeactivatedByItself = try row.flag("deactivated_by_itself")
   }
 }

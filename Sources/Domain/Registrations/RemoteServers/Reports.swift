@@ -67,7 +67,7 @@ package struct Reports: Sendable {
     "SELECT \(List.allCases.map(\.last).joined(separator: ", ")), report_rows FROM remote_servers WHERE id = $1"
 
   private static func ends(_ row: SQL.Row) throws -> Ends {
-    Dictionary(uniqueKeysWithValues: try List.allCases.enumerated().map { ($1, try row.int64($0)) })
+    Dictionary(uniqueKeysWithValues: try List.allCases.map { ($0, try row.int64($0.last)) })
   }
 
   package func ends(of server: Int64) async throws -> Ends {
@@ -79,7 +79,7 @@ package struct Reports: Sendable {
     of server: Int64, on connection: any Connection
   ) throws -> (ends: Ends, isFull: Bool) {
     let row = try connection.query(selectEnds, .integer(server)).returned
-    return (try ends(row), try row.int64(List.allCases.count) >= 2 * mostRows)
+    return (try ends(row), try row.int64("report_rows") >= 2 * mostRows)
   }
 
   /// Keeps the next rows of a list.
@@ -161,12 +161,12 @@ package struct Reports: Sendable {
         let rows = try connection.query(
           kind.removal(where: "\(kind.time) < $1", by: kind.time), .integer(date.milliseconds),
           .integer(Int64(left)))
-        for row in rows { removed[try row.int64(0), default: 0] += 1 }
+        for row in rows { removed[try row.int64("server_id"), default: 0] += 1 }
         left -= rows.count
       }
       for row in crowded {
-        let server = try row.int64(0)
-        let excess = Int(try row.int64(1) - most) - removed[server, default: 0]
+        let server = try row.int64("id")
+        let excess = Int(try row.int64("report_rows") - most) - removed[server, default: 0]
         let count = try removeOldest(min(left, excess), of: server, on: connection)
         removed[server, default: 0] += count
         left -= count
@@ -186,9 +186,9 @@ package struct Reports: Sendable {
       let oldest = try kinds.compactMap { kind in
         try connection.query(
           """
-          SELECT \(kind.time) FROM \(kind.table) WHERE server_id = $1 AND \(kind.condition) ORDER BY \(kind.order) LIMIT 1
+          SELECT \(kind.time) AS time FROM \(kind.table) WHERE server_id = $1 AND \(kind.condition) ORDER BY \(kind.order) LIMIT 1
           """, .integer(server)
-        ).first.map { (kind: kind, time: try $0.int64(0)) }
+        ).first.map { (kind: kind, time: try $0.int64("time")) }
       }.min { $0.time < $1.time }
       guard let oldest else { break }
       removed += try connection.query(

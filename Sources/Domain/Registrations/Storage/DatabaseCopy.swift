@@ -135,7 +135,7 @@ package struct DatabaseCopy: Sendable {
     while true {
       let statement = table.select(after: last, limit: Self.page)
       let rows = try await source.query(statement)
-      guard try await target.query(statement) == rows else {
+      guard try await target.query(statement).map(\.values) == rows.map(\.values) else {
         throw Failure.different(table: table.name, row: count + 1)
       }
       guard let end = rows.last else { return count }

@@ -38,8 +38,8 @@ package struct Resealing: Sendable {
     var all = 0
     for column in SealedColumn.allCases {
       let rows = try await database.query(
-        Statement("SELECT COUNT(*) FROM \(column.table) WHERE \(column.name) IS NOT NULL"))
-      all += Int(try rows[0].int64(0))  // COUNT gives one row.
+        Statement("SELECT COUNT(*) AS count FROM \(column.table) WHERE \(column.name) IS NOT NULL"))
+      all += Int(try rows[0].int64("count"))  // COUNT gives one row.
     }
     var total = Count()
     var done = 0
@@ -77,7 +77,7 @@ package struct Resealing: Sendable {
     let update = "UPDATE \(column.table) SET \(column.name) = $1 WHERE \(condition)"
     var count = Count()
     for row in rows {
-      let sealed = try row.bytes(key.count + identity.count)
+      let sealed = try row.bytes(column.name)
       guard !new.hasSealed(sealed) else { continue }
       let place = column.place(Array(row.values[key.count..<key.count + identity.count]))
       guard let opened = old.open(sealed, at: place) else {

@@ -139,7 +139,7 @@ import Testing
       }
       let id = try await target.execute(
         Statement("INSERT INTO devices (user_id, created_at) VALUES (1, 1) RETURNING id"))
-      #expect(try id.first?.int64(0) == 1235)
+      #expect(try id.first?.int64("id") == 1235)
     }
   }
 
@@ -164,7 +164,7 @@ import Testing
           break
         } catch is DatabaseError {
           let there = try await target.read {
-            try $0.query(Statement("SELECT COUNT(*) FROM registrations")).first?.int64(0)
+            try $0.query(Statement("SELECT COUNT(*) FROM registrations")).integer
           }
           #expect(there == Int64(stop * 500))
         }
@@ -240,7 +240,7 @@ import Testing
         try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { _, _ in }
       }
       let count = try await target.read { try $0.query(Statement("SELECT COUNT(*) FROM remote_servers")) }
-      #expect(try count.first?.int64(0) == 0)
+      #expect(try count.integer == 0)
     }
   }
 }
@@ -255,9 +255,10 @@ private struct Column: Sendable {
 extension Connection {
   fileprivate func columns(of table: String) throws -> [Column] {
     try query(Statement("SELECT name, type, \"notnull\", pk FROM pragma_table_info('\(table)')")).map { row in
-      let isKey = try row.int64(3) > 0
+      let isKey = try row.int64("pk") > 0
       return Column(
-        name: try row.text(0), type: try row.text(1), isRequired: try row.flag(2) || isKey, isKey: isKey)
+        name: try row.text("name"), type: try row.text("type"), isRequired: try row.flag("notnull") || isKey,
+        isKey: isKey)
     }
   }
 }

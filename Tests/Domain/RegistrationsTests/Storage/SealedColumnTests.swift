@@ -83,11 +83,12 @@ import Testing
           Statement("SELECT wire, registration_id, push, registered_at FROM outbox WHERE route_id = 1")
         ).first
       })
-    #expect(try entry.int64(0) == 1)
+    #expect(try entry.int64("wire") == 1)
     // What becomes of it concerns the new registration.
-    #expect(try entry.date(3) == old.registeredAt + 5)
+    #expect(try entry.date("registered_at") == old.registeredAt + 5)
     #expect(
-      rows.store.storageKey.openText(try entry.bytes(2), at: Outbox.place(of: try entry.int64(1)))
+      rows.store.storageKey.openText(
+        try entry.bytes("push"), at: Outbox.place(of: try entry.int64("registration_id")))
         == "waiting")
   }
 

@@ -140,8 +140,10 @@ struct SealedRows {
     let (table, name) = (column.table, column.name)
     let identity = column.identity.joined(separator: ", ")
     return try await store.database.read { connection in
-      try connection.query(Statement("SELECT \(name), \(identity) FROM \(table) ORDER BY \(identity)")).map {
-        (try $0.bytes(0), column.place(Array($0.values[1...])))
+      try connection.query(
+        Statement("SELECT \(name) AS sealed, \(identity) FROM \(table) ORDER BY \(identity)")
+      ).map {
+        (try $0.bytes("sealed"), column.place(Array($0.values.dropFirst())))
       }
     }
   }
