@@ -248,6 +248,6 @@ import Testing
 extension Outbox {
   /// Why entries wait.
   fileprivate func reasons() async throws -> [String?] {
-    try await database.query("SELECT reason FROM outbox").map { try $0.optionalText(0) }
+    try await database.query("SELECT reason FROM outbox").map { try $0.optionalText("reason") }
   }
 }

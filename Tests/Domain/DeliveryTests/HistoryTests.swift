@@ -251,6 +251,6 @@ extension DeliveryBench {
   fileprivate func deliveredAt(_ device: Device) async throws -> Int64? {
     let statement = Statement(
       "SELECT delivered_at FROM registrations WHERE wire = 1 AND id = $1", .integer(device.registration.id))
-    return try await database.query(statement).first?.optionalInt64(0)
+    return try await database.query(statement).first?.optionalInt64("delivered_at")
   }
 }

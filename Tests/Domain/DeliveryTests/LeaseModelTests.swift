@@ -89,8 +89,8 @@ import Testing
       }
       let rows = try await store.database.query(Statement("SELECT attempts, due_at FROM outbox"))
       let after = try rows.map { row in
-        let due = TimeInterval(try row.int64(1) - start.milliseconds) / 1000 / tick
-        return Step.Row(attempts: Int(try row.int64(0)), due: Int(due))
+        let due = TimeInterval(try row.int64("due_at") - start.milliseconds) / 1000 / tick
+        return Step.Row(attempts: Int(try row.int64("attempts")), due: Int(due))
       }
       #expect(after == (step.after.map { [$0] } ?? []), "\(line)")
     }

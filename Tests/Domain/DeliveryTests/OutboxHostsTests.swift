@@ -3,6 +3,7 @@ import NIOCore
 import Providers
 import Registrations
 import SQL
+import TestDatabase
 import TestSupport
 import Testing
 
@@ -16,7 +17,7 @@ import Testing
   }
 
   private func number(_ store: OutboxStore, _ sql: String) async throws -> Int64 {
-    try await store.database.read { try $0.query(Statement(sql)).first?.int64(0) ?? -1 }
+    try await store.database.read { try $0.query(Statement(sql)).integer }
   }
 
   @Test func `Only routes with something due are told`() async throws {

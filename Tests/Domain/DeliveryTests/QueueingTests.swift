@@ -213,7 +213,7 @@ import Testing
     try await eventually("it is taken and given back") {
       bench.advance(30)
       let rows = try await bench.database.query("SELECT attempts FROM outbox")
-      return try (rows.first?.int64(0) ?? 0) >= 4
+      return try (rows.first?.int64("attempts") ?? 0) >= 4
     }
     #expect(bench.simulator.deliveries().isEmpty)
     stall.withLock { $0 = 0 }

@@ -128,7 +128,7 @@ struct SnapshotSearch {
     return try connection.query(
       Statement(
         "SELECT id, server_id FROM remote_realms WHERE \(condition) ORDER BY id LIMIT 100", arguments: values)
-    ).map { (try $0.int64(0), try $0.int64(1)) }
+    ).map { (try $0.int64("id"), try $0.int64("server_id")) }
   }
 
   private static let ofServer = """
@@ -171,10 +171,10 @@ struct SnapshotSearch {
     let end =
       try rows.count > size
       ? shown.last.map { row in
-        let isLegacy = try row.int64(17) == RegistrationReference.Kind.legacy.rawValue
+        let isLegacy = try row.int64("wire") == RegistrationReference.Kind.legacy.rawValue
         return DeviceSearch.Mark(
-          kind: try row.int64(17), realm: try row.optionalInt64(20) ?? 0,
-          last: try row.int64(isLegacy ? 0 : 21))
+          kind: try row.int64("wire"), realm: try row.optionalInt64("realm_id") ?? 0,
+          last: try row.int64(isLegacy ? "id" : "token_id"))
       } : nil
     return (try shown.compactMap { try FoundDevice($0, storageKey) }, end)
   }
@@ -206,7 +206,7 @@ struct SnapshotSearch {
             AND (SELECT 1 FROM registrations g WHERE g.realm_id = m.id AND g.token_id IS NOT NULL LIMIT 1) = 1
           ORDER BY m.id LIMIT $3
           """, .integer(server), realm, .integer(Int64(size) + 1))
-      ).map(\.values[0])
+      ).map { try $0.value("id") }
       return [
         ("g.realm_id = $3 AND g.token_id > $4 AND r.server_id = $2", [.integer(server), realm, last])
       ] + next.map { ("g.realm_id = $2 AND g.token_id IS NOT NULL", [$0]) }
@@ -271,12 +271,14 @@ struct SnapshotSearch {
     return try connection.query(
       Statement(
         """
-        SELECT g.id, g.kind, COALESCE(g.app, CASE WHEN g.wire <= 2 THEN g.target END), g.registered_at, g.delivered_at,
-          g.failure, g.failed_at, (SELECT COUNT(*) \(entries)), (SELECT MIN(o.created_at) \(entries)),
-          g.dead_reason, g.dead_since, s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
-          g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id, g.user_id, g.user_uuid, g.device_identifier,
-          g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username, g.elsewhere,
-          (SELECT o.reason \(next)), (SELECT o.due_at \(next)), g.environment, g.token_changed_at
+        SELECT g.id, g.kind, COALESCE(g.app, CASE WHEN g.wire <= 2 THEN g.target END) AS app, g.registered_at,
+          g.delivered_at, g.failure, g.failed_at, (SELECT COUNT(*) \(entries)) AS waiting,
+          (SELECT MIN(o.created_at) \(entries)) AS waiting_since, (SELECT o.reason \(next)) AS wait_reason,
+          (SELECT o.due_at \(next)) AS waiting_until, g.dead_reason, g.dead_since, s.uuid AS server_uuid, s.hostname,
+          s.deactivated_at AS server_deactivated_at, r.uuid AS realm_uuid, r.host,
+          r.is_deactivated AS realm_is_deactivated, g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id,
+          g.user_id, g.user_uuid, g.device_identifier, g.user_key, g.account_id, g.endpoint_hash, k.public_key,
+          g.ended_at, u.username, g.elsewhere, g.environment, g.token_changed_at
         FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
           LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
           LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
@@ -306,47 +308,53 @@ private struct Way {
 extension FoundDevice {
   /// Returns nil for an unknown kind of registration.
   fileprivate init?(_ row: Row, _ storageKey: StorageKey) throws {
-    guard let kind = RegistrationReference.Kind(rawValue: try row.int64(17)) else { return nil }
-    func place(_ index: Int, _ isDeactivated: Bool) throws -> Place? {
-      guard let uuid = try row.optionalText(index), let host = try row.optionalText(index + 1) else {
-        return nil
-      }
+    guard let kind = RegistrationReference.Kind(rawValue: try row.int64("wire")) else { return nil }
+    func place(uuid: String, host: String, _ isDeactivated: Bool) throws -> Place? {
+      guard let uuid = try row.optionalText(uuid), let host = try row.optionalText(host) else { return nil }
       return Place(uuid: uuid, host: host, isDeactivated: isDeactivated)
     }
-    func failure(_ index: Int) throws -> Failure? {
-      guard let reason = try row.optionalText(index), let at = try row.optionalDate(index + 1) else {
-        return nil
-      }
+    func failure(_ reason: String, at: String) throws -> Failure? {
+      guard let reason = try row.optionalText(reason), let at = try row.optionalDate(at) else { return nil }
       return Failure(reason: reason, at: at)
     }
-    let values = row.values
     let tokenPlace = SealedPlace.token(
-      realm: kind == .e2ee ? values[20] : .null, tokenID: values[21], server: values[22], user: values[23],
-      uuid: values[24], identifier: values[25], userKey: values[26], account: values[27], endpoint: values[28]
-    )
+      realm: kind == .e2ee ? try row.value("realm_id") : .null, tokenID: try row.value("token_id"),
+      server: try row.value("server_id"), user: try row.value("user_id"), uuid: try row.value("user_uuid"),
+      identifier: try row.value("device_identifier"), userKey: try row.value("user_key"),
+      account: try row.value("account_id"), endpoint: try row.value("endpoint_hash"))
     // The first of Talk's two tokens is the one for notifications.
-    let token = try row.optionalBytes(19).flatMap { storageKey.openText($0, at: tokenPlace) }.map { text in
+    let token = try row.optionalBytes("token").flatMap { storageKey.openText($0, at: tokenPlace) }.map {
+      text in
       kind == .nextcloud ? String(text.prefix { $0 != " " }) : text
     }
-    let way = Way(try row.int64(1), token, isElsewhere: try row.optionalInt64(32) != nil)
+    let way = Way(try row.int64("kind"), token, isElsewhere: try row.value("elsewhere") != .null)
     let tokenID =
-      try row.optionalInt64(21).map(TokenID.init(storage:))
+      try row.optionalInt64("token_id").map(TokenID.init(storage:))
       ?? (kind == .legacy ? token.map(TokenID.init(token:)) : nil)
-    let user = try row.optionalText(24) ?? row.optionalInt64(23).map(String.init) ?? row.optionalText(31)
+    let user =
+      try row.optionalText("user_uuid") ?? row.optionalInt64("user_id").map(String.init)
+      ?? row.optionalText("username")
     self.init(
-      kind: kind, id: try row.int64(0), provider: way.provider, app: try row.optionalText(2),
-      target: kind == .nextcloud ? try row.optionalText(18) : way.target,
-      environment: .init(storage: try row.optionalInt64(35)), tokenID: tokenID,
+      kind: kind, id: try row.int64("id"), provider: way.provider, app: try row.optionalText("app"),
+      target: kind == .nextcloud ? try row.optionalText("target") : way.target,
+      environment: .init(storage: try row.optionalInt64("environment")), tokenID: tokenID,
       fingerprint: kind == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
       isInstallationID: way.provider == PushToken.Kind.fcm.rawValue
         ? token.map(FCMMessage.isInstallationID) : nil,
-      tokenChangedAt: try row.optionalDate(36),
-      bouncerKey: try row.optionalText(29), server: try place(11, try row.optionalInt64(13) != nil),
-      realm: try place(14, try row.optionalInt64(16).map { $0 != 0 } ?? false), user: user,
-      identifier: try row.optionalBytes(25).map { Base64.encode($0) }, registeredAt: try row.date(3),
-      endedAt: try row.optionalDate(30), deliveredAt: try row.optionalDate(4), failure: try failure(5),
-      held: try failure(9), waiting: try row.int64(7), waitingSince: try row.optionalDate(8),
-      waitReason: try row.optionalText(33), waitingUntil: try row.optionalDate(34))
+      tokenChangedAt: try row.optionalDate("token_changed_at"),
+      bouncerKey: try row.optionalText("public_key"),
+      server: try place(
+        uuid: "server_uuid", host: "hostname", try row.value("server_deactivated_at") != .null),
+      realm: try place(
+        uuid: "realm_uuid", host: "host",
+        try row.optionalInt64("realm_is_deactivated").map { $0 != 0 } ?? false),
+      user: user,
+      identifier: try row.optionalBytes("device_identifier").map { Base64.encode($0) },
+      registeredAt: try row.date("registered_at"), endedAt: try row.optionalDate("ended_at"),
+      deliveredAt: try row.optionalDate("delivered_at"), failure: try failure("failure", at: "failed_at"),
+      held: try failure("dead_reason", at: "dead_since"), waiting: try row.int64("waiting"),
+      waitingSince: try row.optionalDate("waiting_since"), waitReason: try row.optionalText("wait_reason"),
+      waitingUntil: try row.optionalDate("waiting_until"))
   }
 }
 

@@ -104,8 +104,9 @@ package struct HourlyCounts: Sendable {
     let rows = try await database.query(statement).map { row in
       (
         key: Key(
-          event: try row.text(0), hour: try row.int64(1), subject: try row.text(2), detail: try row.text(3)),
-        count: try row.int64(4)
+          event: try row.text("event"), hour: try row.int64("hour"), subject: try row.text("subject"),
+          detail: try row.text("detail")),
+        count: try row.int64("count")
       )
     }
     var all = (0..<hours).map { Hour(start: Self.start(of: first + Int64($0))) }
@@ -158,7 +159,7 @@ package struct HourlyCounts: Sendable {
       """, .text("\(server)"), list: (0..<hours).map { .integer(first + Int64($0)) })
     var all = (0..<hours).map { ServerHour(start: Self.start(of: first + Int64($0))) }
     for row in try await database.query(statement) {
-      all[Int(try row.int64(1) - first)].add(try row.text(0), try row.int64(2))
+      all[Int(try row.int64("hour") - first)].add(try row.text("event"), try row.int64("count"))
     }
     return all
   }
@@ -176,14 +177,15 @@ package struct HourlyCounts: Sendable {
   {
     let statement = Statement(
       """
-      SELECT detail, CAST(SUM(count) AS BIGINT), MAX(hour) FROM hourly_counts
+      SELECT detail, CAST(SUM(count) AS BIGINT) AS total, MAX(hour) AS latest FROM hourly_counts
       WHERE event = 'registration_refused' AND subject = $1 AND hour IN ($list)
       GROUP BY detail ORDER BY MAX(hour) DESC, detail
       """, .text("\(server)"), list: (0..<hours).map { .integer(first(of: hours) + Int64($0)) })
     return try await database.query(statement).map { row in
       RefusedRegistrations(
-        refusal: RegistrationRefusal(rawValue: try row.text(0)) ?? .other, count: try row.int64(1),
-        latest: Self.start(of: try row.int64(2)))
+        refusal: RegistrationRefusal(rawValue: try row.text("detail")) ?? .other,
+        count: try row.int64("total"),
+        latest: Self.start(of: try row.int64("latest")))
     }
   }
 
@@ -206,10 +208,12 @@ package struct HourlyCounts: Sendable {
   )] {
     let statement = Statement(
       """
-      SELECT event, subject, CAST(SUM(count) AS BIGINT) FROM hourly_counts
+      SELECT event, subject, CAST(SUM(count) AS BIGINT) AS total FROM hourly_counts
       WHERE hour >= $1 AND event IN ($list) GROUP BY event, subject
       """, .integer(first(of: hours)), list: events.map { .text($0) })
-    return try await database.query(statement).map { (try $0.text(0), try $0.text(1), try $0.int64(2)) }
+    return try await database.query(statement).map {
+      (try $0.text("event"), try $0.text("subject"), try $0.int64("total"))
+    }
   }
 
   /// Removes a bounded number of counts that are older than 90 days, or 14 days for chat servers.

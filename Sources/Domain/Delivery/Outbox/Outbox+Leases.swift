@@ -52,7 +52,7 @@ extension Outbox {
       SELECT r.provider, r.credential, r.target, r.owner FROM outbox_routes r
       WHERE (SELECT MIN(o.due_at) FROM outbox o WHERE o.route_id = r.id) <= $1
       """, .integer(now().milliseconds))
-    return try await database.query(statement).compactMap { try OutboxQueue($0, from: 0) }.shuffled()
+    return try await database.query(statement).compactMap { try OutboxQueue($0) }.shuffled()
   }
 
   /// Leases due entries of a queue: one registration after the other, and for each the one due longest.
@@ -70,19 +70,21 @@ extension Outbox {
     var entries: [Entry] = []
     var unreadable: [(Lease, Postponement?)] = []
     for (held, row) in taken {
-      let kind = RegistrationReference.Kind(rawValue: try row.int64(4))
+      let kind = RegistrationReference.Kind(rawValue: try row.int64("wire"))
       let lease = Lease(row: held, share: kind.map { OutboxDepth.Share(queue: queue, kind: $0) })
-      let (id, expiresAt) = (try row.int64(0), try row.date(3))
-      guard let kind, let push = open(try row.bytes(2), for: id) else {
+      let (id, expiresAt) = (try row.int64("registration_id"), try row.date("expires_at"))
+      guard let kind, let push = open(try row.bytes("push"), for: id) else {
         unreadable.append((lease, isOver(expiresAt) ? nil : Postponement(until: now + Self.unreadablePause)))
         continue
       }
-      let registration = RegistrationReference(kind, id: id, registeredAt: try row.date(1))
+      let registration = RegistrationReference(kind, id: id, registeredAt: try row.date("registered_at"))
       var delivery = RegisteredPush(
-        push: push, registration: registration, owner: owner, isBackground: try row.flag(8))
-      delivery.promisedAt = try row.date(5)
-      let doubts = Int(try row.int64(7))
-      delivery.wait = try row.optionalText(6).flatMap(Reason.init).map { .init(reason: $0, doubts: doubts) }
+        push: push, registration: registration, owner: owner, isBackground: try row.flag("is_background"))
+      delivery.promisedAt = try row.date("created_at")
+      let doubts = Int(try row.int64("doubts"))
+      delivery.wait = try row.optionalText("reason").flatMap(Reason.init).map {
+        .init(reason: $0, doubts: doubts)
+      }
       entries.append(Entry(lease: lease, delivery: delivery, expiresAt: expiresAt))
     }
     try await settle(unreadable)
@@ -158,8 +160,8 @@ extension Outbox {
         guard !found.isEmpty else { continue }
         try connection.run(Statement("DELETE FROM outbox WHERE \(column) IN ($list)", list: list))
         gone += try found.compactMap { row in
-          guard let queue = try OutboxQueue(row, from: 0),
-            let kind = RegistrationReference.Kind(rawValue: try row.int64(4))
+          guard let queue = try OutboxQueue(row),
+            let kind = RegistrationReference.Kind(rawValue: try row.int64("wire"))
           else { return nil }
           return OutboxDepth.Share(queue: queue, kind: kind)
         }

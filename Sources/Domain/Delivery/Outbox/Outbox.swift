@@ -177,21 +177,21 @@ package final class Outbox: Sendable {
         guard let row = try connection.query(Statement(Self.insertion, arguments: arguments)).first else {
           throw DatabaseError(.other, "an insertion returned no row")
         }
-        return (try row.int64(0), Int(try row.int64(1)))
+        return (try row.int64("id"), Int(try row.int64("attempts")))
       }
       let full = try connection.query(
         Statement(
           """
-          SELECT registration_id, COUNT(*) - $1 FROM outbox WHERE registration_id IN ($list)
+          SELECT registration_id, COUNT(*) - $1 AS surplus FROM outbox WHERE registration_id IN ($list)
           GROUP BY registration_id HAVING COUNT(*) > $1 ORDER BY registration_id
           """, .integer(Int64(limits.perRegistration)),
           list: Set(rows.map(\.row.registration)).map { .integer($0) }))
       var former: [(registration: Int64, share: OutboxDepth.Share)] = []
       for row in full {
-        let registration = try row.int64(0)
+        let registration = try row.int64("registration_id")
         let new = rows.indices.filter { rows[$0].row.registration == registration }
         let surplus = try connection.surplus(
-          of: registration, new: new.compactMap { kept[$0]?.id }, count: try row.int64(1))
+          of: registration, new: new.compactMap { kept[$0]?.id }, count: try row.int64("surplus"))
         for (id, share) in surplus {
           let index = new.first { kept[$0]?.id == id }
           // One that replaced an older entry is a former one, too.
@@ -242,12 +242,12 @@ extension Connection {
         ORDER BY o.is_background DESC, o.id DESC LIMIT $2
         """, .integer(registration), .integer(count), list: new.map { .integer($0) })
     ).map { row in
-      let share = try OutboxQueue(row, from: 1).flatMap { queue in
-        RegistrationReference.Kind(rawValue: try row.int64(5)).map {
+      let share = try OutboxQueue(row).flatMap { queue in
+        RegistrationReference.Kind(rawValue: try row.int64("wire")).map {
           OutboxDepth.Share(queue: queue, kind: $0)
         }
       }
-      return (try row.int64(0), share)
+      return (try row.int64("id"), share)
     }
   }
 }

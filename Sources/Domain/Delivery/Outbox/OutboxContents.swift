@@ -78,15 +78,16 @@ package struct OutboxContents: Sendable {
     let total = try await database.query(
       Statement(
         """
-        SELECT COUNT(*), COUNT(DISTINCT r.id), MIN(o.created_at)
+        SELECT COUNT(*) AS waiting, COUNT(DISTINCT r.id) AS services, MIN(o.created_at) AS oldest_at
         FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE r.provider = 'webpush' AND \(Self.condition)
         """, arguments: filter.arguments)
     ).first
-    let (waiting, number) = (Int(try total?.int64(0) ?? 0), Int(try total?.int64(1) ?? 0))
+    let waiting = Int(try total?.int64("waiting") ?? 0)
+    let number = Int(try total?.int64("services") ?? 0)
     let groups = others + services
     return Listing(
       groups: groups, count: others.map(\.count).reduce(waiting, +),
-      oldestAt: (others.map(\.oldestAt) + [try total?.optionalDate(2)].compactMap(\.self)).min(),
+      oldestAt: (others.map(\.oldestAt) + [try total?.optionalDate("oldest_at")].compactMap(\.self)).min(),
       servicesLeft: max(0, number - Set(services.map(\.credential)).count),
       entriesLeft: max(0, waiting - services.map(\.count).reduce(0, +)))
   }
@@ -94,18 +95,21 @@ package struct OutboxContents: Sendable {
   private func groups(_ filter: Filter, _ condition: String, _ order: String) async throws -> [Group] {
     let statement = Statement(
       """
-      SELECT r.provider, r.credential, r.target, o.wire, COUNT(*), MIN(o.created_at), MAX(o.attempts),
-        MIN(o.due_at), MIN(o.expires_at), o.reason
+      SELECT r.provider, r.credential, r.target, o.wire, COUNT(*) AS count, MIN(o.created_at) AS oldest_at,
+        MAX(o.attempts) AS attempts, MIN(o.due_at) AS due_at, MIN(o.expires_at) AS expires_at, o.reason
       FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE \(condition) AND \(Self.condition)
       GROUP BY r.provider, r.credential, r.target, o.wire, o.reason ORDER BY \(order)
       """, arguments: filter.arguments)
     return try await database.query(statement).map { row in
       Group(
-        provider: try row.text(0), credential: try row.text(1), target: try row.text(2),
-        kind: RegistrationReference.Kind(rawValue: try row.int64(3)), reason: try row.optionalText(9),
-        count: Int(try row.int64(4)),
-        oldestAt: try row.date(5), attempts: Int(try row.int64(6)), dueAt: try row.date(7),
-        expiresAt: try row.date(8))
+        provider: try row.text("provider"), credential: try row.text("credential"),
+        target: try row.text("target"),
+        kind: RegistrationReference.Kind(rawValue: try row.int64("wire")),
+        reason: try row.optionalText("reason"),
+        count: Int(try row.int64("count")),
+        oldestAt: try row.date("oldest_at"), attempts: Int(try row.int64("attempts")),
+        dueAt: try row.date("due_at"),
+        expiresAt: try row.date("expires_at"))
     }
   }
 
@@ -114,7 +118,8 @@ package struct OutboxContents: Sendable {
   ///
   /// - Returns: how many were removed.
   package func drop(_ filter: Filter, progress: (_ count: Int) -> Void = { _ in }) async throws -> Int {
-    let last = try await database.query(Statement("SELECT COALESCE(MAX(id), 0) FROM outbox")).first?.int64(0)
+    let last = try await database.query("SELECT COALESCE(MAX(id), 0) AS last FROM outbox").first?.int64(
+      "last")
     var dropped = 0
     while true {
       let statement = Statement(

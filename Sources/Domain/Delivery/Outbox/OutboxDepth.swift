@@ -161,20 +161,20 @@ extension Outbox {
   package func recount() async throws {
     depth.beginCount()
     let kinds: [RegistrationReference.Kind] = [.e2ee, .legacy, .nextcloud, .nextcloudWebPush]
-    let columns = kinds.map { "COUNT(CASE o.wire WHEN \($0.rawValue) THEN 1 END)" }.joined(separator: ", ")
+    let columns = kinds.map { "COUNT(CASE o.wire WHEN \($0.rawValue) THEN 1 END) AS \($0.countColumn)" }
     let rows = try await database.query(
       Statement(
         """
-        SELECT r.provider, r.credential, r.target, r.owner, o.reason, \(columns)
+        SELECT r.provider, r.credential, r.target, r.owner, o.reason, \(columns.joined(separator: ", "))
         FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id, o.reason
         """))
     var counted: [OutboxDepth.Share: Int] = [:]
     var unconfigured: [OutboxDepth.Share: Int] = [:]
     var reasons: [Reason: Int] = [:]
     for row in rows {
-      guard let queue = try OutboxQueue(row, from: 0) else { continue }
-      let counts = try kinds.indices.map { Int(try row.int64(5 + $0)) }
-      let reason = try row.optionalText(4).flatMap(Reason.init)
+      guard let queue = try OutboxQueue(row) else { continue }
+      let counts = try kinds.map { Int(try row.int64($0.countColumn)) }
+      let reason = try row.optionalText("reason").flatMap(Reason.init)
       for (kind, count) in zip(kinds, counts) {
         let share = OutboxDepth.Share(queue: queue, kind: kind)
         counted[share, default: 0] += count
@@ -208,7 +208,7 @@ extension Outbox {
   /// counts from its original time.
   package func oldest() async throws -> Date? {
     let statement = Statement("SELECT created_at FROM outbox ORDER BY id LIMIT 1")
-    return try await database.query(statement).first?.date(0)
+    return try await database.query(statement).first?.date("created_at")
   }
 
   /// Like ``oldest()``, but only for entries that were tried again or are overdue: not for those postponed on
@@ -229,9 +229,14 @@ extension Outbox {
       ORDER BY o.id LIMIT 1
       """, .integer(now().milliseconds - 60_000), .integer(Self.longestFirstPause),
       .integer(Int64(strangers + 5000)), .text(Reason.deviceOverPace.rawValue))
-    return try await database.query(statement).first?.date(0)
+    return try await database.query(statement).first?.date("created_at")
   }
 
   /// Milliseconds; more than the longest pause between a first and a second try.
   private static let longestFirstPause: Int64 = 120_000
+}
+
+extension RegistrationReference.Kind {
+  /// The column of a count of its entries.
+  fileprivate var countColumn: String { "wire_\(rawValue)" }
 }

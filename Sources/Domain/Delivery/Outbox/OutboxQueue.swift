@@ -18,12 +18,12 @@ extension OutboxQueue {
 
   /// Reads the columns `provider`, `credential`, `target` and `owner`; nil if this program does not know the
   /// provider.
-  init?(_ row: Row, from column: Int) throws {
-    guard let provider = Route.Provider(rawValue: try row.text(column)) else { return nil }
+  init?(_ row: Row) throws {
+    guard let provider = Route.Provider(rawValue: try row.text("provider")) else { return nil }
     self.init(
       route: Route(
-        provider: provider, credential: try row.text(column + 1), target: try row.text(column + 2)),
-      owner: Owner(id: try row.int64(column + 3)))
+        provider: provider, credential: try row.text("credential"), target: try row.text("target")),
+      owner: Owner(id: try row.int64("owner")))
   }
 }
 
@@ -51,7 +51,7 @@ extension Connection {
             """, arguments: queue.columns)
         ).first
       guard let row else { throw DatabaseError(.other, "an insertion returned no row") }
-      ids[queue] = try row.int64(0)
+      ids[queue] = try row.int64("id")
     }
     return ids
   }

@@ -45,7 +45,7 @@ package struct VAPIDKeys: Sendable {
   }
 
   private func open(_ row: Row) throws -> VAPIDKey {
-    guard let secret = storageKey.open(try row.bytes(0), at: Self.place),
+    guard let secret = storageKey.open(try row.bytes("private_key"), at: Self.place),
       let key = try? VAPIDKey(rawRepresentation: secret)
     else { throw DatabaseError(.corrupt, "the VAPID key does not open") }
     return key

@@ -217,9 +217,9 @@ final class DeliveryBench: Sendable {
     await simulator.setFaults(faults)
   }
 
-  /// The number of a query.
+  /// The number of a query; 0 for NULL.
   func number(_ sql: String) async throws -> Int64 {
-    try await database.read { try $0.query(Statement(sql)).first?.optionalInt64(0) ?? 0 }
+    try await database.query("SELECT COALESCE((\(sql)), 0)").integer
   }
 
   /// Waits until nothing is in the outbox.

@@ -50,7 +50,7 @@ final class OutboxStore: Sendable {
 
   /// How many rows there are.
   func rows() async throws -> Int64 {
-    try await database.read { try $0.query(Statement("SELECT COUNT(*) FROM outbox")).first?.int64(0) ?? -1 }
+    try await database.read { try $0.query(Statement("SELECT COUNT(*) FROM outbox")).integer }
   }
 
   /// Whether this text is kept in clear.
