@@ -60,9 +60,9 @@ extension AccountStore {
     }
     // Found by the password, which is unique: one user's username may be spelled like another's email.
     let found = try await database.lookUp(
-      "\(Self.select), p.id \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
+      "\(Self.select), p.id AS app_password_id \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
       .bytes(storageKey.hash(secret, for: Self.appPasswordPurpose))
-    ).first.map { NextcloudLogin(user: try User(row: $0), appPassword: try $0.int64(Self.columnCount)) }
+    ).first.map { NextcloudLogin(user: try User(row: $0), appPassword: try $0.int64("app_password_id")) }
     return found.flatMap { account.map($0.user.answers) ?? true ? $0 : nil }
   }
 }
@@ -93,7 +93,7 @@ extension Connection {
       INSERT INTO app_passwords (user_id, name, password_hash, created_at) VALUES ($1, $2, $3, $4)
       RETURNING id
       """, .integer(user), .text(name), .bytes(new.hash), .integer(new.createdAt.milliseconds)
-    ).returned.int64(0)
+    ).returned.int64("id")
   }
 
   /// Locks a user, so that other changes of what belongs to it wait until this transaction ends; false if
@@ -106,8 +106,8 @@ extension Connection {
   func checkRoomForAppPassword(of user: Int64) throws {
     // Concurrent calls are counted one after the other.
     guard try lock(user: user) else { throw AccountStore.AppPasswordRefusal.unknownUser }
-    let count = Statement("SELECT COUNT(*) FROM app_passwords WHERE user_id = $1", .integer(user))
-    guard try query(count).returned.int64(0) < AccountStore.maximumAppPasswords else {
+    let count = Statement("SELECT COUNT(*) AS count FROM app_passwords WHERE user_id = $1", .integer(user))
+    guard try query(count).returned.int64("count") < AccountStore.maximumAppPasswords else {
       throw AccountStore.AppPasswordRefusal.tooMany
     }
   }

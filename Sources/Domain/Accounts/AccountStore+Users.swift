@@ -126,7 +126,7 @@ extension AccountStore {
     try connection.check(description.email, username, byOtherThan: user.id)
     let keyHash = description.apiKey.map { storageKey.hash($0, for: Self.apiKeyPurpose) }
     let oldHash = try connection.query("SELECT api_key_hash FROM users WHERE id = $1", .integer(user.id))
-      .first?.bytes(0)
+      .first?.bytes("api_key_hash")
     try connection.run(
       """
       UPDATE users SET email = $1, email_key = $2, username = $3, username_key = $4, uuid = $5,
@@ -143,7 +143,7 @@ extension AccountStore {
 extension Connection {
   fileprivate func realm(_ uuid: UUID) throws -> Int64 {
     let statement = Statement("SELECT id FROM realms WHERE uuid = $1", .text(uuid.canonical))
-    guard let id = try query(statement).first?.int64(0) else { throw AccountStore.Refusal.unknownRealm }
+    guard let id = try query(statement).first?.int64("id") else { throw AccountStore.Refusal.unknownRealm }
     return id
   }
 
@@ -155,8 +155,9 @@ extension Connection {
   }
 
   fileprivate func freeUserID(realm: Int64) throws -> Int64 {
-    try query("SELECT COALESCE(MAX(user_id), 9) + 1 FROM users WHERE realm_id = $1", .integer(realm)).first?
-      .int64(0) ?? 10
+    try query(
+      "SELECT COALESCE(MAX(user_id), 9) + 1 AS user_id FROM users WHERE realm_id = $1", .integer(realm)
+    ).returned.int64("user_id")
   }
 
   fileprivate func check(_ email: String, _ username: String, byOtherThan id: Int64?) throws {
@@ -167,6 +168,6 @@ extension Connection {
   /// Whether a user other than `id` has this email or username, ignoring case.
   fileprivate func hasUser(_ column: String, _ text: String, otherThan id: Int64? = nil) throws -> Bool {
     try query("SELECT id FROM users WHERE \(column) = $1", .text(text.lowercased()))
-      .contains { try $0.int64(0) != id }
+      .contains { try $0.int64("id") != id }
   }
 }

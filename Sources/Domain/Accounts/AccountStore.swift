@@ -71,7 +71,7 @@ package struct AccountStore: Sendable {
     func opens(_ hash: [UInt8]) -> Bool { storageKey.matches(apiKey, hash: hash, for: Self.apiKeyPurpose) }
     // Compares a key even without a user, so that the response time does not reveal whether the user exists.
     if rows.isEmpty { _ = opens([UInt8](repeating: 0, count: 32)) }
-    return try rows.first { opens(try $0.bytes(Self.columnCount)) }.map(User.init)
+    return try rows.first { opens(try $0.bytes("api_key_hash")) }.map(User.init)
   }
 
   /// The user with this username, ignoring case.
@@ -106,29 +106,29 @@ package struct AccountStore: Sendable {
   }
 
   static let select = """
-    SELECT u.id, u.user_id, u.uuid, u.email, u.username, r.id, r.uuid, r.name, r.url, r.require_e2ee, r.created_at
+    SELECT u.id AS account_id, u.user_id, u.uuid AS user_uuid, u.email, u.username, r.id, r.uuid, r.name, r.url,
+      r.require_e2ee, r.created_at
     """
   static let from = "FROM users u JOIN realms r ON r.id = u.realm_id"
-  static let columnCount = 11
 }
 
 extension User {
   /// Reads the columns of ``AccountStore/select``.
   init(row: Row) throws {
     self.init(
-      id: try row.int64(0), realm: try ChatRealm(row: row, from: 5), userID: try row.int64(1),
-      uuid: try row.uuid(2), email: try row.text(3), username: try row.text(4))
+      id: try row.int64("account_id"), realm: try ChatRealm(row: row), userID: try row.int64("user_id"),
+      uuid: try row.uuid("user_uuid"), email: try row.text("email"), username: try row.text("username"))
   }
 }
 
 extension ChatRealm {
   static let columns = "id, uuid, name, url, require_e2ee, created_at"
 
-  init(row: Row, from first: Int = 0) throws {
+  init(row: Row) throws {
     self.init(
-      id: try row.int64(first), uuid: try row.uuid(first + 1), name: try row.text(first + 2),
-      url: try row.text(first + 3), requiresE2EE: try row.flag(first + 4),
-      createdAt: try row.date(first + 5))
+      id: try row.int64("id"), uuid: try row.uuid("uuid"), name: try row.text("name"),
+      url: try row.text("url"),
+      requiresE2EE: try row.flag("require_e2ee"), createdAt: try row.date("created_at"))
   }
 }
 
@@ -145,7 +145,7 @@ extension AccountStore {
     let requirement = requiresE2EE.map { Value.flag($0) } ?? .null
     let now = now()
     return try await database.write { connection in
-      let before = try connection.query(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) }
+      let before = try connection.query(Self.selectRealm(uuid)).first.map(ChatRealm.init)
       let row = try connection.query(
         """
         INSERT INTO realms (uuid, name, url, require_e2ee, owner_secret, created_at)
@@ -161,7 +161,7 @@ extension AccountStore {
   }
 
   package func find(realm uuid: UUID) async throws -> ChatRealm? {
-    try await database.lookUp(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) }
+    try await database.lookUp(Self.selectRealm(uuid)).first.map(ChatRealm.init)
   }
 
   private static func selectRealm(_ uuid: UUID) -> Statement {
@@ -170,15 +170,13 @@ extension AccountStore {
 
   /// All realms, the oldest first.
   package func realms() async throws -> [ChatRealm] {
-    try await database.query("SELECT \(ChatRealm.columns) FROM realms ORDER BY id").map {
-      try ChatRealm(row: $0)
-    }
+    try await database.query("SELECT \(ChatRealm.columns) FROM realms ORDER BY id").map(ChatRealm.init)
   }
 
   /// The secret that proves to a bouncer that the realm belongs to this server.
   package func ownerSecret(of realm: ChatRealm) async throws -> String {
     let statement = Statement("SELECT owner_secret FROM realms WHERE id = $1", .integer(realm.id))
-    guard let sealed = try await database.lookUp(statement).first?.bytes(0),
+    guard let sealed = try await database.lookUp(statement).first?.bytes("owner_secret"),
       let secret = storageKey.openText(
         sealed, at: SealedColumn.ownerSecret.place(.text(realm.uuid.canonical)))
     else { throw DatabaseError(.corrupt, "the owner secret of realm \(realm.id) does not open") }

@@ -71,12 +71,14 @@ package struct NextcloudLoginFlows: Sendable {
     let (poll, login) = (hash(poll: secrets.poll), hash(login: secrets.login))
     try await database.write { connection in
       let own = try connection.query(
-        "SELECT COUNT(*) FROM nextcloud_login_flows WHERE address_hash = $1 AND created_at > $2",
+        "SELECT COUNT(*) AS count FROM nextcloud_login_flows WHERE address_hash = $1 AND created_at > $2",
         .bytes(address), earliest)
-      guard try own.returned.int64(0) < Self.maximumOpenPerAddress else { throw Refusal.tooManyOfAddress }
+      guard try own.returned.int64("count") < Self.maximumOpenPerAddress else {
+        throw Refusal.tooManyOfAddress
+      }
       let all = try connection.query(
-        "SELECT COUNT(*) FROM nextcloud_login_flows WHERE created_at > $1", earliest)
-      if try all.returned.int64(0) >= Self.maximumOpen, try connection.run(displace, earliest) == 0 {
+        "SELECT COUNT(*) AS count FROM nextcloud_login_flows WHERE created_at > $1", earliest)
+      if try all.returned.int64("count") >= Self.maximumOpen, try connection.run(displace, earliest) == 0 {
         throw Refusal.tooMany
       }
       try connection.run(
@@ -98,7 +100,7 @@ package struct NextcloudLoginFlows: Sendable {
       SELECT id, client FROM nextcloud_login_flows
       WHERE login_hash = $1 AND created_at > $2 AND user_id IS NULL
       """, .bytes(hash(login: login)), earliest
-    ).first.map { Flow(id: try $0.int64(0), client: try $0.text(1)) }
+    ).first.map { Flow(id: try $0.int64("id"), client: try $0.text("client")) }
   }
 
   /// A token that proves for some minutes that a user has signed in to grant this flow and no other. It
@@ -151,8 +153,8 @@ package struct NextcloudLoginFlows: Sendable {
     let new = accounts.newAppPassword()
     let user = try await database.write { connection -> Int64? in
       guard let row = try connection.query(removal).first else { return nil }
-      let user = try row.int64(0)
-      _ = try connection.insert(new, name: try row.text(1), user: user)
+      let user = try row.int64("user_id")
+      _ = try connection.insert(new, name: try row.text("client"), user: user)
       return user
     }
     guard let user, let found = try await accounts.find(user) else { return nil }
