@@ -82,17 +82,19 @@ package final class NextcloudDevices: Sendable {
   }
 
   private func device(_ row: Row) throws -> NextcloudDevice {
-    guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(6)) else {
-      throw DatabaseError(.corrupt, "Nextcloud device \(try row.int64(0)) is of no known kind")
+    guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64("kind")) else {
+      throw DatabaseError(.corrupt, "Nextcloud device \(try row.int64("id")) is of no known kind")
     }
-    let (identifier, userKey) = (try row.bytes(2), try row.bytes(3))
+    let (identifier, userKey) = (try row.bytes("device_identifier"), try row.bytes("user_key"))
     let place = SealedPlace.token(identifier: .bytes(identifier), userKey: .bytes(userKey))
     return NextcloudDevice(
       reference: try .init(.nextcloud, row), identifier: identifier, userKey: userKey,
-      token: storageKey.openText(try row.bytes(4), at: place), tokenHash: try row.bytes(5),
-      destination: .init(kind: kind, app: try row.text(7), target: try row.optionalText(8)),
-      isUsed: try row.flag(9), seenAt: try row.date(10), tokenDiffersSince: try row.optionalDate(11),
-      environment: .init(storage: try row.optionalInt64(13)), owner: Owner(id: try row.int64(12)))
+      token: storageKey.openText(try row.bytes("token"), at: place), tokenHash: try row.bytes("token_sha512"),
+      destination: .init(kind: kind, app: try row.text("app"), target: try row.optionalText("target")),
+      isUsed: try row.flag("is_used"), seenAt: try row.date("seen_at"),
+      tokenDiffersSince: try row.optionalDate("token_differs_since"),
+      environment: .init(storage: try row.optionalInt64("environment")),
+      owner: Owner(id: try row.int64("owner")))
   }
 
   /// The owner that stands for an address: a keyed hash, so that the address itself is not stored.
@@ -220,16 +222,16 @@ extension NextcloudDevices {
   package func counts() async throws -> [Count] {
     let statement = Statement(
       """
-      SELECT app, kind, failure, COUNT(*) FROM registrations WHERE seen_at IS NOT NULL
+      SELECT app, kind, failure, COUNT(*) AS count FROM registrations WHERE seen_at IS NOT NULL
       GROUP BY app, kind, failure ORDER BY app, kind
       """)
     var counts: [Count] = []
     for row in try await database.query(statement) {
-      guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(1)) else { continue }
-      let new = Count(app: try row.text(0), kind: kind)
+      guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64("kind")) else { continue }
+      let new = Count(app: try row.text("app"), kind: kind)
       var count = counts.last.flatMap { ($0.app, $0.kind) == (new.app, kind) ? counts.popLast() : nil } ?? new
-      count.devices += try row.int64(3)
-      if let failure = try row.optionalText(2) { count.failures[failure] = try row.int64(3) }
+      count.devices += try row.int64("count")
+      if let failure = try row.optionalText("failure") { count.failures[failure] = try row.int64("count") }
       counts.append(count)
     }
     return counts

@@ -183,7 +183,7 @@ extension ProxyBench {
 
   /// The number of a query.
   func number(_ sql: String) async throws -> Int64 {
-    try await database.query(Statement(sql)).first?.int64(0) ?? -1
+    try await database.query(Statement(sql)).integer
   }
 
   /// Lets time pass, and waits until what has become due has been sent and answered. The clock must stand still.
