@@ -44,7 +44,7 @@ package final class NextcloudKeys: Sendable {
   /// - Parameter making: whether to create a missing pair; otherwise nil is returned.
   package func publicKey(of user: Int64, making: Bool) async throws -> String? {
     let statement = Statement("SELECT public_key FROM nextcloud_keys WHERE user_id = $1", .integer(user))
-    if let row = try await database.query(statement).first { return try row.text(0) }
+    if let row = try await database.query(statement).first { return try row.text("public_key") }
     return making ? try await key(of: user).publicKey.pem : nil
   }
 
@@ -66,7 +66,7 @@ package final class NextcloudKeys: Sendable {
   private func open(_ row: Row, of user: Int64) throws -> RSAPrivateKey {
     guard
       let pem = storageKey.openText(
-        try row.bytes(0), at: SealedColumn.nextcloudKey.place(.integer(user))),
+        try row.bytes("private_key"), at: SealedColumn.nextcloudKey.place(.integer(user))),
       let key = try? RSAPrivateKey(pem: pem)
     else { throw DatabaseError(.corrupt, "the Nextcloud key of user \(user) does not open") }
     return key

@@ -87,7 +87,7 @@ package struct NextcloudNotifications: Sendable {
     let rows = try await database.query(
       "SELECT nid, app FROM nextcloud_notifications WHERE user_id = $1 AND nid IN ($list)", .integer(user),
       list: nids.map { .integer($0) })
-    return try rows.reduce(into: [:]) { try $0[try $1.int64(0)] = $1.text(1) }
+    return try rows.reduce(into: [:]) { try $0[try $1.int64("nid")] = $1.text("app") }
   }
 
   package func hasAny(user: Int64) async throws -> Bool {
@@ -124,17 +124,17 @@ package struct NextcloudNotifications: Sendable {
   private func entries(_ statement: Statement, user: Int64) async throws -> [Entry] {
     let rows = try await database.query(statement)
     return try rows.compactMap { row in
-      let nid = try row.int64(0)
-      func text(_ index: Int, _ column: SealedColumn) throws -> String? {
-        storageKey.openText(try row.bytes(index), at: column.place(.integer(user), .integer(nid)))
+      let nid = try row.int64("nid")
+      func text(_ column: SealedColumn) throws -> String? {
+        storageKey.openText(try row.bytes(column.name), at: column.place(.integer(user), .integer(nid)))
       }
-      guard let subject = try text(3, .notificationSubject), let message = try text(4, .notificationMessage),
-        let type = try text(5, .notificationObjectType), let id = try text(6, .notificationObjectID)
+      guard let subject = try text(.notificationSubject), let message = try text(.notificationMessage),
+        let type = try text(.notificationObjectType), let id = try text(.notificationObjectID)
       else { return nil }
       return Entry(
         notification: NextcloudNotification(
-          nid: nid, app: try row.text(1), subject: subject, message: message, type: type, id: id),
-        sentAt: try row.date(2))
+          nid: nid, app: try row.text("app"), subject: subject, message: message, type: type, id: id),
+        sentAt: try row.date("created_at"))
     }
   }
 }

@@ -70,7 +70,8 @@ package struct NextcloudRegistrations: Sendable {
 
   /// Number of phones of all users.
   package func count() async throws -> Int64 {
-    try await database.query("SELECT COUNT(*) FROM nextcloud_registrations").first?.int64(0) ?? 0
+    try await database.query("SELECT COUNT(*) AS count FROM nextcloud_registrations").first?.int64("count")
+      ?? 0
   }
 
   /// The phone registered with an app password.
@@ -117,11 +118,13 @@ extension NextcloudRegistration.Description {
 extension NextcloudRegistration {
   fileprivate init(row: Row) throws {
     self.init(
-      id: try row.int64(0),
+      id: try row.int64("id"),
       description: Description(
-        user: try row.int64(1), appPassword: try row.int64(2), deviceIdentifier: try row.text(3),
-        deviceKey: try row.text(4), pushTokenHash: try row.text(5), proxyServer: try row.text(6),
-        appKind: NextcloudApp.Kind(rawValue: try row.int64(7)) ?? .other),
-      registeredAt: try row.date(8))
+        user: try row.int64("user_id"), appPassword: try row.int64("app_password_id"),
+        deviceIdentifier: try row.text("device_identifier"),
+        deviceKey: try row.text("device_key"), pushTokenHash: try row.text("push_token_hash"),
+        proxyServer: try row.text("proxy_server"),
+        appKind: NextcloudApp.Kind(rawValue: try row.int64("app_kind")) ?? .other),
+      registeredAt: try row.date("registered_at"))
   }
 }

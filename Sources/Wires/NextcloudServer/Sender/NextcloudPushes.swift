@@ -70,7 +70,7 @@ package struct NextcloudPushes: Sendable {
     try await database.query(
       "SELECT DISTINCT proxy_url FROM nextcloud_pushes WHERE due_at <= $1 AND expires_at > $2",
       .integer(now().milliseconds), .integer(over.milliseconds)
-    ).map { try $0.text(0) }
+    ).map { try $0.text("proxy_url") }
   }
 
   /// Leases due pushes for a proxy, in the order in which they were made.
@@ -108,7 +108,7 @@ extension Connection {
         .text(push.deviceIdentifier), .text(push.entry), .integer(push.nid),
         .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiresAt.milliseconds),
         .integer(Int64(NextcloudPushes.maximumPerRegistration)))
-      guard let id = try added.first?.int64(0) else { return nil }
+      guard let id = try added.first?.int64("id") else { return nil }
       var push = push
       push.lease = .init(id: id, attempts: 1, end: dueAt)
       return push
@@ -143,12 +143,12 @@ struct NextcloudPush: Sendable, Hashable {
   }
 
   fileprivate init(lease: LeasedQueue.Lease, row: Row) throws {
-    registration = try row.int64(0)
-    registeredAt = try row.date(1)
-    proxy = try row.text(2)
-    deviceIdentifier = try row.text(3)
-    entry = try row.text(4)
-    nid = try row.optionalInt64(5)
+    registration = try row.int64("registration_id")
+    registeredAt = try row.date("registered_at")
+    proxy = try row.text("proxy_url")
+    deviceIdentifier = try row.text("device_identifier")
+    entry = try row.text("entry")
+    nid = try row.optionalInt64("nid")
     self.lease = lease
   }
 }

@@ -68,13 +68,13 @@ package struct NextcloudSubscriptions: Sendable {
             AND (app_password_id IS NOT NULL OR api_key_hash = \(holder.apiKeyHash))
           """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash)
         ).first
-        if let active, storageKey.openText(try active.bytes(1), at: place) == text {
+        if let active, storageKey.openText(try active.bytes("token"), at: place) == text {
           try connection.run(
             """
             UPDATE registrations SET app_types = $2, registered_at = $3,
               \(RegistrationReference.clearFailureAndHold)
             WHERE id = $1
-            """, .integer(try active.int64(0)), .text(appTypes.text), .integer(now.milliseconds))
+            """, .integer(try active.int64("id")), .text(appTypes.text), .integer(now.milliseconds))
           return .renewed
         }
         try connection.run(
@@ -102,11 +102,11 @@ package struct NextcloudSubscriptions: Sendable {
         .integer(holder.appPassword)
       ).first
       guard let found else { return .nothing }
-      guard let expected = try found.optionalBytes(1) else { return .wasActive }
+      guard let expected = try found.optionalBytes("activation_hash") else { return .wasActive }
       guard storageKey.matches(token, hash: expected, for: Self.activationPurpose) else { return .wrongToken }
       try connection.run(
         "UPDATE registrations SET activation_hash = NULL, activated_at = $2 WHERE id = $1",
-        .integer(try found.int64(0)), .integer(now.milliseconds))
+        .integer(try found.int64("id")), .integer(now.milliseconds))
       return .isActive
     }
   }
@@ -128,24 +128,25 @@ package struct NextcloudSubscriptions: Sendable {
       ORDER BY w.id
       """, .integer(user)
     ).compactMap { row in
-      let place = SealedPlace.token(account: .integer(user), endpoint: .bytes(try row.bytes(3)))
-      guard let text = storageKey.openText(try row.bytes(4), at: place),
+      let place = SealedPlace.token(account: .integer(user), endpoint: .bytes(try row.bytes("endpoint_hash")))
+      guard let text = storageKey.openText(try row.bytes("token"), at: place),
         let target = try? WebPushSubscription(token: text)
       else { return nil }
       return NextcloudSubscription(
         reference: try .init(.nextcloudWebPush, row),
-        holder: .init(user: user, appPassword: try row.optionalInt64(2)), target: target,
-        appTypes: AppTypes(try row.text(5)),
-        wantsShort: try row.optionalText(6) == Reason.payloadTooLarge.description)
+        holder: .init(user: user, appPassword: try row.optionalInt64("app_password_id")), target: target,
+        appTypes: AppTypes(try row.text("app_types")),
+        wantsShort: try row.optionalText("failure") == Reason.payloadTooLarge.description)
     }
   }
 
   /// Number of subscriptions of all users, and of the active ones among them.
   package func count() async throws -> (all: Int64, active: Int64) {
     let statement = Statement(
-      "SELECT COUNT(*), COUNT(activated_at) FROM registrations WHERE account_id IS NOT NULL")
+      "SELECT COUNT(*) AS number, COUNT(activated_at) AS active FROM registrations WHERE account_id IS NOT NULL"
+    )
     guard let row = try await database.query(statement).first else { return (0, 0) }
-    return (try row.int64(0), try row.int64(1))
+    return (try row.int64("number"), try row.int64("active"))
   }
 }
 

@@ -120,8 +120,11 @@ import Testing
         Statement("SELECT subject, message, object_type, object_id FROM nextcloud_notifications")
       ).first
     }
-    let columns = try #require(try row.map { row in try (0..<4).map { try row.bytes($0) } })
-    for (sealed, text) in zip(columns, ["subject", "message", "share", "7\u{0}"]) {
+    let texts = [
+      "subject": "subject", "message": "message", "object_type": "share", "object_id": "7\u{0}",
+    ]
+    for (column, text) in texts {
+      let sealed = try #require(try row?.bytes(column))
       // A header, a nonce and a MAC.
       #expect(sealed.count == text.utf8.count + 4 + 24 + 16)
       #expect(!String(decoding: sealed, as: UTF8.self).contains(text))

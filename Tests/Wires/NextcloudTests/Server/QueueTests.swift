@@ -214,7 +214,7 @@ import Testing
       #expect(try await instance.pushes.queue.count() == 2)
       let kinds = try await instance.database.read {
         try $0.query(Statement("SELECT nid FROM nextcloud_pushes ORDER BY id")).map {
-          try $0.optionalInt64(0)
+          try $0.optionalInt64("nid")
         }
       }
       #expect(kinds == [1, nil])
