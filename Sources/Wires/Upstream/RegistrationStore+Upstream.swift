@@ -69,7 +69,9 @@ extension RegistrationStore {
       WHERE realm_id = $1 AND token_id IN ($list) AND elsewhere = 1 AND ended_at IS NULL
       """, .integer(realm), list: owners.keys.map { .integer($0.storage) })
     return try rows.compactMap { row in
-      try owners[TokenID(storage: row.int64(2))].map { (old: $0, new: try RegistrationReference(.e2ee, row)) }
+      try owners[TokenID(storage: row.int64("token_id"))].map {
+        (old: $0, new: try RegistrationReference(.e2ee, row))
+      }
     }
   }
 }

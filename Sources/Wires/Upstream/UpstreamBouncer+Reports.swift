@@ -170,14 +170,14 @@ extension Connection {
         SELECT remote_id, \(columns) FROM \(table) WHERE server_id = $1 AND remote_id > $2 ORDER BY remote_id LIMIT $3
         """, .integer(server), .integer(id), .integer(Int64(limit)))
     }
-    func time(_ row: Row, _ index: Int) throws -> JSON {
-      .number("\(Double(try row.int64(index)) / 1000)")
+    func time(_ row: Row, _ column: String) throws -> JSON {
+      .number("\(Double(try row.int64(column)) / 1000)")
     }
     func count(_ row: Row) throws -> JSON.Object {
       [
-        "id": .integer(try row.int64(0)), "property": .string(try row.text(1)),
-        "subgroup": .optional(try row.optionalText(2)), "end_time": try time(row, 3),
-        "value": .integer(try row.int64(4)),
+        "id": .integer(try row.int64("remote_id")), "property": .string(try row.text("property")),
+        "subgroup": .optional(try row.optionalText("subgroup")), "end_time": try time(row, "end_time"),
+        "value": .integer(try row.int64("value")),
       ]
     }
     let columns = "property, subgroup, end_time, value"
@@ -197,7 +197,7 @@ extension Connection {
           try JSON.array(
             realm.map { row in
               var json = try count(row)
-              json["realm"] = .integer(try row.int64(5))
+              json["realm"] = .integer(try row.int64("realm_id"))
               return .object(json)
             }
           ).text
@@ -208,18 +208,20 @@ extension Connection {
           try JSON.array(
             events.map { row in
               [
-                "id": .integer(try row.int64(0)), "realm": .integer(try row.int64(1)),
-                "event_type": .integer(try row.int64(2)), "event_time": try time(row, 3),
-                "backfilled": .bool(try row.flag(4)), "extra_data": try JSON.parse(try row.text(5)),
+                "id": .integer(try row.int64("remote_id")), "realm": .integer(try row.int64("realm_id")),
+                "event_type": .integer(try row.int64("event_type")),
+                "event_time": try time(row, "event_time"),
+                "backfilled": .bool(try row.flag("backfilled")),
+                "extra_data": try JSON.parse(try row.text("extra_data")),
               ]
             }
           ).text
         ),
-        ("version", try version.optionalText(0).map { JSON.string($0).text }),
-        ("merge_base", try version.optionalText(1).map { JSON.string($0).text }),
-        ("api_feature_level", try version.optionalInt64(2).map(String.init)),
+        ("version", try version.optionalText("last_version").map { JSON.string($0).text }),
+        ("merge_base", try version.optionalText("last_merge_base").map { JSON.string($0).text }),
+        ("api_feature_level", try version.optionalInt64("last_api_feature_level").map(String.init)),
       ],
-      end: try zip(pages, last).map { try $0.last?.int64(0) ?? $1 },
+      end: try zip(pages, last).map { try $0.last?.int64("remote_id") ?? $1 },
       isCut: pages.contains { $0.count == limit })
   }
 }

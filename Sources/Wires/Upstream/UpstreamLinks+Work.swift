@@ -15,7 +15,7 @@ extension UpstreamLinks {
   /// The servers whose reports are to be passed on.
   package var reports: LeasedQueue {
     LeasedQueue(
-      "upstream_links", key: "server_id", columns: "server_id",
+      "upstream_links", key: "server_id",
       where: "org_key IS NOT NULL AND \(Self.isIdle(Self.reportsAtOnce))", database: database, now: now)
   }
 
@@ -42,7 +42,7 @@ extension UpstreamLinks {
   ) async throws -> [(server: Int64, lease: LeasedQueue.Lease)] {
     try await reports.take(
       limit: limit, for: seconds, arguments: Self.busy(busy, most: Self.reportsAtOnce)
-    ).map { (try $0.row.int64(0), $0.lease) }
+    ).map { ($0.lease.id, $0.lease) }
   }
 
   /// The change of a server's link when the upstream bouncer has taken its reports up to these ids.
@@ -86,11 +86,13 @@ extension UpstreamLinks {
     try await unregistrations.take(
       limit: limit, for: seconds, arguments: Self.busy(busy, most: Self.unregistrationsAtOnce)
     ).map { lease, row in
-      let server = try row.int64(0)
-      let place = SealedColumn.upstreamForm.place(Array(row.values[0...2]) + [row.values[4]])
+      let server = try row.int64("server_id")
+      let user = [try row.value("user_id"), try row.value("user_uuid")]
+      let hash = try row.value("token_hash")
+      let place = SealedColumn.upstreamForm.place([.integer(server)] + user + [hash])
       return Unregistration(
-        lease: lease, server: server, form: storageKey.open(try row.bytes(5), at: place),
-        user: Array(row.values[1...2]), token: Array(row.values[3...4]))
+        lease: lease, server: server, form: storageKey.open(try row.bytes("form"), at: place), user: user,
+        token: [try row.value("kind"), hash])
     }
   }
 

@@ -59,14 +59,17 @@ package struct UpstreamLinks: Sendable {
   }
 
   private func link(_ row: Row) throws -> Link {
-    let server = try row.int64(0)
-    func open(_ index: Int, _ column: SealedColumn) throws -> String? {
-      try row.optionalBytes(index).flatMap { storageKey.openText($0, at: column.place(.integer(server))) }
+    let server = try row.int64("server_id")
+    func open(_ column: SealedColumn) throws -> String? {
+      try row.optionalBytes(column.name).flatMap {
+        storageKey.openText($0, at: column.place(.integer(server)))
+      }
     }
     return Link(
-      server: server, key: try open(1, .upstreamKey), nextKey: try open(2, .upstreamNextKey),
-      realms: try open(3, .upstreamRealms), enabledAt: try row.date(4), reportedAt: try row.optionalDate(5),
-      failure: try row.optionalText(6), refusedAt: try row.optionalDate(7), change: row.values[2])
+      server: server, key: try open(.upstreamKey), nextKey: try open(.upstreamNextKey),
+      realms: try open(.upstreamRealms), enabledAt: try row.date("enabled_at"),
+      reportedAt: try row.optionalDate("reported_at"), failure: try row.optionalText("failure"),
+      refusedAt: try row.optionalDate("refused_at"), change: try row.value("next_key"))
   }
 
   private func sealed(_ text: String?, _ column: SealedColumn, _ server: Int64) -> Value {
@@ -76,7 +79,7 @@ package struct UpstreamLinks: Sendable {
   /// The hostname of a chat server; nil if it is not there any more.
   package func hostname(of server: Int64) async throws -> String? {
     try await database.query("SELECT hostname FROM remote_servers WHERE id = $1", .integer(server)).first?
-      .text(0)
+      .text("hostname")
   }
 
   // MARK: On and off
@@ -138,11 +141,11 @@ package struct UpstreamLinks: Sendable {
   package func count(of server: Int64) async throws -> (encrypted: Int64, legacy: Int64) {
     let row = try await database.query(
       """
-      SELECT (SELECT COUNT(*) FROM registrations WHERE \(Self.encrypted) AND ended_at IS NULL),
-        (SELECT COUNT(*) FROM registrations WHERE wire = 2 AND server_id = $1 AND elsewhere IS NOT NULL)
+      SELECT (SELECT COUNT(*) FROM registrations WHERE \(Self.encrypted) AND ended_at IS NULL) AS encrypted,
+        (SELECT COUNT(*) FROM registrations WHERE wire = 2 AND server_id = $1 AND elsewhere IS NOT NULL) AS legacy
       """, .integer(server)
     ).returned
-    return (try row.int64(0), try row.int64(1))
+    return (try row.int64("encrypted"), try row.int64("legacy"))
   }
 
   // MARK: Keys
@@ -227,7 +230,7 @@ package struct UpstreamLinks: Sendable {
     guard let link = (try? await link(of: server)) ?? nil, let key = link.key,
       let row = try? await database.lookUp(
         "SELECT uuid FROM remote_servers WHERE id = $1", .integer(server)
-      ).first, let uuid = try? row.text(0)
+      ).first, let uuid = try? row.text("uuid")
     else { return nil }
     return ("Basic " + Base64.encode("\(uuid):\(key)".utf8), link.enabledAt)
   }
@@ -274,7 +277,7 @@ package struct UpstreamLinks: Sendable {
     let row = try await database.lookUp(
       "SELECT strangers_at FROM remote_servers WHERE id = $1", .integer(server)
     ).first
-    if let since = try row?.optionalDate(0) { return (since, false) }
+    if let since = try row?.optionalDate("strangers_at") { return (since, false) }
     let noted = try await database.execute(
       Statement(
         "UPDATE remote_servers SET strangers_at = $2 WHERE id = $1 AND strangers_at IS NULL RETURNING id",
@@ -289,7 +292,7 @@ package struct UpstreamLinks: Sendable {
       SELECT hostname, strangers_at FROM remote_servers WHERE strangers_at >= $1 AND deactivated_at IS NULL
         AND id NOT IN (SELECT server_id FROM upstream_links) ORDER BY hostname_key
       """, .integer((now() - 86_400).milliseconds)
-    ).map { (try $0.text(0), try $0.date(1)) }
+    ).map { (try $0.text("hostname"), try $0.date("strangers_at")) }
   }
 
   /// What to do for a server that may need a link.
