@@ -27,18 +27,19 @@ extension Devices {
       "device_registrations", key: "device_id",
       columns: """
         token_id, bouncer_public_key, encrypted_push_registration, requested_at,
-        (SELECT user_id FROM devices WHERE id = device_id),
+        (SELECT user_id FROM devices WHERE id = device_id) AS user_id,
         (SELECT r.uuid FROM devices d JOIN users u ON u.id = d.user_id JOIN realms r ON r.id = u.realm_id
-          WHERE d.id = device_id)
+          WHERE d.id = device_id) AS realm_uuid
         """, database: database, now: now)
   }
 
   func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [RegistrationJob] {
     try await jobs.take(limit: limit, for: seconds).map { lease, row in
       RegistrationJob(
-        lease: lease, user: try row.int64(4), realm: try row.uuid(5),
-        tokenID: TokenID(storage: try row.int64(0)), bouncerPublicKey: try row.text(1),
-        sealed: try row.text(2), requestedAt: try row.date(3))
+        lease: lease, user: try row.int64("user_id"), realm: try row.uuid("realm_uuid"),
+        tokenID: TokenID(storage: try row.int64("token_id")),
+        bouncerPublicKey: try row.text("bouncer_public_key"),
+        sealed: try row.text("encrypted_push_registration"), requestedAt: try row.date("requested_at"))
     }
   }
 
@@ -86,7 +87,7 @@ extension Connection {
     let number = try query(
       Statement(
         "UPDATE users SET last_event = last_event + 1 WHERE id = $1 RETURNING last_event", .integer(user))
-    ).returned.int64(0)
+    ).returned.int64("last_event")
     let event = JSON.Object(
       [
         .init("type", "device"), .init("op", .string(operation)), .init("device_id", .integer(device)),

@@ -46,14 +46,14 @@ package final class Devices: Sendable {
     let id = try await database.write { connection in
       guard try connection.lock(user: user) else { throw DeviceError.unknownDevice }
       let count = try connection.query(
-        Statement("SELECT COUNT(*) FROM devices WHERE user_id = $1", .integer(user))
-      ).returned.int64(0)
+        Statement("SELECT COUNT(*) AS count FROM devices WHERE user_id = $1", .integer(user))
+      ).returned.int64("count")
       guard count < Self.maximumPerUser else { throw DeviceError.tooMany }
       let id = try connection.query(
         Statement(
           "INSERT INTO devices (user_id, created_at) VALUES ($1, $2) RETURNING id", .integer(user),
           .integer(now))
-      ).returned.int64(0)
+      ).returned.int64("id")
       try connection.emit("add", device: id, user: user, now: now)
       return id
     }
@@ -108,7 +108,7 @@ package final class Devices: Sendable {
     try await database.read { connection in
       let last = try connection.query(
         Statement("SELECT last_event FROM users WHERE id = $1", .integer(user))
-      ).first?.int64(0)
+      ).first?.int64("last_event")
       return (try self.devices(of: user, on: connection), last ?? 0)
     }
   }
@@ -228,12 +228,13 @@ extension Devices {
   }
 
   private func device(_ row: Row) throws -> Device {
-    let key = try row.optionalBytes(7).flatMap { sealed in
-      storageKey.open(sealed, at: SealedColumn.pushKey.place(.integer(try row.int64(0))))
+    let key = try row.optionalBytes("push_key").flatMap { sealed in
+      storageKey.open(sealed, at: SealedColumn.pushKey.place(try row.value("id")))
     }.flatMap(PushKey.init)
     return Device(
-      id: try row.int64(0), user: try row.int64(1), state: try Device.State(row: row, from: 2), pushKey: key,
-      kind: try row.optionalInt64(8).flatMap(PushToken.Kind.init(storage:)))
+      id: try row.int64("id"), user: try row.int64("user_id"), state: try Device.State(row: row),
+      pushKey: key,
+      kind: try row.optionalInt64("kind").flatMap(PushToken.Kind.init(storage:)))
   }
 }
 
@@ -247,13 +248,13 @@ extension Device {
 }
 
 extension Device.State {
-  fileprivate init(row: Row, from first: Int) throws {
+  fileprivate init(row: Row) throws {
     self.init()
-    pushKeyID = try row.optionalInt64(first).map(UInt32.init(truncatingIfNeeded:))
-    tokenID = try row.optionalInt64(first + 1).map(TokenID.init(storage:))
-    pendingTokenID = try row.optionalInt64(first + 2).map(TokenID.init(storage:))
-    tokenUpdatedAt = try row.optionalDate(first + 3)
-    error = try row.optionalText(first + 4).map { Device.RegistrationError(rawValue: $0) ?? .badRequest }
+    pushKeyID = try row.optionalInt64("push_key_id").map(UInt32.init(truncatingIfNeeded:))
+    tokenID = try row.optionalInt64("token_id").map(TokenID.init(storage:))
+    pendingTokenID = try row.optionalInt64("pending_token_id").map(TokenID.init(storage:))
+    tokenUpdatedAt = try row.optionalDate("token_updated_at")
+    error = try row.optionalText("error_code").map { Device.RegistrationError(rawValue: $0) ?? .badRequest }
   }
 
   fileprivate var values: [Value] {

@@ -60,8 +60,8 @@ extension Devices {
             .integer(user), .integer((now - Self.queueLifetime).milliseconds))
         ).first
       else { return nil }
-      let seenAt = try queue.date(0)
-      guard try queue.flag(1) else { return (seenAt, []) }
+      let seenAt = try queue.date("seen_at")
+      guard try queue.flag("follows_devices") else { return (seenAt, []) }
       let rows = try connection.query(
         Statement(
           """
@@ -76,7 +76,7 @@ extension Devices {
         Statement("UPDATE event_queues SET seen_at = $2 WHERE id = $1", .text(id), .integer(now.milliseconds))
       )
     }
-    return try rows.map { try JSON.parse($0.text(0)) }
+    return try rows.map { try JSON.parse($0.text("event")) }
   }
 
   /// The number of the latest event of each of these users; users that are gone are left out.
@@ -89,7 +89,7 @@ extension Devices {
       let statement = Statement(
         "SELECT id, last_event FROM users WHERE id IN ($list)", list: list.map { .integer($0) })
       for row in try await database.query(statement) {
-        latest[try row.int64(0)] = try row.int64(1)
+        latest[try row.int64("id")] = try row.int64("last_event")
       }
     }
     return latest

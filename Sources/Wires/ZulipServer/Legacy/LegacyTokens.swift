@@ -33,9 +33,9 @@ package struct LegacyTokens: Sendable {
           .text(user.uuid.canonical), kind, hash))
       let count = try connection.query(
         Statement(
-          "SELECT COUNT(*) FROM legacy_tokens WHERE user_id = $1 AND NOT (kind = $2 AND token_hash = $3)",
+          "SELECT COUNT(*) AS count FROM legacy_tokens WHERE user_id = $1 AND NOT (kind = $2 AND token_hash = $3)",
           .integer(user.id), kind, hash)
-      ).returned.int64(0)
+      ).returned.int64("count")
       guard count < Self.maximumPerUser else {
         throw APIError("Too many devices (limit: \(Self.maximumPerUser))")
       }
@@ -120,8 +120,8 @@ extension LegacyTokens {
       )
     ).compactMap { row in
       let place = SealedColumn.userToken.place(.integer(user))
-      guard let token = try open(try row.int64(1), try row.bytes(2), at: place) else { return nil }
-      return LegacyToken(token: token, iosAppID: try row.optionalText(3))
+      guard let token = try open(try row.int64("kind"), try row.bytes("token"), at: place) else { return nil }
+      return LegacyToken(token: token, iosAppID: try row.optionalText("ios_app_id"))
     }
   }
 
@@ -143,18 +143,20 @@ extension LegacyTokens {
   private func unregister(_ token: PushToken?, of user: Int64, on connection: any Connection) throws {
     let names = try connection.query(
       Statement(
-        "SELECT r.uuid, u.uuid, u.user_id FROM users u JOIN realms r ON r.id = u.realm_id WHERE u.id = $1",
+        "SELECT r.uuid AS realm_uuid, u.uuid AS user_uuid, u.user_id FROM users u JOIN realms r ON r.id = u.realm_id WHERE u.id = $1",
         .integer(user))
     ).first
     guard let names else { return }
-    let place = SealedColumn.unregisteredToken.place(names.values[1])
+    let userUUID = try names.value("user_uuid")
+    let place = SealedColumn.unregisteredToken.place(userUUID)
     try connection.run(
       Statement(
         """
         INSERT INTO legacy_unregistrations
           (realm_uuid, user_uuid, user_id, kind, token, token_hash, requested_at, due_at, attempts)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $7, 0)
-        """, names.values[0], names.values[1], names.values[2], .integer(token?.kind.storage),
+        """, try names.value("realm_uuid"), userUUID, try names.value("user_id"),
+        .integer(token?.kind.storage),
         .bytes(token.map { storageKey.seal($0.text, at: place) }),
         .integer(token.map(storageKey.tokenHash)), .integer(now().milliseconds)))
   }
@@ -172,13 +174,14 @@ extension LegacyTokens {
   func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
     try await jobs.take(limit: limit, for: seconds).compactMap { lease, row in
       var token: PushToken?
-      if let kind = try row.optionalInt64(3) {
-        let place = SealedColumn.unregisteredToken.place(.text(try row.text(1)))
-        token = try open(kind, try row.bytes(4), at: place)
+      if let kind = try row.optionalInt64("kind") {
+        let place = SealedColumn.unregisteredToken.place(try row.value("user_uuid"))
+        token = try open(kind, try row.bytes("token"), at: place)
         guard token != nil else { return nil }
       }
       return Unregistration(
-        lease: lease, realm: try row.uuid(0), user: LegacyUser(id: try row.int64(2), uuid: try row.uuid(1)),
+        lease: lease, realm: try row.uuid("realm_uuid"),
+        user: LegacyUser(id: try row.int64("user_id"), uuid: try row.uuid("user_uuid")),
         token: token)
     }
   }
@@ -192,7 +195,7 @@ extension LegacyTokens {
         Statement(
           "SELECT u.id FROM users u JOIN realms r ON r.id = u.realm_id WHERE u.uuid = $1 AND r.uuid = $2",
           .text(uuid), .text(job.realm.canonical))
-      ).first?.int64(0)
+      ).first?.int64("id")
       return try user.map { try self.tokens(of: $0, on: connection) } ?? []
     }
     guard let gone = job.token.map(storageKey.tokenHash) else { return tokens }

@@ -93,7 +93,7 @@ final class Chat: Sendable {
   /// In how many seconds the only row of a queue is due.
   func pause(in queue: String) async throws -> TimeInterval? {
     let row = try await test.service.store.database.query(Statement("SELECT due_at FROM \(queue)")).first
-    return try row?.date(0).timeIntervalSince(clock.now)
+    return try row?.date("due_at").timeIntervalSince(clock.now)
   }
 
   /// A user with a key of its own.
