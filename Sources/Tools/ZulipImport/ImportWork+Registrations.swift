@@ -173,7 +173,7 @@ extension ImportWork {
         try preferIndexes(on: connection)
         return try connection.query(
           Statement(Self.fold, .integer(startedAt.milliseconds), list: portion)
-        ).map { try $0.int64(0) }
+        ).map { try $0.int64("id") }
       }
       let fresh = folded.count { $0 >= firstID }
       counts[.tokens]?[.foldedUserID] += folded.count
@@ -220,20 +220,23 @@ extension Connection {
         FROM registrations WHERE token_hash IN ($list) AND wire IN (1, 2)
         """, list: hashes.map(Value.integer)))
     for row in rows {
-      let (kind, hash, realm) = (try row.int64(1), try row.int64(2), try row.optionalInt64(3))
+      let (kind, hash, realm) = (
+        try row.int64("kind"), try row.int64("token_hash"), try row.optionalInt64("realm_id")
+      )
       let key: NewRegistration.Key
-      if let tokenID = try row.optionalInt64(7), let realm {
+      if let tokenID = try row.optionalInt64("token_id"), let realm {
         key = .encrypted(realm: realm, tokenID: tokenID)
-        if try row.optionalInt64(6) == nil { encrypted.insert([realm, kind, hash]) }
+        if try row.optionalInt64("ended_at") == nil { encrypted.insert([realm, kind, hash]) }
       } else {
         key = .legacy(
-          server: try row.int64(8), userID: try row.optionalInt64(9), uuid: try row.optionalText(10),
+          server: try row.int64("server_id"), userID: try row.optionalInt64("user_id"),
+          uuid: try row.optionalText("user_uuid"),
           kind: kind,
           tokenHash: hash)
       }
       let latest = NewRegistration.Latest(
-        realm: realm, iosAppID: try row.optionalText(4), registeredAt: try row.int64(5))
-      present[key] = (try row.int64(0), latest)
+        realm: realm, iosAppID: try row.optionalText("target"), registeredAt: try row.int64("registered_at"))
+      present[key] = (try row.int64("id"), latest)
     }
     return (present, encrypted)
   }

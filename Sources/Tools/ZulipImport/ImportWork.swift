@@ -57,8 +57,10 @@ struct ImportWork {
   ) async throws {
     (self.run, self.origin, startedAt) = (run, origin, run.now().stored)
     firstID =
-      try await run.database.query(Statement("SELECT COALESCE(MAX(id), 0) + 1 FROM registrations"))
-      .first?.int64(0) ?? 1
+      try await run.database.query(
+        Statement("SELECT COALESCE(MAX(id), 0) + 1 AS first_id FROM registrations")
+      )
+      .first?.int64("first_id") ?? 1
     (self.rejects, self.progress) = (rejects, progress)
     for table in ZulipTable.allCases where origin.has(table) {
       // E2EE registrations are read twice.
@@ -175,7 +177,7 @@ extension ImportWork {
       var stored = Stored()
       for server in servers {
         let present = Statement("SELECT id FROM remote_servers WHERE uuid = $1", .text(server.uuid.canonical))
-        if let id = try connection.query(present).first?.int64(0) {
+        if let id = try connection.query(present).first?.int64("id") {
           stored.known[server.id] = Known(row: id, server: id)
           stored.counts[.alreadyThere] += 1
           continue
@@ -195,7 +197,7 @@ extension ImportWork {
              last_merge_base, last_api_feature_level, last_audit_log_update_at, created_at, updated_at)
           VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) RETURNING id
           """, arguments: [.text(server.uuid.canonical), .text(hostname)] + server.columns)
-        let id = try connection.query(statement).returned.int64(0)
+        let id = try connection.query(statement).returned.int64("id")
         stored.known[server.id] = Known(row: id, server: id)
         stored.counts[.imported] += 1
         if !isFree { stored.counts[.renamed] += 1 }
@@ -253,8 +255,8 @@ extension ImportWork {
         let present = Statement(
           "SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(realm.uuid.canonical))
         if let row = try connection.query(present).first {
-          if try row.int64(1) == realm.server {
-            stored.known[realm.id] = Known(row: try row.int64(0), server: realm.server)
+          if try row.int64("server_id") == realm.server {
+            stored.known[realm.id] = Known(row: try row.int64("id"), server: realm.server)
             stored.counts[.alreadyThere] += 1
           } else {
             stored.refused.append((realm.id, .anothersRealm))
@@ -268,7 +270,7 @@ extension ImportWork {
              is_deactivated, is_locally_deleted, date_created, last_request_at)
           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id
           """, arguments: [.integer(realm.server), .text(realm.uuid.canonical)] + realm.columns)
-        let id = try connection.query(statement).returned.int64(0)
+        let id = try connection.query(statement).returned.int64("id")
         stored.known[realm.id] = Known(row: id, server: realm.server)
         stored.counts[.imported] += 1
       }

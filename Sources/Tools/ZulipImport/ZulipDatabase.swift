@@ -16,16 +16,16 @@ struct ZulipDatabase: ZulipOrigin {
       let rows = try await snapshot.query(
         Statement(
           """
-          SELECT attname, attrelid::regclass::text FROM pg_attribute
+          SELECT attname AS column_name, attrelid::regclass::text AS table_name FROM pg_attribute
           WHERE attrelid = COALESCE(to_regclass($1), to_regclass('zulip.' || $1)) AND attnum > 0
             AND NOT attisdropped
           """, .text(table.rawValue)))
-      guard let name = try rows.first?.text(1) else {
+      guard let name = try rows.first?.text("table_name") else {
         if !table.isRequired { continue }
         throw ZulipSourceError(
           "\(url) has no table \(table.rawValue): is it the database of a Zulip bouncer?")
       }
-      let columns = Set(try rows.map { try $0.text(0) })
+      let columns = Set(try rows.map { try $0.text("column_name") })
       if let missing = table.columns.names.prefix(table.columns.required).first(where: {
         !columns.contains($0)
       }) {
@@ -41,7 +41,8 @@ struct ZulipDatabase: ZulipOrigin {
   /// Number of rows.
   func size(of table: ZulipTable) async throws -> Int64 {
     guard let name = tables[table]?.name else { return 0 }
-    return try await snapshot.query(Statement("SELECT COUNT(*) FROM \(name)")).first?.int64(0) ?? 0
+    return try await snapshot.query(Statement("SELECT COUNT(*) AS count FROM \(name)")).first?.int64("count")
+      ?? 0
   }
 
   func rows(of table: ZulipTable, batch: Int) async throws -> any ZulipRows {

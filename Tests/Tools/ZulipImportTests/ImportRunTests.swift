@@ -70,14 +70,17 @@ extension ImportCounts {
       rows.map { row in
         let token = try #require(
           ImportTarget.key.openText(
-            try row.bytes(0),
-            at: SealedPlace.token(server: row.values[8], user: row.values[3], uuid: row.values[4]))
+            try row.bytes("token"),
+            at: SealedPlace.token(
+              server: try row.value("server_id"), user: try row.value("user_id"),
+              uuid: try row.value("user_uuid")))
         )
-        let user = try row.optionalInt64(3).map(String.init) ?? row.text(4).suffix(1).description
-        let day = (try row.int64(7) - 1_704_067_200_000) / 86_400_000 + 1
+        let user =
+          try row.optionalInt64("user_id").map(String.init) ?? row.text("user_uuid").suffix(1).description
+        let day = (try row.int64("registered_at") - 1_704_067_200_000) / 86_400_000 + 1
         return """
-          \(token) \(try row.text(1).prefix(1)) \(try row.optionalText(2) ?? "-") \(user) \(try row.int64(5)) \
-          \(try row.optionalText(6) ?? "-") \(day)
+          \(token) \(try row.text("contact_email").prefix(1)) \(try row.optionalText("host") ?? "-") \(user) \(try row.int64("kind")) \
+          \(try row.optionalText("target") ?? "-") \(day)
           """
       }.filter { !$0.hasPrefix("fcm:legacy") })
     let lastDay =

@@ -88,11 +88,11 @@ struct ImportTarget {
       FROM remote_realms r JOIN remote_servers s ON s.id = r.server_id
       """,
       """
-      SELECT e.realm_id, e.token_id, NULL, 'e2ee', token, r.uuid, token_id, kind, token_hash, target, bouncer_key_id, registered_at, ended_at
+      SELECT e.realm_id AS place_1, e.token_id AS place_2, NULL AS place_3, 'e2ee' AS kind_of_row, token, r.uuid, token_id, kind, token_hash, target, bouncer_key_id, registered_at, ended_at
       FROM registrations e JOIN remote_realms r ON r.id = e.realm_id WHERE wire = 1
       """,
       """
-      SELECT l.server_id, l.user_id, l.user_uuid, 'legacy', token, s.uuid, r.uuid, user_id, user_uuid, kind, token_hash, target, registered_at
+      SELECT l.server_id AS place_1, l.user_id AS place_2, l.user_uuid AS place_3, 'legacy' AS kind_of_row, token, s.uuid, r.uuid, user_id, user_uuid, kind, token_hash, target, registered_at
       FROM registrations l JOIN remote_servers s ON s.id = l.server_id
         LEFT JOIN remote_realms r ON r.id = l.realm_id WHERE wire = 2
       """,
@@ -103,9 +103,10 @@ struct ImportTarget {
           try row.values.dropFirst(3).map { value in
             if case .bytes(let bytes) = value, bytes.count != 32 {
               let place =
-                try row.text(3) == "e2ee"
-                ? SealedPlace.token(realm: row.values[0], tokenID: row.values[1])
-                : SealedPlace.token(server: row.values[0], user: row.values[1], uuid: row.values[2])
+                try row.text("kind_of_row") == "e2ee"
+                ? SealedPlace.token(realm: row.value("place_1"), tokenID: row.value("place_2"))
+                : SealedPlace.token(
+                  server: row.value("place_1"), user: row.value("place_2"), uuid: row.value("place_3"))
               return try #require(Self.key.openText(bytes, at: place))
             }
             return "\(value)"
