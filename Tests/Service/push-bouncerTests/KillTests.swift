@@ -27,7 +27,7 @@ extension Chaos {
           let database = try await SQLiteDatabase.open(
             path: stage.place.folder.appending(path: "push-bouncer.sqlite").path)
           let integrity = try await database.read {
-            try $0.query(Statement("PRAGMA integrity_check")).map { try $0.text(0) }
+            try $0.query(Statement("PRAGMA integrity_check")).map { try $0.text("integrity_check") }
           }
           await database.close()
           #expect(integrity == ["ok"])

@@ -41,7 +41,7 @@ extension Chaos {
           await running.end()
         }
         let key = StorageKey(try #require(StorageKeyFile(old)))
-        let realm = try await database.query(Statement("SELECT id FROM remote_realms"))[0].int64(0)
+        let realm = try await database.query(Statement("SELECT id FROM remote_realms"))[0].int64("id")
         let store = RegistrationStore(database: database, storageKey: key, now: { Date() })
         for number in 0..<3000 {
           try await store.register(

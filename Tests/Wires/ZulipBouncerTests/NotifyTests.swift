@@ -176,8 +176,8 @@ struct NotifyTests {
           for (row, other) in zip(rows, rows.reversed()) {
             try connection.run(
               Statement(
-                "UPDATE registrations SET token = $2, token_hash = $3 WHERE id = $1", row.values[0],
-                other.values[1], other.values[2]))
+                "UPDATE registrations SET token = $2, token_hash = $3 WHERE id = $1", try row.value("id"),
+                try other.value("token"), try other.value("token_hash")))
           }
         }
       }

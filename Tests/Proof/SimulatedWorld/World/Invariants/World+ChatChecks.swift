@@ -42,7 +42,7 @@ extension World {
   func checkChatRegistrations() {
     guard violation == nil, let chat else { return }
     let rows = server.rows("SELECT pending_token_id FROM devices WHERE error_code IS NULL")
-    let pending = Set(rows.compactMap { try? $0.optionalInt64(0) })
+    let pending = Set(rows.compactMap { try? $0.optionalInt64("pending_token_id") })
     for phone in chat.phones where pending.contains(phone.phone.tokenID.storage) {
       return violate("a registration arrives", "\(phone.phone.name) still waits for the bouncer's answer")
     }
@@ -63,7 +63,7 @@ extension World {
   private var deadChatPhone: Phone? {
     guard chat != nil else { return nil }
     let rows = server.rows("SELECT token_id FROM devices WHERE token_id IS NOT NULL")
-    let believed = Set(rows.compactMap { try? $0.int64(0) })
+    let believed = Set(rows.compactMap { try? $0.int64("token_id") })
     return owners.byToken.sorted { $0.key < $1.key }.first { token, phone in
       (Chat.firstPhone..<NextcloudChat.firstPhone).contains(phone.number) && !isLive(token)
         && believed.contains(TokenID(token: token).storage)

@@ -20,8 +20,8 @@ extension World {
   private func checkLeftovers() {
     guard violation == nil, time > 2 * 86_400 else { return }
     let limit = Int64((Self.epoch + time - 2 * 86_400 - 6 * 3600) * 1000)
-    let rows = server.rows("SELECT COUNT(*) FROM registrations WHERE ended_at < \(limit)")
-    if let count = try? rows.first?.int64(0), count > 0 {
+    let rows = server.rows("SELECT COUNT(*) AS count FROM registrations WHERE ended_at < \(limit)")
+    if let count = try? rows.first?.int64("count"), count > 0 {
       violate("what is over is removed", "\(count) registrations expired more than two days ago")
     }
   }
@@ -44,8 +44,8 @@ extension World {
       JOIN remote_realms r ON r.id = e.realm_id WHERE e.token_id IS NOT NULL
       """)
     {
-      guard let realm = try? row.text(0), let id = try? row.int64(1) else { continue }
-      rows["\(realm) \(id)"] = (try? row.optionalInt64(2)) == .some(nil)
+      guard let realm = try? row.text("uuid"), let id = try? row.int64("token_id") else { continue }
+      rows["\(realm) \(id)"] = (try? row.optionalInt64("ended_at")) == .some(nil)
     }
     for phone in phones where isLive(phone.token) {
       guard phone.server.devices[phone.number] == .registered(token: phone.token) else { continue }
@@ -113,7 +113,9 @@ extension World {
     let rows = server.rows("SELECT due_at, attempts, created_at FROM outbox ORDER BY id LIMIT 20")
     func seconds(_ milliseconds: Int64) -> Int { Int(Double(milliseconds) / 1000 - Self.epoch) }
     for row in rows {
-      guard let due = try? row.int64(0), let tries = try? row.int64(1), let since = try? row.int64(2) else {
+      guard let due = try? row.int64("due_at"), let tries = try? row.int64("attempts"),
+        let since = try? row.int64("created_at")
+      else {
         continue
       }
       note("waits since \(seconds(since)) s, until \(seconds(due)) s, after \(tries) tries")

@@ -44,7 +44,8 @@ extension World {
     let rows = server.rows(
       "SELECT device_identifier, push_token_hash FROM nextcloud_registrations \(condition) ORDER BY id")
     return rows.compactMap { row in
-      guard let identifier = try? row.text(0), let hash = try? row.text(1) else { return nil }
+      guard let identifier = try? row.text("device_identifier"), let hash = try? row.text("push_token_hash")
+      else { return nil }
       return (identifier, hash)
     }
   }
@@ -66,7 +67,8 @@ extension World {
         "no living registration ends",
         "the Nextcloud server has said yes to \(phone.phone.name), and has no row with its token")
     }
-    let due = try? server.rows("SELECT MAX(due_at) FROM nextcloud_pushes").first?.optionalInt64(0)
+    let due = try? server.rows("SELECT MAX(due_at) AS due_at FROM nextcloud_pushes").first?.optionalInt64(
+      "due_at")
     guard let due else { return }
     let seconds = Double(due) / 1000 - Self.epoch
     let now = max(time, latestTime, nodes.map { time + $0.life.ahead() }.max() ?? 0)

@@ -25,7 +25,8 @@ extension World {
     guard violation == nil, let nextcloud else { return }
     var tokens: [[UInt8]: [[UInt8]]] = [:]
     for row in server.rows("SELECT device_identifier, token_sha512 FROM registrations WHERE wire = 3") {
-      guard let identifier = try? row.bytes(0), let hash = try? row.bytes(1) else { continue }
+      guard let identifier = try? row.bytes("device_identifier"), let hash = try? row.bytes("token_sha512")
+      else { continue }
       tokens[identifier, default: []].append(hash)
     }
     for phone in nextcloud.phones where phone.phone.isWaiting && phone.phone.lies == 0 {

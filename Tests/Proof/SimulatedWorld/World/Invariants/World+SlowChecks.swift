@@ -17,8 +17,8 @@ extension World {
   /// named, and what is too old is given up.
   func checkPauses() {
     guard violation == nil,
-      let row = server.rows("SELECT MAX(due_at), MIN(created_at) FROM outbox").first,
-      let due = try? row.optionalInt64(0), let since = try? row.optionalInt64(1)
+      let row = server.rows("SELECT MAX(due_at) AS due_at, MIN(created_at) AS created_at FROM outbox").first,
+      let due = try? row.optionalInt64("due_at"), let since = try? row.optionalInt64("created_at")
     else { return }
     func seconds(_ milliseconds: Int64) -> Double { Double(milliseconds) / 1000 - Self.epoch }
     // A clock that is ahead postpones as much further.

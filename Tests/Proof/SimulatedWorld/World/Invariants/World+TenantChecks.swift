@@ -22,9 +22,11 @@ extension World {
     for row in server.rows(
       "SELECT server_id, user_id, user_uuid, token_hash FROM registrations WHERE wire = 2")
     {
-      guard let server = try? row.int64(0), let hash = try? row.int64(3) else { continue }
-      if let user = try? row.optionalInt64(1) { rows.insert(["\(server)", "\(user)", "\(hash)"]) }
-      if let user = try? row.optionalText(2) { rows.insert(["\(server)", user, "\(hash)"]) }
+      guard let server = try? row.int64("server_id"), let hash = try? row.int64("token_hash") else {
+        continue
+      }
+      if let user = try? row.optionalInt64("user_id") { rows.insert(["\(server)", "\(user)", "\(hash)"]) }
+      if let user = try? row.optionalText("user_uuid") { rows.insert(["\(server)", user, "\(hash)"]) }
     }
     for row in server.rows(
       """
@@ -32,7 +34,9 @@ extension World {
       WHERE e.wire = 1 AND e.ended_at IS NULL
       """)
     {
-      if let realm = try? row.text(0), let hash = try? row.int64(1) { rows.insert([realm, "\(hash)"]) }
+      if let realm = try? row.text("uuid"), let hash = try? row.int64("token_hash") {
+        rows.insert([realm, "\(hash)"])
+      }
     }
     let key = StorageKey(bytes: Node.storageKey)
     for phone in phones where phone.lies == 0 && !phone.server.isMoving {

@@ -72,7 +72,7 @@ extension StandIn {
       guard isPushLease(statement.sql) else { return }
       for row in rows {
         try connection.run(
-          Statement("DELETE FROM nextcloud_pushes WHERE id = $1", .integer(try row.int64(0))))
+          Statement("DELETE FROM nextcloud_pushes WHERE id = $1", .integer(try row.int64("id"))))
       }
     }
   }

@@ -18,7 +18,7 @@ extension StandIn {
     standIn.after { statement, rows, connection, _ in
       guard isLease(statement.sql) else { return }
       for row in rows {
-        try connection.run(Statement("DELETE FROM outbox WHERE id = $1", .integer(try row.int64(0))))
+        try connection.run(Statement("DELETE FROM outbox WHERE id = $1", .integer(try row.int64("id"))))
       }
     }
   }

@@ -90,7 +90,7 @@ extension StandIn {
             return Statement(
               statement.sql.replacing(
                 "SELECT id, server_id FROM remote_realms",
-                with: "SELECT id, \(impostor.id) FROM remote_realms"),
+                with: "SELECT id, \(impostor.id) AS server_id FROM remote_realms"),
               arguments: statement.arguments)
           })
       }
@@ -132,13 +132,15 @@ extension StandIn {
   /// A row of a device at the push proxy as if the impostor's key had been registered with it.
   @Sendable private static func asImpostors(_ row: Row) -> Row {
     let (storage, key) = (StorageKey(bytes: Node.storageKey), Value.bytes(Stranger.key.publicKey.der))
-    var values = row.values
-    guard let sealed = try? row.bytes(4),
-      let token = storage.open(sealed, at: .token(identifier: values[2], userKey: values[3]))
+    guard let sealed = try? row.bytes("token"), let identifier = try? row.value("device_identifier"),
+      let userKey = try? row.value("user_key"),
+      let token = storage.open(sealed, at: .token(identifier: identifier, userKey: userKey))
     else { return row }
-    values[4] = .bytes(storage.seal(token, at: .token(identifier: values[2], userKey: key)))
-    values[3] = key
-    return Row(values: values)
+    let changed = [
+      "token": Value.bytes(storage.seal(token, at: .token(identifier: identifier, userKey: key))),
+      "user_key": key,
+    ]
+    return Row(row.columns, values: zip(row.columns.names, row.values).map { changed[$0] ?? $1 })
   }
 
   /// One that remembers what it has read.

@@ -15,7 +15,7 @@ extension StandIn {
           statement.arguments.contains(.text("upstream"))
         else { return }
         for row in rows {
-          try connection.run(Statement("DELETE FROM outbox WHERE id = $1", .integer(try row.int64(0))))
+          try connection.run(Statement("DELETE FROM outbox WHERE id = $1", .integer(try row.int64("id"))))
         }
       }
     },

@@ -81,7 +81,7 @@ extension StandIn {
         for row in rows {
           try connection.run(
             Statement(
-              "DELETE FROM device_registrations WHERE device_id = $1", .integer(try row.int64(0))))
+              "DELETE FROM device_registrations WHERE device_id = $1", .integer(try row.int64("device_id"))))
         }
       }
     },
