@@ -91,9 +91,7 @@ package struct LeasedQueue: Sendable {
     let times: [Value] = [.integer(now.milliseconds), .integer(end.milliseconds), .integer(Int64(limit))]
     return try await database.execute(Statement(taking, arguments: times + arguments)).map { row in
       let lease = Lease(id: try row.int64(key), attempts: Int(try row.int64("attempts")), end: end)
-      return (
-        lease, Row(Columns(Array(row.columns.names.dropFirst(2))), values: Array(row.values.dropFirst(2)))
-      )
+      return (lease, row)
     }
   }
 
