@@ -94,7 +94,7 @@ let modules: [Target] =
       "Crypto", "Logging"),
     module("Accounts", "HTTP", "Registrations", "Sealing", "Settings", "SQL"),
     module(
-      "Delivery", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing",
+      "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing",
       "Crypto", "Logging", "Metrics"))
   + folder(
     "Wires",

@@ -97,14 +97,10 @@ extension App {
     }
 
     private static var columns: [ReportColumn<AppCheck.Finding>] {
-      [
-        .member("check") { .string($0.check) },
-        .member("standing") { .string($0.standing.name) },
-        .member("found") { .string($0.found) },
-        .member("file") { $0.file.map(JSON.string) ?? .null },
-        .member("line") { $0.line.map { .integer(Int64($0)) } ?? .null },
-        .member("expected") { $0.expected.map(JSON.string) ?? .null },
-        .member("effect") { $0.effect.map(JSON.string) ?? .null },
+      .check(\.check, \.standing) + [
+        .text("found", nil) { $0.found }, .text("file", nil) { $0.file },
+        .member("line") { .optional($0.line.map(Int64.init)) }, .text("expected", nil) { $0.expected },
+        .text("effect", nil) { $0.effect },
       ]
     }
 

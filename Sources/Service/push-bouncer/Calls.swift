@@ -38,7 +38,7 @@ enum RunningService {
   static func find(_ configuration: Configuration) async -> StartCheck.RunningInstance {
     let health = await get("/healthz", configuration.admin)
     if let health, health["status"]?.string == "ok" {
-      return .init(isServing: true, heldAddress: health["held"]?.string)
+      return .init(isServing: true, heldAddress: health["held_address"]?.string)
     }
     return .init(isServing: false, heldAddress: configuration.isPackaged ? heldBySystemd() : nil)
   }
@@ -47,6 +47,11 @@ enum RunningService {
   static func url(_ admin: AdminSettings) -> String {
     let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][admin.host] ?? admin.host
     return "http://\(host.contains(":") ? "[\(host)]" : host):\(admin.port)"
+  }
+
+  /// What the running service says of its health; nil if it does not answer.
+  static func health(_ admin: AdminSettings) async -> ReportedHealth? {
+    await get("/readyz", admin).flatMap(ReportedHealth.init)
   }
 
   /// The JSON response of the operator's listener; nil if there is none.

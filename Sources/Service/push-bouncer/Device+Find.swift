@@ -130,8 +130,7 @@ private func search(
   }
   options.show([
     "devices": answer.devices.json(FoundDevice.columns), "more": .bool(answer.isCut),
-    "servers": .array(
-      answer.servers.map { ["org_id": .string($0.uuid.canonical), "hostname": .string($0.hostname)] }),
+    "servers": .array(answer.servers.map { .object($0.json) }),
     "advice": .optional(answer.advice),
   ]) { page in
     guard answer.devices.isEmpty else { return fill(&page, answer) }
@@ -194,54 +193,17 @@ extension FoundDevice.Fact {
 extension FoundDevice {
   fileprivate static var columns: [ReportColumn<FoundDevice>] {
     [
-      .text("name", "DEVICE") { $0.name },
-      .text("state", "STATE", tone: \.state.tone) { $0.state.rawValue },
-      .text("advice", nil) { $0.advice }, .text("provider", nil) { $0.provider },
-      .member("realm") { place($0.realm) }, .cell("REALM") { .optional($0.realm?.host) },
-      .text("user", "USER") { $0.user },
-      .member("app") { .optional($0.app) },
+      .members(\.json), .text(nil, "DEVICE") { $0.name },
+      .text(nil, "STATE", tone: \.state.tone) { $0.state.rawValue },
+      .text(nil, "REALM") { $0.realm?.host }, .text(nil, "USER") { $0.user },
       .cell("APP") { device in
         let pushService = device.provider == "webpush" ? device.target : nil
         return .init([device.app, device.provider, pushService].compactMap(\.self).joined(separator: " "))
       },
-      .text("target", nil) { $0.target }, .text("environment", nil) { $0.environment?.rawValue },
-      .text("token_id", nil) { $0.tokenID?.base64 },
-      .text("token_fingerprint", "TOKEN") { $0.fingerprint },
-      .text("token_kind", nil) { $0.isInstallationID.map { $0 ? "installation_id" : "token" } },
-      .member("token_changed_at") { timestamp($0.tokenChangedAt) },
-      .text("bouncer_key", nil) { $0.bouncerKey },
-      .member("server") { place($0.server) }, .text("device_identifier", nil) { $0.identifier },
-      .age("registered_at", "REGISTERED") { $0.registeredAt }, .member("ended_at") { timestamp($0.endedAt) },
-      .age("last_success_at", "LAST SUCCESS") { $0.deliveredAt },
-      .member("last_failure") { json($0.failure) },
-      .cell("LAST FAILURE") { .optional($0.failure.map { "\($0.reason) \(Phrase.age($0.at))" }) },
-      .member("held_deletion") { json($0.held) }, .number("waiting", "WAITING") { $0.waiting },
-      .member("waiting_since") { timestamp($0.waitingSince) },
-      .member("waiting_for") { waitingFor($0) },
+      .text(nil, "TOKEN") { $0.fingerprint }, .age(nil, "REGISTERED") { $0.registeredAt },
+      .age(nil, "LAST SUCCESS") { $0.deliveredAt },
+      .text(nil, "LAST FAILURE") { $0.failure.map { "\($0.reason) \(Phrase.age($0.at))" } },
+      .number(nil, "WAITING") { $0.waiting },
     ]
-  }
-
-  private static func json(_ failure: Failure?) -> JSON {
-    guard let failure else { return .null }
-    let explanation = failure.explanation
-    return [
-      "reason": .string(failure.reason), "at": timestamp(failure.at), "meaning": .string(explanation.meaning),
-      "advice": .string(explanation.advice),
-    ]
-  }
-
-  private static func waitingFor(_ device: FoundDevice) -> JSON {
-    guard let reason = device.waitReason, let explanation = device.waitExplanation else { return .null }
-    return [
-      "reason": .string(reason), "until": timestamp(device.waitingUntil),
-      "meaning": .string(explanation.meaning),
-      "advice": .string(explanation.advice),
-    ]
-  }
-
-  private static func place(_ place: Place?) -> JSON {
-    place.map {
-      ["uuid": .string($0.uuid), "host": .string($0.host), "deactivated": .bool($0.isDeactivated)]
-    } ?? .null
   }
 }

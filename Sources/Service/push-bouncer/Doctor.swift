@@ -42,7 +42,7 @@ struct Doctor: AsyncParsableCommand {
         pushService: { await OwnPushService.ask($0, configuration) },
         running: {
           guard await RunningService.find(configuration).isServing else { return nil }
-          return await RunningService.get("/readyz", configuration.admin)
+          return await RunningService.health(configuration.admin)
         }
       ).examine { line.show("looking at \($0) ...") }
       if let finding = examined.finding { findings.insert(finding, at: 1) }
@@ -50,7 +50,7 @@ struct Doctor: AsyncParsableCommand {
     } catch let fault as Fault {
       findings = Finding.unreadable(fault)
     }
-    options.show(["findings": .array(findings.map(\.json))]) { Self.fill(&$0, findings) }
+    options.show(["findings": findings.json(Finding.columns)]) { Self.fill(&$0, findings) }
     if !findings.allSatisfy(\.isGood) { throw ExitCode.failure }
   }
 
@@ -78,14 +78,23 @@ extension Finding.Standing {
     }
   }
 
-  /// The standing in JSON.
-  var name: String {
+  /// The name in JSON.
+  fileprivate var name: String {
     switch self {
     case .good: "ok"
     case .warning: "warning"
     case .fault: "fault"
     case .skipped: "skipped"
     }
+  }
+}
+
+extension Array {
+  /// What `doctor` and `app check` have in common: what was checked, and with which result.
+  static func check<Row>(
+    _ check: @escaping (Row) -> String, _ standing: @escaping (Row) -> Finding.Standing
+  ) -> [ReportColumn<Row>] where Element == ReportColumn<Row> {
+    [.text("check", nil) { check($0) }, .text("status", nil) { standing($0).name }]
   }
 }
 
@@ -97,14 +106,8 @@ extension Finding {
       + (warnings == 0 ? "." : ", and \(Phrase.count(warnings, "warning")) given.")
   }
 
-  fileprivate var json: JSON {
-    var json: JSON.Object = [
-      "check": .string(check), "ok": .bool(isGood), "detail": .string(detail),
-      "advice": advice.map(JSON.string) ?? .null,
-    ]
-    if standing == .skipped { json["skipped"] = .bool(true) }
-    if standing == .warning { json["warning"] = .bool(true) }
-    return .object(json)
+  fileprivate static var columns: [ReportColumn<Finding>] {
+    .check(\.check, \.standing) + [.text("detail", nil) { $0.detail }, .text("advice", nil) { $0.advice }]
   }
 }
 
@@ -133,7 +136,7 @@ extension Clock {
       }
       let now = Date() + offset / .seconds(1)
       _ = try await Store.with(options) { try await ClockRecord(database: $0.database).write(now) }
-      options.show(["time": timestamp(now)], "it is \(now.formatted(.iso8601)) from now on")
+      options.show(["time": .time(now)], "it is \(now.formatted(.iso8601)) from now on")
     }
   }
 }

@@ -67,12 +67,11 @@ extension OutboxCommand {
     @Flag(name: [.short, .long], help: "Do not ask.") var yes = false
 
     enum Kind: String, ExpressibleByArgument, CaseIterable {
-      case encrypted, legacy, nextcloud
-      case nextcloudWebPush = "nextcloud_webpush"
+      case e2ee, legacy, nextcloud, nextcloudWebPush
 
       var kind: RegistrationReference.Kind {
         switch self {
-        case .encrypted: .e2ee
+        case .e2ee: .e2ee
         case .legacy: .legacy
         case .nextcloud: .nextcloud
         case .nextcloudWebPush: .nextcloudWebPush
@@ -95,7 +94,8 @@ extension OutboxCommand {
       let age = olderThan.flatMap(Quantity.duration)
       let count = try await Store.with(options) { store in
         var filter = OutboxContents.Filter()
-        (filter.route, filter.kind) = (route, kind?.kind)
+        filter.route = route
+        filter.kind = kind?.kind
         filter.before = age.map { store.now() - $0 / .seconds(1) }
         let listing = try await store.outbox.listing(filter)
         let count = listing.count
@@ -129,21 +129,17 @@ extension OutboxCommand {
 }
 
 extension OutboxContents.Group {
-  private var explanation: Explanation? { reason.map(Explanation.of) }
-
   fileprivate static var columns: [ReportColumn<Self>] {
     [
       .text("route", "ROUTE") { "\($0.provider):\($0.credential)" },
       .member("target") { .string($0.target) },
       .cell("TARGET") { $0.target.isEmpty ? .none : .init($0.target) },
-      .text("kind", "KIND") { group in
-        OutboxCommand.Drop.Kind.allCases.first { $0.kind == group.kind }?.rawValue ?? "unknown"
-      },
-      .text("reason", "REASON") { $0.reason }, .member("meaning") { .optional($0.explanation?.meaning) },
+      .text("kind", "KIND") { group in group.kind.map { "\($0)" } ?? "unknown" },
+      .members { .explained($0.reason) }, .text(nil, "REASON") { $0.reason },
       .number("waiting", "WAITING") { Int64($0.count) }, .age("oldest_at", "OLDEST") { $0.oldestAt },
       .number("attempts", "ATTEMPTS") { Int64($0.attempts) },
-      .member("due_at") { timestamp($0.dueAt) }, .cell("NEXT TRY") { .init(Phrase.until($0.dueAt)) },
-      .member("expires_at") { timestamp($0.expiresAt) },
+      .member("due_at") { .time($0.dueAt) }, .cell("NEXT TRY") { .init(Phrase.until($0.dueAt)) },
+      .member("expires_at") { .time($0.expiresAt) },
       .cell("FIRST GIVEN UP") { .init(Phrase.until($0.expiresAt)) },
     ]
   }

@@ -34,15 +34,15 @@ extension Routes {
       let (held, listing) = try await Store.with(options, configuration) { store in
         (HeldByRoute(try await store.registrations.held()), try await store.outbox.listing())
       }
-      let checks = await RunningService.get("/readyz", configuration.admin)?["checks"]
-      if checks == nil {
+      let health = await RunningService.health(configuration.admin)
+      if health == nil {
         note(
           """
           no service answers on \(configuration.admin.host):\(configuration.admin.port) (admin.host, admin.port): states \
           are not known
           """)
       }
-      let (routes, left) = Self.routes(configuration, checks, listing, held)
+      let (routes, left) = Self.routes(configuration, health, listing, held)
       options.show(["routes": routes.json(RouteReport.columns), "more_services": .integer(Int64(left))]) {
         page in
         guard !routes.isEmpty else {
@@ -64,7 +64,8 @@ extension Routes {
     ///
     /// - Returns: the routes, and the number of push services that are left out.
     private static func routes(
-      _ configuration: Configuration, _ checks: JSON?, _ listing: OutboxContents.Listing, _ held: HeldByRoute
+      _ configuration: Configuration, _ health: ReportedHealth?, _ listing: OutboxContents.Listing,
+      _ held: HeldByRoute
     ) -> ([RouteReport], left: Int) {
       let keys = KeyFolder(
         directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
@@ -78,36 +79,33 @@ extension Routes {
       let reasons = Dictionary(grouping: listing.groups) { "\($0.provider):\($0.credential)" }.mapValues {
         Dictionary($0.compactMap { group in group.reason.map { ($0, group.count) } }, uniquingKeysWith: +)
       }
-      let webPush = checks?["webpush"]
-      // `/readyz` lists only failing push services, so the others have no entry here.
-      let failing = Dictionary(
-        (webPush?["failing_services"]?.elements ?? []).map { ("webpush:\($0["host"]?.string ?? "")", $0) },
-        uniquingKeysWith: { $1 })
+      // Only those that fail: `/readyz` does not list the others.
+      let failing = health?.services ?? [:]
       let known = Set(held.names).union(waiting.keys).union(failing.keys)
       let services = known.filter(\.isPushService).sorted {
         (waiting[$1] ?? 0, held.count($1), $0) < (waiting[$0] ?? 0, held.count($0), $1)
       }
       let shown = services.prefix(OutboxContents.mostServices)
-      func report(_ name: String, _ check: JSON?, isThere: Bool = true) -> RouteReport {
+      func report(_ name: String, _ status: StatusReport?, isThere: Bool = true) -> RouteReport {
         RouteReport(
-          name: name, check: check, waiting: waiting[name] ?? 0, held: held[name], isThere: isThere,
+          name: name, status: status, waiting: waiting[name] ?? 0, held: held[name], isThere: isThere,
           reasons: reasons[name] ?? [:])
       }
       var routes =
-        names.map { report($0, checks?[$0]) }
+        names.map { report($0, health?.checks[$0]) }
         + known.subtracting(names).filter { !$0.isPushService }.sorted().map {
-          report($0, checks?[$0], isThere: false)
+          report($0, health?.checks[$0], isThere: false)
         }
       if configuration.webPush.isEnabled || !shown.isEmpty {
         let count = services.compactMap { waiting[$0] }.reduce(listing.entriesLeft, +)
         routes.append(
           RouteReport(
-            name: "webpush", check: webPush, waiting: count, held: [], isThere: true,
+            name: "webpush", status: health?.checks["webpush"], waiting: count, held: [], isThere: true,
             note: configuration.webPush.isEnabled ? nil : "switched off"))
       }
       routes += shown.map { report($0, failing[$0]) }
       let most = max(
-        services.count, Int(webPush?["failing"]?.integer ?? 0),
+        services.count, health?.failingServices ?? 0,
         listing.servicesLeft + waiting.keys.count { $0.isPushService })
       return (routes, most - shown.count)
     }
@@ -139,7 +137,7 @@ extension Routes {
       }
       options.show(
         [
-          "route": .string(route), "held": held.json(RegistrationStore.Held.columns),
+          "route": .string(route), "held_by_reason": held.json(RegistrationStore.Held.columns),
           "ended": .integer(Int64(ended)),
         ],
         """
@@ -196,8 +194,8 @@ extension String {
 /// A row of the list.
 private struct RouteReport {
   let name: String
-  /// The credential's check from `/readyz`; nil if the service did not answer.
-  let check: JSON?
+  /// From the running service; nil if it did not answer.
+  let status: StatusReport?
   /// How many entries of the outbox wait for it.
   let waiting: Int
   let held: [RegistrationStore.Held]
@@ -208,16 +206,14 @@ private struct RouteReport {
   /// How many wait for each reason.
   var reasons: [String: Int] = [:]
 
-  private var since: Date? { check?["since"]?.string.flatMap { try? Date($0, strategy: .iso8601) } }
-
   /// What is wrong and what to do, in sentences.
   var sentences: [String] {
-    ["meaning", "advice"].compactMap { check?[$0]?.string } + held.map(\.line) + waits
+    [status?.meaning, status?.advice].compactMap(\.self) + held.map(\.line) + waits
   }
 
   /// Why notifications wait, unless that is the route's own reason.
   private var waits: [String] {
-    reasons.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.filter { $0.key != check?["reason"]?.string }
+    reasons.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.filter { $0.key != status?.reason }
       .map {
         let count = Phrase.count($1, "notification waits", "notifications wait")
         return "\(count) (\($0)): \(Explanation.of($0).meaning)"
@@ -227,7 +223,7 @@ private struct RouteReport {
   private var state: Table.Cell {
     guard isThere else { return .init("no key file", .bad) }
     if let note { return .init(note, .faint) }
-    return switch check?["status"]?.string {
+    return switch status?.status {
     case "ok"?: .init("ok", .good)
     case "unknown"?: .init("not used yet", .faint)
     case let state?: .init(state, .bad)
@@ -236,22 +232,27 @@ private struct RouteReport {
   }
 
   static var columns: [ReportColumn<RouteReport>] {
-    func member(_ key: String) -> ReportColumn<RouteReport> { .member(key) { $0.check?[key] ?? .null } }
-    return [
+    [
       .text("name", "ROUTE") { $0.name },
       .member("provider") { .string(String($0.name.prefix { $0 != ":" })) },
-      .member("state") { $0.check?["status"] ?? .null }, .cell("STATE") { $0.state },
-      .member("since") { $0.check?["since"] ?? .null },
-      .cell("SINCE") { .optional($0.since.map { Phrase.age($0) }) },
-      .text("reason", "REASON") { $0.check?["reason"]?.string }, member("meaning"), member("advice"),
+      .members { $0.status?.json ?? StatusReport.unknown }, .cell("STATUS") { $0.state },
+      .text(nil, "SINCE") { $0.status?.since.map { Phrase.age($0) } },
+      .text(nil, "REASON") { $0.status?.reason },
       .number("waiting", "WAITING") { Int64($0.waiting) },
       .member("waiting_for") {
         .object(
           JSON.Object($0.reasons.sorted { $0.key < $1.key }.map { .init($0.key, .integer(Int64($0.value))) }))
       },
-      .number("held", "HELD BACK") { Int64($0.held.map(\.count).reduce(0, +)) },
-      .member("held_deletions") { $0.held.json(RegistrationStore.Held.columns) },
+      .number("held_deletions", "HELD BACK") { Int64($0.held.map(\.count).reduce(0, +)) },
+      .member("held_by_reason") { $0.held.json(RegistrationStore.Held.columns) },
     ]
+  }
+}
+
+extension StatusReport {
+  /// The members of ``json``, while nothing is known.
+  fileprivate static var unknown: JSON.Object {
+    JSON.Object(StatusReport("").json.members.map { .init($0.name, .null) })
   }
 }
 
@@ -260,7 +261,7 @@ extension RegistrationStore.Held {
     [
       .text("target", nil) { $0.target }, .text("kind", nil) { "\($0.kind)" },
       .text("reason", nil) { $0.reason },
-      .member("since") { timestamp($0.since) }, .number("count", nil) { Int64($0.count) },
+      .member("since") { .time($0.since) }, .number("count", nil) { Int64($0.count) },
     ]
   }
 

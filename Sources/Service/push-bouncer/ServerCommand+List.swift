@@ -79,24 +79,28 @@ extension ServerCommand {
 
   fileprivate static var columns: [ReportColumn<RemoteServers.Summary>] {
     [
-      .text("hostname", "HOSTNAME") { $0.server.hostname }, .state { $0.server.isDeactivated },
+      .members(\.server.json), .text(nil, "HOSTNAME") { $0.server.hostname },
+      .state { $0.server.isDeactivated },
       .number("realms", "REALMS") { $0.realms }, .number("registrations", "ENCRYPTED") { $0.registrations },
       .number("legacy_registrations", "LEGACY") { $0.legacyRegistrations },
       .age("last_request_at", "LAST REQUEST") { $0.server.lastRequestAt },
-      .text("org_id", "ORG ID") { $0.server.uuid.canonical },
+      .text(nil, "ORG ID") { $0.server.uuid.canonical },
       .text("contact_email", nil) { $0.server.contactEmail },
     ]
   }
 
   fileprivate static var realmColumns: [ReportColumn<RemoteRealms.Summary>] {
     [
-      .text("host", "REALM", missing: .init("(not known yet)", .faint)) { $0.uuid == nil ? nil : $0.host },
+      .members {
+        .realm($0.uuid?.canonical, host: $0.uuid == nil ? nil : $0.host, isDeactivated: $0.isDeactivated)
+      },
+      .text(nil, "REALM", missing: .init("(not known yet)", .faint)) { $0.uuid == nil ? nil : $0.host },
       .text("name", "NAME", missing: "") { $0.uuid == nil ? nil : $0.name },
       .state { $0.isDeactivated }, .number("registrations", "ENCRYPTED") { $0.registrations },
       .number("legacy_registrations", "LEGACY") { $0.legacyRegistrations },
       .age("last_request_at", "LAST REQUEST") { $0.lastRequestAt },
       .age("last_registered_at", "LAST REGISTRATION") { $0.lastRegisteredAt },
-      .text("realm_uuid", "UUID") { $0.uuid?.canonical },
+      .text(nil, "UUID") { $0.uuid?.canonical },
     ]
   }
 

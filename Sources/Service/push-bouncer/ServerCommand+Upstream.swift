@@ -114,10 +114,9 @@ extension ServerCommand.Upstream {
   }
 
   fileprivate static func json(_ server: RemoteServer, isEnabled: Bool) -> JSON.Object {
-    [
-      "org_id": .string(server.uuid.canonical), "hostname": .string(server.hostname),
-      "enabled": .bool(isEnabled),
-    ]
+    var json = server.json
+    json["enabled"] = .bool(isEnabled)
+    return json
   }
 }
 
@@ -148,10 +147,10 @@ extension UpstreamReport {
   /// For `--json`.
   fileprivate var json: JSON.Object {
     [
-      "host": .optional(host), "enabled_at": timestamp(link.enabledAt), "has_key": .bool(link.key != nil),
+      "host": .optional(host), "enabled_at": .time(link.enabledAt), "has_key": .bool(link.key != nil),
       "registrations": .integer(encrypted), "legacy_registrations": .integer(legacy),
-      "last_report_at": timestamp(link.reportedAt), "failure": .optional(link.failure),
-      "refused_at": timestamp(link.refusedAt),
+      "last_report_at": .time(link.reportedAt), "failure": .optional(link.failure),
+      "refused_at": .time(link.refusedAt),
     ]
   }
 }

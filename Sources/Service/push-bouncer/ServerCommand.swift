@@ -128,8 +128,8 @@ extension ServerCommand {
       let id = uuid.canonical
       options.show(
         [
-          "realm": .string(id), "host": .string(found.realm), "server": .string(found.server),
-          "released_until": timestamp(end),
+          "realm_uuid": .string(id), "host": .string(found.realm), "server": .string(found.server),
+          "released_until": .time(end),
         ],
         """
         \(found.realm) (\(id)) of \(found.server) goes to the next server that brings it, until \
@@ -146,18 +146,15 @@ extension ServerCommand {
     }
     // Waits until a running service must have noticed the change.
     try await Task.sleep(for: RemoteServers.propagation)
-    let document: JSON = [
-      "org_id": .string(found.uuid.canonical), "hostname": .string(found.hostname),
-      "deactivated": .bool(deactivated),
-    ]
-    options.show(document, "\(found.hostname) is \(deactivated ? "deactivated" : "active")")
+    let document = JSON.Object.server(
+      found.uuid.canonical, hostname: found.hostname, isDeactivated: deactivated)
+    options.show(.object(document), "\(found.hostname) is \(deactivated ? "deactivated" : "active")")
   }
 
   private static func credentials(of server: RemoteServer, _ key: String) -> JSON {
-    [
-      "org_id": .string(server.uuid.canonical), "org_key": .string(key),
-      "hostname": .string(server.hostname),
-    ]
+    var json = server.json
+    json["org_key"] = .string(key)
+    return .object(json)
   }
 
   private static func settings(of server: RemoteServer, _ key: String) -> String {

@@ -36,7 +36,7 @@ struct Stats: AsyncParsableCommand {
     try await Store.with(options) { store in
       if let server {
         let found = try await store.find(server)
-        try await show(store.hourlyCounts.report(ofServer: found.id, hours: length), of: found.hostname)
+        try await show(store.hourlyCounts.report(ofServer: found.id, hours: length), of: found)
       } else {
         try await show(store.hourlyCounts.report(hours: length))
       }
@@ -76,18 +76,18 @@ struct Stats: AsyncParsableCommand {
     }
   }
 
-  private func show(_ hours: [HourlyCounts.ServerHour], of server: String) {
+  private func show(_ hours: [HourlyCounts.ServerHour], of server: RemoteServer) {
     let (sent, failed) = (hours.map(\.sent).reduce(0, +), hours.map(\.failed).reduce(0, +))
     let numbers: [ReportColumn<HourlyCounts.ServerHour>] = [
       .number("sent", "HANDED IN", .plain) { $0.sent }, .number("failed", "REFUSED", .bad) { $0.failed },
     ]
     let columns = [.hour(\.start)] + numbers
-    options.show([
-      "server": .string(server), "total": ["sent": .integer(sent), "failed": .integer(failed)],
-      "hours": hours.json(columns),
-    ]) { page in
+    var json = server.json
+    json["total"] = ["sent": .integer(sent), "failed": .integer(failed)]
+    json["hours"] = hours.json(columns)
+    options.show(.object(json)) { page in
       page.add(
-        "\(server), last \(hours.count) h: \(Phrase.count(sent, "notification")) handed in, \(Phrase.number(failed)) refused at once.",
+        "\(server.hostname), last \(hours.count) h: \(Phrase.count(sent, "notification")) handed in, \(Phrase.number(failed)) refused at once.",
         .heading)
       page.add(Self.age, .faint)
       guard sent > 0 else { return }
@@ -126,7 +126,7 @@ extension ReportColumn {
   /// `2026-11-22 17:00`
   fileprivate static func hour(_ start: @escaping (Row) -> Date) -> Self {
     .init(key: "hour", heading: "HOUR (UTC)") {
-      timestamp(start($0))
+      .time(start($0))
     } cell: {
       let style = Date.ISO8601FormatStyle.iso8601.year().month().day().dateTimeSeparator(.space)
       return .init(start($0).formatted(style.time(includingFractionalSeconds: false)).prefix(16).description)

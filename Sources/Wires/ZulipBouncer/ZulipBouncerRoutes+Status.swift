@@ -50,14 +50,14 @@ extension ZulipBouncerRoutes {
 extension PushStatus {
   fileprivate var members: [JSON.Object.Member] {
     [
-      .init("registrations", .array(registrations.map(\.json))),
+      .init("registrations", .array(registrations.map { .object($0.json) })),
       .init("next", .optional(end?.text)),
-      .init("routes", .array(routes.map(\.json))),
+      .init("routes", .array(routes.map { .object($0.json) })),
       .init(
         "last_24_hours",
         [
           "handed_in": .integer(sent), "refused": .integer(refused),
-          "latest_refusals": .array(refusals.map(\.json)),
+          "latest_refusals": .array(refusals.map { .object($0.json) }),
           "refused_registrations": .array(refusedRegistrations.map(\.json)),
         ]),
       .init(
@@ -82,64 +82,9 @@ extension HourlyCounts.RefusedRegistrations {
 }
 
 extension PushStatus.RouteHealth {
-  fileprivate var json: JSON {
-    var json: JSON.Object = ["provider": .string(provider.rawValue), "target": .optional(target)]
-    let failure = state == nil ? (reason: Reason.unconfigured, since: nil) : state?.failure
-    switch state {
-    case nil: json["state"] = "unconfigured"
-    case .unknown: json["state"] = "unknown"
-    case .ok: json["state"] = "ok"
-    case .failing: json["state"] = "failing"
-    case .open: json["state"] = "open"
-    }
-    json["since"] = .time(failure?.since)
-    json["reason"] = .optional(failure?.reason.rawValue)
-    json["meaning"] = .optional(failure?.reason.explanation.meaning)
-    return .object(json)
-  }
-}
-
-extension PushProviders.RouteState {
-  fileprivate var failure: (reason: Reason, since: Date?)? {
-    switch self {
-    case .unknown, .ok: nil
-    case .failing(let reason, let since), .open(let reason, let since): (reason, since)
-    }
-  }
-}
-
-extension FoundDevice {
-  fileprivate var json: JSON {
-    [
-      "registration": .string(name), "kind": .string("\(kind)"), "state": .string(state.rawValue),
-      "explanation": .string(advice), "provider": .string(provider), "app": .optional(app),
-      "push_service": .optional(provider == Route.Provider.webPush.rawValue ? target : nil),
-      "realm_uuid": .optional(realm?.uuid), "user": .optional(user), "token_id": .optional(tokenID?.base64),
-      "registered_at": .time(registeredAt), "last_accepted_at": .time(deliveredAt),
-      "last_failure": Self.json(failure), "not_believed_yet": Self.json(held), "ended_at": .time(endedAt),
-      "waiting": .integer(waiting), "waiting_since": .time(waitingSince), "waiting_for": waitingFor,
-    ]
-  }
-
-  /// Why the notification that is due first waits, and until when.
-  private var waitingFor: JSON {
-    guard let waitReason, let waitExplanation else { return .null }
-    return [
-      "reason": .string(waitReason), "until": .time(waitingUntil),
-      "meaning": .string(waitExplanation.meaning),
-    ]
-  }
-
-  private static func json(_ failure: Failure?) -> JSON {
-    failure.map {
-      ["reason": .string($0.reason), "at": .time($0.at), "meaning": .string($0.explanation.meaning)]
-    } ?? .null
-  }
-}
-
-extension JSON {
-  /// RFC 3339 in UTC, to the second.
-  fileprivate static func time(_ date: Date?) -> JSON {
-    date.map { .string($0.formatted(.iso8601)) } ?? .null
+  fileprivate var json: JSON.Object {
+    var json = StatusReport(state, target: target).json
+    json["provider"] = .string(provider.rawValue)
+    return json
   }
 }

@@ -96,7 +96,7 @@ import Testing
     #expect(status == 200 && document["status"] == "degraded")
     #expect(
       document["checks"]?["apns:main"] == [
-        "status": "failing", "reason": "BadTopic", "route": "org.example.chat.voip",
+        "status": "failing", "reason": "BadTopic", "target": "org.example.chat.voip",
         "since": "2026-09-21T14:13:20Z", "meaning": .string(Reason.badTopic.explanation.meaning),
         "advice": .string(Reason.badTopic.explanation.advice),
       ])
@@ -132,7 +132,7 @@ import Testing
     let (status, document) = try await service.ready()
     #expect(status == 503 && document["status"] == "unavailable")
     #expect(document["checks"]?["database"]?["status"] == "failing")
-    #expect(try await service.get("/healthz").text == #"{"status":"ok","held":null}"# + "\n")
+    #expect(try await service.get("/healthz").text == #"{"status":"ok","held_address":null}"# + "\n")
   }
 
   @Test(.listener()) func `A database that hangs is told of while it does`() async throws {

@@ -115,11 +115,16 @@ import Testing
       return
     }
     #expect(listed.count == 10)
-    #expect(
-      listed.first == [
-        "host": "24.stranger.example", "status": "open", "reason": "connectFailed",
-        "since": .string((Self.now - 60).formatted(.iso8601)), "waiting": 24,
-      ])
+    let first = try #require(listed.first)
+    #expect(first["name"] == "webpush:24.stranger.example" && first["waiting"] == 24)
+    let report = StatusReport(
+      "open", since: Self.now - 60, reason: "connectFailed",
+      meaning: Reason.connectFailed.explanation.meaning, advice: Reason.connectFailed.explanation.advice)
+    #expect(StatusReport(first) == report)
+    let read = try #require(ReportedHealth(document))
+    #expect(read.services.count == 10 && read.failingServices == 25)
+    #expect(read.services["webpush:24.stranger.example"] == report)
+    #expect(read.checks["webpush"] == StatusReport("ok"))
 
     service.stage.now.services = Self.services(failing: ["a.example", "b.example", "c.example"])
     (status, document) = try await service.ready()

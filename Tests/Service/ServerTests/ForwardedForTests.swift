@@ -46,7 +46,8 @@ import Testing
       let ready = try await ready(test)
       let check = ready["checks"]?["http.trusted_proxies"]
       #expect(check?["status"]?.string == "failing" && check?["reason"]?.string?.contains("unknown") == true)
-      let doctor = Doctor(test.configuration, providerTime: { nil }, running: { ready }, mounts: "")
+      let doctor = Doctor(
+        test.configuration, providerTime: { nil }, running: { ReportedHealth(ready) }, mounts: "")
       let finding = try #require(await doctor.forwardingFindings().first)
       #expect(finding.check == "http.trusted_proxies" && !finding.isGood)
       #expect(finding.detail.contains("unknown") && finding.advice?.isEmpty == false)

@@ -119,7 +119,7 @@ import Testing
         Issue.record("no findings in \(result.output)")
         return
       }
-      let finding = try #require(findings.first { $0["standing"] == "fault" })
+      let finding = try #require(findings.first { $0["status"] == "fault" })
       #expect(finding["check"] == "bouncer key")
       #expect(finding["file"] == "lib/model/push_device.dart")
       #expect(finding["line"] == 1)

@@ -126,7 +126,7 @@ import Testing
         for line in lines {
           let delivery = line["delivery"]
           #expect(delivery?["provider"] == "fcm")
-          #expect(delivery?["registration"]?.string?.hasPrefix("e2ee:") == true)
+          #expect(delivery?["device"]?.string?.hasPrefix("e2ee:") == true)
           for leg in ["request_ms", "queue_ms", "provider_ms"] { #expect(delivery?[leg] != nil, "\(leg)") }
           let taken = delivery?["taken_at"]?.string ?? ""
           #expect(taken > last)

@@ -183,7 +183,7 @@ import Testing
     _ = try await run("stats")
     _ = try await run("stats", "--server", "chat.example.org")
     let realms = try await run("server", "show", "chat.example.org")["realm_list"]?.elements
-    _ = try await run("server", "release-realm", try #require(realms?.first?["realm_uuid"]?.string))
+    _ = try await run("server", "release-realm", try #require(realms?.first?["uuid"]?.string))
     _ = try await run("keys", "rotate-storage")
     _ = try await run("copy", "--from", "sqlite:push-bouncer.sqlite", "--to", "sqlite:copy.sqlite")
     let arguments = [

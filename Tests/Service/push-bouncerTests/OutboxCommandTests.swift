@@ -24,11 +24,11 @@ extension Chaos {
           let text = try await stage.place.run("outbox").output
           #expect(text.hasPrefix("2 notifications wait, the oldest for "))
           #expect(
-            text.contains("apns:simulator") && text.contains("fcm:default") && text.contains("encrypted"))
+            text.contains("apns:simulator") && text.contains("fcm:default") && text.contains("e2ee"))
           for phone in phones { #expect(!text.contains(phone.token)) }
           let groups = try await stage.place.run("outbox", "list", "--json").json["groups"]?.elements ?? []
           #expect(groups.map { $0["route"]?.string } == ["apns:simulator", "fcm:default"])
-          #expect(groups.map { $0["kind"]?.string } == ["encrypted", "encrypted"])
+          #expect(groups.map { $0["kind"]?.string } == ["e2ee", "e2ee"])
 
           let unasked = try await stage.place.run("outbox", "drop", "--all")
           #expect(

@@ -38,8 +38,8 @@ extension Chaos {
             "routes", "list", "--json", "--admin.port", "\(running.port(of: "admin") ?? 0)")
           let routes = try list.json["routes"]?.elements ?? []
           #expect(routes.map { $0["name"]?.string } == ["apns:simulator", "fcm:default", "webpush"])
-          #expect(routes.map { $0["held"]?.integer } == [0, 40, 0])
-          #expect(routes.map { $0["state"]?.string } == ["unknown", "failing", "unknown"])
+          #expect(routes.map { $0["held_deletions"]?.integer } == [0, 40, 0])
+          #expect(routes.map { $0["status"]?.string } == ["unknown", "failing", "unknown"])
 
           let trusted = try await stage.place.run("routes", "trust", "fcm:default", "--json")
           #expect(try trusted.json["ended"]?.integer == 40)

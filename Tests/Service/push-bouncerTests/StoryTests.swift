@@ -63,7 +63,7 @@ import Testing
       let doctor = try await place.run(["doctor", "--json"] + providers)
       #expect(doctor.status == 0, "\(doctor.output)")
       let findings = try doctor.json["findings"]?.elements ?? []
-      #expect(findings.allSatisfy { $0["ok"] == true && $0["advice"] == .null })
+      #expect(findings.allSatisfy { $0["status"] == "ok" && $0["advice"] == .null })
       #expect(findings.contains { $0["check"] == "apns:simulator" })
 
       let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
@@ -108,9 +108,9 @@ import Testing
     let json = try await place.run("doctor", "--json", "--http.port", "x")
     #expect(json.status == 1)
     let findings = try json.json["findings"]?.elements ?? []
-    #expect(findings.count == 2 && findings[1]["skipped"] == true)
+    #expect(findings.count == 2 && findings[1]["status"] == "skipped")
     #expect(findings[0]["check"] == "configuration")
-    #expect(findings[0]["ok"] == false)
+    #expect(findings[0]["status"] == "fault")
     #expect(findings[0]["detail"]?.string?.contains("http.port") == true)
   }
 }

@@ -173,7 +173,7 @@ extension Chaos {
       }
       #expect(try await findings().first?["detail"]?.string?.hasPrefix("no chat server") == true)
       #expect(try await place.run(["server", "upstream", "enable", "a.example.org"] + url).status == 0)
-      #expect(try await findings().first?["warning"] == true)
+      #expect(try await findings().first?["status"] == "warning")
       #expect(host.seen.isEmpty)
       try await place.serve(["--upstream.url", host.url]) { running in
         let answer = try await running.call(
@@ -184,17 +184,17 @@ extension Chaos {
       }
       host.reply(401, #"{"result":"error","msg":"wrong key","code":"UNAUTHORIZED"}"#)
       let wrong = try await findings().first
-      #expect(wrong?["ok"] == false)
+      #expect(wrong?["status"] == "fault")
       #expect(
         wrong?["detail"]?.string?.hasPrefix("a.example.org: The upstream bouncer") == true,
         "\(wrong?.text ?? "")")
       host.reply(200, #"{"result":"success","msg":"","last_realm_count_id":0}"#)
-      #expect(try await findings().first?["ok"] == true)
+      #expect(try await findings().first?["status"] == "ok")
       #expect(Set(host.seen.map(\.path)) == ["/api/v1/remotes/server/analytics/status"])
       for (status, body) in [(200, "<html>"), (200, "{}"), (404, "<html>"), (503, "{}")] {
         host.reply(status, body)
         let finding = try await findings().first
-        #expect(finding?["ok"] == false)
+        #expect(finding?["status"] == "fault")
         #expect(finding?["detail"]?.string?.contains("status \(status)") == true, "\(finding?.text ?? "")")
       }
     }

@@ -89,7 +89,7 @@ import Testing
       #expect(said?["reason"] == .string(reason.rawValue), "\(reason): \(registration.text)")
       #expect(said?["meaning"] == .string(meaning), "\(reason)")
       #expect(
-        registration["explanation"]?.string?.contains(meaning) == true, "\(reason): \(registration.text)")
+        registration["advice"]?.string?.contains(meaning) == true, "\(reason): \(registration.text)")
       let search = DeviceSearch(database: bouncer.database, storageKey: bouncer.registrations.storageKey)
       let device = try await search.find(
         .registration(kind: delivery.registration.kind.rawValue, id: delivery.registration.id)

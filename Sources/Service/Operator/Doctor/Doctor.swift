@@ -1,5 +1,5 @@
+internal import Delivery
 package import Foundation
-package import HTTP
 internal import Logging
 internal import Migrations
 package import Platform
@@ -16,13 +16,12 @@ package struct Doctor: Sendable {
   let now: @Sendable () -> Date
   let providerTime: @Sendable () async -> Date?
   let pushService: @Sendable (String) async -> PushServiceAnswer
-  let running: @Sendable () async -> JSON?
+  let running: @Sendable () async -> ReportedHealth?
   let mounts: String
 
   let visit: DatabaseVisit
   private let checks: [StartCheck]
 
-  ///
   /// - Parameters:
   ///   - checks: the checks that `serve` makes before it starts, on the same database connection.
   ///   - descriptors: this process's limit, which is also the service's if both are started the same way.
@@ -35,7 +34,7 @@ package struct Doctor: Sendable {
     now: @escaping @Sendable () -> Date = { Date() }, descriptors: DescriptorLimit = .raised(),
     providerTime: @escaping @Sendable () async -> Date?,
     pushService: @escaping @Sendable (String) async -> PushServiceAnswer = { _ in .answered },
-    running: @escaping @Sendable () async -> JSON? = { nil }, mounts: String? = nil
+    running: @escaping @Sendable () async -> ReportedHealth? = { nil }, mounts: String? = nil
   ) {
     self.configuration = configuration
     visit = DatabaseVisit(configuration.database.url)
@@ -144,13 +143,11 @@ extension Doctor {
   /// Reports what the service that runs has noticed of its proxies within an hour.
   func forwardingFindings() async -> [Finding] {
     let name = Readiness.forwardingName
-    guard let check = await running()?["checks"]?[name], let reason = check["reason"]?.string else {
-      return []
-    }
+    guard let check = await running()?.checks[name], let reason = check.reason else { return [] }
     return [
       .bad(
-        name, [reason, check["meaning"]?.string].compactMap(\.self).joined(separator: ". "),
-        advice: check["advice"]?.string ?? "")
+        name, [reason, check.meaning].compactMap(\.self).joined(separator: ". "),
+        advice: check.advice ?? "")
     ]
   }
 }

@@ -51,12 +51,9 @@ package struct Health: Sendable {
     }
 
     var json: JSON {
-      var json: JSON.Object = ["status": .string(state)]
-      json["reason"] = reason.map(JSON.string)
-      json["route"] = target.map(JSON.string)
-      json["since"] = since.map { .string($0.formatted(.iso8601)) }
-      json["meaning"] = meaning.map(JSON.string)
-      json["advice"] = advice.map(JSON.string)
+      let report = StatusReport(
+        state, target: target, since: since, reason: reason, meaning: meaning, advice: advice)
+      var json = report.json.withoutNulls
       if !files.isEmpty {
         json["problems"] = .array(
           files.map { ["file": .string($0.file), "problem": .string($0.message)] })
@@ -94,14 +91,12 @@ package struct Health: Sendable {
   }
 }
 
-extension PushProviders.RouteState {
-  var failure: (reason: Reason, since: Date)? {
-    switch self {
-    case .unknown, .ok: nil
-    case .failing(let reason, let since), .open(let reason, let since): (reason, since)
-    }
-  }
+extension JSON.Object {
+  /// The members whose value is known.
+  var withoutNulls: JSON.Object { JSON.Object(members.filter { $0.value != .null }) }
+}
 
+extension PushProviders.RouteState {
   /// Whether the route is paused and only probed with single notifications.
   var isOpen: Bool { if case .open = self { true } else { false } }
 }

@@ -33,7 +33,7 @@ package struct OperatorRoutes: Sendable {
 
   package func add(to router: Router<WireContext>) {
     router.endpoint("/healthz", .get) { _, _ in
-      Self.json(.ok, ["status": "ok", "held": heldAddress.map(JSON.string) ?? .null])
+      Self.json(.ok, ["status": "ok", "held_address": .optional(heldAddress)])
     }
     router.endpoint("/readyz", .get) { request, context in
       // Load balancers call `/readyz` without a token. They get no details, since the names of providers and

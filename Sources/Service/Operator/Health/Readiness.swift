@@ -285,12 +285,15 @@ package final class Readiness: Sendable {
     if services.held > 0 { check.details["held_deletions"] = .integer(Int64(services.held)) }
     if !services.listed.isEmpty {
       check.details["failing_services"] = .array(
-        services.listed.map {
-          [
-            "host": .string($0.route.credential), "status": $0.isPaused ? "open" : "failing",
-            "reason": .string("\($0.reason)"), "since": .string($0.since.formatted(.iso8601)),
-            "waiting": .integer(Int64($0.waiting)),
-          ]
+        services.listed.map { service in
+          let (reason, explanation) = (service.reason, service.reason.explanation)
+          var json = StatusReport(
+            service.isPaused ? "open" : "failing", since: service.since, reason: reason.rawValue,
+            meaning: explanation.meaning, advice: explanation.advice
+          ).json.withoutNulls
+          json["name"] = .string("\(service.route)")
+          json["waiting"] = .integer(Int64(service.waiting))
+          return .object(json)
         })
     }
     return check

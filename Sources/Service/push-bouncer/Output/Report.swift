@@ -5,11 +5,29 @@ import Settings
 
 /// A column of a report: a member of each row's JSON object, a cell of the table, or both.
 struct ReportColumn<Row> {
-  let key: String?
   let heading: String?
-  var isNumber = false
-  let json: (Row) -> JSON
+  let isNumber: Bool
+  let members: (Row) -> [JSON.Object.Member]
   let cell: (Row) -> Table.Cell
+
+  private init(
+    heading: String?, isNumber: Bool, members: @escaping (Row) -> [JSON.Object.Member],
+    cell: @escaping (Row) -> Table.Cell
+  ) {
+    self.heading = heading
+    self.isNumber = isNumber
+    self.members = members
+    self.cell = cell
+  }
+
+  init(
+    key: String?, heading: String?, isNumber: Bool = false, json: @escaping (Row) -> JSON,
+    cell: @escaping (Row) -> Table.Cell
+  ) {
+    self.init(
+      heading: heading, isNumber: isNumber,
+      members: { row in key.map { [.init($0, json(row))] } ?? [] }, cell: cell)
+  }
 
   static func text(
     _ key: String?, _ heading: String?, missing: Table.Cell = .none,
@@ -37,23 +55,29 @@ struct ReportColumn<Row> {
   /// A time, which the table shows as its age.
   static func age(_ key: String?, _ heading: String?, _ date: @escaping (Row) -> Date?) -> Self {
     .init(key: key, heading: heading) {
-      timestamp(date($0))
+      .time(date($0))
     } cell: {
       .init(Phrase.age(date($0)))
     }
   }
 
+  /// A cell of the table that says whether a server or realm is deactivated.
   static func state(_ isDeactivated: @escaping (Row) -> Bool) -> Self {
-    .init(key: "deactivated", heading: "STATE") {
-      .bool(isDeactivated($0))
-    } cell: {
-      isDeactivated($0) ? .init("deactivated", .doubtful) : .init("active", .good)
-    }
+    .cell("STATE") { isDeactivated($0) ? .init("deactivated", .doubtful) : .init("active", .good) }
   }
 
   /// A member of the JSON object that the table does not show.
   static func member(_ key: String, _ json: @escaping (Row) -> JSON) -> Self {
     .init(key: key, heading: nil, json: json) { _ in .none }
+  }
+
+  /// Several members of the JSON object that the table does not show.
+  static func members(_ object: @escaping (Row) -> JSON.Object) -> Self {
+    .init(heading: nil, isNumber: false) {
+      object($0).members
+    } cell: { _ in
+      .none
+    }
   }
 
   /// A cell of the table that the JSON object does not contain.
@@ -63,8 +87,8 @@ struct ReportColumn<Row> {
 
   /// The same column for a row type that contains this one.
   func of<Whole>(_ part: @escaping (Whole) -> Row) -> ReportColumn<Whole> {
-    .init(key: key, heading: heading, isNumber: isNumber) {
-      json(part($0))
+    .init(heading: heading, isNumber: isNumber) {
+      members(part($0))
     } cell: {
       cell(part($0))
     }
@@ -74,7 +98,7 @@ struct ReportColumn<Row> {
 extension Array {
   /// The members of the JSON object for one row.
   func members<Row>(_ row: Row) -> [JSON.Object.Member] where Element == ReportColumn<Row> {
-    compactMap { column in column.key.map { .init($0, column.json(row)) } }
+    flatMap { $0.members(row) }
   }
 
   func json<Row>(_ row: Row) -> JSON where Element == ReportColumn<Row> { .object(JSON.Object(members(row))) }
@@ -115,9 +139,4 @@ extension GlobalOptions {
     page.add(rows.table(columns))
     page.print()
   }
-}
-
-/// RFC 3339 in UTC, to the second.
-func timestamp(_ date: Date?) -> JSON {
-  date.map { .string($0.formatted(.iso8601)) } ?? .null
 }

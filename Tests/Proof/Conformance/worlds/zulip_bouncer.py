@@ -344,23 +344,27 @@ class World(worlds.World):
         name, *changes = [argument] if isinstance(argument, str) else argument
         phone, time = getattr(self, name), Matcher("match", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
         wanted = {
-            "registration": Matcher("match", "e2ee:[0-9]+"), "kind": "e2ee", "state": "unused", "explanation": Matcher("text"),
-            "provider": "webpush" if phone.is_web else phone.kind, "app": phone.app_id, "push_service": None,
-            "realm_uuid": self.server.realm, "user": None, "token_id": phone.token_id, "registered_at": time,
-            "last_accepted_at": None, "last_failure": None, "not_believed_yet": None, "ended_at": None, "waiting": 0,
+            "name": Matcher("match", "e2ee:[0-9]+"), "kind": "e2ee", "state": "unused", "advice": Matcher("text"),
+            "provider": "webpush" if phone.is_web else phone.kind, "app": phone.app_id, "target": None,
+            "environment": None, "token_kind": "token" if phone.kind == "fcm" and not phone.is_web else None,
+            "server": {"org_id": self.server.id, "hostname": self.server.hostname, "deactivated": False},
+            "realm": {"uuid": self.server.realm, "host": Matcher("text"), "deactivated": False},
+            "user": None, "token_id": phone.token_id, "token_fingerprint": Matcher("match", "[0-9a-f]{8}"),
+            "token_changed_at": None, "bouncer_key": Matcher("text"), "device_identifier": None, "registered_at": time,
+            "last_success_at": None, "last_failure": None, "held_deletion": None, "ended_at": None, "waiting": 0,
             "waiting_since": None, "waiting_for": None}
         return wanted | (changes[0] if changes else {})
 
     def make_legacy_status(self, name):
         """The same of a phone that is registered in clear."""
         return self.make_status([name, {
-            "registration": Matcher("match", "legacy:[0-9]+"), "kind": "legacy", "user": self.user["user_uuid"]}])
+            "name": Matcher("match", "legacy:[0-9]+"), "kind": "legacy", "user": self.user["user_uuid"], "bouncer_key": None}])
 
     def make_route(self, name):
         """What it says of the way to a phone's provider, which works or was not used yet."""
         phone = getattr(self, name)
         return {"provider": "webpush" if phone.is_web else phone.kind, "target": phone.app_id or Matcher("text"),
-                "state": Matcher("match", "ok|unknown"), "since": None, "reason": None, "meaning": None}
+                "status": Matcher("match", "ok|unknown"), "since": None, "reason": None, "meaning": None, "advice": None}
 
     def make_whole_status(self, argument):
         """The members of its answer: registrations, routes, and changes of the others."""

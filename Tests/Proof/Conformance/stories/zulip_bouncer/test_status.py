@@ -30,20 +30,20 @@ def fcm(world):
     return world.fcm
 
 
-@pytest.mark.rules("9.4/last_accepted_at", "9.4/state-explanation", "9.4/state-ok.a")
+@pytest.mark.rules("9.4/last_success_at", "9.4/state-advice", "9.4/status-ok.a")
 def test_what_a_provider_has_accepted_shows(world, fcm):
     notify(world, "fcm")
     assert len(world.arrived(1)) == 1
     end = time.monotonic() + TIMEOUT
-    while registration(world)["last_accepted_at"] is None and time.monotonic() < end:
+    while registration(world)["last_success_at"] is None and time.monotonic() < end:
         time.sleep(0.2)
     shown = registration(world)
-    assert shown["state"] == "working" and shown["last_accepted_at"] >= shown["registered_at"]
-    assert [route["state"] for route in status(world)["routes"]] == ["ok"]
+    assert shown["state"] == "working" and shown["last_success_at"] >= shown["registered_at"]
+    assert [route["status"] for route in status(world)["routes"]] == ["ok"]
 
 
 @pytest.mark.settings(deadline="500ms")
-@pytest.mark.rules("9.4/waiting", "9.4/waiting_for.a", "9.4/state-explanation")
+@pytest.mark.rules("9.4/waiting", "9.4/waiting_for.a", "9.4/state-advice")
 def test_what_waits_shows_with_the_route_that_does_not_work(world, fcm):
     with world.simulator.outage():
         notify(world, "fcm")
@@ -51,23 +51,23 @@ def test_what_waits_shows_with_the_route_that_does_not_work(world, fcm):
         [shown], [route] = body["registrations"], body["routes"]
         assert (shown["state"], shown["waiting"]) == ("waiting", 1) and shown["waiting_since"]
         assert shown["waiting_for"]["meaning"] and shown["waiting_for"]["until"]
-        assert route["state"] in ("ok", "unknown", "failing", "open")
+        assert route["status"] in ("ok", "unknown", "failing", "open")
     assert len(world.arrived(1)) == 1
 
 
-@pytest.mark.rules("9.4/last_failure.a", "9.4/last_24_hours", "9.4/state-explanation")
+@pytest.mark.rules("9.4/last_failure.a", "9.4/last_24_hours", "9.4/state-advice")
 def test_a_refusal_shows_with_its_reason(world):
     assert world.server.register(world.apns).status == 200
     world.simulator.answer(world.apns.address, 413)
     notify(world, "apns")
     shown = registration(world)
     assert shown["state"] == "failing" and shown["last_failure"]["reason"] == "PayloadTooLarge"
-    assert shown["last_failure"]["meaning"] in shown["explanation"]
+    assert shown["last_failure"]["meaning"] in shown["advice"]
     day = status(world)["last_24_hours"]
     assert day["latest_refusals"] == [shown]
 
 
-@pytest.mark.rules("9.4/registered_at-ended_at", "9.4/state-explanation")
+@pytest.mark.rules("9.4/registered_at-ended_at", "9.4/state-advice")
 def test_an_end_shows_with_its_reason(world):
     assert world.server.register(world.apns).status == 200
     world.simulator.answer(world.apns.address, 410)
