@@ -85,18 +85,18 @@ package struct Store {
   /// Replaces the storage key, with the service stopped.
   ///
   /// - Parameters:
-  ///   - patience: how long to wait for the end of processes that use the database.
+  ///   - timeout: how long to wait for the end of processes that use the database.
   ///   - silence: a process without a heartbeat for this long counts as dead.
   ///   - report: is called with each step, in sentences.
   package static func rotateStorageKey(
-    _ configuration: Configuration, patience: Duration, silence: Duration,
+    _ configuration: Configuration, timeout: Duration, silence: Duration,
     report: @escaping @Sendable (String) -> Void
   ) async throws -> Resealing.Count {
     let database = try await openMigrated(configuration.database.url, making: false)
     return try await closing(database) {
       _ = try await storageKey(configuration, of: database, making: false)
       return try await StorageKeyRotation(
-        directory: configuration.keys.directory, database: database, patience: patience, silence: silence,
+        directory: configuration.keys.directory, database: database, timeout: timeout, silence: silence,
         report: report
       ).run()
     }

@@ -39,16 +39,16 @@ extension Account {
       }
       guard username.map(AccountStore.isUsername) ?? true else {
         throw ValidationError(
-          "--username wants 1 to 254 characters without white space, control characters, : and /")
+          "--username: expected 1 to 254 characters without white space, control characters, : and /")
       }
       guard apiKey.map(AccountStore.isAPIKey) ?? true else {
-        throw ValidationError("--api-key wants \(AccountStore.apiKeyLength) letters and digits")
+        throw ValidationError("--api-key: expected \(AccountStore.apiKeyLength) letters and digits")
       }
       guard userID.map(AccountStore.isUserID) ?? true else {
-        throw ValidationError("--user-id wants a number from 0 to \(Int32.max)")
+        throw ValidationError("--user-id: expected a number from 0 to \(Int32.max)")
       }
       let uuid = try realm.map { text in
-        guard let uuid = UUID(uuidString: text) else { throw ValidationError("--realm wants a UUID") }
+        guard let uuid = UUID(uuidString: text) else { throw ValidationError("--realm: expected a UUID") }
         return uuid
       }
       let configuration = try options.load()

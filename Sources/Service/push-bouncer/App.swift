@@ -26,15 +26,15 @@ struct App: AsyncParsableCommand {
       throw Fault(
         "there is no configuration and no folder \(folder) here to compare the app with",
         advice: """
-          run this where the service's are, or name its configuration with --config; elsewhere give --against a file that \
-          push-bouncer app expect has written there
+          run this where the service's are, or name its configuration with --config; elsewhere pass --against a file with \
+          the output of push-bouncer app expect from there
           """)
     }
     let keys = KeyFolder(
       directory: folder, defaultProject: configuration.fcm.defaultProject,
       logger: Logger(label: "app") { _ in SwiftLogNoOpLogHandler() }
     ).load()
-    for problem in keys.problems { note("\(folder)/\(problem.file): \(problem.message)") }
+    for problem in keys.problems { printError("\(folder)/\(problem.file): \(problem.message)") }
     return try .init(
       bouncerKeys: keys.bouncer, credentials: keys.credentials, publicURL: configuration.http.publicURL,
       apps: NextcloudApps.configured(configuration.nextcloudProxy))
@@ -50,21 +50,21 @@ extension App {
         Knows Zulip (zulip-flutter), Nextcloud Talk and Nextcloud Files, for Android and iOS, and brands of them. Looks at \
         the bouncer's public key or the push proxy's address, Firebase values, package name, bundle ids, team, app groups, \
         APNs environment, background modes and User-Agent, and compares them with the configuration, the Keys folder and \
-        nextcloud.apps_file. Of a compiled app it reads what it can. What could not be looked at is named, and makes it \
-        exit 1, too. Nothing is changed.
+        nextcloud.apps_file. Of a compiled app it reads what it can. What it cannot check is listed as skipped, and \
+        also makes it exit 1. Nothing is changed.
 
-        With --against it needs neither configuration nor keys, only what app expect has written where they are.
+        With --against it needs neither configuration nor keys, only the output of app expect from where they are.
         """)
 
     @OptionGroup var options: GlobalOptions
     @Option(
       help: .init(
-        "Compares with what app expect has written to this file, in the place of the configuration and the keys.",
+        "A file with the output of app expect, to compare with instead of the configuration and the keys.",
         valueName: "file"))
     var against: String?
     @Option(
       help: .init(
-        "The flavour of an Android app whose source it is (default: gplay, or the first that is published).",
+        "Which flavour of an Android app's source to check (default: gplay, or the first that is published).",
         valueName: "name"))
     var flavor: String?
     @Argument(help: "The folder with the app's source, or a built package.") var path: String
@@ -122,24 +122,24 @@ extension App {
       if !skipped.isEmpty {
         let names = skipped.indices.filter { skipped.firstIndex(of: skipped[$0]) == $0 }.map { skipped[$0] }
         page.add(
-          "\(Phrase.count(skipped.count, "value")) could not be looked at: \(names.joined(separator: ", ")).")
+          "\(Phrase.count(skipped.count, "value")) could not be checked: \(names.joined(separator: ", ")).")
       }
     }
   }
 
   struct Expect: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Prints what an app must fit, for app check --against on another machine.",
+      abstract: "Prints what an app has to match, for app check --against on another machine.",
       discussion: """
-        A JSON document with the bouncer's public keys, team, topics and environment of each key of Apple's, Firebase \
-        projects, http.public_url and the apps of nextcloud.apps_file. There is no secret in it: a developer, or a build \
-        pipeline, may have it.
+        It is a JSON document with the bouncer's public keys; the team, topics and environment of each Apple key; the \
+        Firebase projects; http.public_url; and the apps of nextcloud.apps_file. It holds no secret: developers and build \
+        pipelines may have it.
 
         push-bouncer app expect > expected.json
         """)
 
     @OptionGroup var options: GlobalOptions
 
-    func run() async throws { tell(try App.service(options, isNeeded: true).json.text) }
+    func run() async throws { printLine(try App.service(options, isNeeded: true).json.text) }
   }
 }

@@ -68,13 +68,15 @@ enum RunningService {
   }
 
   private static func heldBySystemd() -> String? {
-    let (systemctl, output) = (Process(), Pipe())
+    let systemctl = Process()
+    let output = Pipe()
     systemctl.executableURL = URL(filePath: "/usr/bin/systemctl")
     // The working folder may be root's, which the service's user may not enter; the process runs as that user
     // by now.
     systemctl.currentDirectoryURL = URL(filePath: "/")
     systemctl.arguments = ["show", "push-bouncer.socket", "--property=ActiveState,Listen"]
-    (systemctl.standardOutput, systemctl.standardError) = (output, FileHandle.nullDevice)
+    systemctl.standardOutput = output
+    systemctl.standardError = FileHandle.nullDevice
     guard (try? systemctl.run()) != nil, let shown = try? output.fileHandleForReading.readToEnd() else {
       return nil
     }

@@ -12,17 +12,18 @@ struct Copy: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Copies everything from one database to another, from SQLite to PostgreSQL or back.",
     discussion: """
-      The service must not run meanwhile: copy refuses while one does. A copy that was stopped goes on where it was when \
-      the same command is started again. At the end both databases are compared row by row. Keep the Keys folder as it \
-      is: its storage.key opens what is sealed in the new database, too.
+      The service must not run meanwhile: copy refuses if one does. A copy that was stopped continues when the same \
+      command is run again. At the end both databases are compared row by row. Keep the Keys folder as it is: the new \
+      database needs the same storage.key.
       """)
 
   @OptionGroup var options: GlobalOptions
   @Option(help: "The database that the service has used so far, written as in database.url.") var from: String
-  @Option(help: "The database that the service is to use; it must be empty or not there yet.") var to: String
+  @Option(help: "The database that the service is to use; it must be empty or not exist yet.") var to: String
 
   func run() async throws {
-    let (from, to) = (try url(from, "--from"), try url(to, "--to"))
+    let from = try url(from, "--from")
+    let to = try url(to, "--to")
     try FileOwner.become(ofWaysTo: [from, to].compactMap(\.sqlitePath))
     let reports = try await with(from, "--from") { source in
       try await with(to, "--to") { target in
@@ -70,9 +71,9 @@ struct Copy: AsyncParsableCommand {
   }
 
   private func watched(_ count: Int, _ option: String) {
-    note(
+    printError(
       """
-      \(Phrase.count(count, "node")) of the \(option) database did not stop in an orderly way, or still \
+      \(Phrase.count(count, "node")) of the \(option) database did not stop cleanly, or still \
       \(count == 1 ? "serves" : "serve"): watching for up to \(Int(Nodes.watch / .seconds(1))) s
       """)
   }
@@ -106,7 +107,7 @@ struct Copy: AsyncParsableCommand {
     return try await database.use {
       do {
         if option == "--from", try await Migrator.version(of: database) == 0 {
-          throw Fault("\(option): \(url) holds no database of push-bouncer")
+          throw Fault("\(option): \(url) is not a database of push-bouncer")
         }
         // Tables of a newer program would be left behind.
         guard try await Migrator.version(of: database) <= Schema.version else {

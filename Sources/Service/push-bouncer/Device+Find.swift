@@ -19,11 +19,11 @@ extension Device {
     @OptionGroup var options: GlobalOptions
     @Option(help: "The chat server: its hostname or org id.") var server: String
     @Option(help: "One of its realms: its host or UUID.") var realm: String?
-    @Option(help: "The most devices of each kind to show.") var limit = 100
+    @Option(help: "The maximum number of devices of each kind to show.") var limit = 100
 
     func validate() throws {
       guard (1...100_000).contains(limit) else {
-        throw ValidationError("--limit wants a number from 1 to 100000")
+        throw ValidationError("--limit: expected a number from 1 to 100000")
       }
     }
 
@@ -36,15 +36,15 @@ extension Device {
     static let configuration = CommandConfiguration(
       abstract: "Finds a user's or a phone's registrations, and says what is known of each.",
       discussion: """
-        By what it is known by: a token's id (base64, as in zerver_device, or 16 hex digits), the 8 hex digits that \
-        the log shows of a token, the number or UUID of a user of an old app (and the server after a blank), a \
-        Nextcloud device identifier, a realm's or server's UUID or hostname, or a name like e2ee:12. A token itself, \
-        also one that is a Web Push subscription, is a secret and is read from a file or from standard input.
+        TEXT is a token's id (base64, as in zerver_device, or 16 hex digits); the 8 hex digits that the log shows of a \
+        token; the number or UUID of an old app's user, with the server after a blank if you like; a Nextcloud device \
+        identifier; a realm's or server's UUID or hostname; or a name such as e2ee:12. A token itself, or a Web Push \
+        subscription, is a secret: it is read from a file or from standard input (--token-file).
         """)
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "What to look for.") var text: String?
-    @Option(help: "At this chat server: a hostname or an org id.") var server: String?
+    @Option(help: "The chat server of --user: its hostname or org id.") var server: String?
     @Option(help: "A user of old apps: a number or a UUID.") var user: String?
     @Option(help: "A token's id.") var tokenID: String?
     @Option(help: ArgumentHelp("A file that holds a token; - is standard input.", valueName: "file"))
@@ -57,7 +57,7 @@ extension Device {
           "give one thing to look for: a text, --user, --token-id, --token-file or --identifier")
       }
       guard server == nil || user != nil else {
-        throw ValidationError("--server goes with --user; else see device list")
+        throw ValidationError("--server needs --user; device list shows all devices of a server")
       }
     }
 
@@ -68,19 +68,19 @@ extension Device {
     private func query() throws -> DeviceQuery {
       if let user {
         guard Int64(user) != nil || UUID(uuidString: user) != nil else {
-          throw ValidationError("--user wants a number or a UUID")
+          throw ValidationError("--user: expected a number or a UUID")
         }
         return .user(user, server: server)
       }
       if let tokenID {
         guard case .tokenID(let id)? = try? DeviceQuery(tokenID) else {
-          throw ValidationError("--token-id wants 8 bytes: 12 characters of base64, or 16 hex digits")
+          throw ValidationError("--token-id: expected 8 bytes: 12 characters of base64, or 16 hex digits")
         }
         return .tokenID(id)
       }
       if let identifier {
         guard let bytes = DeviceQuery.identifier(identifier) else {
-          throw ValidationError("--identifier wants 64 bytes: 88 characters of base64, or 128 hex digits")
+          throw ValidationError("--identifier: expected 64 bytes: 88 characters of base64, or 128 hex digits")
         }
         return .identifier(bytes)
       }
@@ -104,7 +104,7 @@ extension Device {
 
   struct Show: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Shows one registration: what it is, how it fares and what to do.")
+      abstract: "Shows one registration: what it is, its state, and what to do.")
 
     @OptionGroup var options: GlobalOptions
     @Argument(
@@ -113,7 +113,7 @@ extension Device {
 
     func run() async throws {
       guard let query = DeviceQuery.row(name) else {
-        throw ValidationError("\(name) is no name like e2ee:12")
+        throw ValidationError("\(name) is not a name such as e2ee:12")
       }
       try await search(query, limit: 1, options, describe)
     }

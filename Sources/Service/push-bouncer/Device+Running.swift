@@ -13,7 +13,7 @@ extension Phone {
     let service = try pushService(home.client)
     let phone = try await SignedInPhone(
       makePhone(at: service, of: bouncer), at: chat, bouncerKey: try bouncerKey())
-    note("device \(phone.device)")
+    printError("device \(phone.device)")
     do {
       try await withThrowingTaskGroup(of: Void.self) { tasks in
         tasks.addTask { for await _ in signals { return } }
@@ -31,18 +31,18 @@ extension Phone {
     }
     if app.forget {
       try await phone.logOut()
-      note("logged out: device \(phone.device) is forgotten")
+      printError("logged out: device \(phone.device) is forgotten")
     }
   }
 
   private func begin(_ phone: SignedInPhone, at service: PushService, of bouncer: String) async throws {
     try await phone.register()
-    note("registered: \(await phone.phone.summary)")
+    printError("registered: \(await phone.phone.summary)")
     if rotate {
       try await phone.rotateKey()
-      note("rotated its push key: \(await phone.phone.summary)")
+      printError("rotated its push key: \(await phone.phone.summary)")
       try await phone.rotateToken(to: kind == .webpush ? service.subscribe(for: bouncer) : nil)
-      note("rotated its token: \(await phone.phone.summary)")
+      printError("rotated its token: \(await phone.phone.summary)")
     }
     if app.test { try await phone.sendTest() }
   }
@@ -85,7 +85,7 @@ extension Phone {
 
   private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
     try await server.register(phone, bouncerKey: bouncerKey())
-    note("registered: \(phone.summary)")
+    printError("registered: \(phone.summary)")
   }
 }
 

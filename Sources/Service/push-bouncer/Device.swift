@@ -8,14 +8,14 @@ import HTTP
 struct Device: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
-      "Finds registered devices and says why one gets nothing; without a subcommand, is a virtual phone.",
+      "Finds registered devices and shows why one gets nothing; without a subcommand, runs a virtual phone.",
     subcommands: [Phone.self, List.self, Find.self, Show.self], defaultSubcommand: Phone.self)
 }
 
 extension Phone {
   /// The options for Nextcloud Talk at a Nextcloud server.
   struct NextcloudOptions: ParsableArguments {
-    @Option(help: "The Nextcloud server's address: the phone asks for a page to sign in with.")
+    @Option(help: "The Nextcloud server's address.")
     var nextcloud: String?
     @Option(help: "The push proxy's address (default: the server's own).") var proxy: String?
   }
@@ -26,7 +26,7 @@ extension Phone {
     var seen = try await home.next()
     var phone = NextcloudPhone(account, proxy: nextcloud.proxy)
     try await phone.register()
-    note("registered: \(phone.identity?.identifier ?? "")")
+    printError("registered: \(phone.identity?.identifier ?? "")")
     let tokens = [phone.token.lowercased(), phone.voipToken.lowercased()]
     try await show {
       try await home.deliveries(after: &seen).compactMap { delivery in
@@ -38,7 +38,7 @@ extension Phone {
     guard app.forget else { return }
     try await phone.unregister()
     try await account.signOut()
-    note("signed out")
+    printError("signed out")
   }
 
   /// Runs as a Nextcloud app on a phone without Google services: signs in, subscribes, and listens.
@@ -47,14 +47,14 @@ extension Phone {
     var phone = NextcloudSubscriber(
       account, at: try pushService(client))
     try await phone.subscribe()
-    note("registered: the subscription is active")
+    printError("registered: the subscription is active")
     try await show {
       try await phone.messages().map { message in (message, (try? message.get())?["type"] == "call") }
     }
     guard app.forget else { return }
     try await phone.unsubscribe()
     try await account.signOut()
-    note("signed out")
+    printError("signed out")
   }
 
   /// Prints the notifications that arrive, until `count` is reached.
@@ -81,9 +81,9 @@ extension Phone {
 
   private func signIn(at server: String, _ client: HTTPClient) async throws -> NextcloudAccount {
     let signIn = try await NextcloudSignIn(server: server, client: client)
-    note("let the phone sign in: \(signIn.page)")
+    printError("let the phone sign in: \(signIn.page)")
     let account = try await signIn.wait()
-    note("signed in as \(account.user) at \(account.server)")
+    printError("signed in as \(account.user) at \(account.server)")
     return account
   }
 }
@@ -159,7 +159,7 @@ extension Phone {
   /// A server's address, without a trailing slash.
   static func address(_ text: String, of option: String, such example: String) throws -> String {
     guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host() != nil else {
-      throw ValidationError("\(option) wants the address of a server: \(example)")
+      throw ValidationError("\(option): expected the address of a server: \(example)")
     }
     return String(text.reversed().drop { $0 == "/" }.reversed())
   }

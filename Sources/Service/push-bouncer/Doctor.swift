@@ -15,10 +15,10 @@ struct Doctor: AsyncParsableCommand {
       "Checks configuration, keys, permissions, database, clock, TLS and each provider; exits 1 if it finds a fault.",
     discussion: """
       Each credential is tried with a push to a token that cannot exist, so nobody gets anything. Nothing is changed. A \
-      warning is something to know, and no fault.
+      warning is something to know; it is not a fault.
 
-      Without options it examines the service that runs from here (the same folder, or the same configuration file), with \
-      the options and variables that it was started with, which only root can see. With options it examines what they name.
+      Without options it examines the service that runs with this folder or configuration file, including the options and \
+      environment variables that it was started with; only root can see those. With options it examines what they name.
       """)
 
   @OptionGroup var options: GlobalOptions
@@ -101,7 +101,8 @@ extension Array {
 extension Finding {
   /// The last line of a list of findings: how many faults and warnings it has.
   static func summary(_ standings: [Standing]) -> String {
-    let (faults, warnings) = (standings.count { $0 == .fault }, standings.count { $0 == .warning })
+    let faults = standings.count { $0 == .fault }
+    let warnings = standings.count { $0 == .warning }
     return (faults == 0 ? "No fault was found" : "\(Phrase.count(faults, "fault")) found")
       + (warnings == 0 ? "." : ", and \(Phrase.count(warnings, "warning")) given.")
   }
@@ -114,17 +115,17 @@ extension Finding {
 /// `clock ...`: lets the operator confirm a clock that the service doubts.
 struct Clock: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Tells a service that doubts the clock that it is right.", subcommands: [Trust.self])
+    abstract: "Confirms the clock to a service that doubts it.", subcommands: [Trust.self])
 }
 
 extension Clock {
   struct Trust: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Says that this machine's clock is right.",
+      abstract: "Confirms that this machine's clock is right.",
       discussion: """
-        A service doubts a clock that was put ahead or back, or that is far from the newest time in the database. \
-        While it does, nothing expires, for ten minutes at least. After this command every node on the database \
-        trusts its clock within seconds if it agrees with this machine's within a minute, and doubts it if not.
+        A service doubts its clock if that was set ahead or back, or is far from the newest time in the database. \
+        Nothing expires while it does, which is for ten minutes or longer. Within seconds of this command, every node on \
+        the database trusts its clock if it differs from this machine's by less than a minute, and doubts it otherwise.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -132,7 +133,7 @@ extension Clock {
 
     func run() async throws {
       guard let offset = clockOffset.map(Quantity.duration) ?? .zero else {
-        throw ValidationError("--clock-offset wants a duration, like 25h")
+        throw ValidationError("--clock-offset: expected a duration, like 25h")
       }
       let now = Date() + offset / .seconds(1)
       _ = try await Store.with(options) { try await ClockRecord(database: $0.database).write(now) }

@@ -22,7 +22,7 @@ struct Init: AsyncParsableCommand {
       """)
 
   @OptionGroup var options: GlobalOptions
-  @Flag(help: "Prints the lines for Nextcloud's apps, too, as it does by itself with nextcloud.enabled.")
+  @Flag(help: "Also prints the lines for Nextcloud's apps; with nextcloud.enabled it always does.")
   var nextcloud = false
 
   func run() async throws {
@@ -35,7 +35,7 @@ struct Init: AsyncParsableCommand {
       try FileOwner.become(ofWaysTo: [file])
       // The file is private, because the operator will write secrets into it.
       guard try PrivateFile.write(Configuration.sampleYAML().utf8, to: file, replacing: false) else {
-        throw Fault(source: file, "is a link that leads nowhere", advice: "remove it")
+        throw Fault(source: file, "is a link to a file that does not exist", advice: "remove it")
       }
       options.config = file
     }
@@ -82,7 +82,7 @@ struct Init: AsyncParsableCommand {
         page.add()
         page.add(
           """
-          \(AppInstructions.exampleURL) stands for this service's own address: set http.public_url to it, in \(file).
+          Replace \(AppInstructions.exampleURL) with this service's own address, and set http.public_url to that in \(file).
           """)
       }
       page.add()
@@ -118,7 +118,9 @@ struct AppInstructions {
     let lines: [String]
 
     init(_ title: String, _ file: String, _ lines: String...) {
-      (self.title, self.file, self.lines) = (title, file, lines)
+      self.title = title
+      self.file = file
+      self.lines = lines
     }
   }
 

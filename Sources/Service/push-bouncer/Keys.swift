@@ -67,7 +67,7 @@ extension Keys {
   struct Generate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract:
-        "Makes a key pair. A running service takes it up within seconds; ship it with the app only after that."
+        "Makes a key pair. A running service uses it within seconds; ship it in an app only after that."
     )
 
     @OptionGroup var options: GlobalOptions
@@ -117,7 +117,8 @@ extension Keys {
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The public key.") var publicKey: String
-    @Flag(help: "Removes it even if it was used in the last 30 days; never the last active key.") var force =
+    @Flag(help: "Removes it even if it was used in the last 30 days. The last active key is never removed.")
+    var force =
       false
 
     func run() async throws {
@@ -162,32 +163,34 @@ extension Keys {
   struct RotateStorage: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract:
-        "Replaces storage.key by a new key and seals everything anew, with the service stopped.",
+        "Replaces storage.key, and seals everything with the new key, while the service is stopped.",
       discussion: """
-        It refuses while another process uses the database, and none starts before it is at its end. If systemd holds \
-        the service's socket, calls wait meanwhile. The command may be stopped or killed at any moment: start it again, \
-        and it goes on where it was. Until the end the new key is in storage.key.new. The key that hashes are made with \
-        does not change. Back the file up afterwards.
+        It does not begin while another process uses the database, and no process can start until it is done. If systemd \
+        holds the service's socket, calls wait meanwhile. The command may be stopped or killed at any moment: run it \
+        again, and it continues. Until it is done, the new key is in storage.key.new. The key for hashes does not change. \
+        Back up storage.key afterwards.
         """)
 
     @OptionGroup var options: GlobalOptions
-    @Option(help: "How many seconds it waits for the end of other processes.") var wait = 60
+    @Option(help: "How many seconds to wait for other processes to end.") var wait = 60
     @Option(help: .hidden) var silence = 15
 
     func run() async throws {
       let configuration = try options.load()
       let count = try await configuration.locating {
-        try await Store.rotateStorageKey(configuration, patience: .seconds(wait), silence: .seconds(silence))
-        { note($0) }
+        try await Store.rotateStorageKey(configuration, timeout: .seconds(wait), silence: .seconds(silence)) {
+          printError($0)
+        }
       }
       let rest =
         count.unreadable == 0
-        ? "" : "; \(count.unreadable) values do not open under any key and were left as they are"
+        ? ""
+        : "; \(Phrase.count(count.unreadable, "value opens", "values open")) with neither key and stayed as before"
       options.show(
         ["resealed": .integer(Int64(count.resealed)), "unreadable": .integer(Int64(count.unreadable))],
         """
-        everything is sealed under a new storage.key: \(count.resealed) values\(rest). Back the file up, and copy it to \
-        machines that have a Keys folder of their own
+        storage.key is replaced: \(Phrase.count(count.resealed, "value")) sealed with the new key\(rest). Back it up, and \
+        copy it to machines that have a Keys folder of their own
         """)
     }
   }

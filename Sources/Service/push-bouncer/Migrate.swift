@@ -23,9 +23,9 @@ extension Migrate {
       abstract: "Imports servers, realms and registrations from a Zulip bouncer.",
       discussion: """
         Chat servers keep their ids and keys; only the address that they call has to lead here. The source is only read. \
-        What is here already stays, but a legacy registration that the source knows later. The database here must have \
-        been made, by init or serve. A run can be stopped at any time: the same command brings the rest. The service may \
-        run meanwhile; on SQLite its writes then wait for up to about a second.
+        What is here already is kept; only a legacy registration is replaced if the source has a later one. The database \
+        here must exist: init or serve makes it. A run can be stopped at any time: the same command imports the rest. The \
+        service may run meanwhile; on SQLite its writes then wait for up to about a second.
 
         A folder must hold one CSV file for each table. Zulip's database writes them with:
 
@@ -60,16 +60,16 @@ extension Migrate {
       }
       let isComplete =
         if dryRun {
-          try await rehearse(configuration) { try await bring(source, refused, $0) }
+          try await rehearse(configuration) { try await importAll(from: source, refused, $0) }
         } else {
           try await Store.with(options, configuration, sqlite: .filling) { store in
-            try await bring(
-              source, refused,
+            try await importAll(
+              from: source, refused,
               ImportRun(database: store.database, storageKey: store.storageKey, now: store.now))
           }
         }
       if !isComplete {
-        note(dryRun ? "stopped" : "stopped: the same command brings the rest")
+        printError(dryRun ? "stopped" : "stopped: the same command imports the rest")
         throw ExitCode.failure
       }
     }
@@ -88,10 +88,11 @@ extension Migrate {
     }
 
     /// Runs until the end or a signal, and prints the report. Returns whether the import is complete.
-    private func bring(_ source: ZulipSource, _ refused: FileHandle?, _ run: ImportRun) async throws
+    private func importAll(from source: ZulipSource, _ refused: FileHandle?, _ run: ImportRun) async throws
       -> Bool
     {
-      let (start, line) = (ContinuousClock.now, ProgressLine(isLong: true))
+      let start = ContinuousClock.now
+      let line = ProgressLine(isLong: true)
       let report: ImportReport
       do {
         report = try await untilSignal {
@@ -101,7 +102,7 @@ extension Migrate {
         guard case .database(let url) = source else { throw error }
         throw Fault(error, of: url, key: "--from")
       }
-      if let rejects { note("\(rejects): \(report.refusals) refused rows") }
+      if let rejects { printError("\(rejects): \(report.refusals) refused rows") }
       options.show(
         report.json,
         report.text + (dryRun ? "\n\nThis was a dry run: nothing has been written." : ""))
@@ -118,8 +119,8 @@ extension Migrate {
       let key = try KeyFolder.existingStorageKey(in: configuration.keys.directory)
       let isThere = url.sqlitePath.map { FileManager.default.fileExists(atPath: $0) } ?? true
       guard let key, isThere else {
-        note(
-          "there is nothing here yet: this is what an empty database would take\n\(configuration.whereabouts)"
+        printError(
+          "there is no database here yet: this is what an empty one would get\n\(configuration.whereabouts)"
         )
         return try await ImportRun.rehearse(target: nil, storageKey: .generate(), body)
       }
@@ -156,7 +157,7 @@ private func untilSignal<Result: Sendable>(
     group.addTask { try await body() }
     group.addTask {
       for await _ in signals {
-        note("stopping after this batch")
+        printError("stopping after this batch")
         return nil
       }
       return nil

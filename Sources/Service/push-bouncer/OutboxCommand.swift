@@ -19,7 +19,9 @@ struct OutboxCommand: AsyncParsableCommand {
 extension OutboxCommand {
   struct List: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Lists what waits, by credential, kind of registration and reason; never what it says.")
+      abstract:
+        "Lists the waiting notifications by credential, kind of registration and reason, never their content."
+    )
 
     @OptionGroup var options: GlobalOptions
 
@@ -49,22 +51,22 @@ extension OutboxCommand {
 
   struct Drop: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Drops notifications that wait: nobody gets them.",
+      abstract: "Drops waiting notifications: nobody gets them.",
       discussion: """
-        Choose which with one option or several, which must all hold, or --all. A running service need not be stopped; \
-        a notification that it is sending at this moment may still arrive.
+        Choose them with one or more options, which must all match, or with --all. The service may keep running; a \
+        notification that it is sending at this moment may still arrive.
         """)
 
     @OptionGroup var options: GlobalOptions
     @Option(
       help: ArgumentHelp(
-        "Those of a credential or a push service, as in apns:main or webpush:ntfy.example.org, or all of a provider.",
+        "Those for a credential or push service, such as apns:main or webpush:ntfy.example.org, or for a provider.",
         valueName: "name")) var route: String?
-    @Option(help: "Those of a kind of registration.") var kind: Kind?
-    @Option(help: ArgumentHelp("Those that have waited for longer, as in 2h.", valueName: "duration"))
+    @Option(help: "Those for a kind of registration.") var kind: Kind?
+    @Option(help: ArgumentHelp("Those that have waited longer, such as 2h.", valueName: "duration"))
     var olderThan: String?
     @Flag(help: "All of them.") var all = false
-    @Flag(name: [.short, .long], help: "Do not ask.") var yes = false
+    @Flag(name: [.short, .long], help: "Does not ask first.") var yes = false
 
     enum Kind: String, ExpressibleByArgument, CaseIterable {
       case e2ee, legacy, nextcloud, nextcloudWebPush
@@ -83,10 +85,12 @@ extension OutboxCommand {
       let isChosen = route != nil || kind != nil || olderThan != nil
       guard isChosen != all else {
         throw ValidationError(
-          all ? "--all goes with no other choice" : "say which: --route, --kind, --older-than or --all")
+          all
+            ? "--all cannot be combined with another choice"
+            : "choose with --route, --kind, --older-than or --all")
       }
       if let olderThan, Quantity.duration(olderThan) == nil {
-        throw ValidationError("--older-than wants a duration, like 2h")
+        throw ValidationError("--older-than: expected a duration, like 2h")
       }
     }
 
@@ -100,7 +104,7 @@ extension OutboxCommand {
         let listing = try await store.outbox.listing(filter)
         let count = listing.count
         guard count > 0 else {
-          throw NotFound("nothing of that waits; push-bouncer outbox list shows what does")
+          throw NotFound("no such notification waits; push-bouncer outbox list shows what does")
         }
         if !yes { try confirm(listing) }
         let line = ProgressLine()
@@ -118,8 +122,8 @@ extension OutboxCommand {
       guard isatty(STDIN_FILENO) == 1 else {
         throw Fault("this would drop \(text): add --yes to do it")
       }
-      note(listing.table.text(for: .plain))
-      if let rest = listing.rest { note(rest) }
+      printError(listing.table.text(for: .plain))
+      if let rest = listing.rest { printError(rest) }
       FileHandle.standardError.write(Data("\nDrop \(text)? Nobody will get them. [y/N] ".utf8))
       guard ["y", "yes"].contains(readLine()?.lowercased() ?? "") else {
         throw Fault("nothing was dropped")

@@ -12,14 +12,14 @@ import Server
 struct Phone: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
-      "A virtual phone: registers end-to-end encrypted, listens on the simulator, prints what arrives, decrypted.",
+      "Runs a virtual phone: registers it, listens on the simulator, and prints what arrives, decrypted.",
     discussion: """
-      It can be one of three. With --server, --email and --api-key it is an app at a chat server: a stock Zulip 12, \
+      It has one of three roles. With --server, --email and --api-key it is an app at a chat server: a stock Zulip 12, \
       or the one that is built in here. With --org-id, --org-key and --realm it also plays its chat server, which \
       has these credentials: it passes its sealed registration on to the bouncer and, with --send, notifies itself. \
       With --nextcloud it is Nextcloud Talk on an iPhone at a Nextcloud server, a stock one or the one that is built \
       in here: it prints the address of the page on which the user lets it sign in. With --kind webpush as well it is \
-      a phone without Google, which needs no proxy but a server of version 34 that has Web Push switched on.
+      a phone without Google, which needs no proxy, but a server of version 34 with Web Push switched on.
       """)
 
   @OptionGroup var options: GlobalOptions
@@ -51,13 +51,15 @@ struct Phone: AsyncParsableCommand {
     guard kind == .webpush || !throughGoogle else {
       throw ValidationError("--through-google goes with --kind webpush")
     }
-    guard count.map({ $0 >= 0 }) ?? true else { throw ValidationError("--count wants a number from 0 on") }
+    guard count.map({ $0 >= 0 }) ?? true else {
+      throw ValidationError("--count: expected a number from 0 on")
+    }
   }
 
   /// The bouncer's public key, which Zulip's apps ship with.
   func bouncerKey() throws -> String {
     guard let publicKey, Base64.decodeStrictly(publicKey)?.count == 32 else {
-      throw ValidationError("--public-key wants a bouncer's public key: 32 bytes in base64")
+      throw ValidationError("--public-key: expected a bouncer's public key: 32 bytes in base64")
     }
     return publicKey
   }

@@ -69,7 +69,7 @@ struct Settings: ParsableCommand {
     abstract: "Prints Documentation/Configuration.md, which is made from the table of settings.",
     shouldDisplay: false)
 
-  func run() { tell(Configuration.reference()) }
+  func run() { printLine(Configuration.reference()) }
 }
 
 /// `demo`: a complete demonstration on this machine.
@@ -77,10 +77,11 @@ struct DemoCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "demo",
     abstract:
-      "Plays the whole story on this machine, in a temporary folder; exits 0 only if every step happened.")
+      "Runs a complete demonstration on this machine, in a temporary folder; exits 0 only if every step succeeds."
+  )
 
   @OptionGroup var options: GlobalOptions
-  @Flag(help: "Leave everything running afterwards, to try by hand.") var keep = false
+  @Flag(help: "Leaves everything running afterwards, to try by hand.") var keep = false
 
   func run() async throws {
     bootstrapLogging(level: .error, format: .text)
@@ -90,9 +91,9 @@ struct DemoCommand: AsyncParsableCommand {
       at: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
     do {
-      try await Story.play(in: folder, stays: keep, tell: { tell($0) })
+      try await Story.play(in: folder, stays: keep, print: { printLine($0) })
     } catch let interruption as Story.Interruption {
-      note("The story stopped here: \(interruption.reason)")
+      printError("The demonstration stopped here: \(interruption.reason)")
       throw ExitCode.failure
     }
   }

@@ -14,7 +14,7 @@ import ZulipBouncer
 struct Routes: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
-      "Shows the state of each credential, and ends registrations that a provider has called dead in masses.",
+      "Shows the state of each credential, and deletes registrations whose deletion is held back.",
     subcommands: [List.self, Trust.self], defaultSubcommand: List.self)
 }
 
@@ -24,7 +24,7 @@ extension Routes {
       abstract:
         """
         Lists the credentials and Web Push: their state in the running service, what waits for each, and how many \
-        deletions are held back. Of push services it shows the ten for which most waits.
+        deletions are held back. Of the push services it lists the ten with the most waiting notifications.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -36,9 +36,9 @@ extension Routes {
       }
       let health = await RunningService.health(configuration.admin)
       if health == nil {
-        note(
+        printError(
           """
-          no service answers on \(configuration.admin.host):\(configuration.admin.port) (admin.host, admin.port): states \
+          no service answers on \(configuration.admin.host):\(configuration.admin.port) (admin.host, admin.port): their states \
           are not known
           """)
       }
@@ -57,7 +57,7 @@ extension Routes {
           for sentence in route.sentences { page.add("  \(sentence)") }
         }
       }
-      if routes.isEmpty, !options.json { note(configuration.whereabouts) }
+      if routes.isEmpty, !options.json { printError(configuration.whereabouts) }
     }
 
     /// Every credential, Web Push as a whole, and the push services with the most waiting notifications.
@@ -115,10 +115,10 @@ extension Routes {
     static let configuration = CommandConfiguration(
       abstract: "Deletes the registrations that this credential's provider reported as dead.",
       discussion: """
-        When a provider calls more than half of the tokens dead, it is not believed at once: a registration ends only \
-        when the provider says the same again an hour later. If you know that these tokens are dead, for example \
-        after moving in with old ones, this command ends their registrations now. Those that were made again \
-        meanwhile stay. The service may run.
+        If a provider reports more than half of the tokens as dead, their deletion is held back: a registration is \
+        deleted only if the provider reports it again an hour later. If you know that the tokens are dead, for example \
+        after importing old ones, this command deletes their registrations now. Registrations that were renewed \
+        meanwhile are kept. The service may keep running.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -175,8 +175,8 @@ private struct HeldByRoute {
     let those = found.isEmpty ? names : found
     throw Fault(
       found.isEmpty
-        ? "nothing is held back on \(name)\(those.isEmpty ? ", nor on any other" : "; it is on: \(list(those))")"
-        : "\(name) is any of: \(list(those))")
+        ? "no deletions are held back for \(name)\(those.isEmpty ? ", nor for any other" : ", but for: \(list(those))")"
+        : "\(name) may be any of: \(list(those))")
   }
 
   private func list(_ names: [String]) -> String {
@@ -266,6 +266,6 @@ extension RegistrationStore.Held {
   }
 
   fileprivate var line: String {
-    "\(target): \(Phrase.count(count, "deletion")) of kind \(kind) held back, \(reason), first said \(Phrase.age(since))"
+    "\(target): \(Phrase.count(count, "deletion")) of kind \(kind) held back, \(reason), first reported \(Phrase.age(since))"
   }
 }

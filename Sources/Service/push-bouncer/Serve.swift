@@ -30,10 +30,11 @@ struct Serve: AsyncParsableCommand {
   func run() async throws {
     // Called before any key is read.
     let isHidden = ProcessMemory.hide()
-    let (sockets, manager) = (try PassedSockets.take(), try ServiceManager.take())
+    let sockets = try PassedSockets.take()
+    let manager = try ServiceManager.take()
     let (configuration, warnings) = try options.read()
     guard let offset = clockOffset.map(Quantity.duration) ?? .zero else {
-      throw ValidationError("--clock-offset wants a duration, like 25h")
+      throw ValidationError("--clock-offset: expected a duration, like 25h")
     }
     bootstrapLogging(level: configuration.log.level, format: configuration.log.format)
     PrometheusRegistry.bootstrap()

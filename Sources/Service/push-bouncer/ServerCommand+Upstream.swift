@@ -14,11 +14,11 @@ extension ServerCommand {
   struct Upstream: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract:
-        "Serves the store's app, too, for a chat server: passes its notifications on to the upstream bouncer.",
+        "Passes a chat server's notifications for the store's app on to the upstream bouncer.",
       discussion: """
-        A chat server has one address for push notifications. With this, phones with your app are served here, and those \
-        with the store's app by its bouncer, the upstream bouncer (upstream.url), at which the server has to be registered \
-        with the same zulip_org_id and zulip_org_key. Documentation/GettingStarted/BesideTheStore.md goes through it.
+        A chat server has one address for push notifications. With an upstream link, phones with your app are served \
+        here, and phones with the store's app by the upstream bouncer (upstream.url). The server must be registered there \
+        with the same zulip_org_id and zulip_org_key. Documentation/GettingStarted/BesideTheStore.md shows each step.
         """,
       subcommands: [Enable.self, Disable.self, Show.self])
   }
@@ -27,11 +27,11 @@ extension ServerCommand {
 extension ServerCommand.Upstream {
   struct Enable: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Passes on what is not for your app from now on.",
+      abstract: "Passes on, from now on, what is not for your app.",
       discussion: """
-        The server's key is kept, sealed, from its next call on, since the upstream bouncer needs it. Run again, it \
-        forgets the key and keeps it anew, tries what waits at once with it, and tries old apps' FCM tokens here again \
-        before they are passed on: run it after the key has been put right there, or a wrong Firebase project here.
+        The server's key is kept, sealed, from its next call on: the upstream bouncer needs it. Run the command again \
+        after a wrong key was corrected there, or a wrong Firebase project here: it then takes the key from the server's \
+        next call, sends what waits with it at once, and tries old apps' FCM tokens here before passing them on.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -59,10 +59,10 @@ extension ServerCommand.Upstream {
 
   struct Disable: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Passes nothing on any more, and forgets the server's key.",
+      abstract: "Stops passing notifications on, and forgets the server's key.",
       discussion: """
-        The devices that are registered with the upstream bouncer get nothing any more, and their chat server is told so with \
-        its next notification. Those that it was not told of live again when the command is taken back with enable.
+        The devices that are registered with the upstream bouncer get nothing any more; their chat server learns that with \
+        its next notification. Registrations whose end it has not learned of come back with enable.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -85,7 +85,7 @@ extension ServerCommand.Upstream {
   struct Show: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract:
-        "Shows whether a chat server has a link to the upstream bouncer, and how that fares.")
+        "Shows whether a chat server has a link to the upstream bouncer, and whether that works.")
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String

@@ -22,7 +22,8 @@ extension ServerCommand {
   struct Add: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Lets a chat server in and prints its credentials: the key is shown only now.",
-      discussion: "A hostname that a deactivated server has is free: that server stays, without it.")
+      discussion: "The hostname of a deactivated server may be given to a new one; the old one then has none."
+    )
 
     @OptionGroup var options: GlobalOptions
     @Option(help: "The chat server's hostname, as it is in its own settings.") var hostname: String
@@ -42,10 +43,10 @@ extension ServerCommand {
         )
       }
       guard orgKey.map({ $0.count == 64 }) ?? true else {
-        throw ValidationError("--org-key wants 64 characters")
+        throw ValidationError("--org-key: expected 64 characters")
       }
       guard let id = orgID.map(UUID.init(uuidString:)) ?? UUID() else {
-        throw ValidationError("--org-id wants a UUID")
+        throw ValidationError("--org-id: expected a UUID")
       }
       let (server, key) = try await Store.with(options) { store in
         do {
@@ -64,9 +65,9 @@ extension ServerCommand {
     static let configuration = CommandConfiguration(
       abstract: "Switches a chat server off: it is refused until it is switched on again.",
       discussion: """
-        It keeps its hostname, and nobody can register with it or prove it, until "server reactivate", or until \
-        "server add" gives the hostname to another. A server that has deactivated itself (stock \
-        "register_server --deactivate") gives its hostname up: this command takes that back.
+        It keeps its hostname: nobody can register under it or verify it, until "server reactivate", or until \
+        "server add" gives it to another server. A server that deactivates itself ("register_server --deactivate") gives \
+        its hostname up; this command then reserves it again.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -105,12 +106,12 @@ extension ServerCommand {
 
   struct ReleaseRealm: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Lets a realm go: within a day, the next server that brings it gets it.",
+      abstract: "Releases a realm: the next server that reports it within a day takes it over.",
       discussion: """
-        A realm belongs to the server that named it first, until that server deactivates it or is deactivated \
-        itself. After this command, the next other server that names the realm gets it; until then the present one \
-        keeps it. If the realm was moved to that server, it knows the realm's secret, and the registered devices \
-        stay. If it has another secret, their registrations end.
+        A realm belongs to the server that reported it first, until that server deactivates it or is deactivated \
+        itself. After this command, the next other server that reports the realm takes it over; until then the present \
+        one keeps it. A server that the realm was moved to knows the realm's secret, and the registered devices stay. If \
+        it reports another secret, their registrations end.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -132,7 +133,7 @@ extension ServerCommand {
           "released_until": .time(end),
         ],
         """
-        \(found.realm) (\(id)) of \(found.server) goes to the next server that brings it, until \
+        \(found.realm) (\(id)) of \(found.server) goes to the next server that reports it before \
         \(end.formatted(.iso8601)).
         """)
     }

@@ -104,7 +104,7 @@ struct ExaminedSettings {
   static func find(_ options: GlobalOptions) throws -> ExaminedSettings {
     let here = FileManager.default.currentDirectoryPath
     let (own, warnings) = try options.readAsCaller()
-    for warning in warnings { note("warning: \(warning)") }
+    for warning in warnings { printError("warning: \(warning)") }
     let hasOptions = options.config != nil || !options.settings.isEmpty
     var others: [(process: ServingProcess, configuration: Configuration, folder: String)] = []
     let all = ServingProcess.all()
@@ -120,14 +120,15 @@ struct ExaminedSettings {
     guard let (process, configuration, folder) = others.first else {
       let unseen = all.filter(\.isUnseen).map { "\($0.id)" }.joined(separator: ", ")
       let finding = Finding.skipped(
-        "service", "process \(unseen) serves; whether from here, and with which variables, only root can see")
+        "service",
+        "process \(unseen) serves; only root can see whether from here, and with which environment variables")
       return .init(configuration: own, finding: unseen.isEmpty || hasOptions ? nil : finding)
     }
     let differences = configuration.differences(from: own)
     if !hasOptions && others.count == 1 {
       _ = FileManager.default.changeCurrentDirectoryPath(folder)
       let finding = Finding.good(
-        "service", "process \(process.id) serves with \(text(differences)): this is checked with its settings"
+        "service", "process \(process.id) serves with \(text(differences)): these settings are checked"
       )
       return .init(configuration: configuration, finding: differences.isEmpty ? nil : finding)
     }
@@ -137,7 +138,7 @@ struct ExaminedSettings {
       finding: .skipped(
         "service",
         others.count == 1
-          ? "process \(processes) serves from here with \(text(differences)): this is about the settings named here instead"
+          ? "process \(processes) serves from here with \(text(differences)); the settings of this command line are checked instead"
           : "processes \(processes) serve from here with other settings: name those of one (--config, --http-port ...)"
       ))
   }

@@ -100,9 +100,9 @@ struct GlobalOptions: ParsableArguments {
   func validate() throws {
     for setting in settings where !setting.contains("=") {
       if Configuration.settings.contains(where: { $0.key == setting }) {
-        throw ValidationError("--\(setting) wants a value")
+        throw ValidationError("--\(setting): expected a value")
       }
-      throw ValidationError("--set wants key=value, not \"\(setting)\"")
+      throw ValidationError("--set: expected key=value, not \"\(setting)\"")
     }
   }
 
@@ -116,7 +116,7 @@ struct GlobalOptions: ParsableArguments {
   ///   this user may not read is left out.
   func load(isNeeded: Bool = true) throws -> Configuration {
     let (configuration, warnings) = try read(isNeeded: isNeeded)
-    for warning in warnings { note("warning: \(warning)") }
+    for warning in warnings { printError("warning: \(warning)") }
     return configuration
   }
 
@@ -147,12 +147,12 @@ struct GlobalOptions: ParsableArguments {
 
   /// Prints a result: the document with `--json`, otherwise the text.
   func show(_ document: JSON, _ text: @autoclosure () -> String) {
-    tell(json ? document.text : text())
+    printLine(json ? document.text : text())
   }
 
   /// Prints a result: the document with `--json`, otherwise the page that `fill` writes.
   func show(_ document: JSON, fill: (inout Page) -> Void) {
-    if json { return tell(document.text) }
+    if json { return printLine(document.text) }
     var page = Page()
     fill(&page)
     page.print()

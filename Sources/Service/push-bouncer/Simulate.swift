@@ -23,8 +23,8 @@ struct Simulate: AsyncParsableCommand {
       provider tokens of one key only. When these change too often, it takes none for a while. \
       PUT /_control/topics {"topics":[...]} changes the topics of the key.
 
-      A phone subscribes at the push service with POST /subscriptions {"vapid":"..."} and gets its endpoint; \
-      with "path":"/fcm/send" or "/wp" it is one like Google's. \
+      A phone subscribes at the push service with POST /subscriptions {"vapid":"..."} and gets an endpoint; \
+      with "path":"/fcm/send" or "/wp" it gets one like Google's. \
       GET /subscriptions/ID/messages?since=N shows what has arrived there, still encrypted; \
       DELETE /subscriptions/ID ends the subscription.
       """)
@@ -32,7 +32,8 @@ struct Simulate: AsyncParsableCommand {
   @OptionGroup var options: GlobalOptions
   @Option(help: "The port of APNs: HTTP/2 over TLS; 0 picks a free one.") var apnsPort = 2197
   @Option(
-    help: "The port of FCM, its OAuth endpoint and the control: with or without TLS; 0 picks a free one.")
+    help:
+      "The port of FCM, its OAuth endpoint and the control calls: with or without TLS; 0 picks a free one.")
   var fcmPort = 2198
   @Option(help: "The port of the Web Push service: HTTP/2 or HTTP/1.1 over TLS; 0 picks a free one.")
   var webpushPort = 2199
@@ -56,7 +57,9 @@ struct Simulate: AsyncParsableCommand {
     for (option, port) in [
       ("--apns-port", apnsPort), ("--fcm-port", fcmPort), ("--webpush-port", webpushPort),
     ] {
-      guard (0...65535).contains(port) else { throw ValidationError("\(option) wants a port, 0 to 65535") }
+      guard (0...65535).contains(port) else {
+        throw ValidationError("\(option): expected a port, 0 to 65535")
+      }
       try ListenerAddress(host: "127.0.0.1", port: port, keys: (nil, option)).check()
     }
     if let obstacle = FileObstacle.filling(keysOut) { throw Fault(obstacle, of: keysOut, key: "--keys-out") }

@@ -12,20 +12,20 @@ struct Stats: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Shows how many notifications were accepted, refused and given up, by the hour.",
     discussion: """
-      The service writes its counts down about once a minute; one that is killed loses the last minute of them. They \
-      are kept for 90 days, those of each chat server for 14. Hours are UTC's.
+      The service stores its counts about once a minute; if it is killed, the last minute is lost. Counts are kept for \
+      90 days, those of each chat server for 14. Hours are in UTC.
       """)
 
   @OptionGroup var options: GlobalOptions
   @Option(help: ArgumentHelp("How many hours back (default: 24).", valueName: "n")) var hours: Int?
   @Option(help: ArgumentHelp("How many days back.", valueName: "n")) var days: Int?
-  @Option(help: ArgumentHelp("Of one chat server: its org id or hostname.", valueName: "server"))
+  @Option(help: ArgumentHelp("Only those of one chat server: its org id or hostname.", valueName: "server"))
   var server: String?
 
   func validate() throws {
     guard hours == nil || days == nil else { throw ValidationError("give --hours or --days, not both") }
     guard (1...90 * 24).contains(length) else {
-      throw ValidationError("--hours wants a number from 1 to 2160, --days one from 1 to 90")
+      throw ValidationError("--hours: expected a number from 1 to 2160, --days one from 1 to 90")
     }
   }
 
@@ -45,10 +45,11 @@ struct Stats: AsyncParsableCommand {
 
   /// What was sent just now is not among them yet.
   private static let age =
-    "The service writes its counts down about once a minute: what is newer is not among them."
+    "Counts are stored about once a minute; newer ones are not included yet."
 
   private func show(_ report: HourlyCounts.Report) {
-    let (total, hours) = (report.total, report.hours)
+    let total = report.total
+    let hours = report.hours
     let routes: [ReportColumn<HourlyCounts.RouteCounts>] =
       [.text("route", "ROUTE") { $0.route }] + HourlyCounts.Hour.columns.map { $0.of(\.total) } + [
         .member("p50_ms") { .milliseconds($0.total.latency.percentile(0.5)) },
@@ -77,7 +78,8 @@ struct Stats: AsyncParsableCommand {
   }
 
   private func show(_ hours: [HourlyCounts.ServerHour], of server: RemoteServer) {
-    let (sent, failed) = (hours.map(\.sent).reduce(0, +), hours.map(\.failed).reduce(0, +))
+    let sent = hours.map(\.sent).reduce(0, +)
+    let failed = hours.map(\.failed).reduce(0, +)
     let numbers: [ReportColumn<HourlyCounts.ServerHour>] = [
       .number("sent", "HANDED IN", .plain) { $0.sent }, .number("failed", "REFUSED", .bad) { $0.failed },
     ]

@@ -15,7 +15,7 @@ struct Vectors: AsyncParsableCommand {
   @Flag(help: "Makes those of Nextcloud instead.") var nextcloud = false
 
   func run() throws {
-    guard let check else { return tell((nextcloud ? makeNextcloud() : make()).text) }
+    guard let check else { return printLine((nextcloud ? makeNextcloud() : make()).text) }
     try FileOwner.become(ofWaysTo: [check])
     guard case .array(let vectors) = try JSON.parse(Data(contentsOf: URL(fileURLWithPath: check))) else {
       throw Fault("\(check) is no array of vectors")
@@ -23,7 +23,7 @@ struct Vectors: AsyncParsableCommand {
     for (index, vector) in vectors.enumerated() where try !opens(vector) {
       throw Fault("vector \(index) does not open")
     }
-    tell("\(vectors.count) vectors open")
+    printLine("\(vectors.count) vectors open")
   }
 
   private func make() -> JSON {

@@ -20,8 +20,11 @@ private struct StringPool {
       let flags = reader.u32(start + 16),
       let texts = reader.u32(start + 20)
     else { return nil }
-    (self.reader, self.start, self.count) = (reader, start, count)
-    (isUTF8, self.texts) = (flags & Self.utf8 != 0, start + texts)
+    self.reader = reader
+    self.start = start
+    self.count = count
+    isUTF8 = flags & Self.utf8 != 0
+    self.texts = start + texts
   }
 
   /// A text; nil if there is none, or one that is longer than any value.

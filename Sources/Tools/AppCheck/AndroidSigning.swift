@@ -76,7 +76,8 @@ enum AndroidSigning {
       }
       guard length <= data.endIndex - place else { return nil }
       self.tag = tag
-      (whole, content) = (data[data.startIndex..<place + length], data[place..<place + length])
+      whole = data[data.startIndex..<place + length]
+      content = data[place..<place + length]
     }
 
     /// The first elements inside; more than any that is looked for.

@@ -5,7 +5,7 @@ package import Settings
 package struct AppCheck: Sendable {
   /// What was found in one place.
   package struct Finding: Sendable, Hashable {
-    /// What was looked at: `bouncer key`, `Firebase project`.
+    /// What was checked: `bouncer key`, `Firebase project`.
     package let check: String
     package let standing: Platform.Finding.Standing
     /// What is there, or why it could not be looked at.
@@ -25,9 +25,9 @@ package struct AppCheck: Sendable {
     /// `Zulip, its source`
     package let app: String
     package let findings: [Finding]
-    /// Whether it fits, as far as it could be looked at.
+    /// Whether it fits, as far as it could be checked.
     package var isGood: Bool { !findings.contains { $0.standing == .fault } }
-    /// What could not be looked at, so that nobody knows whether it fits.
+    /// What could not be checked.
     package var skipped: [Finding] { findings.filter { $0.standing == .skipped } }
   }
 
@@ -51,13 +51,13 @@ package struct AppCheck: Sendable {
     }
   }
 
-  /// Reads what a stranger may have made: beyond the bounds, it is no app.
+  /// Reads untrusted files: what exceeds the bounds is refused.
   private static func bounded<Result>(_ path: String, _ body: () throws -> Result) throws(Fault) -> Result {
     do {
       return try body()
     } catch let exceeded as Budget.Exceeded {
       throw Fault(
-        source: path, "has \(exceeded.what), as no app that is known",
+        source: path, "has \(exceeded.what), which no known app has",
         advice: "give the folder of one app without its builds, or a package as it was built")
     } catch {
       throw Fault(error)

@@ -3,7 +3,7 @@ internal import Settings
 
 /// The files of an app: a folder with its source, or a built package (APK, AAB or IPA), which is a zip archive.
 struct AppFiles: Sendable {
-  private enum Place: Sendable {
+  private enum Storage: Sendable {
     /// Its path, with a slash at its end.
     case folder(String)
     case archive(ZipArchive)
@@ -14,14 +14,14 @@ struct AppFiles: Sendable {
     ".git", ".dart_tool", ".gradle", "build", "node_modules", "Pods", "DerivedData",
   ]
 
-  private let place: Place
+  private let storage: Storage
   /// The files' paths inside the app, sorted.
   let names: [Name]
   private let known: Set<Name>
   let budget: Budget
 
   var isArchive: Bool {
-    if case .archive = place { true } else { false }
+    if case .archive = storage { true } else { false }
   }
 
   /// - Throws: a ``Fault`` if there is nothing at the path, or no app.
@@ -36,12 +36,12 @@ struct AppFiles: Sendable {
       if isFolder.boolValue {
         // The folder that is named may be a link; links inside it are not followed: they could lead out of the app.
         let path = URL(fileURLWithPath: path, isDirectory: true).resolvingSymlinksInPath().path
-        place = .folder(path.utf8.last == UInt8(ascii: "/") ? path : path + "/")
+        storage = .folder(path.utf8.last == UInt8(ascii: "/") ? path : path + "/")
         names = try Self.names(in: path, budget).sorted()
       } else {
         let data = try Data(contentsOf: URL(fileURLWithPath: path), options: .alwaysMapped)
         let archive = try ZipArchive(data, budget)
-        place = .archive(archive)
+        storage = .archive(archive)
         names = archive.names.sorted()
       }
     } catch is ZipArchive.Failure {
@@ -77,7 +77,7 @@ struct AppFiles: Sendable {
 
   /// The contents of a file; nil if it is not there or cannot be read.
   func data(_ name: Name) throws -> Data? {
-    switch place {
+    switch storage {
     case .archive(let archive):
       do {
         return try archive.contents(of: name)
@@ -98,12 +98,12 @@ struct AppFiles: Sendable {
 
   /// A package's bytes, and where its directory begins.
   var archive: (data: Data, directory: Int)? {
-    if case .archive(let archive) = place { (archive.data, archive.directory) } else { nil }
+    if case .archive(let archive) = storage { (archive.data, archive.directory) } else { nil }
   }
 
   /// Which of the texts stand in a file of a package, however large; nil if it is not there or cannot be read.
   func search(_ name: Name, for texts: [Name]) throws -> Set<Name>? {
-    guard case .archive(let archive) = place else { return nil }
+    guard case .archive(let archive) = storage else { return nil }
     do { return try archive.search(name, for: texts) } catch is ZipArchive.Failure { return nil }
   }
 

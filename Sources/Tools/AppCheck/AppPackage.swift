@@ -166,7 +166,7 @@ extension AppFacts {
     try add(aspect, values.map { Value($0, file: code, line: nil) })
     if values.isEmpty {
       try miss(
-        aspect, "\(code.text): in the compiled code is neither one of this service nor the vendor's")
+        aspect, "\(code.text): the compiled code contains neither this service's nor the vendor's")
     }
   }
 }

@@ -43,7 +43,7 @@ extension AppFacts {
     let known = Set(values.values.joined()).union(parts.compactMap(\.bundle)).union(
       parts.flatMap(\.otherBundles))
     var found: [Value] = []
-    func look(_ text: Name, _ file: Name, _ line: Int) {
+    func findVendors(in text: Name, _ file: Name, _ line: Int) {
       for word in text.bytes.split(whereSeparator: { !$0.isInIdentifier }) {
         let word = Name(word.prefix(Budget.value))
         if Vendor.bundles.contains(where: { word.hasPrefix(Name($0)) }) {
@@ -54,14 +54,16 @@ extension AppFacts {
     for name in files.names(ending: ".plist", ".xcconfig", "/AndroidManifest.xml") {
       guard let data = try files.data(name) else { continue }
       if name.hasSuffix(".xcconfig") {
-        for (index, line) in XcodeProject.lines(of: data).enumerated() { look(line, name, index + 1) }
+        for (index, line) in XcodeProject.lines(of: data).enumerated() {
+          findVendors(in: line, name, index + 1)
+        }
       } else {
         var markup = Markup(Array(data), files.budget)
         while let event = try markup.next() {
           switch event {
-          case .text(let text): look(text, name, markup.line)
+          case .text(let text): findVendors(in: text, name, markup.line)
           case .start(_, let attributes, _):
-            for text in attributes.values.sorted() { look(text, name, markup.line) }
+            for text in attributes.values.sorted() { findVendors(in: text, name, markup.line) }
           case .end: break
           }
         }
@@ -96,7 +98,9 @@ extension AppFacts {
   /// Adds the texts that names are set to, each in the first of the files that sets it.
   ///
   /// - Parameter place: where they were in the vendor's app.
-  private mutating func look(_ aspect: Aspect, _ codes: [Code], at place: String, for keys: Name...) throws {
+  private mutating func readTexts(_ aspect: Aspect, _ codes: [Code], at place: String, for keys: Name...)
+    throws
+  {
     var isFound = false
     for key in keys {
       guard let code = codes.first(where: { $0.assignments[key] != nil }) else { continue }
@@ -107,7 +111,7 @@ extension AppFacts {
           try add(aspect, [Value(text, file: code.file, line: code.line(try code.origin(of: start)))])
         case .unknown:
           try miss(
-            aspect, "\(key.text) is not set to a text that stands in the file", file: code.file,
+            aspect, "\(key.text) is not set to a text literal in the file", file: code.file,
             line: code.line(start))
         }
       }
@@ -165,7 +169,7 @@ extension AppFacts {
 
   private mutating func readZulip(_ files: AppFiles, _ flavor: Name?) throws {
     let device = "lib/model/push_device.dart"
-    try look(
+    try readTexts(
       .bouncerKey, [try code(files, Name(device))].compactMap(\.self), at: device, for: "bouncerPublicKey")
     let members: [(Aspect, Name)] = [
       (.firebaseProject, "projectId"), (.firebaseNumber, "messagingSenderId"), (.firebaseApp, "appId"),
@@ -175,7 +179,7 @@ extension AppFacts {
     try readFirebaseOptions(files, "kFirebaseOptionsIos", members.map { (.firebaseForIOS, $0.1) })
     if let gradle = try gradle(files, "android/app/") { try readApplicationID(gradle, gradle.flavor(flavor)) }
     let store = "lib/model/store.dart"
-    try look(
+    try readTexts(
       .group, [try code(files, Name(store))].compactMap(\.self), at: store, for: "iosAppGroupIdentifier")
     if let project = try xcodeProject(files) { try read(project, files) }
   }
@@ -217,7 +221,7 @@ extension AppFacts {
         try add(member.aspect, [Value(text, file: name, line: code.line(try code.origin(of: value)))])
       case .unknown:
         try miss(
-          member.aspect, "\(member.name.text) is not set to a text that stands in the file", file: name,
+          member.aspect, "\(member.name.text) is not set to a text literal in the file", file: name,
           line: code.line(value))
       }
     }
@@ -228,12 +232,12 @@ extension AppFacts {
     let conditions = try project?.conditions ?? []
     let codes = try names.compactMap { try code(files, $0, conditions) }
     let place = "NextcloudTalk/Settings/NCAppBranding.m"
-    try look(.proxy, codes, at: place, for: "pushNotificationServer")
-    try look(.bundleIDInCode, codes, at: place, for: "bundleIdentifier")
+    try readTexts(.proxy, codes, at: place, for: "pushNotificationServer")
+    try readTexts(.bundleIDInCode, codes, at: place, for: "bundleIdentifier")
     if codes.contains(where: { $0.sets("useAppsGroup", to: "NO") }) {
-      try look(.group, codes, at: place, for: "groupIdentifier")
+      try readTexts(.group, codes, at: place, for: "groupIdentifier")
     } else {
-      try look(.group, codes, at: place, for: "groupIdentifier", "appsGroupIdentifier")
+      try readTexts(.group, codes, at: place, for: "groupIdentifier", "appsGroupIdentifier")
     }
     // The app's own code: the folder that the branding lies in.
     let folder = Name((names.first ?? "NextcloudTalk/").bytes.prefix { $0 != UInt8(ascii: "/") }) + "/"
@@ -252,7 +256,7 @@ extension AppFacts {
       (names.filter { $0.last != "NCBrand.swift" } + names.filter { $0.last == "NCBrand.swift" })
       .compactMap { try code(files, $0, conditions) }
     let place = "Brand/NCBrand.swift"
-    try look(.proxy, codes, at: place, for: "pushNotificationServerProxy")
+    try readTexts(.proxy, codes, at: place, for: "pushNotificationServerProxy")
     // As the app makes it: its version, and the brand behind a hyphen.
     var brand: Name = ""
     for code in codes {
@@ -264,9 +268,9 @@ extension AppFacts {
       text.replacing("\\(appVersion)", with: "1.0").replacing("\\(suffixBrand)", with: brand.text)
     }
     if codes.contains(where: { $0.sets("use_GroupApps", to: "false") }) {
-      try look(.group, codes, at: place, for: "capabilitiesGroup", "capabilitiesGroups")
+      try readTexts(.group, codes, at: place, for: "capabilitiesGroup", "capabilitiesGroups")
     } else {
-      try look(
+      try readTexts(
         .group, codes, at: place, for: "capabilitiesGroup", "capabilitiesGroups", "capabilitiesGroupApps")
     }
     if let project { try read(project, files) }
@@ -291,7 +295,7 @@ extension AppFacts {
     ]
     guard let gradle else {
       for (key, aspect) in aspects {
-        try miss(aspect, "nothing says which folders of app/src are built, and so which \(key.text) counts")
+        try miss(aspect, "it is unknown which folders of app/src are built, and so which \(key.text) counts")
       }
       return
     }
@@ -407,7 +411,7 @@ extension AppFacts {
     case .found(let id): try add(.applicationID, [id])
     case .unknown(let line):
       try miss(
-        .applicationID, "applicationId is not set to a text that stands in the file", file: gradle.file,
+        .applicationID, "applicationId is not set to a text literal in the file", file: gradle.file,
         line: line)
     case .missing: try miss(.applicationID, "not found where it was: \(gradle.file.text)")
     }
@@ -442,7 +446,7 @@ extension AppFacts {
           || target.name.contains("Notification Service"))
       if let id = try release["PRODUCT_BUNDLE_IDENTIFIER"] {
         if id.isOpen {
-          try miss(.bundleID, "nothing says what \(id.value.text) is", file: id.file, line: id.line)
+          try miss(.bundleID, "\(id.value.text) is not defined", file: id.file, line: id.line)
         } else {
           part.bundle = id.value
         }
@@ -469,7 +473,7 @@ extension AppFacts {
     for configuration in target.configurations {
       if let team = try configuration["DEVELOPMENT_TEAM"], !team.text.bytes.isEmpty {
         try team.isOpen
-          ? miss(.team, "nothing says what \(team.value.text) is", file: team.file, line: team.line)
+          ? miss(.team, "\(team.value.text) is not defined", file: team.file, line: team.line)
           : add(.team, [team.value])
       }
       // `iPhone Distribution: Somebody (TEAM567890)`

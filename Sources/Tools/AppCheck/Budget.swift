@@ -33,7 +33,11 @@ final class Budget: Sendable {
   static let duration: Duration = .seconds(60)
 
   private struct Spent {
-    var (bytes, names, references, steps, values) = (0, 0, 0, 0, 0)
+    var bytes = 0
+    var names = 0
+    var references = 0
+    var steps = 0
+    var values = 0
     /// The number of steps at which the clock is looked at again.
     var lookAt = 0
   }

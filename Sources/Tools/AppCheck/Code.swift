@@ -42,7 +42,10 @@ struct Code: Sendable {
   ///   - conditions: what is set where the app is compiled for release, for `#if`; and the files that are there, for
   ///     `__has_include`.
   init(_ bytes: [UInt8], file: Name, conditions: Set<Name> = [], _ budget: Budget) throws {
-    (self.file, self.bytes, self.budget, language) = (file, bytes, budget, Self.language(of: file))
+    self.file = file
+    self.bytes = bytes
+    self.budget = budget
+    language = Self.language(of: file)
     var lexer = Lexer(bytes, language, conditions)
     while let token = lexer.next() {
       try budget.step()
@@ -299,7 +302,9 @@ extension Code {
     var branches: [(isOn: Bool, wasOn: Bool)] = []
 
     init(_ bytes: [UInt8], _ language: Language, _ conditions: Set<Name>) {
-      (self.bytes, self.language, self.conditions) = (bytes, language, conditions)
+      self.bytes = bytes
+      self.language = language
+      self.conditions = conditions
     }
 
     private func at(_ offset: Int) -> UInt8 {
@@ -392,7 +397,8 @@ extension Code {
       let quote = bytes[place]
       let isRaw = language == .dart && place > 0 && bytes[place - 1] == UInt8(ascii: "r")
       let isLong = at(1) == quote && at(2) == quote
-      let (width, first) = (isLong ? 3 : 1, line)
+      let width = isLong ? 3 : 1
+      let first = line
       place += width
       let start = place
       // What is put in between braces may have quotes of its own.
@@ -460,7 +466,8 @@ extension Code {
     private func holds(_ condition: ArraySlice<UInt8>) -> Bool {
       Self.split(condition, "|").contains { part in
         Self.split(part, "&").allSatisfy { atom in
-          var (name, isMet) = (Name(atom).trimmed, true)
+          var name = Name(atom).trimmed
+          var isMet = true
           while name.bytes.first == UInt8(ascii: "!") {
             name = Name(name.bytes.dropFirst()).trimmed
             isMet.toggle()

@@ -15,7 +15,9 @@ struct Comparison {
   private var known: Set<[Name]> = []
 
   init(app: AppFacts, service: AppCheck.Service, isPackage: Bool) {
-    (self.app, self.service, self.isPackage) = (app, service, isPackage)
+    self.app = app
+    self.service = service
+    self.isPackage = isPackage
   }
 
   mutating func findings() -> [AppCheck.Finding] {
@@ -414,7 +416,8 @@ extension Comparison {
   }
 
   private mutating func compareGroups() {
-    let (opened, entitled) = (app[.group], entitledGroups)
+    let opened = app[.group]
+    let entitled = entitledGroups
     // What the app and its extensions agree on.
     let main = opened.first.flatMap { Self.isOwn($0) ? $0 : nil }
     for group in opened { compareOpened(group, entitled) }

@@ -54,7 +54,9 @@ struct Value: Sendable, Hashable {
       }
     }
     if shown.count < bytes.count { text += "..." }
-    (self.text, self.file, self.line) = (text, file, line)
+    self.text = text
+    self.file = file
+    self.line = line
   }
 
   init(text: String, file: Name, line: Int?) { self.init(Name(text), file: file, line: line) }

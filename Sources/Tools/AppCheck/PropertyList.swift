@@ -133,7 +133,8 @@ private struct BinaryList {
   private let (placeSize, referenceSize, count, table, top): (Int, Int, Int, Int, Int)
 
   init?(_ data: Data, _ budget: Budget) throws {
-    (self.data, self.budget) = (data, budget)
+    self.data = data
+    self.budget = budget
     guard data.count >= 40 else { return nil }
     func number(_ offset: Int, _ size: Int) -> Int? { Self.number(data, offset, size) }
     let end = data.count - 32
@@ -142,8 +143,11 @@ private struct BinaryList {
       (1...8).contains(placeSize), (1...8).contains(referenceSize), count <= data.count, top < count,
       table < data.count
     else { return nil }
-    (self.placeSize, self.referenceSize, self.count) = (placeSize, referenceSize, count)
-    (self.table, self.top) = (table, top)
+    self.placeSize = placeSize
+    self.referenceSize = referenceSize
+    self.count = count
+    self.table = table
+    self.top = top
   }
 
   var root: PropertyList? { get throws { try member(top, 0) } }
@@ -161,12 +165,14 @@ private struct BinaryList {
     guard index < count, let start = Self.number(data, table + index * placeSize, placeSize),
       let marker = Self.number(data, start, 1)
     else { return nil }
-    var (place, length) = (start + 1, marker & 0x0F)
+    var place = start + 1
+    var length = marker & 0x0F
     if length == 0x0F, marker >= 0x40 {
       guard let size = Self.number(data, place, 1), size >> 4 == 1, size & 0x0F <= 3,
         let long = Self.number(data, place + 1, 1 << (size & 0x0F))
       else { return nil }
-      (place, length) = (start + 2 + (1 << (size & 0x0F)), long)
+      place = start + 2 + (1 << (size & 0x0F))
+      length = long
     }
     guard length <= data.count else { return nil }
     func reference(_ number: Int) -> Int? { Self.number(data, place + number * referenceSize, referenceSize) }
@@ -230,7 +236,8 @@ private struct OldList {
   /// Passes over blanks and comments.
   private mutating func skip() {
     while place < bytes.count {
-      let (byte, next) = (bytes[place], place + 1 < bytes.count ? bytes[place + 1] : 0)
+      let byte = bytes[place]
+      let next = place + 1 < bytes.count ? bytes[place + 1] : 0
       if byte.isBlank {
         if byte == UInt8(ascii: "\n") { line += 1 }
         place += 1

@@ -43,7 +43,8 @@ extension AppCheck {
       }
       projects = Set(credentials.fcm.map(\.projectID)).sorted()
       defaultProject = credentials.defaultProject
-      (address, self.apps) = (publicURL, apps)
+      address = publicURL
+      self.apps = apps
     }
   }
 }

@@ -148,7 +148,8 @@ struct XcodeProject {
       let objects = list["objects"]?.members, let id = list["rootObject"]?.text, let project = objects[id]
     else { return nil }
     let root = file.folder.dropping(suffix: "/").folder
-    (self.file, self.root) = (file, root)
+    self.file = file
+    self.root = root
 
     func layers(_ owner: PropertyList) throws -> [(name: Name, layers: [[Name: Setting]])] {
       let list = owner["buildConfigurationList"]?.text.flatMap { objects[$0] }

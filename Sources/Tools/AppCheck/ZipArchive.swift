@@ -31,7 +31,8 @@ struct ZipArchive: Sendable {
 
   /// - Parameter data: the archive, best mapped from its file.
   init(_ data: Data, _ budget: Budget) throws {
-    (self.data, self.budget) = (data, budget)
+    self.data = data
+    self.budget = budget
     let reader = LittleEndian(data)
     // The end record has 22 bytes and a comment of at most 65,535.
     let last = data.count - 22

@@ -19,7 +19,9 @@ package struct ChatServer {
 
   /// - Parameter bouncer: the bouncer's address.
   package init(bouncer: String, id: String, key: String, realm: String, client: HTTPClient) {
-    (self.id, self.key, self.realm) = (id, key, realm)
+    self.id = id
+    self.key = key
+    self.realm = realm
     self.bouncer = JSONService(
       url: "\(bouncer)/api/v1/remotes", credentials: .basic(user: id, password: key),
       userAgent: "ZulipServer/12.0", client: client)

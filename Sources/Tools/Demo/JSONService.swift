@@ -127,7 +127,8 @@ package struct PhoneHome {
   private let control: JSONService
 
   package init(url: String, client: HTTPClient) {
-    (self.url, self.client) = (url, client)
+    self.url = url
+    self.client = client
     control = JSONService(url: "\(url)/_control", maximumBytes: 16 << 20, client: client)
   }
 

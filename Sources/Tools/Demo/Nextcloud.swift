@@ -47,13 +47,14 @@ package struct NextcloudSignIn {
       JSONService(url: String(url), userAgent: NextcloudAccount.userAgent, client: client)
     }
     guard try await service(server).call(.GET, "status.php")["installed"] == true else {
-      throw DemoError("\(server) is no Nextcloud server")
+      throw DemoError("\(server) is not a Nextcloud server")
     }
     let answer = try await service(server).call(.POST, "index.php/login/v2")
     guard let page = answer["login"]?.string, let token = answer["poll"]?["token"]?.string,
       let endpoint = answer["poll"]?["endpoint"]?.string, let slash = endpoint.lastIndex(of: "/")
-    else { throw DemoError("\(server) has no page to sign in with") }
-    (self.page, self.token) = (page, token)
+    else { throw DemoError("\(server) did not start a login flow") }
+    self.page = page
+    self.token = token
     poll = service(endpoint[..<slash])
   }
 
@@ -61,12 +62,12 @@ package struct NextcloudSignIn {
   var pageToken: String { String(page.split(separator: "/").last ?? "") }
 
   /// Polls once; nil if the user has not approved the login yet.
-  func ask() async throws -> NextcloudAccount? {
+  func pollOnce() async throws -> NextcloudAccount? {
     do {
       let answer = try await poll.call(.POST, "poll", .form([("token", token)]))
       guard let server = answer["server"]?.string, let user = answer["loginName"]?.string,
         let password = answer["appPassword"]?.string
-      else { throw DemoError("the server let the app in and told it nothing to sign in with") }
+      else { throw DemoError("the server's answer to the login has no server, loginName or appPassword") }
       return NextcloudAccount(server: server, user: user, password: password, client: poll.client)
     } catch let refusal as JSONService.Refusal where refusal.status == .notFound {
       return nil
@@ -76,10 +77,10 @@ package struct NextcloudSignIn {
   /// Polls every second until the user has approved the login or the page is no longer valid.
   package func wait() async throws -> NextcloudAccount {
     for _ in 0..<1200 {
-      if let account = try await ask() { return account }
+      if let account = try await pollOnce() { return account }
       try await Task.sleep(for: .seconds(1))
     }
-    throw DemoError("nobody has let the app in")
+    throw DemoError("the login was not approved in time")
   }
 }
 
@@ -125,7 +126,10 @@ package struct NextcloudPhone {
       [("pushTokenHash", hash), ("devicePublicKey", deviceKey.publicKey.pem), ("proxyServer", proxy.url)])
     guard let identifier = data["deviceIdentifier"]?.string, let signature = data["signature"]?.string,
       let pem = data["publicKey"]?.string
-    else { throw DemoError("the server told the phone nothing to show at the proxy") }
+    else {
+      throw DemoError(
+        "the server's answer to the registration has no deviceIdentifier, signature or publicKey")
+    }
     let identity = Identity(
       identifier: identifier, userKey: try RSAPublicKey(pem: pem),
       fields: [
@@ -182,7 +186,8 @@ package struct NextcloudSubscriber {
   private var seen: Int64 = 0
 
   package init(_ account: NextcloudAccount, at service: PushService) {
-    (self.account, self.service) = (account, service)
+    self.account = account
+    self.service = service
   }
 
   /// Subscribes for all notifications. The server sends a token that way; it has to come back before anything else is
@@ -221,6 +226,6 @@ package struct NextcloudSubscriber {
   /// Ends the subscription at the server and the push service.
   package func unsubscribe() async throws {
     try await account.call(.DELETE, "webpush")
-    if let subscription { try await service.end(subscription) }
+    if let subscription { try await service.delete(subscription) }
   }
 }

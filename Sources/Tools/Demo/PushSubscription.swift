@@ -20,7 +20,9 @@ package struct PushSubscription: Sendable {
     endpoint: String, key: P256.KeyAgreement.PrivateKey = .init(),
     secret: [UInt8] = (0..<16).map { _ in .random(in: .min ... .max) }
   ) {
-    (self.endpoint, self.key, self.secret) = (endpoint, key, secret)
+    self.endpoint = endpoint
+    self.key = key
+    self.secret = secret
   }
 
   /// The endpoint's last part.
@@ -111,7 +113,7 @@ package struct PushService: Sendable {
   }
 
   /// Ends a subscription. Later messages to it are refused.
-  func end(_ subscription: PushSubscription) async throws {
+  func delete(_ subscription: PushSubscription) async throws {
     try await service.call(.DELETE, "subscriptions/\(subscription.id)")
   }
 

@@ -15,7 +15,7 @@ extension Story {
 
   /// Plays this part. Returns its user, who still has an Android phone.
   func playBuiltInServer() async throws -> Hero {
-    tell("\nNow a chat that has no push code of its own.\n")
+    print("\nNow a chat that has no push code of its own.\n")
     let host = HostApplication(
       service: bouncer, token: backendToken, realm: UUID().uuidString.lowercased(), client: home.client)
     try await host.putRealm()
@@ -30,7 +30,7 @@ extension Story {
     step("The host application sends \"Dinner at eight?\" to the user: one call, sealed for each phone here.")
     for delivery in try await arrive(["Dinner at eight?"], at: [iPhone, android], &seen) {
       for phone in [await iPhone.phone, await android.phone] {
-        if let text = phone.receive(delivery) { tell("      \(phone.name) decrypts \(text)") }
+        if let text = phone.receive(delivery) { print("      \(phone.name) decrypts \(text)") }
       }
     }
 
@@ -124,7 +124,7 @@ extension Story {
 /// notifications.
 extension Story {
   func playLegacy(_ host: HostApplication) async throws {
-    tell("\nNow a user whose app is an old one.\n")
+    print("\nNow a user whose app is an old one.\n")
     let (id, email): (Int64, String) = (11, "horatio@example.org")
     let chat = ChatClient(
       server: bouncer, email: email, apiKey: try await host.putUser(id, email: email), client: home.client)

@@ -4,7 +4,7 @@ import HTTP
 /// The fourth part: phones with Nextcloud Talk, at the server side and the push proxy built in here.
 extension Story {
   func playNextcloud(_ host: HostApplication) async throws {
-    tell("\nNow Nextcloud's way.\n")
+    print("\nNow Nextcloud's way.\n")
     let id: Int64 = 12
     _ = try await host.putUser(id, email: "marcellus@example.org")
     let account = try await signIn(id, of: host)
@@ -61,7 +61,7 @@ extension Story {
 
   private func signIn(_ user: Int64, of host: HostApplication) async throws -> NextcloudAccount {
     let signIn = try await NextcloudSignIn(server: bouncer, client: home.client)
-    try expect(try await signIn.ask() == nil, "nobody has let the phone in yet")
+    try expect(try await signIn.pollOnce() == nil, "nobody has let the phone in yet")
     try await host.grantLogin(user, token: signIn.pageToken)
     return try await signIn.wait()
   }

@@ -19,10 +19,10 @@ extension Story {
   /// - Parameters:
   ///   - folder: where keys and database are put.
   ///   - stays: whether everything stays up afterwards, until SIGTERM or SIGINT.
-  ///   - tell: takes the story's text, line by line.
+  ///   - print: takes the story's text, line by line.
   /// - Throws: an ``Interruption`` where a step does not happen.
   package static func play(
-    in folder: URL, stays: Bool, tell: @escaping @Sendable (String) -> Void
+    in folder: URL, stays: Bool, print: @escaping @Sendable (String) -> Void
   ) async throws {
     let keys = folder.appending(path: "Keys").path
     var settings = SimulatedProviders.Configuration()
@@ -48,10 +48,10 @@ extension Story {
         admin: "http://127.0.0.1:\(await service.adminPort.wait())", backendToken: backendToken,
         publicKey: key.publicKey,
         home: PhoneHome(url: "https://127.0.0.1:\(simulator.fcmPort)", client: client),
-        pushService: PushService(url: simulator.webPushEndpoint, client: client), tell: tell)
+        pushService: PushService(url: simulator.webPushEndpoint, client: client), print: print)
       do {
         let hero = try await story.play()
-        if stays { tell(story.invitation(hero, folder.path)) }
+        if stays { print(story.invitation(hero, folder.path)) }
       } catch {
         await group.triggerGracefulShutdown()
         try? await client.shutdown()

@@ -18,7 +18,7 @@ package struct Story {
   let home: PhoneHome
   let pushService: PushService
   /// Takes the story's text, line by line.
-  let tell: @Sendable (String) -> Void
+  let print: @Sendable (String) -> Void
 
   /// Plays the story and reports each step; throws if one fails. Returns a user with whom one can go on by
   /// hand.
@@ -28,7 +28,7 @@ package struct Story {
     try await playLegacy(hero.host)
     try await playNextcloud(hero.host)
     try await showOperatorsView()
-    tell("\nEvery step happened.")
+    print("\nEvery step happened.")
     return hero
   }
 
@@ -43,7 +43,7 @@ package struct Story {
   }
 
   func step(_ text: String) {
-    tell("  *  \(text)")
+    print("  *  \(text)")
   }
 
   func expect(_ happened: Bool, _ what: String) throws {
@@ -133,7 +133,7 @@ extension Story {
   }
 
   private func playWithoutGoogle(at server: ChatServer) async throws {
-    tell("\nNow a phone without Google.\n")
+    print("\nNow a phone without Google.\n")
     let first = try await pushService.subscribe(for: bouncer)
     step(
       """
@@ -145,7 +145,7 @@ extension Story {
     try await register(phone, at: server)
     try await send("Lunch at noon?", to: [phone], from: server, &seen, showsWire: true)
 
-    try await pushService.end(first)
+    try await pushService.delete(first)
     let answer = try await server.notify([phone], plaintext("Are you coming?"))
     try expect(answer["delete_token_ids"] == [.string(phone.tokenID.base64)], "the dead endpoint is named")
     step(
@@ -191,14 +191,14 @@ extension Story {
       guard let payload = delivery?["payload"] else { throw DemoError("\(phone.name) got nothing") }
       let opened = try phone.open(payload)
       try expect(opened == plaintext(text).text, "what arrives is what was sent")
-      if showsWire { tell("      \(phone.provider) sees \(payload.text.prefix(120))...") }
-      tell("      \(phone.name) decrypts \(opened)")
+      if showsWire { print("      \(phone.provider) sees \(payload.text.prefix(120))...") }
+      print("      \(phone.name) decrypts \(opened)")
       guard showsWire else { continue }
       var times = DeliveryTimes(admin: admin, token: nil, client: home.client)
       guard let legs = await times.next(to: phone.tokenID) else {
         throw DemoError("the operator's listener does not know of what \(phone.name) got")
       }
-      tell("      \(DeliveryTimes.sentence(legs))")
+      print("      \(DeliveryTimes.sentence(legs))")
     }
   }
 

@@ -189,7 +189,7 @@ extension SimulatedProviders {
   }
 
   /// Ends a subscription, as its phone does.
-  package func unsubscribe(_ id: String) { try? subscriptions.end(id) }
+  package func unsubscribe(_ id: String) { try? subscriptions.delete(id) }
 
   /// What happened since the start or the last reset.
   package var counts: Counts { state.withLock(\.counts) }

@@ -51,7 +51,7 @@ struct CSVReader {
       guard skip("\n", in: bytes) || offset == bytes.count else {
         offset -= isReturn ? 1 : 0
         throw Failure(
-          line: begin, problem: "something stands after the closing quote of field \(fields.count)")
+          line: begin, problem: "unexpected text after the closing quote of field \(fields.count)")
       }
       line += 1
       if fields != [nil] { return Record(line: begin, fields: fields) }
@@ -69,7 +69,7 @@ struct CSVReader {
       {
         guard byte != UInt8(ascii: "\"") else {
           throw Failure(
-            line: line, problem: "a quote stands inside field \(number), which has none around it")
+            line: line, problem: "unexpected quote inside field \(number), which does not begin with one")
         }
         offset += 1
       }

@@ -36,9 +36,9 @@ package struct ImportCounts: Sendable, Hashable {
     case alreadyThere = "already_there"
     /// Imported under another hostname, because another server has this one's. Also counted as imported.
     case renamed
-    case foldedUserID = "folded_user_ids"
-    case foldedSpelling = "folded_spellings"
-    case foldedToken = "folded_tokens"
+    case mergedUserID = "merged_user_ids"
+    case mergedSpelling = "merged_spellings"
+    case mergedToken = "merged_tokens"
     case superseded = "dropped_for_e2ee"
 
     fileprivate var text: String {
@@ -46,9 +46,9 @@ package struct ImportCounts: Sendable, Hashable {
       case .imported: "imported"
       case .alreadyThere: "already there"
       case .renamed: "of those imported got another hostname, since another server has theirs"
-      case .foldedUserID: "folded: by user_id, of a device that is there by user_uuid"
-      case .foldedSpelling: "folded: another spelling of an APNs token"
-      case .foldedToken: "folded: a token twice in a realm"
+      case .mergedUserID: "merged: named by user_id, of a device that is there by user_uuid"
+      case .mergedSpelling: "merged: another spelling of an APNs token"
+      case .mergedToken: "merged: a token twice in a realm"
       case .superseded: "dropped: the device has an E2EE registration"
       }
     }
@@ -97,7 +97,7 @@ package enum Refusal: String, Error, Sendable, CaseIterable {
   case noKey = "no_key"
   case unknownServer = "unknown_server"
   case unknownRealm = "unknown_realm"
-  case anothersRealm = "anothers_realm"
+  case realmOfAnotherServer = "realm_of_another_server"
   case cloudRealm = "cloud_realm"
   case unknownKind = "unknown_kind"
   case tokenLength = "token_length"
@@ -114,7 +114,7 @@ package enum Refusal: String, Error, Sendable, CaseIterable {
     case .noKey: "the server has no key"
     case .unknownServer: "its server is not there or was refused"
     case .unknownRealm: "its realm is not there or was refused"
-    case .anothersRealm: "its realm belongs to another server"
+    case .realmOfAnotherServer: "its realm belongs to another server"
     case .cloudRealm: "it is a device of the Zulip server itself, not of a remote one"
     case .unknownKind: "its kind is neither APNs nor FCM"
     case .tokenLength: "its token is empty or longer than 4096 characters"

@@ -49,7 +49,7 @@ package struct ImportRun: Sendable {
   ) async throws -> ImportReport {
     try await source.open { origin in
       var work = try await ImportWork(self, origin, rejects: rejects, progress)
-      let isComplete = try await work.bringAll()
+      let isComplete = try await work.importAll()
       return ImportReport(
         tables: work.counts, missing: Set(ZulipTable.allCases.filter { !origin.has($0) }),
         isComplete: isComplete)

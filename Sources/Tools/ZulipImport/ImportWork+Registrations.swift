@@ -42,8 +42,8 @@ struct NewRegistration: Sendable {
 
 extension ImportWork {
   /// Imports E2EE registrations: either those that have ended, or the others.
-  mutating func bringDevices(ended: Bool) async throws -> Bool {
-    try await bring(.devices) { [self] row in
+  mutating func importDevices(ended: Bool) async throws -> Bool {
+    try await importTable(.devices) { [self] row in
       let endedAt = try row.time("expired_time")
       guard (endedAt != nil) == ended else { return nil }
       guard let id = try row.optionalInteger("remote_realm_id") else { throw Refusal.cloudRealm }
@@ -63,8 +63,8 @@ extension ImportWork {
     }
   }
 
-  mutating func bringTokens() async throws -> Bool {
-    try await bring(.tokens) { [self] row in
+  mutating func importTokens() async throws -> Bool {
+    try await importTable(.tokens) { [self] row in
       // Read first: an invalid time is an error of the file, and not a reason to refuse the row.
       let time = try row.time("last_updated")?.milliseconds ?? .max
       guard let server = known[.servers]?[try row.integer("server_id")]?.row else {
@@ -72,8 +72,9 @@ extension ImportWork {
       }
       // An unknown realm is left out; the server names it again with the next notification.
       let realm = try row.optionalInteger("remote_realm_id").flatMap { known[.realms]?[$0] }
-      guard realm.map({ $0.server == server }) ?? true else { throw Refusal.anothersRealm }
-      let (userID, uuid) = (try row.optionalInteger("user_id"), try row.optionalUUID("user_uuid")?.canonical)
+      guard realm.map({ $0.server == server }) ?? true else { throw Refusal.realmOfAnotherServer }
+      let userID = try row.optionalInteger("user_id")
+      let uuid = try row.optionalUUID("user_uuid")?.canonical
       guard userID != nil || uuid != nil else { throw Refusal.noUser }
       guard userID == nil || uuid == nil else { throw Refusal.twoUsers }
       guard userID ?? 0 >= 0 else { throw Refusal.userIDOutOfRange }
@@ -128,17 +129,17 @@ extension ImportWork {
     var places: [NewRegistration.Key: Int] = [:]
     var changed: [Int64: NewRegistration.Latest] = [:]
     for row in rows {
-      let folded = row.isLegacy ? ImportCounts.Result.foldedSpelling : .foldedToken
+      let merged = row.isLegacy ? ImportCounts.Result.mergedSpelling : .mergedToken
       if case .legacy(_, .some, _, _, _) = row.key { stored.byNumber.insert(row.tokenHash) }
       if row.isLegacy, let realm = row.latest.realm, encrypted.contains([realm, row.kind, row.tokenHash]) {
         stored.counts[.superseded] += 1
       } else if let place = places[row.key] {
         _ = fresh[place].latest.takeOver(row.latest, isTimeKnown: row.isTimeKnown)
-        stored.counts[folded] += 1
+        stored.counts[merged] += 1
       } else if let (id, latest) = present[row.key] {
         var latest = changed[id] ?? latest
         if latest.takeOver(row.latest, isTimeKnown: row.isTimeKnown) { changed[id] = latest }
-        stored.counts[id >= firstID ? folded : .alreadyThere] += 1
+        stored.counts[id >= firstID ? merged : .alreadyThere] += 1
       } else {
         places[row.key] = fresh.count
         fresh.append(row)
@@ -164,26 +165,26 @@ extension ImportWork {
   /// notification, which has both names (`Documentation/Protocols/Zulip.md` 7.5).
   ///
   /// - Returns: false if it was stopped.
-  mutating func foldUserIDs() async throws -> Bool {
+  mutating func mergeUserIDs() async throws -> Bool {
     let hashes = Array(byNumber)
     for start in stride(from: 0, to: hashes.count, by: run.batch) {
       if Task.isCancelled { return false }
       let portion = hashes[start..<min(start + run.batch, hashes.count)].map(Value.integer)
-      let folded = try await run.database.write { [self] connection in
+      let merged = try await run.database.write { [self] connection in
         try preferIndexes(on: connection)
         return try connection.query(
-          Statement(Self.fold, .integer(startedAt.milliseconds), list: portion)
+          Statement(Self.mergeUserIDs, .integer(startedAt.milliseconds), list: portion)
         ).map { try $0.int64("id") }
       }
-      let fresh = folded.count { $0 >= firstID }
-      counts[.tokens]?[.foldedUserID] += folded.count
+      let fresh = merged.count { $0 >= firstID }
+      counts[.tokens]?[.mergedUserID] += merged.count
       counts[.tokens]?[.imported] -= fresh
-      counts[.tokens]?[.alreadyThere] -= folded.count - fresh
+      counts[.tokens]?[.alreadyThere] -= merged.count - fresh
     }
     return true
   }
 
-  private static let fold = """
+  private static let mergeUserIDs = """
     DELETE FROM registrations WHERE id IN (
       SELECT n.id FROM registrations n
       WHERE n.token_hash IN ($list) AND n.user_id IS NOT NULL AND n.registered_at < $1
@@ -220,9 +221,9 @@ extension Connection {
         FROM registrations WHERE token_hash IN ($list) AND wire IN (1, 2)
         """, list: hashes.map(Value.integer)))
     for row in rows {
-      let (kind, hash, realm) = (
-        try row.int64("kind"), try row.int64("token_hash"), try row.optionalInt64("realm_id")
-      )
+      let kind = try row.int64("kind")
+      let hash = try row.int64("token_hash")
+      let realm = try row.optionalInt64("realm_id")
       let key: NewRegistration.Key
       if let tokenID = try row.optionalInt64("token_id"), let realm {
         key = .encrypted(realm: realm, tokenID: tokenID)

@@ -55,13 +55,16 @@ struct ImportWork {
     _ run: ImportRun, _ origin: any ZulipOrigin, rejects: FileHandle?,
     _ progress: @escaping @Sendable (ImportRun.Progress) -> Void
   ) async throws {
-    (self.run, self.origin, startedAt) = (run, origin, run.now().stored)
+    self.run = run
+    self.origin = origin
+    startedAt = run.now().stored
     firstID =
       try await run.database.query(
         Statement("SELECT COALESCE(MAX(id), 0) + 1 AS first_id FROM registrations")
       )
       .first?.int64("first_id") ?? 1
-    (self.rejects, self.progress) = (rejects, progress)
+    self.rejects = rejects
+    self.progress = progress
     for table in ZulipTable.allCases where origin.has(table) {
       // E2EE registrations are read twice.
       size.total += try await origin.size(of: table) * (table == .devices ? 2 : 1)
@@ -70,12 +73,12 @@ struct ImportWork {
   }
 
   /// Imports all tables; returns false if it was stopped.
-  mutating func bringAll() async throws -> Bool {
-    guard try await bringServers(), try await bringRealms() else { return false }
+  mutating func importAll() async throws -> Bool {
+    guard try await importServers(), try await importRealms() else { return false }
     // A live registration of a token takes precedence over ended ones, so those are read afterwards.
-    guard try await bringDevices(ended: false), try await bringDevices(ended: true) else { return false }
-    guard try await bringTokens() else { return false }
-    return try await foldUserIDs()
+    guard try await importDevices(ended: false), try await importDevices(ended: true) else { return false }
+    guard try await importTokens() else { return false }
+    return try await mergeUserIDs()
   }
 
   /// Imports a table. The next rows are read, checked and sealed while others are stored.
@@ -85,7 +88,7 @@ struct ImportWork {
   ///     another call handles.
   ///   - store: stores a batch; may run more than once.
   /// - Returns: false if it was stopped.
-  mutating func bring<Row: Sendable>(
+  mutating func importTable<Row: Sendable>(
     _ table: ZulipTable, prepare: @escaping @Sendable (SourceRow) throws -> Row?,
     store: @escaping @Sendable ([Row], any Connection) throws -> Stored
   ) async throws -> Bool {
@@ -156,11 +159,12 @@ struct ImportWork {
 
 /// Servers and realms; existing ones are not changed.
 extension ImportWork {
-  mutating func bringServers() async throws -> Bool {
+  mutating func importServers() async throws -> Bool {
     let owners = try await hostnameOwners()
-    return try await bring(.servers) { [self] row in
+    return try await importTable(.servers) { [self] row in
       guard let key = row["api_key"], !key.isEmpty else { throw Refusal.noKey }
-      let (id, written) = (try row.id, row["hostname"] ?? "")
+      let id = try row.id
+      let written = row["hostname"] ?? ""
       let hostname = Hostname.key(of: written)
       let isOwn =
         owners[hostname]?.id == id && Self.isPlain(written) && hostname != RemoteServers.builtInHostname
@@ -231,8 +235,8 @@ extension ImportWork {
       }
   }
 
-  mutating func bringRealms() async throws -> Bool {
-    try await bring(.realms) { [self] row in
+  mutating func importRealms() async throws -> Bool {
+    try await importTable(.realms) { [self] row in
       guard let server = known[.servers]?[try row.integer("server_id")]?.row else {
         throw Refusal.unknownServer
       }
@@ -259,7 +263,7 @@ extension ImportWork {
             stored.known[realm.id] = Known(row: try row.int64("id"), server: realm.server)
             stored.counts[.alreadyThere] += 1
           } else {
-            stored.refused.append((realm.id, .anothersRealm))
+            stored.refused.append((realm.id, .realmOfAnotherServer))
           }
           continue
         }

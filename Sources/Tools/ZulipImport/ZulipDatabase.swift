@@ -63,7 +63,9 @@ private actor ZulipDatabaseRows: ZulipRows {
   private let columns: ZulipTable.Columns
 
   init(_ cursor: ForeignPostgreSQL.Cursor, _ table: ZulipTable) {
-    (self.cursor, self.table, columns) = (cursor, table, table.columns)
+    self.cursor = cursor
+    self.table = table
+    columns = table.columns
   }
 
   func next() async throws -> (rows: [SourceRow], size: Int64) {

@@ -51,7 +51,8 @@ private actor ZulipFileRows: ZulipRows {
   private let places: [Int?]
 
   init(_ file: Data, _ table: ZulipTable, batch: Int) throws {
-    (self.table, self.batch) = (table, batch)
+    self.table = table
+    self.batch = batch
     let columns = table.columns
     self.columns = columns
     var reader = CSVReader(file)
@@ -73,7 +74,8 @@ private actor ZulipFileRows: ZulipRows {
         return found.first
       }
     }
-    (self.reader, self.header) = (reader, header)
+    self.reader = reader
+    self.header = header
   }
 
   func next() throws -> (rows: [SourceRow], size: Int64) {

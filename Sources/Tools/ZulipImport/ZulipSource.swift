@@ -179,7 +179,7 @@ struct SourceRow: Sendable {
   ) throws(ZulipSourceError) -> Result {
     if let value { return value }
     let place = line.map { ".csv, line \($0)" } ?? ", row \(values[0] ?? "?")"
-    throw ZulipSourceError("\(table.rawValue)\(place): column \(column) wants \(wanted)")
+    throw ZulipSourceError("\(table.rawValue)\(place): column \(column): expected \(wanted)")
   }
 }
 
@@ -224,8 +224,12 @@ extension Date {
     }
     guard rest.isEmpty, month > 0, day > 0 else { return nil }
     var parts = tm()
-    (parts.tm_year, parts.tm_mon, parts.tm_mday) = (Int32(year - 1900), Int32(month - 1), Int32(day))
-    (parts.tm_hour, parts.tm_min, parts.tm_sec) = (Int32(hour), Int32(minute), Int32(second))
+    parts.tm_year = Int32(year - 1900)
+    parts.tm_mon = Int32(month - 1)
+    parts.tm_mday = Int32(day)
+    parts.tm_hour = Int32(hour)
+    parts.tm_min = Int32(minute)
+    parts.tm_sec = Int32(second)
     self.init(timeIntervalSince1970: Double(timegm(&parts) - offset) + fraction)
   }
 }

@@ -19,7 +19,7 @@ import Testing
     let start = Date(timeIntervalSince1970: 1_800_000_000)
     var told: [Int: ProblemReporter<DatabaseCheck.Failure>.Event] = [:]
     for (second, failure) in failures.enumerated() {
-      told[second] = reporter.look(at: failure, now: start + Double(second))
+      told[second] = reporter.update(failure, now: start + Double(second))
     }
     return told
   }

@@ -343,7 +343,7 @@ import Testing
     }
     let names = ["apns/AuthKey_2.p8", "bouncer/old.bak", "fcm/default.JSON", "fcm/project.json.txt"]
     let list = names.map { "\(folder.path)/\($0)" }.joined(separator: ", ")
-    #expect(try await warnings() == ["nobody reads \(list)"])
+    #expect(try await warnings() == ["these files are not read: \(list)"])
   }
 
   @Test(.keyFolder) func `The clock is compared with the newest time in the database`() async throws {
@@ -358,7 +358,7 @@ import Testing
     }
     #expect(try await finding(newest: -3600).detail == "is right")
     let behind = try await finding(newest: 6 * 3600)
-    #expect(!behind.isGood && behind.detail.contains("6 h before"))
+    #expect(!behind.isGood && behind.detail.contains("6 h behind"))
     #expect(behind.advice?.contains("push-bouncer clock trust") == true)
     let idle = try await finding(newest: -3 * 86_400)
     #expect(idle.isGood && idle.detail.contains("72 h"))

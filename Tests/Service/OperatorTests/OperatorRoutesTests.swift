@@ -64,7 +64,7 @@ import Testing
     #expect(status == 200 && document["status"] == "degraded")
     #expect(
       document["checks"]?["clock"] == [
-        "status": "failing", "reason": "it was put back by 2 h", "since": "2026-09-21T14:13:20Z",
+        "status": "failing", "since": "2026-09-21T14:13:20Z", "reason": "it was put back by 2 h",
         "meaning": .string(ClockDoubt.meaning), "advice": .string(ClockDoubt.advice),
       ])
     #expect(ClockDoubt.advice.contains("push-bouncer clock trust"))
@@ -96,8 +96,8 @@ import Testing
     #expect(status == 200 && document["status"] == "degraded")
     #expect(
       document["checks"]?["apns:main"] == [
-        "status": "failing", "reason": "BadTopic", "target": "org.example.chat.voip",
-        "since": "2026-09-21T14:13:20Z", "meaning": .string(Reason.badTopic.explanation.meaning),
+        "status": "failing", "target": "org.example.chat.voip", "since": "2026-09-21T14:13:20Z",
+        "reason": "BadTopic", "meaning": .string(Reason.badTopic.explanation.meaning),
         "advice": .string(Reason.badTopic.explanation.advice),
       ])
     #expect(document["checks"]?["fcm:work"]?["status"] == "unknown")

@@ -163,9 +163,9 @@ import Testing
       let watch = RouteWatch(
         providers: providers, outbox: service.outbox, pushServices: { nil }, now: { service.clock.now },
         logger: log.logger)
-      var told = RouteWatch.Told()
+      var logged = RouteWatch.LastLogged()
       for services in looks {
-        watch.look(at: services, &told)
+        watch.logChanges(of: services, since: &logged)
         service.clock.advance(5)
       }
       await providers.shutdown(within: .zero)

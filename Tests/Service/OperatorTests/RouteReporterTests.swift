@@ -16,7 +16,7 @@ import Testing
     var reporter = RouteReporter()
     var told: [Int: [RouteReporter.Event]] = [:]
     for (second, state) in states.enumerated() {
-      let events = reporter.look(at: state.map { [apns: $0] } ?? [:], now: start + Double(second))
+      let events = reporter.changes(to: state.map { [apns: $0] } ?? [:], now: start + Double(second))
       if !events.isEmpty { told[second] = events }
     }
     return told
@@ -73,20 +73,20 @@ import Testing
   @Test func `Routes are told of apart`() {
     var reporter = RouteReporter()
     #expect(
-      reporter.look(at: [Self.apns: Self.failing, Self.fcm: .ok], now: Self.start)
+      reporter.changes(to: [Self.apns: Self.failing, Self.fcm: .ok], now: Self.start)
         == [.began(Self.apns, .connectionLost)])
     #expect(
-      reporter.look(at: [Self.apns: Self.failing, Self.fcm: Self.failing], now: Self.start + 1)
+      reporter.changes(to: [Self.apns: Self.failing, Self.fcm: Self.failing], now: Self.start + 1)
         == [.began(Self.fcm, .connectionLost)])
   }
 
   @Test func `A clock that is put back lets nothing be told too early or not at all`() {
     var reporter = RouteReporter()
-    _ = reporter.look(at: [Self.apns: Self.failing], now: Self.start)
-    #expect(reporter.look(at: [Self.apns: .ok], now: Self.start + 10).isEmpty)
-    #expect(reporter.look(at: [Self.apns: .ok], now: Self.start - 3600).isEmpty)
+    _ = reporter.changes(to: [Self.apns: Self.failing], now: Self.start)
+    #expect(reporter.changes(to: [Self.apns: .ok], now: Self.start + 10).isEmpty)
+    #expect(reporter.changes(to: [Self.apns: .ok], now: Self.start - 3600).isEmpty)
     #expect(
-      reporter.look(at: [Self.apns: .ok], now: Self.start - 3595) == [.recovered(Self.apns, after: 0)])
+      reporter.changes(to: [Self.apns: .ok], now: Self.start - 3595) == [.recovered(Self.apns, after: 0)])
   }
 }
 

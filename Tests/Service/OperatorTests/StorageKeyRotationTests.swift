@@ -24,7 +24,7 @@ import Testing
         let count = try await stage.rotate { sentence in reports.withLock { $0.append(sentence) } }
         #expect(count.resealed >= 600 && count.unreadable == 0)
         let all = count.resealed
-        #expect(reports.withLock(\.last) == "\(all) of \(all) values are sealed with the new key")
+        #expect(reports.withLock(\.last) == "\(all) of \(all) values sealed with the new key")
         try await stage.expectChanged(from: old, 0..<600)
       }
     }
@@ -74,7 +74,7 @@ import Testing
       let other = Nodes(database: stage.database)
       try await other.join(key, isServing: true)
       let fault = await #expect(throws: Fault.self) {
-        try await stage.rotate(patience: .milliseconds(300), silence: .seconds(60))
+        try await stage.rotate(timeout: .milliseconds(300), silence: .seconds(60))
       }
       let text = "\(try #require(fault))"
       #expect(
@@ -88,12 +88,12 @@ import Testing
       // It ends in time; in between nobody begins.
       let reports = Mutex<[String]>([])
       let task = Task {
-        try await stage.rotate(patience: .seconds(60), silence: .seconds(2)) { sentence in
+        try await stage.rotate(timeout: .seconds(60), silence: .seconds(2)) { sentence in
           reports.withLock { $0.append(sentence) }
         }
       }
       await eventually("its wait") {
-        reports.withLock { $0.contains { $0.contains("waiting for its end until") } }
+        reports.withLock { $0.contains { $0.contains("for it to end") } }
       }
       await #expect(throws: StorageSeal.Unfinished.self) {
         try await Nodes(database: stage.database).join(key)
@@ -131,7 +131,7 @@ import Testing
         try FileManager.default.removeItem(atPath: path)
         if let other { try PrivateFile.write(other, to: path, replacing: true) }
         let fault = await #expect(throws: Fault.self) { try await stage.rotate() }
-        #expect("\(try #require(fault))".contains("storage.key.new is not there or is another one"))
+        #expect("\(try #require(fault))".contains("storage.key.new is missing or is another key"))
         try PrivateFile.write(new, to: path, replacing: true)
       }
       let foreign = stage.folder.appending(path: "storage.key").path

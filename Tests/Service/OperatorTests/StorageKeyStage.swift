@@ -74,11 +74,11 @@ extension StorageKeyRotationTests {
 
     /// - Parameter silence: none where nobody else lives: what is in the list has been killed.
     func rotate(
-      on database: (any Database)? = nil, patience: Duration = .zero, silence: Duration = .zero,
+      on database: (any Database)? = nil, timeout: Duration = .zero, silence: Duration = .zero,
       _ report: @escaping @Sendable (String) -> Void = { _ in }
     ) async throws -> Resealing.Count {
       try await StorageKeyRotation(
-        directory: folder.path, database: database ?? self.database, patience: patience, silence: silence,
+        directory: folder.path, database: database ?? self.database, timeout: timeout, silence: silence,
         report: report
       ).run()
     }

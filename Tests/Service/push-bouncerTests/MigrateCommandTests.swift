@@ -86,7 +86,7 @@ import Testing
     }
   }
 
-  @Test func `A signal stops it and the same command brings the rest`() async throws {
+  @Test func `A signal stops it and the same command imports the rest`() async throws {
     let devices = 60_000
     try await Workplace.test(begun: true) { place in
       try Self.write(to: place, devices: devices)
@@ -94,7 +94,7 @@ import Testing
         await eventually("the first progress") { running.logged.contains("% of all") }
         running.send(SIGTERM)
         #expect(await running.status() == 1)
-        #expect(running.logged.contains("the same command brings the rest"))
+        #expect(running.logged.contains("the same command imports the rest"))
         let report = try #require(running.printed)
         #expect(report["complete"] == false)
         let read = try #require(count(report, "remotepushdevicetoken", "read"))

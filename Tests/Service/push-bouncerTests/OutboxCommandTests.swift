@@ -38,7 +38,7 @@ extension Chaos {
             ["--route", "apns:simulator", "--kind", "nextcloud"],
           ] {
             let none = try await stage.place.run(["outbox", "drop", "--yes"] + arguments)
-            #expect(none.status == 1 && none.errors.contains("nothing of that waits"))
+            #expect(none.status == 1 && none.errors.contains("no such notification waits"))
           }
           for arguments in [
             [], ["--all", "--kind", "legacy"], ["--older-than", "long"], ["--kind", "odd"],

@@ -115,7 +115,7 @@ extension Chaos {
             #expect(early.status == 1 && early.errors.contains("stop every node"), "\(early.errors)")
             #expect(try await server.mark(phones).deleted.isEmpty)
             try await stage.place.start(["keys", "rotate-storage"]) { rotation in
-              await eventually("its wait") { rotation.logged.contains("waiting for its end until") }
+              await eventually("its wait") { rotation.logged.contains("for it to end") }
               let promise = try await server.mark(phones)
               #expect(promise.deleted.isEmpty)
               await running.end()

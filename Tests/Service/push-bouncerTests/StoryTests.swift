@@ -63,7 +63,7 @@ import Testing
       let doctor = try await place.run(["doctor", "--json"] + providers)
       #expect(doctor.status == 0, "\(doctor.output)")
       let findings = try doctor.json["findings"]?.elements ?? []
-      #expect(findings.allSatisfy { $0["status"] == "ok" && $0["advice"] == .null })
+      #expect(findings.allSatisfy { $0["status"] != "fault" && $0["advice"] == .null })
       #expect(findings.contains { $0["check"] == "apns:simulator" })
 
       let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json

@@ -148,19 +148,22 @@ import Testing
       ([.servers: ""], "line 1: has no header"),
       (
         [.servers: "id,uuid,api_key,hostname\n\(server)\n2,x,key,other"],
-        "zilencer_remotezulipserver.csv, line 3: column uuid wants a UUID"
+        "zilencer_remotezulipserver.csv, line 3: column uuid: expected a UUID"
       ),
       (
         [.servers: "id,uuid,api_key,hostname\n1,2"], "line 2: there are 2 fields, and 4 columns in the header"
       ),
-      ([.tokens: "id,server_id,kind,token\n\"\n\",1,1,x"], "line 2: column id wants an integer of 64 bits"),
+      (
+        [.tokens: "id,server_id,kind,token\n\"\n\",1,1,x"],
+        "line 2: column id: expected an integer of 64 bits"
+      ),
       (
         [.tokens: "id,server_id,kind,token\n9223372036854775808,1,1,x"],
-        "column id wants an integer of 64 bits"
+        "column id: expected an integer of 64 bits"
       ),
       (
         [.tokens: "id,server_id,kind,token,last_updated\n1,1,1,x,yesterday"],
-        "line 2: column last_updated wants a time with its zone"
+        "line 2: column last_updated: expected a time with its zone"
       ),
       ([.devices: "device_id"], "has zilencer_remotepushdevice.csv, but not zilencer_remoterealm.csv"),
     ] as [([ZulipTable: String], String)])

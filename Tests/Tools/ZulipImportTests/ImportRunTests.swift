@@ -12,7 +12,7 @@ import Testing
 extension ImportCounts {
   /// Number of source rows that are stored after the run, on their own or as part of another row.
   fileprivate var present: Int {
-    self[.imported] + self[.alreadyThere] + self[.foldedSpelling] + self[.foldedToken]
+    self[.imported] + self[.alreadyThere] + self[.mergedSpelling] + self[.mergedToken]
   }
 }
 
@@ -29,7 +29,7 @@ extension ImportCounts {
     #expect(report[.servers].refused == [.noKey: 1])
     #expect(report[.realms].results == [.imported: 3])
     #expect(report[.realms].refused == [.unknownServer: 1])
-    #expect(report[.devices].results == [.imported: 5 + ordinary, .foldedToken: 2])
+    #expect(report[.devices].results == [.imported: 5 + ordinary, .mergedToken: 2])
     #expect(
       report[.devices].refused == [
         .cloudRealm: 1, .wrongTokenID: 1, .noAppID: 1, .unknownKind: 1, .unknownRealm: 1,
@@ -37,12 +37,12 @@ extension ImportCounts {
       ])
     #expect(
       report[.tokens].results == [
-        .imported: 15 + ordinary, .superseded: 2, .foldedSpelling: 1, .foldedUserID: 1,
+        .imported: 15 + ordinary, .superseded: 2, .mergedSpelling: 1, .mergedUserID: 1,
       ])
     #expect(
       report[.tokens].refused == [
         .unknownKind: 1, .tokenLength: 1, .tokenNotHexadecimal: 1, .noAppID: 1, .noUser: 1, .twoUsers: 1,
-        .userIDOutOfRange: 1, .unknownServer: 1, .anothersRealm: 1, .malformedAppID: 1,
+        .userIDOutOfRange: 1, .unknownServer: 1, .realmOfAnotherServer: 1, .malformedAppID: 1,
       ])
     for table in ZulipTable.allCases {
       let counts = report[table]
@@ -200,7 +200,7 @@ extension ImportCounts {
           for table in ZulipTable.allCases {
             let (last, expected) = (report[table], expected[table])
             #expect(last.read == expected.read && last.refused == expected.refused)
-            #expect(last.present == expected.present && last[.foldedUserID] == expected[.foldedUserID])
+            #expect(last.present == expected.present && last[.mergedUserID] == expected[.mergedUserID])
           }
           break
         }
@@ -247,9 +247,9 @@ extension ImportCounts {
       let (first, second) = (first[table], second[table])
       #expect(second[.imported] == 0 && second[.renamed] == 0)
       #expect(second.read == first.read && second.refused == first.refused)
-      #expect(second[.superseded] == first[.superseded] && second[.foldedUserID] == first[.foldedUserID])
+      #expect(second[.superseded] == first[.superseded] && second[.mergedUserID] == first[.mergedUserID])
       #expect(
-        second[.alreadyThere] == first[.imported] + first[.foldedSpelling] + first[.foldedToken])
+        second[.alreadyThere] == first[.imported] + first[.mergedSpelling] + first[.mergedToken])
     }
   }
 
@@ -302,7 +302,7 @@ extension ImportCounts {
     }
     #expect(changed == 1)
     let report = try await target.importing(now: ImportTarget.now + 60).run(from: source.source)
-    #expect(report.isComplete && report[.tokens][.foldedSpelling] == 0 && report[.tokens][.alreadyThere] > 1)
+    #expect(report.isComplete && report[.tokens][.mergedSpelling] == 0 && report[.tokens][.alreadyThere] > 1)
     let rows = try await target.database.read { connection in
       try connection.query(
         Statement(
@@ -343,7 +343,7 @@ extension ImportCounts {
       #expect(lines.first == "table,id,reason" && lines.count == count + 1 && Set(lines).count == lines.count)
       #expect(lines.contains("zilencer_remotezulipserver,6,no_key"))
       #expect(lines.contains("zilencer_remotepushdevice,6,wrong_token_id"))
-      #expect(lines.contains("zilencer_remotepushdevicetoken,29,anothers_realm"))
+      #expect(lines.contains("zilencer_remotepushdevicetoken,29,realm_of_another_server"))
       #expect(
         lines.dropFirst().allSatisfy { $0.hasPrefix("zilencer_") && $0.split(separator: ",").count == 3 })
     }

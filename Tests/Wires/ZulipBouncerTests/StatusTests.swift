@@ -308,7 +308,7 @@ struct StatusTests {
       var next = ""
       repeat {
         let answer = try await status(bouncer, "limit=2\(next.isEmpty ? "" : "&after=\(next)")", as: server)
-        names += registrations(answer).compactMap { $0["registration"]?.string }
+        names += registrations(answer).compactMap { $0["name"]?.string }
         next = answer.json["next"]?.string ?? ""
       } while !next.isEmpty && names.count < 100
       #expect(names.count == 8 && Set(names).count == 8)

@@ -50,7 +50,7 @@ package struct Resealing: Sendable {
         total.resealed += count.resealed
         total.unreadable += count.unreadable
         done += rows.count
-        progress(done, all)
+        if !rows.isEmpty { progress(done, all) }
         guard rows.count == batch, let end = rows.last else { break }
         last = Array(end.values.prefix(column.key.count))
       }

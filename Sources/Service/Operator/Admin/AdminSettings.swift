@@ -14,6 +14,6 @@ package struct AdminSettings: Sendable {
 
   @Setting(
     "admin.token", .token,
-    "where set, /metrics, /admin and the checks of /readyz want it as a bearer token", secrecy: .whole)
+    "where set, the bearer token that /metrics, /admin and the checks of /readyz require", secrecy: .whole)
   package var token: String?
 }

@@ -12,7 +12,9 @@ extension Dashboard {
     async let readiness = readiness.report()
     async let recent = latestRecent()
     async let census = latestCensus()
-    let (health, latest, counted) = (await readiness, await recent, await census)
+    let health = await readiness
+    let latest = await recent
+    let counted = await census
     let found = latest?.value
     return """
       \(light(health))
@@ -80,11 +82,13 @@ extension Dashboard {
   // MARK: Notifications
 
   private func traffic(_ recent: Recent) -> HTML {
-    let (report, now) = (recent.report, sources.now())
+    let report = recent.report
+    let now = sources.now()
     let total = report.total
     let bars = report.hours.map { hour -> Chart.Bar in
       let minutes = max(1, min(60, now.timeIntervalSince(hour.start) / 60))
-      let (accepted, failed) = (Double(hour.accepted) / minutes, Double(hour.failed) / minutes)
+      let accepted = Double(hour.accepted) / minutes
+      let failed = Double(hour.failed) / minutes
       return .init(
         title: "\(hour.start.clock): \(Shown.rate(accepted)) accepted, \(Shown.rate(failed)) failed a minute",
         parts: [("a", accepted), ("b", failed)])
@@ -108,7 +112,8 @@ extension Dashboard {
 
   private func latency(_ recent: Recent) -> HTML {
     let report = recent.report
-    let (median, slow) = (report.total.latency.percentile(0.5), report.total.latency.percentile(0.99))
+    let median = report.total.latency.percentile(0.5)
+    let slow = report.total.latency.percentile(0.99)
     func text(_ time: TimeInterval?) -> String { time.map(Phrase.latency) ?? "no time known" }
     return """
       <section><h2>From the call to the provider's acceptance</h2>
@@ -127,7 +132,8 @@ extension Dashboard {
 
   /// - Parameter recent: nil if the database could not be read; only what is in memory is shown then.
   private func queue(_ recent: Recent?) -> HTML {
-    let (depth, unknown) = (sources.outbox.count, "<span class=\"faint\">not known</span>" as HTML)
+    let depth = sources.outbox.count
+    let unknown = "<span class=\"faint\">not known</span>" as HTML
     let oldest = recent?.waitingSince.map { since -> HTML in
       "\(Phrase.duration(sources.now().timeIntervalSince(since)))"
     }

@@ -13,7 +13,8 @@ extension Dashboard {
 
   func servers(_ recent: Recent, _ census: Census?) -> HTML {
     let busiest = recent.servers.sorted {
-      let (left, right) = ($0.server, $1.server)
+      let left = $0.server
+      let right = $1.server
       return (census?.week[right.id]?.sent ?? 0, left.hostname) < (
         census?.week[left.id]?.sent ?? 0, right.hostname
       )
@@ -51,7 +52,8 @@ extension Dashboard {
       .text("Server"), .number("Pushes 7 d"), .number("Refused"), .text("Last seen"), .number("Encrypted"),
       .number("Legacy"), .number("Realms"), .text("Version"))
     for (server, realms) in servers {
-      let (week, devices) = (census?.week[server.id], census.map { $0.byServer[server.id] ?? .init() })
+      let week = census?.week[server.id]
+      let devices = census.map { $0.byServer[server.id] ?? .init() }
       table.add(
         "<a href=\"/admin/servers/\(server.id)\">\(server.hostname)</a>\(Shown.deactivated(server.isDeactivated))",
         Shown.number(census.map { _ in week?.sent ?? 0 }), Shown.bad(census.map { _ in week?.failed ?? 0 }),
@@ -123,7 +125,8 @@ extension Dashboard {
     let census = await latestCensus()
     let facts = try await facts(of: id)
     let devices = census.map { $0.byServer[id] ?? .init() }
-    let (sent, failed) = (hours.map(\.sent).reduce(0, +), hours.map(\.failed).reduce(0, +))
+    let sent = hours.map(\.sent).reduce(0, +)
+    let failed = hours.map(\.failed).reduce(0, +)
     let bars = hours.map { hour in
       Chart.Bar(
         title:
@@ -134,7 +137,7 @@ extension Dashboard {
       .text("Realm"), .number("Encrypted"), .number("Legacy"), .text("Last seen"), .text("Name"),
       .text("UUID"))
     for realm in realms.prefix(Self.shownRealms) {
-      let devices = census.map { $0.devices[DeviceCounts.Place(server: id, realm: realm.id)] ?? .init() }
+      let devices = census.map { $0.devices[DeviceCounts.RealmKey(server: id, realm: realm.id)] ?? .init() }
       table.add(
         "<a href=\"/admin/find?q=\(realm.uuid)\">\(realm.host)</a>\(Shown.deactivated(realm.isDeactivated))",
         Shown.number(devices?.e2ee), Shown.number(devices?.legacy), Shown.age(realm.lastRequestAt, at: now),
@@ -203,7 +206,8 @@ extension Dashboard {
 
   /// - Parameter pages: the row ids of the chat servers that have a page, by UUID.
   private func device(_ device: FoundDevice, _ pages: [String: Int64]) -> HTML {
-    let (style, state) = (device.state.style, device.state.rawValue)
+    let style = device.state.style
+    let state = device.state.rawValue
     let facts = device.facts.map { name, fact -> HTML in
       "<dt>\(name.capitalizedFirst)</dt><dd>\(html(of: fact, pages))</dd>\n"
     }

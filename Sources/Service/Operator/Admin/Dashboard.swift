@@ -46,7 +46,7 @@ package struct Dashboard: Sendable {
   struct Census: Sendable {
     /// What each chat server has sent during the last 7 days, by its row.
     let week: [Int64: HourlyCounts.ServerHour]
-    let devices: [DeviceCounts.Place: DeviceCounts]
+    let devices: [DeviceCounts.RealmKey: DeviceCounts]
     let byServer: [Int64: DeviceCounts]
     let keys: [RegistrationStore.KeyUsage]
     let tables: [AdminTable]

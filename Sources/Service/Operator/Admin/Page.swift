@@ -96,7 +96,7 @@ struct HTMLTable {
 
 /// The contents of table cells and figures.
 enum Shown {
-  /// Stands for an unknown value.
+  /// An unknown value.
   static let none: HTML = "<span class=\"faint none\">-</span>"
 
   static func number(_ number: some BinaryInteger) -> HTML { "\(Phrase.number(number))" }

@@ -121,7 +121,7 @@ extension Configuration {
 
   private static func weak(_ key: String) -> Fault {
     Fault(
-      key: key, "is too easily guessed: it wants 16 characters at least, random ones",
+      key: key, "is too easy to guess: use 16 or more random characters",
       advice: "make one: openssl rand -hex 32")
   }
 

@@ -5,7 +5,7 @@ extension Configuration {
   /// The file that `init` writes: every key, commented out, with its default and its meaning.
   package static func sampleYAML() -> String {
     var text = """
-      # push-bouncer: what is commented out has the value that stands there. Each key can also be set in the
+      # push-bouncer: a key that is commented out has the value shown. Each key can also be set in the
       # environment (http.port is PUSH_BOUNCER_HTTP_PORT) or on the command line (--http.port).
 
       """
@@ -35,7 +35,7 @@ extension Configuration {
       A value is taken from the first of these that has one:
 
       1. the command line: `--http.port 9000` or `--http-port 9000`
-      2. the environment: the variable that stands below each key
+      2. the environment: the variable below each key
       3. the file: the one that `--config` names, else `push-bouncer.yaml` in the working folder, else \
       `\(systemFolder)/push-bouncer.yaml`
       4. the default
@@ -48,7 +48,7 @@ extension Configuration {
         trusted_proxies: [10.0.0.0/8, "2001:db8::/32"]
       ```
 
-      A key that does not exist and a value that is none are errors: nothing starts half-configured.
+      An unknown key or an invalid value is an error: nothing starts half-configured.
       `push-bouncer init` writes a file with every key, commented out. `push-bouncer doctor` checks the values in use.
       What is marked *secret* is never logged or shown.
 

@@ -79,7 +79,9 @@ struct ConfigurationSource {
       default: false
       }
     guard isMapping else {
-      throw Fault(source: file, "wants lines of the form key: value", advice: "put a blank after each colon")
+      throw Fault(
+        source: file, "does not consist of lines of the form key: value",
+        advice: "put a blank after each colon")
     }
     try read(node, path: "", file: file)
   }
@@ -122,10 +124,10 @@ struct ConfigurationSource {
       guard !isSection(path) || path.isEmpty else { throw Self.section(path, source: place) }
       let texts = sequence.compactMap(\.scalar?.string)
       guard texts.count == sequence.count else {
-        throw Fault(source: place, key: path, "wants a list of texts")
+        throw Fault(source: place, key: path, "is not a list of texts")
       }
       if settings[path]?.isList == false {
-        throw Fault(source: place, key: path, "wants one value, not a list")
+        throw Fault(source: place, key: path, "is a list, but takes one value")
       }
       try set(path, texts.joined(separator: ","), place: place)
     case .scalar(let scalar):

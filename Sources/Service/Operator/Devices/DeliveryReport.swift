@@ -12,7 +12,8 @@ package struct DeliveryReport: Sendable {
 
   /// - Parameter recent: those of this process.
   package init(search: DeviceSearch, recent: RecentDeliveries) {
-    (self.search, self.recent) = (search, recent)
+    self.search = search
+    self.recent = recent
   }
 
   /// - Parameter text: as in a search for devices.

@@ -11,7 +11,7 @@ struct DeviceCounts: Sendable, Hashable {
 
   /// A realm, by its row id and its server's. Legacy devices whose realm is unknown count as realm 0 of their
   /// server.
-  struct Place: Sendable, Hashable {
+  struct RealmKey: Sendable, Hashable {
     let server: Int64
     let realm: Int64
   }
@@ -22,7 +22,7 @@ struct DeviceCounts: Sendable, Hashable {
   }
 
   /// Those of all realms with devices. Reads every registration.
-  static func all(in database: any Database) async throws -> [Place: DeviceCounts] {
+  static func all(in database: any Database) async throws -> [RealmKey: DeviceCounts] {
     let rows = try await database.query(
       Statement(
         """
@@ -37,8 +37,8 @@ struct DeviceCounts: Sendable, Hashable {
         JOIN remote_realms r ON r.id = e.realm_id
         """))
     return try rows.reduce(into: [:]) { counts, row in
-      let place = Place(server: try row.int64("server_id"), realm: try row.int64("realm_id"))
-      counts[place, default: .init()] += DeviceCounts(
+      let realm = RealmKey(server: try row.int64("server_id"), realm: try row.int64("realm_id"))
+      counts[realm, default: .init()] += DeviceCounts(
         legacy: try row.int64("legacy"), e2ee: try row.int64("e2ee"))
     }
   }

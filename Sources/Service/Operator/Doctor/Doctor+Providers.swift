@@ -31,7 +31,7 @@ extension Doctor {
     guard faults.isEmpty else {
       return [
         .skipped(
-          "providers", "nobody could be asked before this is mended: \(faults.joined(separator: ", "))")
+          "providers", "not asked: fix this first: \(faults.joined(separator: ", "))")
       ]
     }
     guard !credentials.apns.isEmpty || !credentials.fcm.isEmpty || configuration.webPush.isEnabled else {
@@ -109,15 +109,16 @@ extension Doctor {
     }
   }
 
-  /// With whom what is recorded today stays secret even if there are quantum computers one day. Where it does not, that is
-  /// the other side's choice, and no fault here.
+  /// Which connections use a post-quantum key exchange, so that traffic recorded today stays secret. The provider chooses:
+  /// none is a fault here.
   static func keyExchangeFindings(_ trials: [Trial]) -> [Finding] {
     let known = trials.filter { $0.keyExchange != nil }
     guard !known.isEmpty else { return [] }
     func names(_ trials: [Trial]) -> String { Set(trials.map(\.check)).sorted().joined(separator: ", ") }
     let with = known.filter { $0.keyExchange?.isPostQuantum == true }
     let without = known.filter { $0.keyExchange?.isPostQuantum == false }
-    let (good, bad) = (names(with), names(without))
+    let good = names(with)
+    let bad = names(without)
     let group = KeyExchange.x25519MLKEM768.rawValue
     let detail =
       without.isEmpty
@@ -198,8 +199,8 @@ extension Doctor {
         """)
     case .behind(let seconds), .jumped(let seconds):
       return .bad(
-        "clock", "stands \(ClockDoubt.text(seconds)) before the newest time in the database: nothing expires",
-        advice: "set it right; if it is right now, say so: push-bouncer clock trust")
+        "clock", "is \(ClockDoubt.text(seconds)) behind the newest time in the database: nothing expires",
+        advice: "set the clock; if it is right, run push-bouncer clock trust")
     }
   }
 
@@ -284,8 +285,8 @@ extension Doctor {
     return .good(
       "webpush.contact",
       """
-      push services are told of nobody to write to, and some refuse such senders: operator.email, or webpush.contact \
-      with a mailto: or https: address, would name somebody
+      push services get no contact, and some refuse senders without one: set operator.email, or webpush.contact to a \
+      mailto: or https: address
       """)
   }
 
@@ -295,11 +296,11 @@ extension Doctor {
     case .answered: return .good(check, "answers, with a certificate that is trusted")
     case .failed(.connectionRefused):
       return .skipped(
-        check, "nothing listens on its port 443; on another port its certificate cannot be looked at")
+        check, "nothing listens on its port 443; its certificate cannot be checked on another port")
     case .failed(.nameNotResolved):
       return .bad(
         check, "has no address",
-        advice: "see webpush.allow_private_hosts, and whether this machine's name resolution knows it")
+        advice: "check its name in webpush.allow_private_hosts, and this machine's name resolution")
     case .failed(.certificateUntrusted), .failed(.certificateNameMismatch):
       return .bad(
         check,
@@ -315,7 +316,7 @@ extension Doctor {
       return .bad(
         check, "\(failure.rawValue): \(explanation.meaning)", advice: explanation.advice)
     case .silent:
-      return .bad(check, "does not answer", advice: "see whether it runs, and the network in between")
+      return .bad(check, "does not answer", advice: "check that it runs, and the network in between")
     }
   }
 }

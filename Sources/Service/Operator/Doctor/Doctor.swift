@@ -67,7 +67,7 @@ package struct Doctor: Sendable {
       findings += keyFindings(snapshot)
       findings.append(permissionFinding())
     } else {
-      findings.append(.skipped("keys", "\(configuration.keys.directory) cannot be looked into"))
+      findings.append(.skipped("keys", "\(configuration.keys.directory) cannot be listed"))
     }
     if faults.contains("database") {
       findings.append(.skipped("deletions held back", "the database cannot be used"))
@@ -108,7 +108,7 @@ extension Doctor {
     if !unread.isEmpty {
       findings.append(
         .warning(
-          "keys", "nobody reads \(unread.joined(separator: ", "))",
+          "keys", "these files are not read: \(unread.joined(separator: ", "))",
           advice:
             "give a credential's file a name that ends with .json, name Apple's key as key_file in one, and remove the rest"
         ))
@@ -168,7 +168,7 @@ extension Doctor {
 }
 
 extension Doctor {
-  /// Reports deletions held back because a provider called too many tokens dead; one finding per
+  /// Reports deletions held back because a provider reported too many tokens as dead; one finding per
   /// credential.
   func heldFindings() async -> [Finding] {
     // A database that cannot be opened has its own finding.
@@ -182,16 +182,17 @@ extension Doctor {
       "\($0.provider):\($0.credential)"
     }
     return routes.sorted { $0.key < $1.key }.map { name, held in
-      let (count, since) = (held.map(\.count).reduce(0, +), held.map(\.since).min() ?? now())
+      let count = held.map(\.count).reduce(0, +)
+      let since = held.map(\.since).min() ?? now()
       return .bad(
         name,
         """
-        the deletions of \(count) registrations are held back, because the provider has called too many tokens dead \
-        at once, since \(since.formatted(.iso8601))
+        the deletions of \(count) registrations have been held back since \(since.formatted(.iso8601)), because the \
+        provider reported too many tokens as dead at once
         """,
         advice: """
-          wait: one ends when the provider says so again an hour later, and is forgotten after a week. If you know \
-          that they are dead: push-bouncer routes trust \(name)
+          wait: a registration is deleted if the provider reports it again an hour later; after a week the report is \
+          forgotten. If you know that the tokens are dead: push-bouncer routes trust \(name)
           """)
     } + (services.isEmpty ? [] : [finding(ofHeldAt: services)])
   }
@@ -203,8 +204,8 @@ extension Doctor {
       "webpush",
       """
       the deletions of \(services.map(\.count).reduce(0, +)) subscriptions are held back, because \
-      \(Phrase.count(hosts.count, "push service has", "push services have")) called too many dead at once: one ends \
-      when its push service says so again an hour later (push-bouncer routes list)
+      \(Phrase.count(hosts.count, "push service")) reported too many as dead at once: a subscription is deleted if its \
+      push service reports it again an hour later (push-bouncer routes list)
       """)
   }
 }

@@ -87,14 +87,16 @@ extension StartCheck {
       try checkSpace(for: path, url)
     }
     do {
-      return try await look(at: visit.database(), configuration)
+      return try await inspect(visit.database(), configuration)
     } catch let error as DatabaseError {
       throw Fault(error, of: url)
     }
   }
 
-  private static func look(at database: any Database, _ configuration: Configuration) async throws -> String {
-    let (url, directory) = (configuration.database.url, configuration.keys.directory)
+  private static func inspect(_ database: any Database, _ configuration: Configuration) async throws -> String
+  {
+    let url = configuration.database.url
+    let directory = configuration.keys.directory
     let version = try await Migrator.version(of: database)
     guard version > 0 else {
       // Finds what would prevent the migrations, and leaves no tables.

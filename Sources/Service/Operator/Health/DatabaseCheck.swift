@@ -79,17 +79,17 @@ final class DatabaseCheck: Sendable {
     let start = ContinuousClock.now
     // A state counts once it was seen twice in a row.
     var reporter = ProblemReporter<Failure>(onset: 1, steadiness: 1)
-    var looks = 0
+    var rounds = 0
     await every(Self.interval) {
       // Every test write is a commit, so most checks are reads while the database works.
-      let isWriting = reporter.isOpen || looks.isMultiple(of: 15)
-      looks += 1
+      let isWriting = reporter.isOpen || rounds.isMultiple(of: 15)
+      rounds += 1
       let failure =
         isWriting ? await finding()?.failure : await reading.answer(within: Self.timeout) ?? .timeout
       guard !Task.isCancelled else { return }
       // Whatever the wall clock says.
       let now = Date(timeIntervalSinceReferenceDate: (ContinuousClock.now - start) / .seconds(1))
-      switch reporter.look(at: failure, now: now) {
+      switch reporter.update(failure, now: now) {
       case .began(let failure):
         let explanation = explanation(of: failure)
         logger.warning(

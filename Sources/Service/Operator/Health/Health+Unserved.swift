@@ -19,7 +19,8 @@ extension Health {
       check.state = "failing"
       check.reason = "\(Reason.unconfigured)"
     }
-    (check.meaning, check.advice) = ("\(first.sentence).", first.advice)
+    check.meaning = "\(first.sentence)."
+    check.advice = first.advice
     check.details["targets"] = .array(unserved.prefix(mostUnserved).map(\.json))
     if unserved.count > mostUnserved {
       check.details["more"] = .integer(Int64(unserved.count - mostUnserved))

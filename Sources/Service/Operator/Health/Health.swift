@@ -47,7 +47,8 @@ package struct Health: Sendable {
       self.reason = reason.rawValue
       self.target = target
       self.since = since
-      (meaning, advice) = (explanation.meaning, explanation.advice)
+      meaning = explanation.meaning
+      advice = explanation.advice
     }
 
     var json: JSON {

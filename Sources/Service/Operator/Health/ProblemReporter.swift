@@ -30,8 +30,8 @@ struct ProblemReporter<Problem: Sendable & Hashable>: Sendable {
   /// Takes the result of a check.
   ///
   /// - Parameter start: when the problem began, if that is known.
-  mutating func look(at problem: Problem?, since start: Date? = nil, now: Date) -> Event? {
-    guard let problem else { return lookAtNone(now) }
+  mutating func update(_ problem: Problem?, since start: Date? = nil, now: Date) -> Event? {
+    guard let problem else { return updateWithNone(now) }
     if isNextNew { reset() }
     goneSince = nil
     let begin = since ?? start ?? now
@@ -42,7 +42,7 @@ struct ProblemReporter<Problem: Sendable & Hashable>: Sendable {
     return .began(problem)
   }
 
-  private mutating func lookAtNone(_ now: Date) -> Event? {
+  private mutating func updateWithNone(_ now: Date) -> Event? {
     guard isLogged, let since else {
       reset()
       return nil

@@ -85,7 +85,8 @@ package struct PushServices: Sendable {
       }
     }
     states = Dictionary(used.map { ($0.route, $0.state) }) { $1 }
-    (self.working, self.failing) = (working.count, failing.count)
+    self.working = working.count
+    self.failing = failing.count
     self.waiting = waiting.values.reduce(0, +)
     self.held = held
     listed = Array(

@@ -57,8 +57,12 @@ package final class Readiness: Sendable {
     self.database = DatabaseCheck(database, now: now)
     failover = Cached(for: .seconds(60)) { try await FailoverPromise(of: database) }
     oldest = Probe { try? await (outbox.oldest(), outbox.oldestLate()) }
-    (self.keyFolder, self.outbox, self.now) = (keyFolder, outbox, now)
-    (self.routeStates, self.doubts, self.pushServices) = (routeStates, doubts, pushServices)
+    self.keyFolder = keyFolder
+    self.outbox = outbox
+    self.now = now
+    self.routeStates = routeStates
+    self.doubts = doubts
+    self.pushServices = pushServices
     self.clockDoubt = clockDoubt
     self.certificate = certificate
     self.isDelivering = isDelivering
@@ -75,7 +79,9 @@ package final class Readiness: Sendable {
 
   package func report() async -> Health {
     async let outboxCheck = outboxCheck()
-    let (now, credentials, services) = (now(), keyFolder.current.credentials, pushServices())
+    let now = now()
+    let credentials = keyFolder.current.credentials
+    let services = pushServices()
     let routes = routeStates().sorted { "\($0.key)" < "\($1.key)" }.map {
       Health.RouteHealth(route: $0.key, state: $0.value, waiting: outbox.count(for: $0.key))
     }
@@ -135,7 +141,8 @@ package final class Readiness: Sendable {
     func age(_ date: Date) -> TimeInterval { max(0, now().timeIntervalSince(date)).rounded() }
     check.details["oldest_seconds"] = .integer(Int64(age(oldest)))
     if let late = answer.late, age(late) > Self.longestWait {
-      (check.status, check.state) = (.degraded, "degraded")
+      check.status = .degraded
+      check.state = "degraded"
       check.reason = "a notification has waited for \(Phrase.duration(age(late)))"
       check.advice = """
         See which route does not work, and for what else it waits: push-bouncer outbox list. What waits is given up \
@@ -213,7 +220,8 @@ package final class Readiness: Sendable {
   static let forwardingName = "http.trusted_proxies"
 
   private func keysCheck() -> Health.Check {
-    let (snapshot, shortage) = (keyFolder.current, KeyFolder.Shortage.bouncerKey)
+    let snapshot = keyFolder.current
+    let shortage = KeyFolder.Shortage.bouncerKey
     if snapshot.bouncer.isEmpty {
       return .init(
         name: "keys", status: .unavailable, state: "failing", summary: "there is no bouncer key",
@@ -235,7 +243,7 @@ package final class Readiness: Sendable {
     return [
       .init(
         name: "providers", status: .degraded, state: "failing",
-        summary: "nothing can be delivered, for want of a credential", reason: shortage.problem,
+        summary: "no provider credentials: nothing can be delivered", reason: shortage.problem,
         advice: shortage.advice)
     ]
   }
@@ -286,7 +294,8 @@ package final class Readiness: Sendable {
     if !services.listed.isEmpty {
       check.details["failing_services"] = .array(
         services.listed.map { service in
-          let (reason, explanation) = (service.reason, service.reason.explanation)
+          let reason = service.reason
+          let explanation = service.reason.explanation
           var json = StatusReport(
             service.isPaused ? "open" : "failing", since: service.since, reason: reason.rawValue,
             meaning: explanation.meaning, advice: explanation.advice

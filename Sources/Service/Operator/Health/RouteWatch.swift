@@ -24,12 +24,15 @@ package struct RouteWatch: Sendable {
     providers: PushProviders, outbox: Outbox, pushServices: @escaping @Sendable () -> PushServices?,
     now: @escaping @Sendable () -> Date, logger: Logger
   ) {
-    (self.providers, self.outbox, self.now, self.logger) = (providers, outbox, now, logger)
+    self.providers = providers
+    self.outbox = outbox
+    self.now = now
+    self.logger = logger
     self.pushServices = pushServices
   }
 
   /// What has been logged so far.
-  struct Told {
+  struct LastLogged {
     var routes = RouteReporter()
     var webPush = RouteReporter()
     var services = RouteReporter()
@@ -38,20 +41,20 @@ package struct RouteWatch: Sendable {
 
   /// Runs until its task is cancelled.
   package func run() async {
-    var told = Told()
+    var logged = LastLogged()
     var turn = 0
     await every(Self.interval) {
-      look(&told.routes)
+      logChanges(since: &logged.routes)
       if turn.isMultiple(of: Self.pushServiceTurn), let services = pushServices() {
-        look(at: services, &told)
+        logChanges(of: services, since: &logged)
       }
       turn += 1
     }
   }
 
-  func look(_ reporter: inout RouteReporter) {
+  func logChanges(since reporter: inout RouteReporter) {
     let senders = Dictionary(providers.routeSenders.map { ($0.route, $0) }) { $1 }
-    for event in reporter.look(at: senders.mapValues(\.state), now: now()) {
+    for event in reporter.changes(to: senders.mapValues(\.state), now: now()) {
       let waiting = outbox.count(for: event.route)
       log(event, "\(event.route)", waiting, Self.wait(waiting), began: .warning, recovered: .notice) {
         ["host": "\(senders[event.route]?.host(for: $0) ?? "")"]
@@ -60,21 +63,21 @@ package struct RouteWatch: Sendable {
   }
 
   /// Logs what has changed for Web Push as a whole and for each push service.
-  func look(at services: PushServices, _ told: inout Told) {
+  func logChanges(of services: PushServices, since logged: inout LastLogged) {
     let now = now()
     let used = Phrase.count(services.working + services.failing, "push service")
     let failing = "of \(used) used recently \(Phrase.count(services.failing, "fails", "fail"))"
-    for event in told.webPush.look(at: services.state.map { [.webPush: $0] } ?? [:], now: now) {
+    for event in logged.webPush.changes(to: services.state.map { [.webPush: $0] } ?? [:], now: now) {
       let sentence = "\(failing), \(Self.wait(services.waiting))"
       log(event, "Web Push", services.waiting, sentence, began: .warning, recovered: .notice)
     }
-    for event in told.services.look(at: services.states, now: now)
-    where told.budget.spend(1, now: now) > 0 {
+    for event in logged.services.changes(to: services.states, now: now)
+    where logged.budget.spend(1, now: now) > 0 {
       let waiting = outbox.count(for: event.route)
       let sentence = "\(Self.wait(waiting)) of those who chose it"
       log(event, "\(event.route)", waiting, sentence, began: .notice, recovered: .info)
     }
-    let leftOut = told.budget.takeLeftOut(now: now)
+    let leftOut = logged.budget.takeLeftOut(now: now)
     guard leftOut > 0 else { return }
     logger.notice(
       "more push services began to fail or work again", metadata: ["left_out": .stringConvertible(leftOut)])
@@ -117,29 +120,30 @@ struct RouteReporter {
   private var reporters: [Route: ProblemReporter<Reason>] = [:]
 
   /// Compares the states of all routes with those logged so far.
-  mutating func look(at states: [Route: PushProviders.RouteState], now: Date) -> [Event] {
+  mutating func changes(to states: [Route: PushProviders.RouteState], now: Date) -> [Event] {
     // The operator has removed the credential of a route that is gone, which is not logged.
     reporters = reporters.filter { states[$0.key] != nil }
     // Drops healthy routes before sorting, because nearly all routes are healthy nearly always.
     return states.filter { $0.value.failure != nil || reporters[$0.key] != nil }
       .sorted { $0.key.description < $1.key.description }
-      .compactMap { route, state in look(at: state, of: route, now).map { Event(route: route, change: $0) } }
+      .compactMap { route, state in change(to: state, of: route, now).map { Event(route: route, change: $0) }
+      }
   }
 
-  private mutating func look(at state: PushProviders.RouteState, of route: Route, _ now: Date)
+  private mutating func change(to state: PushProviders.RouteState, of route: Route, _ now: Date)
     -> ProblemReporter<Reason>.Event?
   {
     var reporter = reporters[route] ?? ProblemReporter(steadiness: 5)
     defer { reporters[route] = reporter.isOpen ? reporter : nil }
     switch state {
     case .failing(let reason, let since), .open(let reason, let since):
-      return reporter.look(at: reason, since: since, now: now)
+      return reporter.update(reason, since: since, now: now)
     case .unknown:
       // Its credential was replaced and has not been used since.
       reporter.expectNew()
       return nil
     case .ok:
-      return reporter.look(at: nil, now: now)
+      return reporter.update(nil, now: now)
     }
   }
 }

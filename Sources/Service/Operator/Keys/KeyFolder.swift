@@ -67,7 +67,9 @@ package final class KeyFolder: Sendable {
       var after = state.withLock { $0 }
       guard listing != after.listing else { return }
       let before = after.contents
-      (after.listing, after.contents, after.snapshot) = (listing, [:], Snapshot())
+      after.listing = listing
+      after.contents = [:]
+      after.snapshot = Snapshot()
       for (folder, obstacle) in listing.closed {
         after.contents.merge(before.filter { $0.key.hasPrefix("\(folder)/") }) { $1 }
         after.snapshot.problems.append(
@@ -172,8 +174,8 @@ package final class KeyFolder: Sendable {
     exposed(KeyFile.list(directory).files, in: directory)
   }
 
-  /// What lies in the folders and is read by nobody, by its relative path: it has no name of a JSON file, and none names it
-  /// as Apple's key. Hidden files are meant to be there.
+  /// Files in the folders that are not read, by their relative paths: neither JSON files nor Apple keys that one names. Hidden
+  /// files are left out.
   static func unreadFiles(in directory: String) -> [String] {
     KeyFile.folders.flatMap { folder -> [String] in
       let path = "\(directory)/\(folder)"

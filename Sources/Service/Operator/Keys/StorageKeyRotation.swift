@@ -18,22 +18,22 @@ package struct StorageKeyRotation: Sendable {
   private let directory: String
   private let database: any Database
   private let nodes: Nodes
-  private let patience: Duration
+  private let timeout: Duration
   private let silence: Duration
   private let report: @Sendable (String) -> Void
 
   /// - Parameters:
   ///   - directory: the key folder.
-  ///   - patience: how long to wait for the end of other processes.
+  ///   - timeout: how long to wait for the end of other processes.
   ///   - silence: a process without a heartbeat for this long counts as dead.
   ///   - report: is called with each step, in sentences.
   package init(
-    directory: String, database: any Database, patience: Duration, silence: Duration = Nodes.watch,
+    directory: String, database: any Database, timeout: Duration, silence: Duration = Nodes.watch,
     report: @escaping @Sendable (String) -> Void
   ) {
     self.directory = directory
     self.database = database
-    self.patience = patience
+    self.timeout = timeout
     self.silence = silence
     self.report = report
     nodes = Nodes(database: database)
@@ -48,7 +48,7 @@ package struct StorageKeyRotation: Sendable {
     let current = StorageKey(file)
     let next = try await StorageSeal.nextID(of: database)
     if next == current.id {
-      report("everything is sealed with the new key already, which is in storage.key")
+      report("everything is already sealed with the new key in storage.key")
       try await finish(current)
       return Resealing.Count()
     }
@@ -58,8 +58,8 @@ package struct StorageKeyRotation: Sendable {
       try nodes.add(isServing: false, on: connection)
       return isFirst
     }
-    if !isFirst { report("going on with the new key that is in storage.key.new already") }
-    async let _: Void = stay()
+    if !isFirst { report("continuing with the new key in storage.key.new") }
+    async let _: Void = sendHeartbeats()
     do {
       try await waitForOthers()
     } catch {
@@ -82,21 +82,21 @@ package struct StorageKeyRotation: Sendable {
     guard let new = try KeyFolder.existingNextStorageKeyFile(in: directory), StorageKey(new).id == next else {
       throw Fault(
         source: KeyFolder.nextStorageKeyPath(in: directory),
-        "is not there or is another one, and a part of the database is sealed with it",
-        advice: "run this where the change was begun, or bring that file from there")
+        "is missing or is another key, and part of the database is sealed with it",
+        advice: "run this on the machine where the rotation began, or copy that file from there")
     }
     return new
   }
 
   /// Heartbeats, by which another rotation notices this one.
-  private func stay() async {
+  private func sendHeartbeats() async {
     while (try? await Task.sleep(for: Nodes.interval)) != nil { _ = try? await nodes.touch(isServing: false) }
   }
 
   /// Waits until this is the only process that uses the database. None begins any more.
   private func waitForOthers() async throws {
     let start = ContinuousClock.now
-    let end = Date() + patience / .seconds(1)
+    let end = Date() + timeout / .seconds(1)
     var sightings: Nodes.Sightings = [:]
     var isReported = false
     while true {
@@ -105,10 +105,10 @@ package struct StorageKeyRotation: Sendable {
       let who =
         "push-bouncer \(other.version) on \(other.hostname), started \(Phrase.age(other.startedAt)), uses the database"
       if !isReported {
-        report("\(who), unless it was killed: waiting for its end until \(end.formatted(.iso8601))")
+        report("\(who), unless it was killed: waiting until \(end.formatted(.iso8601)) for it to end")
         isReported = true
       }
-      guard ContinuousClock.now - start < patience else {
+      guard ContinuousClock.now - start < timeout else {
         throw Fault(
           others.count == 1
             ? who : "\(who), and so \(others.count == 2 ? "does" : "do") \(others.count - 1) more",
@@ -127,7 +127,7 @@ package struct StorageKeyRotation: Sendable {
         latest = .now
         return true
       }
-      if isDue { report("\(done) of \(all) values are sealed with the new key") }
+      if isDue { report("\(done) of \(Phrase.count(all, "value")) sealed with the new key") }
     }
   }
 

@@ -29,7 +29,8 @@ package struct Housekeeping: Sendable {
     _ configuration: Configuration, registrations: RegistrationStore, removals: [Removal], logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
   ) {
-    let (database, now) = (registrations.database, registrations.now)
+    let database = registrations.database
+    let now = registrations.now
     self.registrations = registrations
     self.removals = removals
     nodes = Nodes(database: database)

@@ -20,7 +20,8 @@ package final class RequestObserver: RouterMiddleware {
     let status: Int
   }
 
-  private struct Place: Hashable {
+  /// What additions are counted by.
+  private struct AdditionLabels: Hashable {
     let route: String
     let kind: Additions.Kind
   }
@@ -29,9 +30,9 @@ package final class RequestObserver: RouterMiddleware {
   /// Looking one up in the registry writes its labels, which would cost each request some 10 µs.
   private let metrics = Mutex<[Labels: (Counter, Timer)]>([:])
   /// What newer senders may have added: its counter, and what was logged.
-  private let additions = Mutex<[Place: (count: Counter, told: Set<String>)]>([:])
-  /// Additions of a place that are logged: strangers may invent any number.
-  private static let mostTold = 20
+  private let additions = Mutex<[AdditionLabels: (count: Counter, logged: Set<String>)]>([:])
+  /// How many different additions are logged for a route and kind: strangers may invent any number.
+  private static let mostLogged = 20
   private let level: Logger.Level
   private let now: @Sendable () -> Date
   /// The log lines left for unauthenticated callers, so that nobody can fill the disk.
@@ -56,7 +57,7 @@ package final class RequestObserver: RouterMiddleware {
     // For a path without a route, Hummingbird has a name that does not begin with a slash.
     let route = path.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "unmatched"
     count(request.method, route, response.status, duration)
-    note(context.notes.additions, route, context.logger)
+    countAdditions(context.notes.additions, route, context.logger)
     guard context.notes.isFromServer || mayLog(response.status, to: context.logger) else { return response }
     context.logger.log(
       level: level, "request",
@@ -80,7 +81,7 @@ package final class RequestObserver: RouterMiddleware {
     }
     if leftOut > 0 {
       logger.log(
-        level: level, "more lines were left out: requests of strangers",
+        level: level, "log lines of unauthenticated requests were left out",
         metadata: ["left_out": .stringConvertible(leftOut)])
     }
     return mayLog
@@ -109,19 +110,20 @@ package final class RequestObserver: RouterMiddleware {
   }
 
   /// Counts what a newer sender may have added, and logs each once.
-  private func note(_ found: Additions, _ route: String, _ logger: Logger) {
+  private func countAdditions(_ found: Additions, _ route: String, _ logger: Logger) {
     for (addition, count) in found.counts {
-      let isNew = additions.withLock { places in
+      let isNew = additions.withLock { known in
         let kind = addition.kind
-        var place =
-          places[Place(route: route, kind: kind)] ?? (
+        let labels = AdditionLabels(route: route, kind: kind)
+        var entry =
+          known[labels] ?? (
             Counter(
               label: "push_bouncer_unknown_input_total",
               dimensions: [("route", route), ("kind", kind.rawValue)], factory: factory), []
           )
-        place.count.increment(by: count)
-        let isNew = place.told.count < Self.mostTold && place.told.insert(addition.text).inserted
-        places[Place(route: route, kind: kind)] = place
+        entry.count.increment(by: count)
+        let isNew = entry.logged.count < Self.mostLogged && entry.logged.insert(addition.text).inserted
+        known[labels] = entry
         return isNew
       }
       guard isNew else { continue }

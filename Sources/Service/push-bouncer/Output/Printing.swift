@@ -8,12 +8,12 @@ import ZulipImport
 import ZulipServer
 
 /// Prints to standard output without buffering, because a reader behind a pipe may be waiting for the line.
-func tell(_ line: String) {
+func printLine(_ line: String) {
   write(line.printable, to: .standardOutput)
 }
 
 /// Prints to standard error: messages for people that are not part of a result.
-func note(_ line: String) {
+func printError(_ line: String) {
   write(line.printable, to: .standardError)
 }
 
@@ -30,7 +30,7 @@ private func write(_ text: String, to file: FileHandle) {
       usleep(1000)
     } else {
       if errno != EPIPE, file.fileDescriptor == STDOUT_FILENO {
-        note("Error: the output \(FileObstacle(errno).problem)")
+        printError("Error: the output \(FileObstacle(errno).problem)")
       }
       exit(EXIT_FAILURE)
     }

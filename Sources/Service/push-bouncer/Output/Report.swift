@@ -126,10 +126,10 @@ extension GlobalOptions {
   func show<Row>(
     _ name: String, _ rows: [Row], _ columns: [ReportColumn<Row>], _ sentence: String? = nil, none: String
   ) throws {
-    if json { return tell(JSON.object([name: rows.json(columns)]).text) }
+    if json { return printLine(JSON.object([name: rows.json(columns)]).text) }
     guard !rows.isEmpty else {
-      tell(none)
-      return note(try read().0.whereabouts)
+      printLine(none)
+      return printError(try read().0.whereabouts)
     }
     var page = Page()
     if let sentence {

@@ -15,7 +15,7 @@ struct Table {
 
     init(stringLiteral text: String) { self.init(text) }
 
-    /// Stands for a missing value.
+    /// A missing value.
     static let none = Cell("-", .faint)
   }
 
@@ -104,7 +104,7 @@ final class ProgressLine: Sendable {
   /// The time between two updates of the line on a terminal.
   private static let frame = Duration.milliseconds(100)
   /// Whether the terminal shows a progress line now.
-  private static let stands = Mutex(false)
+  private static let isShown = Mutex(false)
 
   private let terminal: Terminal
   private let last: Mutex<ContinuousClock.Instant?>
@@ -127,20 +127,20 @@ final class ProgressLine: Sendable {
       return true
     }
     guard isDue else { return }
-    guard terminal.isTerminal else { return note(text()) }
+    guard terminal.isTerminal else { return printError(text()) }
     // A line that has wrapped cannot be rewritten, so it is cut at the terminal's width.
     let line = text().inOneLine.printable.prefix(Self.columns - 1)
-    Self.stands.withLock { stands in
-      stands = true
+    Self.isShown.withLock { isShown in
+      isShown = true
       FileHandle.standardError.write(Data("\r\u{1b}[K\(line)".utf8))
     }
   }
 
   /// Clears the progress line, so that something else can be printed.
   static func clear() {
-    stands.withLock { stands in
-      if stands { FileHandle.standardError.write(Data("\r\u{1b}[K".utf8)) }
-      stands = false
+    isShown.withLock { isShown in
+      if isShown { FileHandle.standardError.write(Data("\r\u{1b}[K".utf8)) }
+      isShown = false
     }
   }
 

@@ -9,7 +9,7 @@ import Providers
 struct APNsService: PushService {
   struct Claims: Decodable {
     let iss: String
-    /// Apple wants whole seconds: a fraction does not decode.
+    /// Apple expects whole seconds: a fraction does not decode.
     let iat: Int
   }
 
@@ -70,7 +70,8 @@ struct APNsService: PushService {
 
     if let end = connection.blockedUntil, now < end { throw .apns(.tooManyProviderTokenUpdates) }
     guard let known = connection.providerToken else {
-      (connection.providerToken, connection.keyID) = (token, CompactJWT(token)?.header.kid)
+      connection.providerToken = token
+      connection.keyID = CompactJWT(token)?.header.kid
       connection.allowStreams(1000)
       return
     }
@@ -80,7 +81,8 @@ struct APNsService: PushService {
       connection.blockedUntil = now + interval
       throw .apns(.tooManyProviderTokenUpdates)
     }
-    (connection.providerToken, connection.tokenChangedAt) = (token, now)
+    connection.providerToken = token
+    connection.tokenChangedAt = now
   }
 
   private func verify(_ token: String) throws(Refusal) -> Claims {

@@ -39,7 +39,8 @@ final class AccessTokens: Sendable {
   private let issued = Mutex<[String: Date]>([:])
 
   init(_ credentials: Credentials, lifetime: Int) {
-    (self.credentials, self.lifetime) = (credentials, lifetime)
+    self.credentials = credentials
+    self.lifetime = lifetime
     key = credentials.serviceAccountKey.publicKey
   }
 

@@ -30,7 +30,8 @@ struct Credentials: Sendable {
     let alphabet = Array("ABCDEFGHJKLMNPQRSTUVWXYZ23456789")
     func identifier() -> String { String((0..<10).map { _ in alphabet[Int.random(in: 0..<alphabet.count)] }) }
     keyID = identifier()
-    (sandboxKey, sandboxKeyID) = (P256.Signing.PrivateKey(), identifier())
+    sandboxKey = P256.Signing.PrivateKey()
+    sandboxKeyID = identifier()
     teamID = identifier()
     serviceAccountKey = try Self.rsaKey.get()
     serviceAccountKeyID = (0..<20).map { _ in String(format: "%02x", UInt8.random(in: 0...255)) }.joined()
@@ -98,17 +99,20 @@ extension Credentials {
     if let sandbox = try text(Name.sandbox) {
       let keyFile = try JSONDecoder().decode(APNsKeyFile.self, from: Data(sandbox.utf8))
       guard let key = try text("apns/\(keyFile.key_file)") else { return nil }
-      (sandboxKey, sandboxKeyID) = (try P256.Signing.PrivateKey(pemRepresentation: key), keyFile.key_id)
+      sandboxKey = try P256.Signing.PrivateKey(pemRepresentation: key)
+      sandboxKeyID = keyFile.key_id
     } else {
       let fresh = try Credentials()
-      (sandboxKey, sandboxKeyID) = (fresh.sandboxKey, fresh.sandboxKeyID)
+      sandboxKey = fresh.sandboxKey
+      sandboxKeyID = fresh.sandboxKeyID
     }
     let accountFile = try JSONDecoder().decode([String: String].self, from: Data(account.utf8))
     guard let project = accountFile["project_id"], accountFile["client_email"] == Self.clientEmail(project),
       let privateKey = accountFile["private_key"], let privateKeyID = accountFile["private_key_id"]
     else { throw CredentialsError.notOurs(directory.appending(path: Name.serviceAccount).path) }
     serviceAccountKey = try _RSA.Signing.PrivateKey(pemRepresentation: privateKey)
-    (serviceAccountKeyID, projectID) = (privateKeyID, project)
+    serviceAccountKeyID = privateKeyID
+    projectID = project
   }
 
   /// Writes them as a `Keys` folder (`Keys/README.md`) with `ca.pem` beside.

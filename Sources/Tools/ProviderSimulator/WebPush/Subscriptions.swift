@@ -51,7 +51,7 @@ final class Subscriptions: Sendable {
   }
 
   /// Ends a subscription: from now on it is gone.
-  func end(_ id: String) throws(Refusal) {
+  func delete(_ id: String) throws(Refusal) {
     let isKnown = state.withLock { state in
       state.subscriptions[id]?.waiting = []
       state.subscriptions[id]?.hasEnded = true

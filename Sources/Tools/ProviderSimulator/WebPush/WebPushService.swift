@@ -27,7 +27,7 @@ struct WebPushService: PushService {
         return push(request, to: String(parts[3]), at: origin, on: connection)
       case ("POST", "subscriptions", 1): return .answer(try subscribe(request, at: origin))
       case ("DELETE", "subscriptions", 2):
-        try subscriptions.end(String(parts[2]))
+        try subscriptions.delete(String(parts[2]))
         return .answer(.json(200, ["status": "removed"]))
       case ("GET", "subscriptions", 3) where parts[3] == "messages":
         return try messages(request.query, of: String(parts[2]))

@@ -174,7 +174,7 @@ extension Mistake {
   private static let others: [Mistake] = [
     .init(
       name: "a weak token", arguments: ["--backend.token", "hunter2"],
-      says: ["backend.token is too easily guessed"]),
+      says: ["backend.token is too easy to guess"]),
     .init(
       name: "an open door", arguments: ["--admin.host", "0.0.0.0"],
       says: ["admin.host is not a loopback address"]),
