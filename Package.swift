@@ -94,8 +94,8 @@ let modules: [Target] =
       "Crypto", "Logging"),
     module("Accounts", "HTTP", "Registrations", "Sealing", "Settings", "SQL"),
     module(
-      "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing",
-      "Crypto", "Logging", "Metrics"))
+      "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL",
+      "Timing", "Crypto", "Logging", "Metrics"))
   + folder(
     "Wires",
     module(

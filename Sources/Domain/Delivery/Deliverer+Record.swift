@@ -42,8 +42,9 @@ extension Deliverer {
       }
     }
     await relay?.record(decisions.map(\.result), of: deliveries)
-    tellBacklog(decisions, results, deliveries)
-    let losses = await losses(deliveries, results)
+    logBacklog(decisions, results, deliveries)
+    let lost = results.indices.filter { results[$0].isLoss }
+    let servers = await hostnames(of: lost.map { deliveries[$0] }, within: .losses)
     var ended: Set<RegistrationReference> = []
     do {
       if !found.isEmpty { try await registrations.note(found) }
@@ -74,10 +75,10 @@ extension Deliverer {
       }
       // It is passed on now: nothing is lost.
       let isPassedOn = delivery.movesOnMismatch && moved.contains(delivery.registration)
-      guard let loss = losses[index], !isPassedOn else { continue }
+      guard results[index].isLoss, !isPassedOn else { continue }
       switch results[index] {
-      case .refused(let reason): lossLog.tell("notification refused", loss, reason: "\(reason)")
-      case .ended(let reason): lossLog.tell("registration ended", loss, reason: "\(reason)")
+      case .refused(let reason): logLoss("notification refused", delivery, reason, servers)
+      case .ended(let reason): logLoss("registration ended", delivery, reason, servers)
       case .delivered, .passedOn, .queued: break
       }
     }
@@ -86,24 +87,19 @@ extension Deliverer {
 
   /// Logs refusals because of a backlog. Those because of a push service's are only counted, since strangers choose push
   /// services.
-  private func tellBacklog(
+  private func logBacklog(
     _ decisions: [Decision], _ results: [DeliveryResult], _ deliveries: [RegisteredPush]
   ) {
     let backlogged = results.indices.filter {
       results[$0] == .refused(.backlogged) && deliveries[$0].push.provider != .webPush
     }
-    guard !backlogged.isEmpty else { return }
-    lossLog.tellBacklog(
-      backlogged.map { (deliveries[$0].registration, decisions[$0].retry?.wait) },
-      most: outbox.mostPerDevice,
-      now: now())
+    logBacklog(backlogged.map { (deliveries[$0].registration, decisions[$0].retry?.wait) })
   }
 
   /// Records and logs that for these notifications others gave way that show nothing.
   func noteGaveWay(_ deliveries: [RegisteredPush]) async {
     guard !deliveries.isEmpty else { return }
-    lossLog.tellBacklog(
-      deliveries.map { ($0.registration, $0.wait) }, most: outbox.mostPerDevice, now: now())
+    logBacklog(deliveries.map { ($0.registration, $0.wait) })
     await noteGivenUp(deliveries, because: .backlogged)
   }
 
@@ -137,22 +133,23 @@ extension Deliverer {
     return (try? await relay.takeOver(foreign)) ?? Set(foreign)
   }
 
-  /// Losses that may be logged, by index of their delivery. Refusals because of a backlog are left out and
-  /// logged together.
-  private func losses(
-    _ deliveries: [RegisteredPush], _ results: [DeliveryResult]
-  ) async -> [Int: LossLog.Loss] {
-    let lost = results.indices.filter {
-      switch results[$0] {
-      case .refused(.backlogged): false
-      case .ended, .refused: true
-      case .delivered, .passedOn, .queued: false
-      }
+  private func logLoss(
+    _ message: Logger.Message, _ delivery: RegisteredPush, _ reason: Reason, _ servers: [Int64: String]
+  ) {
+    log(
+      message, .losses, delivery, on: providers.route(of: delivery.push),
+      server: servers[delivery.registration.id], reason: reason)
+  }
+}
+
+extension DeliveryResult {
+  /// Whether a notification was lost or a registration has ended, which has a line in the log. Refusals because of a
+  /// backlog have lines of their own.
+  fileprivate var isLoss: Bool {
+    switch self {
+    case .refused(.backlogged), .delivered, .passedOn, .queued: false
+    case .ended, .refused: true
     }
-    guard !lost.isEmpty else { return [:] }
-    let losses = await lossLog.losses(
-      lost.map { (deliveries[$0], providers.route(of: deliveries[$0].push)) }, now: now())
-    return Dictionary(zip(lost, losses)) { $1 }
   }
 }
 

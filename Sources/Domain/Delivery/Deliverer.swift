@@ -1,6 +1,7 @@
 package import Foundation
 package import Logging
 package import Metrics
+import Platform
 package import Providers
 package import Registrations
 import Sealing
@@ -19,7 +20,7 @@ package final class Deliverer: Sendable {
   let lateAnswers = LateAnswers()
   package let recent = RecentDeliveries()
   let heldDeletions: HeldDeletions
-  let lossLog: LossLog
+  let rateLimitedLog = RateLimitedLog()
   let unservedTargets = UnservedTargets()
   let metrics: DeliveryMetrics
   let pace: DevicePace
@@ -51,7 +52,6 @@ package final class Deliverer: Sendable {
     self.history = history
     self.now = now
     self.logger = logger
-    lossLog = LossLog(registrations: registrations, logger: logger)
     heldDeletions = HeldDeletions(registrations: registrations, outbox: outbox, logger: logger)
   }
 
@@ -100,7 +100,7 @@ package final class Deliverer: Sendable {
         decisions[index].result = .refused(.backlogged)
         if let route = decisions[index].route { history?.count(.refused(route, .backlogged)) }
       }
-      await lossLog.tellWaits(zip(additions, leases).compactMap { $1 == nil ? nil : $0 }, now: now())
+      await logWaits(zip(additions, leases).compactMap { $1 == nil ? nil : $0 })
     }
     return await record(decisions, on: deliveries)
   }

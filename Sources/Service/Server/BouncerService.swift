@@ -121,8 +121,10 @@ package struct BouncerService {
       core.configuration, registrations: core.store.registrations, removals: features.flatMap(\.removals),
       logger: logger)
     return [
-      BackgroundWork { await readiness.watchDatabase(logger: logger) }, BackgroundWork { await clock.run() },
-      BackgroundWork { await housekeeping.run() },
+      BackgroundWork { [providers = core.providers] in
+        await readiness.logProblems(of: providers, to: logger)
+      },
+      BackgroundWork { await clock.run() }, BackgroundWork { await housekeeping.run() },
     ]
   }
 

@@ -61,7 +61,7 @@ struct Core {
       ])
     let record = ClockRecord(database: store.database)
     // The clock is checked first, because everything else depends on whether something may expire.
-    try await ClockWatch(time, record: record, queues: [], logger: logger).hear()
+    try await ClockWatch(time, record: record, queues: [], logger: logger).compareWithDatabase()
     let providers = try PushProviders(
       configuration: try await .init(configuration, store: store, descriptors: descriptors))
     providers.use(keys.credentials)

@@ -41,9 +41,6 @@ extension Feature {
     let outbox = core.outbox
     let logger = core.logger
     let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: core.now, logger: logger)
-    let watch = RouteWatch(
-      providers: core.providers, outbox: outbox, pushServices: core.pushServices, now: core.now,
-      logger: logger)
     var feature = Feature()
     feature.gauges = .delivery(deliverer, outbox, core.pushServices, now: core.now)
     feature.sharedBackgroundWork = [
@@ -56,9 +53,7 @@ extension Feature {
       await providers.shutdown(within: .seconds(3))
       await deliverer.settled()
     }
-    feature.work = [
-      { await sender.run() }, { await deliverer.followHeldDeletions() }, { await watch.run() },
-    ]
+    feature.work = [{ await sender.run() }, { await deliverer.followHeldDeletions() }]
     feature.removals = [
       Removal { [counts = core.store.hourlyCounts] in try await counts.removeOld(limit: $0) },
       Removal { try await outbox.removeUnusedRoutes(limit: $0) },

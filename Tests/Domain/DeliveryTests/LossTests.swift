@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import Operator
+import Platform
 import ProviderSimulator
 import Providers
 import Registrations
@@ -86,9 +87,9 @@ import Testing
     await bench.faults { ($0.fcm.status, $0.fcm.reason) = (400, "INVALID_ARGUMENT") }
     let results = try await bench.deliverer.deliver(devices.map { bench.push("n", to: $0) })
     #expect(results.allSatisfy { if case .refused = $0 { true } else { false } })
-    #expect(bench.log.lines.count { $0.message == "notification refused" } == LossLog.linesPerMinute)
+    #expect(bench.log.lines.count { $0.message == "notification refused" } == 60)
     bench.advance(61)
-    bench.deliverer.lossLog.tellLeftOut(now: bench.clock.now)
+    bench.deliverer.rateLimitedLog.logLeftOut(to: bench.log.logger, now: bench.clock.now)
     let line = try #require(bench.log.lines.last)
     #expect(line.metadata["left_out"].map { "\($0)" } == "40")
   }
@@ -96,24 +97,15 @@ import Testing
   @Test func `Refusals because of a backlog are one warning a minute, with their number`() async throws {
     let device = try await bench.devices(.apns)[0]
     bench.providers.use(try bench.credentials(keyID: "ZZZZZZZZZZ"))
-    func refuse(_ count: Int) async throws {
-      for number in 0..<count { _ = try await bench.deliver("more \(number)", to: device) }
-    }
-    func warnings() -> [LogRecorder.Line] {
-      bench.log.lines.filter { $0.message.hasPrefix("notifications are refused") }
-    }
     _ = try await bench.deliverer.deliver((0..<103).map { bench.push("\($0)", to: device) })
-    try await refuse(5)
-    #expect(warnings().map { "\($0.metadata["refused"] ?? "")" } == ["3"])
-    #expect(warnings().first?.level == .warning)
-    #expect(warnings().first?.message.contains("(100)") == true)
     bench.advance(61)
-    try await refuse(2)
-    #expect(warnings().map { "\($0.metadata["refused"] ?? "")" } == ["3", "6"])
-    // The last one is told of, too, when it is over.
-    bench.advance(61)
-    for _ in 0..<2 { bench.deliverer.lossLog.tellBacklog([], most: 100, now: bench.clock.now) }
-    #expect(warnings().map { "\($0.metadata["refused"] ?? "")" } == ["3", "6", "1"])
+    _ = try await bench.deliver("more", to: device)
+    let lines = bench.log.lines.filter { $0.message.contains("refused") }
+    let warnings = lines.filter { $0.level == .warning }
+    #expect(warnings.count == 2)
+    #expect(warnings.allSatisfy { $0.message.hasPrefix("notifications are refused") })
+    #expect(warnings.first?.message.contains("(100)") == true)
+    #expect(lines.compactMap { $0.metadata["left_out"].map { "\($0)" } } == ["2"])
     #expect(!bench.log.lines.contains { $0.message == "notification refused" })
   }
 

@@ -352,8 +352,8 @@ inline killTry(k, who) {
   fi
 }
 
-/* code: Sources/Base/Platform/Clock/ClockGuard.swift: look: begin(.jumped(by: jump), from: expected, reading)
- * code: Sources/Base/Platform/Clock/ClockGuard.swift: noteFall: setBackAt = reading.monotonic */
+/* code: Sources/Base/Platform/Clock/ClockGuard.swift: compareWithMonotonicClock: startDoubt(.jumped(by: jump), from: expected, reading)
+ * code: Sources/Base/Platform/Clock/ClockGuard.swift: recordStepBack: setBackAt = reading.monotonic */
 inline jump(who, to) {
   d_step {
     jumps < JUMPS && ahead[who] != to ->
@@ -367,7 +367,7 @@ inline jump(who, to) {
   }
 }
 
-/* code: Sources/Base/Platform/Clock/ClockGuard.swift: look: } else if doubt != nil, reading.monotonic - steadySince >= Self.probation { */
+/* code: Sources/Base/Platform/Clock/ClockGuard.swift: compareWithMonotonicClock: } else if doubt != nil, reading.monotonic - steadySince >= Self.probation { */
 inline trust(who) {
   d_step { doubted[who] && ahead[who] >= WRONG - SKEW && ahead[who] <= WRONG + SKEW -> doubted[who] = 0 }
 }

@@ -109,7 +109,7 @@ package struct TestService: Sendable {
   package func trustClock() async throws {
     let record = ClockRecord(database: service.store.database)
     try await record.write(clock.now)
-    try await ClockWatch(time, record: record, queues: [], logger: .quiet).hear()
+    try await ClockWatch(time, record: record, queues: [], logger: .quiet).compareWithDatabase()
   }
 
   /// The rows of a query.

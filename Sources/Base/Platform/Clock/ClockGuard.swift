@@ -41,8 +41,8 @@ package struct ClockGuard: Sendable {
   /// it.
   private var floor: Reading?
   /// The newest time in the database, as last read.
-  private var heard: Date?
-  private var hasHeard = false
+  private var newestInDatabase: Date?
+  private var hasRead = false
   /// The monotonic time at which the service's time last went back; nil once the queues have been corrected.
   private var setBackAt: Duration?
 
@@ -52,10 +52,10 @@ package struct ClockGuard: Sendable {
   }
 
   /// Whether anything may expire now. False until the newest time in the database has been read.
-  package var isClockTrusted: Bool { hasHeard && doubt == nil }
+  package var isClockTrusted: Bool { hasRead && doubt == nil }
 
-  /// Whether the wall clock has moved enough since the last look that `look` must be called before its time
-  /// is used.
+  /// Whether the wall clock has moved so much since the last comparison that ``compareWithMonotonicClock(_:)`` must be
+  /// called before its time is used.
   package func isSuspicious(_ wall: Date) -> Bool {
     floor != nil || abs(wall.timeIntervalSince(lastWall)) > Self.tolerance / 10
   }
@@ -69,17 +69,17 @@ package struct ClockGuard: Sendable {
   }
 
   /// Compares the wall clock with the monotonic clock.
-  package mutating func look(_ reading: Reading) {
+  package mutating func compareWithMonotonicClock(_ reading: Reading) {
     defer { lastWall = reading.wall }
     let expected = reference.wall + (reading.monotonic - reference.monotonic) / .seconds(1)
     let jump = reading.wall.timeIntervalSince(expected)
     if abs(jump) > Self.tolerance {
       let before = now(Reading(wall: expected, monotonic: reading.monotonic))
       reference = reading
-      begin(.jumped(by: jump), from: expected, reading)
-      noteFall(from: before, reading)
+      startDoubt(.jumped(by: jump), from: expected, reading)
+      recordStepBack(from: before, reading)
     } else if doubt != nil, reading.monotonic - steadySince >= Self.probation {
-      end(reading)
+      endDoubt(reading)
     } else if reading.monotonic - reference.monotonic > Self.probation {
       // Absorbs the small corrections that are normal for a clock.
       reference = reading
@@ -87,26 +87,27 @@ package struct ClockGuard: Sendable {
   }
 
   /// Compares the wall clock with the newest time in the database; nil if there is none yet.
-  package mutating func hear(_ newest: Date?, _ reading: Reading) {
-    look(reading)
-    let isFirst = !hasHeard
-    guard isFirst || newest != heard else { return }
-    (heard, hasHeard) = (newest, true)
+  package mutating func compareWithDatabase(_ newest: Date?, _ reading: Reading) {
+    compareWithMonotonicClock(reading)
+    let isFirst = !hasRead
+    guard isFirst || newest != newestInDatabase else { return }
+    newestInDatabase = newest
+    hasRead = true
     guard let newest else { return }
     let age = reading.wall.timeIntervalSince(newest)
     if doubt != nil, !isFirst {
       // The time was written just now, by another node or by the operator.
       if abs(age) <= Self.tolerance {
-        end(reading)
+        endDoubt(reading)
       } else {
-        raise(to: newest, reading)
+        raiseFloor(to: newest, reading)
         steadySince = reading.monotonic
       }
     } else if age < -Self.tolerance {
-      begin(.behind(by: -age), from: newest, reading)
-      raise(to: newest, reading)
+      startDoubt(.behind(by: -age), from: newest, reading)
+      raiseFloor(to: newest, reading)
     } else if age > Self.longestSilence {
-      begin(.ahead(by: age), from: newest, reading)
+      startDoubt(.ahead(by: age), from: newest, reading)
     }
   }
 
@@ -122,12 +123,12 @@ package struct ClockGuard: Sendable {
   }
 
   /// Remembers a time that this node wrote, so that it is not taken for another node's.
-  package mutating func wrote(_ newest: Date) {
-    heard = newest
+  package mutating func recordOwnWrite(_ newest: Date) {
+    newestInDatabase = newest
   }
 
   /// - Parameter time: the earliest time that it can be now.
-  private mutating func begin(_ reason: ClockDoubt.Reason, from time: Date, _ reading: Reading) {
+  private mutating func startDoubt(_ reason: ClockDoubt.Reason, from time: Date, _ reading: Reading) {
     steadySince = reading.monotonic
     guard doubt == nil else {
       doubt?.reason = reason
@@ -137,19 +138,21 @@ package struct ClockGuard: Sendable {
     doubt = ClockDoubt(reason: reason, since: now(reading))
   }
 
-  private mutating func raise(to time: Date, _ reading: Reading) {
+  private mutating func raiseFloor(to time: Date, _ reading: Reading) {
     let least = now(Reading(wall: .distantPast, monotonic: reading.monotonic))
     if time > least { floor = Reading(wall: time, monotonic: reading.monotonic) }
   }
 
-  private mutating func end(_ reading: Reading) {
+  private mutating func endDoubt(_ reading: Reading) {
     let before = now(reading)
-    (doubt, floor, reference) = (nil, nil, reading)
-    noteFall(from: before, reading)
+    doubt = nil
+    floor = nil
+    reference = reading
+    recordStepBack(from: before, reading)
   }
 
   /// - Parameter time: what the service's time would be now without the change.
-  private mutating func noteFall(from time: Date, _ reading: Reading) {
+  private mutating func recordStepBack(from time: Date, _ reading: Reading) {
     if time.timeIntervalSince(now(reading)) > Self.tolerance { setBackAt = reading.monotonic }
   }
 }
@@ -158,7 +161,7 @@ package struct ClockGuard: Sendable {
 package struct ClockDoubt: Sendable, Hashable, CustomStringConvertible {
   /// What the clock disagrees with; times are in seconds.
   package enum Reason: Sendable, Hashable {
-    /// The wall clock has moved by this much against the monotonic clock since the last look; negative if it
+    /// The wall clock has moved by this much against the monotonic clock since the last comparison; negative if it
     /// went back.
     case jumped(by: TimeInterval)
     /// The clock is this far behind the newest time in the database.

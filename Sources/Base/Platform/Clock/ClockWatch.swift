@@ -4,12 +4,13 @@ package import SQL
 internal import Synchronization
 internal import Timing
 
-/// Watches the system clock: compares it with the newest time in the database, writes the time there, warns
-/// the operator when the clock is doubted, and brings forward work that a wrong clock has postponed too far.
+/// Watches the system clock: compares it with the newest time in the database, writes the time there, and brings
+/// forward work that a wrong clock has postponed too far.
 package struct ClockWatch: Sendable {
   private static let interval = Duration.seconds(1)
-  /// How many rounds are between two reads from the database, and between two corrections of the queues.
-  private static let (hearing, mending) = (5, 60)
+  private static let roundsPerRead = 5
+  /// The rounds between two corrections of the queues.
+  private static let roundsPerCorrection = 60
   /// Seconds between two writes of the time to the database.
   private static let heartbeat: TimeInterval = 60
 
@@ -32,20 +33,20 @@ package struct ClockWatch: Sendable {
 
   /// Runs until its task is cancelled.
   package func run() async {
-    var (round, told) = (0, nil as ClockDoubt?)
+    var round = 0
+    var lastDoubt: ClockDoubt?
     await every(Self.interval) {
-      let before = told
       do {
-        if round.isMultiple(of: Self.hearing) { try await hear() }
-        tell(&told)
+        if round.isMultiple(of: Self.roundsPerRead) { try await compareWithDatabase() }
+        let doubt = time.doubt
         // Waits for the longest lease, so that all work leased before the clock was set back is settled.
         let isSetBack = time.update { $0.isSetBack(for: LeasedQueue.longestLease, $1) }
-        if isSetBack || round.isMultiple(of: Self.mending) || told != before {
+        if isSetBack || round.isMultiple(of: Self.roundsPerCorrection) || doubt != lastDoubt {
           for queue in queues { try await queue(isSetBack) }
         }
         if isSetBack { time.update { clock, _ in clock.forgetSetBack() } }
+        lastDoubt = doubt
       } catch {
-        tell(&told)
         logger.debug(
           "the clock could not be checked", metadata: ["error": "\(DatabaseError.name(of: error))"])
       }
@@ -54,30 +55,16 @@ package struct ClockWatch: Sendable {
   }
 
   /// Reads the newest time from the database, and writes this node's time if its clock is trusted.
-  package func hear() async throws {
+  package func compareWithDatabase() async throws {
     let newest = try await record.newest()
-    time.update { $0.hear(newest, $1) }
+    time.update { $0.compareWithDatabase(newest, $1) }
     let now = time.now()
     guard time.isClockTrusted(), newest.map({ abs(now.timeIntervalSince($0)) >= Self.heartbeat }) ?? true
     else {
       return
     }
     let written = try await record.write(now)
-    time.update { clock, _ in clock.wrote(written) }
-  }
-
-  private func tell(_ told: inout ClockDoubt?) {
-    let doubt = time.doubt
-    defer { told = doubt }
-    if let doubt, doubt != told {
-      logger.warning(
-        "the clock may be wrong",
-        metadata: [
-          "reason": "\(doubt)", "meaning": "\(ClockDoubt.meaning)", "advice": "\(ClockDoubt.advice)",
-        ])
-    } else if doubt == nil, told != nil {
-      logger.notice("the clock is trusted again")
-    }
+    time.update { clock, _ in clock.recordOwnWrite(written) }
   }
 }
 
@@ -132,7 +119,7 @@ package final class ServiceTime: Sendable {
     return state.withLock { state in
       guard state.isSuspicious(wall) else { return wall }
       let reading = ClockGuard.Reading(wall: wall, monotonic: monotonic())
-      state.look(reading)
+      state.compareWithMonotonicClock(reading)
       return state.now(reading)
     }
   }
@@ -140,7 +127,7 @@ package final class ServiceTime: Sendable {
   /// Whether anything may expire now: false while the clock is doubted.
   package func isClockTrusted() -> Bool {
     update { clock, reading in
-      clock.look(reading)
+      clock.compareWithMonotonicClock(reading)
       return clock.isClockTrusted
     }
   }
@@ -148,7 +135,7 @@ package final class ServiceTime: Sendable {
   /// Why the clock is doubted; nil if it is not.
   package var doubt: ClockDoubt? {
     update { clock, reading in
-      clock.look(reading)
+      clock.compareWithMonotonicClock(reading)
       return clock.doubt
     }
   }

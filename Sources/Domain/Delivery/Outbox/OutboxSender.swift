@@ -1,6 +1,7 @@
 package import Foundation
 package import Logging
 import Metrics
+import Platform
 import Providers
 import Registrations
 import SQL
@@ -46,8 +47,7 @@ package final class OutboxSender: Sendable {
     await Lanes(every: Self.interval).run {
       if rest > .zero { try? await Task.sleep(for: rest) }
       if nextCount <= .now {
-        deliverer.lossLog.tellLeftOut(now: now())
-        deliverer.lossLog.tellBacklog([], most: outbox.mostPerDevice, now: now())
+        deliverer.rateLimitedLog.logLeftOut(to: logger, now: now())
         do { try await outbox.recount() } catch { report(error) }
         let withEntries = Set(outbox.depth.routes.keys)
         schedule.withLock { $0.forget(except: withEntries) }
@@ -165,12 +165,12 @@ package final class OutboxSender: Sendable {
     for _ in entries { deliverer.history?.count(.givenUp(route)) }
     await deliverer.noteGivenUp(entries.map(\.delivery))
     let now = now()
-    let losses = await deliverer.lossLog.losses(entries.map { ($0.delivery, route) }, now: now)
-    for (entry, loss) in zip(entries, losses) {
+    let servers = await deliverer.hostnames(of: entries.map(\.delivery), within: .losses)
+    for entry in entries {
       let waited = now.timeIntervalSince(entry.delivery.promisedAt ?? now)
-      deliverer.lossLog.tell(
-        "notification given up", loss,
-        reason: (entry.delivery.wait?.reason ?? .timeout).description,
+      deliverer.log(
+        "notification given up", .losses, entry.delivery, on: route,
+        server: servers[entry.delivery.registration.id], reason: entry.delivery.wait?.reason ?? .timeout,
         more: [
           "tries": .stringConvertible(entry.lease.attempts - 1),
           "seconds": .stringConvertible(Int(max(0, waited).rounded())),

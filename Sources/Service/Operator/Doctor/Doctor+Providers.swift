@@ -187,7 +187,7 @@ extension Doctor {
     }
     let isRight = ahead == nil ? "could not be compared: FCM did not tell the time" : "is right"
     var clock = ClockGuard(.init(wall: now, monotonic: .zero))
-    clock.hear(asksDatabase ? await newestTime() : nil, .init(wall: now, monotonic: .zero))
+    clock.compareWithDatabase(asksDatabase ? await newestTime() : nil, .init(wall: now, monotonic: .zero))
     switch clock.doubt?.reason {
     case nil: return ahead == nil ? .skipped("clock", isRight) : .good("clock", isRight)
     case .ahead(let seconds):

@@ -1,11 +1,9 @@
 internal import Foundation
-internal import Logging
 internal import Platform
 internal import Providers
 internal import SQL
 internal import Settings
 internal import Synchronization
-internal import Timing
 
 /// Checks whether the database answers and can be written.
 final class DatabaseCheck: Sendable {
@@ -44,7 +42,7 @@ final class DatabaseCheck: Sendable {
   private let since = Mutex<Date?>(nil)
   /// How long the database may take to answer before it counts as down.
   private static let timeout = Duration.milliseconds(800)
-  /// The pause between two checks of ``watch(logger:)``, and the shortest time between two test writes.
+  /// The shortest time between two test writes.
   private static let interval = Duration.seconds(2)
 
   init(_ database: any Database, now: @escaping @Sendable () -> Date) {
@@ -74,37 +72,9 @@ final class DatabaseCheck: Sendable {
     return failure.map { ($0, since) }
   }
 
-  /// Logs when the database goes down and when it is back. Runs until its task is cancelled.
-  func watch(logger: Logger) async {
-    let start = ContinuousClock.now
-    // A state counts once it was seen twice in a row.
-    var reporter = ProblemReporter<Failure>(onset: 1, steadiness: 1)
-    var rounds = 0
-    await every(Self.interval) {
-      // Every test write is a commit, so most checks are reads while the database works.
-      let isWriting = reporter.isOpen || rounds.isMultiple(of: 15)
-      rounds += 1
-      let failure =
-        isWriting ? await finding()?.failure : await reading.answer(within: Self.timeout) ?? .timeout
-      guard !Task.isCancelled else { return }
-      // Whatever the wall clock says.
-      let now = Date(timeIntervalSinceReferenceDate: (ContinuousClock.now - start) / .seconds(1))
-      switch reporter.update(failure, now: now) {
-      case .began(let failure):
-        let explanation = explanation(of: failure)
-        logger.warning(
-          failure.isOfWriting ? "the database takes no writes" : "the database does not answer",
-          metadata: [
-            "reason": "\(failure.reason)", "meaning": "\(explanation.meaning)",
-            "advice": "\(explanation.advice)",
-          ])
-      case .ended(let seconds):
-        logger.notice(
-          "the database works again, after \(Phrase.span(seconds))",
-          metadata: ["seconds": .stringConvertible(Int(seconds.rounded()))])
-      case nil: break
-      }
-    }
+  /// What is wrong with reading; nil if it works. Takes less than a second.
+  func readFailure() async -> Failure? {
+    await reading.answer(within: Self.timeout) ?? .timeout
   }
 
   /// What a failure means, and what to do.

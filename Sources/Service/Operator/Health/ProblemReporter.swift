@@ -2,10 +2,10 @@ internal import Foundation
 
 /// Decides when to log a problem: once when it begins, and once when it is over. What changes in between is not
 /// logged.
-struct ProblemReporter<Problem: Sendable & Hashable>: Sendable {
+struct ProblemReporter: Sendable {
   enum Event: Sendable, Hashable {
-    case began(Problem)
-    /// It had lasted for this many seconds.
+    case began
+    /// The problem had lasted for this many seconds.
     case ended(after: TimeInterval)
   }
 
@@ -19,7 +19,7 @@ struct ProblemReporter<Problem: Sendable & Hashable>: Sendable {
   private var isLogged = false
   private var isNextNew = false
 
-  init(onset: TimeInterval = 0, steadiness: TimeInterval) {
+  init(onset: TimeInterval = 0, steadiness: TimeInterval = 0) {
     self.onset = onset
     self.steadiness = steadiness
   }
@@ -30,8 +30,8 @@ struct ProblemReporter<Problem: Sendable & Hashable>: Sendable {
   /// Takes the result of a check.
   ///
   /// - Parameter start: when the problem began, if that is known.
-  mutating func update(_ problem: Problem?, since start: Date? = nil, now: Date) -> Event? {
-    guard let problem else { return updateWithNone(now) }
+  mutating func update(isFailing: Bool, since start: Date? = nil, now: Date) -> Event? {
+    guard isFailing else { return updateWorking(now) }
     if isNextNew { reset() }
     goneSince = nil
     let begin = since ?? start ?? now
@@ -39,10 +39,10 @@ struct ProblemReporter<Problem: Sendable & Hashable>: Sendable {
     // A time after `now` means that the clock was put back.
     guard !isLogged, begin > now || now.timeIntervalSince(begin) >= onset else { return nil }
     isLogged = true
-    return .began(problem)
+    return .began
   }
 
-  private mutating func updateWithNone(_ now: Date) -> Event? {
+  private mutating func updateWorking(_ now: Date) -> Event? {
     guard isLogged, let since else {
       reset()
       return nil

@@ -16,18 +16,18 @@ package final class Readiness: Sendable {
   /// server's rate limit.
   static let longestWait: TimeInterval = 300
 
-  private let database: DatabaseCheck
+  let database: DatabaseCheck
   private let keyFolder: KeyFolder
-  private let outbox: Outbox
+  let outbox: Outbox
   /// What the database promises for a failover; nil for SQLite.
   private let failover: Cached<FailoverPromise?>
   private let oldest: Probe<(oldest: Date?, late: Date?)?>
-  private let now: @Sendable () -> Date
+  let now: @Sendable () -> Date
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
   private let doubts: @Sendable () -> [Doubt]
   private let unserved: @Sendable () -> [UnservedReport]
-  private let pushServices: @Sendable () -> PushServices?
-  private let clockDoubt: @Sendable () -> ClockDoubt?
+  let pushServices: @Sendable () -> PushServices?
+  let clockDoubt: @Sendable () -> ClockDoubt?
   private let certificate: ServerCertificate?
   private let unopened: @Sendable () -> [String: Int]
   private let unreadableForwarding: @Sendable () -> ForwardingFaults.Unreadable?
@@ -73,9 +73,6 @@ package final class Readiness: Sendable {
 
   /// Called when the shutdown begins; the service is not ready from then on.
   package func drain() { isDraining.store(true, ordering: .relaxed) }
-
-  /// Logs when the database goes down and when it is back. Runs until its task is cancelled.
-  package func watchDatabase(logger: Logger) async { await database.watch(logger: logger) }
 
   package func report() async -> Health {
     async let outboxCheck = outboxCheck()

@@ -1,10 +1,10 @@
-internal import Delivery
 package import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 package import Logging
 package import Metrics
+internal import Platform
 internal import Synchronization
 
 /// Counts and logs requests by route and caller. It never logs a request's actual path, query, headers or
@@ -35,8 +35,10 @@ package final class RequestObserver: RouterMiddleware {
   private static let mostLogged = 20
   private let level: Logger.Level
   private let now: @Sendable () -> Date
-  /// The log lines left for unauthenticated callers, so that nobody can fill the disk.
-  private let lines = Mutex((refused: LineBudget(perMinute: 300), others: LineBudget(perMinute: 6000)))
+  private let rateLimited = RateLimitedLog()
+  /// Lines about unauthenticated callers.
+  private static let refused = RateLimitedLog.Limit("refused requests of untrusted callers", perMinute: 300)
+  private static let others = RateLimitedLog.Limit("requests of untrusted callers", perMinute: 6000)
 
   /// - Parameter level: the level of the log line for each request.
   package init(
@@ -58,33 +60,22 @@ package final class RequestObserver: RouterMiddleware {
     let route = path.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "unmatched"
     count(request.method, route, response.status, duration)
     countAdditions(context.notes.additions, route, context.logger)
-    guard context.notes.isFromServer || mayLog(response.status, to: context.logger) else { return response }
-    context.logger.log(
-      level: level, "request",
-      metadata: context.notes.metadata.merging([
+    func metadata() -> Logger.Metadata {
+      context.notes.metadata.merging([
         "request_id": "\(response.headers[.xRequestID] ?? "")",
         "method": "\(Self.name(request.method))", "route": "\(route)",
         "status": .stringConvertible(response.status.code),
         "ms": .stringConvertible((duration / .microseconds(1)).rounded() / 1000),
-      ]) { $1 })
+      ]) { $1 }
+    }
+    if context.notes.isFromServer {
+      context.logger.log(level: level, "request", metadata: metadata())
+    } else {
+      rateLimited.log(
+        level, "request", response.status.code >= 400 ? Self.refused : Self.others, to: context.logger,
+        now: now(), metadata: metadata())
+    }
     return response
-  }
-
-  /// Whether the response to an unauthenticated caller may be logged. First logs how many lines were left out
-  /// before.
-  private func mayLog(_ status: HTTPResponse.Status, to logger: Logger) -> Bool {
-    let now = now()
-    let (mayLog, leftOut) = lines.withLock { lines in
-      let leftOut = lines.refused.takeLeftOut(now: now) + lines.others.takeLeftOut(now: now)
-      let left = status.code >= 400 ? lines.refused.spend(1, now: now) : lines.others.spend(1, now: now)
-      return (left > 0, leftOut)
-    }
-    if leftOut > 0 {
-      logger.log(
-        level: level, "log lines of unauthenticated requests were left out",
-        metadata: ["left_out": .stringConvertible(leftOut)])
-    }
-    return mayLog
   }
 
   private func count(

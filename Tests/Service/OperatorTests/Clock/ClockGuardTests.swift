@@ -24,16 +24,16 @@ private struct Clocks {
   mutating func pass(_ seconds: TimeInterval) {
     reading.wall += seconds
     reading.monotonic += .seconds(seconds)
-    clock.look(reading)
+    clock.compareWithMonotonicClock(reading)
   }
 
   mutating func jump(_ seconds: TimeInterval) {
     reading.wall += seconds
-    clock.look(reading)
+    clock.compareWithMonotonicClock(reading)
   }
 
   mutating func hear(_ newest: TimeInterval?) {
-    clock.hear(newest.map { reading.wall + $0 }, reading)
+    clock.compareWithDatabase(newest.map { reading.wall + $0 }, reading)
   }
 }
 
@@ -43,9 +43,9 @@ private struct Clocks {
   @Test func `It says nothing before the database was heard`() {
     let reading = ClockGuard.Reading(wall: Date(), monotonic: .zero)
     var clock = ClockGuard(reading)
-    clock.look(reading)
+    clock.compareWithMonotonicClock(reading)
     #expect(!clock.isClockTrusted && clock.doubt == nil)
-    clock.hear(nil, reading)
+    clock.compareWithDatabase(nil, reading)
     #expect(clock.isClockTrusted)
   }
 
@@ -103,7 +103,7 @@ private struct Clocks {
     var clocks = Clocks(newest: -3 * 86_400)
     #expect(!clocks.isTrusted)
     clocks.pass(599)
-    clocks.clock.hear(clocks.reading.wall - 3 * 86_400 - 599, clocks.reading)
+    clocks.clock.compareWithDatabase(clocks.reading.wall - 3 * 86_400 - 599, clocks.reading)
     #expect(!clocks.isTrusted)
     clocks.pass(1)
     #expect(clocks.isTrusted)
@@ -172,10 +172,10 @@ private struct Clocks {
   @Test func `What it has written itself tells it nothing`() {
     var clocks = Clocks(newest: 0)
     let written = clocks.reading.wall
-    clocks.clock.wrote(written)
+    clocks.clock.recordOwnWrite(written)
     // The database was away for a day.
     clocks.pass(25 * Self.hour)
-    clocks.clock.hear(written, clocks.reading)
+    clocks.clock.compareWithDatabase(written, clocks.reading)
     #expect(clocks.isTrusted)
   }
 

@@ -39,17 +39,17 @@ import Testing
       watch = ClockWatch(
         time, record: ClockRecord(database: database), queues: queues,
         logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-      try await watch.hear()
+      try await watch.compareWithDatabase()
     }
 
     /// Time passes, and the database is heard now and then.
     func pass(_ seconds: TimeInterval) async throws {
       for _ in 0..<Int(seconds / 60) {
         clocks.pass(60)
-        try await watch.hear()
+        try await watch.compareWithDatabase()
       }
       clocks.pass(seconds.truncatingRemainder(dividingBy: 60))
-      try await watch.hear()
+      try await watch.compareWithDatabase()
     }
   }
 
@@ -68,10 +68,10 @@ import Testing
       #expect(node.time.isClockTrusted())
       #expect(try await record.newest() == start)
       node.clocks.pass(59)
-      try await node.watch.hear()
+      try await node.watch.compareWithDatabase()
       #expect(try await record.newest() == start)
       node.clocks.pass(1)
-      try await node.watch.hear()
+      try await node.watch.compareWithDatabase()
       #expect(try await record.newest() == start + 60)
     }
   }

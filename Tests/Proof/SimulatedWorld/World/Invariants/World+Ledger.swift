@@ -92,8 +92,9 @@ extension World {
       "pushes given up: no proxy took them":
       nextcloudChat?.lost += Int("\(metadata["count"] ?? "1")") ?? 1
     case "phones removed: their proxy does not know them": nextcloudChat?.removals.append(time)
-    case _ where message.hasPrefix("notifications are refused"):
-      ledger.backlogged += Int("\(metadata["refused"] ?? "1")") ?? 1
+    case _ where message.hasPrefix("notifications are refused"): ledger.backlogged += 1
+    case _ where message.hasPrefix("more lines were left out: notifications refused because of a backlog"):
+      ledger.backlogged += Int("\(metadata["left_out"] ?? "0")") ?? 0
     default: break
     }
   }

@@ -168,7 +168,7 @@ final class Node: @unchecked Sendable {
       settings, registrations: registrations,
       removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }], logger: logger)
     running = Task {
-      try? await clock.hear()
+      try? await clock.compareWithDatabase()
       await withTaskGroup { group in
         group.addTask { await clock.run() }
         group.addTask { await sender.run() }

@@ -5,18 +5,18 @@ import Testing
 @testable import Operator
 @testable import Settings
 
-@Suite struct RouteReporterTests {
+@Suite struct RouteReportersTests {
   private static let start = Date(timeIntervalSince1970: 1_800_000_000)
   private static let apns = Route(provider: .apns, credential: "main", target: "org.example.chat")
   private static let fcm = Route(provider: .fcm, credential: "main", target: "demo")
   private static let failing = PushProviders.RouteState.failing(.connectionLost, since: start)
 
   /// The events reported for a route with these states, one per second.
-  private static func told(_ states: [PushProviders.RouteState?]) -> [Int: [RouteReporter.Event]] {
-    var reporter = RouteReporter()
-    var told: [Int: [RouteReporter.Event]] = [:]
+  private static func told(_ states: [PushProviders.RouteState?]) -> [Int: [RouteReporters.Change]] {
+    var reporter = RouteReporters()
+    var told: [Int: [RouteReporters.Change]] = [:]
     for (second, state) in states.enumerated() {
-      let events = reporter.changes(to: state.map { [apns: $0] } ?? [:], now: start + Double(second))
+      let events = reporter.update(state.map { [apns: $0] } ?? [:], now: start + Double(second))
       if !events.isEmpty { told[second] = events }
     }
     return told
@@ -71,31 +71,31 @@ import Testing
   }
 
   @Test func `Routes are told of apart`() {
-    var reporter = RouteReporter()
+    var reporter = RouteReporters()
     #expect(
-      reporter.changes(to: [Self.apns: Self.failing, Self.fcm: .ok], now: Self.start)
+      reporter.update([Self.apns: Self.failing, Self.fcm: .ok], now: Self.start)
         == [.began(Self.apns, .connectionLost)])
     #expect(
-      reporter.changes(to: [Self.apns: Self.failing, Self.fcm: Self.failing], now: Self.start + 1)
+      reporter.update([Self.apns: Self.failing, Self.fcm: Self.failing], now: Self.start + 1)
         == [.began(Self.fcm, .connectionLost)])
   }
 
   @Test func `A clock that is put back lets nothing be told too early or not at all`() {
-    var reporter = RouteReporter()
-    _ = reporter.changes(to: [Self.apns: Self.failing], now: Self.start)
-    #expect(reporter.changes(to: [Self.apns: .ok], now: Self.start + 10).isEmpty)
-    #expect(reporter.changes(to: [Self.apns: .ok], now: Self.start - 3600).isEmpty)
+    var reporter = RouteReporters()
+    _ = reporter.update([Self.apns: Self.failing], now: Self.start)
+    #expect(reporter.update([Self.apns: .ok], now: Self.start + 10).isEmpty)
+    #expect(reporter.update([Self.apns: .ok], now: Self.start - 3600).isEmpty)
     #expect(
-      reporter.changes(to: [Self.apns: .ok], now: Self.start - 3595) == [.recovered(Self.apns, after: 0)])
+      reporter.update([Self.apns: .ok], now: Self.start - 3595) == [.recovered(Self.apns, after: 0)])
   }
 }
 
-extension RouteReporter.Event {
+extension RouteReporters.Change {
   fileprivate static func began(_ route: Route, _ reason: Reason) -> Self {
-    Self(route: route, change: .began(reason))
+    Self(route: route, event: .began, reason: reason)
   }
 
   fileprivate static func recovered(_ route: Route, after seconds: TimeInterval) -> Self {
-    Self(route: route, change: .ended(after: seconds))
+    Self(route: route, event: .ended(after: seconds), reason: nil)
   }
 }

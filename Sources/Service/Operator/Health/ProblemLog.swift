@@ -1,0 +1,182 @@
+internal import Delivery
+internal import Foundation
+package import Logging
+internal import Platform
+package import Providers
+internal import Settings
+internal import Timing
+
+extension Readiness {
+  /// Logs when the clock, the database, a route or Web Push begins to fail and when it works again, until the task
+  /// is cancelled.
+  package func logProblems(of providers: PushProviders, to logger: Logger) async {
+    var log = ProblemLog(logger)
+    var round = 0
+    await every(.seconds(1)) {
+      log.check(clockDoubt(), now: now())
+      log.check(providers.routeSenders, outbox, now: now())
+      // There may be thousands of push services.
+      if round.isMultiple(of: 5), let services = pushServices() { log.check(services, outbox, now: now()) }
+      if round.isMultiple(of: 2) {
+        // Every test write is a commit, so most checks are reads while the database works.
+        let isWriting = log.isDatabaseFailing || round.isMultiple(of: 30)
+        let failure = isWriting ? await database.finding()?.failure : await database.readFailure()
+        guard !Task.isCancelled else { return }
+        log.check(failure, failure.map(database.explanation), now: now())
+      }
+      round += 1
+    }
+  }
+}
+
+/// Logs each problem once when it begins and once when it is over. Lines about push services, which untrusted devices
+/// choose, are limited per minute; Web Push as a whole is logged as one route.
+struct ProblemLog {
+  static let pushServiceLimit = RateLimitedLog.Limit(
+    "push services that began to fail or work again", perMinute: 10)
+
+  private let logger: Logger
+  private let rateLimited = RateLimitedLog()
+  private var clock = ProblemReporter()
+  /// A state of the database counts once it was seen twice in a row.
+  private var database = ProblemReporter(onset: 1, steadiness: 1)
+  private var routes = RouteReporters()
+  private var webPush = RouteReporters()
+  private var pushServices = RouteReporters()
+
+  init(_ logger: Logger) { self.logger = logger }
+
+  var isDatabaseFailing: Bool { database.isOpen }
+
+  mutating func check(_ doubt: ClockDoubt?, now: Date) {
+    switch clock.update(isFailing: doubt != nil, since: doubt?.since, now: now) {
+    case .began:
+      logger.warning(
+        "the clock may be wrong",
+        metadata: Self.metadata(
+          doubt?.description, Explanation(ClockDoubt.meaning, ClockDoubt.advice)))
+    case .ended(let seconds):
+      logger.notice(
+        "the clock is trusted again, after \(Phrase.span(seconds))", metadata: Self.metadata(seconds))
+    case nil: break
+    }
+  }
+
+  mutating func check(_ failure: DatabaseCheck.Failure?, _ explanation: Explanation?, now: Date) {
+    switch database.update(isFailing: failure != nil, now: now) {
+    case .began:
+      logger.warning(
+        failure?.isOfWriting == true ? "the database takes no writes" : "the database does not answer",
+        metadata: Self.metadata(failure?.reason, explanation))
+    case .ended(let seconds):
+      logger.notice(
+        "the database works again, after \(Phrase.span(seconds))", metadata: Self.metadata(seconds))
+    case nil: break
+    }
+  }
+
+  mutating func check(_ senders: [RouteSender], _ outbox: Outbox, now: Date) {
+    let senders = Dictionary(senders.map { ($0.route, $0) }) { $1 }
+    for change in routes.update(senders.mapValues(\.state), now: now) {
+      let waiting = outbox.count(for: change.route)
+      var line = Line(change, "\(change.route)", Self.wait(waiting), waiting)
+      if let reason = change.reason {
+        line.metadata["host"] = "\(senders[change.route]?.host(for: reason) ?? "")"
+      }
+      logger.log(level: change.hasBegun ? .warning : .notice, line.message, metadata: line.metadata)
+    }
+  }
+
+  /// Logs what has changed for Web Push as a whole and for each push service.
+  mutating func check(_ services: PushServices, _ outbox: Outbox, now: Date) {
+    for change in webPush.update(services.state.map { [.webPush: $0] } ?? [:], now: now) {
+      let used = Phrase.count(services.working + services.failing, "push service")
+      let failing = "of \(used) used recently \(Phrase.count(services.failing, "fails", "fail"))"
+      let line = Line(change, "Web Push", "\(failing), \(Self.wait(services.waiting))", services.waiting)
+      logger.log(level: change.hasBegun ? .warning : .notice, line.message, metadata: line.metadata)
+    }
+    for change in pushServices.update(services.states, now: now) {
+      let waiting = outbox.count(for: change.route)
+      let line = Line(change, "\(change.route)", "\(Self.wait(waiting)) of those who chose it", waiting)
+      rateLimited.log(
+        change.hasBegun ? .notice : .info, line.message, Self.pushServiceLimit, to: logger, now: now,
+        metadata: line.metadata)
+    }
+    rateLimited.logLeftOut(to: logger, now: now)
+  }
+
+  /// A line about a route.
+  private struct Line {
+    let message: Logger.Message
+    var metadata: Logger.Metadata
+
+    /// - Parameter consequence: what a failure means for notifications.
+    init(_ change: RouteReporters.Change, _ name: String, _ consequence: String, _ waiting: Int) {
+      switch change.event {
+      case .began:
+        let reason = change.reason ?? .unknown
+        message = "\(name) does not work (\(reason)): \(consequence)"
+        metadata = ProblemLog.metadata("\(reason)", reason.explanation(at: change.route.provider))
+      case .ended(let seconds):
+        message = "\(name) works again, after \(Phrase.span(seconds))"
+        metadata = ProblemLog.metadata(seconds)
+      }
+      metadata["route"] = "\(change.route)"
+      metadata["waiting"] = .stringConvertible(waiting)
+    }
+  }
+
+  private static func wait(_ count: Int) -> String {
+    Phrase.count(count, "notification waits", "notifications wait")
+  }
+
+  private static func metadata(_ reason: String?, _ explanation: Explanation?) -> Logger.Metadata {
+    [
+      "reason": "\(reason ?? "")", "meaning": "\(explanation?.meaning ?? "")",
+      "advice": "\(explanation?.advice ?? "")",
+    ]
+  }
+
+  private static func metadata(_ seconds: TimeInterval) -> Logger.Metadata {
+    ["seconds": .stringConvertible(Int(seconds.rounded()))]
+  }
+}
+
+/// Decides when to log each route.
+struct RouteReporters {
+  struct Change: Hashable {
+    let route: Route
+    let event: ProblemReporter.Event
+    /// Why the route fails; nil if it works again.
+    let reason: Reason?
+
+    var hasBegun: Bool { event == .began }
+  }
+
+  private var reporters: [Route: ProblemReporter] = [:]
+
+  /// Compares the states of all routes with those logged so far.
+  mutating func update(_ states: [Route: PushProviders.RouteState], now: Date) -> [Change] {
+    // The operator has removed the credential of a route that is gone, which is not logged.
+    reporters = reporters.filter { states[$0.key] != nil }
+    // Drops healthy routes before sorting, because nearly all routes are healthy nearly always.
+    return states.filter { $0.value.failure != nil || reporters[$0.key] != nil }
+      .sorted { $0.key.description < $1.key.description }
+      .compactMap { route, state in
+        update(state, of: route, now).map { Change(route: route, event: $0, reason: state.failure?.reason) }
+      }
+  }
+
+  private mutating func update(_ state: PushProviders.RouteState, of route: Route, _ now: Date)
+    -> ProblemReporter.Event?
+  {
+    var reporter = reporters[route] ?? ProblemReporter(steadiness: 5)
+    defer { reporters[route] = reporter.isOpen ? reporter : nil }
+    if case .unknown = state {
+      // Its credential was replaced and has not been used since.
+      reporter.expectNew()
+      return nil
+    }
+    return reporter.update(isFailing: state.failure != nil, since: state.failure?.since, now: now)
+  }
+}
