@@ -1,7 +1,7 @@
-/// How both sides of a TLS connection agree on their keys.
+/// The method by which both sides of a TLS connection agree on their keys.
 package enum KeyExchange: String, Sendable, Hashable, CaseIterable {
-  /// Together with ML-KEM, which a quantum computer does not break either: what is recorded today stays secret
-  /// (RFC 9794; IETF draft-ietf-tls-ecdhe-mlkem).
+  /// X25519 together with ML-KEM, which quantum computers do not break: what is recorded today stays secret (RFC 9794;
+  /// IETF draft-ietf-tls-ecdhe-mlkem).
   case x25519MLKEM768 = "X25519MLKEM768"
   case x25519 = "X25519"
   case p256 = "P-256"
@@ -24,18 +24,18 @@ package enum KeyExchange: String, Sendable, Hashable, CaseIterable {
   package var isPostQuantum: Bool { self == .x25519MLKEM768 }
 }
 
-/// Finds out the key exchange from what a TLS server sends first. It says so in the clear, in its ServerHello
-/// (RFC 8446, 4.1.3 and 4.2.8), and NIOSSL does not tell.
+/// Reads the key exchange from a TLS server's ServerHello, which is sent in the clear (RFC 8446, 4.1.3 and 4.2.8). NIOSSL
+/// does not give it.
 struct ServerHelloReader {
   /// More than a ServerHello and the HelloRetryRequest before it have.
-  private static let mostBytes = 16_384
+  private static let maximumBytes = 16_384
 
   private var bytes: [UInt8] = []
 
   /// Takes further bytes; returns the key exchange once it is known.
   mutating func read(_ more: some Sequence<UInt8>) -> KeyExchange? {
     bytes += more
-    guard bytes.count <= Self.mostBytes else { return .other }
+    guard bytes.count <= Self.maximumBytes else { return .other }
     var handshake: [UInt8] = []
     var records = Bytes(bytes[...])
     var isInTheClear = true
@@ -67,7 +67,7 @@ struct ServerHelloReader {
     ]
 
     let isRetryRequest: Bool
-    /// Of its `key_share`, which TLS 1.2 does not have.
+    /// The group in its `key_share`, which TLS 1.2 does not have.
     var group: UInt16?
 
     init?(_ message: Bytes) {

@@ -1,8 +1,8 @@
 package import Metrics
 package import NIOCore
 
-/// Tells the key exchange of a TLS connection. To be added before NIOSSL's handler. It stays: a handler that leaves while
-/// it is written to loses the flush.
+/// A handler that finds out the key exchange of a TLS connection. Must be added before NIOSSL's handler, and stays in the
+/// pipeline: a handler that is removed while it is written to loses the flush.
 package final class KeyExchangeObserver: ChannelDuplexHandler {
   package typealias InboundIn = ByteBuffer
   package typealias InboundOut = ByteBuffer
@@ -17,28 +17,28 @@ package final class KeyExchangeObserver: ChannelDuplexHandler {
   }
 
   private let side: Side
-  private let tell: (KeyExchange) -> Void
+  private let onKeyExchange: (KeyExchange) -> Void
   private var reader: ServerHelloReader? = ServerHelloReader()
 
-  package init(_ side: Side, tell: @escaping (KeyExchange) -> Void) {
+  package init(_ side: Side, onKeyExchange: @escaping (KeyExchange) -> Void) {
     self.side = side
-    self.tell = tell
+    self.onKeyExchange = onKeyExchange
   }
 
   package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     context.fireChannelRead(data)
-    if side == .client { look(unwrapInboundIn(data)) }
+    if side == .client { read(unwrapInboundIn(data)) }
   }
 
   package func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
     context.write(data, promise: promise)
-    if side == .server { look(unwrapOutboundIn(data)) }
+    if side == .server { read(unwrapOutboundIn(data)) }
   }
 
-  private func look(_ buffer: ByteBuffer) {
+  private func read(_ buffer: ByteBuffer) {
     guard let keyExchange = reader?.read(buffer.readableBytesView) else { return }
     reader = nil
-    tell(keyExchange)
+    onKeyExchange(keyExchange)
   }
 }
 
@@ -46,8 +46,8 @@ package final class KeyExchangeObserver: ChannelDuplexHandler {
 package final class KeyExchangeMetrics: Sendable {
   private let counters: [String: [KeyExchange: Counter]]
 
-  /// - Parameter legs: which connections there are. Prometheus sees no increase in a counter that appears with its first
-  ///   event, so all start at 0.
+  /// - Parameter legs: the label of each kind of connection. Prometheus sees no increase in a counter that appears with
+  ///   its first event, so all start at 0.
   package init(legs: [String], factory: any MetricsFactory) {
     counters = Dictionary(
       uniqueKeysWithValues: legs.map { leg in

@@ -13,7 +13,7 @@ package struct DatabaseSettings: Sendable {
 extension SettingShape<DatabaseURL> {
   package static var database: SettingShape {
     SettingShape(
-      wants: "sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME",
+      expected: "sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME",
       example: "postgres://push:secret@db.example.org:5432/push?sslmode=verify-full"
     ) { text throws(SettingError) in
       do throws(DatabaseError) { return try DatabaseURL(text) } catch { throw SettingError(error.message) }

@@ -24,7 +24,7 @@ package struct FileObstacle: Sendable, Hashable {
   }
 
   /// Why the folder at `path` cannot be listed; nil if it can.
-  package static func lookingInto(_ path: String) -> FileObstacle? { opening(path, O_RDONLY | O_DIRECTORY) }
+  package static func listing(_ path: String) -> FileObstacle? { opening(path, O_RDONLY | O_DIRECTORY) }
 
   /// Why the file at `path` cannot be read; nil if it can.
   package static func reading(_ path: String) -> FileObstacle? { accessing(path, R_OK) }
@@ -32,17 +32,17 @@ package struct FileObstacle: Sendable, Hashable {
   /// Why the file at `path` cannot be written or created; nil if it can.
   package static func writing(_ path: String) -> FileObstacle? {
     FileManager.default.fileExists(atPath: path)
-      ? opening(path, O_RDWR) : puttingInto(URL(fileURLWithPath: path).deletingLastPathComponent())
+      ? opening(path, O_RDWR) : creatingFile(URL(fileURLWithPath: path).deletingLastPathComponent())
   }
 
   /// Why no file can be created in the folder at `path`, or the folder cannot be created; nil if it can.
-  package static func filling(_ path: String) -> FileObstacle? {
+  package static func creatingFiles(in path: String) -> FileObstacle? {
     var folder = URL(fileURLWithPath: path)
     // Missing parent folders will be created, so the nearest existing one is checked.
     while !FileManager.default.fileExists(atPath: folder.path), folder.path != "/" {
       folder.deleteLastPathComponent()
     }
-    return puttingInto(folder)
+    return creatingFile(folder)
   }
 
   private static func opening(_ path: String, _ flags: CInt) -> FileObstacle? {
@@ -54,7 +54,7 @@ package struct FileObstacle: Sendable, Hashable {
     return FileObstacle(errno)
   }
 
-  private static func puttingInto(_ folder: URL) -> FileObstacle? {
+  private static func creatingFile(_ folder: URL) -> FileObstacle? {
     // `/.` makes it fail for anything but a folder.
     accessing("\(folder.path)/.", W_OK | X_OK)
   }

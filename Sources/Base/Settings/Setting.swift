@@ -19,7 +19,8 @@ package struct Setting<Value: Sendable>: Sendable {
     secrecy: SettingDeclaration.Secrecy = .none
   ) {
     let declaration = SettingDeclaration(
-      key: key, standard: standard, help: help, secrecy: secrecy, wants: shape.wants, example: shape.example,
+      key: key, standard: standard, help: help, secrecy: secrecy, expected: shape.expected,
+      example: shape.example,
       isList: shape.isList, choices: shape.choices)
     guard let value = SettingsReader.current.value(of: declaration, shape.parse) else {
       preconditionFailure("the default of \(key) is none of its values")
@@ -33,7 +34,7 @@ package struct Setting<Value: Sendable>: Sendable {
     _ key: String, _ standard: String, _ shape: SettingShape<Wrapped>, _ help: String,
     secrecy: SettingDeclaration.Secrecy = .none
   ) where Value == Wrapped? {
-    let optional = SettingShape<Value>(wants: shape.wants, example: shape.example) {
+    let optional = SettingShape<Value>(expected: shape.expected, example: shape.example) {
       text throws(SettingError) in
       text.isEmpty ? .some(nil) : try shape.parse(text).map { .some($0) }
     }
@@ -66,7 +67,7 @@ package struct SettingDeclaration: Sendable {
   package let help: String
   package let secrecy: Secrecy
   /// What a valid value is, for error messages: `a port, 0 to 65535`.
-  package let wants: String
+  package let expected: String
   package let example: String
   /// Whether the value is a list: a YAML list in a file, separated by commas elsewhere.
   package let isList: Bool
@@ -137,7 +138,7 @@ package final class SettingsReader: Sendable {
   ) -> Value? {
     state.withLock { $0.declarations.append(declaration) }
     guard let written = written[declaration.key] else { return try? parse(declaration.standard) }
-    var problem = "wants \(declaration.wants)"
+    var problem = "must be \(declaration.expected)"
     // An invalid value of a setting with a secret is never shown, since the secret could be anywhere in it.
     if declaration.secrecy == .none, !written.text.isEmpty { problem += ", not \"\(written.text)\"" }
     do throws(SettingError) {
@@ -153,7 +154,7 @@ package final class SettingsReader: Sendable {
 
 /// The format of a setting's values, and how they are parsed.
 package struct SettingShape<Value>: Sendable {
-  package let wants: String
+  package let expected: String
   package let example: String
   package let isList: Bool
   package let choices: [String]
@@ -161,10 +162,10 @@ package struct SettingShape<Value>: Sendable {
   package let parse: @Sendable (String) throws(SettingError) -> Value?
 
   package init(
-    wants: String, example: String, isList: Bool = false, choices: [String] = [],
+    expected: String, example: String, isList: Bool = false, choices: [String] = [],
     parse: @escaping @Sendable (String) throws(SettingError) -> Value?
   ) {
-    self.wants = wants
+    self.expected = expected
     self.example = example
     self.isList = isList
     self.choices = choices
@@ -185,15 +186,15 @@ extension SettingShape {
   where Value: Sendable {
     let names = choices.map(\.name)
     return SettingShape(
-      wants: "one of \(names.joined(separator: ", "))", example: example, choices: names
+      expected: "one of \(names.joined(separator: ", "))", example: example, choices: names
     ) { text in choices.first { $0.name == text }?.value }
   }
 
   /// A list whose items `element` parses.
   package static func list<Element>(
-    _ wants: String, example: String, _ element: @escaping @Sendable (String) -> Element?
+    _ expected: String, example: String, _ element: @escaping @Sendable (String) -> Element?
   ) -> SettingShape where Value == [Element] {
-    SettingShape(wants: wants, example: example, isList: true) { text in
+    SettingShape(expected: expected, example: example, isList: true) { text in
       if text.isEmpty { return [] }
       let elements = text.split(separator: ",", omittingEmptySubsequences: false)
         .map { element($0.trimmingCharacters(in: .whitespaces)) }
@@ -204,7 +205,7 @@ extension SettingShape {
 
 extension SettingShape<Bool> {
   package static var flag: SettingShape {
-    SettingShape(wants: "true or false", example: "true", choices: ["true", "false"]) { text in
+    SettingShape(expected: "true or false", example: "true", choices: ["true", "false"]) { text in
       switch text.lowercased() {
       case "true", "yes", "on": true
       case "false", "no", "off": false
@@ -216,27 +217,27 @@ extension SettingShape<Bool> {
 
 extension SettingShape<Int> {
   package static func port(_ example: Int) -> SettingShape {
-    SettingShape(wants: "a port, 0 to 65535", example: "\(example)") {
+    SettingShape(expected: "a port, 0 to 65535", example: "\(example)") {
       Int($0).flatMap { (0...65535).contains($0) ? $0 : nil }
     }
   }
 
   package static func count(atLeast least: Int, example: Int) -> SettingShape {
-    SettingShape(wants: "a whole number, \(least) at least", example: "\(example)") {
+    SettingShape(expected: "a whole number, \(least) at least", example: "\(example)") {
       Int($0).flatMap { $0 >= least ? $0 : nil }
     }
   }
 
   package static var size: SettingShape {
     SettingShape(
-      wants: "a size like 1048576, 512 KiB or 16 MiB", example: "16 MiB", parse: { Quantity.size($0) })
+      expected: "a size like 1048576, 512 KiB or 16 MiB", example: "16 MiB", parse: { Quantity.size($0) })
   }
 }
 
 extension SettingShape<TimeInterval> {
   package static func days(atLeast least: Int = 0, example: Int) -> SettingShape {
-    let wants = least > 0 ? "a whole number, \(least) at least" : "a whole number"
-    return SettingShape(wants: wants, example: "\(example)") {
+    let expected = least > 0 ? "a whole number, \(least) at least" : "a whole number"
+    return SettingShape(expected: expected, example: "\(example)") {
       Int($0).flatMap { $0 >= least ? TimeInterval($0) * 86_400 : nil }
     }
   }
@@ -245,14 +246,14 @@ extension SettingShape<TimeInterval> {
 extension SettingShape<Duration> {
   package static var duration: SettingShape {
     SettingShape(
-      wants: "a duration like 500ms, 10s, 5m, 24h or 30d", example: "10s",
+      expected: "a duration like 500ms, 10s, 5m, 24h or 30d", example: "10s",
       parse: { Quantity.duration($0) })
   }
 }
 
 extension SettingShape<String> {
-  private static func nonempty(_ wants: String, _ example: String) -> SettingShape {
-    SettingShape(wants: wants, example: example) { $0.isEmpty ? nil : $0 }
+  private static func nonempty(_ expected: String, _ example: String) -> SettingShape {
+    SettingShape(expected: expected, example: example) { $0.isEmpty ? nil : $0 }
   }
 
   package static func text(_ example: String) -> SettingShape { nonempty("a text", example) }
@@ -260,8 +261,8 @@ extension SettingShape<String> {
   package static func folder(_ example: String) -> SettingShape { nonempty("the path of a folder", example) }
 
   package static func host(_ example: String) -> SettingShape {
-    let wants = "an IP address or a host name of this machine, without http://, port and brackets"
-    return SettingShape(wants: wants, example: example) { text in
+    let expected = "an IP address or a host name of this machine, without http://, port and brackets"
+    return SettingShape(expected: expected, example: example) { text in
       let colons = text.utf8.count { $0 == UInt8(ascii: ":") }
       // More than one colon is an IPv6 address.
       return text.isEmpty || text.contains("/") || text.contains("[") || colons == 1 ? nil : text
@@ -274,7 +275,7 @@ extension SettingShape<String> {
 
   /// A URL without a trailing slash.
   package static func address(_ example: String) -> SettingShape {
-    SettingShape(wants: SettingShape<URL>.wants, example: example) { text throws(SettingError) in
+    SettingShape(expected: SettingShape<URL>.expected, example: example) { text throws(SettingError) in
       guard let url = try SettingShape<URL>.parse(text)?.absoluteString else { return nil }
       return url.hasSuffix("/") ? String(url.dropLast()) : url
     }
@@ -282,7 +283,7 @@ extension SettingShape<String> {
 }
 
 extension SettingShape<URL> {
-  package static let wants = "a URL with http:// or https:// and a host"
+  package static let expected = "a URL with http:// or https:// and a host"
 
   /// - Parameter mayHaveUser: whether whoever is called there asks for a user and a password.
   /// - Throws: what the URL has that would be left out or end up in the wrong place. The text does not repeat the URL, for
@@ -302,11 +303,11 @@ extension SettingShape<URL> {
   }
 
   package static func url(_ example: String) -> SettingShape {
-    SettingShape(wants: wants, example: example) { text throws(SettingError) in try parse(text) }
+    SettingShape(expected: expected, example: example) { text throws(SettingError) in try parse(text) }
   }
 
   package static var proxy: SettingShape {
-    SettingShape(wants: wants, example: "http://user:password@proxy.example.org:3128") {
+    SettingShape(expected: expected, example: "http://user:password@proxy.example.org:3128") {
       text throws(SettingError) in
       try parse(text, mayHaveUser: true)
     }

@@ -89,7 +89,7 @@ extension Deliverer {
         continue
       }
       let key = Key(owner: delivery.owner, request: request)
-      if let place = open[key], batches[place].count < Push.mostPerRequest {
+      if let place = open[key], batches[place].count < Push.maximumPerRequest {
         batches[place].append(index)
       } else {
         open[key] = batches.count

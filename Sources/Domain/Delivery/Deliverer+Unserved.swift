@@ -124,7 +124,7 @@ package struct UnservedReport: Sendable, Hashable {
 
   /// Whether it is a fault of the service: not for Web Push, which the operator has switched off, nor for devices that
   /// anybody may register.
-  package var isFault: Bool { target.provider != .webPush && !target.isOfStrangers }
+  package var isFault: Bool { target.provider != .webPush && !target.isUntrusted }
 }
 
 extension UnservedTargets.Target {

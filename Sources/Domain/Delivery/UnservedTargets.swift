@@ -15,7 +15,7 @@ package final class UnservedTargets: Sendable {
     /// found no place.
     let text: String?
     /// Whether its devices were registered at the push proxy, as anybody may.
-    package let isOfStrangers: Bool
+    package let isUntrusted: Bool
     /// Set if a credential serves the bundle id, but only in APNs' other environment.
     package var environment: APNsCredential.Environment?
   }
@@ -82,18 +82,18 @@ package final class UnservedTargets: Sendable {
 
 extension UnservedTargets.Target {
   init(_ route: Route, _ kind: RegistrationReference.Kind) {
-    self.init(route.provider, route.target, isOfStrangers: kind == .nextcloud)
+    self.init(route.provider, route.target, isUntrusted: kind == .nextcloud)
   }
 
   package init(
-    _ provider: Route.Provider, _ text: String, isOfStrangers: Bool,
+    _ provider: Route.Provider, _ text: String, isUntrusted: Bool,
     environment: APNsCredential.Environment? = nil
   ) {
-    self.init(provider: provider, text: text, isOfStrangers: isOfStrangers, environment: environment)
+    self.init(provider: provider, text: text, isUntrusted: isUntrusted, environment: environment)
   }
 
   /// Stands for all targets of the provider that found no place.
-  var rest: Self { Self(provider: provider, text: nil, isOfStrangers: isOfStrangers) }
+  var rest: Self { Self(provider: provider, text: nil, isUntrusted: isUntrusted) }
 
   var isRest: Bool { text == nil }
 

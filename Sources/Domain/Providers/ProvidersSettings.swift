@@ -1,13 +1,13 @@
 package import Foundation
 package import Settings
 
-/// All calls to the outside.
+/// The settings of all outgoing calls.
 package struct ProvidersSettings: Sendable {
   package init() {}
 
   @Setting(
     "providers.ca_file", .file("Keys/ca.pem"),
-    "certificates, besides the system's, that are trusted in all calls to the outside")
+    "certificates of authorities, besides the system's, that are trusted in all outgoing calls")
   package var caFile: String?
 
   @Setting(

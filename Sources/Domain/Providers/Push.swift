@@ -19,8 +19,8 @@ package enum Push: Sendable, Codable {
     }
   }
 
-  /// Whether the provider can tell that it has this notification already: by `apns-id`, or because a newer one takes the
-  /// place of one with the same collapse id.
+  /// Whether a phone shows it once even if it is sent twice: the provider recognizes it by `apns-id`, or replaces it by its
+  /// collapse id.
   package var isRecognizedAgain: Bool {
     switch self {
     case .apns: true
@@ -40,7 +40,7 @@ package enum Push: Sendable, Codable {
     }
   }
 
-  /// A newer push with the same id takes its place in the outbox.
+  /// The id that a newer push shares which replaces it in the outbox; nil if none may.
   package var collapseID: String? {
     switch self {
     case .apns(let notification): notification.collapseID
@@ -50,14 +50,14 @@ package enum Push: Sendable, Codable {
     }
   }
 
-  /// What a device is called in a push.
+  /// The name of a device in a push.
   package enum DeviceName: Sendable, Hashable {
     case token(String)
     /// Its token id, in base64.
     case tokenID(String)
   }
 
-  /// What the device of a registration is called; nil if it is not among those that it is for.
+  /// The name of a registration's device; nil if the push is not for that registration.
   package func name(of registration: Int64) -> DeviceName? {
     switch self {
     case .apns(let notification): .token(notification.token)
@@ -77,7 +77,7 @@ package enum Push: Sendable, Codable {
     }
   }
 
-  /// Bytes of what it brings to the phone.
+  /// The bytes of what it brings to the phone.
   package var payloadBytes: Int {
     switch self {
     case .apns(let notification): notification.payload.readableBytes
@@ -97,8 +97,8 @@ package enum Push: Sendable, Codable {
     }
   }
 
-  /// The route that a push waits for while no credential serves it. It names no credential, except for Web Push, where
-  /// the push service stands in its place.
+  /// The route that a push waits for while no credential serves it: without a credential, but for Web Push with the push
+  /// service.
   package var unservedRoute: Route {
     let (credential, target): (String, String) =
       switch self {
@@ -133,7 +133,7 @@ package struct APNsNotification: Sendable, Codable {
   package var collapseID: String?
   /// `apns-id`: stays the same on every try.
   package var id: UUID
-  /// The environment that is known to have the token. Nil if that is not known: production is asked first.
+  /// The environment that has the token; nil if that is not known, so that production is asked first.
   package var environment: APNsCredential.Environment?
 
   /// The longest payload in bytes (Apple, "Generating a remote notification").

@@ -29,7 +29,7 @@ package final class PushProviders: Sendable {
   private struct State {
     var senders = Senders()
     /// Transports of removed credentials, kept until their last request has ended.
-    var leaving: [any Transport] = []
+    var retiring: [any Transport] = []
     var isShutDown = false
   }
 
@@ -75,26 +75,26 @@ package final class PushProviders: Sendable {
   package func use(_ credentials: Credentials) {
     if !credentials.apns.isEmpty { factory.metrics.prepare(.apns) }
     if !credentials.fcm.isEmpty { factory.metrics.prepare(.fcm) }
-    let left = state.withLock { state -> [any Transport] in
+    let retired = state.withLock { state -> [any Transport] in
       guard !state.isShutDown else { return [] }
-      let left = state.senders.use(credentials, factory: factory)
-      state.leaving += left
-      return left
+      let retired = state.senders.use(credentials, factory: factory)
+      state.retiring += retired
+      return retired
     }
-    dismiss(left)
+    closeRetired(retired)
   }
 
-  /// Closes transports in ``State/leaving`` after their last request.
-  private func dismiss(_ transports: [any Transport]) {
+  /// Closes transports in ``State/retiring`` after their last request.
+  private func closeRetired(_ transports: [any Transport]) {
     for transport in transports {
       Task {
         await transport.shutdown(deadline: nil)
-        state.withLock { state in state.leaving.removeAll { $0 === transport } }
+        state.withLock { state in state.retiring.removeAll { $0 === transport } }
       }
     }
   }
 
-  /// The sender for a push. Nil, which is counted, if no credential serves its topic or project.
+  /// The sender for a push; nil, which is counted, if no credential serves its topic or project.
   package func routeSender(for push: Push) -> RouteSender? {
     let routeSender = find(push)
     if routeSender == nil { factory.metrics.unconfigured(push.provider) }
@@ -123,10 +123,10 @@ package final class PushProviders: Sendable {
     case .webPush(let webPush): message = webPush
     }
     guard let hosts else { return nil }
-    let (sender, left) = hosts.routeSender(for: message.subscription.endpoint)
-    if !left.isEmpty {
-      state.withLock { $0.leaving += left }
-      dismiss(left)
+    let (sender, retired) = hosts.routeSender(for: message.subscription.endpoint)
+    if !retired.isEmpty {
+      state.withLock { $0.retiring += retired }
+      closeRetired(retired)
     }
     return sender
   }
@@ -175,7 +175,7 @@ package final class PushProviders: Sendable {
     return state.withLock { $0.senders.alike(route.provider, route.target) }
   }
 
-  /// How the keys of the latest connection to a provider were agreed on; nil if there was none.
+  /// The key exchange of the latest connection to a provider; nil if there was none.
   package func keyExchange(_ provider: Route.Provider) -> KeyExchange? {
     factory.metrics.keyExchange(provider)
   }
@@ -196,12 +196,14 @@ package final class PushProviders: Sendable {
     Task { await Self.shutDown(transports, deadline: nil) }
   }
 
-  /// Refuses pushes from now on. Returns the transports to shut down, on the first call only.
+  /// Refuses pushes from now on.
+  ///
+  /// - Returns: the transports to shut down; nil after the first call.
   private func close() -> [any Transport]? {
     state.withLock { state in
       defer { state.isShutDown = true }
       let others = (hosts?.close() ?? []) + (upstream.map { [$0.transport] } ?? [])
-      return state.isShutDown ? nil : state.leaving + state.senders.transports + others
+      return state.isShutDown ? nil : state.retiring + state.senders.transports + others
     }
   }
 

@@ -82,7 +82,7 @@ package struct BouncerService {
     for gauge in features.flatMap(\.gauges) { metrics.add(gauge) }
     let forwarding = ForwardingFaults()
     let readiness = core.readiness(forwarding)
-    let endpoints = Endpoints.forStrangers(
+    let endpoints = Endpoints.forPublic(
       trustedProxies: http.trustedProxies, forwarding: forwarding, bodies: bodies
     ) { router in
       for feature in features { feature.routes(router) }
@@ -142,7 +142,7 @@ package struct BouncerService {
         }
       },
       ShutdownHook {
-        manager?.tell(.stopping)
+        manager?.notify(.stopping)
         readiness.drain()
         for drain in drains { drain() }
       },

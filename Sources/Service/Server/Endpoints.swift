@@ -17,7 +17,7 @@ package struct Endpoints: Sendable {
     routes = router.routes.map { ("\($0.path)", $0.method) }
   }
 
-  package static func forStrangers(
+  package static func forPublic(
     trustedProxies: [ClientAddress.Network], forwarding: ForwardingFaults, bodies: BodyBudget,
     addRoutes: (Router<WireContext>) -> Void
   ) -> Endpoints {

@@ -108,12 +108,12 @@ extension ServiceManager {
       if isListening(), await answers(database) { break }
       guard (try? await Task.sleep(for: .milliseconds(50))) != nil else { return }
     }
-    if !tell(.ready) { logger.warning("NOTIFY_SOCKET: systemd is not listening there") }
+    if !notify(.ready) { logger.warning("NOTIFY_SOCKET: systemd is not listening there") }
     guard let watchdogInterval else { return }
     repeat {
       for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() { try? await loop.submit {}.get() }
       _ = await answers(database)
-      tell(.alive)
+      notify(.alive)
     } while (try? await Task.sleep(for: watchdogInterval)) != nil
   }
 

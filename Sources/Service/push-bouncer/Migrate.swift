@@ -76,7 +76,7 @@ extension Migrate {
 
     private func openSource() throws -> ZulipSource {
       if !from.contains("://"), FileManager.default.fileExists(atPath: from),
-        let obstacle = FileObstacle.lookingInto(from)
+        let obstacle = FileObstacle.listing(from)
       {
         throw Fault(obstacle, of: from, key: "--from")
       }

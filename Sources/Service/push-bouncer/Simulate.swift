@@ -62,7 +62,9 @@ struct Simulate: AsyncParsableCommand {
       }
       try ListenerAddress(host: "127.0.0.1", port: port, keys: (nil, option)).check()
     }
-    if let obstacle = FileObstacle.filling(keysOut) { throw Fault(obstacle, of: keysOut, key: "--keys-out") }
+    if let obstacle = FileObstacle.creatingFiles(in: keysOut) {
+      throw Fault(obstacle, of: keysOut, key: "--keys-out")
+    }
     let simulator = try await SimulatedProviders.start(settings)
     options.show(
       [

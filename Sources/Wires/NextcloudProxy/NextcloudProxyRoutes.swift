@@ -60,7 +60,7 @@ package struct NextcloudProxyRoutes: Sendable {
   /// `POST /devices`. The documented `cloudId` is not needed.
   private func register(_ request: Request, _ context: WireContext) async throws -> Response {
     let parameters = try await DeviceParameters(request, limit: proxy.http.maxBodyBytes)
-    context.notes.note(parameters.additions)
+    context.notes.record(parameters.additions)
     let token = try parameters.required("pushToken")
     guard TokenShape(token) != nil else {
       throw APIError("pushToken is malformed: it is no token of APNs or FCM.")
@@ -85,7 +85,7 @@ package struct NextcloudProxyRoutes: Sendable {
   /// `DELETE /devices`
   private func unregister(_ request: Request, _ context: WireContext) async throws -> Response {
     let parameters = try await DeviceParameters(request, limit: proxy.http.maxBodyBytes)
-    context.notes.note(parameters.additions)
+    context.notes.record(parameters.additions)
     try await proxy.unregister(SignedIdentifier(parameters))
     return Self.done
   }
@@ -103,7 +103,7 @@ package struct NextcloudProxyRoutes: Sendable {
     }
     let (receipt, additions) = try await proxy.notify(
       entries, from: context.clientAddress.source, by: deadline)
-    context.notes.note(additions)
+    context.notes.record(additions)
     return Envelope.response(
       .ok,
       [

@@ -40,7 +40,7 @@ package final class PushProxy: Sendable {
   private let sent: SentNotifications
   private let newDevices: RateLimiter<ClientAddress>
   /// One for each entry that is read and sent, by address.
-  let places: Places<ClientAddress>
+  let places: FairSemaphore<ClientAddress>
 
   package init(
     _ settings: NextcloudProxySettings, http: HTTPSettings, apps: NextcloudApps = NextcloudApps(),
@@ -56,7 +56,7 @@ package final class PushProxy: Sendable {
     self.lossDetector = lossDetector
     self.logger = logger
     let now = devices.now
-    places = Places(
+    places = FairSemaphore(
       max(Self.entriesOfAddress, http.maxBytesInFlight / Self.entryMemory),
       each: Self.entriesOfAddress)
     unknownApps = UnknownApps(now: now)
@@ -134,8 +134,8 @@ extension PushProxy {
     var failed = 0
     while body.count > 0 {
       let count = min(body.count, Self.entriesAtOnce)
-      try await places.take(count, of: source)
-      defer { places.leave(count, of: source) }
+      try await places.acquire(count, of: source)
+      defer { places.release(count, of: source) }
       let entries = try await Self.read(&body, count)
       failed += try await notify(entries, by: deadline, &gone)
     }

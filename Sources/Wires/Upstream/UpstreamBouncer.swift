@@ -191,7 +191,7 @@ package struct UpstreamBouncer: Sendable {
     _ notification: JSON.Object, to registrations: [Registration], of user: LegacyUser, realm: UUID?,
     server: RemoteServer
   ) -> [RegisteredPush] {
-    let registrations = registrations.prefix(UpstreamPush.mostItems)
+    let registrations = registrations.prefix(UpstreamPush.maximumItems)
     guard !registrations.isEmpty else { return [] }
     let items = registrations.map { registration in
       let isNew = registration.home != .elsewhere(isRegistered: true)

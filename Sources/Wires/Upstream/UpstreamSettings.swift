@@ -24,7 +24,7 @@ extension SettingShape<URL> {
   /// Chat servers' keys go there: over TLS, or not over a network.
   package static var bouncerAddress: SettingShape {
     SettingShape(
-      wants: "a URL with https:// and a host, or with http:// and a loopback address",
+      expected: "a URL with https:// and a host, or with http:// and a loopback address",
       example: "https://push.zulipchat.com"
     ) { text throws(SettingError) in
       guard let url = try parse(text), let host = url.host(percentEncoded: false) else { return nil }

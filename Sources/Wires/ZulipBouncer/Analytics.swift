@@ -133,10 +133,10 @@ package struct ReportIntake: Sendable {
   }
 
   /// How long a report waits for others. Stock servers wait 90 s for an answer.
-  private static let patience = Duration.seconds(30)
+  private static let timeout = Duration.seconds(30)
 
   /// A few servers at a time, and one report of each: the others are neither parsed nor stored meanwhile.
-  package let places = Places<Int64>(2, each: 1)
+  package let places = FairSemaphore<Int64>(2, each: 1)
   private let rate: CellRate<Int64>
 
   /// - Parameters:
@@ -152,10 +152,10 @@ package struct ReportIntake: Sendable {
 
   /// Runs `body` when it is the server's turn.
   func inTurn<Result>(of server: Int64, _ body: () async throws -> Result) async throws -> Result {
-    guard try await places.take(1, of: server, within: Self.patience) else {
+    guard try await places.acquire(1, of: server, within: Self.timeout) else {
       throw APIError.unavailable("Other reports come first. Report again later", retryAfter: 60)
     }
-    defer { places.leave(1, of: server) }
+    defer { places.release(1, of: server) }
     return try await body()
   }
 

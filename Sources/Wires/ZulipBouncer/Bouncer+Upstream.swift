@@ -62,7 +62,7 @@ extension Bouncer {
   ) async throws {
     for (kind, texts) in tokens {
       let missing = try await registrations.missing(texts, kind: kind, of: user, server: server.id)
-      for token in missing.prefix(UpstreamPush.mostItems).compactMap({ try? PushToken($0, kind: kind) })
+      for token in missing.prefix(UpstreamPush.maximumItems).compactMap({ try? PushToken($0, kind: kind) })
       where !WebPushSubscription.isToken(token.text) {
         // Another spelling of a token that is here counts as missing.
         guard try await registrations.find(token, of: user, server: server.id) == nil else { continue }

@@ -51,7 +51,7 @@ struct HostVerifier: Sendable {
       } catch {
         refusal = Self.refusal(error)
         // A refused or interrupted connection may work at once; an answer will not change.
-        let isFinal = error is OutgoingClient.Refusal || error is LookupsExhausted
+        let isFinal = error is OutgoingClient.HostError || error is LookupsExhausted
         guard refusal.message.hasPrefix(Self.notConnected), !isFinal else { break }
       }
     }
@@ -82,7 +82,7 @@ struct HostVerifier: Sendable {
       APIError("The request timed out while communicating with the host.")
     case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError:
       APIError("SSL error occurred while communicating with the host.\(why(error))")
-    case is OutgoingClient.Refusal, is LookupsExhausted, is NIOConnectionError, is IOError, is ChannelError:
+    case is OutgoingClient.HostError, is LookupsExhausted, is NIOConnectionError, is IOError, is ChannelError:
       APIError("\(notConnected)\(why(error))")
     case let error as HTTPClientError where error == .remoteConnectionClosed: APIError(notConnected)
     default: noSecret

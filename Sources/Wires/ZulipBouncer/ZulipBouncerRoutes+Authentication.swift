@@ -29,7 +29,7 @@ extension ZulipBouncerRoutes {
   ) -> Router<WireContext>.Handler {
     { request, context in
       let server = try await authenticate(request, from: context.clientAddress)
-      context.notes.note(server: server.hostname)
+      context.notes.record(server: server.hostname)
       let standing = try limit?.check(server.id) ?? [:]
       bouncer.requestTimes.note(server: server.id)
       var response = try await handler(server, request, context)
@@ -66,16 +66,16 @@ extension ZulipBouncerRoutes {
     let refusal: APIError
     switch try await bouncer.servers.authenticate(uuid: uuid, key: credentials.password, as: shown) {
     case .authenticated(let server):
-      signIns.note(attempt, isRight: true)
+      signIns.record(attempt, isRight: true)
       try await bouncer.keepKey(credentials.password, of: server)
       return server
     case .deactivated:
-      signIns.note(attempt, isRight: true)
+      signIns.record(attempt, isRight: true)
       throw APIError.deactivated
     case .unknown: refusal = .unknownServer(role)
     case .wrongKey: refusal = .wrongKey(role)
     }
-    signIns.note(attempt, isRight: false)
+    signIns.record(attempt, isRight: false)
     throw refusal
   }
 

@@ -165,7 +165,7 @@ extension ZulipBouncerRoutes {
         var parameters = sent
         return (try AnalyticsUpload(&parameters), parameters)
       }
-      context.notes.note(upload.additions)
+      context.notes.record(upload.additions)
       try await bouncer.store(upload, of: server, logger: context.logger)
       let realms = (upload.realms ?? []).map { JSON.Object.Member($0.uuid.canonical, Self.pushStatus) }
       return parameters.success(
@@ -196,7 +196,7 @@ extension ZulipBouncerRoutes {
         additions.addValue(text, of: name)
       }
     }
-    context.notes.note(additions)
+    context.notes.record(additions)
     _ = try await bouncer.realm(realm.uuid, of: server)
     let url = bouncer.publicURL() + Self.infoPath
     return parameters.success([.init("billing_access_url", .string(url))], noting: context.notes)
@@ -232,13 +232,13 @@ extension ZulipBouncerRoutes {
   ) async throws -> Response {
     var parameters = try await parameters(of: request, lookedUp: "bouncer_public_key")
     let realm = UUID(pythonText: try parameters.required("realm_uuid"))
-    context.notes.note(realm: realm)
+    context.notes.record(realm: realm)
     let tokenID = try parameters.required("token_id")
     let sealed = try parameters.required("encrypted_push_registration")
     let publicKey = try parameters.required("bouncer_public_key")
     let additions = try await bouncer.register(
       sealed, tokenID: TokenID(base64: tokenID), publicKey: publicKey, realm: realm, of: server)
-    context.notes.note(additions)
+    context.notes.record(additions)
     return parameters.success(noting: context.notes)
   }
 
@@ -267,9 +267,9 @@ extension ZulipBouncerRoutes {
       of: request, limit: bouncer.http.maxBodyBytes, cutBelow: NotifyRequest.depth
     ) { body in
       let realm = UUID(pythonText: try body["realm_uuid"].string())
-      notes.note(realm: realm)
+      notes.record(realm: realm)
       let notification = try NotifyRequest(body, keepingSources: mayPassOn)
-      notes.note(notification.additions)
+      notes.record(notification.additions)
       return (notification, realm)
     }
   }
@@ -299,7 +299,7 @@ extension ZulipBouncerRoutes {
     if token.kind == .apns, appID == nil { throw APIError.missingParameter("ios_app_id") }
     let user = try names.user()
     if names.realmUUID != nil, user.uuid == nil { throw APIError.missingParameter("user_uuid") }
-    context.notes.note(realm: names.realm)
+    context.notes.record(realm: names.realm)
     try await bouncer.registerLegacy(
       token, iosAppID: appID, for: user, realm: names.realm, of: server, logger: context.logger)
     return parameters.success(noting: context.notes)
@@ -340,7 +340,7 @@ extension ZulipBouncerRoutes {
       PushToken.Kind.fcm: try tokens("android_devices"), .apns: try tokens("apple_devices"),
     ]
     let user = try names.user()
-    context.notes.note(realm: names.realm)
+    context.notes.record(realm: names.realm)
     var additions = Additions()
     additions.addMembers(
       of: body.value,
@@ -350,7 +350,7 @@ extension ZulipBouncerRoutes {
         "apple_devices",
       ])
     notification.noteUnknownOptions(in: &additions)
-    context.notes.note(additions)
+    context.notes.record(additions)
     let query = try Parameters(query: request)
     let receipt = try await bouncer.notifyLegacy(
       notification, to: user, believedIn: believed, realm: names.realm, of: server, since: context.received,
@@ -381,7 +381,7 @@ extension ZulipBouncerRoutes {
     additions.addMembers(
       of: body.value,
       except: ["token", "token_kind", "user_id", "user_uuid", "realm_uuid", "base_payload"])
-    context.notes.note(additions)
+    context.notes.record(additions)
     let query = try Parameters(query: request)
     try await bouncer.testLegacy(
       try? PushToken(text, legacyKind: kind), of: user, payload, realm: names.realm, of: server,

@@ -90,7 +90,7 @@ package struct ZulipServerRoutes: Sendable {
     let attempt = SignInGuard.Attempt(from: address, account: email, secret: key)
     try signIns.admit(attempt)
     let user = try await accounts.authenticate(email: email, apiKey: key)
-    signIns.note(attempt, isRight: user != nil)
+    signIns.record(attempt, isRight: user != nil)
     guard let user else { throw APIError.unauthorized("Invalid API key") }
     return user
   }

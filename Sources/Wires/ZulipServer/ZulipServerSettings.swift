@@ -38,7 +38,7 @@ package struct ZulipServerSettings: Sendable {
 
 extension SettingShape<ZulipServerSettings.Bouncer> {
   package static var bouncer: SettingShape {
-    SettingShape(wants: "local, off, or a bouncer's URL", example: "https://push.example.org") {
+    SettingShape(expected: "local, off, or a bouncer's URL", example: "https://push.example.org") {
       text throws(SettingError) in
       switch text {
       case "local": return .local

@@ -18,11 +18,11 @@ import Testing
     for number in 1...2 {
       let whole = BodyCharge(budget, source: try address(number))
       try whole.add(40)
-      whole.end()
+      whole.markComplete()
     }
     let third = BodyCharge(budget, source: try address(3))
-    #expect(throws: BodyBudget.Exceeded.self) { try third.begin(expecting: 21) }
-    try third.begin(expecting: 20)
+    #expect(throws: BodyBudget.Exceeded.self) { try third.checkRoom(for: 21) }
+    try third.checkRoom(for: 20)
     #expect(throws: BodyBudget.Exceeded.self) { try third.add(21) }
     try third.add(20)
     #expect(budget.bytes == 100)
@@ -45,7 +45,7 @@ import Testing
 
   @Test func `Saying that much will come takes nothing`() throws {
     let budget = BodyBudget(limit: 100, largest: 100)
-    for _ in 0..<10 { try BodyCharge(budget, source: try address(1)).begin(expecting: 100) }
+    for _ in 0..<10 { try BodyCharge(budget, source: try address(1)).checkRoom(for: 100) }
     #expect(budget.bytes == 0)
   }
 
@@ -58,11 +58,11 @@ import Testing
     }
     // A source that already holds as much as any other is refused.
     let latest = BodyCharge(budget, source: try address(10))
-    #expect(throws: BodyBudget.Exceeded.self) { try latest.begin(expecting: 100) }
+    #expect(throws: BodyBudget.Exceeded.self) { try latest.checkRoom(for: 100) }
     #expect(throws: BodyBudget.Exceeded.self) { try latest.add(100) }
     // A complete body is being processed and is not dropped.
-    held[0].end()
-    try latest.begin(expecting: 99)
+    held[0].markComplete()
+    try latest.checkRoom(for: 99)
     try latest.add(99)
     #expect(budget.bytes == 499)
     #expect(throws: BodyBudget.Exceeded.self) { try held[1].add(1) }
@@ -86,7 +86,7 @@ import Testing
     for number in 2...4 {
       let whole = BodyCharge(budget, source: try address(number))
       try whole.add(100)
-      whole.end()
+      whole.markComplete()
     }
     try BodyCharge(budget, source: address(5)).add(1)
     #expect(throws: BodyBudget.Exceeded.self) { try own[1].add(1) }

@@ -26,7 +26,7 @@ struct SignInGuardTests {
   private func tries(_ attempt: SignInGuard.Attempt, isRight: Bool = false) -> Double? {
     do throws(APIError) {
       try guardian.admit(attempt)
-      guardian.note(attempt, isRight: isRight)
+      guardian.record(attempt, isRight: isRight)
       return nil
     } catch {
       #expect(error.status == .tooManyRequests && error.code == "RATE_LIMIT_HIT")

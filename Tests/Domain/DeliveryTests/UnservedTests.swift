@@ -128,8 +128,8 @@ import Testing
   @Test func `Devices that anybody may register, and Web Push that is off, are no fault of the service`() {
     let targets = UnservedTargets()
     let now = bench.clock.now
-    for (provider, isOfStrangers) in [(Route.Provider.apns, true), (.webPush, false), (.fcm, false)] {
-      let target = UnservedTargets.Target(provider, "", isOfStrangers: isOfStrangers)
+    for (provider, isUntrusted) in [(Route.Provider.apns, true), (.webPush, false), (.fcm, false)] {
+      let target = UnservedTargets.Target(provider, "", isUntrusted: isUntrusted)
       #expect(targets.note(target, 1, of: .nobody, now: now))
       #expect(UnservedReport(target: target).isFault == (provider == .fcm))
     }

@@ -10,47 +10,47 @@ struct ConnectionHealthTests {
 
   @Test func `Silence with requests under way calls for a PING, silence without does not`() {
     let health = ConnectionHealth(now: Self.start)
-    #expect(health.check(underWay: 1, now: Self.start + .milliseconds(4999)) == .well)
-    #expect(health.check(underWay: 1, now: Self.start + .seconds(5)) == .ask)
-    #expect(health.check(underWay: 0, now: Self.start + .hours(5)) == .well)
+    #expect(health.check(underWay: 1, now: Self.start + .milliseconds(4999)) == .healthy)
+    #expect(health.check(underWay: 1, now: Self.start + .seconds(5)) == .ping)
+    #expect(health.check(underWay: 0, now: Self.start + .hours(5)) == .healthy)
   }
 
   @Test func `Silence counts from the first request after a pause`() {
     var health = ConnectionHealth(now: Self.start)
     let later = Self.start + .hours(1)
     health.wake(now: later)
-    #expect(health.check(underWay: 1, now: later + .seconds(1)) == .well)
-    health.heard(now: later + .seconds(4))
-    #expect(health.check(underWay: 1, now: later + .seconds(8)) == .well)
-    #expect(health.check(underWay: 1, now: later + .seconds(9)) == .ask)
+    #expect(health.check(underWay: 1, now: later + .seconds(1)) == .healthy)
+    health.received(now: later + .seconds(4))
+    #expect(health.check(underWay: 1, now: later + .seconds(8)) == .healthy)
+    #expect(health.check(underWay: 1, now: later + .seconds(9)) == .ping)
   }
 
   @Test func `A PING without an answer is the end`() {
     var health = ConnectionHealth(now: Self.start)
-    health.ask(now: Self.start)
-    health.ask(now: Self.start + .seconds(2))
-    #expect(health.check(underWay: 0, now: Self.start + .milliseconds(2999)) == .well)
+    health.pingSent(now: Self.start)
+    health.pingSent(now: Self.start + .seconds(2))
+    #expect(health.check(underWay: 0, now: Self.start + .milliseconds(2999)) == .healthy)
     #expect(health.check(underWay: 0, now: Self.start + .seconds(3)) == .dead)
-    health.pong()
-    #expect(health.check(underWay: 0, now: Self.start + .seconds(3)) == .well)
+    health.pingAnswered()
+    #expect(health.check(underWay: 0, now: Self.start + .seconds(3)) == .healthy)
   }
 
   @Test func `The third timeout in a row replaces the connection, an answer between forgives`() {
     var health = ConnectionHealth(now: Self.start)
     let now = Self.start + .seconds(10)
-    #expect(health.timedOut(sent: Self.start, now: now) == .ask)
-    health.ask(now: now)
-    #expect(health.timedOut(sent: Self.start, now: now) == .well)
+    #expect(health.timedOut(sent: Self.start, now: now) == .ping)
+    health.pingSent(now: now)
+    #expect(health.timedOut(sent: Self.start, now: now) == .healthy)
     health.answered(now: now)
-    #expect(health.timedOut(sent: Self.start, now: now) == .well)
-    #expect(health.timedOut(sent: Self.start, now: now) == .well)
+    #expect(health.timedOut(sent: Self.start, now: now) == .healthy)
+    #expect(health.timedOut(sent: Self.start, now: now) == .healthy)
     #expect(health.timedOut(sent: Self.start, now: now) == .replace)
   }
 
   @Test func `A request that had no fair chance says nothing`() {
     var health = ConnectionHealth(now: Self.start)
     for _ in 0..<10 {
-      #expect(health.timedOut(sent: Self.start, now: Self.start + .seconds(1)) == .well)
+      #expect(health.timedOut(sent: Self.start, now: Self.start + .seconds(1)) == .healthy)
     }
   }
 }

@@ -57,7 +57,7 @@ struct HTTP2CodecTests {
     for (index, request) in requests.enumerated() { output.send(request, on: 2 * index + 1) }
     output.ping(9, isAnswer: false)
     output.reset(3)
-    output.give(5)
+    output.writeWindowUpdate(5)
     var bytes = output.bytes
     #expect(bytes.readString(length: Self.preface) == "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
     let frames = try Self.frames(bytes, by: length)
@@ -104,24 +104,24 @@ struct HTTP2CodecTests {
     }
     #expect(try sent() == [1: 30_000, 3: 30_000, 5: 5535])
     output.send(Self.request(body: 1), on: 11)
-    let hadMore = (output.forget(3), output.forget(11))
+    let hadMore = (output.discardUnsent(of: 3), output.discardUnsent(of: 11))
     #expect(hadMore == (false, true))
     // What has a window of its own overtakes what has none.
     try output.apply(.init(initialWindow: 10_000))
-    try output.widen(0, by: 100_000)
+    try output.updateWindow(of: 0, by: 100_000)
     #expect(try sent() == [1: 30_000, 3: 30_000, 5: 10_000])
     output.send(Self.request(body: 10_000), on: 7)
     output.send(Self.request(body: 10_001), on: 9)
     #expect(try sent()[7] == 10_000)
     #expect(try sent()[9] == 10_000)
-    try output.widen(9, by: 1)
-    try output.widen(5, by: 1)
+    try output.updateWindow(of: 9, by: 1)
+    try output.updateWindow(of: 5, by: 1)
     #expect(try sent()[9] == 10_001)
     #expect(try sent()[5] == 10_001)
     var bytes = output.bytes
     bytes.moveReaderIndex(forwardBy: Self.preface)
     #expect(Self.bodies(try Self.frames(bytes)).ended == [1, 3, 7, 9])
-    #expect(throws: HTTP2Input.Violation.self) { try output.widen(0, by: 0x7fff_ffff) }
+    #expect(throws: HTTP2Input.Violation.self) { try output.updateWindow(of: 0, by: 0x7fff_ffff) }
   }
 
   @Test func `What requests have in common is sent once`() {

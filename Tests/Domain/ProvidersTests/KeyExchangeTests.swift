@@ -38,7 +38,8 @@ struct KeyExchangeTests {
       .childChannelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
           try channel.pipeline.syncOperations.addHandlers([
-            KeyExchangeObserver(.server, tell: seen.note("server")), NIOSSLServerHandler(context: serverTLS),
+            KeyExchangeObserver(.server, onKeyExchange: seen.note("server")),
+            NIOSSLServerHandler(context: serverTLS),
           ])
         }
       }
@@ -48,7 +49,7 @@ struct KeyExchangeTests {
       .channelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
           try channel.pipeline.syncOperations.addHandlers([
-            KeyExchangeObserver(.client, tell: seen.note("client")),
+            KeyExchangeObserver(.client, onKeyExchange: seen.note("client")),
             NIOSSLClientHandler.proving("localhost", context: clientTLS),
           ])
         }

@@ -67,11 +67,11 @@ import Testing
   }
 
   @Test func `What no credential serves is named, and degrades only where it is the operator's fault`() {
-    func report(_ target: String, isOfStrangers: Bool) -> UnservedReport {
-      UnservedReport(target: .init(.apns, target, isOfStrangers: isOfStrangers), came: 2)
+    func report(_ target: String, isUntrusted: Bool) -> UnservedReport {
+      UnservedReport(target: .init(.apns, target, isUntrusted: isUntrusted), came: 2)
     }
-    let ours = report("org.example.chat", isOfStrangers: false)
-    let strangers = report("com.example.talk", isOfStrangers: true)
+    let ours = report("org.example.chat", isUntrusted: false)
+    let strangers = report("com.example.talk", isUntrusted: true)
     for (reports, isDegraded) in [([strangers, ours], true), ([strangers], false)] {
       let check = Health.check(reports)
       #expect(check?.status == (isDegraded ? .degraded : .ready))
@@ -82,7 +82,7 @@ import Testing
       #expect(health.problems.map(\.sentence) == reports.map { "\($0.sentence)." })
       #expect(health.summary.contains("no credential serves"))
     }
-    let many = (0..<50).map { report("org.example.n\($0)", isOfStrangers: false) }
+    let many = (0..<50).map { report("org.example.n\($0)", isUntrusted: false) }
     var health = health()
     health.unserved = many
     #expect(health.problems.count == Health.mostUnserved + 1)

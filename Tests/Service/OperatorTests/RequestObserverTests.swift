@@ -20,8 +20,8 @@ import Testing
     router.add(middleware: EnvelopeMiddleware())
     router.endpoint("/things/:id", .get) { _, _ in Response(status: .ok) }
     router.endpoint("/known", .get) { _, context in
-      context.notes.note(server: "chat.example.org")
-      context.notes.note(realm: UUID(uuidString: "E502DDE1-74FB-44B4-9B3F-B1B2F8C1C5A1"))
+      context.notes.record(server: "chat.example.org")
+      context.notes.record(realm: UUID(uuidString: "E502DDE1-74FB-44B4-9B3F-B1B2F8C1C5A1"))
       throw APIError(.forbidden, code: "NOT_NOW", "secret")
     }
     router.get("/broken") { _, _ -> Response in throw CocoaError(.fileNoSuchFile) }
@@ -78,7 +78,7 @@ import Testing
     router.add(middleware: RequestObserver(factory: PrometheusRegistry(), now: { clock.now }))
     router.add(middleware: EnvelopeMiddleware())
     router.endpoint("/server", .get) { _, context in
-      context.notes.note(server: "chat.example.org")
+      context.notes.record(server: "chat.example.org")
       throw APIError("no")
     }
     try await Application(router: router, logger: log.logger).test(.router) { client in
@@ -131,7 +131,7 @@ import Testing
       additions.addMembers(
         of: ["known": 1, "description": 1, "description": 2], at: "realms[]", except: ["known"])
       additions.addValue("33", of: "realms[].org_type")
-      context.notes.note(additions)
+      context.notes.record(additions)
       return parameters.success(noting: context.notes)
     }
     let token = String(repeating: "c0ffee", count: 12)

@@ -187,9 +187,9 @@ import Testing
     }
     var asked = 0
     while try channel.readInbound(as: HTTPRequestPart.self) != nil { asked += 1 }
-    #expect(asked == 2 * RequestGate.most)
+    #expect(asked == 2 * RequestGate.maximumPipelined)
     var answers: [HTTPResponse] = []
-    for _ in 0..<RequestGate.most {
+    for _ in 0..<RequestGate.maximumPipelined {
       try channel.writeOutbound(answer)
       try channel.writeOutbound(HTTPResponsePart.end(nil))
       if case .head(let head)? = try channel.readOutbound(as: HTTPResponsePart.self) { answers.append(head) }

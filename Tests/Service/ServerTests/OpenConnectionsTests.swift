@@ -23,12 +23,12 @@ import Testing
     /// A connection from there, in place and waiting for its request if it was taken.
     @discardableResult
     func connect(_ address: String) throws -> Peer {
-      let peer = Peer(EmbeddedChannel(handler: Door(connections)))
+      let peer = Peer(EmbeddedChannel(handler: ConnectionGuard(connections)))
       peer.channel.remoteAddress = try SocketAddress(ipAddress: address, port: 1000)
       try peer.channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
       peer.channel.remoteAddress = try SocketAddress(ipAddress: address, port: 1000)
       try channel.writeInbound(peer.channel as any Channel)
-      if peer.isOpen { connections.open(peer.channel) }
+      if peer.isOpen { connections.markOpen(peer.channel) }
       return peer
     }
 

@@ -60,7 +60,7 @@ import Testing
       .init(total: 10, perSource: 10), ConnectionMetrics(listener: "test"))
 
     init() throws {
-      channel = EmbeddedChannel(handler: Door(connections), loop: loop)
+      channel = EmbeddedChannel(handler: ConnectionGuard(connections), loop: loop)
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
     }
 

@@ -95,7 +95,7 @@ import Testing
     let socket = try NotifySocket(path: "\0\(name)", isAbstract: true)
     let manager = try #require(try ServiceManager(environment: ["NOTIFY_SOCKET": "@\(name)"], processID: 1))
     #expect(manager.watchdogInterval == nil)
-    #expect(manager.tell(.ready))
+    #expect(manager.notify(.ready))
     #expect(socket.messages == ["READY=1"])
   }
 
@@ -108,7 +108,7 @@ import Testing
 
   @Test func `Nothing is told where nobody listens`() throws {
     #expect(try ServiceManager(environment: [:], processID: 1) == nil)
-    #expect(try ServiceManager(environment: ["NOTIFY_SOCKET": path], processID: 1)?.tell(.ready) == false)
+    #expect(try ServiceManager(environment: ["NOTIFY_SOCKET": path], processID: 1)?.notify(.ready) == false)
   }
 
   @Test func `A passed socket speaks TLS`() async throws {

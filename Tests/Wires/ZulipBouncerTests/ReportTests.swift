@@ -108,8 +108,8 @@ struct ReportTests {
         let first = Number(0)
         for server in [loud, louder, loud, louder] {
           group.addTask {
-            try await places.take(1, of: server.id)
-            defer { places.leave(1, of: server.id) }
+            try await places.acquire(1, of: server.id)
+            defer { places.release(1, of: server.id) }
             first.add(1)
             for await _ in held {}
           }

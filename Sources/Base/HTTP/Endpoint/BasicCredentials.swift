@@ -58,7 +58,7 @@ package struct BearerToken: Sendable {
     try signIns.admit(attempt)
     // Hashes have the same length and are compared in constant time.
     let isRight = Self.hash(shown[...]) == hash
-    signIns.note(attempt, isRight: isRight)
+    signIns.record(attempt, isRight: isRight)
     if !isRight { throw refusal }
   }
 

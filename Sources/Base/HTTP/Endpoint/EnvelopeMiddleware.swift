@@ -38,7 +38,7 @@ package struct EnvelopeMiddleware: RouterMiddleware {
       context.clientAddress = path.client
       if let fault = path.fault { forwarding?.report(fault, of: path.proxy, to: context.logger) }
     }
-    context.notes.note(client: context.clientAddress)
+    context.notes.record(client: context.clientAddress)
     var request = request
     let charge = meter(&request, context)
     defer { charge?.release() }
@@ -49,7 +49,7 @@ package struct EnvelopeMiddleware: RouterMiddleware {
       }
     } catch {
       let error = APIError(error, logger: context.logger)
-      context.notes.note(error: error.code)
+      context.notes.record(error: error.code)
       response = error.response
     }
     response.headers[.xRequestID] = context.requestID
@@ -95,25 +95,25 @@ package final class RequestNotes: Sendable {
 
   package init() {}
 
-  /// Notes the client's address, once it is clear which proxies are trusted.
-  package func note(client: ClientAddress) { notes.withLock { $0.client = client } }
+  /// Records the client's address, once it is clear which proxies are trusted.
+  package func record(client: ClientAddress) { notes.withLock { $0.client = client } }
 
-  /// Notes the hostname of the authenticated chat server.
-  package func note(server: String) { notes.withLock { $0.server = server } }
+  /// Records the hostname of the authenticated chat server.
+  package func record(server: String) { notes.withLock { $0.server = server } }
 
   /// Whether the caller is an authenticated chat server.
   package var isFromServer: Bool { notes.withLock { $0.server != nil } }
 
-  package func note(realm: UUID?) { notes.withLock { $0.realm = realm } }
+  package func record(realm: UUID?) { notes.withLock { $0.realm = realm } }
 
-  /// Notes what a newer sender may have added.
-  package func note(_ additions: Additions) {
+  /// Records what a newer sender may have added.
+  package func record(_ additions: Additions) {
     if !additions.counts.isEmpty { notes.withLock { $0.additions.add(additions) } }
   }
 
   package var additions: Additions { notes.withLock(\.additions) }
 
-  func note(error: String) { notes.withLock { $0.error = error } }
+  func record(error: String) { notes.withLock { $0.error = error } }
 
   package var metadata: Logger.Metadata {
     let notes = notes.withLock { $0 }

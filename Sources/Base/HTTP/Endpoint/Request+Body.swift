@@ -86,11 +86,11 @@ struct MeteredBody: AsyncSequence, Sendable {
       hasBegun = true
       // A short body is refused when it arrives.
       if isFirst, let channel {
-        try charge.begin(expecting: declared)
+        try charge.checkRoom(for: declared)
         channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)
       }
       guard let part = try await body.next() else {
-        if !isWhole { charge.end() }
+        if !isWhole { charge.markComplete() }
         return nil
       }
       isWhole = isFirst && part.readableBytes == declared

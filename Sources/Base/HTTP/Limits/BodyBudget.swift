@@ -10,8 +10,8 @@ package final class BodyBudget: Sendable {
   fileprivate struct Body {
     enum Phase {
       case arriving, whole
-      /// Displaced, and counted until its memory is free.
-      case leaving
+      /// Displaced, but counted until its memory is free.
+      case displaced
     }
 
     let source: ClientAddress
@@ -25,13 +25,13 @@ package final class BodyBudget: Sendable {
     /// The limit of one source, in bytes.
     let share: Int
     var total = 0
-    /// The part of the total that is displaced but not yet free.
-    var leaving = 0
+    /// The part of the total that is displaced but not yet free, in bytes.
+    var displaced = 0
     var sources: [ClientAddress: Int] = [:]
     /// By the number of their ``BodyCharge``.
     var bodies: [Int: Body] = [:]
 
-    func isFull(with count: Int) -> Bool { total - leaving + count > limit }
+    func isFull(with count: Int) -> Bool { total - displaced + count > limit }
 
     /// The largest arriving body of the source that holds most, if it holds more than the new body's source
     /// would.
@@ -45,18 +45,18 @@ package final class BodyBudget: Sendable {
     /// hold, until `count` more bytes fit. The bytes that are displaced but not yet free are limited as well.
     ///
     /// - Returns: whether they fit.
-    mutating func makeRoom(for count: Int, _ own: Int, _ displaced: inout [(any Channel)?]) -> Bool {
+    mutating func makeRoom(for count: Int, _ own: Int, _ channels: inout [(any Channel)?]) -> Bool {
       while isFull(with: count) {
-        guard leaving < limit / 4, let (number, body) = displaceable(by: own) else { return false }
-        bodies[number]?.phase = .leaving
-        leaving += body.bytes
-        take(from: body.source, body.bytes)
-        displaced.append(body.channel)
+        guard displaced < limit / 4, let (number, body) = displaceable(by: own) else { return false }
+        bodies[number]?.phase = .displaced
+        displaced += body.bytes
+        subtract(body.bytes, from: body.source)
+        channels.append(body.channel)
       }
       return true
     }
 
-    mutating func take(from source: ClientAddress, _ count: Int) {
+    mutating func subtract(_ count: Int, from source: ClientAddress) {
       let rest = (sources[source] ?? 0) - count
       sources[source] = rest > 0 ? rest : nil
     }
@@ -95,7 +95,7 @@ final class BodyCharge: Sendable {
 
   /// Throws if there is no room for a body of the declared length. Reserves nothing, because a false
   /// declaration costs the sender nothing.
-  func begin(expecting count: Int) throws(BodyBudget.Exceeded) {
+  func checkRoom(for count: Int) throws(BodyBudget.Exceeded) {
     let fits = budget.state.withLock { state in
       let own = (state.sources[source] ?? 0) + count
       return own <= state.share && (!state.isFull(with: count) || state.displaceable(by: own) != nil)
@@ -126,7 +126,7 @@ final class BodyCharge: Sendable {
   }
 
   /// Marks the body as complete, so that it can no longer be displaced.
-  func end() {
+  func markComplete() {
     budget.state.withLock { state in
       if state.bodies[number]?.phase == .arriving { state.bodies[number]?.phase = .whole }
     }
@@ -137,10 +137,10 @@ final class BodyCharge: Sendable {
     budget.state.withLock { state in
       guard let body = state.bodies.removeValue(forKey: number) else { return }
       state.total -= body.bytes
-      if body.phase == .leaving {
-        state.leaving -= body.bytes
+      if body.phase == .displaced {
+        state.displaced -= body.bytes
       } else {
-        state.take(from: body.source, body.bytes)
+        state.subtract(body.bytes, from: body.source)
       }
     }
   }

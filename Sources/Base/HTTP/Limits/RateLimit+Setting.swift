@@ -6,7 +6,7 @@ extension SettingShape<RateLimit?> {
   /// accident.
   package static var rate: SettingShape {
     SettingShape(
-      wants: "a rate like 1000/60s, or 0 for no limit", example: "1000/60s",
+      expected: "a rate like 1000/60s, or 0 for no limit", example: "1000/60s",
       parse: { RateLimit.rate($0) })
   }
 }

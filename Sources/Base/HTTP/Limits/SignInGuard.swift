@@ -6,7 +6,7 @@ import Synchronization
 /// is under attack, each further one doubles the time for which it is blocked, up to 512 s. One attempt is
 /// forgiven every five minutes.
 ///
-/// Neither strangers nor mistakes lock out the right credentials:
+/// Neither attackers nor mistakes lock out the right credentials:
 /// - an address that is not blocked gets its credentials checked, whatever others try for the same account;
 /// - credentials that were right from an address within the last day are checked even if it is blocked;
 /// - a program that repeats the same wrong credentials is counted once, and is blocked only if it repeats
@@ -34,9 +34,10 @@ package final class SignInGuard: Sendable {
     }
   }
 
-  /// Different wrong credentials that an address may try before it is blocked: in general, and for an account
-  /// under attack.
-  private static let (free, freeOfTargeted) = (20, 3)
+  /// The number of different wrong credentials that an address may try before it is blocked.
+  private static let free = 20
+  /// The same for an account under attack.
+  private static let freeOfTargeted = 3
   /// An account is under attack beyond this many different wrong credentials from all addresses.
   private static let perAccount = RateLimit(calls: 100, seconds: 3600)
   /// Seconds after which one attempt is forgiven.
@@ -54,7 +55,7 @@ package final class SignInGuard: Sendable {
     /// Number of attempts less those forgiven, at the time `changed`.
     var count = 0.0
     var changed: Date
-    var heldUntil = Date.distantPast
+    var blockedUntil = Date.distantPast
   }
 
   private struct State {
@@ -83,7 +84,7 @@ package final class SignInGuard: Sendable {
     let now = now()
     let (wait, isKnown) = state.withLock { state -> (TimeInterval, Bool) in
       guard let source = state.sources.value(of: attempt.source) else { return (0, false) }
-      let wait = source.heldUntil.timeIntervalSince(now)
+      let wait = source.blockedUntil.timeIntervalSince(now)
       // A longer wait than the maximum means that the clock was put back.
       guard wait > 0, wait <= exp2(Double(Self.maximumDoublings)) else {
         return (0, source.wrong.contains(attempt.digest))
@@ -95,7 +96,7 @@ package final class SignInGuard: Sendable {
   }
 
   /// Called with the result of the check.
-  package func note(_ attempt: Attempt, isRight: Bool) {
+  package func record(_ attempt: Attempt, isRight: Bool) {
     let now = now()
     if isRight {
       state.withLock { $0.right.set(attempt.digest, for: attempt.digest, now: now.timeIntervalSince1970) }
@@ -116,7 +117,7 @@ package final class SignInGuard: Sendable {
       source.changed = now
       if source.count > free {
         let doublings = min((source.count - free).rounded(.up), Double(Self.maximumDoublings))
-        source.heldUntil = now + exp2(doublings)
+        source.blockedUntil = now + exp2(doublings)
       }
       state.sources.set(source, for: attempt.source, now: now.timeIntervalSince1970)
     }

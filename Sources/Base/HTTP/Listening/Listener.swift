@@ -74,11 +74,11 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
       .bind(descriptor) { connection.setup(channel: $0, logger: logger) }
     onRunning(server.channel)
     try await withGracefulShutdownHandler {
-      try await server.executeThenClose { taken in
+      try await server.executeThenClose { accepted in
         await withDiscardingTaskGroup { tasks in
           do {
-            for try await value in taken {
-              connections.open(value.channel)
+            for try await value in accepted {
+              connections.markOpen(value.channel)
               tasks.addTask(executorPreference: EventLoopExecutor(value.channel.eventLoop)) {
                 await connection.handle(value: value, logger: logger)
               }
@@ -89,7 +89,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
         }
       }
     } onGracefulShutdown: {
-      connections.end()
+      connections.shutDown()
       Task { try await close(server.channel, descriptor, connections) }
     }
   }
@@ -119,7 +119,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
     while !isClosed {
       while !hasTakenAll() { try await Task.sleep(for: .milliseconds(1)) }
       try await server.setOption(.autoRead, value: false).get()
-      while connections.areComing { try await Task.sleep(for: .milliseconds(1)) }
+      while connections.hasPendingAccepts { try await Task.sleep(for: .milliseconds(1)) }
       isClosed = try await server.eventLoop.submit {
         guard hasTakenAll() else { return false }
         server.close(promise: nil)
@@ -186,7 +186,7 @@ final class EventLoopExecutor: TaskExecutor {
   }
 }
 
-/// A connection behind its ``Door``, with TLS if there is a certificate: the one in use when the connection
+/// A connection behind its ``ConnectionGuard``, with TLS if there is a certificate: the one in use when the connection
 /// is opened. (Hummingbird's own `TLSChannel` keeps its first certificate.)
 private struct GuardedChannel: ServerChildChannel {
   let base: HTTP1Channel
@@ -196,9 +196,9 @@ private struct GuardedChannel: ServerChildChannel {
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
     channel.eventLoop.makeCompletedFuture {
       let pipeline = channel.pipeline.syncOperations
-      try pipeline.addHandler(Door(connections))
+      try pipeline.addHandler(ConnectionGuard(connections))
       if let tls {
-        let observer = KeyExchangeObserver(.server) { [metrics = connections.metrics] in metrics.note($0) }
+        let observer = KeyExchangeObserver(.server) { [metrics = connections.metrics] in metrics.count($0) }
         try pipeline.addHandlers([observer, NIOSSLServerHandler(context: tls())])
       }
     }.flatMap { base.setup(channel: channel, logger: logger) }

@@ -17,17 +17,18 @@ final class OpenConnections: Sendable {
   }
 
   private struct State {
-    var isEnding = false
+    var isShuttingDown = false
     var all: [ObjectIdentifier: OpenConnection] = [:]
     /// The connections of each source, the oldest first, without those of proxies.
     var shares: [ClientAddress: [OpenConnection]] = [:]
-    var coming = 0
-    var leaving = 0
-    var arrivals = 0
+    var accepted = 0
+    var closing = 0
+    /// The number of the latest connection.
+    var lastNumber = 0
   }
 
   /// How many connections may be closing at a time. Each holds a descriptor until it is closed.
-  private static let maximumLeaving = 16
+  private static let maximumClosing = 16
 
   /// A source with up to this many connections is not considered to hold many.
   private static let modestShare = 8
@@ -41,42 +42,42 @@ final class OpenConnections: Sendable {
     self.metrics = metrics
   }
 
-  /// Whether a connection was accepted that would be lost if the listener's channel were closed now.
-  var areComing: Bool { state.withLock { $0.coming > 0 } }
+  /// Whether a connection was accepted and is not open yet: it would be lost if the listener's channel were closed now.
+  var hasPendingAccepts: Bool { state.withLock { $0.accepted > 0 } }
 
   /// Whether accepting has to wait until closing connections are closed.
-  private var areTooManyLeaving: Bool { state.withLock { $0.leaving >= Self.maximumLeaving } }
+  private var isClosingLimitReached: Bool { state.withLock { $0.closing >= Self.maximumClosing } }
 
   /// Registers an accepted connection.
   ///
   /// - Returns: whether it may stay; otherwise it is being closed.
-  private func take(_ channel: any Channel) -> Bool {
+  private func register(_ channel: any Channel) -> Bool {
     let address = ClientAddress(channel.remoteAddress)
     let source = limits.proxies.contains { $0.contains(address) } ? nil : address.source
     let (mayStay, displaced) = state.withLock { state -> (Bool, OpenConnection?) in
       let share = source.flatMap { state.shares[$0]?.count } ?? 0
-      let isFull = state.all.count - state.leaving >= limits.total
+      let isFull = state.all.count - state.closing >= limits.total
       let displaced = isFull ? displaceable(in: state, by: share) : nil
       let mayStay = share < limits.perSource && (!isFull || displaced != nil)
-      state.arrivals += 1
-      let connection = OpenConnection(channel, source: mayStay ? source : nil, number: state.arrivals)
+      state.lastNumber += 1
+      let connection = OpenConnection(channel, source: mayStay ? source : nil, number: state.lastNumber)
       state.all[ObjectIdentifier(channel)] = connection
-      metrics.note(open: state.all.count)
+      metrics.record(open: state.all.count)
       guard mayStay else {
-        metrics.note(isFull ? .full : .share)
-        connection.phase = .leaving
-        state.leaving += 1
+        metrics.countClosed(isFull ? .full : .share)
+        connection.phase = .closing
+        state.closing += 1
         return (false, nil)
       }
-      state.coming += 1
+      state.accepted += 1
       if let source { state.shares[source, default: []].append(connection) }
       if let displaced {
-        displaced.phase = .leaving
-        state.leaving += 1
+        displaced.phase = .closing
+        state.closing += 1
       }
       return (true, displaced)
     }
-    channel.closeFuture.whenComplete { _ in self.forget(channel) }
+    channel.closeFuture.whenComplete { _ in self.remove(channel) }
     if let displaced { displaced.channel.pipeline.fireUserInboundEventTriggered(Displaced()) }
     if !mayStay { channel.close(promise: nil) }
     return mayStay
@@ -85,26 +86,28 @@ final class OpenConnections: Sendable {
   /// The connection to displace for a new one, whose source has `share`: a stalled one; else the oldest idle
   /// one of the source with most connections, or, if no source has many, the oldest idle one of all.
   private func displaceable(in state: State, by share: Int) -> OpenConnection? {
-    guard state.leaving < Self.maximumLeaving,
+    guard state.closing < Self.maximumClosing,
       let largest = state.shares.values.max(by: { $0.count < $1.count })
     else { return nil }
-    if let stalled = state.shares.values.lazy.compactMap({ $0.first { $0.mayGo && $0.isStalled } }).first {
+    if let stalled = state.shares.values.lazy.compactMap({ $0.first { $0.isDisplaceable && $0.isStalled } })
+      .first
+    {
       return stalled
     }
     guard largest.count <= Self.modestShare else {
-      return share < largest.count ? largest.first { $0.mayGo } : nil
+      return share < largest.count ? largest.first { $0.isDisplaceable } : nil
     }
-    return state.shares.values.compactMap { $0.first { $0.mayGo } }.min { $0.number < $1.number }
+    return state.shares.values.compactMap { $0.first { $0.isDisplaceable } }.min { $0.number < $1.number }
   }
 
-  private func forget(_ channel: any Channel) {
+  private func remove(_ channel: any Channel) {
     state.withLock { state in
       guard let connection = state.all.removeValue(forKey: ObjectIdentifier(channel)) else { return }
-      metrics.note(open: state.all.count)
+      metrics.record(open: state.all.count)
       switch connection.phase {
-      case .coming: state.coming -= 1
+      case .accepted: state.accepted -= 1
       case .open: break
-      case .leaving: state.leaving -= 1
+      case .closing: state.closing -= 1
       }
       guard let source = connection.source else { return }
       state.shares[source]?.removeAll { $0 === connection }
@@ -117,36 +120,36 @@ final class OpenConnections: Sendable {
   }
 
   /// Marks a connection as open once its handlers are in place.
-  func open(_ channel: any Channel) {
-    let isEnding = state.withLock { state in
+  func markOpen(_ channel: any Channel) {
+    let isShuttingDown = state.withLock { state in
       // Otherwise it has been closed.
-      if let connection = state.all[ObjectIdentifier(channel)], connection.phase == .coming {
+      if let connection = state.all[ObjectIdentifier(channel)], connection.phase == .accepted {
         connection.phase = .open
-        state.coming -= 1
+        state.accepted -= 1
       }
-      return state.isEnding
+      return state.isShuttingDown
     }
-    if isEnding { Self.tell(channel) }
+    if isShuttingDown { Self.requestClose(channel) }
   }
 
-  /// Tells all present and future connections to close with their next answer.
-  func end() {
+  /// Has all present and future connections close with their next answer.
+  func shutDown() {
     let connections = state.withLock { state in
-      state.isEnding = true
+      state.isShuttingDown = true
       return state.all.values.filter { $0.phase == .open }
     }
-    for connection in connections { Self.tell(connection.channel) }
+    for connection in connections { Self.requestClose(connection.channel) }
   }
 
-  private static func tell(_ channel: any Channel) {
+  private static func requestClose(_ channel: any Channel) {
     channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
   }
 
   /// Keeps a connection that was to be displaced, because it is being answered meanwhile.
-  func keep(_ connection: OpenConnection) {
+  func cancelDisplacement(of connection: OpenConnection) {
     state.withLock { state in
       connection.phase = .open
-      state.leaving -= 1
+      state.closing -= 1
     }
   }
 
@@ -164,12 +167,12 @@ final class OpenConnections: Sendable {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-      if connections.take(unwrapInboundIn(data)) { context.fireChannelRead(data) }
+      if connections.register(unwrapInboundIn(data)) { context.fireChannelRead(data) }
     }
 
     /// Stops accepting for a moment while too many closing connections hold their descriptors.
     func read(context: ChannelHandlerContext) {
-      guard connections.areTooManyLeaving else { return context.read() }
+      guard connections.isClosingLimitReached else { return context.read() }
       let channel = context.channel
       context.eventLoop.scheduleTask(in: .milliseconds(1)) {
         // If automatic reading is off, whoever switched it off reads when switching it on.
@@ -185,16 +188,16 @@ final class OpenConnection: Sendable {
   let source: ClientAddress?
   /// Grows with each connection.
   let number: Int
-  private let current = Atomic(Phase.coming)
+  private let current = Atomic(Phase.accepted)
   private let answering = Atomic(false)
   private let stalled = Atomic(false)
 
   enum Phase: UInt8, AtomicRepresentable {
-    /// Accepted, but not yet at its event loop.
-    case coming
+    /// Accepted, but its event loop does not handle it yet.
+    case accepted
     case open
     /// Told to close, but still open.
-    case leaving
+    case closing
   }
 
   init(_ channel: any Channel, source: ClientAddress?, number: Int) {
@@ -210,7 +213,7 @@ final class OpenConnection: Sendable {
   }
 
   /// Whether closing it loses no answer.
-  var mayGo: Bool { phase == .open && isIdle }
+  var isDisplaceable: Bool { phase == .open && isIdle }
 
   /// Whether no answer is pending, or the peer does not read the pending one.
   var isIdle: Bool { !isAnswering || isStalled }
@@ -239,9 +242,9 @@ struct ConnectionMetrics: Sendable {
     /// No complete request came in time.
     case timeout
     /// The peer did not read an answer in time.
-    case untaken
+    case answerNotRead = "answer_not_read"
     /// Too many bytes came that belong to no request.
-    case senseless
+    case noRequest = "no_request"
   }
 
   private let open: Gauge
@@ -260,9 +263,9 @@ struct ConnectionMetrics: Sendable {
       })
   }
 
-  func note(open count: Int) { open.record(count) }
+  func record(open count: Int) { open.record(count) }
 
-  func note(_ reason: Reason) { closed[reason]?.increment() }
+  func countClosed(_ reason: Reason) { closed[reason]?.increment() }
 
-  func note(_ keyExchange: KeyExchange) { keyExchanges.count(keyExchange, on: leg) }
+  func count(_ keyExchange: KeyExchange) { keyExchanges.count(keyExchange, on: leg) }
 }

@@ -21,12 +21,14 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   typealias OutboundIn = HTTPResponsePart
   typealias OutboundOut = HTTPResponsePart
 
-  /// Unanswered requests at which reading pauses. One read may yield more.
-  private static let enough = 8
-  /// Pipelined requests after which the connection closes (RFC 9112 9.3.2).
-  static let most = 64
-  /// How long a connection may be silent during shutdown: before its first request, and after an answer.
-  private static let (endTimeout, nextRequestTimeout) = (TimeAmount.seconds(2), TimeAmount.milliseconds(100))
+  /// The number of unanswered requests at which reading pauses. One read may yield more.
+  private static let maximumUnanswered = 8
+  /// The number of pipelined requests after which the connection closes (RFC 9112 9.3.2).
+  static let maximumPipelined = 64
+  /// How long a connection may be silent during shutdown before its first request.
+  private static let shutdownTimeout = TimeAmount.seconds(2)
+  /// How long a connection may be silent during shutdown after an answer.
+  private static let nextRequestTimeout = TimeAmount.milliseconds(100)
 
   private var timeout: TimeAmount
   /// When the request being received must be complete; nil while none is expected.
@@ -38,7 +40,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   /// Requests that are complete, minus answers that have ended.
   private var waiting = 0
   private var wasUsed = false
-  private var isListenerEnding = false
+  private var isShuttingDown = false
 
   /// Whether the latest request's body has not been asked for yet.
   private var isBodyHeld = false
@@ -48,20 +50,19 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   private var isReadHeld = false
   /// Whether the latest request is the last one on the connection.
   private var isLast = false
-  /// Whether reading has stopped for good.
-  private var isOver = false
+  private var isReadingStopped = false
   /// Whether the connection closes with the present answer.
   private var endsWithAnswer = false
 
   /// Nil in tests without bytes.
-  private var door: Door?
+  private var connectionGuard: ConnectionGuard?
 
   init(timeout: TimeAmount) {
     self.timeout = timeout
   }
 
   func handlerAdded(context: ChannelHandlerContext) {
-    door = try? context.pipeline.syncOperations.handler(type: Door.self)
+    connectionGuard = try? context.pipeline.syncOperations.handler(type: ConnectionGuard.self)
     startClock(context)
   }
 
@@ -78,8 +79,8 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   // MARK: Requests
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard !isOver else { return }
-    door?.requestGoesOn()
+    guard !isReadingStopped else { return }
+    connectionGuard?.requestContinues()
     switch unwrapInboundIn(data) {
     case .head(let request):
       open += 1
@@ -89,47 +90,48 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
       isContinueExpected =
         isBodyHeld && framing.expectation?.dropping(prefix: "100-continue")?.isEmpty == true
       isLast =
-        isListenerEnding || request.method == .connect || request.headerFields[.upgrade] != nil
-        || open == Self.most
-      if isListenerEnding { timeout = Self.endTimeout }
+        isShuttingDown || request.method == .connect || request.headerFields[.upgrade] != nil
+        || open == Self.maximumPipelined
+      if isShuttingDown { timeout = Self.shutdownTimeout }
     case .body: isContinueExpected = false
     case .end:
       countWaiting(1, context)
-      if isLast { end() }
+      if isLast { stopReading() }
       releaseBody(context)
     }
-    if isListenerEnding, waiting <= 0 { startClock(context) }
+    if isShuttingDown, waiting <= 0 { startClock(context) }
     context.fireChannelRead(data)
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    end()
+    stopReading()
     context.fireErrorCaught(error)
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     guard event is ChannelShouldQuiesceEvent else { return context.fireUserInboundEventTriggered(event) }
-    isListenerEnding = true
-    timeout = wasUsed && open == 0 ? Self.nextRequestTimeout : Self.endTimeout
+    isShuttingDown = true
+    timeout = wasUsed && open == 0 ? Self.nextRequestTimeout : Self.shutdownTimeout
     if waiting <= 0 { startClock(context) }
     guard open > 0 else { return }
     isLast = true
-    if waiting == open { end() }
+    if waiting == open { stopReading() }
   }
 
-  private func end() {
-    isOver = true
-    door?.stopReading()
+  private func stopReading() {
+    isReadingStopped = true
+    connectionGuard?.stopReading()
   }
 
   func read(context: ChannelHandlerContext) {
     if mayRead { context.read() } else { isReadHeld = true }
   }
 
-  private var mayRead: Bool { !isBodyHeld && !isOver && open < Self.enough }
+  private var mayRead: Bool { !isBodyHeld && !isReadingStopped && open < Self.maximumUnanswered }
 
   private func releaseBody(_ context: ChannelHandlerContext) {
-    (isBodyHeld, isContinueExpected) = (false, false)
+    isBodyHeld = false
+    isContinueExpected = false
     readIfHeld(context)
   }
 
@@ -178,7 +180,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
-    if mode != .input { door?.closeWhenSent() }
+    if mode != .input { connectionGuard?.closeWhenSent() }
     context.close(mode: mode, promise: promise)
   }
 
@@ -186,7 +188,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
 
   private func countWaiting(_ change: Int, _ context: ChannelHandlerContext) {
     waiting += change
-    door?.connection?.isAnswering = waiting > 0
+    connectionGuard?.connection?.isAnswering = waiting > 0
     if waiting > 0 { deadline = nil } else { startClock(context) }
   }
 
@@ -206,7 +208,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
       self.timer = nil
       guard let deadline = self.deadline else { return }
       guard deadline <= context.eventLoop.now else { return self.setTimer(context) }
-      if !self.isListenerEnding { self.door?.note(.timeout) }
+      if !self.isShuttingDown { self.connectionGuard?.countClosed(.timeout) }
       context.channel.close(promise: nil)
     }
     timer = (task, deadline)

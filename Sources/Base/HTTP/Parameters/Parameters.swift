@@ -126,7 +126,7 @@ package struct Parameters: Sendable {
     guard !ignored.isEmpty else { return Envelope.success(members) }
     var additions = Additions()
     additions.addParameters(ignored.filter { !Self.usual.contains($0) })
-    notes.note(additions)
+    notes.record(additions)
     let names = Set(ignored).sorted().map { JSON.string($0.text) }
     return Envelope.success(members + [.init("ignored_parameters_unsupported", .array(names))])
   }

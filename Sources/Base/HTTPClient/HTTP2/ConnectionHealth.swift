@@ -1,19 +1,19 @@
 package import NIOCore
 
-/// Judges whether a connection still works, without I/O.
+/// Whether a connection still works; a state machine without I/O.
 ///
 /// Detects two failures: a silent peer (a lost NAT entry, a dead machine), by an unanswered PING, and a peer
 /// that answers PINGs but no requests, by the time without an answer.
 package struct ConnectionHealth {
   package struct Limits: Sendable {
-    /// With requests under way, silence after which a PING goes out.
+    /// How long the peer may be silent, with requests under way, before a PING goes out.
     package var silence = TimeAmount.seconds(5)
     /// How long the answer to a PING may take.
     package var pingTimeout = TimeAmount.seconds(3)
-    /// Time without an answer, with requests under way, after which the connection is replaced. Longer than a
+    /// How long no request may be answered, with requests under way, before the connection is replaced. Longer than a
     /// slow provider takes, since requests under way continue and a new connection would not speed them up.
     package var stall = TimeAmount.seconds(30)
-    /// Replaces the connection after so many timeouts in a row without an answer in between.
+    /// The timeouts in a row, without an answer in between, after which the connection is replaced.
     package var timeouts = 3
     /// A request that timed out sooner than this says nothing about the connection.
     package var fairChance = TimeAmount.seconds(3)
@@ -35,9 +35,9 @@ package struct ConnectionHealth {
   }
 
   enum Verdict: Equatable {
-    case well
+    case healthy
     /// Send a PING, and no new request until it is answered.
-    case ask
+    case ping
     /// Send no new request over it.
     case replace
     /// The connection is lost, and requests under way get no answer.
@@ -45,20 +45,22 @@ package struct ConnectionHealth {
   }
 
   let limits: Limits
-  private var heard: NIODeadline
+  /// When the peer last sent something.
+  private var lastReceived: NIODeadline
   /// Start of the present time without an answer while requests are under way.
   private var stalled: NIODeadline
-  private(set) var asked: NIODeadline?
+  /// When the PING was sent that is not answered yet.
+  private(set) var pingSentAt: NIODeadline?
   private var timeouts = 0
 
   init(limits: Limits = Limits(), now: NIODeadline) {
     self.limits = limits
-    self.heard = now
-    self.stalled = now
+    lastReceived = now
+    stalled = now
   }
 
-  mutating func heard(now: NIODeadline) {
-    heard = now
+  mutating func received(now: NIODeadline) {
+    lastReceived = now
   }
 
   mutating func answered(now: NIODeadline) {
@@ -66,34 +68,34 @@ package struct ConnectionHealth {
     stalled = now
   }
 
-  mutating func ask(now: NIODeadline) {
-    asked = asked ?? now
+  mutating func pingSent(now: NIODeadline) {
+    pingSentAt = pingSentAt ?? now
   }
 
-  mutating func pong() {
-    asked = nil
+  mutating func pingAnswered() {
+    pingSentAt = nil
   }
 
   /// Counts a request that was sent at `sent` and had no answer in time.
   mutating func timedOut(sent: NIODeadline, now: NIODeadline) -> Verdict {
-    guard now - sent >= limits.fairChance else { return .well }
+    guard now - sent >= limits.fairChance else { return .healthy }
     timeouts += 1
     if timeouts >= limits.timeouts { return .replace }
-    return asked == nil ? .ask : .well
+    return pingSentAt == nil ? .ping : .healthy
   }
 
   /// The periodic check.
   func check(underWay: Int, now: NIODeadline) -> Verdict {
-    if let asked { return now - asked >= limits.pingTimeout ? .dead : .well }
+    if let pingSentAt { return now - pingSentAt >= limits.pingTimeout ? .dead : .healthy }
     // Silence while no request was under way proves nothing.
-    guard underWay > 0 else { return .well }
+    guard underWay > 0 else { return .healthy }
     if now - stalled >= limits.stall { return .replace }
-    return now - heard >= limits.silence ? .ask : .well
+    return now - lastReceived >= limits.silence ? .ping : .healthy
   }
 
   /// Restarts the timers when a request goes out over an idle connection.
   mutating func wake(now: NIODeadline) {
-    heard = max(heard, now)
+    lastReceived = max(lastReceived, now)
     stalled = max(stalled, now)
   }
 }

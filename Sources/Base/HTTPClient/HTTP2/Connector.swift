@@ -15,7 +15,7 @@ package protocol ConnectionGate: Sendable {
 
   /// The addresses to connect to.
   ///
-  /// - Throws: ``OutgoingClient/Refusal``, or ``LookupsExhausted``.
+  /// - Throws: ``OutgoingClient/HostError``, or ``LookupsExhausted``.
   func addresses(of host: String) async throws -> [String]
 
   /// Takes a connection; nil if none is available.
@@ -40,7 +40,7 @@ package struct Connector: Sendable {
   package var limits = HTTP2ConnectionHandler.Limits()
   /// Set for a host whose name comes from outside: limits its addresses and connections.
   package var gate: (any ConnectionGate)?
-  /// Told how each connection's keys were agreed on.
+  /// Called with the key exchange of each connection.
   package var keyExchanged: @Sendable (KeyExchange) -> Void = { _ in }
 
   package init(
@@ -103,7 +103,7 @@ package struct Connector: Sendable {
           channel.close(promise: nil)
           throw error
         }
-      } catch OutgoingClient.Refusal.forbiddenAddress {
+      } catch OutgoingClient.HostError.forbiddenAddress {
         failure = .forbiddenAddress
       } catch is LookupsExhausted, is Overloaded {
         failure = .overloaded
@@ -170,13 +170,14 @@ package struct Connector: Sendable {
     let pipeline = channel.pipeline.syncOperations
     guard let tls else { return try pipeline.addHandlers(HTTP1ConnectionHandler.handlers(id, owner, limits)) }
     try pipeline.addHandlers([
-      KeyExchangeObserver(.client, tell: keyExchanged), NIOSSLClientHandler.proving(host, context: tls),
+      KeyExchangeObserver(.client, onKeyExchange: keyExchanged),
+      NIOSSLClientHandler.proving(host, context: tls),
       NegotiationHandler(id: id, owner: owner, limits: limits, allowsHTTP1: allowsHTTP1),
     ])
   }
 }
 
-/// Notes the status of a proxy's answer, which the error for it does not give.
+/// Keeps the status of a proxy's answer, which the error for it does not give.
 private final class ProxyAnswerHandler: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPClientResponsePart
 
@@ -203,7 +204,10 @@ private final class NegotiationHandler: ChannelInboundHandler, RemovableChannelH
     id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: HTTP2ConnectionHandler.Limits,
     allowsHTTP1: Bool
   ) {
-    (self.id, self.owner, self.limits, self.allowsHTTP1) = (id, owner, limits, allowsHTTP1)
+    self.id = id
+    self.owner = owner
+    self.limits = limits
+    self.allowsHTTP1 = allowsHTTP1
   }
 
   func handlerAdded(context: ChannelHandlerContext) {
@@ -276,8 +280,8 @@ protocol ConnectionHandler: AnyObject {
   /// Cancels the stream of a request that has already ended.
   func reset(_ stream: HTTP2StreamID, timedOut: Bool)
   /// Sends a PING, to see whether the peer is alive.
-  func ask()
-  func end(_ failure: TransportFailure)
+  func ping()
+  func close(_ failure: TransportFailure)
 }
 
 /// A connection as seen from other threads. Hands requests to its event loop in batches.
@@ -315,11 +319,11 @@ package final class HTTP2Connection: Sendable {
   }
 
   func probe() {
-    eventLoop.execute { [handler] in handler.value.ask() }
+    eventLoop.execute { [handler] in handler.value.ping() }
   }
 
   /// Closes the connection. It must have no request under way.
   func close() {
-    eventLoop.execute { [handler] in handler.value.end(.connectionLost) }
+    eventLoop.execute { [handler] in handler.value.close(.connectionLost) }
   }
 }

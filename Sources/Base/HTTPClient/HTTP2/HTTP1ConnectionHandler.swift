@@ -29,13 +29,14 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   private var context: ChannelHandlerContext?
   private var connection: HTTP2Connection?
   private var exchange: Exchange?
-  private var idle: IdleClock
+  private var idleTimer: IdleTimer
   private var nextStream: HTTP2StreamID = 1
   private var hasEnded = false
 
   init(id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: HTTP2ConnectionHandler.Limits) {
-    (self.id, self.owner) = (id, owner)
-    idle = IdleClock(limit: limits.idle)
+    self.id = id
+    self.owner = owner
+    idleTimer = IdleTimer(limit: limits.idle)
   }
 
   static func handlers(
@@ -58,12 +59,12 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
       return owner.unprocessed(pending, on: id)
     }
     let stream = nextStream
-    guard pending.begin(at: .init(connection: connection, stream: stream)) else {
+    guard pending.begin(at: .init(connection: connection, id: stream)) else {
       return owner.finished(pending, on: id, .failure(.cancelled))
     }
     nextStream += 2
     exchange = Exchange(pending: pending, stream: stream)
-    idle.end()
+    idleTimer.stop()
     let body = pending.request.body()
     let head = Self.head(of: pending.request, length: body.readableBytes)
     context.write(wrapOutboundOut(.head(head)), promise: nil)
@@ -92,15 +93,15 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     exchange = nil
     owner.finished(taken.pending, on: id, .failure(.timeout))
     // The late answer would be taken for the answer to the next request.
-    end(.connectionLost)
+    close(.connectionLost)
   }
 
   /// HTTP/1.1 has no PING, so this reports the connection as alive at once.
-  func ask() {
+  func ping() {
     if !hasEnded { owner.alive(id) }
   }
 
-  func end(_ failure: TransportFailure) {
+  func close(_ failure: TransportFailure) {
     guard !hasEnded else { return }
     hasEnded = true
     if let taken = exchange {
@@ -137,12 +138,12 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
       context?.closeAtOnce()
       return
     }
-    rest()
+    startIdleTimer()
   }
 
-  private func rest() {
+  private func startIdleTimer() {
     guard let context else { return }
-    idle.begin(on: context.eventLoop) { [weak self] in self?.end(.connectionLost) }
+    idleTimer.start(on: context.eventLoop) { [weak self] in self?.close(.connectionLost) }
   }
 
   // MARK: Channel events
@@ -151,12 +152,12 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     self.context = context
     let connection = HTTP2Connection(id: id, eventLoop: context.eventLoop, handler: self)
     self.connection = connection
-    rest()
+    startIdleTimer()
     owner.opened(connection, streams: 1)
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
-    end(.connectionLost)
+    close(.connectionLost)
     self.context = nil
     connection = nil
   }
@@ -167,7 +168,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     case .head(let head):
       // Either no request was sent, or the peer switches protocols (101), after which the decoder would
       // buffer everything.
-      guard exchange != nil, head.status.code >= 200 else { return end(.connectionLost) }
+      guard exchange != nil, head.status.code >= 200 else { return close(.connectionLost) }
       exchange?.head = head
     case .body(var part):
       let room = ProviderResponse.maximumBody - (exchange?.body.readableBytes ?? 0)
@@ -181,11 +182,11 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    end(.connectionLost)
+    close(.connectionLost)
     context.fireChannelInactive()
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    end(.connectionLost)
+    close(.connectionLost)
   }
 }

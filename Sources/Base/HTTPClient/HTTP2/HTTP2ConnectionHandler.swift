@@ -2,7 +2,7 @@ package import NIOCore
 import NIOHPACK
 import NIOSSL
 
-/// What a connection reports to its pool. Called on the connection's event loop.
+/// The pool of a connection, to which it reports. Called on the connection's event loop.
 package protocol HTTP2ConnectionOwner: Sendable {
   func opened(_ connection: HTTP2Connection, streams: Int)
   func limitChanged(_ id: ConnectionID, streams: Int)
@@ -27,7 +27,7 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
   package typealias InboundIn = ByteBuffer
   package typealias OutboundOut = ByteBuffer
 
-  private static let mostOwed = 1000
+  private static let maximumUnreadReplies = 1000
 
   package struct Limits: Sendable {
     package var health = ConnectionHealth.Limits()
@@ -70,11 +70,11 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
   private var context: ChannelHandlerContext?
   private var connection: HTTP2Connection?
   private var health: ConnectionHealth
-  private var idle: IdleClock
-  private var ticking = false
+  private var idleTimer: IdleTimer
+  private var isCheckScheduled = false
   private var pings: UInt64 = 0
   /// Replies of the connection itself (to PING, SETTINGS) that the peer has not read.
-  private var owed = 0
+  private var unreadReplies = 0
   private var isDraining = false
   private var hasSettings = false
   private var hasEnded = false
@@ -82,9 +82,11 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
   private var failure = ConnectionFailure.handshakeClosed
 
   package init(id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: Limits = Limits()) {
-    (self.id, self.owner, self.limits) = (id, owner, limits)
+    self.id = id
+    self.owner = owner
+    self.limits = limits
     self.health = ConnectionHealth(limits: limits.health, now: .now())
-    self.idle = IdleClock(limit: limits.idle)
+    idleTimer = IdleTimer(limit: limits.idle)
   }
 
   // MARK: Requests
@@ -98,11 +100,11 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
     let now = NIODeadline.now()
     if streams.isEmpty {
       health.wake(now: now)
-      idle.end()
+      idleTimer.stop()
     }
     for pending in pendingRequests {
       let stream = nextStream
-      guard pending.begin(at: .init(connection: connection, stream: stream)) else {
+      guard pending.begin(at: .init(connection: connection, id: stream)) else {
         owner.finished(pending, on: id, .failure(.cancelled))
         continue
       }
@@ -112,23 +114,23 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
       input.allowance.earn(FrameAllowance.perRequest)
     }
     flush()
-    rest()
+    startIdleTimer()
     // Stream ids run out at 2^31; another connection takes over long before.
     if nextStream > 1 << 30 { drain() }
-    tick(context)
+    scheduleHealthCheck(context)
   }
 
   /// Cancels the stream of a request that has already ended.
   package func reset(_ stream: HTTP2StreamID, timedOut: Bool) {
     guard let taken = streams.removeValue(forKey: stream) else { return }
-    _ = output.forget(stream)
+    _ = output.discardUnsent(of: stream)
     output.reset(stream)
     flush()
     if timedOut {
-      act(on: health.timedOut(sent: taken.started, now: .now()))
+      carryOut(health.timedOut(sent: taken.started, now: .now()))
     }
     owner.finished(taken.pending, on: id, .failure(.timeout))
-    rest()
+    startIdleTimer()
   }
 
   /// Ends the stream with an answer, whole or cut.
@@ -137,7 +139,7 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
   private func answer(_ stream: HTTP2StreamID, isOpen: Bool) {
     guard let taken = streams.removeValue(forKey: stream) else { return }
     // The answer came before the whole request was sent: the rest is not needed.
-    if output.forget(stream) || isOpen { output.reset(stream) }
+    if output.discardUnsent(of: stream) || isOpen { output.reset(stream) }
     health.answered(now: .now())
     guard let status = taken.status else {
       owner.finished(taken.pending, on: id, .failure(.streamReset))
@@ -145,21 +147,21 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
     }
     let response = ProviderResponse(status: status, headers: taken.headers, body: taken.body, connection: id)
     owner.finished(taken.pending, on: id, .success(response))
-    rest()
+    startIdleTimer()
   }
 
   /// Reports that the peer certainly did not process the request.
   private func unprocessed(_ stream: HTTP2StreamID) {
     guard let taken = streams.removeValue(forKey: stream) else { return }
-    _ = output.forget(stream)
+    _ = output.discardUnsent(of: stream)
     owner.unprocessed(taken.pending, on: id)
   }
 
   /// Starts the idle timer if no request is under way.
-  private func rest() {
+  private func startIdleTimer() {
     guard limits.idle != nil, streams.isEmpty, let context else { return }
-    idle.begin(on: context.eventLoop) { [weak self] in
-      if self?.streams.isEmpty == true { self?.end() }
+    idleTimer.start(on: context.eventLoop) { [weak self] in
+      if self?.streams.isEmpty == true { self?.close() }
     }
   }
 
@@ -179,17 +181,17 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
   }
 
   /// Sends a PING, unless one is unanswered.
-  package func ask() {
-    guard let context, health.asked == nil, !hasEnded else { return }
-    health.ask(now: .now())
+  package func ping() {
+    guard let context, health.pingSentAt == nil, !hasEnded else { return }
+    health.pingSent(now: .now())
     pings += 1
     output.ping(pings, isAnswer: false)
     flush()
-    tick(context)
+    scheduleHealthCheck(context)
   }
 
-  private func pong() {
-    health.pong()
+  private func pingAnswered() {
+    health.pingAnswered()
     owner.alive(id)
   }
 
@@ -199,12 +201,12 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
       return
     }
     hasSettings = true
-    rest()
+    startIdleTimer()
     if let connection { owner.opened(connection, streams: streams ?? .max) }
   }
 
   /// Closes the connection. Requests under way fail, except those whose answer has begun.
-  package func end(_ failure: TransportFailure = .connectionLost) {
+  package func close(_ failure: TransportFailure = .connectionLost) {
     guard !hasEnded else { return }
     hasEnded = true
     for (stream, open) in streams.sorted(by: { $0.key < $1.key }) {
@@ -219,33 +221,35 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
     context?.closeAtOnce()
   }
 
-  private func act(on verdict: ConnectionHealth.Verdict) {
+  private func carryOut(_ verdict: ConnectionHealth.Verdict) {
     switch verdict {
-    case .well: break
-    case .ask:
-      ask()
+    case .healthy: break
+    case .ping:
+      ping()
       owner.suspected(id)
     case .replace: drain()
-    case .dead: end(.silent)
+    case .dead: close(.silent)
     }
   }
 
   /// Checks the connection's health at intervals while requests are under way.
-  private func tick(_ context: ChannelHandlerContext) {
-    guard !ticking else { return }
-    ticking = true
+  private func scheduleHealthCheck(_ context: ChannelHandlerContext) {
+    guard !isCheckScheduled else { return }
+    isCheckScheduled = true
     context.eventLoop.assumeIsolated().scheduleTask(in: limits.health.tick) {
-      self.ticking = false
+      self.isCheckScheduled = false
       guard !self.hasEnded else { return }
-      self.act(on: self.health.check(underWay: self.streams.count, now: .now()))
-      if !self.streams.isEmpty || self.health.asked != nil, !self.hasEnded { self.tick(context) }
+      self.carryOut(self.health.check(underWay: self.streams.count, now: .now()))
+      if !self.streams.isEmpty || self.health.pingSentAt != nil, !self.hasEnded {
+        self.scheduleHealthCheck(context)
+      }
     }
   }
 
   /// Counts a reply that the peer causes. A peer that causes replies and does not read them is disconnected.
-  private func owe() throws {
-    owed = context?.channel.isWritable == true ? 0 : owed + 1
-    guard owed <= Self.mostOwed else { throw HTTP2Input.Violation() }
+  private func countReply() throws {
+    unreadReplies = context?.channel.isWritable == true ? 0 : unreadReplies + 1
+    guard unreadReplies <= Self.maximumUnreadReplies else { throw HTTP2Input.Violation() }
   }
 
   // MARK: The peer's frames
@@ -257,14 +261,14 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
     case .reset(let stream, let code): closed(stream, code)
     case .goAway(let last): goAway(last)
     case .settings(let settings):
-      try owe()
+      try countReply()
       try output.apply(settings)
       self.settings(streams: settings.streams)
-    case .window(let stream, let increment): try output.widen(stream, by: increment)
+    case .window(let stream, let increment): try output.updateWindow(of: stream, by: increment)
     case .ping(let data):
-      try owe()
+      try countReply()
       output.ping(data, isAnswer: true)
-    case .pong: pong()
+    case .pong: pingAnswered()
     }
   }
 
@@ -316,13 +320,13 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
     context.eventLoop.assumeIsolated().scheduleTask(in: limits.handshake) {
       guard !self.hasSettings else { return }
       self.failure = .handshakeTimeout
-      self.end()
+      self.close()
     }
     flush()
   }
 
   package func handlerRemoved(context: ChannelHandlerContext) {
-    end()
+    close()
     self.context = nil
     connection = nil
   }
@@ -334,25 +338,25 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
       while !hasEnded, let frame = try input.next() { try read(frame) }
     } catch {
       failure = .http2NotOffered
-      end()
+      close()
     }
   }
 
   package func channelReadComplete(context: ChannelHandlerContext) {
-    health.heard(now: .now())
-    if let credit = input.credit() { output.give(credit) }
+    health.received(now: .now())
+    if let credit = input.credit() { output.writeWindowUpdate(credit) }
     if !hasEnded { flush() }
     context.fireChannelReadComplete()
   }
 
   package func channelInactive(context: ChannelHandlerContext) {
-    end()
+    close()
     context.fireChannelInactive()
   }
 
   package func errorCaught(context: ChannelHandlerContext, error: any Error) {
     // TLS 1.3: the peer may refuse the handshake after it is complete here.
     if let error = error as? NIOSSLError, !hasSettings { failure = ConnectionFailure(error) ?? failure }
-    end()
+    close()
   }
 }

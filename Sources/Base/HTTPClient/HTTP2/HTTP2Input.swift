@@ -239,21 +239,21 @@ struct FrameAllowance {
 }
 
 /// Closes a connection that is idle for too long. Used on its event loop only.
-struct IdleClock {
+struct IdleTimer {
   /// How long the connection may be idle, asked each time; nil for no limit.
   let limit: (@Sendable () -> TimeAmount)?
   private var scheduled: Scheduled<Void>?
 
   init(limit: (@Sendable () -> TimeAmount)?) { self.limit = limit }
 
-  /// Starts the timer when no request is under way any more; `end` has stopped the one before.
-  mutating func begin(on eventLoop: any EventLoop, _ expired: @escaping () -> Void) {
+  /// Starts the timer when no request is under way any more; ``stop()`` has stopped the one before.
+  mutating func start(on eventLoop: any EventLoop, _ expired: @escaping () -> Void) {
     guard let limit else { return }
     scheduled = eventLoop.assumeIsolated().scheduleTask(in: limit(), expired)
   }
 
   /// Stops the timer when a request begins.
-  mutating func end() {
+  mutating func stop() {
     scheduled?.cancel()
     scheduled = nil
   }

@@ -54,14 +54,18 @@ struct HTTP2Output {
     if !write(&rest) { unsent.append(rest) }
   }
 
-  /// Drops the unsent rest of a request. Returns false if all of it was sent.
-  mutating func forget(_ stream: HTTP2StreamID) -> Bool {
+  /// Drops the unsent rest of a request.
+  ///
+  /// - Returns: false if all of it was sent.
+  mutating func discardUnsent(of stream: HTTP2StreamID) -> Bool {
     guard let index = unsent.firstIndex(where: { $0.stream == stream }) else { return false }
     unsent.remove(at: index)
     return true
   }
 
-  /// Writes as much of a body as the windows allow. Returns true if that was all of it.
+  /// Writes as much of a body as the windows allow.
+  ///
+  /// - Returns: whether that was all of it.
   private mutating func write(_ rest: inout Unsent) -> Bool {
     while true {
       let length = min(rest.body.readableBytes, window, rest.window, HTTP2Input.longestFrame)
@@ -106,7 +110,7 @@ struct HTTP2Output {
   }
 
   /// Applies a WINDOW_UPDATE to a stream, or to the connection (stream 0).
-  mutating func widen(_ stream: HTTP2StreamID, by increment: Int) throws {
+  mutating func updateWindow(of stream: HTTP2StreamID, by increment: Int) throws {
     if stream == 0 {
       window += increment
       guard window <= 0x7fff_ffff else { throw HTTP2Input.Violation() }
@@ -137,7 +141,7 @@ struct HTTP2Output {
   }
 
   /// Sends a WINDOW_UPDATE for the connection.
-  mutating func give(_ credit: Int) {
+  mutating func writeWindowUpdate(_ credit: Int) {
     writeFrame(.window, on: 0, length: 4)
     bytes.writeInteger(UInt32(credit))
   }

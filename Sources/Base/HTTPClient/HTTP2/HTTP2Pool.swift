@@ -6,7 +6,7 @@ import Synchronization
 package final class HTTP2Pool: Transport {
   private struct State {
     var decisions: PoolState<PendingRequest, HTTP2Connection>
-    /// Every request that has not ended, with its next deadline.
+    /// The requests that have not ended, each with its next deadline.
     var pendingRequests: [ObjectIdentifier: (pending: PendingRequest, deadline: NIODeadline)] = [:]
     var nextSweep: NIODeadline?
     var closing: [CheckedContinuation<Void, Never>] = []
@@ -27,7 +27,8 @@ package final class HTTP2Pool: Transport {
     mutating func watch(_ pending: PendingRequest, until deadline: NIODeadline) {
       pendingRequests[ObjectIdentifier(pending)] = (pending, deadline)
       guard nextSweep.map({ deadline < $0 }) ?? true else { return }
-      (nextSweep, newSweep) = (deadline, deadline)
+      nextSweep = deadline
+      newSweep = deadline
     }
 
     mutating func forget(_ pending: PendingRequest) {
@@ -56,8 +57,11 @@ package final class HTTP2Pool: Transport {
     connector: Connector, group: any EventLoopGroup, limits: PoolLimits = .init(), logger: Logger,
     connectionsChanged: @escaping @Sendable (Int) -> Void = { _ in }
   ) {
-    (self.connector, self.group, self.logger) = (connector, group, logger)
-    (self.answerTimeout, self.connectionsChanged) = (limits.answerTimeout, connectionsChanged)
+    self.connector = connector
+    self.group = group
+    self.logger = logger
+    self.connectionsChanged = connectionsChanged
+    answerTimeout = limits.answerTimeout
     state = Mutex(State(decisions: PoolState(limits: limits)))
   }
 
@@ -73,7 +77,7 @@ package final class HTTP2Pool: Transport {
         admit(pending, deadline)
       }
     } onCancel: {
-      if !leave(pending) { giveUp(pending, .cancelled) }
+      if !detachCaller(of: pending) { fail(pending, .cancelled) }
     }
   }
 
@@ -102,7 +106,7 @@ package final class HTTP2Pool: Transport {
     }
   }
 
-  // MARK: Decisions into deeds
+  // MARK: Commands
 
   private func decide(_ body: @Sendable (inout State, NIODeadline) -> Commands) {
     let (commands, sweep, closed) = state.withLock { state in
@@ -123,7 +127,7 @@ package final class HTTP2Pool: Transport {
     for command in commands {
       switch command {
       case .start(let pending, let connection): connection.start(pending)
-      case .fail(let pending, let failure): giveUp(pending, failure)
+      case .fail(let pending, let failure): fail(pending, failure)
       case .connect(let id, let delay):
         let eventLoop = group.next()
         eventLoop.scheduleTask(in: delay) { [self] in connector.connect(id, owner: self, on: eventLoop) }
@@ -136,7 +140,7 @@ package final class HTTP2Pool: Transport {
   /// Fails every request and closes all connections.
   private func abandon() {
     let pendingRequests = state.withLock { state in state.pendingRequests.values.map(\.pending) }
-    for pending in pendingRequests { giveUp(pending, .abandoned) }
+    for pending in pendingRequests { fail(pending, .abandoned) }
     decide { state, _ in state.decisions.closeAll() }
   }
 
@@ -172,18 +176,20 @@ package final class HTTP2Pool: Transport {
       return (late.values.map(\.pending), state.withoutConnection, state.nextSweep)
     }
     if let next { scheduleSweep(next) }
-    for pending in late where !leave(pending) {
+    for pending in late where !detachCaller(of: pending) {
       // A request that was never sent waited for a connection, so the connection's failure says more than a
       // timeout.
-      giveUp(pending, pending.isUnderWay ? .unanswered : failure)
+      fail(pending, pending.isUnderWay ? .unanswered : failure)
     }
     guard !late.isEmpty else { return }
     state.withLock { state in state.decisions.removeWaiting { $0.isOver } }
   }
 
-  /// Returns to the caller without the answer. False if the request is not under way, or nobody waits.
-  private func leave(_ pending: PendingRequest) -> Bool {
-    guard answerTimeout > .zero, pending.leave() else { return false }
+  /// Lets the caller go on without the answer.
+  ///
+  /// - Returns: false if the request is not under way, or nobody waits.
+  private func detachCaller(of pending: PendingRequest) -> Bool {
+    guard answerTimeout > .zero, pending.detachCaller() else { return false }
     decide { [answerTimeout] state, now in
       state.watch(pending, until: now + answerTimeout)
       return []
@@ -194,9 +200,9 @@ package final class HTTP2Pool: Transport {
   }
 
   /// Fails a request and resets its stream, if it has one.
-  private func giveUp(_ pending: PendingRequest, _ failure: TransportFailure) {
-    if let place = pending.end(.failure(failure)) {
-      place.connection.reset(place.stream, timedOut: failure == .timeout || failure == .unanswered)
+  private func fail(_ pending: PendingRequest, _ failure: TransportFailure) {
+    if let stream = pending.finish(.failure(failure)) {
+      stream.connection.reset(stream.id, timedOut: failure == .timeout || failure == .unanswered)
     }
     forget(pending)
   }
@@ -247,7 +253,7 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
       return state.decisions.finished(
         on: id, of: pending.request.owner, answered: answered, now: now)
     }
-    pending.end(ending)
+    pending.finish(ending)
   }
 
   package func unprocessed(_ pending: PendingRequest, on id: ConnectionID) {
@@ -257,7 +263,7 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
       let commands = state.decisions.finished(on: id, of: owner, answered: false, now: now)
       return commands + (again ? state.decisions.add(pending, of: owner, again: true, now: now) : [])
     }
-    if !again { giveUp(pending, .refused) }
+    if !again { fail(pending, .refused) }
   }
 
   package func closed(_ id: ConnectionID, wasUp: Bool, failure: TransportFailure) {

@@ -76,7 +76,8 @@ package struct PoolState<Request, Connection> {
     var proven = false
     /// Whether it has been counted as a failed attempt.
     var hasFailed = false
-    var heard = NIODeadline.uptimeNanoseconds(0)
+    /// When the peer was last known to be there.
+    var lastReceived = NIODeadline.uptimeNanoseconds(0)
   }
 
   private let limits: Limits
@@ -128,7 +129,7 @@ package struct PoolState<Request, Connection> {
     entries[index].owners[owner] = rest > 0 ? rest : nil
     entries[index].underWay -= 1
     if answered {
-      entries[index].heard = now
+      entries[index].lastReceived = now
       entries[index].proven = true
       failures = 0
     }
@@ -149,7 +150,7 @@ package struct PoolState<Request, Connection> {
     guard let index = index(of: id) else { return [.close(connection)] }
     entries[index].connection = connection
     entries[index].announced = streams
-    entries[index].heard = now
+    entries[index].lastReceived = now
     guard entries[index].phase != .draining else { return closeIfDrained(index) }
     entries[index].phase = .ready
     return dispatch(now: now)
@@ -205,7 +206,7 @@ package struct PoolState<Request, Connection> {
   /// The peer was heard on the connection.
   mutating func alive(_ id: ConnectionID, now: NIODeadline) -> [Command] {
     guard let index = index(of: id) else { return [] }
-    entries[index].heard = now
+    entries[index].lastReceived = now
     guard entries[index].phase == .probing else { return [] }
     entries[index].phase = .ready
     return dispatch(now: now)
@@ -238,7 +239,7 @@ package struct PoolState<Request, Connection> {
     let places = places
     while !waiting.isEmpty, total < limits.underWay {
       guard let index = freest(now: now), let connection = entries[index].connection else {
-        return isShutDown ? commands : commands + find(now: now)
+        return isShutDown ? commands : commands + makeRoom(now: now)
       }
       guard
         let (request, owner) = waiting.next(where: { [entries, limits] owner in
@@ -293,11 +294,11 @@ package struct PoolState<Request, Connection> {
   }
 
   private func isQuiet(_ entry: Entry, now: NIODeadline) -> Bool {
-    entry.underWay == 0 && now - entry.heard > limits.quiet
+    entry.underWay == 0 && now - entry.lastReceived > limits.quiet
   }
 
   /// Makes room for a waiting request: sends a PING over a quiet connection, or else opens another.
-  private mutating func find(now: NIODeadline) -> [Command] {
+  private mutating func makeRoom(now: NIODeadline) -> [Command] {
     if let index = entries.firstIndex(where: { hasRoom($0) }), let connection = entries[index].connection {
       entries[index].phase = .probing
       return [.probe(connection)]

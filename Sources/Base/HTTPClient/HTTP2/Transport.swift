@@ -2,7 +2,7 @@ package import NIOCore
 package import NIOHPACK
 import Synchronization
 
-/// A request.
+/// An HTTP request.
 package struct ProviderRequest: Sendable {
   /// Pseudo headers first, all names in lower case.
   package let headers: HPACKHeaders
@@ -18,6 +18,7 @@ package struct ProviderRequest: Sendable {
   }
 }
 
+/// The answer to an HTTP request.
 package struct ProviderResponse: Sendable {
   package var status: Int
   package var headers: HPACKHeaders
@@ -31,7 +32,10 @@ package struct ProviderResponse: Sendable {
   package static let maximumBody = 32_768
 
   package init(status: Int, headers: HPACKHeaders, body: ByteBuffer, connection: ConnectionID? = nil) {
-    (self.status, self.headers, self.body, self.connection) = (status, headers, body, connection)
+    self.status = status
+    self.headers = headers
+    self.body = body
+    self.connection = connection
   }
 }
 
@@ -78,21 +82,21 @@ package final class PendingRequest: Sendable {
   typealias Continuation = CheckedContinuation<Awaited<Ending>, Never>
 
   /// The connection and stream of a request under way.
-  struct Place {
+  struct StreamReference {
     let connection: HTTP2Connection
-    let stream: HTTP2StreamID
+    let id: HTTP2StreamID
   }
 
   private struct State {
     /// The caller, until the deadline.
     var caller: Continuation?
-    /// The one that awaits a late answer.
+    /// The caller that awaits a late answer.
     var successor: CheckedContinuation<Ending, Never>?
     var ending: Ending?
-    /// Whether a connection has taken the request, so that the peer may have it.
+    /// Whether a connection has sent the request, so that the peer may have it.
     var isUnderWay = false
-    var isLeft = false
-    var place: Place?
+    var isDetached = false
+    var stream: StreamReference?
     var refusals = 0
   }
 
@@ -106,7 +110,9 @@ package final class PendingRequest: Sendable {
   var isOver: Bool { state.withLock { $0.ending != nil } }
   var isUnderWay: Bool { state.withLock { $0.isUnderWay } }
 
-  /// Registers the caller. Resumes it at once and returns false if the request has already ended.
+  /// Registers the caller, or resumes it at once if the request has already ended.
+  ///
+  /// - Returns: whether it was registered.
   func attach(_ continuation: Continuation) -> Bool {
     let ending = state.withLock { state in
       if state.ending == nil { state.caller = continuation }
@@ -117,28 +123,31 @@ package final class PendingRequest: Sendable {
     return false
   }
 
-  /// Marks the request as under way, on this stream if it has one. Returns false if it has already ended.
-  func begin(at place: Place?) -> Bool {
+  /// Marks the request as under way, on this stream if it has one.
+  ///
+  /// - Returns: false if it has already ended.
+  func begin(at stream: StreamReference?) -> Bool {
     state.withLock { state in
       guard state.ending == nil else { return false }
       state.isUnderWay = true
-      state.place = place
+      state.stream = stream
       return true
     }
   }
 
-  /// Lets the caller go on without the answer, which is kept for later. Returns false if the request is not
-  /// under way, or the caller has left before.
-  func leave() -> Bool {
-    let left = state.withLock { state -> (caller: Continuation?, place: Place?)? in
-      guard state.isUnderWay, !state.isLeft, state.ending == nil else { return nil }
-      state.isLeft = true
+  /// Lets the caller go on without the answer, which is kept for later.
+  ///
+  /// - Returns: false if the request is not under way, or its caller was detached before.
+  func detachCaller() -> Bool {
+    let detached = state.withLock { state -> (caller: Continuation?, stream: StreamReference?)? in
+      guard state.isUnderWay, !state.isDetached, state.ending == nil else { return nil }
+      state.isDetached = true
       defer { state.caller = nil }
-      return (state.caller, state.place)
+      return (state.caller, state.stream)
     }
-    guard let left else { return false }
-    left.place?.connection.probe()
-    left.caller?.resume(returning: .underWay { await self.lateEnding() })
+    guard let detached else { return false }
+    detached.stream?.connection.probe()
+    detached.caller?.resume(returning: .underWay { await self.lateEnding() })
     return true
   }
 
@@ -152,26 +161,36 @@ package final class PendingRequest: Sendable {
     }
   }
 
-  /// Ends the request, unless it has ended. Returns the stream to reset, if there is one.
+  /// Ends the request, unless it has ended.
+  ///
+  /// - Returns: the stream to reset, if there is one.
   @discardableResult
-  func end(_ ending: Ending) -> Place? {
+  func finish(_ ending: Ending) -> StreamReference? {
     let ended = state.withLock {
-      state -> (caller: Continuation?, successor: CheckedContinuation<Ending, Never>?, place: Place?)? in
+      state -> (
+        caller: Continuation?, successor: CheckedContinuation<Ending, Never>?, stream: StreamReference?
+      )? in
       guard state.ending == nil else { return nil }
       state.ending = ending
-      defer { (state.caller, state.successor, state.place) = (nil, nil, nil) }
-      return (state.caller, state.successor, state.place)
+      defer {
+        state.caller = nil
+        state.successor = nil
+        state.stream = nil
+      }
+      return (state.caller, state.successor, state.stream)
     }
     ended?.caller?.resume(returning: .ended(ending))
     ended?.successor?.resume(returning: ending)
-    return ended?.place
+    return ended?.stream
   }
 
-  /// The peer certainly did not process the request. Returns whether to send it again.
+  /// The peer certainly did not process the request.
+  ///
+  /// - Returns: whether to send it again.
   func refused(limit: Int) -> Bool {
     state.withLock { state in
       state.isUnderWay = false
-      state.place = nil
+      state.stream = nil
       state.refusals += 1
       return state.ending == nil && state.refusals <= limit
     }

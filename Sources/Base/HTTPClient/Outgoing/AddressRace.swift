@@ -29,7 +29,7 @@ final class AddressRace<Connection: Sendable>: Sendable {
     self.close = close
   }
 
-  /// Returns the first connection, and its address.
+  /// The first connection, and its address.
   ///
   /// - Parameters:
   ///   - connect: opens a connection to an address; must end by itself.
@@ -51,7 +51,7 @@ final class AddressRace<Connection: Sendable>: Sendable {
     for await event in events {
       switch event {
       case .connected:
-        if let winner = race.end() { return winner }
+        if let winner = race.finish() { return winner }
       case .waited(let left):
         if left == rest.count { start() }
       case .failed(let error):
@@ -62,7 +62,7 @@ final class AddressRace<Connection: Sendable>: Sendable {
         start()
       }
     }
-    if let winner = race.end() { close(winner.connection) }
+    if let winner = race.finish() { close(winner.connection) }
     throw CancellationError()
   }
 
@@ -87,7 +87,7 @@ final class AddressRace<Connection: Sendable>: Sendable {
   }
 
   /// Ends the race; returns the winner, if there is one and it was not returned before.
-  private func end() -> (address: String, connection: Connection)? {
+  private func finish() -> (address: String, connection: Connection)? {
     state.withLock { state in
       defer { state = .over }
       if case .won(let address, let connection) = state { return (address, connection) }

@@ -11,7 +11,7 @@ extension ConnectionFailure {
   package init?(_ error: any Error) {
     switch error {
     case let failure as ConnectionFailure: self = failure
-    case OutgoingClient.Refusal.unknownHost: self = .nameNotResolved
+    case OutgoingClient.HostError.unknownHost: self = .nameNotResolved
     case let error as NIOConnectionError: self.init(error)
     case ChannelError.connectTimeout: self = .connectTimeout
     case let error as IOError: self.init(errorNumber: error.errnoCode)

@@ -6,7 +6,7 @@ package import NIOSSL
 package enum HostAddresses {
   private static let maximumNameBytes = 253
 
-  private static let pool = LookupPool(limits: .init(threads: 16, perDomain: 4, perNew: 10)) { ask($0) }
+  private static let pool = LookupPool(limits: .init(threads: 16, perDomain: 4, perNew: 10)) { query($0) }
 
   /// The addresses of a name in the resolver's order, or the address itself; empty if there are none.
   ///
@@ -27,7 +27,7 @@ package enum HostAddresses {
     guard host.utf8.count <= maximumNameBytes, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
       return []
     }
-    let address = ask(host, flags: AI_NUMERICHOST)
+    let address = query(host, flags: AI_NUMERICHOST)
     return address.isEmpty ? try await lookUp(host.lowercased()) : address
   }
 
@@ -35,7 +35,7 @@ package enum HostAddresses {
   /// most 16.
   package static func callable(
     _ addresses: [String], where isAllowed: (String) -> Bool
-  ) throws(OutgoingClient.Refusal) -> [String] {
+  ) throws(OutgoingClient.HostError) -> [String] {
     guard !addresses.isEmpty else { throw .unknownHost }
     // One forbidden address rejects the name: a public host has none.
     guard addresses.allSatisfy(isAllowed) else { throw .forbiddenAddress }
@@ -47,7 +47,7 @@ package enum HostAddresses {
     return Array(turns.prefix(16))
   }
 
-  private static func ask(_ host: String, flags: Int32 = 0) -> [String] {
+  private static func query(_ host: String, flags: Int32 = 0) -> [String] {
     var hints = addrinfo()
     hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
     hints.ai_flags = flags

@@ -8,7 +8,7 @@ package struct LookupsExhausted: Error {}
 
 /// Looks up names, which blocks, on a few threads of its own that are started in advance.
 ///
-/// Names come from strangers, and some name servers stall on purpose. So every caller has its own time limit,
+/// Names come from outside, and some name servers stall on purpose. So every caller has its own time limit,
 /// a name without callers is not looked up, callers of the same name share one answer, and the threads are
 /// limited for each domain and for all names that have not resolved recently.
 final class LookupPool: Sendable {
@@ -25,15 +25,15 @@ final class LookupPool: Sendable {
 
   private let state: Mutex<State>
   /// Signalled whenever a thread may find work; extra signals do no harm.
-  private let news = DispatchSemaphore(value: 0)
+  private let workAvailable = DispatchSemaphore(value: 0)
 
   /// Starts the threads, which never end.
   ///
-  /// - Parameter ask: looks up a name; blocks.
-  init(limits: LookupQueue.Limits, ask: @escaping @Sendable (String) -> [String]) {
+  /// - Parameter lookUp: looks up a name; blocks.
+  init(limits: LookupQueue.Limits, lookUp: @escaping @Sendable (String) -> [String]) {
     state = Mutex(State(queue: LookupQueue(limits: limits)))
     for number in 1...limits.threads {
-      let thread = Thread { [self] in work(ask) }
+      let thread = Thread { [self] in work(lookUp) }
       thread.name = "lookup \(number)"
       thread.stackSize = 1 << 20
       thread.start()
@@ -61,11 +61,11 @@ final class LookupPool: Sendable {
             return error
           }
         }
-        if let failure { continuation.resume(throwing: failure) } else { news.signal() }
+        if let failure { continuation.resume(throwing: failure) } else { workAvailable.signal() }
       }
     } onCancel: {
       let continuation = state.withLock { state in
-        state.queue.leave(name, waiter)
+        state.queue.remove(waiter, of: name)
         return state.continuations.removeValue(forKey: waiter)
       }
       continuation?.resume(throwing: CancellationError())
@@ -83,17 +83,17 @@ final class LookupPool: Sendable {
     return (try? await withTimeout(Self.knownTimeout) { try await self.addresses(of: name) }) ?? former
   }
 
-  private func work(_ ask: @Sendable (String) -> [String]) {
+  private func work(_ lookUp: @Sendable (String) -> [String]) {
     while true {
-      news.wait()
+      workAvailable.wait()
       while let name = state.withLock({ $0.queue.next() }) {
-        let addresses = ask(name)
+        let addresses = lookUp(name)
         let waiters = state.withLock { state in
           state.queue.finish(name, addresses).compactMap { state.continuations.removeValue(forKey: $0) }
         }
         for waiter in waiters { waiter.resume(returning: addresses) }
         // The limits may allow more names now, so another thread looks as well.
-        news.signal()
+        workAvailable.signal()
       }
     }
   }
@@ -173,7 +173,7 @@ struct LookupQueue: Sendable {
   }
 
   /// Removes a waiter. Drops the name if nobody else waits and its lookup has not begun.
-  mutating func leave(_ name: String, _ waiter: Waiter) {
+  mutating func remove(_ waiter: Waiter, of name: String) {
     guard lookups[name]?.waiters.remove(waiter) != nil, let lookup = lookups[name] else { return }
     guard lookup.waiters.isEmpty, !lookup.isRunning else { return }
     lookups[name] = nil
@@ -218,7 +218,10 @@ struct LookupQueue: Sendable {
       known[name]?.answers = false
       formerlyKnown[name]?.answers = false
     } else {
-      if known.count >= limits.remembered { (formerlyKnown, known) = (known, [:]) }
+      if known.count >= limits.remembered {
+        formerlyKnown = known
+        known = [:]
+      }
       known[name] = Known(addresses: addresses, answers: true)
     }
     return lookup.waiters

@@ -15,7 +15,8 @@ internal import Timing
 ///
 /// Of several addresses of a name it calls the first one that takes a connection (``AddressRace``).
 package final class OutgoingClient: Sendable {
-  package enum Refusal: Error, Hashable {
+  /// Why a host is not called.
+  package enum HostError: Error, Hashable {
     /// The URL has no host.
     case noHost
     /// The name has no address.
@@ -24,11 +25,14 @@ package final class OutgoingClient: Sendable {
     case forbiddenAddress
   }
 
-  package struct Answer: Sendable {
+  package struct Response: Sendable {
     package let status: Int
     package let body: ByteBuffer
 
-    package init(status: Int, body: ByteBuffer) { (self.status, self.body) = (status, body) }
+    package init(status: Int, body: ByteBuffer) {
+      self.status = status
+      self.body = body
+    }
   }
 
   private struct Pinned {
@@ -95,16 +99,16 @@ package final class OutgoingClient: Sendable {
   ///   - isTrusted: whether the operator trusts the host, which may then have any address.
   ///   - limit: bytes of the body; a longer body is an error.
   ///   - timeout: for the whole call.
-  /// - Throws: ``Refusal``, ``LookupsExhausted``, `HTTPClientError.deadlineExceeded`, or the connection's
+  /// - Throws: ``HostError``, ``LookupsExhausted``, `HTTPClientError.deadlineExceeded`, or the connection's
   ///   error.
   package func execute(
     _ request: HTTPClientRequest, isTrusted: Bool = false, limit: Int, timeout: Duration
-  ) async throws -> Answer {
-    let answer = try await withTimeout(timeout) {
+  ) async throws -> Response {
+    let response = try await withTimeout(timeout) {
       try await self.call(request, isTrusted: isTrusted, limit: limit)
     }
-    guard let answer else { throw HTTPClientError.deadlineExceeded }
-    return answer
+    guard let response else { throw HTTPClientError.deadlineExceeded }
+    return response
   }
 
   /// Ends every connection; calls under way fail.
@@ -117,9 +121,9 @@ package final class OutgoingClient: Sendable {
     for client in clients { try? await client.shutdown() }
   }
 
-  private func call(_ request: HTTPClientRequest, isTrusted: Bool, limit: Int) async throws -> Answer {
+  private func call(_ request: HTTPClientRequest, isTrusted: Bool, limit: Int) async throws -> Response {
     guard !isTrusted else { return try await call(request, boundTo: [:], limit: limit) }
-    guard let host = URL(string: request.url)?.host(percentEncoded: false) else { throw Refusal.noHost }
+    guard let host = URL(string: request.url)?.host(percentEncoded: false) else { throw HostError.noHost }
     let addresses = try await resolve(host.trimmingCharacters(in: ["[", "]"]))
     var callable = try HostAddresses.callable(addresses, where: isAllowed)
     if callable.count > 1, configuration.proxy == nil {
@@ -130,7 +134,7 @@ package final class OutgoingClient: Sendable {
       }
       callable = [try await reachable(callable, port: Self.port(of: request.url))]
     }
-    var failure: any Error = Refusal.unknownHost
+    var failure: any Error = HostError.unknownHost
     for address in callable {
       do {
         return try await call(request, boundTo: [host: address], limit: limit)
@@ -172,15 +176,15 @@ package final class OutgoingClient: Sendable {
 
   private func call(
     _ request: HTTPClientRequest, boundTo override: [String: String], limit: Int
-  ) async throws -> Answer {
+  ) async throws -> Response {
     let key = override.map { "\($0) \($1)" }.first ?? ""
-    let client = try take(key, override)
+    let client = try checkOut(key, override)
     var hasAnswered = false
-    defer { giveBack(key, hasAnswered: hasAnswered) }
+    defer { checkIn(key, hasAnswered: hasAnswered) }
     // The caller's timeout cancels this task, and with it the request.
     let response = try await client.execute(request, deadline: .distantFuture)
     hasAnswered = true
-    return Answer(
+    return Response(
       status: Int(response.status.code), body: try await response.body.collect(upTo: limit))
   }
 
@@ -192,7 +196,7 @@ package final class OutgoingClient: Sendable {
       || (error as? IOError).map { unreachable.contains($0.errnoCode) } == true
   }
 
-  private func take(_ key: String, _ override: [String: String]) throws -> HTTPClient {
+  private func checkOut(_ key: String, _ override: [String: String]) throws -> HTTPClient {
     let (client, idle) = try state.withLock { state in
       guard !state.isClosed else { throw HTTPClientError.alreadyShutdown }
       var pinned = state.pinned[key] ?? Pinned(client: make(override), users: 0, lastUsed: .now)
@@ -205,7 +209,7 @@ package final class OutgoingClient: Sendable {
     return client
   }
 
-  private func giveBack(_ key: String, hasAnswered: Bool) {
+  private func checkIn(_ key: String, hasAnswered: Bool) {
     state.withLock { state in
       state.pinned[key]?.hasAnswered = hasAnswered
       state.pinned[key]?.users -= 1

@@ -36,7 +36,7 @@ package final class ServiceManager: Sendable {
     guard path.count > 2, path.first == 0 || path.first == UInt8(ascii: "/"), path.count <= Self.maximumPath
     else {
       throw Fault(
-        source: "NOTIFY_SOCKET", "wants a path, or @ and a name, of at most \(Self.maximumPath - 1) bytes")
+        source: "NOTIFY_SOCKET", "must be a path, or @ and a name, of at most \(Self.maximumPath - 1) bytes")
     }
     address = withUnsafeBytes(of: sa_family_t(AF_UNIX)) { Array($0) } + path
     watchdogInterval =
@@ -57,7 +57,7 @@ package final class ServiceManager: Sendable {
 
   /// Sends the state; returns false if the service manager is not listening.
   @discardableResult
-  package func tell(_ message: Message) -> Bool {
+  package func notify(_ message: Message) -> Bool {
     let bytes = Array(message.rawValue.utf8)
     return address.withUnsafeBytes { address in
       sendto(

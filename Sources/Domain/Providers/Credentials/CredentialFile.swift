@@ -27,7 +27,7 @@ struct CredentialFile {
 
   func text(_ field: String, example: String) throws(CredentialError) -> String {
     guard let value = fields[field] as? String, !value.isEmpty else {
-      throw fault(.missingField, field, "\(state(of: field, "text")): write \"\(field)\": \"\(example)\"")
+      throw fault(.missingField, field, "\(problem(of: field, "text")): write \"\(field)\": \"\(example)\"")
     }
     return value
   }
@@ -36,13 +36,13 @@ struct CredentialFile {
   func list(_ field: String, example: String) throws(CredentialError) -> [String] {
     guard let value = fields[field] as? [String], !value.isEmpty else {
       throw fault(
-        .missingField, field, "\(state(of: field, "list of texts")): write \"\(field)\": [\"\(example)\"]")
+        .missingField, field, "\(problem(of: field, "list of texts")): write \"\(field)\": [\"\(example)\"]")
     }
     return value
   }
 
   /// What is wrong with a field that has no value of the right type.
-  private func state(of field: String, _ type: String) -> String {
+  private func problem(of field: String, _ type: String) -> String {
     guard let value = fields[field] else { return "is missing" }
     let isEmpty = (value as? String)?.isEmpty ?? (value as? [Any])?.isEmpty ?? false
     return isEmpty ? "is empty" : "is no \(type)"
@@ -58,7 +58,7 @@ extension APNsCredential {
   ///
   /// - Parameters:
   ///   - name: the file's stem.
-  ///   - json: what the file holds.
+  ///   - json: the content of the file.
   ///   - directory: the folder it lies in, where `key_file` is too.
   package init(name: String, json: Data, directory: URL) throws(CredentialError) {
     let file = try CredentialFile(name: name, json: json)
@@ -129,7 +129,7 @@ extension FCMCredential {
   ///
   /// - Parameters:
   ///   - name: the file's stem.
-  ///   - json: what the file holds.
+  ///   - json: the content of the file.
   package init(name: String, json: Data) throws(CredentialError) {
     let file = try CredentialFile(name: name, json: json)
     if file.has("project_info") {
@@ -139,7 +139,7 @@ extension FCMCredential {
       )
     }
     if file.has("key_file") {
-      throw file.fault(.invalidField, "type", "this describes a key of Apple's: put it into apns")
+      throw file.fault(.invalidField, "type", "this describes one of Apple's keys: put it into Keys/apns")
     }
     guard file.has("type") else {
       throw file.fault(

@@ -2,14 +2,14 @@ import Crypto
 import CryptoExtras
 import Foundation
 
-/// The text of a credential's private key, and what it is: people mix up keys, certificates and files.
+/// The text of a credential's private key, and its kind: people mix up keys, certificates and files.
 struct PrivateKeyText {
   enum Kind: Hashable {
     case p256, rsa
     case otherCurve, encrypted, certificate, publicKey, cutOff, damaged
     case notPEM, notText, empty
 
-    /// To be put after the file or field, and to be followed by what is wanted.
+    /// A sentence whose subject is the file or field, without its full stop.
     var sentence: String {
       switch self {
       case .p256: "is a key on the curve P-256, as Apple's are"

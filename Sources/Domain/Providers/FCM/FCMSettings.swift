@@ -1,7 +1,7 @@
 package import Foundation
 package import Settings
 
-/// Google's push service.
+/// The settings of Google's push service.
 package struct FCMSettings: Sendable {
   package init() {}
 

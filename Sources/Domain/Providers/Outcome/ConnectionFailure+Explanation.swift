@@ -3,8 +3,8 @@ package import HTTPClient
 extension ConnectionFailure {
   var reason: Reason { Reason(rawValue) }
 
-  /// The reason if the host is Google's sign-in, so that nobody looks at FCM for it. What concerns this machine or its
-  /// proxy alone has the same reason in both.
+  /// The reason if the host is Google's sign-in: a name of its own, so that nobody looks for the fault at FCM. What concerns
+  /// only this machine or its proxy has the same reason in both cases.
   var signInReason: Reason {
     switch self {
     case .descriptorsExhausted, .http2NotOffered, .proxyNameNotResolved, .proxyConnectionRefused,
@@ -16,7 +16,7 @@ extension ConnectionFailure {
 }
 
 extension Reason {
-  /// No connection to the provider, or to Google's sign-in.
+  /// The reasons for having no connection to the provider, or to Google's sign-in.
   static let connection: [Row] =
     ConnectionFailure.allCases.map { Row($0.reason, .retry(.route), $0.explanation(of: "The provider")) }
     + ConnectionFailure.allCases.filter { $0.signInReason != $0.reason }.map {
@@ -89,7 +89,7 @@ extension ConnectionFailure {
     case .proxyTimeout:
       "The proxy (providers.proxy) does not answer when it is asked for a connection (CONNECT). \(host) is behind it."
     case .proxyUnauthorized:
-      "The proxy (providers.proxy) wants a name and password, or does not accept those that it gets (status 407)."
+      "The proxy (providers.proxy) asks for a name and password, or does not accept those that it gets (status 407)."
     case .proxyForbidden:
       "The proxy (providers.proxy) forbids the connection (status 403). \(host) is behind it."
     case .proxyCannotConnect:

@@ -1,9 +1,9 @@
-/// Explains a reason to the operator in plain sentences, for `/readyz`, the log, `doctor`, the pages and the
+/// The explanation of a reason for the operator, in plain sentences: for `/readyz`, the log, `doctor`, the pages and the
 /// commands.
 package struct Explanation: Sendable, Hashable {
   package let meaning: String
   private let action: String
-  /// Whether a wrong clock of this machine would do that, too.
+  /// Whether a wrong clock of this machine may be the cause.
   package let mayBeClock: Bool
 
   package init(_ meaning: String, _ advice: String, mayBeClock: Bool = false) {
@@ -48,11 +48,11 @@ extension Explanation {
   static let answersInBetween = """
     \(passesAtFirst) see whether a firewall or proxy in between answers, and what the provider says of outages.
     """
-  static let appleStatus = "\(passes) Apple tells of outages at developer.apple.com/system-status."
-  static let googleStatus = "\(passes) Google tells of outages at status.firebase.google.com."
+  static let appleStatus = "\(passes) Apple reports outages at developer.apple.com/system-status."
+  static let googleStatus = "\(passes) Google reports outages at status.firebase.google.com."
   static let senderOrBug = """
-    If only one chat server or application gets it, see what it puts into its notifications. Else see whether there is \
-    a newer version of push-bouncer, and report it with this reason.
+    If it happens to one chat server or application only, see what it puts into its notifications. Else see whether there \
+    is a newer version of push-bouncer, and report it with this reason.
     """
   static let bug = """
     This should not happen: see whether there is a newer version of push-bouncer, and report it with this reason.

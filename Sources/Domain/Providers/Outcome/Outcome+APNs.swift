@@ -4,7 +4,7 @@ import NIOFoundationCompat
 import NIOHPACK
 
 /// The JSON body of all APNs answers except 200 (Apple, "Handling notification responses from APNs").
-private struct Refusal: Decodable {
+private struct ErrorBody: Decodable {
   var reason: String
   /// In milliseconds since 1970; with 410 only.
   var timestamp: Double?
@@ -13,7 +13,7 @@ private struct Refusal: Decodable {
 extension ProviderResponse {
   /// The reason, and since when a token is invalid; nil if the body is not APNs' JSON.
   fileprivate var refusal: (reason: Reason, since: Date?)? {
-    guard let refusal = try? JSONDecoder().decode(Refusal.self, from: body) else { return nil }
+    guard let refusal = try? JSONDecoder().decode(ErrorBody.self, from: body) else { return nil }
     let reason = Reason(refusal.reason)
     return (
       Reason.apnsNames.contains(reason) ? reason : .unknown,

@@ -43,7 +43,7 @@ extension Outcome {
 extension ProviderResponse {
   /// Whether it is Apple's answer that a subscription was made with another VAPID key.
   fileprivate var namesOtherKey: Bool {
-    struct Refusal: Decodable { let reason: String }
-    return (try? JSONDecoder().decode(Refusal.self, from: body))?.reason == "VapidPkHashMismatch"
+    struct ErrorBody: Decodable { let reason: String }
+    return (try? JSONDecoder().decode(ErrorBody.self, from: body))?.reason == "VapidPkHashMismatch"
   }
 }

@@ -8,7 +8,8 @@ internal import HTTPClient
 package enum Outcome: Sendable, Hashable {
   /// The provider accepted it.
   case delivered
-  /// The upstream bouncer took it, and promises what this service would; whether its provider accepted it is not known.
+  /// The upstream bouncer accepted it and will deliver it as this service would; whether its provider has accepted it is
+  /// not known.
   case passedOn(UpstreamReceipt)
   /// The token is no longer valid. `since` is when APNs last confirmed that, if it says so.
   case dead(Reason, since: Date?)
@@ -25,7 +26,7 @@ package enum Outcome: Sendable, Hashable {
   package enum Scope: Sendable, Hashable {
     /// Only this device. The route works.
     case token
-    /// The device or the route; the provider does not say which. What other owners are answered shows it.
+    /// The device or the route; the provider does not say which. The answers to other owners show it.
     case tokenOrRoute
     /// The connection, with all requests on it. Another connection may work.
     case connection
@@ -33,7 +34,7 @@ package enum Outcome: Sendable, Hashable {
     case route
     /// The provider has an outage.
     case provider
-    /// The caller: the push was not handed to the provider, so nothing is known about that.
+    /// The caller: the push was not handed to the provider, so this says nothing about the provider.
     case caller
     /// This process, which ends before the answer has come. Whether the provider took the push stays unknown.
     case process
@@ -49,7 +50,7 @@ package enum Outcome: Sendable, Hashable {
     case ourselves
   }
 
-  /// Nil if delivered.
+  /// The reason; nil if it was delivered or passed on.
   package var reason: Reason? {
     switch self {
     case .delivered, .passedOn: nil

@@ -5,16 +5,16 @@ extension Reason {
       .expiredToken, .dead, "Apple says that the device token has expired.", Explanation.registersAgain),
     Row(
       .unregistered, .dead,
-      "Apple says that the app is no longer installed on this phone, or does not want pushes.",
+      "Apple says that the app is no longer installed on this phone, or has switched pushes off.",
       Explanation.registersAgain),
     Row(
       .badDeviceToken, .suspect,
-      "Apple does not know this device token, in any environment that a key lists the app for.",
-      "If it is one phone, nothing: it registers again. If it is most phones: \(Explanation.compareEnvironment)"
+      "Apple does not know this device token in any environment for which a key lists the app.",
+      "For one phone, no action is needed: it registers again. For most phones: \(Explanation.compareEnvironment)"
     ),
     Row(
       .deviceTokenNotForTopic, .suspect, "The device token belongs to another app than the push is for.",
-      "If it is one phone, nothing: it registers again. If it is most phones: \(Explanation.compareTopic)"),
+      "For one phone, no action is needed: it registers again. For most phones: \(Explanation.compareTopic)"),
     Row(
       .badCertificate, .misconfigured, "Apple refuses a certificate, which push-bouncer does not use.",
       Explanation.bug),
@@ -38,18 +38,20 @@ extension Reason {
       Apple does not accept what is signed with this key: the clock, key_id or team_id is wrong, or the key is revoked.
       """, Explanation.compareAPNsKey, mayBeClock: true),
     Row(
-      .missingProviderToken, .misconfigured, "Apple misses the provider token in the request.",
+      .missingProviderToken, .misconfigured, "Apple finds no provider token in the request.",
       Explanation.bug),
     Row(
-      .missingTopic, .misconfigured, "Apple misses the app's bundle id.", Explanation.compareTopic),
+      .missingTopic, .misconfigured, "Apple finds no bundle id of an app in the request.",
+      Explanation.compareTopic),
     Row(
       .topicDisallowed, .misconfigured, "Apple does not let this key push to this app.",
       Explanation.compareTopic),
     Row(
       .unrelatedKeyIDInToken, .misconfigured,
-      "Apple met another key on this connection than the one that opened it.", Explanation.compareAPNsKey),
+      "Apple got a token of another key than the one that this connection began with.",
+      Explanation.compareAPNsKey),
     Row(
-      .badCollapseID, .rejected, "Apple does not accept the collapse id: it may have 64 bytes.",
+      .badCollapseID, .rejected, "Apple does not accept the collapse id, which may have at most 64 bytes.",
       Explanation.bug),
     Row(
       .badExpirationDate, .rejected, "Apple does not accept the time at which the notification expires.",
@@ -60,7 +62,7 @@ extension Reason {
       .badPath, .rejected, "Apple does not know the path of the request.", Explanation.bug),
     Row(
       .badPriority, .rejected,
-      "Apple does not accept the priority: 10, 5 or 1, and not 10 in the background.",
+      "Apple does not accept the priority: it must be 10, 5 or 1, and not 10 for a background push.",
       Explanation.senderOrBug),
     Row(
       .duplicateHeaders, .rejected, "Apple finds a header twice in the request.", Explanation.bug),
@@ -69,14 +71,15 @@ extension Reason {
     Row(
       .methodNotAllowed, .rejected, "Apple does not accept the method of the request.", Explanation.bug),
     Row(
-      .missingDeviceToken, .rejected, "Apple misses the device token in the request.", Explanation.bug),
+      .missingDeviceToken, .rejected, "Apple finds no device token in the request.", Explanation.bug),
     Row(
       .payloadEmpty, .rejected, "Apple finds nothing in the notification.", Explanation.senderOrBug),
     Row(
       .payloadTooLarge, .rejected, "The notification is longer than the provider allows.",
       "No action needed here: the chat server has to send shorter ones."),
     Row(
-      .tooManyRequests, .retry(.token), "The provider wants fewer notifications for now.", Explanation.passes),
+      .tooManyRequests, .retry(.token), "The provider asks for fewer notifications at present.",
+      Explanation.passes),
     Row(
       .expiredProviderToken, .retry(.route),
       "Apple finds the time in our provider token too old, also in a new one.",
@@ -95,7 +98,7 @@ extension Reason {
       .serviceUnavailable, .retry(.provider), "Apple's push service is not available at present.",
       Explanation.appleStatus),
     Row(
-      .shutdown, .retry(.provider), "Apple's push service shuts the connection's server down.",
+      .shutdown, .retry(.provider), "Apple is shutting down the server at the other end of the connection.",
       Explanation.appleStatus),
   ]
 

@@ -10,7 +10,7 @@ extension Reason {
       return
     }
     switch error {
-    case OutgoingClient.Refusal.forbiddenAddress, OutgoingClient.Refusal.noHost: self = .forbiddenAddress
+    case OutgoingClient.HostError.forbiddenAddress, OutgoingClient.HostError.noHost: self = .forbiddenAddress
     case is LookupsExhausted: self = .overloaded
     case is NIOTooManyBytesError: self = .unreadableAnswer
     case let error as HTTPClientError where error == .deadlineExceeded || error == .readTimeout:

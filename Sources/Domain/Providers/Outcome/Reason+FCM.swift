@@ -31,7 +31,7 @@ extension Reason {
     Row(
       .fcmThirdPartyAuthError, .retry(.tokenOrRoute),
       "Google cannot push to Apple's devices for this project.",
-      "Upload Apple's key in the Firebase console, or let phones of Apple's register through Keys/apns."),
+      "Upload Apple's key in the Firebase console, or serve iPhones by a key in Keys/apns."),
     Row(
       .fcmUnspecifiedError, .retry(.route), "Google's push service has an error that it does not name.",
       Explanation.googleStatus),
@@ -57,7 +57,7 @@ extension Reason {
       .invalidRequest, .misconfigured, "Google's sign-in does not understand how we ask for an access token.",
       Explanation.bug),
     Row(
-      .invalidScope, .misconfigured, "Google's sign-in does not know the right (scope) that we ask for.",
+      .invalidScope, .misconfigured, "Google's sign-in does not know the scope that we ask for.",
       Explanation.bug),
     Row(
       .unauthorizedClient, .misconfigured,
@@ -65,11 +65,12 @@ extension Reason {
       Explanation.replaceServiceAccount, mayBeClock: true),
   ]
 
-  /// Ours for what Google says or does without a name of its own.
+  /// Our own reasons for what Google says or does without naming it.
   static let fcmOwn: [Row] = [
     Row(
       .invalidRegistrationToken, .suspect, "Google says that this is no registration token.",
-      "If it is one phone, nothing: it registers again. If it is most phones: \(Explanation.compareProject)"),
+      "For one phone, no action is needed: it registers again. For most phones: \(Explanation.compareProject)"
+    ),
     Row(
       .reservedDataName, .rejected,
       "The message's data has a name that Google reserves: from, message_type, google.… or gcm.notification….",
@@ -77,8 +78,8 @@ extension Reason {
     Row(
       .installationIDUnknown, .retry(.token),
       """
-      Google does not know this phone's Firebase installation id yet: apps are given one before Google has it. What \
-      is sent to it waits, for an hour at most.
+      Google does not know this phone's Firebase installation id yet: apps get it before Google's servers do. What is \
+      sent to it waits, for an hour at most.
       """,
       "No action needed: if Google still does not know it after an hour, the registration ends, and the app registers again."
     ),

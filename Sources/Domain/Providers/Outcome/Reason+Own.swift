@@ -1,17 +1,18 @@
 extension Reason {
-  /// Reasons that come from this program, or that several providers have.
+  /// The reasons of this program, and those that several providers share.
   static let own: [Row] = [
     Row(
       .abandoned, "The service ended before the provider's answer came.", Explanation.passes),
     Row(
-      .backlogged, "As many notifications wait for this device as may (100), and further ones are refused.",
+      .backlogged,
+      "The maximum number of notifications (100) waits for this device, and further ones are refused.",
       "See why they wait: push-bouncer device show, at the bouncer. There is room again as soon as some are sent."
     ),
     Row(
       .breakerOpen, "The route does not work at present, so nothing was sent.",
       "See why it does not: push-bouncer routes list."),
     Row(
-      .cancelled, "Whoever asked for it stopped waiting before the provider's answer came.",
+      .cancelled, "The caller stopped waiting before the provider's answer came.",
       Explanation.passes),
     Row(
       .connectionLost, "The provider, or a machine in between, takes connections and cuts them.",
@@ -22,12 +23,12 @@ extension Reason {
       "No action needed: those beyond the pace are sent as it allows. See who or what sends its user so many."
     ),
     Row(
-      .overloaded, "More notifications wait for a connection than the service lets wait.",
+      .overloaded, "Too many notifications wait for a connection to the provider.",
       """
       \(Explanation.passesAtFirst) see whether the provider is slow, or whether far more is sent than usual.
       """),
     Row(
-      .refused, "Connections are open, but the provider turns requests on them away before it looks at them.",
+      .refused, "Connections are open, but the provider refuses requests on them without processing them.",
       "\(Explanation.passesAtFirst) see what the provider says of outages."),
     Row(
       .serverError, "The provider is out of order: it answers with a status of 500 or more.",
@@ -55,11 +56,11 @@ extension Reason {
       Push see webpush.enabled, for a device at the upstream bouncer upstream.url.
       """),
     Row(
-      .unreadableAnswer, "What answers is not the provider, as of a machine in between.",
+      .unreadableAnswer, "The answer is not the provider's: perhaps a machine in between answers.",
       Explanation.answersInBetween),
   ]
 
-  /// For a provider's name that no table has.
+  /// The row for a provider's name that no table has.
   static let unknownRow = Row(
     .unknown, "The provider gave a reason that this version does not know.",
     "See what the provider says of it, and whether there is a newer version of push-bouncer.")

@@ -1,5 +1,5 @@
 extension Reason {
-  /// What the upstream bouncer says, or is not asked.
+  /// The reasons of the upstream bouncer, and ours for not asking it.
   static let upstream: [Row] = [
     Row(
       .upstreamForgot, .dead,

@@ -3,7 +3,7 @@ extension Reason {
   static let webPush: [Row] = [
     Row(
       .subscriptionGone, .dead,
-      "The push service says that this subscription is over: the app no longer wants it, or has another one.",
+      "The push service says that this subscription is over: the app has ended it, or has another one.",
       Explanation.registersAgain),
     Row(
       .subscriptionUnknown, .dead, "The push service does not know this subscription.",
@@ -12,14 +12,14 @@ extension Reason {
       .requestRefused, .rejected,
       "The push service does not take the message, and sending it again would not help.",
       """
-      If it is one push service, nothing: see what its operator says of it. If it is most of them, see whether there \
-      is a newer version of push-bouncer.
+      If it is one push service, see what its operator says. If it is most of them, see whether there is a newer version \
+      of push-bouncer.
       """),
     Row(
       .vapidRefused, .retry(.tokenOrRoute), "The push service does not accept who we say we are (VAPID).",
       """
-      If it is one subscription or push service, nothing: it was made for another server, and ends where others get \
-      theirs. If it is most of them: \
+      For one subscription or push service, no action is needed: it was made for another server, and ends while \
+      others work. For most of them: \
       \(Explanation.setClock) See too that webpush.contact is an address that exists, and that the database is the one \
       that the phones subscribed with: its key pair is never replaced.
       """),
@@ -27,8 +27,8 @@ extension Reason {
       .forbiddenAddress, .retry(.route),
       "The push service's name stands for a private address, so nothing is sent there.",
       """
-      If it is your own push service, name it in webpush.allow_private_hosts. If it is a stranger's, nothing: what \
-      waits for it is given up in time.
+      If it is your own push service, name it in webpush.allow_private_hosts. If it is anybody else's, no action is \
+      needed: what waits for it is given up in time.
       """),
   ]
 }

@@ -4,8 +4,8 @@ import HTTPClient
 /// (`timeout`, `connectionLost`). A closed list, because it labels metrics; names that are not in it become
 /// ``unknown``.
 ///
-/// Each has one row in one table (``apns``, ``fcm``, …): its name, what the provider says with it, what it means in a
-/// sentence, and what to do. A reason that no code names needs nothing else.
+/// Each reason has one row in one table (``apns``, ``fcm``, …): its name, the outcome that it stands for, what it means in
+/// a sentence, and what to do. A new reason needs a constant below only if code names it.
 package struct Reason: RawRepresentable, Sendable, Hashable, CaseIterable, CustomStringConvertible {
   package let rawValue: String
 
@@ -22,7 +22,7 @@ package struct Reason: RawRepresentable, Sendable, Hashable, CaseIterable, Custo
 }
 
 extension Reason {
-  /// What a provider says of a push with a reason, unless its status says something else.
+  /// The outcome that a provider's reason stands for, unless the status of its answer says otherwise.
   enum Statement: Sendable, Hashable {
     case dead, suspect, rejected, misconfigured
     case retry(Outcome.Scope)
@@ -31,7 +31,7 @@ extension Reason {
   /// A row of a table.
   struct Row: Sendable {
     let reason: Reason
-    /// Nil if it depends on who says it.
+    /// Nil if it depends on the provider.
     let statement: Statement?
     let explanation: Explanation
 
@@ -45,7 +45,7 @@ extension Reason {
       self.init(reason, statement, Explanation(meaning, advice, mayBeClock: mayBeClock))
     }
 
-    /// A reason of ours that says nothing by itself.
+    /// One of our own reasons, whose outcome depends on where it is used.
     init(_ reason: Reason, _ meaning: String, _ advice: String) {
       self.init(reason, nil, Explanation(meaning, advice))
     }

@@ -2,10 +2,10 @@ import Foundation
 import HTTPClient
 import Timing
 
-/// Decides whether a route is to blame for the refusals of single tokens. One owner's tokens prove nothing:
-/// three owners must be refused while nothing is delivered, or all owners that send if there are fewer.
+/// Decides whether a route is to blame for the refusals of single tokens. One owner's tokens prove nothing: three owners
+/// must be refused while nothing is delivered or, if fewer owners send, all of them.
 struct Blame: Sendable {
-  /// How many refused owners are enough to blame the route.
+  /// The number of refused owners that is enough to blame the route.
   static let requiredOwners = 3
   /// How long nothing must have been delivered, in seconds.
   static let minimumSilence: TimeInterval = 60
@@ -13,14 +13,14 @@ struct Blame: Sendable {
   static let window: TimeInterval = 600
   /// How long every answer must have been a refusal if fewer owners send, in seconds.
   static let singleOwnerInterval: TimeInterval = 10
-  /// How many refused owners are remembered. With more, every owner's pushes are held back.
+  /// The number of refused owners that are remembered. Beyond it every owner's pushes are held back.
   private static let capacity = 1000
 
   /// The three most recent owners, each with its latest time.
   private struct Latest {
     private var owners: [(owner: Owner, time: Date)] = []
 
-    mutating func note(_ owner: Owner, _ now: Date) {
+    mutating func record(_ owner: Owner, _ now: Date) {
       owners.removeAll { $0.owner == owner }
       if owners.count == Blame.requiredOwners { owners.removeFirst() }
       owners.append((owner, now))
@@ -39,15 +39,15 @@ struct Blame: Sendable {
   private(set) var reason = Reason.unknown
   /// The owners refused since then, whose pushes are held back.
   private var held: Set<Owner> = []
-  /// Lets their pushes through one at a time, as probes.
+  /// The breaker that lets their pushes through one at a time, as probes.
   private var breaker: Breaker
 
   init(backoff: Backoff = Breaker.backoff) {
     breaker = Breaker(threshold: 1, backoff: backoff)
   }
 
-  /// Whether an owner's push may go. Pushes of owners that were not refused yet go, since their answers show
-  /// whether the route works.
+  /// Whether an owner's push may go. Owners that were not refused yet may send: their answers show whether the route
+  /// works.
   mutating func admit(_ owner: Owner, now: Date) -> Breaker.Admission {
     guard since != nil, held.contains(owner) || held.count >= Self.capacity else { return .send }
     return breaker.admit(now: now)
@@ -55,7 +55,7 @@ struct Blame: Sendable {
 
   /// The provider accepted a push, so the route works.
   mutating func delivered(to owner: Owner, now: Date) {
-    senders.note(owner, now)
+    senders.record(owner, now)
     deliveredAt = now
     refusedSince = nil
     refused = Latest()
@@ -67,7 +67,7 @@ struct Blame: Sendable {
 
   /// The provider gave an answer about the token that does not concern the route.
   mutating func answered(_ owner: Owner, now: Date) {
-    senders.note(owner, now)
+    senders.record(owner, now)
     refusedSince = nil
     breaker.probeAbandoned(now: now)
   }
@@ -78,8 +78,8 @@ struct Blame: Sendable {
   ///   - notBefore: the time that the provider asked for.
   ///   - jitter: random, from 0 to 1.
   mutating func refused(_ owner: Owner, _ reason: Reason, notBefore: Date?, now: Date, jitter: Double) {
-    senders.note(owner, now)
-    refused.note(owner, now)
+    senders.record(owner, now)
+    refused.record(owner, now)
     let first = refusedSince.map { min($0, now) } ?? now
     refusedSince = first
     if since == nil {

@@ -1,11 +1,11 @@
 package import Foundation
 package import HTTPClient
 
-/// What the answers of a route say about a group of tokens, as evidence for or against what a provider says of one.
+/// Weighs what a provider says about a token against its other answers on the route, for one group of tokens.
 ///
-/// Providers call some tokens dead, and refuse others, which a wrong topic or environment also causes, for every token at
-/// once. Refusals count only on a route that has worked, and only while they are the exception. Nor is it believed that
-/// most tokens have died within minutes, so that a fault at the provider does not end every registration.
+/// Providers call some tokens dead, and refuse others. A wrong topic or environment causes refusals too, of every token at
+/// once. So refusals are believed only on a route that has worked, and only while they are the exception. If most tokens
+/// die within minutes, that is not believed either, so that a fault at the provider does not end every registration.
 ///
 /// Evidence counts by owner: an owner whose tokens are all refused does not put other owners' tokens in
 /// doubt. Three such owners do, or all owners if there are fewer.
@@ -17,17 +17,18 @@ package struct DeletionGuard: Sendable {
     package let since: Date
   }
 
-  /// Number of answers that are looked back on.
+  /// The number of latest answers that count.
   static let window = 50
 
-  /// Dead tokens among those answers and within ``burstInterval`` are doubted if they are more than this and
-  /// more than half.
+  /// Dead tokens are doubted if there were more than this number, and more than half of all answers, within
+  /// ``burstInterval``.
   static let toleratedDeadTokens = 20
+  /// In seconds.
   static let burstInterval: TimeInterval = 600
 
-  /// How many owners put other owners' tokens in doubt.
+  /// The number of owners with refused or dead tokens that puts other owners' tokens in doubt.
   static let requiredOwners = 3
-  /// Number of owners whose own answers are remembered.
+  /// The number of owners whose own answers are remembered.
   static let ownerCapacity = 256
 
   /// The present doubt about refusals, if there is one.
@@ -87,7 +88,7 @@ package struct DeletionGuard: Sendable {
     return these >= min(Self.requiredOwners, owners)
   }
 
-  /// How many owners got mostly answers of this kind, and how many got any.
+  /// The number of owners that got mostly answers of this kind, and the number that got any.
   private func owners(mostly kind: Answers.Kind, _ answers: [Answers.Answer]) -> (these: Int, all: Int) {
     let tallies = Dictionary(grouping: answers, by: \.owner)
     return (tallies.values.count { $0.count { $0.kind == kind } * 2 > $0.count }, tallies.count)
@@ -139,8 +140,8 @@ private struct Answers: Sendable {
   }
 }
 
-/// Tokens that are judged together and apart from all others, so that tokens registered by strangers do not
-/// affect other owners' devices.
+/// Tokens that are judged together and apart from all others, so that tokens that anybody may register do not affect other
+/// owners' devices.
 package struct TokenGroup: Sendable, Hashable {
   private let id: Int64
 

@@ -35,7 +35,7 @@ package struct Route: Sendable, Hashable, CustomStringConvertible {
 extension Owner {
   /// A chat server, by its row.
   package static func chatServer(_ row: Int64) -> Owner { Owner(id: row << 2 | 1) }
-  /// The row of the chat server that it is; nil if it is none.
+  /// The row of the chat server; nil for any other owner.
   package var chatServer: Int64? { id & 3 == 1 ? id >> 2 : nil }
   /// Everything that one address (or IPv6 /64) registered with the push proxy, by a keyed hash of the
   /// address.
@@ -49,14 +49,14 @@ struct Recipient: Sendable, Hashable {
   let owner: Owner
   /// A hash of the token, valid in this process only.
   let token: Int
-  /// Whether it is no push but another call: refusals of pushes do not hold it up, and its answer says nothing about them.
+  /// Whether it is a call other than a push: refused pushes do not hold it up, and its answer says nothing about pushes.
   var isCall = false
 }
 
 /// A series of failures of a route without a success. It proves that the route does not work only after a few
 /// seconds: a connection that breaks fails hundreds of requests at once, and the next one may work.
 struct FailureRun: Sendable {
-  /// Time from the first to the latest failure that proves it, in seconds. Longer than the failures of one
+  /// The seconds from the first to the latest failure after which the series is proof. Longer than the failures of one
   /// broken connection take.
   static let proof: TimeInterval = 3
   /// A longer gap between two failures, in seconds, starts a new series.
@@ -94,12 +94,12 @@ struct FailureRun: Sendable {
 
 /// Detects a route that answers too late for callers that wait for the answer.
 ///
-/// With a provider that hangs each call would take its whole deadline. So after some callers in turn have
-/// waited in vain, no caller waits any more until an answer comes sooner than they gave up, or nothing is
-/// under way. Pushes from the outbox still go, and their answers show when the route is fast again.
+/// While a provider hangs, every call would take its whole deadline. So after three callers in turn have waited in vain,
+/// callers do not wait any more until an answer takes less time than those three waited, or nothing is under way. Pushes
+/// from the outbox still go, and their answers show when the route is fast again.
 struct Slowness: Sendable {
-  /// How many callers in a row must wait in vain. Each must have begun after the one before gave up, so
-  /// pushes sent together count once.
+  /// The number of callers that must have waited in vain, each beginning after the one before gave up: pushes sent
+  /// together count once.
   static let threshold = 3
   /// A caller that gave up sooner than this says nothing about the route.
   static let fairChance = TimeAmount.seconds(1)

@@ -29,16 +29,16 @@ final class RouteHealth: Sendable {
   /// The health of a new route.
   ///
   /// - Parameters:
-  ///   - isOfStrangers: whether it is a push service named by strangers. Its breaker opens sooner and stays open
-  ///     for longer.
+  ///   - isUntrusted: whether it is a push service, which untrusted devices name. Its breaker opens sooner and stays
+  ///     open for longer.
   ///   - pauses: how long each token waits that is refused.
-  init(isOfStrangers: Bool = false, pauses: Backoff = TokenPauses.backoff) {
+  init(isUntrusted: Bool = false, pauses: Backoff = TokenPauses.backoff) {
     let tokens = TokenPauses(backoff: pauses)
-    let strangers = Backoff(first: 1, longest: 60, shares: 0.5...1)
+    let untrusted = Backoff(first: 1, longest: 60, shares: 0.5...1)
     mutex = Mutex(
-      isOfStrangers
+      isUntrusted
         ? State(
-          breaker: Breaker(threshold: 10, backoff: strangers), blame: Blame(backoff: strangers),
+          breaker: Breaker(threshold: 10, backoff: untrusted), blame: Blame(backoff: untrusted),
           tokens: tokens)
         : State(breaker: Breaker(), blame: Blame(), tokens: tokens))
   }
@@ -138,7 +138,7 @@ final class RouteHealth: Sendable {
 }
 
 extension RouteHealth {
-  /// Records an outcome that an ended attempt left open.
+  /// Records an outcome of an attempt that has ended and was recorded without it.
   func blame(_ outcome: Outcome, for recipient: Recipient, now: Date) {
     mutex.withLock { _ = $0.record(outcome, recipient, isGiven: true, false, now) }
   }

@@ -21,17 +21,16 @@ package struct TokenPause: Sendable, Hashable {
 /// pauses by itself, as long as the provider asks or for growing times. A token with many unanswered pushes
 /// waits as well.
 struct TokenPauses: Sendable {
-  /// Number of tokens that are remembered.
+  /// The number of tokens that are remembered.
   static let capacity = 10_000
   static let backoff = Backoff(first: 4, longest: 900, shares: 0.5...1)
   /// Longest pause that a provider may ask for, in seconds.
   static let longest: TimeInterval = 3600
   /// Time after which the pushes of a token that is always refused are given up, in seconds.
   static let longestRefusal: TimeInterval = 86_400
-  /// While one push tests whether the token is accepted again, others wait this long, in seconds.
+  /// The seconds that other pushes of a token wait while one push tests whether it is accepted again.
   static let trial: TimeInterval = 10
-  /// Unanswered pushes after their deadline that one token may have, because they use up places on
-  /// connections.
+  /// The number of pushes past their deadline that one token may have under way: they take up streams of connections.
   static let lateLimit = 4
 
   private struct Pause {
@@ -40,7 +39,7 @@ struct TokenPauses: Sendable {
     var refusedAt: Date
     var until: Date
     var refusals = 0
-    /// Whether a push was sent to test if the token is accepted again.
+    /// Whether a push tests at present whether the token is accepted again.
     var isTrial = true
   }
 
@@ -68,7 +67,7 @@ struct TokenPauses: Sendable {
     }
   }
 
-  /// A push of the token goes. If the token was refused before, others wait for its outcome.
+  /// A push of the token is sent. If the token was refused before, others wait for its outcome.
   mutating func began(_ token: Int, now: Date) {
     pauses[token]?.until = now + Self.trial
     pauses[token]?.isTrial = true
@@ -101,7 +100,7 @@ struct TokenPauses: Sendable {
       until: pause.until, isTooLong: now.timeIntervalSince(pause.since) >= Self.longestRefusal)
   }
 
-  /// The provider gave another answer about the token, which ends its pause if one has been sent since.
+  /// The provider gave another answer about the token, which ends its pause if the push was sent after the refusal.
   mutating func ended(_ token: Int) {
     guard pauses[token]?.isTrial == true else { return }
     pauses[token] = nil
@@ -119,7 +118,7 @@ struct TokenPauses: Sendable {
   /// Ends all pauses.
   mutating func reset() { pauses = [:] }
 
-  /// Removes pauses that ended long ago if there are too many.
+  /// Whether another token can be remembered. If there are too many, first removes pauses that have ended.
   private mutating func hasRoom(now: Date) -> Bool {
     guard pauses.count >= Self.capacity else { return true }
     guard abs(now.timeIntervalSince(swept)) >= 60 else { return false }

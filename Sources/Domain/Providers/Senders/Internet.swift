@@ -55,7 +55,7 @@ struct Internet: ProviderNetwork {
       // Connections of HTTP/1.1 carry one request at a time.
       connector = self.connector(to: peer, tls: webTLS)
       limits.connections = 16
-      // Chat servers, whose calls are about both apps, learn at once that it cannot be reached.
+      // A chat server's call may be for both bouncers: it fails at once if upstream cannot be reached.
       limits.attempts = 1
     } else if peer.origin.scheme == "http" {
       // HTTP/1.1 connections carry one request at a time.
@@ -107,7 +107,7 @@ struct Internet: ProviderNetwork {
 }
 
 extension PoolLimits {
-  /// The limits of one push service. There may be thousands, named by strangers.
+  /// The limits of one push service. There may be thousands, which untrusted devices name.
   fileprivate static var webPush: PoolLimits {
     var limits = PoolLimits()
     limits.connections = 6

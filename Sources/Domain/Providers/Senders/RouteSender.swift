@@ -15,15 +15,15 @@ package final class RouteSender: Sendable {
   /// What the answers say about the tokens of each group.
   private let guards = Mutex<[TokenGroup: DeletionGuard]>([:])
 
-  /// What came of sending a push.
+  /// The result of sending a push.
   package struct Answer: Sendable {
     /// What the provider said.
     package let outcome: Outcome
-    /// The sender that it was said to.
+    /// The sender of the push that was answered.
     package let sender: RouteSender
     /// The sender to APNs' other environment, if that was asked first and did not take it.
     package let first: RouteSender?
-    /// Set if it is the token that has to wait.
+    /// The token's pause, if it is the token that has to wait.
     package let pause: TokenPause?
 
     package init(
@@ -46,9 +46,9 @@ package final class RouteSender: Sendable {
     self.sender = sender
     self.metrics = metrics
     self.host = host
-    // Where each owner signs in, an outage is met by each alone, until three have met it.
+    // Where each owner signs in by itself, an outage pauses each owner alone until three have met it.
     health = RouteHealth(
-      isOfStrangers: host != nil, pauses: sender.hasOwners ? Breaker.backoff : TokenPauses.backoff)
+      isUntrusted: host != nil, pauses: sender.hasOwners ? Breaker.backoff : TokenPauses.backoff)
   }
 
   var transport: any Transport { sender.transport }
@@ -94,7 +94,7 @@ package final class RouteSender: Sendable {
     }
   }
 
-  /// Of what both environments of APNs said, what counts.
+  /// The answer that counts of those of APNs' two environments.
   private func answer(_ answer: Sender.Answer, to recipient: Recipient, after first: Answer?) -> Answer {
     let own = Answer(outcome: answer.outcome, sender: self, first: first?.sender, pause: answer.pause)
     guard let first, answer.outcome.concernsEnvironment else { return own }
@@ -106,14 +106,14 @@ package final class RouteSender: Sendable {
     return Answer(outcome: first.outcome, sender: first.sender, first: first.sender, pause: first.pause)
   }
 
-  /// The owner that the route's health knows: where each signs in what it signs in with, so that nothing is held against
-  /// one that signs in anew.
+  /// The owner by which the route's health tells pushes apart: with an upstream bouncer a hash of the owner's credentials,
+  /// so that nothing is held against new credentials.
   func account(of owner: Owner) async -> Owner {
     guard sender.hasOwners, let signIn = await sender.signIn(of: owner) else { return owner }
     return Owner(id: Int64(signIn.hashValue))
   }
 
-  /// Sends if the route's health allows it, and learns from the answer.
+  /// Sends if the route's health allows it, and records the answer there.
   func sendIfAllowed(
     _ recipient: Recipient, _ deadline: ContinuousClock.Instant, isPatient: Bool, isFirst: Bool = false,
     _ send: (NIODeadline) async -> Awaited<Sender.Answer>
@@ -129,7 +129,7 @@ package final class RouteSender: Sendable {
         return .ended(unsent(Outcome(TransportFailure.overloaded), since: started))
       }
     }
-    let leave: @Sendable () -> Void = { [host, unproven] in
+    let endRequest: @Sendable () -> Void = { [host, unproven] in
       if let unproven { host?.end(unproven) }
     }
     let isProbe: Bool
@@ -137,30 +137,30 @@ package final class RouteSender: Sendable {
     case .send: isProbe = false
     case .probe: isProbe = true
     case .wait(let outcome):
-      leave()
+      endRequest()
       return .ended(unsent(outcome, since: started))
     }
     switch await send(end) {
     case .ended(let answer):
-      leave()
+      endRequest()
       if answer.source == .transport, .now() >= end { health.waitedInVain(from: started, now: sender.now()) }
-      return .ended(learned(answer, recipient, since: started, isProbe: isProbe, isFirst: isFirst))
+      return .ended(recorded(answer, recipient, since: started, isProbe: isProbe, isFirst: isFirst))
     case .underWay(let answer):
       health.waitedInVain(from: started, late: recipient.token, now: sender.now())
       return .underWay { [self] in
         let answer = await answer()
-        leave()
-        return learned(
+        endRequest()
+        return recorded(
           answer, recipient, since: started, isProbe: isProbe, isFirst: isFirst, isLate: true)
       }
     }
   }
 
-  private func learned(
+  private func recorded(
     _ answer: Sender.Answer, _ recipient: Recipient, since started: NIODeadline, isProbe: Bool,
     isFirst: Bool, isLate: Bool = false
   ) -> Sender.Answer {
-    host?.note(answer.outcome, from: answer.source)
+    host?.record(answer.outcome, from: answer.source)
     var isOpen = false
     if isFirst, case .misconfigured = answer.outcome { isOpen = answer.outcome.concernsEnvironment }
     var answer = answer

@@ -22,18 +22,18 @@ struct Sender: Sendable {
   enum Authority: Sendable {
     /// Shared by all senders with the same key.
     case tokens(TokenSource)
-    /// Each owner's own; nil where it is not known.
+    /// Each owner has its own; nil if that is not known.
     case owners(@Sendable (Owner) async -> SignIn?)
   }
 
   /// Whether each owner signs in for itself.
   var hasOwners: Bool { if case .owners = authority { true } else { false } }
 
-  /// How a push or a call has ended.
+  /// The result of a push or a call.
   struct Answer: Sendable {
     let outcome: Outcome
     let source: Outcome.Source
-    /// The answer to a call.
+    /// The provider's answer, if it was a call.
     let response: ProviderResponse?
     /// Set by the route, if it is the token that has to wait.
     var pause: TokenPause?
@@ -44,13 +44,15 @@ struct Sender: Sendable {
       self.response = response
     }
 
-    /// The same for a request without which the notification itself does not go out.
+    /// The answer to a request that precedes the notification itself: if its connection broke, the notification was not
+    /// sent, so there is no doubt about it.
     var withoutDoubt: Answer {
       guard case .retry(let reason, let notBefore, .connection) = outcome else { return self }
       return Answer(.retry(reason, notBefore: notBefore, scope: .route), source, response)
     }
   }
 
+  /// A push that cannot be sent, with its outcome.
   struct Unsendable: Error {
     let outcome: Outcome
   }
@@ -128,6 +130,7 @@ struct Sender: Sendable {
   }
 }
 
+/// The scheme, host and port of an `http` or `https` URL, and the beginning of its path.
 struct Origin: Sendable, Hashable {
   let scheme: String
   let host: String

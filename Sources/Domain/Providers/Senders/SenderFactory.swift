@@ -111,10 +111,11 @@ package protocol ProviderNetwork: Sendable {
   ) async -> Result<AccessToken, TokenFailure>
 }
 
+/// The peer of a transport.
 package struct ProviderPeer: Sendable {
   package let provider: Route.Provider
   let origin: Origin
   var webPush: WebPushHost?
-  /// Whether it may speak HTTP/1.1 alone.
+  /// Whether it may speak HTTP/1.1 only.
   var mayLackHTTP2 = false
 }

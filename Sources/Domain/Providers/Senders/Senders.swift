@@ -134,7 +134,8 @@ extension APNsCredential {
   /// The signing key alone, without name, environment and topics.
   fileprivate var tokenKey: APNsCredential {
     var key = connectionKey
-    (key.name, key.environment) = ("", .production)
+    key.name = ""
+    key.environment = .production
     return key
   }
 }

@@ -2,8 +2,8 @@ import Foundation
 
 /// JSON Web Tokens in compact form (RFC 7515), which authenticate us to providers.
 ///
-/// A token is the same three parts for APNs, Google and VAPID, signed by swift-crypto: a library would only add reading
-/// and verifying, which is the providers' part.
+/// APNs, Google and VAPID take the same three parts, signed by swift-crypto. A library would add only reading and
+/// verifying, which the providers do.
 enum JWT {
   static func sign(
     header: [String: String], claims: some Encodable, with signature: (Data) throws -> Data

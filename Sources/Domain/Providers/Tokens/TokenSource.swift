@@ -45,7 +45,9 @@ final class TokenSource: Sendable {
     }
   }
 
-  /// The provider refused the token with this header. Returns whether another one can be had.
+  /// The provider refused the token with this header.
+  ///
+  /// - Returns: whether another token can be had.
   func refused(_ authorization: String) -> Bool {
     state.withLock { $0.cache.refused(authorization, now: now()) }
   }
@@ -162,8 +164,10 @@ struct TokenCache {
     }
   }
 
-  /// The provider refused this token. Returns whether another one can be had: a newer token exists already,
-  /// or this one is old enough to be replaced (or was made before the clock was put back).
+  /// The provider refused this token.
+  ///
+  /// - Returns: whether another token can be had: a newer one exists already, or this one is old enough to be replaced (or
+  ///   was made before the clock was put back).
   mutating func refused(_ authorization: String, now: Date) -> Bool {
     guard let token, token.authorization == authorization else { return true }
     let age = now.timeIntervalSince(token.issuedAt)

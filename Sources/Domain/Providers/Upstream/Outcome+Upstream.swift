@@ -4,15 +4,17 @@ import NIOCore
 import NIOFoundationCompat
 import NIOHPACK
 
-/// What the upstream bouncer says of notifications that it has taken.
+/// The upstream bouncer's answer to notifications that it has accepted.
 package struct UpstreamReceipt: Sendable, Hashable {
-  /// How many items its providers have accepted.
+  /// The number of items that APNs has accepted there.
   var apple = 0
+  /// The number of items that FCM has accepted there.
   var android = 0
   /// Names of items whose registrations it does not have (any more), in UTF-8.
   var gone: Set<[UInt8]> = []
 
-  /// What became of each item. Nothing is believed of items that were not sent, nor more successes than items.
+  /// The outcome of each item, by its registration. Ignores names of items that were not sent, and successes beyond their
+  /// number.
   func outcomes(of push: UpstreamPush) -> [Int64: Outcome] {
     var counted = [true: apple, false: android]
     var outcomes: [Int64: Outcome] = [:]
@@ -54,7 +56,7 @@ extension UpstreamReceipt {
       android = answer.android_successfully_sent_count
       gone = Set(answer.delete_token_ids.map { Array($0.utf8) })
     } else if let answer = try? decoder.decode(Legacy.self, from: body), answer.result == "success" {
-      // It does not tell how many were accepted: its totals are attempts.
+      // It does not say how many were accepted: its totals count attempts.
       apple = .max
       android = .max
       let devices = answer.deleted_devices
@@ -66,10 +68,10 @@ extension UpstreamReceipt {
 }
 
 extension Outcome {
-  /// Maps the upstream bouncer's answer to notifications (`Documentation/Providers.md`, Upstream). A chat server is there
-  /// what a token is at a provider: what others are answered shows whether the upstream bouncer is to blame.
+  /// Maps the upstream bouncer's answer to notifications (`Documentation/Providers.md`, Upstream). Most refusals concern one
+  /// chat server; the answers to others show whether the upstream bouncer itself is to blame.
   init(upstream answer: ProviderResponse, now: () -> Date) {
-    let refusal = Refusal(answer)
+    let refusal = ErrorBody(answer)
     let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())
     switch (answer.status, refusal?.code) {
     case (200, _):
@@ -86,14 +88,14 @@ extension Outcome {
     }
   }
 
-  /// Maps its answer to another call: only whether it is one.
+  /// Maps its answer to any other call: `passedOn` for every answer of a working bouncer, whatever it says.
   init(upstreamCall answer: ProviderResponse, now: () -> Date) {
     let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())
-    self = Outcome(unreadableUpstream: answer, Refusal(answer), notBefore) ?? .passedOn(UpstreamReceipt())
+    self = Outcome(unreadableUpstream: answer, ErrorBody(answer), notBefore) ?? .passedOn(UpstreamReceipt())
   }
 
-  /// Nil for the answer of a bouncer that works.
-  private init?(unreadableUpstream answer: ProviderResponse, _ refusal: Refusal?, _ notBefore: Date?) {
+  /// Nil for the answer of a working bouncer.
+  private init?(unreadableUpstream answer: ProviderResponse, _ refusal: ErrorBody?, _ notBefore: Date?) {
     switch answer.status {
     case 200 where Success(answer) != nil: return nil
     case 400..<500
@@ -115,7 +117,7 @@ extension Outcome {
     }
   }
 
-  private struct Refusal: Decodable {
+  private struct ErrorBody: Decodable {
     let msg: String
     let code: String?
 

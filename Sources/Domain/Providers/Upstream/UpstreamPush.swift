@@ -6,12 +6,11 @@ import NIOHPACK
 /// Notifications for devices that are registered with the upstream bouncer (`upstream.url`), in the form of one call
 /// there (`Documentation/Protocols/Zulip.md` 9.5).
 package struct UpstreamPush: Sendable, Codable {
-  /// What may go in one call.
+  /// The call that sends it. Only pushes with the same call may share one.
   package enum Call: Sendable, Codable, Hashable {
     /// `push/e2ee/notify`, for devices of one realm.
     case encrypted(realm: UUID)
-    /// `push/notify`, which reaches all old apps that upstream knows of one user: one call for all of them. The
-    /// id tells two calls apart.
+    /// `push/notify`: one call for all legacy devices of a user. The id tells two calls apart.
     case legacy(UUID)
   }
 
@@ -19,13 +18,13 @@ package struct UpstreamPush: Sendable, Codable {
   package struct Item: Sendable, Codable {
     /// Row id of its registration.
     let registration: Int64
-    /// What upstream's answer calls it: its token id in base64, or the token of an old app.
+    /// The name of the device in the answer: its token id in base64, or a legacy token.
     let name: String
     let isAPNs: Bool
-    /// Encrypted: the item as its chat server sent it, JSON. Legacy: the form of `push/register`, if upstream
-    /// may not know the token yet.
+    /// Encrypted: the item as its chat server sent it, JSON. Legacy: the form of `push/register`, if the token may not
+    /// be registered there yet; else nil.
     let body: ByteBuffer?
-    /// Whether it is not known yet that upstream has it.
+    /// Whether it is not known yet that the upstream bouncer has it.
     let isNew: Bool
 
     package init(registration: Int64, name: String, isAPNs: Bool, body: ByteBuffer?, isNew: Bool) {
@@ -48,13 +47,13 @@ package struct UpstreamPush: Sendable, Codable {
     self.notification = notification
   }
 
-  /// The most items of a call, so that the answer, which may name all of them, stays short enough to be read whole.
-  package static let mostItems = 200
+  /// The maximum number of items in a call. The answer may name all of them, and must stay short enough to be read whole.
+  package static let maximumItems = 200
 
-  /// Whether it is one call for several registrations, which is made once for all of them.
+  /// Whether one call is made for all of its registrations together.
   var isShared: Bool { notification != nil }
 
-  /// The id of such a call, by which its entries in the outbox are one.
+  /// The id of such a call, which its entries in the outbox share.
   var callID: String? {
     if case .legacy(let id) = call { id.uuidString } else { nil }
   }
@@ -63,7 +62,7 @@ package struct UpstreamPush: Sendable, Codable {
     items.first { $0.registration == registration }?.name
   }
 
-  /// Whether a success shows for the first time that upstream has this registration.
+  /// Whether a success would show for the first time that the upstream bouncer has this registration.
   package func isNew(_ registration: Int64) -> Bool {
     items.contains { $0.registration == registration && $0.isNew }
   }
@@ -74,12 +73,12 @@ package struct UpstreamPush: Sendable, Codable {
     items += other.items
   }
 
-  /// Bytes of what it sends.
+  /// The bytes of its items and its notification.
   var bytes: Int {
     items.reduce(notification?.readableBytes ?? 0) { $0 + ($1.body?.readableBytes ?? 0) }
   }
 
-  /// Row ids of its registrations.
+  /// The row ids of its registrations.
   fileprivate var registrations: [Int64] { items.map(\.registration) }
 
   /// The same for these registrations only; nil if none of them is left.
@@ -88,7 +87,7 @@ package struct UpstreamPush: Sendable, Codable {
     return left.isEmpty ? nil : UpstreamPush(call, left, notification: notification)
   }
 
-  /// The calls that register what upstream may not know yet, by row id.
+  /// The calls that register tokens which may not be registered there yet, by row id.
   var introductions: [(registration: Int64, call: UpstreamCall)] {
     guard isShared else { return [] }
     return items.compactMap { item in
@@ -155,9 +154,9 @@ package struct UpstreamCall: Sendable {
 /// The upstream bouncer's answer to a call.
 package struct UpstreamAnswer: Sendable {
   package let status: Int
-  /// Why it is not the answer of a bouncer that works; nil if it is.
+  /// Why it is not the answer of a working bouncer; nil if it is.
   package let failure: Reason?
-  /// Of the header `Retry-After`, in seconds; an hour at most.
+  /// The seconds of the header `Retry-After`, at most an hour; nil without it.
   package let retryAfter: Int?
   /// At most 32 KiB.
   package let body: ByteBuffer
@@ -178,10 +177,10 @@ extension ProviderRequest {
   }
 }
 
-/// Pushes of which one request carries several, as it does to the upstream bouncer. Callers ask this, and need not know
-/// which provider it is.
+/// Pushes that share a request, as those to the upstream bouncer do. With these members callers need not know the
+/// provider.
 extension Push {
-  /// What pushes of one owner have in common that go in one request; nil if each has a request of its own.
+  /// Equal for pushes of one owner that may share a request; nil for a push that needs a request of its own.
   package var requestKey: RequestKey? {
     guard case .upstream(let push) = self else { return nil }
     return RequestKey(call: push.call)
@@ -191,8 +190,8 @@ extension Push {
     fileprivate let call: UpstreamPush.Call
   }
 
-  /// The most pushes that go in one request.
-  package static let mostPerRequest = UpstreamPush.mostItems
+  /// The maximum number of pushes in one request.
+  package static let maximumPerRequest = UpstreamPush.maximumItems
 
   /// This push and another one with the same ``requestKey``.
   package func merged(with other: Push) -> Push {
@@ -201,7 +200,7 @@ extension Push {
     return .upstream(push)
   }
 
-  /// What a request's outcome is for each of these registrations, by their row ids.
+  /// The outcome for each of these registrations (row ids), in their order, of a request that was sent for all of them.
   package func outcomes(_ outcome: Outcome, of registrations: [Int64]) -> [Outcome] {
     guard case .upstream(let push) = self, case .passedOn(let receipt) = outcome else {
       return registrations.map { _ in outcome }
@@ -210,7 +209,7 @@ extension Push {
     return registrations.map { outcomes[$0] ?? outcome }
   }
 
-  /// The row ids of all registrations that it is for, if it is the same push for several; else nil.
+  /// The row ids of all registrations that it is for, if it is one push for several; nil for any other push.
   package var recipients: [Int64]? {
     guard case .upstream(let push) = self, push.isShared else { return nil }
     return push.registrations
@@ -224,6 +223,6 @@ extension Push {
 }
 
 extension Route.Provider {
-  /// The one that serves registrations that live elsewhere.
+  /// The provider of registrations that live elsewhere.
   package static let elsewhere = Route.Provider.upstream
 }

@@ -4,11 +4,11 @@ import NIOCore
 import NIOHPACK
 import Synchronization
 
-/// What an owner of pushes signs in with.
+/// The credentials with which an owner of pushes signs in.
 package struct SignIn: Sendable, Hashable {
   /// The value of `Authorization`.
   let authorization: String
-  /// Since when it is used: what was refused before says nothing of it.
+  /// When these credentials came into use: earlier refusals say nothing about them.
   let since: Date
 
   package init(_ authorization: String, since: Date) {
@@ -21,7 +21,7 @@ extension PushProviders.Configuration {
   /// The upstream bouncer.
   package struct Upstream: Sendable {
     package var url: URL
-    /// What a chat server signs in with there; nil if that is not known.
+    /// The credentials of a chat server there; nil if they are not known.
     package var signIn: @Sendable (Owner) async -> SignIn?
 
     package init(url: URL, signIn: @escaping @Sendable (Owner) async -> SignIn?) {
@@ -47,11 +47,11 @@ extension SenderFactory {
 }
 
 extension RouteSender {
-  /// Makes a call to the upstream bouncer for a chat server. It counts for the route as a push does; the server's calls and
-  /// pushes do not make each other wait. It goes even if the route answers too slowly for most callers: nothing is kept
-  /// for later in its place, whose answer would show that the route is fast again.
+  /// Makes a call to the upstream bouncer for a chat server. It counts for the route's health as a push does, but the
+  /// server's calls and pushes do not make each other wait. It goes even over a route that answers too slowly for pushes,
+  /// because a call is not queued: without it no answer would show that the route is fast again.
   ///
-  /// - Throws: the outcome of a call without an answer; nothing is known then of what has become of it.
+  /// - Throws: ``NoAnswer`` if no answer came: whether the upstream bouncer has acted on the call is then unknown.
   package func call(
     _ call: UpstreamCall, of owner: Owner, within limit: Duration
   ) async throws(NoAnswer) -> UpstreamAnswer {
@@ -79,39 +79,39 @@ extension RouteSender {
   }
 }
 
-/// Sending to the upstream bouncer.
+/// Requests to the upstream bouncer.
 extension Sender {
-  /// Registrations that the upstream bouncer has taken too late for the notification that they came with.
+  /// Registrations that the upstream bouncer accepted only after their notification's deadline.
   final class Introduced: Sendable {
-    private static let most = 10_000
+    private static let capacity = 10_000
     private let ids = Mutex<Set<Int64>>([])
 
-    func note(_ registration: Int64) {
+    func insert(_ registration: Int64) {
       ids.withLock { ids in
-        if ids.count >= Self.most { ids = [] }
+        if ids.count >= Self.capacity { ids = [] }
         ids.insert(registration)
       }
     }
 
-    /// Whether it is one of them; asked once.
-    func take(_ registration: Int64) -> Bool { ids.withLock { $0.remove(registration) != nil } }
+    /// Removes a registration; returns whether it was one of them.
+    func remove(_ registration: Int64) -> Bool { ids.withLock { $0.remove(registration) != nil } }
   }
 
   /// Registers what the upstream bouncer may not know yet, then sends the notifications.
   func sendAsOwner(_ push: Push, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer> {
     guard case .upstream(let push) = push else { return .ended(Answer(.rejected(.unknown), .ourselves)) }
     for (registration, introduction) in push.introductions {
-      if introduced.take(registration) { continue }
+      if introduced.remove(registration) { continue }
       switch await call(introduction, of: owner, deadline: deadline) {
       case .ended(let answer):
-        // A token that is refused counts as an answer, and does not hold back the user's others.
+        // A refused token counts as answered too, so that it does not hold back the user's other tokens.
         guard answer.outcome.isTaken else { return .ended(answer.withoutDoubt) }
       case .underWay(let answer):
         return .underWay {
           let answer = await answer()
           guard answer.outcome.isTaken else { return answer.withoutDoubt }
-          // The notification itself was not sent. The next try goes on from here.
-          introduced.note(registration)
+          // The notification itself was not sent. The next attempt skips this registration.
+          introduced.insert(registration)
           return Answer(.retry(.timeout, notBefore: nil, scope: .caller), .provider)
         }
       }
@@ -119,7 +119,7 @@ extension Sender {
     return await exchange(push.request, of: owner, deadline: deadline) { read($0).answer }
   }
 
-  /// Makes another call.
+  /// Makes a call that is not for a notification.
   func call(_ call: UpstreamCall, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer> {
     await exchange(call, of: owner, deadline: deadline) { answer in
       switch answer {
@@ -130,7 +130,7 @@ extension Sender {
     }
   }
 
-  /// What an owner signs in with at the upstream bouncer.
+  /// The owner's credentials at the upstream bouncer; nil if they are not known.
   func signIn(of owner: Owner) async -> SignIn? {
     guard case .owners(let signIn) = authority else { return nil }
     return await signIn(owner)
@@ -152,6 +152,6 @@ extension Sender {
     }
   }
 
-  /// Seconds until another look for a chat server's key.
+  /// The seconds until a missing key is looked for again.
   private static let keyPause: TimeInterval = 10
 }

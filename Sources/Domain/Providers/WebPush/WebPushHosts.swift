@@ -3,8 +3,8 @@ import NIOCore
 import Synchronization
 import Timing
 
-/// The recently used push services, with their connections and health. If there are too many, some are
-/// forgotten with their health: first those that do not work, then the least recently used.
+/// The recently used push services, with their connections and health. If there are too many, a tenth of them is
+/// forgotten: first those that do not work, then the least recently used.
 final class WebPushHosts: Sendable {
   /// Number of push services that are kept.
   static let capacity = 10_000
@@ -22,11 +22,11 @@ final class WebPushHosts: Sendable {
     /// Removes a tenth of the hosts.
     mutating func makeRoom() -> [any Transport] {
       let ranked = hosts.map { (authority: $0, host: $1, works: $1.sender.state == .ok) }
-      let leaving = ranked.sorted {
+      let removed = ranked.sorted {
         $0.works == $1.works ? $0.host.lastUsed < $1.host.lastUsed : !$0.works
       }.prefix(hosts.count / 10 + 1)
-      for (authority, _, _) in leaving { hosts[authority] = nil }
-      return leaving.map(\.host.sender.transport)
+      for (authority, _, _) in removed { hosts[authority] = nil }
+      return removed.map(\.host.sender.transport)
     }
   }
 
@@ -43,21 +43,21 @@ final class WebPushHosts: Sendable {
 
   /// The sender for an endpoint, and the transports to close: those of hosts that were removed for it, and
   /// after ``close()`` its own.
-  func routeSender(for endpoint: WebPushEndpoint) -> (sender: RouteSender, left: [any Transport]) {
+  func routeSender(for endpoint: WebPushEndpoint) -> (sender: RouteSender, retired: [any Transport]) {
     state.withLock { state in
       state.uses += 1
       if let sender = state.hosts[endpoint.authority]?.sender {
         state.hosts[endpoint.authority]?.lastUsed = state.uses
         return (sender, [])
       }
-      var left = state.hosts.count >= capacity ? state.makeRoom() : []
+      var retired = state.hosts.count >= capacity ? state.makeRoom() : []
       let sender = factory.routeSender(for: endpoint, webPush)
       if state.isClosed {
         sender.transport.close()
-        left.append(sender.transport)
+        retired.append(sender.transport)
       }
       state.hosts[endpoint.authority] = Host(sender: sender, lastUsed: state.uses)
-      return (sender, left)
+      return (sender, retired)
     }
   }
 
@@ -75,7 +75,7 @@ final class WebPushHosts: Sendable {
   }
 }
 
-/// Decides which push services may be called, and at which addresses. Their names come from strangers.
+/// Decides which push services may be called, and at which addresses. Their names come from untrusted devices.
 struct WebPushAddresses: Sendable {
   /// How long a registration waits for the lookup of a name.
   private static let lookupTimeout = Duration.seconds(2)
@@ -99,10 +99,10 @@ struct WebPushAddresses: Sendable {
 
   /// The addresses to connect to.
   ///
-  /// - Throws: ``OutgoingClient/Refusal``, or ``LookupsExhausted``.
+  /// - Throws: ``OutgoingClient/HostError``, or ``LookupsExhausted``.
   func addresses(of host: String) async throws -> [String] {
     let isTrusted = privateHosts.contains(host)
-    guard isTrusted || !Self.isPrivateName(host) else { throw OutgoingClient.Refusal.forbiddenAddress }
+    guard isTrusted || !Self.isPrivateName(host) else { throw OutgoingClient.HostError.forbiddenAddress }
     return try HostAddresses.callable(try await resolve(host)) { address in
       isTrusted || IPAddress(address)?.isPublic == true
     }

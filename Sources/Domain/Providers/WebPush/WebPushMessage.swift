@@ -4,8 +4,8 @@ internal import HTTPClient
 package import NIOCore
 import NIOHPACK
 
-/// A request to a push service: `POST` to a subscription's endpoint (RFC 8030). Encrypted anew for each
-/// attempt, with a new key and salt.
+/// A message for a subscription, sent with a `POST` to its endpoint (RFC 8030). Encrypted anew for each attempt, with a
+/// new key and salt.
 package struct WebPushMessage: Sendable, Codable {
   /// `Urgency`: lets a device that saves power skip less urgent messages.
   package enum Urgency: String, Sendable, CaseIterable, Codable {

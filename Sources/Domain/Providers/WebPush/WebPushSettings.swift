@@ -2,7 +2,7 @@ package import Foundation
 internal import HTTPClient
 package import Settings
 
-/// Web Push.
+/// The settings of Web Push.
 package struct WebPushSettings: Sendable {
   package init() {}
 
@@ -23,7 +23,7 @@ package struct WebPushSettings: Sendable {
 }
 
 extension WebPushSettings {
-  /// The contact if there is no other: push services refuse a request without a well-formed one.
+  /// The contact if the operator has named none: push services refuse a request without a well-formed one.
   package static let nobody = "mailto:nobody@push-bouncer.invalid"
   private static let maximumContactBytes = 255
 
@@ -71,7 +71,7 @@ extension Hostname {
 extension SettingShape<String> {
   package static var contact: SettingShape {
     SettingShape(
-      wants: "mailto: and an address, or a URL with https://", example: "mailto:push@example.org",
+      expected: "mailto: and an address, or a URL with https://", example: "mailto:push@example.org",
       parse: { WebPushSettings.contact($0) })
   }
 }

@@ -4,8 +4,7 @@ import Synchronization
 
 /// Divides the connections to push services. Hosts that do not answer, or have not yet, share a part of them,
 /// so that any number of them leaves the rest to hosts that work. One network gets at most a quarter of all
-/// connections, and of that part, so that a stranger who names many ports of one machine only blocks that
-/// machine.
+/// connections, and of that part, so that whoever names many ports of one machine only blocks that machine.
 final class WebPushShares: Sendable {
   struct Limits: Sendable {
     /// Connections in all.
@@ -147,7 +146,7 @@ final class WebPushHost: ConnectionGate {
   }
 
   /// Records whether the host answered its last request.
-  func note(isProven: Bool) {
+  func record(isProven: Bool) {
     with { shared, own in
       guard own.isProven != isProven else { return }
       own.isProven = isProven
@@ -157,11 +156,11 @@ final class WebPushHost: ConnectionGate {
     }
   }
 
-  func note(_ outcome: Outcome, from source: Outcome.Source) {
+  func record(_ outcome: Outcome, from source: Outcome.Source) {
     switch (source, outcome) {
-    case (.provider, _): note(isProven: true)
+    case (.provider, _): record(isProven: true)
     case (.transport, .retry(_, _, .caller)), (.ourselves, _): break
-    case (.transport, _): note(isProven: false)
+    case (.transport, _): record(isProven: false)
     }
   }
 }

@@ -13,7 +13,7 @@ package struct RegistrationTargets: Sendable {
     /// Whether their token is for calls only, which go to another topic of the app.
     package let isPushKit: Bool
     /// Whether they were registered at the push proxy, as anybody may.
-    package let isOfStrangers: Bool
+    package let isUntrusted: Bool
     /// Of APNs, that has taken the tokens; nil if that is not known.
     package let environment: APNsCredential.Environment?
     package let count: Int
@@ -30,7 +30,7 @@ package struct RegistrationTargets: Sendable {
   package func counts() async throws -> [Count] {
     try await database.query(
       """
-      SELECT kind, target, CASE WHEN wire = 3 THEN 1 ELSE 0 END AS is_of_strangers, COUNT(*) AS count, environment
+      SELECT kind, target, CASE WHEN wire = 3 THEN 1 ELSE 0 END AS is_untrusted, COUNT(*) AS count, environment
       FROM registrations
       WHERE ended_at IS NULL AND elsewhere IS NULL AND target IS NOT NULL AND kind <= 3 AND wire <= 3
       GROUP BY 1, 2, 3, 5 ORDER BY 4 DESC, 2, 5
@@ -40,7 +40,7 @@ package struct RegistrationTargets: Sendable {
       return Count(
         provider: kind == PushToken.Kind.fcm.storage ? .fcm : .apns, target: try row.text("target"),
         isPushKit: kind == 3,
-        isOfStrangers: try row.flag("is_of_strangers"),
+        isUntrusted: try row.flag("is_untrusted"),
         environment: .init(storage: try row.optionalInt64("environment")), count: Int(try row.int64("count")))
     }
   }
@@ -50,14 +50,14 @@ package struct RegistrationTargets: Sendable {
   ///
   /// - Returns: their number, and whether there may be more.
   package func ofDefaultProject(
-    areStrangers: Bool, _ storageKey: StorageKey
+    areUntrusted: Bool, _ storageKey: StorageKey
   ) async throws -> (count: Int, isCut: Bool) {
     let rows = try await database.query(
       """
       SELECT token, realm_id, token_id, server_id, user_id, user_uuid, device_identifier, user_key, wire
       FROM registrations
       WHERE kind = 2 AND target IS NULL AND ended_at IS NULL AND elsewhere IS NULL AND token IS NOT NULL
-        AND \(areStrangers ? "wire = 3" : "wire <= 2") ORDER BY id DESC LIMIT \(Self.sample)
+        AND \(areUntrusted ? "wire = 3" : "wire <= 2") ORDER BY id DESC LIMIT \(Self.sample)
       """)
     let count = try rows.count { row in
       let isE2EE = try row.int64("wire") == RegistrationReference.Kind.e2ee.rawValue

@@ -28,18 +28,18 @@ extension Doctor {
           Phrase.count(count.count, "device"),
           .init(
             target: .init(
-              count.provider, count.target, isOfStrangers: count.isOfStrangers,
+              count.provider, count.target, isUntrusted: count.isUntrusted,
               environment: credentials.serves(count, in: nil) ? count.environment : nil),
             alike: credentials.alike(count)))
       }
       if let key, !credentials.hasDefaultProject {
-        for areStrangers in [false, true] {
-          let (count, isCut) = try await targets.ofDefaultProject(areStrangers: areStrangers, key)
+        for areUntrusted in [false, true] {
+          let (count, isCut) = try await targets.ofDefaultProject(areUntrusted: areUntrusted, key)
           guard count > 0 else { continue }
           unserved.append(
             Self.finding(
               "\(isCut ? "at least " : "")\(Phrase.count(count, "device"))",
-              .init(target: .init(.fcm, "", isOfStrangers: areStrangers))))
+              .init(target: .init(.fcm, "", isUntrusted: areUntrusted))))
         }
       }
       found = unserved

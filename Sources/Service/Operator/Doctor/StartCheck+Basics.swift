@@ -64,7 +64,7 @@ extension StartCheck {
     guard try KeyFolder.existingStorageKey(in: directory) == nil else {
       return .good(name, "\(directory)/storage.key can be read")
     }
-    if let obstacle = FileObstacle.filling(directory) {
+    if let obstacle = FileObstacle.creatingFiles(in: directory) {
       throw Fault(obstacle, of: directory, key: "keys.directory")
     }
     return .good(name, "\(directory)/storage.key is not there yet; serve makes it")

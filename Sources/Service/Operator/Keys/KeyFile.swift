@@ -33,7 +33,7 @@ struct KeyFile: Sendable, Equatable {
 
   static func list(_ directory: String) -> Listing {
     var listing = Listing()
-    if FileManager.default.fileExists(atPath: directory), let obstacle = FileObstacle.lookingInto(directory) {
+    if FileManager.default.fileExists(atPath: directory), let obstacle = FileObstacle.listing(directory) {
       listing.closed = Dictionary(folders.map { ($0, obstacle) }, uniquingKeysWith: { first, _ in first })
       return listing
     }
@@ -42,7 +42,7 @@ struct KeyFile: Sendable, Equatable {
       let path = root.appending(path: folder).path
       guard FileManager.default.fileExists(atPath: path) else { continue }
       guard let names = try? FileManager.default.contentsOfDirectory(atPath: path) else {
-        listing.closed[folder] = FileObstacle.lookingInto(path) ?? FileObstacle(EIO)
+        listing.closed[folder] = FileObstacle.listing(path) ?? FileObstacle(EIO)
         continue
       }
       for name in names.sorted() where name.hasSuffix(".json") || name.hasSuffix(".p8") {

@@ -20,14 +20,16 @@ extension KeyFolder {
   /// Why the folder cannot be listed; nil if it can be or does not exist.
   static func closed(_ directory: String) -> Fault? {
     guard FileManager.default.fileExists(atPath: directory),
-      let obstacle = FileObstacle.lookingInto(directory)
+      let obstacle = FileObstacle.listing(directory)
     else { return nil }
     return Fault(obstacle, of: directory, key: "keys.directory")
   }
 
   static func makeFolder(_ directory: String) throws {
     if let fault = closed(directory) { throw fault }
-    if !FileManager.default.fileExists(atPath: directory), let obstacle = FileObstacle.filling(directory) {
+    if !FileManager.default.fileExists(atPath: directory),
+      let obstacle = FileObstacle.creatingFiles(in: directory)
+    {
       throw Fault(obstacle, of: directory, key: "keys.directory")
     }
     try PrivateFile.makeFolder(at: directory)

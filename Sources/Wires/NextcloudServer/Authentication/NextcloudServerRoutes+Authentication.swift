@@ -66,7 +66,7 @@ extension NextcloudServerRoutes {
     let attempt = SignInGuard.Attempt(from: address, account: account, secret: secret)
     try signIns.admit(attempt)
     let login = try await accounts.login(account, secret: secret)
-    signIns.note(attempt, isRight: login != nil)
+    signIns.record(attempt, isRight: login != nil)
     return login
   }
 

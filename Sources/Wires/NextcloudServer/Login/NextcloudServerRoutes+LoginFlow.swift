@@ -79,7 +79,7 @@ extension NextcloudServerRoutes {
         return .signIn(client: flow.client, login: login, fault: .tooManyTries)
       }
       let user = try await accounts.authenticate(login: login, apiKey: key)
-      signIns.note(attempt, isRight: user != nil)
+      signIns.record(attempt, isRight: user != nil)
       guard let user else { return .signIn(client: flow.client, login: login, fault: .wrongKey) }
       return .grant(
         client: flow.client, account: user.username,

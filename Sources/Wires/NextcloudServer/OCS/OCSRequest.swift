@@ -21,7 +21,7 @@ struct OCSRequest: Sendable {
     fields = query + Self.fields(of: body, type: headers[.contentType] ?? "")
     var additions = Additions()
     additions.addParameters(fields.lazy.map(\.name).filter { !Self.isKnown($0) })
-    context.notes.note(additions)
+    context.notes.record(additions)
     version = OCSVersion(path: request.uri.path) ?? .v2
     format = OCSFormat(parameter: Self.last("format", of: fields), accept: headers[.accept])
   }

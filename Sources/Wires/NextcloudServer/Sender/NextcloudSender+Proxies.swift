@@ -53,10 +53,10 @@ package struct ProxyClient: Sendable {
   /// Largest answer that is read, in bytes.
   private static let maximumBytes = 1 << 20
 
-  fileprivate let post: @Sendable (Call) async throws -> OutgoingClient.Answer
+  fileprivate let post: @Sendable (Call) async throws -> OutgoingClient.Response
 
   /// Makes calls with `post`. An error that it throws means that the proxy cannot be reached.
-  package init(post: @escaping @Sendable (Call) async throws -> OutgoingClient.Answer) {
+  package init(post: @escaping @Sendable (Call) async throws -> OutgoingClient.Response) {
     self.post = post
   }
 

@@ -61,7 +61,7 @@ struct AddressRaceTests {
     #expect(all == ["::1", "1.1.1.1", "::2", "2.2.2.2", "::3"])
     #expect(try HostAddresses.callable(["1.1.1.1", "::1"]) { _ in true } == ["1.1.1.1", "::1"])
     #expect(try HostAddresses.callable((1...99).map { "1.1.1.\($0)" }) { _ in true }.count == 16)
-    #expect(throws: OutgoingClient.Refusal.forbiddenAddress) {
+    #expect(throws: OutgoingClient.HostError.forbiddenAddress) {
       try HostAddresses.callable(["1.1.1.1", "127.0.0.1"]) { $0 != "127.0.0.1" }
     }
   }

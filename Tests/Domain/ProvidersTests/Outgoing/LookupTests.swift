@@ -145,12 +145,12 @@ struct LookupTests {
     #expect(throws: LookupsExhausted.self) { try queue.add("4.org", for: 4) }
     // Who joins takes no room, and who leaves gives it back.
     try queue.add("3.org", for: 5)
-    queue.leave("3.org", 3)
+    queue.remove(3, of: "3.org")
     #expect(queue.waiting == ["1.org", "2.org", "3.org"])
-    queue.leave("3.org", 5)
+    queue.remove(5, of: "3.org")
     #expect(queue.waiting == ["1.org", "2.org"])
     #expect(queue.next() == "1.org")
-    queue.leave("1.org", 1)
+    queue.remove(1, of: "1.org")
     #expect(queue.next() == "2.org")
     #expect(queue.next() == nil)
     #expect(queue.finish("1.org", Self.found).isEmpty)

@@ -75,7 +75,7 @@ struct WebPushSharesTests {
 
   private static func host(_ shares: WebPushShares, isProven: Bool = false) -> WebPushHost {
     let host = WebPushHost(shares: shares, addresses: .init(privateHosts: []) { _ in [] })
-    host.note(isProven: isProven)
+    host.record(isProven: isProven)
     return host
   }
 
@@ -86,7 +86,7 @@ struct WebPushSharesTests {
     #expect(releases.count == 4)
     let living = Self.host(shares)
     #expect(living.takeConnection(to: nil) == nil && !living.hasRoom)
-    living.note(isProven: true)
+    living.record(isProven: true)
     #expect((0..<10).count { _ in living.takeConnection(to: nil) != nil } == 6)
     #expect(shares.connections == 10)
     for release in releases { release() }
@@ -100,11 +100,11 @@ struct WebPushSharesTests {
     let places = (0..<4).compactMap { _ in host.takeConnection(to: nil) }
     #expect(places.count == 4)
     #expect(Self.host(shares).takeConnection(to: nil) == nil)
-    host.note(isProven: true)
+    host.record(isProven: true)
     #expect(Self.host(shares).takeConnection(to: nil) != nil)
     // It no longer answers: its four and the other one are more than the share.
-    host.note(isProven: false)
-    host.note(isProven: false)
+    host.record(isProven: false)
+    host.record(isProven: false)
     #expect(Self.host(shares).takeConnection(to: nil) == nil)
     for release in places { release() }
     #expect(Self.host(shares).takeConnection(to: nil) != nil)
@@ -132,7 +132,7 @@ struct WebPushSharesTests {
     #expect(Self.crowd(shares, proven: true, "2001:db8::2:0:0:1").isEmpty)
     #expect(Self.crowd(shares, proven: true, "2001:db8:0:1::1").count == 20)
     // What one of them has done last moves its connections.
-    for (host, _) in unproven { host.note(isProven: true) }
+    for (host, _) in unproven { host.record(isProven: true) }
     #expect(Self.crowd(shares, proven: false, "192.0.2.1").isEmpty)
     for release in unproven.map(\.release) { release() }
     #expect(Self.crowd(shares, proven: false, "192.0.2.1").count == 4)

@@ -159,7 +159,9 @@ struct WebPushAddressesTests {
   func `Neither addresses nor names that mean nothing outside`(host: String) async throws {
     let addresses = Self.addresses([host: ["1.1.1.1"]])
     #expect(await !addresses.allow(host))
-    await #expect(throws: OutgoingClient.Refusal.forbiddenAddress) { try await addresses.addresses(of: host) }
+    await #expect(throws: OutgoingClient.HostError.forbiddenAddress) {
+      try await addresses.addresses(of: host)
+    }
     // Unless the operator has named it.
     let named = Self.addresses(private: [host], [host: ["127.0.0.1"]])
     #expect(await named.allow(host))
@@ -172,7 +174,7 @@ struct WebPushAddressesTests {
   func `No name with an address at home, however many others it has`(address: String) async {
     let addresses = Self.addresses(["push.example.net": ["1.1.1.1", address]])
     #expect(await !addresses.allow("push.example.net"))
-    await #expect(throws: OutgoingClient.Refusal.forbiddenAddress) {
+    await #expect(throws: OutgoingClient.HostError.forbiddenAddress) {
       try await addresses.addresses(of: "push.example.net")
     }
   }
@@ -180,7 +182,7 @@ struct WebPushAddressesTests {
   @Test func `A name that does not answer is taken, and not called`() async {
     let addresses = Self.addresses([:])
     #expect(await addresses.allow("push.example.net"))
-    await #expect(throws: OutgoingClient.Refusal.unknownHost) {
+    await #expect(throws: OutgoingClient.HostError.unknownHost) {
       try await addresses.addresses(of: "push.example.net")
     }
   }

@@ -36,7 +36,7 @@ import Testing
   private func get(
     _ url: String, by client: OutgoingClient, isTrusted: Bool = false, limit: Int = 100,
     timeout: Duration = longestWait
-  ) async throws -> OutgoingClient.Answer {
+  ) async throws -> OutgoingClient.Response {
     try await client.execute(
       HTTPClientRequest(url: url), isTrusted: isTrusted, limit: limit, timeout: timeout)
   }
@@ -48,16 +48,16 @@ import Testing
       return false
     }) { client, host in
       for name in ["localhost", "127.0.0.1", "127.1", "0x7f000001", "2130706433"] {
-        await #expect(throws: OutgoingClient.Refusal.forbiddenAddress) {
+        await #expect(throws: OutgoingClient.HostError.forbiddenAddress) {
           try await get("http://\(name):\(host.port)/x", by: client)
         }
       }
       #expect(checked.addresses.contains("127.0.0.1"))
-      await #expect(throws: OutgoingClient.Refusal.forbiddenAddress) {
+      await #expect(throws: OutgoingClient.HostError.forbiddenAddress) {
         try await get("http://[::1]:\(host.port)/x", by: client)
       }
       #expect(checked.addresses.contains("::1"))
-      await #expect(throws: OutgoingClient.Refusal.noHost) { try await get("http:///x", by: client) }
+      await #expect(throws: OutgoingClient.HostError.noHost) { try await get("http:///x", by: client) }
       #expect(host.seen.isEmpty)
       // Whom the operator has named may be anywhere.
       let answer = try await get("http://localhost:\(host.port)/x", by: client, isTrusted: true)

@@ -24,9 +24,9 @@ extension Node {
     let accounts = AccountStore(database: database, storageKey: storageKey, now: now)
     let proxies = ProxyClient { [world] call in
       guard let answer = await world.nextcloudChat?.wire.post(call, from: life), life.isAlive else {
-        throw OutgoingClient.Refusal.unknownHost
+        throw OutgoingClient.HostError.unknownHost
       }
-      return OutgoingClient.Answer(status: answer.status, body: ByteBuffer(string: answer.text))
+      return OutgoingClient.Response(status: answer.status, body: ByteBuffer(string: answer.text))
     }
     let webPush = NextcloudWebPush(
       subscriptions: NextcloudSubscriptions(database: database, storageKey: storageKey, now: now),

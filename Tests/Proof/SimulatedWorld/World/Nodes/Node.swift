@@ -150,7 +150,7 @@ final class Node: @unchecked Sendable {
         settings, nextcloudServer?.sender, database: database, storageKey: storageKey, now: now,
         isClockTrusted: isClockTrusted, logger: logger)
     responder =
-      Endpoints.forStrangers(
+      Endpoints.forPublic(
         trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self),
         forwarding: ForwardingFaults(), bodies: bodies
       ) {

@@ -6,44 +6,49 @@ import NIOCore
 ///
 /// Without it the HTTP decoder would buffer whatever follows a request that ends HTTP (CONNECT, an upgrade),
 /// and unlimited white space in a head; TLS would go on reading while it closes.
-final class Door: ChannelDuplexHandler, RemovableChannelHandler {
+final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundIn = ByteBuffer
 
-  /// Bytes that may arrive without yielding a part of a request: more than the longest head.
-  static let mostSilent = 256 << 10
+  /// The bytes that may arrive without yielding a part of a request: more than the longest head.
+  static let maximumUnparsed = 256 << 10
 
   /// How long a connection stays open after its last answer was sent, so that the peer can read it. If unread
   /// bytes of the peer are left at the close, the kernel discards what the peer has not received.
   private static let closingTimeout = TimeAmount.seconds(1)
 
-  /// The least that a peer must read of a waiting answer: this many bytes in this many intervals. A slow
-  /// phone reads a kilobyte a second. (The kernel closes a connection sooner if the peer reads nothing.)
-  private static let (slowest, slowestIntervals) = (8 << 10, 6)
-  private static let watchInterval = TimeAmount.seconds(5)
+  /// The bytes of a waiting answer that a peer must read in ``readIntervals``. A slow phone reads a kilobyte a second.
+  /// (The kernel closes a connection sooner if the peer reads nothing.)
+  private static let minimumRead = 8 << 10
+  private static let readIntervals = 6
+  private static let readInterval = TimeAmount.seconds(5)
 
   private let connections: OpenConnections
   private(set) var connection: OpenConnection?
   private var context: ChannelHandlerContext?
-  /// Bytes since the last part of a request.
-  private var silent = 0
+  /// Bytes that have arrived since the last part of a request.
+  private var unparsed = 0
   private var isReadingStopped = false
   private var closesWhenSent = false
   private var closing: Scheduled<Void>?
-  private var watch: Scheduled<Void>?
+  private var readCheck: Scheduled<Void>?
 
   init(_ connections: OpenConnections) {
     self.connections = connections
   }
 
-  func requestGoesOn() { silent = 0 }
+  /// Called with each part of a request that the HTTP decoder yields.
+  func requestContinues() { unparsed = 0 }
 
   func stopReading() { isReadingStopped = true }
 
   /// Stops reading, and closes the connection once everything written is sent.
-  func closeWhenSent() { (isReadingStopped, closesWhenSent) = (true, true) }
+  func closeWhenSent() {
+    isReadingStopped = true
+    closesWhenSent = true
+  }
 
-  func note(_ reason: ConnectionMetrics.Reason) { connections.metrics.note(reason) }
+  func countClosed(_ reason: ConnectionMetrics.Reason) { connections.metrics.countClosed(reason) }
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
@@ -52,7 +57,7 @@ final class Door: ChannelDuplexHandler, RemovableChannelHandler {
 
   func handlerRemoved(context: ChannelHandlerContext) {
     closing?.cancel()
-    watch?.cancel()
+    readCheck?.cancel()
     self.context = nil
   }
 
@@ -63,8 +68,8 @@ final class Door: ChannelDuplexHandler, RemovableChannelHandler {
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     // When a connection ends, NIO reads what the kernel has buffered.
     guard !isReadingStopped else { return }
-    silent += unwrapInboundIn(data).readableBytes
-    guard silent <= Self.mostSilent else { return close(context, .senseless) }
+    unparsed += unwrapInboundIn(data).readableBytes
+    guard unparsed <= Self.maximumUnparsed else { return close(context, .noRequest) }
     context.fireChannelRead(data)
   }
 
@@ -72,7 +77,7 @@ final class Door: ChannelDuplexHandler, RemovableChannelHandler {
     switch event {
     case is OpenConnections.Displaced:
       if let connection = connections.connection(of: context.channel), !connection.isIdle {
-        connections.keep(connection)
+        connections.cancelDisplacement(of: connection)
       } else {
         close(context, .displaced)
       }
@@ -88,26 +93,26 @@ final class Door: ChannelDuplexHandler, RemovableChannelHandler {
 
   private func close(_ context: ChannelHandlerContext, _ reason: ConnectionMetrics.Reason) {
     isReadingStopped = true
-    note(reason)
+    countClosed(reason)
     context.close(promise: nil)
   }
 
-  // MARK: Answers that nobody takes
+  // MARK: Answers that are not read
 
   func channelWritabilityChanged(context: ChannelHandlerContext) {
     if context.channel.isWritable {
-      watch?.cancel()
-      watch = nil
+      readCheck?.cancel()
+      readCheck = nil
       connection?.isStalled = false
-    } else if watch == nil {
+    } else if readCheck == nil {
       let waiting = bytesWaiting(context)
-      watchPeer(context, waiting: waiting, intervals: 0, atFirst: waiting)
+      scheduleReadCheck(context, waiting: waiting, intervals: 0, atFirst: waiting)
     }
     context.fireChannelWritabilityChanged()
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    if (error as? IOError)?.errnoCode == ETIMEDOUT { note(.untaken) }
+    if (error as? IOError)?.errnoCode == ETIMEDOUT { countClosed(.answerNotRead) }
     context.fireErrorCaught(error)
   }
 
@@ -116,15 +121,16 @@ final class Door: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   /// - Parameter atFirst: bytes that were waiting before the last `intervals`.
-  private func watchPeer(_ context: ChannelHandlerContext, waiting: Int, intervals: Int, atFirst: Int) {
-    watch = context.eventLoop.assumeIsolated().scheduleTask(in: Self.watchInterval) {
+  private func scheduleReadCheck(_ context: ChannelHandlerContext, waiting: Int, intervals: Int, atFirst: Int)
+  {
+    readCheck = context.eventLoop.assumeIsolated().scheduleTask(in: Self.readInterval) {
       let left = self.bytesWaiting(context)
       self.connection?.isStalled = left >= waiting
-      guard intervals + 1 == Self.slowestIntervals else {
-        return self.watchPeer(context, waiting: left, intervals: intervals + 1, atFirst: atFirst)
+      guard intervals + 1 == Self.readIntervals else {
+        return self.scheduleReadCheck(context, waiting: left, intervals: intervals + 1, atFirst: atFirst)
       }
-      guard left + Self.slowest <= atFirst else { return self.close(context, .untaken) }
-      self.watchPeer(context, waiting: left, intervals: 0, atFirst: left)
+      guard left + Self.minimumRead <= atFirst else { return self.close(context, .answerNotRead) }
+      self.scheduleReadCheck(context, waiting: left, intervals: 0, atFirst: left)
     }
   }
 }

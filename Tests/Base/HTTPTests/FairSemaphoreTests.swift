@@ -13,26 +13,26 @@ private final class Order: Sendable {
   func add(_ count: Int) { counts.withLock { $0.append(count) } }
 }
 
-@Suite("Places that an owner has at a time")
-struct PlacesTests {
+@Suite("Permits that an owner holds at a time")
+struct FairSemaphoreTests {
   @Test
   func `are waited for in the order of arrival, and by nobody else`() async throws {
-    let places = Places<Int>(100, each: 10)
+    let places = FairSemaphore<Int>(100, each: 10)
     let order = Order()
-    try await places.take(8, of: 1)
+    try await places.acquire(8, of: 1)
     try await withThrowingTaskGroup(of: Void.self) { group in
       for count in [5, 2, 6] {
         group.addImmediateTask {
-          try await places.take(count, of: 1)
+          try await places.acquire(count, of: 1)
           order.add(count)
         }
       }
-      try await places.take(10, of: 2)
+      try await places.acquire(10, of: 2)
       #expect(order.all.isEmpty)
-      places.leave(8, of: 1)
+      places.release(8, of: 1)
       try await eventually { order.all.count == 2 }
       #expect(Set(order.all) == [5, 2])
-      places.leave(5, of: 1)
+      places.release(5, of: 1)
       try await group.waitForAll()
       #expect(order.all.last == 6)
       #expect(places.taken == 18)
@@ -41,57 +41,57 @@ struct PlacesTests {
 
   @Test
   func `are given to owners in turn where all are taken`() async throws {
-    let places = Places<Int>(10, each: 6)
+    let places = FairSemaphore<Int>(10, each: 6)
     let order = Order()
-    try await places.take(6, of: 1)
-    try await places.take(4, of: 2)
+    try await places.acquire(6, of: 1)
+    try await places.acquire(4, of: 2)
     try await withThrowingTaskGroup(of: Void.self) { group in
       for owner in [1, 1, 1, 3, 4] {
         group.addImmediateTask {
-          try await places.take(4, of: owner)
+          try await places.acquire(4, of: owner)
           order.add(owner)
         }
       }
       var wanted: [Int] = []
       // The first has as many as it may when it asks for more, so the next one comes first.
       for (count, owner, next) in [(6, 1, 3), (4, 2, 1), (4, 3, 4), (4, 1, 1)] {
-        places.leave(count, of: owner)
+        places.release(count, of: owner)
         wanted.append(next)
         try await eventually { order.all == wanted }
       }
-      places.leave(4, of: 4)
+      places.release(4, of: 4)
       #expect(order.all == wanted)
-      places.leave(4, of: 1)
+      places.release(4, of: 1)
       try await group.waitForAll()
     }
-    places.leave(4, of: 1)
+    places.release(4, of: 1)
     #expect(places.taken == 0)
   }
 
   @Test
   func `are not taken by who has gone meanwhile`() async throws {
-    let places = Places<Int>(1, each: 1)
-    try await places.take(1, of: 1)
-    let late = Task { try await places.take(1, of: 1) }
+    let places = FairSemaphore<Int>(1, each: 1)
+    try await places.acquire(1, of: 1)
+    let late = Task { try await places.acquire(1, of: 1) }
     late.cancel()
-    places.leave(1, of: 1)
+    places.release(1, of: 1)
     await #expect(throws: CancellationError.self) { try await late.value }
-    try await places.take(1, of: 1)
+    try await places.acquire(1, of: 1)
   }
 
   @Test
   func `are not waited for longer than said, and who gives up keeps nobody waiting`() async throws {
-    let places = Places<Int>(10, each: 6)
-    try await places.take(6, of: 1)
-    let next = Task.immediate { try await places.take(1, of: 1) }
-    #expect(try await places.take(5, of: 2, within: .milliseconds(1)) == false)
+    let places = FairSemaphore<Int>(10, each: 6)
+    try await places.acquire(6, of: 1)
+    let next = Task.immediate { try await places.acquire(1, of: 1) }
+    #expect(try await places.acquire(5, of: 2, within: .milliseconds(1)) == false)
     #expect(places.waiting == 1 && places.taken == 6)
     // Whoever gives up may have kept others of the same owner waiting.
-    let long = Task.immediate { try await places.take(5, of: 3, within: .milliseconds(10)) }
-    let short = Task.immediate { try await places.take(4, of: 3) }
+    let long = Task.immediate { try await places.acquire(5, of: 3, within: .milliseconds(10)) }
+    let short = Task.immediate { try await places.acquire(4, of: 3) }
     #expect(try await long.value == false)
     #expect(try await short.value)
-    places.leave(6, of: 1)
+    places.release(6, of: 1)
     #expect(try await next.value)
     #expect(places.taken == 5 && places.waiting == 0)
   }
