@@ -33,7 +33,7 @@ package struct DatabaseURL: Sendable, Hashable {
   }
 
   private static let unknown = DatabaseError(
-    .invalidURL, "wants sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME")
+    .invalidURL, "must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME")
 
   /// The path after `sqlite:`. Also accepts the common spelling `sqlite:///path` for an absolute path.
   private static func path(_ rest: Substring) throws(DatabaseError) -> String {
@@ -44,7 +44,7 @@ package struct DatabaseURL: Sendable, Hashable {
         "has two slashes after sqlite:, which announce a host: write sqlite:PATH, or sqlite:/PATH")
     }
     guard !path.isEmpty, !path.hasSuffix("/"), !path.contains("\0") else {
-      throw DatabaseError(.invalidURL, "wants the path of a file after sqlite:")
+      throw DatabaseError(.invalidURL, "must have the path of a file after sqlite:")
     }
     return String(path)
   }

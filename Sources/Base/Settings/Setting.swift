@@ -223,7 +223,7 @@ extension SettingShape<Int> {
   }
 
   package static func count(atLeast least: Int, example: Int) -> SettingShape {
-    SettingShape(expected: "a whole number, \(least) at least", example: "\(example)") {
+    SettingShape(expected: "a whole number, at least \(least)", example: "\(example)") {
       Int($0).flatMap { $0 >= least ? $0 : nil }
     }
   }
@@ -236,7 +236,7 @@ extension SettingShape<Int> {
 
 extension SettingShape<TimeInterval> {
   package static func days(atLeast least: Int = 0, example: Int) -> SettingShape {
-    let expected = least > 0 ? "a whole number, \(least) at least" : "a whole number"
+    let expected = least > 0 ? "a whole number, at least \(least)" : "a whole number"
     return SettingShape(expected: expected, example: "\(example)") {
       Int($0).flatMap { $0 >= least ? TimeInterval($0) * 86_400 : nil }
     }

@@ -39,16 +39,16 @@ extension Account {
       }
       guard username.map(AccountStore.isUsername) ?? true else {
         throw ValidationError(
-          "--username: expected 1 to 254 characters without white space, control characters, : and /")
+          "--username must have 1 to 254 characters without white space, control characters, : and /")
       }
       guard apiKey.map(AccountStore.isAPIKey) ?? true else {
-        throw ValidationError("--api-key: expected \(AccountStore.apiKeyLength) letters and digits")
+        throw ValidationError("--api-key must have \(AccountStore.apiKeyLength) letters and digits")
       }
       guard userID.map(AccountStore.isUserID) ?? true else {
-        throw ValidationError("--user-id: expected a number from 0 to \(Int32.max)")
+        throw ValidationError("--user-id must be a number from 0 to \(Int32.max)")
       }
       let uuid = try realm.map { text in
-        guard let uuid = UUID(uuidString: text) else { throw ValidationError("--realm: expected a UUID") }
+        guard let uuid = UUID(uuidString: text) else { throw ValidationError("--realm must be a UUID") }
         return uuid
       }
       let configuration = try options.load()

@@ -23,7 +23,7 @@ extension Device {
 
     func validate() throws {
       guard (1...100_000).contains(limit) else {
-        throw ValidationError("--limit: expected a number from 1 to 100000")
+        throw ValidationError("--limit must be a number from 1 to 100000")
       }
     }
 
@@ -68,19 +68,19 @@ extension Device {
     private func query() throws -> DeviceQuery {
       if let user {
         guard Int64(user) != nil || UUID(uuidString: user) != nil else {
-          throw ValidationError("--user: expected a number or a UUID")
+          throw ValidationError("--user must be a number or a UUID")
         }
         return .user(user, server: server)
       }
       if let tokenID {
         guard case .tokenID(let id)? = try? DeviceQuery(tokenID) else {
-          throw ValidationError("--token-id: expected 8 bytes: 12 characters of base64, or 16 hex digits")
+          throw ValidationError("--token-id must be 8 bytes: 12 characters of base64, or 16 hex digits")
         }
         return .tokenID(id)
       }
       if let identifier {
         guard let bytes = DeviceQuery.identifier(identifier) else {
-          throw ValidationError("--identifier: expected 64 bytes: 88 characters of base64, or 128 hex digits")
+          throw ValidationError("--identifier must be 64 bytes: 88 characters of base64, or 128 hex digits")
         }
         return .identifier(bytes)
       }

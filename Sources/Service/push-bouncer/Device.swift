@@ -159,7 +159,7 @@ extension Phone {
   /// A server's address, without a trailing slash.
   static func address(_ text: String, of option: String, such example: String) throws -> String {
     guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host() != nil else {
-      throw ValidationError("\(option): expected the address of a server: \(example)")
+      throw ValidationError("\(option) must be the address of a server: \(example)")
     }
     return String(text.reversed().drop { $0 == "/" }.reversed())
   }

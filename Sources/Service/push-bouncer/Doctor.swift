@@ -133,7 +133,7 @@ extension Clock {
 
     func run() async throws {
       guard let offset = clockOffset.map(Quantity.duration) ?? .zero else {
-        throw ValidationError("--clock-offset: expected a duration, like 25h")
+        throw ValidationError("--clock-offset must be a duration, like 25h")
       }
       let now = Date() + offset / .seconds(1)
       _ = try await Store.with(options) { try await ClockRecord(database: $0.database).write(now) }

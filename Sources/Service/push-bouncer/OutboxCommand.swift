@@ -90,7 +90,7 @@ extension OutboxCommand {
             : "choose with --route, --kind, --older-than or --all")
       }
       if let olderThan, Quantity.duration(olderThan) == nil {
-        throw ValidationError("--older-than: expected a duration, like 2h")
+        throw ValidationError("--older-than must be a duration, like 2h")
       }
     }
 

@@ -51,15 +51,13 @@ struct Phone: AsyncParsableCommand {
     guard kind == .webpush || !throughGoogle else {
       throw ValidationError("--through-google goes with --kind webpush")
     }
-    guard count.map({ $0 >= 0 }) ?? true else {
-      throw ValidationError("--count: expected a number from 0 on")
-    }
+    guard count.map({ $0 >= 0 }) ?? true else { throw ValidationError("--count must be a number from 0 on") }
   }
 
   /// The bouncer's public key, which Zulip's apps ship with.
   func bouncerKey() throws -> String {
     guard let publicKey, Base64.decodeStrictly(publicKey)?.count == 32 else {
-      throw ValidationError("--public-key: expected a bouncer's public key: 32 bytes in base64")
+      throw ValidationError("--public-key must be a bouncer's public key: 32 bytes in base64")
     }
     return publicKey
   }

@@ -34,7 +34,7 @@ struct Serve: AsyncParsableCommand {
     let manager = try ServiceManager.take()
     let (configuration, warnings) = try options.read()
     guard let offset = clockOffset.map(Quantity.duration) ?? .zero else {
-      throw ValidationError("--clock-offset: expected a duration, like 25h")
+      throw ValidationError("--clock-offset must be a duration, like 25h")
     }
     bootstrapLogging(level: configuration.log.level, format: configuration.log.format)
     PrometheusRegistry.bootstrap()

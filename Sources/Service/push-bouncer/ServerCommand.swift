@@ -43,10 +43,10 @@ extension ServerCommand {
         )
       }
       guard orgKey.map({ $0.count == 64 }) ?? true else {
-        throw ValidationError("--org-key: expected 64 characters")
+        throw ValidationError("--org-key must have 64 characters")
       }
       guard let id = orgID.map(UUID.init(uuidString:)) ?? UUID() else {
-        throw ValidationError("--org-id: expected a UUID")
+        throw ValidationError("--org-id must be a UUID")
       }
       let (server, key) = try await Store.with(options) { store in
         do {

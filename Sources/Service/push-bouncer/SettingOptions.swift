@@ -100,9 +100,9 @@ struct GlobalOptions: ParsableArguments {
   func validate() throws {
     for setting in settings where !setting.contains("=") {
       if Configuration.settings.contains(where: { $0.key == setting }) {
-        throw ValidationError("--\(setting): expected a value")
+        throw ValidationError("--\(setting) needs a value")
       }
-      throw ValidationError("--set: expected key=value, not \"\(setting)\"")
+      throw ValidationError("--set must be key=value, not \"\(setting)\"")
     }
   }
 

@@ -57,9 +57,7 @@ struct Simulate: AsyncParsableCommand {
     for (option, port) in [
       ("--apns-port", apnsPort), ("--fcm-port", fcmPort), ("--webpush-port", webpushPort),
     ] {
-      guard (0...65535).contains(port) else {
-        throw ValidationError("\(option): expected a port, 0 to 65535")
-      }
+      guard (0...65535).contains(port) else { throw ValidationError("\(option) must be a port, 0 to 65535") }
       try ListenerAddress(host: "127.0.0.1", port: port, keys: (nil, option)).check()
     }
     if let obstacle = FileObstacle.creatingFiles(in: keysOut) {

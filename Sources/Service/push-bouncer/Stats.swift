@@ -25,7 +25,7 @@ struct Stats: AsyncParsableCommand {
   func validate() throws {
     guard hours == nil || days == nil else { throw ValidationError("give --hours or --days, not both") }
     guard (1...90 * 24).contains(length) else {
-      throw ValidationError("--hours: expected a number from 1 to 2160, --days one from 1 to 90")
+      throw ValidationError("--hours must be a number from 1 to 2160, and --days one from 1 to 90")
     }
   }
 

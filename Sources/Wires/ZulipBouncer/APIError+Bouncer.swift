@@ -64,7 +64,7 @@ extension APIError {
     switch fault {
     case .components: self.init("\(text) contains invalid components (e.g., path, query, fragment).")
     case .invalid: self.init("\(text) is not a valid hostname")
-    case .notASCII: self.init("\(text) is not a valid hostname: it wants the ASCII spelling (xn--...)")
+    case .notASCII: self.init("\(text) is not a valid hostname: expected the ASCII spelling (xn--...)")
     }
   }
 

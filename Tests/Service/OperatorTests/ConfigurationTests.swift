@@ -311,7 +311,7 @@ import ZulipServer
   @Test(arguments: ["http.host: [a, b]", "http.port: [1]", "admin.token: [a]"])
   func `A list where there is one value is refused`(_ yaml: String) throws {
     let error = try fault(yaml: yaml)
-    #expect(error.problem == "is a list, but takes one value")
+    #expect(error.problem == "must be one value, not a list")
   }
 
   @Test func `Every key is logged once`() throws {

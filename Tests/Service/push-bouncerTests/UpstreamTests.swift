@@ -158,7 +158,7 @@ extension Chaos {
   func `Keys go nowhere in clear`(_ url: String) async throws {
     let list = try await place.run("server", "list", "--set", "upstream.url=\(url)")
     #expect(list.status == 1)
-    #expect(list.errors.contains("upstream.url wants a URL with https:// and a host"), "\(list.errors)")
+    #expect(list.errors.contains("upstream.url must be a URL with https:// and a host"), "\(list.errors)")
   }
 
   @Test func `Doctor asks with each server's key and sends nothing`() async throws {

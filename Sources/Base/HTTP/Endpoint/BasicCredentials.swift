@@ -64,7 +64,7 @@ package struct BearerToken: Sendable {
 
   private var refusal: APIError {
     APIError(
-      .unauthorized, code: "UNAUTHORIZED", "Not logged in: \(name) wanted as a bearer token",
+      .unauthorized, code: "UNAUTHORIZED", "Not logged in: expected \(name) as a bearer token",
       headers: [.wwwAuthenticate: "Bearer"])
   }
 

@@ -137,7 +137,7 @@ package struct PEMFile: Sendable {
     }
     guard !text.utf8.contains("ENCRYPTED".utf8) else {
       throw Fault(
-        key: key, "names \(path), whose key wants a passphrase",
+        key: key, "names \(path), whose key has a passphrase",
         advice: "take it off with openssl pkey -in OLD -out NEW, and let only the service read the new file")
     }
     guard let privateKey = try? NIOSSLPrivateKey(bytes: Array(text.utf8), format: .pem) else {

@@ -131,7 +131,7 @@ struct PostgreSQLSettings: Sendable {
   static let notEncoded = DatabaseError(
     .invalidURL,
     """
-    wants postgres://USER:PASSWORD@HOST:PORT/NAME, with @ : / ? # % and blanks in user and password percent-encoded: \
+    must be postgres://USER:PASSWORD@HOST:PORT/NAME, with @ : / ? # % and blanks in user and password percent-encoded: \
     %40 for @, %3A for :, %2F for /, %3F for ?, %23 for #, %25 for %, %20 for a blank
     """)
 

@@ -121,7 +121,7 @@ extension Configuration {
 
   private static func weak(_ key: String) -> Fault {
     Fault(
-      key: key, "is too easy to guess: use 16 or more random characters",
+      key: key, "is too easily guessed: it must have at least 16 characters, random ones",
       advice: "make one: openssl rand -hex 32")
   }
 

@@ -83,7 +83,7 @@ extension Configuration {
 
 extension SettingDeclaration {
   fileprivate var row: String {
-    let value = "\(Self.cell(wants))<br>e.g. \(Self.code(example))"
+    let value = "\(Self.cell(expected))<br>e.g. \(Self.code(example))"
     let secret = secrecy == .none ? "" : secrecy == .whole ? ". *Secret*" : ". *The password in it is secret*"
     return """
       | `\(key)`<br>`\(variable)` | \(standard.isEmpty ? "unset" : "`\(standard)`") | \(value) | \

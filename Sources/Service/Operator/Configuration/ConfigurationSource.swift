@@ -80,8 +80,7 @@ struct ConfigurationSource {
       }
     guard isMapping else {
       throw Fault(
-        source: file, "does not consist of lines of the form key: value",
-        advice: "put a blank after each colon")
+        source: file, "must have lines of the form key: value", advice: "put a blank after each colon")
     }
     try read(node, path: "", file: file)
   }
@@ -124,10 +123,10 @@ struct ConfigurationSource {
       guard !isSection(path) || path.isEmpty else { throw Self.section(path, source: place) }
       let texts = sequence.compactMap(\.scalar?.string)
       guard texts.count == sequence.count else {
-        throw Fault(source: place, key: path, "is not a list of texts")
+        throw Fault(source: place, key: path, "must be a list of texts")
       }
       if settings[path]?.isList == false {
-        throw Fault(source: place, key: path, "is a list, but takes one value")
+        throw Fault(source: place, key: path, "must be one value, not a list")
       }
       try set(path, texts.joined(separator: ","), place: place)
     case .scalar(let scalar):

@@ -101,7 +101,7 @@ extension JSON.Object {
   /// The object of a control call.
   init(control body: ByteBuffer) throws(ControlError) {
     guard case .object(let object)? = try? JSON.parse(body) else {
-      throw ControlError(message: "expected a JSON object in the body")
+      throw ControlError(message: "the body is not the JSON object that this call expects")
     }
     self = object
   }

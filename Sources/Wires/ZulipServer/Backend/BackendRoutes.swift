@@ -112,7 +112,7 @@ extension BackendRoutes {
     let message = Message(
       zulip: body["zulip"].present, legacy: body["legacy"].present, nextcloud: body["nextcloud"].present)
     guard message.zulip ?? message.legacy ?? message.nextcloud != nil else {
-      throw APIError("\(body.path) wants zulip, legacy or nextcloud, with what is to be sent")
+      throw APIError("\(body.path) must have zulip, legacy or nextcloud, with what is to be sent")
     }
     let results = try await notify(try await user(context), message)
     if case .failure(let failure)? = results.first?.result,

@@ -156,7 +156,7 @@ extension LegacyNotification {
     try field.forbidMembers(except: ["apns_payload", "gcm_payload", "gcm_options"])
     try self.init(field) { member throws(APIError) in try member.present?.members() ?? [:] }
     guard !apns.members.isEmpty || !fcm.members.isEmpty else {
-      throw field.error("wants apns_payload or gcm_payload")
+      throw field.error("must have apns_payload or gcm_payload")
     }
     try checkForProviders(field)
   }

@@ -56,7 +56,7 @@ extension Mistake {
     ("a broken key", tls("c.pem", "brokenkey.pem"), "brokenkey.pem, whose key is damaged"),
     ("a key in the certificate's place", tls("k.pem", "c.pem"), "k.pem, which has no certificate in it"),
     ("a certificate in the key's place", tls("c.pem", "c.pem"), "c.pem, which has no private key in it"),
-    ("a key with a passphrase", tls("c.pem", "secret.pem"), "secret.pem, whose key wants a passphrase"),
+    ("a key with a passphrase", tls("c.pem", "secret.pem"), "secret.pem, whose key has a passphrase"),
     ("another's key", tls("c.pem", "other.pem"), "other.pem, which is not the key of c.pem"),
     (
       "trust roots that are none", ["--providers.ca_file", "text.pem"],
@@ -107,15 +107,15 @@ extension Mistake {
     yaml(
       "admin:\n  token: many\nlog.level: [info\n", "push-bouncer.yaml, line ",
       "is no YAML: did not find expected"),
-    yaml("delivery:\n  deadline: soon\n", "push-bouncer.yaml, line 2: delivery.deadline wants a duration"),
-    yaml("http.max_connections: 0\n", "http.max_connections wants a whole number, 1 at least"),
+    yaml("delivery:\n  deadline: soon\n", "push-bouncer.yaml, line 2: delivery.deadline must be a duration"),
+    yaml("http.max_connections: 0\n", "http.max_connections must be a whole number, at least 1"),
     yaml("http: 80\n", "http is a section, not a value"),
     yaml("http:\n- port: 80\n", "http is a section, not a value"),
     yaml(
       "log:\n  level: info\n\n  level: debug\n",
       "push-bouncer.yaml, line 4: level is there twice, first in line 2; remove one of them"),
     yaml(
-      "http.host: https://push.example.org\n", "http.host wants an IP address",
+      "http.host: https://push.example.org\n", "http.host must be an IP address",
       "without http://, port and brackets"),
     .init(
       name: "setting: UTF-16", says: ["push-bouncer.yaml is UTF-16", "save it as UTF-8"],
@@ -168,7 +168,7 @@ extension Mistake {
       says: ["database.url has the option sslmod, which PostgreSQL's library does not know"]),
     .init(
       name: "a password that is not encoded", arguments: ["--database.url", "postgres://u:hunter2@x/y@h/d"],
-      says: ["database.url wants postgres://USER:PASSWORD@HOST:PORT/NAME", "%40 for @"]),
+      says: ["database.url must be postgres://USER:PASSWORD@HOST:PORT/NAME", "%40 for @"]),
   ]
 
   private static let others: [Mistake] = [
