@@ -23,7 +23,8 @@ package struct BouncerKeyPair: Sendable {
   private init(_ privateKey: SymmetricKey) {
     var publicKey = [UInt8](repeating: 0, count: Self.keyBytes)
     _ = privateKey.withSodium { crypto_scalarmult_base(&publicKey, $0) }
-    (self.publicKey, self.privateKey) = (publicKey, privateKey)
+    self.publicKey = publicKey
+    self.privateKey = privateKey
   }
 
   package var publicKeyBase64: String { Base64.encode(publicKey) }

@@ -21,9 +21,10 @@ package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
     self.advice = advice.map(Self.readable)
   }
 
-  /// How much of the beginning and the end of a long part is kept, in bytes. Most problems quote a value at
-  /// their end.
-  private static let (beginning, end) = (500, 200)
+  /// The bytes that are kept of the beginning of a long part.
+  private static let beginning = 500
+  /// The bytes that are kept of its end, where most problems quote a value.
+  private static let end = 200
 
   private static func readable(_ text: String) -> String {
     let left = text.utf8.count - beginning - end

@@ -133,7 +133,8 @@ package struct NextcloudApps: Sendable {
   ///   - standard: name of the app that unknown ones are treated as; nil: unknown apps are refused.
   package init(own: [NextcloudApp], default standard: String? = nil) throws(NextcloudApp.Malformed) {
     let apps = own + Self.builtIn
-    (self.own, self.apps) = (own, apps)
+    self.own = own
+    self.apps = apps
     self.standard = standard.flatMap { name in apps.first { $0.name.utf8.elementsEqual(name.utf8) } }
     guard standard == nil || self.standard != nil else {
       let names = apps.map(\.name).joined(separator: ", ")

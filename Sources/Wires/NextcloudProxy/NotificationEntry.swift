@@ -60,9 +60,13 @@ final class NotificationEntry: Sendable {
       Self.signatureBytes.contains(signature.count),
       let priority = Self.text(json["priority"]), let kind = Self.text(json["type"])
     else { return nil }
-    (self.identifier, self.identifierText, self.tokenHash) = (identifier, identifierText, tokenHash)
-    (self.subject, self.ciphertext) = (subject, ciphertext)
-    (self.signatureText, self.signature) = (signatureText, signature)
+    self.identifier = identifier
+    self.identifierText = identifierText
+    self.tokenHash = tokenHash
+    self.subject = subject
+    self.ciphertext = ciphertext
+    self.signatureText = signatureText
+    self.signature = signature
     self.priority = Priority(rawValue: priority) ?? .normal
     self.kind = Kind(rawValue: kind) ?? .alert
     additions.addMembers(of: json, at: "notifications[]", except: Self.members)

@@ -48,7 +48,9 @@ package struct AnalyticsUpload: Sendable {
 
   /// An upload of realms only.
   package init(version: String?, apiFeatureLevel: Int64?, realms: [RealmDescription]?) {
-    (self.version, self.apiFeatureLevel, self.realms) = (version, apiFeatureLevel, realms)
+    self.version = version
+    self.apiFeatureLevel = apiFeatureLevel
+    self.realms = realms
   }
 
   private static let maximumVersionLength = 128

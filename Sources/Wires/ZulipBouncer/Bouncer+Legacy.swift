@@ -158,6 +158,9 @@ package struct LegacyReceipt: Sendable {
   let hasRealm: Bool
 
   package init(apple: Int, android: Int, missing: [PushToken.Kind: [String]], hasRealm: Bool) {
-    (self.apple, self.android, self.missing, self.hasRealm) = (apple, android, missing, hasRealm)
+    self.apple = apple
+    self.android = android
+    self.missing = missing
+    self.hasRealm = hasRealm
   }
 }

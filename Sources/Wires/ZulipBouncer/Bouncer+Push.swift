@@ -142,7 +142,8 @@ struct PushRegistration {
     case (.fcm, .null): iosAppID = nil
     default: return nil
     }
-    (self.token, self.timestamp) = (token, timestamp)
+    self.token = token
+    self.timestamp = timestamp
     additions.addMembers(
       of: json, at: "encrypted_push_registration",
       except: ["token", "token_kind", "ios_app_id", "timestamp"])

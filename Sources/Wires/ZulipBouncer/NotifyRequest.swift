@@ -75,7 +75,9 @@ package struct NotifyRequest: Sendable {
 
 extension NotifyRequest.Item {
   package init(tokenID: TokenID, pushKeyID: Int64, encryptedData: String, _ shape: Shape) throws(ItemFault) {
-    (self.tokenID, self.pushKeyID, self.encryptedData) = (tokenID, pushKeyID, encryptedData)
+    self.tokenID = tokenID
+    self.pushKeyID = pushKeyID
+    self.encryptedData = encryptedData
     self.shape = shape
     let isWithinLimits: Bool
     switch shape {
@@ -246,7 +248,9 @@ package struct NotifyReceipt: Sendable {
   package let gone: [TokenID]
 
   package init(apple: Int, android: Int, gone: [TokenID]) {
-    (self.apple, self.android, self.gone) = (apple, android, gone)
+    self.apple = apple
+    self.android = android
+    self.gone = gone
   }
 }
 

@@ -82,7 +82,8 @@ package final class ForwardingFaults: Sendable {
     package var entry: String
 
     package init(proxy: String, entry: String) {
-      (self.proxy, self.entry) = (proxy, entry)
+      self.proxy = proxy
+      self.entry = entry
     }
   }
 
@@ -113,7 +114,9 @@ package final class ForwardingFaults: Sendable {
     let now = now()
     let isNew = state.withLock { state in
       if state.until.map({ $0 <= now }) ?? true {
-        (state.until, state.untrusted, state.unreadable) = (now + Self.hour, [], [])
+        state.until = now + Self.hour
+        state.untrusted = []
+        state.unreadable = []
       }
       guard case .unreadable(let entry) = fault else {
         return state.untrusted.count < Self.maximum

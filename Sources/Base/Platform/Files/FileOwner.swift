@@ -86,7 +86,9 @@ package struct FileStep {
       let group = attributes[.groupOwnerAccountID] as? NSNumber,
       let permissions = attributes[.posixPermissions] as? NSNumber
     else { return nil }
-    (self.path, self.user, self.group) = (path, user.uint32Value, group.uint32Value)
+    self.path = path
+    self.user = user.uint32Value
+    self.group = group.uint32Value
     kind = attributes[.type] as? FileAttributeType
     self.permissions = permissions.intValue
   }
@@ -289,7 +291,10 @@ package struct FileAttributes: Sendable, Hashable {
       let permissions = attributes[.posixPermissions] as? Int,
       let owner = attributes[.ownerAccountID] as? NSNumber
     else { return nil }
-    (self.number, self.size, self.modified, self.permissions) = (number, size, modified, permissions)
+    self.number = number
+    self.size = size
+    self.modified = modified
+    self.permissions = permissions
     self.owner = owner.uint32Value
   }
 }

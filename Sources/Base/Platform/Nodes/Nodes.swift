@@ -36,7 +36,10 @@ package struct Nodes: Sendable {
   package init(
     database: any Database, schema: Int = Schema.version, now: @escaping @Sendable () -> Date = { Date() }
   ) {
-    (self.database, self.schema, self.now, startedAt) = (database, schema, now, now())
+    self.database = database
+    self.schema = schema
+    self.now = now
+    startedAt = now()
   }
 
   /// Adds this process, before it seals anything.

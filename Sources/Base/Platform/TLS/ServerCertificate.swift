@@ -107,7 +107,8 @@ package struct PEMFile: Sendable {
   /// - Parameter key: the setting that names it.
   /// - Throws: ``Fault`` with what is wrong with the file.
   package init(_ path: String, key: String) throws(Fault) {
-    (self.path, self.key) = (path, key)
+    self.path = path
+    self.key = key
     text = String(decoding: try PrivateFile.contents(of: path, atMost: 4 << 20, key: key), as: UTF8.self)
     guard text.utf8.contains("-----BEGIN ".utf8) else {
       throw Fault(

@@ -45,7 +45,9 @@ package struct OwnBouncer: BouncerCalls {
   private let logger: Logger
 
   package init(_ bouncer: Bouncer, server: UUID, logger: Logger) {
-    (self.bouncer, self.server, self.logger) = (bouncer.unpaced, server, logger)
+    self.bouncer = bouncer.unpaced
+    self.server = server
+    self.logger = logger
   }
 
   package func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID) async throws {

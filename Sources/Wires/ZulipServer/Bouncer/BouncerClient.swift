@@ -26,7 +26,9 @@ package struct BouncerClient: BouncerCalls {
     let body: ByteBuffer
 
     package init(status: Int, retryAfter: String? = nil, body: ByteBuffer) {
-      (self.status, self.retryAfter, self.body) = (status, retryAfter, body)
+      self.status = status
+      self.retryAfter = retryAfter
+      self.body = body
     }
   }
 

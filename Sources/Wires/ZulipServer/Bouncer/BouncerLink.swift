@@ -31,8 +31,12 @@ package final class BouncerLink: Sendable {
     _ calls: any BouncerCalls, accounts: AccountStore, devices: Devices,
     isClockTrusted: @escaping @Sendable () -> Bool, logger: Logger
   ) {
-    (self.calls, self.accounts, self.devices) = (calls, accounts, devices)
-    (now, self.isClockTrusted, self.logger) = (devices.now, isClockTrusted, logger)
+    self.calls = calls
+    self.accounts = accounts
+    self.devices = devices
+    now = devices.now
+    self.isClockTrusted = isClockTrusted
+    self.logger = logger
   }
 
   /// Starts work on a new registration at once, and not only at the next periodic look.

@@ -16,7 +16,9 @@ package struct Notifier: Sendable {
   ///   - bouncer: nil if there is none; nothing is sent then.
   ///   - removal: how encrypted removals are sent.
   package init(devices: Devices, bouncer: BouncerLink?, removal: ProviderShape = .removal) {
-    (self.devices, self.bouncer, self.removal) = (devices, bouncer, removal)
+    self.devices = devices
+    self.bouncer = bouncer
+    self.removal = removal
   }
 
   /// Result of a notification.
