@@ -1,5 +1,5 @@
-/// Who is responsible for a request. Shared resources are divided between owners, and one owner's failures are
-/// not counted as the route's.
+/// The owner of a request: a chat server, a user or an address. Shared resources are divided between owners, and one
+/// owner's failures are not counted as the route's.
 package struct Owner: Sendable, Hashable {
   /// The number that the outbox stores; 0 for ``nobody``.
   package let id: Int64
@@ -12,9 +12,9 @@ package struct Owner: Sendable, Hashable {
 
 /// Divides limited places between owners.
 package enum FairShare {
-  /// How many more places an owner may take, so that it has at most three times as many as then remain free.
-  /// A single owner gets three quarters of them, later owners still find room, and the owner that has most is
-  /// refused first.
+  /// The number of further places that an owner may take: so many that it has at most three times as many as then remain
+  /// free. A single owner gets three quarters of all, later owners still find room, and the owner that has most is refused
+  /// first.
   ///
   /// - Parameters:
   ///   - own: places that the owner has.

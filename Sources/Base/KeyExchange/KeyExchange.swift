@@ -72,7 +72,7 @@ struct ServerHelloReader {
 
     init?(_ message: Bytes) {
       var message = message
-      guard message.skip(2), let random = message.take(32), message.vector(1) != nil, message.skip(3) else {
+      guard message.skip(2), let random = message.read(32), message.vector(1) != nil, message.skip(3) else {
         return nil
       }
       isRetryRequest = random.elementsEqual(Self.retryRequest)
@@ -91,20 +91,20 @@ private struct Bytes {
 
   init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
 
-  mutating func take(_ count: Int) -> ArraySlice<UInt8>? {
+  mutating func read(_ count: Int) -> ArraySlice<UInt8>? {
     guard rest.count >= count else { return nil }
     defer { rest = rest.dropFirst(count) }
     return rest.prefix(count)
   }
 
-  mutating func skip(_ count: Int) -> Bool { take(count) != nil }
+  mutating func skip(_ count: Int) -> Bool { read(count) != nil }
 
   /// - Parameter length: in bytes, at most four.
-  mutating func number(_ length: Int) -> Int? { take(length)?.reduce(0) { $0 << 8 | Int($1) } }
+  mutating func number(_ length: Int) -> Int? { read(length)?.reduce(0) { $0 << 8 | Int($1) } }
 
   mutating func vector(_ length: Int) -> ArraySlice<UInt8>? {
     let start = rest
-    if let count = number(length), let vector = take(count) { return vector }
+    if let count = number(length), let vector = read(count) { return vector }
     rest = start
     return nil
   }

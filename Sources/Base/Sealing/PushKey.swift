@@ -1,8 +1,7 @@
 internal import Crypto
 
-/// The key with which a chat server encrypts notifications for one device: a first byte for the cryptosystem,
-/// then the key (`Documentation/Protocols/Zulip.md` 5.5). The only cryptosystem so far is 0x31, libsodium's
-/// SecretBox.
+/// The key with which a chat server encrypts notifications for one device: a byte for the cryptosystem, then the key
+/// (`Documentation/Protocols/Zulip.md` 5.5). The only cryptosystem so far is 0x31, libsodium's SecretBox.
 package struct PushKey: Sendable, Equatable {
   static let secretBoxType: UInt8 = 0x31
 
@@ -29,9 +28,7 @@ package struct PushKey: Sendable, Equatable {
   /// The wire form.
   package var base64: String { withBytes { Base64.encode($0) } }
 
-  /// Encrypts a notification as `nonce
-  /// MAC
-  /// ciphertext`.
+  /// Encrypts a notification; see ``SecretBox`` for the format.
   package func seal(_ plaintext: [UInt8]) -> [UInt8] { SecretBox.seal(plaintext, key: key) }
 
   /// Decrypts a notification; nil if it was encrypted with another key or altered.

@@ -13,7 +13,7 @@ package struct RSAPrivateKey: Sendable {
     do {
       return try RSAPrivateKey(_RSA.Signing.PrivateKey(keySize: .bits2048))
     } catch {
-      preconditionFailure("2048 bits are a size that the library makes")
+      preconditionFailure("the library supports keys of 2048 bits")
     }
   }
 

@@ -12,9 +12,9 @@ package struct RSAPublicKey: Sendable {
   /// The plaintext is longer than key and padding allow.
   package struct PlaintextTooLong: Error, Hashable {}
 
-  /// Fewer bits are insecure; more would only cost time.
+  /// The allowed sizes: fewer bits are insecure, and more would only cost time.
   private static let allowedBits = 2048...4096
-  /// Larger than any PEM of 4096 bits, whatever its line breaks.
+  /// The maximum size of a PEM, larger than any of 4096 bits whatever its line breaks.
   private static let maximumPEMBytes = 2048
 
   /// The key as a SubjectPublicKeyInfo (RFC 5280).

@@ -4,11 +4,8 @@ internal import Foundation
 
 /// A key that encrypts stored values: XChaCha20-Poly1305 with a random nonce and associated data.
 ///
-/// A value is `1
-/// first 3 bytes of the key's id
-/// nonce (24)
-/// ciphertext
-/// MAC (16)`, so its first four bytes show which key sealed it.
+/// A sealed value is a byte 1, the first 3 bytes of the key's id, the nonce (24 bytes), the ciphertext and the MAC
+/// (16 bytes). So its first four bytes show which key sealed it.
 struct SealingKey: Sendable {
   static let headerBytes = 4
   private static let nonceBytes = 24

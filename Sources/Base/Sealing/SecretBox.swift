@@ -1,11 +1,10 @@
 internal import CSodium
 internal import Crypto
 
-/// libsodium's `crypto_secretbox_easy` (XSalsa20 and Poly1305) with a random nonce in front: `nonce (24)
-/// MAC (16)
-/// ciphertext` (`Documentation/Protocols/Zulip.md` 5.6).
+/// Authenticated encryption with libsodium's `crypto_secretbox_easy` (XSalsa20 and Poly1305). A sealed box is a random
+/// nonce (24 bytes), the MAC (16 bytes) and the ciphertext (`Documentation/Protocols/Zulip.md` 5.6).
 package enum SecretBox {
-  /// Bytes in a key.
+  /// The size of a key in bytes.
   static let keyBytes = 32
   /// Bytes that sealing adds: nonce and MAC.
   package static let overhead = nonceBytes + macBytes
@@ -24,7 +23,7 @@ package enum SecretBox {
     return nonce + box
   }
 
-  /// Decrypts the output of ``seal(_:key:nonce:)``; nil if another key was used or it was altered.
+  /// Decrypts the output of ``seal(_:key:nonce:)``; nil if it was sealed with another key or altered.
   static func open(_ sealed: [UInt8], key: SymmetricKey) -> [UInt8]? {
     precondition(key.bitCount == keyBytes * 8)
     guard sealed.count >= overhead else { return nil }
@@ -35,8 +34,8 @@ package enum SecretBox {
   }
 }
 
-/// libsodium's `crypto_box_seal`: anyone with the public key can encrypt, and only the holder of the private
-/// key can decrypt (`Documentation/Protocols/Zulip.md` 5.3). Adds 48 bytes.
+/// Encryption to a public key with libsodium's `crypto_box_seal`: anyone with the public key can encrypt, and only the
+/// holder of the private key can decrypt (`Documentation/Protocols/Zulip.md` 5.3). Adds 48 bytes.
 package enum SealedBox {
   /// Bytes that sealing adds: an ephemeral public key and the MAC.
   package static let overhead = 48
@@ -50,7 +49,7 @@ package enum SealedBox {
   }
 }
 
-/// libsodium, initialised once per process.
+/// The library libsodium, initialised once per process.
 enum Sodium {
   /// Must be evaluated before any call of libsodium.
   static let ready: Void = {

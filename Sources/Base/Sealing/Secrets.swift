@@ -3,7 +3,7 @@ internal import Foundation
 internal import Glibc
 
 extension [UInt8] {
-  /// Overwrites the bytes, which the compiler cannot optimize away. Does not affect other copies.
+  /// Overwrites the bytes in a way that the compiler cannot optimize away. Does not affect other copies.
   package mutating func wipe() {
     withUnsafeMutableBytes { sodium_memzero($0.baseAddress, $0.count) }
   }
@@ -41,7 +41,7 @@ package enum Base64 {
 
   /// Accepts only the canonical encoding: alphabet, padding and unused bits must be exact.
   package static func decodeStrictly(_ text: String) -> [UInt8]? {
-    // Foundation passes over unused bits, so the bytes must make the same text again.
+    // Foundation ignores unused bits, so the bytes are encoded again and compared.
     guard let bytes = Data(base64Encoded: text), bytes.base64EncodedString() == text else { return nil }
     return [UInt8](bytes)
   }

@@ -6,11 +6,11 @@ internal import Synchronization
 /// Protects secrets in the database. Values that are needed again are encrypted; values that are only
 /// compared or looked up are stored as keyed hashes.
 package final class StorageKey: Sendable {
-  /// The use of a hash. The name is part of the hashed input, so it must never change.
+  /// The purpose of a hash. Its name is part of the hashed input, so it must never change.
   package struct Purpose: Sendable, Hashable {
     let name: String
 
-    /// Named by table and column, if there is one.
+    /// Creates a purpose. Its name is that of the table and column, if there is one.
     package init(_ name: String) {
       self.name = name
     }
@@ -19,8 +19,8 @@ package final class StorageKey: Sendable {
   package static let keyBytes = 32
 
   private let sealingKey: SealingKey
-  /// An HMAC that has consumed only the key, which never changes for a database: the hashed texts are not
-  /// stored, so their hashes could not be renewed.
+  /// An HMAC that has consumed only the key. The key never changes for a database: the hashed texts are not stored, so
+  /// their hashes could not be renewed.
   private let keyed: HMAC<SHA256>
   private let unopened = Mutex<[String: Int]>([:])
 

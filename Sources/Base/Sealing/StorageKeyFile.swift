@@ -2,8 +2,8 @@ internal import CSodium
 internal import Crypto
 internal import Foundation
 
-/// The content of `Keys/storage.key`: a key in base64. From its first change on, a line `hashing ...` keeps the
-/// original key for hashes, because the hashed texts are not stored and so could not be hashed again.
+/// The content of `Keys/storage.key`: a key in base64. After the first rotation a second line, `hashing ...`, keeps the key
+/// for hashes: the hashed texts are not stored, so they could not be hashed again.
 ///
 /// The keys are held only in memory that is wiped when freed.
 package struct StorageKeyFile: Sendable {
@@ -61,7 +61,7 @@ package struct StorageKeyFile: Sendable {
     return text
   }
 
-  /// A new key that makes the same hashes.
+  /// A file with a new key, which makes the same hashes.
   package func successor() -> StorageKeyFile {
     while true {
       let next = StorageKeyFile(key: SymmetricKey(size: .bits256), hashing: hashingKey)

@@ -3,10 +3,10 @@
 /// Every error that a command, the start of the service or `doctor` reports is a ``Fault`` or is converted to
 /// one here, so that no other library's error message reaches a person.
 package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
-  /// A file, perhaps with a line, a variable, or `the command line`. Without a `key` it is the subject of
-  /// `problem`. nil if `key` is enough.
+  /// A file, perhaps with a line, a variable, or `the command line`; nil if `key` is enough. Without a `key` it is the
+  /// subject of `problem`.
   package let source: String?
-  /// The setting, or whatever else is wrong there.
+  /// The setting or other part of the source that is wrong, which is the subject of `problem`; nil for all of it.
   package let key: String?
   /// What is wrong; never contains a secret.
   package let problem: String

@@ -1,6 +1,6 @@
 package import Foundation
 
-/// Why the operating system denies this process the use of a file.
+/// The reason for which the operating system denies this process the use of a file.
 package struct FileObstacle: Sendable, Hashable {
   private let number: CInt
 
@@ -19,7 +19,7 @@ package struct FileObstacle: Sendable, Hashable {
     case EACCES, EPERM: "let \(Self.user) use it, or run this as its owner"
     case EROFS: "choose another place, or mount it for writing"
     case EMFILE, ENFILE: "raise the limit (ulimit -n)"
-    default: "look at the path, and at the system's log"
+    default: "check the path, and look at the system's log"
     }
   }
 

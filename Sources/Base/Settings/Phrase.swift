@@ -2,7 +2,7 @@ package import Foundation
 
 extension Unicode.Scalar {
   /// Whether it would control a terminal or change the direction of writing.
-  package var isObeyed: Bool {
+  package var isControlling: Bool {
     switch value {
     case 0x09, 0x0A: false
     case 0..<0x20, 0x7F..<0xA0, 0x61C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: true
@@ -63,9 +63,13 @@ package enum Phrase {
 
   /// `1.5 MiB`
   package static func size(_ bytes: some BinaryInteger) -> String {
-    var (value, unit) = (Double(bytes), 0)
+    var value = Double(bytes)
+    var unit = 0
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    while value >= 1024, unit < units.count - 1 { (value, unit) = (value / 1024, unit + 1) }
+    while value >= 1024, unit < units.count - 1 {
+      value /= 1024
+      unit += 1
+    }
     if unit == 0 { return count(bytes, "byte") }
     return "\(String(format: value < 10 ? "%.1f" : "%.0f", value)) \(units[unit])"
   }

@@ -8,7 +8,7 @@ internal import Synchronization
 @propertyWrapper
 package struct Setting<Value: Sendable>: Sendable {
   package let wrappedValue: Value
-  /// Whether a value was written, rather than the default taken.
+  /// Whether a value was given, so that the default is not used.
   package let isSet: Bool
 
   /// - Parameters:
@@ -23,7 +23,7 @@ package struct Setting<Value: Sendable>: Sendable {
       example: shape.example,
       isList: shape.isList, choices: shape.choices)
     guard let value = SettingsReader.current.value(of: declaration, shape.parse) else {
-      preconditionFailure("the default of \(key) is none of its values")
+      preconditionFailure("the default of \(key) is not a valid value")
     }
     wrappedValue = value
     isSet = SettingsReader.current.isSet(key)
@@ -57,6 +57,7 @@ package struct SettingDeclaration: Sendable {
     case none
     /// The password in a URL.
     case password
+    /// All of it.
     case whole
   }
 
@@ -66,12 +67,12 @@ package struct SettingDeclaration: Sendable {
   package let standard: String
   package let help: String
   package let secrecy: Secrecy
-  /// What a valid value is, for error messages: `a port, 0 to 65535`.
+  /// A description of valid values, for error messages: `a port, 0 to 65535`.
   package let expected: String
   package let example: String
   /// Whether the value is a list: a YAML list in a file, separated by commas elsewhere.
   package let isList: Bool
-  /// All allowed values, if there are only a few.
+  /// All valid values, if there are only a few.
   package let choices: [String]
 
   package static let prefix = "PUSH_BOUNCER_"
@@ -173,7 +174,7 @@ package struct SettingShape<Value>: Sendable {
   }
 }
 
-/// What is wrong with a value, if more can be said than what it should be.
+/// A problem with a value that says more than what was expected.
 package struct SettingError: Error {
   package let message: String
 
@@ -270,7 +271,7 @@ extension SettingShape<String> {
   }
 
   package static var token: SettingShape {
-    nonempty("a text that nobody guesses", "what `openssl rand -hex 32` prints")
+    nonempty("a text that nobody can guess", "what `openssl rand -hex 32` prints")
   }
 
   /// A URL without a trailing slash.
@@ -285,18 +286,18 @@ extension SettingShape<String> {
 extension SettingShape<URL> {
   package static let expected = "a URL with http:// or https:// and a host"
 
-  /// - Parameter mayHaveUser: whether whoever is called there asks for a user and a password.
-  /// - Throws: what the URL has that would be left out or end up in the wrong place. The text does not repeat the URL, for
-  ///   that may hold a password.
+  /// - Parameter mayHaveUser: whether a user and a password may be given.
+  /// - Throws: ``SettingError`` for a part of the URL that would be ignored or end up in the wrong place. Its text does not
+  ///   repeat the URL, which may hold a password.
   package static func parse(_ text: String, mayHaveUser: Bool = false) throws(SettingError) -> URL? {
     let url = URL(string: text)
     guard mayHaveUser || url?.user == nil && (url != nil || !text.contains("@")) else {
-      throw SettingError("has a user or a password, which is used for nothing: leave them out")
+      throw SettingError("has a user or a password, which would not be used: leave them out")
     }
     guard let url, ["http", "https"].contains(url.scheme?.lowercased()), url.host()?.isEmpty == false
     else { return nil }
     guard !text.contains("?"), !text.contains("#") else {
-      throw SettingError("ends with ? or # and more, and an address cannot: leave that out")
+      throw SettingError("has a part after ? or #, which an address must not have: leave it out")
     }
     // The scheme is compared in lower case, wherever it matters.
     return url.scheme.flatMap { URL(string: $0.lowercased() + text.dropFirst($0.count)) }
@@ -314,7 +315,7 @@ extension SettingShape<URL> {
   }
 }
 
-/// Texts of quantities.
+/// Durations and sizes as written in settings.
 package enum Quantity {
   /// `500ms`, `10s`, `5m`, `24h`, `30d`; a bare number is seconds.
   package static func duration(_ text: String) -> Duration? {

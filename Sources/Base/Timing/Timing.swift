@@ -42,7 +42,7 @@ package func every(
   }
 }
 
-/// Rounds that come so often that only the first error of a series is told.
+/// Frequent rounds of work, of whose errors only the first of a series is reported.
 private struct Rounds {
   private var isFailing = false
 
@@ -94,9 +94,9 @@ package final class Lanes<Lane: Hashable & Sendable>: Sendable {
   }
 }
 
-/// Runs `body` with a time limit; nil if it takes longer. `body` is cancelled at the limit, or with the
-/// caller, and waited for: one that ignores cancellation is not cut short (see `Task.value(within:)`). A
-/// limit of zero does not start it.
+/// Runs `body` with a time limit; returns nil if it takes longer, or if the limit is zero. At the limit, or with the
+/// caller, `body` is cancelled and then waited for: one that ignores cancellation takes its time (see
+/// `Task.value(within:)`).
 package func withTimeout<Result: Sendable>(
   _ limit: Duration, _ body: @escaping @Sendable () async throws -> Result
 ) async throws -> Result? {
@@ -135,7 +135,7 @@ extension Task where Failure == Never {
   }
 }
 
-/// How many jobs of which owners are under way.
+/// The number of jobs under way, for each owner.
 private final class Busy<Owner: Hashable & Sendable>: Sendable {
   private let jobs = Mutex<[Owner: Int]>([:])
 
@@ -184,12 +184,12 @@ package final class Worker: Sendable {
     }
   }
 
-  /// Does jobs until the task is cancelled, a few at once: as soon as one is done, the next is taken. Returns when those
-  /// under way have ended.
+  /// Does jobs until the task is cancelled, a few at once: when one is done, the next one begins. Returns when those under
+  /// way have ended.
   ///
   /// - Parameters:
-  ///   - limit: how many are done at once.
-  ///   - take: returns as many due jobs at most, with their owners, and none of these owners, which are busy.
+  ///   - limit: the number of jobs at once.
+  ///   - take: returns due jobs with their owners: at most `free` of them, and none of an owner in `busy`.
   ///   - work: does a job.
   ///   - onError: called with the first error of a series that `take` throws. Work continues.
   package func run<Owner: Hashable & Sendable, Job: Sendable>(

@@ -30,8 +30,8 @@ struct Serve: AsyncParsableCommand {
   func run() async throws {
     // Called before any key is read.
     let isHidden = ProcessMemory.hide()
-    let sockets = try PassedSockets.take()
-    let manager = try ServiceManager.take()
+    let sockets = try PassedSockets.fromEnvironment()
+    let manager = try ServiceManager.fromEnvironment()
     let (configuration, warnings) = try options.read()
     guard let offset = clockOffset.map(Quantity.duration) ?? .zero else {
       throw ValidationError("--clock-offset must be a duration, like 25h")

@@ -47,7 +47,7 @@ import Testing
   @Test(arguments: [
     ("", "it is empty"), ("[1,", "it ends too early"),
     ("{\"a\":1,\n}", "line 2, column 1: } is not expected there"),
-    ("\u{FEFF}{}", "it begins with a byte order mark (EF BB BF), which JSON has none of"),
+    ("\u{FEFF}{}", "it begins with a byte order mark (EF BB BF), which JSON must not have"),
     ("{'a':1}", "line 1, column 2: ' is not expected there"),
     (#"["ä\x"]"#, "line 1, column 5: x is not expected there"),
     (
@@ -56,11 +56,11 @@ import Testing
     ),
     (
       #"{"a":"ä \ud83d b"}"#,
-      #"line 1, column 9: \ud83d is half of a surrogate pair: a character such as an emoji is two of these, or itself"#
+      #"line 1, column 9: \ud83d is half of a surrogate pair: write both halves, or the character itself"#
     ),
     (
       #"["\ude00"]"#,
-      #"line 1, column 3: \ude00 is half of a surrogate pair: a character such as an emoji is two of these, or itself"#
+      #"line 1, column 3: \ude00 is half of a surrogate pair: write both halves, or the character itself"#
     ), (String(repeating: "[", count: 65), "it is nested deeper than 64 levels"),
     ("[1] 😀", "line 1, column 5: 😀 is not expected there"),
   ])

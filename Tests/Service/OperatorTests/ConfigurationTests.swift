@@ -288,12 +288,12 @@ import ZulipServer
   }
 
   @Test(arguments: [
-    ("https://me:hunter2@push.example.org", "has a user or a password, which is used for nothing"),
-    ("https://me@push.example.org", "has a user or a password, which is used for nothing"),
-    ("https://me:hunter2 x@push.example.org", "has a user or a password, which is used for nothing"),
-    ("https://push.example.org/?key=hunter2", "ends with ? or # and more"),
-    ("https://push.example.org?", "ends with ? or # and more"),
-    ("https://push.example.org/#top", "ends with ? or # and more"),
+    ("https://me:hunter2@push.example.org", "has a user or a password, which would not be used"),
+    ("https://me@push.example.org", "has a user or a password, which would not be used"),
+    ("https://me:hunter2 x@push.example.org", "has a user or a password, which would not be used"),
+    ("https://push.example.org/?key=hunter2", "has a part after ? or #"),
+    ("https://push.example.org?", "has a part after ? or #"),
+    ("https://push.example.org/#top", "has a part after ? or #"),
   ])
   func `An address with more than an address is refused, and not shown`(_ url: String, _ text: String) throws
   {

@@ -11,9 +11,12 @@ import Testing
       (.full, "there is no room left on the disk; free some space"),
       (.readOnly, "nothing can be written; let "),
       (.io, "the disk or the file system fails; look at the system's log and at the file's owner"),
-      (.corrupt, "it is no database, or damaged; name another file, or put a backup in its place"),
-      (.newerSchema, "it belongs to a newer push-bouncer; run that one, or put back a backup made before it"),
-      (.changedMigration, "it was made by another build of push-bouncer; run that one, or "),
+      (.corrupt, "it is not a database, or it is damaged; name another file, or restore a backup"),
+      (
+        .newerSchema,
+        "it belongs to a newer push-bouncer; run that version, or restore a backup made before it"
+      ),
+      (.changedMigration, "it was made by another build of push-bouncer; run that build, or "),
       (.closed, "it was closed; try again"),
       (.serializationFailure, "another process got in the way; try again"),
     ] as [(DatabaseError.Code, String)])

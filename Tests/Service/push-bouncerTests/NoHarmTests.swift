@@ -57,7 +57,7 @@ import Testing
         let result = try await place.run(command)
         #expect(result.status == 1)
         #expect(result.errors.contains("Keys/storage.key is missing"), "\(result.errors)")
-        #expect(result.errors.contains("bring the file back"))
+        #expect(result.errors.contains("restore the file"))
         #expect(!place.exists("Keys/storage.key"))
       }
       try? FileManager.default.removeItem(at: keys)

@@ -153,7 +153,7 @@ private actor Started {
     #expect(refused.status == 1)
     #expect(
       refused.errors.contains(
-        "it belongs to a newer push-bouncer; run that one, or put back a backup made before it"),
+        "it belongs to a newer push-bouncer; run that version, or restore a backup made before it"),
       "\(refused.errors)")
   }
 }

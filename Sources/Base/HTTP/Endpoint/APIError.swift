@@ -127,15 +127,15 @@ package enum Envelope {
 
 /// Constants that bouncer and server must agree on.
 package enum Zulip {
-  /// What a phone shows until its app has decrypted the notification.
+  /// The text that a phone shows until its app has decrypted the notification.
   package static let placeholder = "New notification"
-  /// Most messages that one removal names; the newest are kept.
+  /// The maximum number of messages in one removal; the newest are kept.
   package static let maximumRemovals = 200
-  /// Seconds after which a device's registration that has not arrived is given up.
+  /// The seconds after which a device's registration that has not arrived is given up.
   package static let registrationLifetime: TimeInterval = 86_400
 }
 
-/// Errors that bouncer and server word alike, and the codes that the other side acts on.
+/// Errors with the same text in bouncer and server, and the codes that the other side acts on.
 extension APIError {
   package enum Code {
     package static let missingRealm = "MISSING_REMOTE_REALM"
@@ -151,7 +151,7 @@ extension APIError {
 }
 
 extension APIError {
-  /// The code that another service has answered; `BAD_REQUEST` if it has not, or if that is not the name of one.
+  /// A code from another service's answer; `BAD_REQUEST` if the text is missing or does not have the form of a code.
   package static func code(from text: String?) -> String {
     guard let text, (1...64).contains(text.utf8.count),
       text.utf8.allSatisfy({

@@ -1,5 +1,5 @@
-/// What a request has that is not known here. A newer sender may have added it, so it is ignored, counted and logged
-/// once (`Documentation/Decisions` 0029).
+/// The parts of a request that this program does not know. A newer sender may have added them, so they are ignored,
+/// counted and logged once (`Documentation/Decisions` 0029).
 package struct Additions: Sendable {
   package enum Kind: String, Sendable, CaseIterable {
     /// A member of a JSON object.
@@ -16,15 +16,15 @@ package struct Additions: Sendable {
     package let text: String
   }
 
-  /// How many different ones of a request are told apart.
+  /// The number of different additions of a request that are counted by name.
   private static let maximum = 16
 
-  /// How often each occurs.
+  /// The number of occurrences of each addition.
   package private(set) var counts: [Addition: Int] = [:]
 
   package init() {}
 
-  /// Adds the members of an object that are not known; none of any other value.
+  /// Adds the unknown members of an object; nothing for any other value.
   ///
   /// - Parameter place: where the object stands, without the numbers of elements; empty for a whole body.
   package mutating func addMembers(of json: JSON?, at place: String = "", except known: Set<Name>) {
@@ -53,7 +53,7 @@ package struct Additions: Sendable {
 
   private static let other = "(other)"
 
-  /// A name as it may stand in the log: names that are longer or have other characters are senders' data.
+  /// The name for the log. Longer names, and those with other characters, may be senders' data and are not shown.
   private static func shown(_ name: String) -> String {
     name.isName(1...48, with: "_-.:") ? name : other
   }

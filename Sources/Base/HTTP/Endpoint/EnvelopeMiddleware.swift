@@ -16,7 +16,7 @@ package struct EnvelopeMiddleware: RouterMiddleware {
 
   /// - Parameters:
   ///   - trustedProxies: proxies whose `X-Forwarded-For` is believed.
-  ///   - forwarding: is told where the header is not believed or cannot be read.
+  ///   - forwarding: reports where the header is not believed or cannot be read.
   ///   - bodies: limits the memory for bodies.
   package init(
     trustedProxies: [ClientAddress.Network] = [], forwarding: ForwardingFaults? = nil,
@@ -31,7 +31,7 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
   ) async throws -> Response {
     var context = context
-    context.requestID = request.headers.value(.xRequestID).flatMap(Self.sane) ?? Self.newRequestID()
+    context.requestID = request.headers.value(.xRequestID).flatMap(Self.acceptable) ?? Self.newRequestID()
     context.logger[metadataKey: "request_id"] = .string(context.requestID)
     if let list = request.headers.value(.xForwardedFor) {
       let path = ForwardedFor(list, from: context.clientAddress, trusted: trustedProxies)
@@ -70,7 +70,7 @@ package struct EnvelopeMiddleware: RouterMiddleware {
   }
 
   /// The caller's own id, if it is acceptable.
-  static func sane(_ id: String) -> String? { id.isName(1...128, with: "._-") ? id : nil }
+  static func acceptable(_ id: String) -> String? { id.isName(1...128, with: "._-") ? id : nil }
 
   /// 16 hexadecimal digits.
   private static func newRequestID() -> String { String(UInt64.random(in: 1 << 60 ... .max), radix: 16) }

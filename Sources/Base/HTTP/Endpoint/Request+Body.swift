@@ -27,7 +27,7 @@ extension Request {
   }
 }
 
-/// What a request's head says about its body.
+/// The information about a request's body in its head.
 package struct BodyFraming: Sendable {
   /// The declared length, if it is a valid number.
   package private(set) var length: Int?
@@ -58,7 +58,7 @@ package struct BodyFraming: Sendable {
 /// An outbound event that tells a connection to read the body of its request.
 package struct BodyWanted: Sendable {}
 
-/// A body that is charged to the budget as it arrives, and read once it is asked for.
+/// A body that is charged to the budget as it arrives. A long one is not read before the handler asks for it.
 struct MeteredBody: AsyncSequence, Sendable {
   typealias Element = ByteBuffer
 

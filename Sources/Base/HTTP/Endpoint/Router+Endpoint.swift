@@ -45,9 +45,10 @@ extension RouterMethods where Context == WireContext {
 }
 
 extension HTTPRequest.Method {
-  /// The methods that an endpoint may have or refuses by name, the most frequent first. HEAD never gets so far.
+  /// The methods that an endpoint may have or refuses by name, the most frequent first. HEAD is answered as GET before
+  /// the router.
   static let known: [HTTPRequest.Method] = [.post, .get, .put, .delete, .options, .patch, .trace]
-  /// Replaces all other methods, whose names callers choose.
+  /// The replacement for all other methods, whose names callers choose.
   static let unknown = HTTPRequest.Method("UNKNOWN")!  // a valid token
 }
 

@@ -4,48 +4,49 @@ package import Hummingbird
 /// for the caller.
 package struct Field: Sendable {
   package let value: JSON?
-  private let place: Place
+  private let location: Location
 
   /// A path, which is formatted only when an error needs it.
-  fileprivate indirect enum Place: Sendable {
+  fileprivate indirect enum Location: Sendable {
     case root(String)
-    case member(String, of: Place)
-    case element(Int, of: Place)
+    case member(String, of: Location)
+    case element(Int, of: Location)
 
     var path: String {
       switch self {
       case .root(let name): name
-      case .member(let name, let place): "\(place.path)[\"\(name)\"]"
-      case .element(let index, let place): "\(place.path)[\(index)]"
+      case .member(let name, let location): "\(location.path)[\"\(name)\"]"
+      case .element(let index, let location): "\(location.path)[\(index)]"
       }
     }
   }
 
-  /// The name of the member that it is; its path if it is none.
-  package var name: String { if case .member(let name, _) = place { name } else { path } }
+  /// The member's name; for a field that is not a member, its path.
+  package var name: String { if case .member(let name, _) = location { name } else { path } }
 
-  private init(_ value: JSON?, at place: Place) {
+  private init(_ value: JSON?, at location: Location) {
     self.value = value
-    self.place = place
+    self.location = location
   }
 
   package init(_ value: JSON?, path: String) { self.init(value, at: .root(path)) }
 
   /// `request["push_requests"][0]["token_id"]`
-  package var path: String { place.path }
+  package var path: String { location.path }
 
   /// Parses the body of a request as JSON, whatever its content type; it must be an object.
   ///
   /// - Parameters:
   ///   - depth: values nested deeper become `null` instead of an error; nil for the error.
-  ///   - isExplaining: whether an error says what is wrong with the document and where, beyond Zulip's words.
+  ///   - isExplaining: whether an error says, besides Zulip's text, what is wrong with the document and where.
   package static func body(
     of request: Request, limit: Int, cutBelow depth: Int? = nil, isExplaining: Bool = false
   ) async throws -> Field {
     try await body(of: request, limit: limit, cutBelow: depth, isExplaining: isExplaining) { $0 }
   }
 
-  /// The same, and reads it where it was parsed: the document, which takes several times its bytes, is not kept.
+  /// Parses the body and passes it to `read` at once, so that the document, which takes several times its bytes, is not
+  /// kept.
   package static func body<Value: Sendable>(
     of request: Request, limit: Int, cutBelow depth: Int? = nil, isExplaining: Bool = false,
     read: @escaping @Sendable (Field) throws -> Value
@@ -69,7 +70,7 @@ package struct Field: Sendable {
 
   /// The member of an object; a missing field if this is no object.
   package subscript(name: String) -> Field {
-    Field(value?[name], at: .member(name, of: place))
+    Field(value?[name], at: .member(name, of: location))
   }
 
   /// The field, or nil if it is absent or null.
@@ -106,17 +107,17 @@ package struct Field: Sendable {
 
   package func elements() throws(APIError) -> Elements {
     guard case .array(let elements) = try existing() else { throw error("is not a list") }
-    return Elements(values: elements, place: place)
+    return Elements(values: elements, location: location)
   }
 
   /// The elements of an array. Each field is created on access, since there may be many.
   package struct Elements: RandomAccessCollection, Sendable {
     fileprivate let values: [JSON]
-    fileprivate let place: Place
+    fileprivate let location: Location
 
     package var startIndex: Int { 0 }
     package var endIndex: Int { values.count }
-    package subscript(index: Int) -> Field { Field(values[index], at: .element(index, of: place)) }
+    package subscript(index: Int) -> Field { Field(values[index], at: .element(index, of: location)) }
   }
 
   package func members() throws(APIError) -> JSON.Object {

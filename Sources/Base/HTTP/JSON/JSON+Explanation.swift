@@ -1,6 +1,6 @@
 extension JSON.ParseError {
-  /// What is wrong with a document, and where: a sentence without its full stop, for who wrote it. Quotes at most one
-  /// character of it, or an escape.
+  /// A sentence, without its full stop, for the author of the document: what is wrong with it, and where. Quotes at most
+  /// one character or escape of it.
   ///
   /// - Parameter bytes: the document.
   package func explanation(in bytes: some Collection<UInt8>) -> String {
@@ -10,13 +10,13 @@ extension JSON.ParseError {
     case .tooManyValues: "it has more values than \(JSON.maximumValues(in: bytes.count))"
     case .syntax(0) where bytes.isEmpty: "it is empty"
     case .syntax(0) where bytes.starts(with: [0xEF, 0xBB, 0xBF]):
-      "it begins with a byte order mark (EF BB BF), which JSON has none of"
+      "it begins with a byte order mark (EF BB BF), which JSON must not have"
     case .syntax(let index) where index >= bytes.count: "it ends too early"
     case .syntax(let index): "\(Self.place(index, in: bytes)): \(Self.problem(at: index, in: bytes))"
     case .halfSurrogate(let index):
       """
       \(Self.place(index, in: bytes)): \(String(decoding: bytes.dropFirst(index).prefix(6), as: UTF8.self)) is half of a \
-      surrogate pair: a character such as an emoji is two of these, or itself
+      surrogate pair: write both halves, or the character itself
       """
     }
   }

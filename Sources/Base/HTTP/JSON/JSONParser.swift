@@ -62,8 +62,8 @@ struct JSONParser {
     remainingValues -= 1
     guard remainingValues >= 0 else { throw .tooManyValues }
     switch current {
-    case UInt8(ascii: "{"): return try isCut ? passOver() : object()
-    case UInt8(ascii: "["): return try isCut ? passOver() : array()
+    case UInt8(ascii: "{"): return try isCut ? skipValue() : object()
+    case UInt8(ascii: "["): return try isCut ? skipValue() : array()
     case UInt8(ascii: "\""): return .string(try string())
     case UInt8(ascii: "t"): return try expect("true", .bool(true))
     case UInt8(ascii: "f"): return try expect("false", .bool(false))
@@ -75,7 +75,7 @@ struct JSONParser {
   private var isCut: Bool { depth == cutBelow }
 
   /// Skips an array or object of any depth, without recursion.
-  private mutating func passOver() throws(JSON.ParseError) -> JSON {
+  private mutating func skipValue() throws(JSON.ParseError) -> JSON {
     var closing: [UInt8] = []
     repeat {
       switch current {

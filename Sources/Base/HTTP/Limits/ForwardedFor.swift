@@ -2,10 +2,10 @@ internal import Foundation
 package import Logging
 internal import Synchronization
 
-/// Who calls by way of proxies: `X-Forwarded-For`, followed from the nearest proxy outward for as long as each is
-/// trusted.
+/// The client behind proxies, by `X-Forwarded-For`: the list is followed from the nearest proxy outward while each proxy
+/// is trusted.
 struct ForwardedFor {
-  /// The nearest address that is no trusted proxy's; where the list ends or cannot be read, that of the proxy before.
+  /// The nearest address that is not a trusted proxy's; if the list ends or cannot be read first, the last proxy's.
   private(set) var client: ClientAddress
   /// The proxy that sent what ``fault`` is about.
   var proxy: ClientAddress { client }
@@ -57,7 +57,7 @@ struct ForwardedFor {
       && UInt16(Substring(digits)) != nil
   }
 
-  /// An entry as the operator may be shown it.
+  /// The entry in printable ASCII, for the operator.
   private static func shown(_ entry: Substring.UTF8View) -> String {
     let bytes = entry.prefix(longestEntry).map {
       (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?")
@@ -66,13 +66,13 @@ struct ForwardedFor {
   }
 }
 
-/// Where `X-Forwarded-For` does not say who calls, so that all clients behind an address share one limit. Logs each
-/// address once an hour and a limited number in all, since strangers send the header, too.
+/// Reports that `X-Forwarded-For` does not show the client, so that all clients behind an address share one limit. Logs
+/// each address once an hour, and a limited number in all, since anybody can send the header.
 package final class ForwardingFaults: Sendable {
   enum Fault: Sendable, Hashable {
-    /// The address is not that of a trusted proxy. Usually that is the operator's own reverse proxy.
+    /// The header comes from an address that is not trusted: usually the operator's own reverse proxy.
     case untrusted
-    /// A trusted proxy has sent an entry that is no address.
+    /// A trusted proxy has sent an entry that is not an address.
     case unreadable(String)
   }
 
@@ -87,6 +87,7 @@ package final class ForwardingFaults: Sendable {
     }
   }
 
+  /// The number of addresses that are logged in an hour.
   static let maximum = 20
   static let hour = Duration.seconds(3600)
 
@@ -134,7 +135,7 @@ package final class ForwardingFaults: Sendable {
         metadata: [
           "address": "\(address)",
           "advice":
-            "if it is your own proxy, name it in http.trusted_proxies; if not, a stranger has sent the header",
+            "if it is your own proxy, name it in http.trusted_proxies; otherwise some client has sent the header",
         ])
     case .unreadable(let entry):
       logger.warning(
@@ -146,5 +147,5 @@ package final class ForwardingFaults: Sendable {
 
 extension ForwardingFaults.Unreadable {
   package static let advice =
-    "let the proxy write the client's address there: 192.0.2.1, 2001:db8::1 or [2001:db8::1], each with a port or without"
+    "have the proxy write the client's address there: 192.0.2.1, 2001:db8::1 or [2001:db8::1], with or without a port"
 }

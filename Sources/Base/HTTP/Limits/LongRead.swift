@@ -3,17 +3,17 @@ import NIOPosix
 import Synchronization
 
 /// Reads long inputs on a separate thread, because on the event loop all other requests would wait. The sources of
-/// requests take turns there: what takes long is read in pieces, so that nobody waits for the whole of another's.
+/// requests take turns there, and very long inputs are read in pieces, so that nobody waits for the whole of another's.
 package enum LongRead {
-  /// Whose request is being answered.
+  /// The source of the request that is being answered.
   @TaskLocal package static var source = ClientAddress.loopback
 
-  /// Bytes that are read in a few milliseconds, and so on the caller's thread.
+  /// The bytes up to which an input is read on the caller's thread: that takes a few milliseconds.
   package static let short = 128 << 10
 
   private static let thread = SharedThread<ClientAddress>()
 
-  /// Runs `read` for an input of so many bytes.
+  /// Runs `read` for an input of this many bytes.
   package static func of<Value: Sendable>(
     _ bytes: Int, _ read: @escaping @Sendable () throws -> Value
   ) async throws -> Value {
@@ -31,7 +31,7 @@ package enum LongRead {
   }
 }
 
-/// A thread whose work is done by owners in turn, and of an owner in the order of arrival.
+/// A thread that does the work of several owners in turn, and each owner's work in the order of arrival.
 final class SharedThread<Owner: Hashable & Sendable>: Sendable {
   typealias Work = @Sendable () -> Void
 

@@ -2,7 +2,7 @@ import Foundation
 package import Settings
 
 extension SettingShape<RateLimit?> {
-  /// nil means no limit, which `0` sets. An empty value is invalid, so that nobody removes the limit by
+  /// A rate limit; nil, written as `0`, means none. An empty value is invalid, so that nobody removes the limit by
   /// accident.
   package static var rate: SettingShape {
     SettingShape(

@@ -1,8 +1,8 @@
 import Foundation
 import NIOCore
 
-/// The first handler of each connection, before TLS and the HTTP decoder. Drops bytes that nobody will read,
-/// and closes a connection whose peer does not read its answers.
+/// The first handler of each connection, before TLS and the HTTP decoder. Drops bytes that will not be read, and closes a
+/// connection whose peer does not read its answers.
 ///
 /// Without it the HTTP decoder would buffer whatever follows a request that ends HTTP (CONNECT, an upgrade),
 /// and unlimited white space in a head; TLS would go on reading while it closes.

@@ -1,6 +1,6 @@
 package import Settings
 
-/// The public listener.
+/// The settings of the public listener.
 package struct HTTPSettings: Sendable {
   package init() {}
 

@@ -6,7 +6,7 @@ package import NIOCore
 /// Hand-written because stock servers send such bodies for every registration: Hummingbird's decoder takes 19
 /// µs for 240 bytes and 151 µs for 3 KB of escaped text, this one about a tenth.
 package enum Form {
-  /// More than any caller sends.
+  /// The maximum number of fields: more than any caller sends.
   package static let maximumFields = 1000
 
   package struct Field: Sendable {
@@ -64,15 +64,15 @@ package enum Form {
 
     package init(_ body: ByteBuffer) { rest = body }
 
-    /// The next fields, at most so many.
+    /// The next fields, at most `count`.
     package mutating func next(_ count: Int) -> [Field] {
-      take(count) { Field(name: Name(decode($0)), value: decode($1)) }
+      read(count) { Field(name: Name(decode($0)), value: decode($1)) }
     }
 
-    /// The names of the next fields, at most so many.
-    package mutating func nextNames(_ count: Int) -> [Name] { take(count) { name, _ in Name(decode(name)) } }
+    /// The names of the next fields, at most `count`.
+    package mutating func nextNames(_ count: Int) -> [Name] { read(count) { name, _ in Name(decode(name)) } }
 
-    private mutating func take<Result>(_ count: Int, _ read: (_ name: Part, _ value: Part) -> Result)
+    private mutating func read<Result>(_ count: Int, _ read: (_ name: Part, _ value: Part) -> Result)
       -> [Result]
     {
       var results: [Result] = []

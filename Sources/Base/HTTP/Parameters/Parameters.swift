@@ -119,7 +119,7 @@ package struct Parameters: Sendable {
     }
   }
 
-  /// A success response, which lists the parameters that were sent but not declared. They are noted as
+  /// A success response, which lists the parameters that were sent but not declared. They are recorded as
   /// additions.
   package func success(_ members: [JSON.Object.Member] = [], noting notes: RequestNotes) -> Response {
     let ignored = fields.map(\.name).filter { !declared.contains($0) }
@@ -131,7 +131,7 @@ package struct Parameters: Sendable {
     return Envelope.success(members + [.init("ignored_parameters_unsupported", .array(names))])
   }
 
-  /// What stock servers send to endpoints that do not have it.
+  /// The parameters that stock servers send to endpoints that do not have them.
   private static let usual: Set<Name> = ["server_uuid"]
 }
 

@@ -1,17 +1,17 @@
-/// What another service has said, for people: to be logged, kept and passed on.
+/// A text from another service that may be logged, stored and shown to people.
 ///
-/// It may say again whatever it was sent, in any encoding. So runs of characters that may be a key or a token, or part of
-/// one, are left out. UUIDs and names stay.
+/// The service may repeat whatever it was sent, in any encoding. So runs of characters that may be a key or a token, or
+/// part of one, are replaced by `...`. UUIDs and names stay.
 package struct ForeignText: Sendable, CustomStringConvertible {
   /// One line of printable ASCII, of ``maximumLength`` characters at most.
   package let description: String
 
-  /// Bytes that are read.
+  /// The number of bytes that are read.
   private static let maximumRead = 4096
   package static let maximumLength = 300
-  /// Shorter ones are no secrets.
+  /// The shortest run that may be a secret, in characters.
   private static let shortestSecret = 20
-  /// What stands in the place of a secret.
+  /// The replacement for a secret.
   private static let omission = "...".utf8
 
   package init(_ text: String) {
@@ -24,7 +24,7 @@ package struct ForeignText: Sendable, CustomStringConvertible {
     for byte in text.utf8.prefix(Self.maximumRead) {
       switch byte {
       case _ where Self.isOfRuns(byte): run.append(byte)
-      // Of other characters the first byte stands for all.
+      // Other characters become one `?`, for their first byte.
       case 0x80..<0xC0: break
       default:
         endRun()
@@ -36,7 +36,7 @@ package struct ForeignText: Sendable, CustomStringConvertible {
     description = String(decoding: shown.prefix(Self.maximumLength), as: UTF8.self)
   }
 
-  /// Letters, digits, and what base64, percent encoding, JSON and names have in addition.
+  /// Whether a byte may be part of a secret: a letter, a digit, or what base64, percent encoding, JSON and names add.
   private static func isOfRuns(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -51,7 +51,7 @@ package struct ForeignText: Sendable, CustomStringConvertible {
     func has(_ range: ClosedRange<Character>) -> Bool {
       run.contains { range.contains(Character(Unicode.Scalar($0))) }
     }
-    // Names and codes are words; by chance a long secret has no digits, but then letters of both cases.
+    // Names and codes have no digits. A long secret may have none by chance, but then it has letters of both cases.
     guard has("0"..."9") || run.count >= 32 && has("a"..."z") && has("A"..."Z") else { return false }
     return !isUUID(run)
   }

@@ -1,10 +1,9 @@
 package import Foundation
 
-/// A name from outside: of a JSON object's member or a form's field. Compared, hashed and ordered by its
-/// bytes.
+/// The name of a JSON object's member or a form's field, from outside. Compared, hashed and ordered by its bytes.
 ///
-/// `String` compares by canonical equivalence, which no protocol here wants, and which takes quadratic time
-/// for runs of combining marks.
+/// `String` compares by canonical equivalence, which no protocol here uses, and which takes quadratic time for runs of
+/// combining marks.
 package struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral, CustomStringConvertible {
   package let text: String
 

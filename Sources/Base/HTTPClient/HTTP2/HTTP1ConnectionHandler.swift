@@ -92,7 +92,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     guard let taken = exchange, taken.stream == stream else { return }
     exchange = nil
     owner.finished(taken.pending, on: id, .failure(.timeout))
-    // The late answer would be taken for the answer to the next request.
+    // A late answer would be mistaken for the answer to the next request.
     close(.connectionLost)
   }
 

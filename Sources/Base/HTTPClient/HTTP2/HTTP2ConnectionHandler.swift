@@ -13,7 +13,7 @@ package protocol HTTP2ConnectionOwner: Sendable {
     _ pending: PendingRequest, on id: ConnectionID, _ ending: Result<ProviderResponse, TransportFailure>)
   /// The peer certainly did not process the request.
   func unprocessed(_ pending: PendingRequest, on id: ConnectionID)
-  /// The connection that is being opened waits for its peer. If it waits too long, this is why there is none.
+  /// The connection that is being opened waits for its peer; `failure` is what it has failed with if that takes too long.
   func waits(_ id: ConnectionID, orElse failure: ConnectionFailure)
   /// Called once per connection, with the reason.
   func closed(_ id: ConnectionID, wasUp: Bool, failure: TransportFailure)
@@ -73,12 +73,12 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
   private var idleTimer: IdleTimer
   private var isCheckScheduled = false
   private var pings: UInt64 = 0
-  /// Replies of the connection itself (to PING, SETTINGS) that the peer has not read.
+  /// The number of replies to PING and SETTINGS that the peer has not read.
   private var unreadReplies = 0
   private var isDraining = false
   private var hasSettings = false
   private var hasEnded = false
-  /// Why there is no connection if it ends before the peer's SETTINGS have come.
+  /// The failure to report if the connection ends before the peer's SETTINGS have come.
   private var failure = ConnectionFailure.handshakeClosed
 
   package init(id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: Limits = Limits()) {
@@ -246,7 +246,7 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
     }
   }
 
-  /// Counts a reply that the peer causes. A peer that causes replies and does not read them is disconnected.
+  /// Counts a reply to PING or SETTINGS. A peer that causes replies and does not read them is disconnected.
   private func countReply() throws {
     unreadReplies = context?.channel.isWritable == true ? 0 : unreadReplies + 1
     guard unreadReplies <= Self.maximumUnreadReplies else { throw HTTP2Input.Violation() }

@@ -189,15 +189,15 @@ struct HTTP2Input {
   }
 }
 
-/// Clients use odd numbers; 0 is the connection.
+/// The number of a stream. Clients use odd numbers; 0 is the connection.
 package typealias HTTP2StreamID = Int
 
-/// RFC 9113 section 6.
+/// The kinds of frames (RFC 9113 section 6).
 enum HTTP2FrameKind: UInt8 {
   case data, headers, priority, reset, settings, push, ping, goAway, window, continuation
 }
 
-/// Their meaning depends on the kind of frame.
+/// The flags of a frame. Their meaning depends on its kind.
 struct HTTP2Flags: OptionSet {
   let rawValue: UInt8
 
@@ -213,13 +213,13 @@ struct HTTP2Flags: OptionSet {
 ///
 /// It counts header fields too: a megabyte of small header blocks takes as long as 2,000 answers.
 struct FrameAllowance {
-  /// Counted in frames and header fields.
-  private static let most = 5000
+  /// The maximum, in frames and header fields.
+  private static let maximum = 5000
   private static let perSecond = 100
-  /// More than real peers use besides an answer.
+  /// The allowance for each request: more than real peers use besides an answer.
   static let perRequest = 50
 
-  private var left = Self.most
+  private var left = Self.maximum
   private var grown = NIODeadline.now()
 
   /// - Throws: ``HTTP2Input/Violation`` if the allowance is used up.
@@ -230,12 +230,12 @@ struct FrameAllowance {
     let seconds = Int((now - grown).nanoseconds / 1_000_000_000)
     // Keeps the fraction of a second for the next call.
     grown = grown + .seconds(Int64(seconds))
-    left += min(seconds, Self.most / Self.perSecond) * Self.perSecond
+    left += min(seconds, Self.maximum / Self.perSecond) * Self.perSecond
     guard left >= 0 else { throw HTTP2Input.Violation() }
   }
 
   /// Raises the allowance, for a request that goes out or for an answer to one.
-  mutating func earn(_ worth: Int) { left = min(left + worth, Self.most) }
+  mutating func earn(_ worth: Int) { left = min(left + worth, Self.maximum) }
 }
 
 /// Closes a connection that is idle for too long. Used on its event loop only.

@@ -1,4 +1,4 @@
-/// Why a request has no answer. For cases that ``Reason`` has as well, see there.
+/// The reason for which a request has no answer. ``Reason`` explains the cases that it has too.
 package enum TransportFailure: Error, Hashable, Sendable {
   case timeout, cancelled, forbiddenAddress
   /// No connection could be opened.

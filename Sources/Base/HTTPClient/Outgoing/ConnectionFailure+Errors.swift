@@ -79,7 +79,7 @@ extension ConnectionFailure {
       }
   }
 
-  /// The same, with what the certificate that the host has shown says besides.
+  /// The failure that an error means, made more precise by the certificate that the host has shown.
   package init?(_ error: any Error, certificate: NIOSSLCertificate?, now: Date = Date()) {
     self.init(error)
     guard self == .certificateUntrusted, let certificate else { return }

@@ -1,8 +1,8 @@
-/// Why there is no connection to a host. Each case has the name of the ``Reason`` for it.
+/// The reason for which a connection to a host could not be opened. The ``Reason`` for it has the same name.
 package enum ConnectionFailure: String, Error, Sendable, Hashable, CaseIterable {
   // The host.
   case nameNotResolved, connectionRefused, connectTimeout, networkUnreachable
-  /// No more than that is known.
+  /// The connection failed for an unknown reason.
   case connectFailed
   /// This process has no file descriptor left for a connection.
   case descriptorsExhausted
@@ -22,7 +22,7 @@ package enum ConnectionFailure: String, Error, Sendable, Hashable, CaseIterable 
   /// The proxy answers CONNECT with anything else.
   case proxyRefused
 
-  /// The same failure for the proxy, which was to be connected to in the host's place.
+  /// The same failure of the connection to the proxy.
   package var ofProxy: ConnectionFailure {
     switch self {
     case .nameNotResolved: .proxyNameNotResolved

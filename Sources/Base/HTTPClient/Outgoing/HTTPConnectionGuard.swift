@@ -5,8 +5,8 @@ internal import NIOHTTP1
 internal import NIOSSL
 
 extension HTTPClient.Configuration {
-  /// Speaks only HTTP/1.1, checks that the certificate proves the requested host, and closes the connection
-  /// if the answer is not HTTP. For calls to other hosts.
+  /// Has connections speak only HTTP/1.1, check that the certificate proves the requested host, and close if the answer is
+  /// not HTTP.
   package mutating func guardConnections() {
     httpVersion = .http1Only
     // AsyncHTTPClient calls this before the connection's first request.

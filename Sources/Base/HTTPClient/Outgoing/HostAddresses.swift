@@ -31,8 +31,7 @@ package enum HostAddresses {
     return address.isEmpty ? try await lookUp(host.lowercased()) : address
   }
 
-  /// The addresses of a name to try, in this order: both families in turn, beginning with that of the first one, at
-  /// most 16.
+  /// The addresses to try, in order: both families in turn, beginning with that of the first address; at most 16.
   package static func callable(
     _ addresses: [String], where isAllowed: (String) -> Bool
   ) throws(OutgoingClient.HostError) -> [String] {
@@ -82,7 +81,7 @@ package struct IPAddress: Sendable, Hashable {
 
   private init(bytes: [UInt8]) { self.bytes = bytes }
 
-  /// The network that one owner has at least: the first address of an IPv6 /64, or an IPv4 address (also one
+  /// The smallest network that one owner has: an IPv6 /64, named by its first address, or an IPv4 address (also one
   /// mapped into IPv6) by itself.
   package var network: IPAddress {
     guard isIPv6 else { return self }
@@ -130,7 +129,7 @@ package struct IPAddress: Sendable, Hashable {
     if bytes[0] == 0x20, bytes[1] == 0x02 { return isPublicIPv4(Array(bytes[2..<6])) }  // 6to4
     if bytes.starts(with: [0x20, 0x01, 0x0d, 0xb8]) { return false }  // documentation
     if bytes[0] == 0x20, bytes[1] == 0x01, bytes[2] < 0x02 { return false }  // protocol assignments, Teredo
-    return bytes[0] & 0xe0 == 0x20  // 2000::/3: all that is given out
+    return bytes[0] & 0xe0 == 0x20  // 2000::/3: all that is assigned
   }
 }
 

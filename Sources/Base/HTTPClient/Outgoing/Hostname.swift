@@ -95,8 +95,8 @@ package struct Hostname: Sendable, Hashable {
 }
 
 extension Hostname {
-  /// The spelling under which a name is stored and looked up: its hostname. A text that is not a hostname, as
-  /// some imported ones are, stands for itself, and nobody can register with it.
+  /// The spelling under which a name is stored and looked up: its hostname. A text that is not a hostname, as some imported
+  /// ones are, is kept in lower case, and nobody can register with it.
   package static func key(of text: String) -> String {
     Self(international: text)?.text ?? text.lowercased()
   }
@@ -130,9 +130,9 @@ extension Hostname {
   }
 }
 
-/// Hostnames that may register: one hostname, or `*.example.org` for every name below that domain.
+/// A pattern of hostnames that may register: one hostname, or `*.example.org` for every name below that domain.
 ///
-/// The port must match too: a pattern without one is for hostnames without one.
+/// The port must match too: a pattern without a port matches hostnames without one.
 package struct HostnamePattern: Sendable, Hashable {
   /// The hostname, or the parent domain.
   private let hostname: Hostname

@@ -6,7 +6,7 @@ internal import Timing
 /// Too many names wait to be looked up.
 package struct LookupsExhausted: Error {}
 
-/// Looks up names, which blocks, on a few threads of its own that are started in advance.
+/// Looks up names on a few threads of its own, because a lookup blocks. They are started in advance.
 ///
 /// Names come from outside, and some name servers stall on purpose. So every caller has its own time limit,
 /// a name without callers is not looked up, callers of the same name share one answer, and the threads are
@@ -24,7 +24,7 @@ final class LookupPool: Sendable {
   }
 
   private let state: Mutex<State>
-  /// Signalled whenever a thread may find work; extra signals do no harm.
+  /// A signal whenever a thread may find work; extra signals do no harm.
   private let workAvailable = DispatchSemaphore(value: 0)
 
   /// Starts the threads, which never end.
@@ -229,9 +229,9 @@ struct LookupQueue: Sendable {
 
   /// The registered domain of a name: its last two labels, or three if the last two are a shared suffix.
   ///
-  /// Approximates the public suffix list by rules: a second label of two letters (`co.uk`, `ne.jp`, `uk.com`)
-  /// or a usual one under a country (`com.au`). A domain of such a shape gets a share for each name below it,
-  /// which is no more than its owner could get by registering more domains.
+  /// A rule approximates the public suffix list: a second label of two letters (`co.uk`, `ne.jp`, `uk.com`), or a usual
+  /// one under a country (`com.au`), makes a shared suffix. An owner of such a domain gets a share for each name below
+  /// it, which is no more than registering more domains would give.
   private static func domain(of name: String) -> Substring {
     let dots = name.utf8.indices.filter { name.utf8[$0] == UInt8(ascii: ".") }
     guard dots.count >= 2 else { return name[...] }

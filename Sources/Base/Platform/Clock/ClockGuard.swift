@@ -25,10 +25,10 @@ package struct ClockGuard: Sendable {
 
   /// The largest difference between two clocks that counts as agreement, in seconds.
   package static let tolerance: TimeInterval = 60
-  /// In seconds. A clock that is further than this after the newest time in the database is doubted: either
+  /// The seconds by which a clock may be ahead of the newest time in the database without being doubted. Beyond that either
   /// all nodes were down for that long, or the clock is wrong.
   package static let longestSilence: TimeInterval = 12 * 3600
-  /// How long a doubted clock has to run without a new reason for doubt before it is trusted again.
+  /// The time for which a doubted clock has to run without a new reason for doubt before it is trusted again.
   package static let probation = Duration.seconds(600)
 
   /// Why the clock is doubted; nil if it is not.
@@ -175,14 +175,14 @@ package struct ClockDoubt: Sendable, Hashable, CustomStringConvertible {
   package let since: Date
 
   package static let meaning = "Nothing expires until the clock has been steady for ten minutes."
-  package static let advice = "set the clock right; if it is right, say so: push-bouncer clock trust"
+  package static let advice = "set the clock right; if it is right, run push-bouncer clock trust"
 
   /// For people: `it was put ahead by 25 h`.
   package var description: String {
     switch reason {
     case .jumped(let seconds): "it was put \(seconds > 0 ? "ahead" : "back") by \(Self.text(abs(seconds)))"
-    case .behind(let seconds): "it stands \(Self.text(seconds)) before the newest time in the database"
-    case .ahead(let seconds): "it stands \(Self.text(seconds)) after the newest time in the database"
+    case .behind(let seconds): "it is \(Self.text(seconds)) behind the newest time in the database"
+    case .ahead(let seconds): "it is \(Self.text(seconds)) ahead of the newest time in the database"
     }
   }
 

@@ -11,10 +11,10 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
     self.descriptors = descriptors
   }
 
-  /// With fewer descriptors there is no room for callers, and the service does not start.
+  /// The smallest limit that leaves room for callers; with a lower one the service does not start.
   static let minimum = 192
 
-  /// No service of this kind needs more, and some libraries iterate over all possible descriptors.
+  /// The highest limit that is asked for: more is not needed, and some libraries iterate over all possible descriptors.
   private static let maximum = 65_536
 
   /// The process's limit, raised as far as the process may raise it.
@@ -36,7 +36,7 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   /// - Parameter wanted: the value of `http.max_connections`.
   package func connections(_ wanted: Int) -> Int { min(wanted, descriptors - max(128, descriptors / 4)) }
 
-  /// Says that the limit is too low for `wanted` connections; nil if it is high enough.
+  /// A sentence saying that the limit is too low for `wanted` connections; nil if it is high enough.
   package func shortage(_ wanted: Int) -> String? {
     let possible = connections(wanted)
     guard possible < wanted else { return nil }
@@ -44,8 +44,8 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
       "only \(possible) connections of http.max_connections (\(wanted)) are possible with \(self) descriptors (ulimit -n)"
   }
 
-  /// The most connections to push services, which strangers choose. They get half of the descriptors that
-  /// callers do not get; the other half is left for the database, Apple and Google.
+  /// The maximum number of connections to push services, which untrusted devices choose. They get half of the descriptors
+  /// that callers do not get; the other half is left for the database, Apple and Google.
   package var pushServiceConnections: Int { min(1000, max(128, descriptors / 4) / 2) }
 
   package var description: String { "\(descriptors)" }

@@ -22,7 +22,7 @@ extension Fault {
   package init(missingStorageKeyOf url: DatabaseURL, in directory: String) {
     self.init(
       source: "\(directory)/storage.key", "is missing, and \(url) was sealed with it",
-      advice: "bring the file back, from a backup or another node: a new one would open nothing")
+      advice: "restore the file from a backup or another node: a new key would open nothing")
   }
 
   /// An error of the configured database, where its URL is not at hand.
@@ -49,7 +49,7 @@ extension Fault {
     case .busy:
       isFile
         ? ("another process keeps it locked", "end that process or wait for it")
-        : ("the server is too busy", "wait, or look at what it does")
+        : ("the server is too busy", "wait, or look at what it is doing")
     case .full: ("there is no room left on the disk", "free some space")
     case .readOnly:
       isFile
@@ -60,24 +60,24 @@ extension Fault {
         )
     case .io: ("the disk or the file system fails", "look at the system's log and at the file's owner")
     case .corrupt:
-      ("it is no database, or damaged", "name another file, or put a backup in its place")
+      ("it is not a database, or it is damaged", "name another file, or restore a backup")
     case .newerSchema:
-      ("it belongs to a newer push-bouncer", "run that one, or put back a backup made before it")
+      ("it belongs to a newer push-bouncer", "run that version, or restore a backup made before it")
     case .changedMigration:
-      ("it was made by another build of push-bouncer", "run that one, or put back a backup of this one's")
+      ("it was made by another build of push-bouncer", "run that build, or restore a backup made by this one")
     case .closed: ("it was closed", "try again")
     case .serializationFailure: ("another process got in the way", "try again")
     default:
       (
         "it refuses what this program asks: \(error.message)\(error.constraint.map { " (\($0))" } ?? "")",
-        "it may hold another program's tables; else report this as a mistake in push-bouncer"
+        "it may hold another program's tables; otherwise please report this as a bug of push-bouncer"
       )
     }
   }
 }
 
 extension Fault {
-  /// What helps against libpq's message about a connection that it could not make.
+  /// The advice for libpq's message about a connection that it could not open.
   private static func advice(onUnreachable message: String) -> String {
     let words: [(String, String)] = [
       (
@@ -89,13 +89,13 @@ extension Fault {
       ("server does not support SSL", "switch TLS on at the server, or add ?sslmode=disable to the URL"),
       (
         "certificate",
-        "see that sslrootcert of the URL is the server's authority, and the host the name that it has"
+        "see that sslrootcert in the URL is the server's authority, and that the certificate is for the URL's host"
       ),
       ("could not translate host name", "correct the host of the URL"),
-      (" does not exist", "make it on the server, or correct the URL"),
+      (" does not exist", "create it on the server, or correct the URL"),
       ("Connection refused", "see whether the server runs, and listens on that address and port"),
       ("No such file or directory", "see whether the server runs, and which folder its socket is in"),
-      ("timeout expired", "see whether the host is right, and whether a firewall is in the way"),
+      ("timeout expired", "see whether the host is right, and whether a firewall blocks it"),
       ("too many", "wait, or raise the server's max_connections: each node needs up to 9"),
       ("starting up", "wait until the server is up"),
       ("invalid", "correct the options of the URL"),
@@ -110,20 +110,20 @@ extension Fault {
     case let fault as Fault: self = fault
     case let error as any Readable: self.init("\(error)")
     case let error as DatabaseError: self.init(error)
-    case let error as IOError: self.init(FileObstacle(error.errnoCode), of: "something that it needs")
-    case let error as POSIXError: self.init(FileObstacle(error.code.rawValue), of: "something that it needs")
+    case let error as IOError: self.init(FileObstacle(error.errnoCode), of: "a file that it needs")
+    case let error as POSIXError: self.init(FileObstacle(error.code.rawValue), of: "a file that it needs")
     case let error as CocoaError:
-      let path = error.filePath ?? error.url?.path ?? "something that it needs"
+      let path = error.filePath ?? error.url?.path ?? "a file that it needs"
       if let number = (error.underlying as? POSIXError)?.code.rawValue {
         self.init(FileObstacle(number), of: path)
       } else {
-        self.init(source: path, "cannot be used", advice: "look at it")
+        self.init(source: path, "cannot be used", advice: "check that it exists and may be read")
       }
     case is CancellationError: self.init("it was interrupted", advice: "start it again")
     default:
       self.init(
-        "something went wrong that this program does not know (\(String(reflecting: type(of: error))))",
-        advice: "please report it, with what you did")
+        "an unexpected error occurred (\(String(reflecting: type(of: error))))",
+        advice: "please report it, and what you did before")
     }
   }
 }

@@ -2,16 +2,16 @@ package import Foundation
 internal import Sealing
 package import Settings
 
-/// The user as whom root accesses files. Whoever can write to a folder decides what is in it, so root
-/// writes nothing there with more rights than that user has.
+/// The user that a command run by root becomes to access files. Whoever can write to a folder decides what is in it, so
+/// root writes nothing there with more rights than that user has.
 ///
-/// Commands switch to this user for good as soon as they know their files. Only files that root has named on
-/// the command line, and that are read, are read before that, with root's rights.
+/// Commands become this user for good as soon as they know their files. Before that, only files that root has named on the
+/// command line are read, with root's rights.
 package struct FileOwner: Sendable, Hashable {
   package let user: uid_t
   package let group: gid_t
 
-  /// The first owner on the way from `/` to the path who is not root; nil if root owns all of it.
+  /// The first owner other than root on the way from `/` to the path; nil if root owns all of it.
   package init?(ofWayTo path: String) {
     guard let step = FileStep.way(to: path).first(where: { $0.user != 0 }) else { return nil }
     user = step.user
@@ -40,7 +40,7 @@ package struct FileOwner: Sendable, Hashable {
     setenv("HOME", home ?? "/", 1)
   }
 
-  /// Whether nobody but this user, and root, owns these files and the folders on the way to them.
+  /// Whether this user, or root, owns each of these files and of the folders on the way to them.
   package static func owns(_ user: uid_t, waysTo paths: [String]) -> Bool {
     let owners = Set(paths.compactMap(FileOwner.init(ofWayTo:)).map(\.user))
     return owners == [user] || owners.isEmpty && user == 0
@@ -54,7 +54,8 @@ package struct FileOwner: Sendable, Hashable {
 
   private var fault: Fault {
     Fault(
-      "this may not become \(name), whose files these are", advice: "run sudo -u \(name) push-bouncer ...")
+      "this process may not become \(name), who owns these files",
+      advice: "run sudo -u \(name) push-bouncer ...")
   }
 }
 
@@ -65,7 +66,7 @@ extension FileOwner {
     guard geteuid() == 0, let step = FileStep.way(to: file).first(where: \.isOpenToOthers) else { return }
     let others = step.user == 0 ? "others" : FileObstacle.name(of: step.user)
     throw Fault(
-      source: file, "is not followed by root: \(others) may change \(step.path == file ? "it" : step.path)",
+      source: file, "is not used by root: \(others) may change \(step.path == file ? "it" : step.path)",
       advice: "name it if it is the one to use: --config \(file)")
   }
 }
@@ -138,7 +139,7 @@ package enum PrivateFile {
     let (folder, name) = try openFolder(of: path)
     defer { close(folder) }
     let temporary = "\(name).\(UInt64.random(in: .min ... .max)).new"
-    let file = openat(folder, temporary, makes, 0o600)
+    let file = openat(folder, temporary, creationFlags, 0o600)
     guard file >= 0 else { throw Fault(FileObstacle(errno), of: path) }
     defer { unlinkat(folder, temporary, 0) }
     do {
@@ -181,16 +182,16 @@ package enum PrivateFile {
     defer { close(folder) }
     if let attributes = try? FileManager.default.attributesOfItem(atPath: path) {
       guard attributes[.type] as? FileAttributeType == .typeRegular else {
-        throw Fault(source: path, "is there and is no file, or a link to one", advice: "name another file")
+        throw Fault(source: path, "exists and is not a regular file", advice: "name another file")
       }
       unlinkat(folder, name, 0)
     }
-    let file = openat(folder, name, makes, 0o600)
+    let file = openat(folder, name, creationFlags, 0o600)
     guard file >= 0 else { throw Fault(FileObstacle(errno), of: path) }
     return FileHandle(fileDescriptor: file, closeOnDealloc: true)
   }
 
-  private static let makes = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
+  private static let creationFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
 
   private static func openFolder(of path: String) throws -> (folder: CInt, name: String) {
     let url = URL(fileURLWithPath: path)
@@ -265,8 +266,8 @@ package enum PrivateFile {
     guard fsync(folder) == 0 || errno == EINVAL else { throw Fault(FileObstacle(errno), of: path) }
   }
 
-  /// Whether its group or others may access it, although `user` could forbid that. Kubernetes lets a service read its
-  /// Secrets as a member of their group only.
+  /// Whether the file's group or others may access it although `user` could forbid that. For files of another owner the
+  /// group may read: Kubernetes gives a service its Secrets that way.
   package static func isExposed(_ path: String, to user: uid_t = geteuid()) -> Bool {
     guard let file = FileAttributes(of: path) else { return false }
     return file.permissions & (file.owner == user ? 0o077 : 0o037) != 0

@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// A file system in the tree of files.
+/// A mounted file system.
 package struct Mount: Sendable, Hashable {
-  /// Where it begins.
+  /// The path at which it is mounted.
   package let point: String
   /// The kernel's name of its type, such as `ext4`.
   package let kind: String
@@ -36,7 +36,7 @@ package struct Mount: Sendable, Hashable {
     options = Set("\(left[5]),\(fields[2])".split(separator: ",").map(String.init))
   }
 
-  /// Why nothing on it survives a power loss, though it was synced; nil if it does. What a network file system's
+  /// The reason for which synced files on it do not survive a power loss; nil if they do. What a network file system's
   /// server or a disk does with a sync cannot be seen from here.
   package var loss: String? {
     if ["tmpfs", "ramfs", "devtmpfs"].contains(kind) { return "\(kind) at \(point), which is in memory" }

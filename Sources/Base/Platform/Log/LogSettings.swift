@@ -1,13 +1,13 @@
 package import Logging
 package import Settings
 
-/// The log.
+/// The settings of the log.
 package struct LogSettings: Sendable {
   package init() {}
 
   @Setting(
     "log.level", "info", .choice(Logger.Level.allCases.map { ($0.rawValue, $0) }, "debug"),
-    "least level of what is logged: trace, debug, info, notice, warning, error or critical")
+    "lowest level that is logged: trace, debug, info, notice, warning, error or critical")
   package var level: Logger.Level
 
   @Setting(

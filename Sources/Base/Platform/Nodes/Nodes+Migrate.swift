@@ -2,14 +2,14 @@ package import SQL
 internal import Settings
 
 extension Nodes {
-  /// Processes that the migration would cut off, if they are alive.
+  /// Processes that could not go on after the migration, if they are alive.
   private struct Older: Error {
     let nodes: [Node]
     let migration: Migration
   }
 
-  /// Applies the migrations that the database lacks, unless an older process is alive that could not go on afterwards. To
-  /// see whether one is, this may take as long as `duration`.
+  /// Applies the missing migrations, unless an older process is alive that could not go on afterwards. Finding that out may
+  /// take as long as `duration`.
   ///
   /// - Parameter waiting: called before the rows of such processes are watched, with their number.
   /// - Throws: ``Fault``, which names such a process; ``DatabaseError``, as ``Migrator`` does.

@@ -4,8 +4,8 @@ package import SQL
 package import Sealing
 internal import Settings
 
-/// The processes that use one database, so that none is cut off by a migration, nor goes on with a storage key that is
-/// changed. Each has a row; the row of a killed process is no longer updated.
+/// The processes that use one database. The list keeps a migration from cutting off a running process, and a process from
+/// going on with an old storage key. Each process has a row; that of a killed one is no longer updated.
 package struct Nodes: Sendable {
   /// A process, or one that was killed.
   package struct Node: Sendable, Hashable {
@@ -44,8 +44,8 @@ package struct Nodes: Sendable {
 
   /// Adds this process, before it seals anything.
   ///
-  /// It is serialized with ``migrate(_:watching:waiting:)`` and with the change of the storage key: what is changed
-  /// meanwhile is noticed here, or this process there.
+  /// Serialized with ``migrate(_:watching:waiting:)`` and with the change of the storage key: either this process notices
+  /// the change here, or the change notices this process.
   ///
   /// - Throws: ``DatabaseError``, ``DatabaseError/Code/newerSchema`` among them; what
   ///   ``StorageSeal/verify(_:on:)`` throws.
@@ -72,7 +72,7 @@ package struct Nodes: Sendable {
 
   /// Writes a heartbeat.
   ///
-  /// - Returns: whether this process is in the list; one that was silent for long may have been removed.
+  /// - Returns: whether this process is still in the list; it may have been removed if it was silent for long.
   package func touch(isServing: Bool) async throws -> Bool {
     try await database.write { connection in
       try connection.run(
@@ -85,8 +85,8 @@ package struct Nodes: Sendable {
   /// Stays in the list, which this process has joined, until its task is cancelled; then leaves it.
   ///
   /// - Parameter isServing: false in a command.
-  /// - Throws: what ``join(_:isServing:)`` throws if this process was removed from the list meanwhile, because it was
-  ///   silent, and may not go on: its storage key was changed, or a migration cuts it off.
+  /// - Throws: what ``join(_:isServing:)`` throws, if this process was silent for long and may not go on: its storage key
+  ///   was changed, or a migration has cut it off.
   package func stay(_ storageKey: StorageKey, isServing: Bool) async throws {
     while !Task.isCancelled {
       do {
@@ -123,13 +123,13 @@ package struct Nodes: Sendable {
     return all.filter { sightings[$0] != nil }
   }
 
-  /// The time that rows are watched to see who is alive: a little longer than that between two heartbeats.
+  /// The time for which rows are watched to see which processes are alive: a little longer than ``interval``.
   package static let watch = interval + .seconds(5)
 
   /// The processes that serve and are alive: those whose rows change while they are watched.
   ///
   /// - Parameters:
-  ///   - schema: instead of those that serve, all that do not know this migration are meant.
+  ///   - schema: finds the processes that do not know this migration, instead of those that serve.
   ///   - waiting: called once, with the number of rows, before they are watched.
   package func alive(
     watching duration: Duration = watch, olderThan schema: Int? = nil, waiting: (_ rows: Int) -> Void
@@ -159,7 +159,7 @@ package struct Nodes: Sendable {
     try connection.query(Self.select).map(Node.init)
   }
 
-  /// Also read from a database that has yet to be migrated, and so only what the first migration has made.
+  /// Uses only columns of the first migration, because it also runs before later ones.
   private static let select = Statement(
     """
     SELECT id, hostname, version, started_at, seen_at, is_serving, schema FROM nodes

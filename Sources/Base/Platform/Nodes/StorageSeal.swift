@@ -2,8 +2,8 @@ package import SQL
 package import Sealing
 internal import Settings
 
-/// Marks in the database: a fingerprint of the storage key that it was sealed with, which key seals it, and,
-/// while `keys rotate-storage` is not at its end, which key is to.
+/// Marks in the database: the fingerprint of its storage key, the id of the key that seals values and, while
+/// `keys rotate-storage` is unfinished, the id of the next key.
 package enum StorageSeal {
   /// The database holds secrets sealed with another storage key, which would be lost with this one.
   package struct WrongKey: Error, Hashable, CustomStringConvertible {
@@ -20,8 +20,8 @@ package enum StorageSeal {
 
     package var description: String {
       """
-      storage.key is being changed, and not everything is sealed with the new one yet: run push-bouncer keys \
-      rotate-storage, unless it is running; it goes on where it was
+      storage.key is being changed, and not everything is sealed with the new key yet: run push-bouncer keys \
+      rotate-storage, unless it is running; it continues where it stopped
       """
     }
   }
@@ -60,7 +60,7 @@ package enum StorageSeal {
     try await database.read { try $0.mark(next) }
   }
 
-  /// Begins a change of keys, or goes on with it: until its end, ``verify(_:of:)`` throws ``Unfinished``.
+  /// Begins a change of keys, or continues one. Until its end ``verify(_:of:)`` throws ``Unfinished``.
   ///
   /// - Returns: whether it begins now.
   /// - Throws: ``WrongKey`` if the database is not sealed with `old`, or is being changed to a third key.
@@ -118,7 +118,7 @@ package enum StorageSeal {
 }
 
 extension Connection {
-  /// What the table `metadata` holds under a name.
+  /// The value of a name in the table `metadata`.
   package func mark(_ name: String) throws -> [UInt8]? {
     try query("SELECT value FROM metadata WHERE name = $1", .text(name)).first?.bytes("value")
   }

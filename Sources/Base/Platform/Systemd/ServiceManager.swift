@@ -23,7 +23,7 @@ package final class ServiceManager: Sendable {
   /// The service manager from the environment, whose variables are removed; nil if there is none.
   ///
   /// - Throws: ``Fault`` if its address is invalid.
-  package static func take() throws(Fault) -> ServiceManager? {
+  package static func fromEnvironment() throws(Fault) -> ServiceManager? {
     let environment = ProcessInfo.processInfo.environment
     for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] { unsetenv(name) }
     return try ServiceManager(environment: environment, processID: getpid())
@@ -82,10 +82,10 @@ package struct PassedSockets: Sendable, Hashable {
   /// No passed sockets: both listeners open their own.
   package init() {}
 
-  /// Takes the sockets that were passed to this process, and removes them from the environment.
+  /// The sockets that were passed to this process; their variables are removed from the environment.
   ///
   /// - Throws: ``Fault`` if the sockets do not match the two listeners.
-  package static func take() throws(Fault) -> PassedSockets {
+  package static func fromEnvironment() throws(Fault) -> PassedSockets {
     let environment = ProcessInfo.processInfo.environment
     for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsetenv(name) }
     let sockets = try PassedSockets(environment: environment, processID: getpid())

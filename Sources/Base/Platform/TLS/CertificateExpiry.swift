@@ -11,7 +11,7 @@ package struct CertificateExpiry: Sendable, Hashable {
   /// Whether it has expired.
   package let isOver: Bool
 
-  /// nil if the certificate is valid for longer than ``notice``.
+  /// Returns nil if the certificate is valid for longer than ``notice``.
   package init?(end: Date, now: Date) {
     guard end.timeIntervalSince(now) < Self.notice else { return nil }
     self.end = end

@@ -28,7 +28,7 @@ package final class ServerCertificate: Sendable {
     self.now = now
     self.logger = logger
     state = Mutex(
-      State(signature: files.signature, context: try files.serverContext(), end: try files.end()))
+      State(signature: files.signature, context: try files.serverContext(), end: try files.expiryDate()))
   }
 
   /// The TLS context for new connections, looked up for each connection.
@@ -37,7 +37,7 @@ package final class ServerCertificate: Sendable {
   /// The expiry of the certificate in use.
   package var end: Date { state.withLock { $0.end } }
 
-  /// nil while the certificate in use is valid for long enough.
+  /// The expiry to warn about; nil while the certificate in use is valid for long enough.
   package var expiry: CertificateExpiry? { CertificateExpiry(end: end, now: now()) }
 
   /// What is wrong with the current files; nil if they are in use.
@@ -51,14 +51,14 @@ package final class ServerCertificate: Sendable {
       // files.
       guard signature != state.signature || state.problem != nil else { return }
       do {
-        state = State(signature: signature, context: try files.serverContext(), end: try files.end())
+        state = State(signature: signature, context: try files.serverContext(), end: try files.expiryDate())
         logger.notice("certificate reloaded", metadata: ["file": "\(files.certificateFile)"])
       } catch {
         state.signature = signature
         guard state.problem != "\(error)" else { return }
         state.problem = "\(error)"
         logger.error(
-          "certificate cannot be used, the one before stays in use",
+          "the new certificate cannot be used; the previous one stays in use",
           metadata: [
             "problem": "\(error)",
             "advice": "put a certificate and its key there; they are reloaded by themselves",
@@ -121,7 +121,7 @@ package struct PEMFile: Sendable {
     guard text.utf8.contains("CERTIFICATE-----".utf8) else {
       throw Fault(
         key: key, "names \(path), which has no certificate in it",
-        advice: "put the certificate there; perhaps it is in the file of the key")
+        advice: "put the certificate there; perhaps it is in the key's file")
     }
     guard let chain = try? NIOSSLCertificate.fromPEMBytes(Array(text.utf8)), !chain.isEmpty else {
       throw Fault(
@@ -134,12 +134,12 @@ package struct PEMFile: Sendable {
     guard text.utf8.contains("PRIVATE KEY-----".utf8) else {
       throw Fault(
         key: key, "names \(path), which has no private key in it",
-        advice: "put the key there; perhaps it is in the file of the certificate")
+        advice: "put the key there; perhaps it is in the certificate's file")
     }
     guard !text.utf8.contains("ENCRYPTED".utf8) else {
       throw Fault(
         key: key, "names \(path), whose key has a passphrase",
-        advice: "take it off with openssl pkey -in OLD -out NEW, and let only the service read the new file")
+        advice: "remove it with openssl pkey -in OLD -out NEW, and let only the service read the new file")
     }
     guard let privateKey = try? NIOSSLPrivateKey(bytes: Array(text.utf8), format: .pem) else {
       throw Fault(key: key, "names \(path), whose key is damaged", advice: "put the key there anew")
@@ -171,13 +171,13 @@ extension CertificateFiles {
     guard let context = try? NIOSSLContext(configuration: configuration) else {
       throw Fault(
         key: "http.tls.key_file", "names \(keyFile), which is not the key of \(certificateFile)",
-        advice: "put both there as they belong together")
+        advice: "put a certificate and its own key there")
     }
     return context
   }
 
   /// When the certificate expires.
-  package func end() throws(Fault) -> Date { try certificates()[0].end }
+  package func expiryDate() throws(Fault) -> Date { try certificates()[0].end }
 
   private func certificates() throws(Fault) -> [NIOSSLCertificate] {
     try PEMFile(certificateFile, key: "http.tls.certificate_file").certificates()

@@ -3,8 +3,8 @@ package import HTTPClient
 extension ConnectionFailure {
   var reason: Reason { Reason(rawValue) }
 
-  /// The reason if the host is Google's sign-in: a name of its own, so that nobody looks for the fault at FCM. What concerns
-  /// only this machine or its proxy has the same reason in both cases.
+  /// The reason if the host is Google's sign-in: a name of its own, so that nobody looks for the fault at FCM. What
+  /// concerns only this machine or its proxy has the same reason in both cases.
   var signInReason: Reason {
     switch self {
     case .descriptorsExhausted, .http2NotOffered, .proxyNameNotResolved, .proxyConnectionRefused,

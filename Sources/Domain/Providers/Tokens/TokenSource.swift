@@ -115,7 +115,7 @@ struct TokenCache {
     let backoff = Backoff(first: 1, longest: 60, shares: 1...1)
   }
 
-  enum Answer: Equatable {
+  enum Decision: Equatable {
     case use(AccessToken)
     /// Use this one and start a renewal.
     case useAndRenew(AccessToken)
@@ -136,7 +136,7 @@ struct TokenCache {
     self.limits = limits
   }
 
-  mutating func token(now: Date) -> Answer {
+  mutating func token(now: Date) -> Decision {
     if let token, now < token.expiresAt, !isFromOtherClock(token, now) {
       guard now >= token.renewAt, !isRenewing, now >= noAttemptBefore else { return .use(token) }
       isRenewing = true

@@ -68,8 +68,8 @@ extension UpstreamReceipt {
 }
 
 extension Outcome {
-  /// Maps the upstream bouncer's answer to notifications (`Documentation/Providers.md`, Upstream). Most refusals concern one
-  /// chat server; the answers to others show whether the upstream bouncer itself is to blame.
+  /// Maps the upstream bouncer's answer to notifications (`Documentation/Providers.md`, Upstream). Most refusals
+  /// concern one chat server; the answers to others show whether the upstream bouncer itself is to blame.
   init(upstream answer: ProviderResponse, now: () -> Date) {
     let refusal = ErrorBody(answer)
     let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())

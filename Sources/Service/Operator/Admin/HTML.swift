@@ -68,7 +68,7 @@ extension Unicode.Scalar {
   fileprivate var isHidden: Bool {
     switch value {
     case 0x200B...0x200D, 0x2060...0x2065, 0xFEFF, 0xFFF9...0xFFFB: true
-    default: isObeyed
+    default: isControlling
     }
   }
 }

@@ -31,7 +31,7 @@ extension StartCheck {
             return .skipped($0, "http.tls.certificate_file is not set: TLS is up to a proxy")
           }
           _ = try tls.serverContext()
-          let end = try tls.end()
+          let end = try tls.expiryDate()
           guard let expiry = CertificateExpiry(end: end, now: now()) else {
             return .good($0, "\(tls.certificateFile) expires on \(end.day)")
           }

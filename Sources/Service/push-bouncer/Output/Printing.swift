@@ -61,9 +61,9 @@ extension String {
   /// The text with characters escaped, as in JSON, that would control a terminal or change the direction of
   /// writing. Names from outside may contain them. Line breaks and tabs are kept.
   var printable: String {
-    guard unicodeScalars.contains(where: \.isObeyed) else { return self }
+    guard unicodeScalars.contains(where: \.isControlling) else { return self }
     return unicodeScalars.reduce(into: "") { text, scalar in
-      if scalar.isObeyed {
+      if scalar.isControlling {
         text += String(format: "\\u%04x", scalar.value)
       } else {
         text.unicodeScalars.append(scalar)
