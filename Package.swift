@@ -21,6 +21,7 @@ let libraries: [(repository: String, version: Version, products: [String])] = [
     "hummingbird-project/hummingbird", "2.28.1",
     ["Hummingbird", "HummingbirdTesting", "HummingbirdTLS"]
   ),
+  ("hummingbird-project/swift-mustache", "2.1.1", ["Mustache"]),
   ("jpsim/Yams", "6.2.2", ["Yams"]),
   ("swift-server/async-http-client", "1.37.0", ["AsyncHTTPClient"]),
   ("swift-server/swift-service-lifecycle", "2.13.0", ["ServiceLifecycle", "UnixSignals"]),
@@ -73,7 +74,7 @@ let modules: [Target] =
     module("SQL", "CPostgreSQL", "CSQLite", "Settings", "Timing", "Crypto"),
     module(
       "HTTP", "KeyExchange", "Settings", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics",
-      "NIOCore",
+      "Mustache", "NIOCore",
       "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
     module(
       "HTTPClient", "KeyExchange", "Timing", "AsyncHTTPClient", "Logging", "NIOCore", "NIOExtras", "NIOHPACK",
@@ -126,7 +127,7 @@ let modules: [Target] =
       "Registrations",
       "Sealing", "Settings", "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
       "Logging",
-      "NIOCore", "NIOHTTP1"))
+      "NIOCore", "NIOHTTP1", embed: ["Login/Templates"]))
   + folder(
     "Service",
     module(
@@ -136,7 +137,7 @@ let modules: [Target] =
       "ZulipBouncer",
       "ZulipServer",
       "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
-      "ServiceLifecycle", "UnixSignals", "Yams", embed: ["Keys/README.md"]),
+      "ServiceLifecycle", "UnixSignals", "Yams", embed: ["Keys/README.md", "Admin/Templates"]),
     module(
       "Server", "Accounts", "Delivery", "HTTP", "HTTPClient", "Migrations", "NextcloudProxy",
       "NextcloudServer",

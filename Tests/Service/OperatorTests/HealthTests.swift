@@ -91,7 +91,7 @@ import Testing
   }
 
   @Test func `A rate that rounds to nothing is not shown as nothing`() {
-    #expect([0, 0.01, 0.06, 12].map(Shown.rate) == ["0", "< 0.1", "0.1", "12"])
+    #expect([0, 0.01, 0.06, 12].map(PageText.rate) == ["0", "< 0.1", "0.1", "12"])
   }
 
   @Test func `A time is told to the minute, in UTC`() {

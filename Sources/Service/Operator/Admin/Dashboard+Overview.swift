@@ -6,9 +6,75 @@ internal import Registrations
 internal import Sealing
 internal import Settings
 
+/// Values for `overview.mustache`. Nil stands for what could not be read from the database in time.
+struct Overview: Sendable {
+  struct Light: Sendable {
+    struct Problem: Sendable {
+      let parts: [String]
+      let isMany: Bool
+      let sentence: String
+      let advice: String?
+    }
+
+    let style: String
+    let word: String
+    let summary: String
+    let problems: [Problem]
+    let startedAt: String
+    let servedFor: String
+    let version: String
+  }
+
+  struct Figures: Sendable {
+    let figures: [Figure]
+    var chart: Chart?
+  }
+
+  struct Queue: Sendable {
+    let figures: [Figure]
+    /// Why notifications wait; nil if none does, or they have not been counted yet.
+    let reasons: PageTable?
+  }
+
+  struct Routes: Sendable {
+    let table: PageTable
+    /// How many failing push services are not in the table.
+    let leftOut: String?
+    let hasCredentials: Bool
+  }
+
+  struct Servers: Sendable {
+    let table: PageTable
+    let count: String
+    /// How many are in the table; nil for all.
+    let shown: Int?
+  }
+
+  /// A feature's table.
+  struct Section: Sendable {
+    let title: String
+    let table: PageTable
+  }
+
+  let light: Light
+  /// How old the figures are, if the database does not answer now.
+  let staleFor: String?
+  let traffic: Figures?
+  let latency: Figures?
+  let queue: Queue
+  let routes: Routes
+  let failures: PageTable?
+  let servers: Servers?
+  let encryption: Figures?
+  let tables: [Section]
+  let nodes: PageTable?
+  let bouncerKeys: PageTable
+  let providerKeys: PageTable
+}
+
 extension Dashboard {
   /// The start page.
-  func overview() async -> HTML {
+  func overview() async -> Overview {
     async let readiness = readiness.report()
     async let recent = latestRecent()
     async let census = latestCensus()
@@ -16,43 +82,16 @@ extension Dashboard {
     let latest = await recent
     let counted = await census
     let found = latest?.value
-    return """
-      \(light(health))
-      \(latest?.age.map(Self.old))
-      <div class="two">
-      \(found.map(traffic) ?? Self.unknown("Notifications, the last 24 hours"))
-      \(found.map(latency) ?? Self.unknown("From the call to the provider's acceptance"))
-      \(queue(found))
-      </div>
-      \(routes(health, found?.report))
-      \(found.map { failures($0.report) } ?? Self.unknown("Failures by reason, the last 24 hours"))
-      \(found.map { servers($0, counted) } ?? Self.unknown("Chat servers"))
-      <div class="two">
-      \(counted.map(Self.encryption) ?? Self.unknown("From legacy to encrypted"))
-      \((counted?.tables ?? []).map(Self.section))
-      \(found.map(nodes) ?? Self.unknown("Nodes"))
-      </div>
-      \(keys(found, counted))
-      """
+    return Overview(
+      light: light(health), staleFor: latest?.age.map { Phrase.duration($0 / .seconds(1)) },
+      traffic: found.map(traffic), latency: found.map(latency), queue: queue(found),
+      routes: routes(health, found?.report), failures: found.map { failures($0.report) },
+      servers: found.map { servers($0, counted) }, encryption: counted.map(Self.encryption),
+      tables: (counted?.tables ?? []).map(Self.section), nodes: found.map(nodes),
+      bouncerKeys: bouncerKeys(found, counted), providerKeys: providerKeys(found))
   }
 
-  /// Replaces a part whose data could not be read from the database in time.
-  static func unknown(_ title: String) -> HTML {
-    """
-    <section><h2>\(title)</h2><p class="faint">Not known: the database does not answer, or is still counting. This \
-    page tries again by itself.</p></section>
-    """
-  }
-
-  /// A note that the data is from before the database stopped answering.
-  private static func old(_ age: Duration) -> HTML {
-    """
-    <p class="word doubtful">The figures of the last 24 hours, of chat servers and of nodes are as of \
-    \(Phrase.duration(age / .seconds(1))) ago: the database does not answer.</p>
-    """
-  }
-
-  private func light(_ health: Health) -> HTML {
+  private func light(_ health: Health) -> Overview.Light {
     let problems = health.problems
     let (word, style) =
       switch health.status {
@@ -60,184 +99,170 @@ extension Dashboard {
       case .degraded: ("Degraded", "doubtful")
       case .unavailable: ("Unavailable", "bad")
       }
-    let paragraphs = problems.map { problem -> HTML in
-      let parts = problem.parts.enumerated().map { index, part -> HTML in
-        "\(index == 0 ? "" : "<br>" as HTML)<strong>\(part)</strong>"
-      }
-      return """
-        <p>\(parts):\(parts.count > 1 ? "<br>" : " " as HTML)\(problem.sentence)\(problem.advice.map { "<br>What to do: \($0)" } as HTML?)</p>
-
-        """
-    }
-    return """
-      <section class="light \(style)">
-      <h1><span class="word">\(word)</span>: \(health.summary).</h1>
-      \(paragraphs)
-      <p class="faint">This process has served since \(startedAt.minute) \
-      (\(Phrase.duration(health.at.timeIntervalSince(startedAt)))), version \(Version.text).</p>
-      </section>
-      """
+    return Overview.Light(
+      style: style, word: word, summary: health.summary,
+      problems: problems.map {
+        .init(parts: $0.parts, isMany: $0.parts.count > 1, sentence: $0.sentence, advice: $0.advice)
+      },
+      startedAt: startedAt.minute, servedFor: Phrase.duration(health.at.timeIntervalSince(startedAt)),
+      version: Version.text)
   }
 
   // MARK: Notifications
 
-  private func traffic(_ recent: Recent) -> HTML {
+  private func traffic(_ recent: Recent) -> Overview.Figures {
     let report = recent.report
     let now = sources.now()
     let total = report.total
-    let bars = report.hours.map { hour -> Chart.Bar in
+    let rates = report.hours.map { hour in
       let minutes = max(1, min(60, now.timeIntervalSince(hour.start) / 60))
-      let accepted = Double(hour.accepted) / minutes
-      let failed = Double(hour.failed) / minutes
-      return .init(
-        title: "\(hour.start.clock): \(Shown.rate(accepted)) accepted, \(Shown.rate(failed)) failed a minute",
-        parts: [("a", accepted), ("b", failed)])
+      return (
+        start: hour.start, accepted: Double(hour.accepted) / minutes, failed: Double(hour.failed) / minutes
+      )
     }
-    let most = Shown.rate(bars.map(\.total).max() ?? 0)
-    return """
-      <section><h2>Notifications, the last 24 hours</h2>
-      \(Shown.figures(
-        (Shown.number(total.accepted), "accepted"), (Shown.bad(total.failed), "failed"),
-        ("\(most)", "a minute in the busiest hour")))
-      \(Chart.bars(bars, label: "Accepted and failed notifications a minute, by the hour: at most \(most)", ends: Self.ends(report),
-        legend: "<span class=\"key a\"></span>accepted <span class=\"key b\"></span>failed: refused or given up"))
-      <p class="faint">Counts are up to a minute old.</p>
-      </section>
-      """
+    let most = PageText.rate(rates.map { $0.accepted + $0.failed }.max() ?? 0)
+    var chart = Chart(
+      label: "Accepted and failed notifications a minute, by the hour: at most \(most)",
+      left: Self.left(report), right: Self.right,
+      legend: [.init(style: "a", text: "accepted"), .init(style: "b", text: "failed: refused or given up")])
+    chart.draw(
+      rates.map { rate in
+        let accepted = PageText.rate(rate.accepted)
+        let failed = PageText.rate(rate.failed)
+        return (
+          "\(rate.start.clock): \(accepted) accepted, \(failed) failed a minute",
+          [("a", rate.accepted), ("b", rate.failed)]
+        )
+      })
+    return .init(
+      figures: [
+        Figure(.number(total.accepted), "accepted"), Figure(.bad(total.failed), "failed"),
+        Figure("\(most)", "a minute in the busiest hour"),
+      ], chart: chart)
   }
 
-  private static func ends(_ report: HourlyCounts.Report) -> (String, String) {
-    (report.hours.first?.start.clock ?? "", "now (UTC)")
-  }
+  private static func left(_ report: HourlyCounts.Report) -> String { report.hours.first?.start.clock ?? "" }
+  private static let right = "now (UTC)"
 
-  private func latency(_ recent: Recent) -> HTML {
+  private func latency(_ recent: Recent) -> Overview.Figures {
     let report = recent.report
     let median = report.total.latency.percentile(0.5)
     let slow = report.total.latency.percentile(0.99)
     func text(_ time: TimeInterval?) -> String { time.map(Phrase.latency) ?? "no time known" }
-    return """
-      <section><h2>From the call to the provider's acceptance</h2>
-      \(Shown.figures(
-        (Shown.optional(median.map(Phrase.latency)), "half are faster (p50)"),
-        (Shown.optional(slow.map(Phrase.latency)), "99 of 100 are faster (p99)")))
-      \(Chart.lines(
-        [
-          ("m", report.hours.map { $0.latency.percentile(0.99) }), ("l", report.hours.map { $0.latency.percentile(0.5) }),
-        ],
-        label: "Half within \(text(median)), 99 of 100 within \(text(slow))",
-        ends: Self.ends(report), legend: "<span class=\"key a\"></span>p50 <span class=\"key m\"></span>p99, by the hour"))
-      </section>
-      """
+    var chart = Chart(
+      label: "Half within \(text(median)), 99 of 100 within \(text(slow))",
+      left: Self.left(report), right: Self.right,
+      legend: [.init(style: "a", text: "p50"), .init(style: "m", text: "p99, by the hour")])
+    chart.draw(lines: [
+      ("m", report.hours.map { $0.latency.percentile(0.99) }),
+      ("l", report.hours.map { $0.latency.percentile(0.5) }),
+    ])
+    return .init(
+      figures: [
+        Figure(.optional(median.map(Phrase.latency)), "half are faster (p50)"),
+        Figure(.optional(slow.map(Phrase.latency)), "99 of 100 are faster (p99)"),
+      ], chart: chart)
   }
 
   /// - Parameter recent: nil if the database could not be read; only what is in memory is shown then.
-  private func queue(_ recent: Recent?) -> HTML {
+  private func queue(_ recent: Recent?) -> Overview.Queue {
     let depth = sources.outbox.count
-    let unknown = "<span class=\"faint\">not known</span>" as HTML
-    let oldest = recent?.waitingSince.map { since -> HTML in
-      "\(Phrase.duration(sources.now().timeIntervalSince(since)))"
+    let unknown = PageText("not known", mark: "faint")
+    let oldest = recent?.waitingSince.map { since in
+      PageText(Phrase.duration(sources.now().timeIntervalSince(since)))
     }
-    return """
-      <section><h2>Queue</h2>
-      \(Shown.figures(
-        (Shown.bad(Int64(depth), "doubtful"), "wait for a provider"),
-        (depth == 0 ? "<span class=\"faint\">none</span>" : oldest ?? unknown, "the oldest has waited"),
-        (recent.map { Shown.bad($0.report.total.givenUp) } ?? unknown, "given up in 24 hours")))
-      \(depth == 0 ? .none : Self.waits(sources.outbox.reasons))
-      </section>
-      """
+    return .init(
+      figures: [
+        Figure(.bad(Int64(depth), "doubtful"), "wait for a provider"),
+        Figure(
+          depth == 0 ? PageText("none", mark: "faint") : oldest ?? unknown, "the oldest has waited"),
+        Figure(recent.map { .bad($0.report.total.givenUp) } ?? unknown, "given up in 24 hours"),
+      ], reasons: depth == 0 ? nil : Self.waits(sources.outbox.reasons))
   }
 
-  /// Why notifications wait, the most frequent reasons first; nothing if it has not been counted yet.
-  private static func waits(_ reasons: [Reason: Int]) -> HTML {
-    guard !reasons.isEmpty else { return .none }
-    var table = HTMLTable(.text("Reason"), .number("Wait"), .text("What it means"))
+  /// Why notifications wait, the most frequent reasons first; nil if it has not been counted yet.
+  private static func waits(_ reasons: [Reason: Int]) -> PageTable? {
+    guard !reasons.isEmpty else { return nil }
+    var table = PageTable(.text("Reason"), .number("Wait"), .text("What it means"))
     let sorted = reasons.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
     for (reason, count) in sorted.prefix(8) {
-      table.add(Shown.code(reason.rawValue), Shown.number(Int64(count)), "\(reason.explanation.meaning)")
+      table.add(.code(reason.rawValue), .number(count), PageText(reason.explanation.meaning))
     }
-    return table.html()
+    return table
   }
 
   // MARK: The rest
 
-  private static func encryption(_ census: Census) -> HTML {
+  private static func encryption(_ census: Census) -> Overview.Figures {
     let all = census.byServer.values.reduce(into: DeviceCounts()) { $0 += $1 }
-    return """
-      <section><h2>From legacy to encrypted</h2>
-      \(Shown.figures(
-        (Shown.number(all.e2ee), "encrypted devices"), (Shown.number(all.legacy), "legacy devices"),
-        ("\(Phrase.share(all.e2ee, of: all.e2ee + all.legacy))", "encrypted")))
-      </section>
-      """
+    return .init(figures: [
+      Figure(.number(all.e2ee), "encrypted devices"), Figure(.number(all.legacy), "legacy devices"),
+      Figure(PageText(Phrase.share(all.e2ee, of: all.e2ee + all.legacy)), "encrypted"),
+    ])
   }
 
-  /// A feature's table.
-  private static func section(_ table: AdminTable) -> HTML {
-    var html = HTMLTable(
-      table.columns.map { column in
+  private static func section(_ part: AdminTable) -> Overview.Section {
+    var table = PageTable(
+      part.columns.map { column in
         switch column {
         case .text(let heading): .text(heading)
         case .number(let heading), .failures(let heading): .number(heading)
         }
-      })
-    for row in table.rows {
-      html.add(
-        zip(table.columns, row).map { column, cell in
+      }, otherwise: part.otherwise)
+    for row in part.rows {
+      table.add(
+        zip(part.columns, row).map { column, cell in
           switch (column, cell) {
-          case (_, .text(let text)): "\(text)"
-          case (.failures, .number(let number)): Shown.bad(number)
-          case (_, .number(let number)): Shown.number(number)
+          case (_, .text(let text)): PageText(text)
+          case (.failures, .number(let number)): .bad(number)
+          case (_, .number(let number)): .number(number)
           }
         })
     }
-    return "<section><h2>\(table.title)</h2>\n\(html.html(otherwise: "\(table.otherwise)"))</section>"
+    return .init(title: part.title, table: table)
   }
 
-  private func keys(_ recent: Recent?, _ census: Census?) -> HTML {
-    let snapshot = sources.keyFolder.current
+  private func bouncerKeys(_ recent: Recent?, _ census: Census?) -> PageTable {
     let usage = Dictionary((census?.keys ?? []).map { ($0.publicKey, $0) }) { first, _ in first }
     let states = Dictionary(
-      snapshot.bouncer.all.map { (Base64.encode($0.pair.publicKey), $0.state.rawValue) }
+      sources.keyFolder.current.bouncer.all.map { (Base64.encode($0.pair.publicKey), $0.state.rawValue) }
     ) { first, _ in first }
-    var bouncer = HTMLTable(
-      .text("Bouncer key"), .text("State"), .number("Registrations"), .number("7 days"), .text("Last used"))
+    var table = PageTable(
+      .text("Bouncer key"), .text("State"), .number("Registrations"), .number("7 days"), .text("Last used"),
+      otherwise: "No bouncer key: run \"push-bouncer keys generate\".")
     for key in Set(usage.keys).union(states.keys).sorted() {
-      bouncer.add(
-        Shown.code(key),
-        states[key].map { "<span class=\"t\">\($0)</span>" }
-          ?? "<span class=\"word bad t\">not in the key folder</span>",
-        Shown.number(census.map { _ in usage[key]?.registrations ?? 0 }),
-        Shown.number(recent.map { $0.registrationsByKey[key] ?? 0 }),
-        Shown.age(usage[key]?.lastUsedAt, at: sources.now()))
+      table.add(
+        .code(key),
+        states[key].map { PageText($0, mark: "t") } ?? PageText("not in the key folder", mark: "word bad t"),
+        .number(census.map { _ in usage[key]?.registrations ?? 0 }),
+        .number(recent.map { $0.registrationsByKey[key] ?? 0 }),
+        .age(usage[key]?.lastUsedAt, at: sources.now()))
     }
-    var provider = HTMLTable(.text("Provider key"), .number("Accepted 24 h"))
-    for name in snapshot.credentials.apns.map({ "apns:\($0.name)" })
-      + snapshot.credentials.fcm.map({ "fcm:\($0.name)" })
-    {
-      let routes = recent?.report.routes.filter { $0.route.hasPrefix("\(name) ") }
-      provider.add("\(name)", Shown.number(routes.map { $0.map(\.total.accepted).reduce(0, +) }))
-    }
-    return """
-      <section><h2>Keys</h2>
-      \(bouncer.html(otherwise: "No bouncer key: run \"push-bouncer keys generate\"."))
-      \(provider.html(otherwise: "No key of a provider."))
-      </section>
-      """
+    return table
   }
 
-  private func nodes(_ recent: Recent) -> HTML {
+  private func providerKeys(_ recent: Recent?) -> PageTable {
+    let credentials = sources.keyFolder.current.credentials
+    var table = PageTable(.text("Provider key"), .number("Accepted 24 h"), otherwise: "No key of a provider.")
+    for name in credentials.apns.map({ "apns:\($0.name)" }) + credentials.fcm.map({ "fcm:\($0.name)" }) {
+      let routes = recent?.report.routes.filter { $0.route.hasPrefix("\(name) ") }
+      table.add(PageText(name), .number(routes.map { $0.map(\.total.accepted).reduce(0, +) }))
+    }
+    return table
+  }
+
+  private func nodes(_ recent: Recent) -> PageTable {
     let now = sources.now()
-    var table = HTMLTable(.text("Node"), .text("Version"), .text("Started"), .text("Seen"))
+    var table = PageTable(
+      .text("Node"), .text("Version"), .text("Started"), .text("Seen"),
+      otherwise: "None has written down that it serves.")
     for node in recent.nodes {
       let isSilent = now.timeIntervalSince(node.seenAt) > 60
       table.add(
-        "\(node.hostname)", "\(node.version)", Shown.age(node.startedAt, at: now),
-        "\(Shown.age(node.seenAt, at: now))\(isSilent ? " <span class=\"word doubtful\">silent</span>" : HTML.none)"
-      )
+        PageText(node.hostname), PageText(node.version), .age(node.startedAt, at: now),
+        .age(node.seenAt, at: now) + (isSilent ? " " + PageText("silent", mark: "word doubtful") : .empty))
     }
-    return
-      "<section><h2>Nodes</h2>\n\(table.html(otherwise: "None has written down that it serves."))</section>"
+    return table
   }
 }
 

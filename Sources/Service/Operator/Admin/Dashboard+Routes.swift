@@ -5,23 +5,23 @@ internal import SQL
 internal import Settings
 
 extension Dashboard {
-  func routes(_ health: Health, _ report: HourlyCounts.Report?) -> HTML {
-    var table = HTMLTable(
+  func routes(_ health: Health, _ report: HourlyCounts.Report?) -> Overview.Routes {
+    var table = PageTable(
       .text("Route"), .text("State"), .text("For"), .text("Top reason"), .number("Failed"),
-      .number("Tried in vain"), .number("Accepted 24 h"), .number("A minute"))
-    func age(_ since: Date?) -> HTML {
-      Shown.optional(since.map { Phrase.duration(health.at.timeIntervalSince($0)) })
+      .number("Tried in vain"), .number("Accepted 24 h"), .number("A minute"), otherwise: "None.")
+    func age(_ since: Date?) -> PageText {
+      .optional(since.map { Phrase.duration(health.at.timeIntervalSince($0)) })
     }
-    func add(_ route: Route, _ state: HTML, _ failure: (reason: Reason, since: Date)?) {
+    func add(_ route: Route, _ state: PageText, _ failure: (reason: Reason, since: Date)?) {
       let known = report.map { $0.routes.first { $0.route == "\(route)" } }
       func count(_ count: (HourlyCounts.RouteCounts) -> Int64) -> Int64? { known.map { $0.map(count) ?? 0 } }
       let counts = known ?? nil
       table.add(
-        "\(route.description)", state, age(failure?.since),
-        Shown.optional(failure?.reason.rawValue ?? (counts?.refused.first ?? counts?.tried.first)?.reason),
-        Shown.bad(count(\.total.failed)), Shown.bad(count { $0.tried.map(\.count).reduce(0, +) }, "doubtful"),
-        Shown.number(count(\.total.accepted)),
-        Shown.optional(report.map { Shown.rate($0.rate(of: counts, at: health.at)) }))
+        PageText(route.description), state, age(failure?.since),
+        .optional(failure?.reason.rawValue ?? (counts?.refused.first ?? counts?.tried.first)?.reason),
+        .bad(count(\.total.failed)), .bad(count { $0.tried.map(\.count).reduce(0, +) }, "doubtful"),
+        .number(count(\.total.accepted)),
+        .optional(report.map { PageText.rate($0.rate(of: counts, at: health.at)) }))
     }
     for route in health.routes { add(route.route, Self.words(route.state), route.state.failure) }
     if let services = health.pushServices {
@@ -32,41 +32,36 @@ extension Dashboard {
           service.waiting == 0
           ? "fails" : "fails: \(Phrase.count(service.waiting, "waits", "wait"))"
         table.add(
-          "\(service.route.description)", "<span class=\"t\">\(waits)</span>", age(service.since),
-          "\(service.reason.description)", Shown.none, Shown.none, Shown.none, Shown.none)
+          PageText(service.route.description), PageText(waits, mark: "t"), age(service.since),
+          PageText(service.reason.description), .none, .none, .none, .none)
       }
     }
     let left = (health.pushServices?.failing ?? 0) - (health.pushServices?.listed.count ?? 0)
-    return """
-      <section><h2>Routes to Apple, Google and push services</h2>
-      \(table.html())
-      \(left > 0 ? "<p class=\"faint\">and \(Phrase.number(left)) more push services that fail</p>" : HTML.none)
-      \(health.routes.isEmpty ? "<p class=\"faint\">No credential: put a key of Apple's into Keys/apns or a service account of Google's into Keys/fcm.</p>" : HTML.none)
-      </section>
-      """
+    return .init(
+      table: table, leftOut: left > 0 ? Phrase.number(left) : nil, hasCredentials: !health.routes.isEmpty)
   }
 
-  private static func words(_ state: PushProviders.RouteState) -> HTML {
+  private static func words(_ state: PushProviders.RouteState) -> PageText {
     switch state {
-    case .unknown: "<span class=\"faint\">not used since the start</span>"
-    case .ok: "<span class=\"word \">works</span>"
-    case .failing: "<span class=\"word doubtful\">fails</span>"
-    case .open: "<span class=\"word bad\">fails: paused, tried now and then</span>"
+    case .unknown: PageText("not used since the start", mark: "faint")
+    case .ok: PageText("works", mark: "word")
+    case .failing: PageText("fails", mark: "word doubtful")
+    case .open: PageText("fails: paused, tried now and then", mark: "word bad")
     }
   }
 
-  private static func words(_ services: PushServices) -> HTML {
+  private static func words(_ services: PushServices) -> PageText {
     let all = services.working + services.failing
     let used = Phrase.count(all, "push service")
     if services.outage != nil {
-      return "<span class=\"word bad\">\(Phrase.number(services.failing)) of \(used) fail</span>"
+      return PageText("\(Phrase.number(services.failing)) of \(used) fail", mark: "word bad")
     }
-    if all == 0 { return "<span class=\"faint\">not used recently</span>" }
+    if all == 0 { return PageText("not used recently", mark: "faint") }
     let part = services.failing == 0 ? ": " : " at \(Phrase.number(services.working)) of "
-    return "<span class=\"word \">works\(part)\(used)</span>"
+    return PageText("works\(part)\(used)", mark: "word")
   }
 
-  func failures(_ report: HourlyCounts.Report) -> HTML {
+  func failures(_ report: HourlyCounts.Report) -> PageTable {
     struct Row: Hashable {
       let provider: Substring
       let reason: String
@@ -81,16 +76,16 @@ extension Dashboard {
         }
       }
     }
-    guard !counts.isEmpty else { return .none }
-    var table = HTMLTable(
-      .text("Reason"), .text("Provider"), .text("What"), .number("24 h"), .text("What it means"))
+    var table = PageTable(
+      .text("Reason"), .text("Provider"), .text("What"), .number("24 h"), .text("What it means"),
+      otherwise: "None.")
     let sorted = counts.sorted { ($1.value, $0.key.reason) < ($0.value, $1.key.reason) }
     for (row, count) in sorted.prefix(20) {
       table.add(
-        Shown.code(row.reason), "\(String(row.provider))", "<span class=\"t\">\(row.kind)</span>",
-        Shown.number(count), "\(Explanation.of(row.reason).meaning)")
+        .code(row.reason), PageText(String(row.provider)), PageText(row.kind, mark: "t"), .number(count),
+        PageText(Explanation.of(row.reason).meaning))
     }
-    return "<section><h2>Failures by reason, the last 24 hours</h2>\n\(table.html())</section>"
+    return table
   }
 }
 

@@ -7,11 +7,82 @@ internal import SQL
 internal import Sealing
 internal import Settings
 
+/// Values for `servers.mustache`.
+struct ServersPage: Sendable {
+  struct List: Sendable {
+    let count: String
+    let table: PageTable
+    let number: Int
+    let pages: Int
+    /// The numbers of the pages beside this one; nil at the ends.
+    let previous: Int?
+    let next: Int?
+  }
+
+  /// Nil if the database does not answer.
+  let list: List?
+}
+
+/// Values for `server.mustache`.
+struct ServerPage: Sendable {
+  struct Fact: Sendable {
+    let title: String
+    let text: PageText
+  }
+
+  struct Realms: Sendable {
+    let title: String
+    let table: PageTable
+    /// How many are in the table; nil for all.
+    let shown: Int?
+  }
+
+  let name: PageText
+  let uuid: String
+  let version: PageText
+  let lastSeen: PageText
+  let devices: PageText
+  let facts: [Fact]
+  let figures: [Figure]
+  let chart: Chart
+  let refusals: PageTable
+  /// Calls to register devices that were refused; nil if there were none.
+  let refusedRegistrations: PageTable?
+  let realms: Realms
+}
+
+/// Values for `find.mustache`.
+struct FindPage: Sendable {
+  struct Server: Sendable {
+    let id: Int64
+    let hostname: String
+  }
+
+  struct Device: Sendable {
+    struct Fact: Sendable {
+      let title: String
+      let content: PageText
+    }
+
+    let style: String
+    let state: String
+    let kind: String
+    let name: String
+    let advice: String
+    let facts: [Fact]
+  }
+
+  let title: String
+  var servers: [Server] = []
+  var advice: String?
+  var devices: [Device] = []
+}
+
 extension Dashboard {
   /// How many servers the start page lists, the busiest first.
   private static let shownServers = 50
 
-  func servers(_ recent: Recent, _ census: Census?) -> HTML {
+  func servers(_ recent: Recent, _ census: Census?) -> Overview.Servers {
     let busiest = recent.servers.sorted {
       let left = $0.server
       let right = $1.server
@@ -20,50 +91,41 @@ extension Dashboard {
       )
     }
     let all = recent.servers.count
-    return """
-      <section><h2>Chat servers</h2>
-      \(serverTable(busiest.prefix(Self.shownServers), census))
-      \(all > Self.shownServers ? "<p>The \(Self.shownServers) busiest. <a href=\"/admin/servers\">All \(Phrase.number(all))</a></p>" : .none)
-      </section>
-      """
+    return .init(
+      table: serverTable(busiest.prefix(Self.shownServers), census), count: Phrase.number(all),
+      shown: all > Self.shownServers ? Self.shownServers : nil)
   }
 
   /// One page of the list of all chat servers, by hostname.
-  func serverList(page: Int) async -> HTML {
+  func serverList(page: Int) async -> ServersPage {
     let size = 200
-    guard let recent = await latestRecent()?.value else { return Self.unknown("Chat servers") }
+    guard let recent = await latestRecent()?.value else { return ServersPage(list: nil) }
     let pages = max(1, (recent.servers.count + size - 1) / size)
     let page = min(max(1, page), pages)
     let shown = recent.servers.dropFirst((page - 1) * size).prefix(size)
-    func link(to page: Int, _ rel: String, _ text: String) -> HTML {
-      (1...pages).contains(page)
-        ? " <a href=\"/admin/servers?page=\(page)\" rel=\"\(rel)\">\(text)</a> " : .none
-    }
-    return """
-      <section><h1>All \(Phrase.number(recent.servers.count)) chat servers</h1>
-      \(serverTable(shown, await latestCensus()))
-      <p>\(link(to: page - 1, "prev", "Previous"))Page \(page) of \(pages)\(link(to: page + 1, "next", "Next"))</p>
-      </section>
-      """
+    return ServersPage(
+      list: .init(
+        count: Phrase.number(recent.servers.count), table: serverTable(shown, await latestCensus()),
+        number: page, pages: pages, previous: page > 1 ? page - 1 : nil, next: page < pages ? page + 1 : nil))
   }
 
-  private func serverTable(_ servers: some Sequence<Server>, _ census: Census?) -> HTML {
-    var table = HTMLTable(
+  private func serverTable(_ servers: some Sequence<Server>, _ census: Census?) -> PageTable {
+    var table = PageTable(
       .text("Server"), .number("Pushes 7 d"), .number("Refused"), .text("Last seen"), .number("Encrypted"),
-      .number("Legacy"), .number("Realms"), .text("Version"))
+      .number("Legacy"), .number("Realms"), .text("Version"),
+      otherwise:
+        "None yet. Let one in with \"push-bouncer server add\", or have it register with \"manage.py register_server\"."
+    )
     for (server, realms) in servers {
       let week = census?.week[server.id]
       let devices = census.map { $0.byServer[server.id] ?? .init() }
       table.add(
-        "<a href=\"/admin/servers/\(server.id)\">\(server.hostname)</a>\(Shown.deactivated(server.isDeactivated))",
-        Shown.number(census.map { _ in week?.sent ?? 0 }), Shown.bad(census.map { _ in week?.failed ?? 0 }),
-        Shown.age(server.lastRequestAt, at: sources.now()), Shown.number(devices?.e2ee),
-        Shown.number(devices?.legacy), Shown.number(realms), Shown.optional(server.version))
+        PageText(server.hostname, link: "/admin/servers/\(server.id)") + .deactivated(server.isDeactivated),
+        .number(census.map { _ in week?.sent ?? 0 }), .bad(census.map { _ in week?.failed ?? 0 }),
+        .age(server.lastRequestAt, at: sources.now()), .number(devices?.e2ee), .number(devices?.legacy),
+        .number(realms), .optional(server.version))
     }
-    return table.html(
-      otherwise:
-        "None yet. Let one in with \"push-bouncer server add\", or have it register with \"manage.py register_server\"."
-    )
+    return table
   }
 }
 
@@ -72,50 +134,65 @@ extension Dashboard {
   private static let shownRefusals = 20
 
   /// Devices of which a notification was refused, the latest first.
-  private func refusals(_ devices: [FoundDevice]) -> HTML {
-    var table = HTMLTable(.text("Device"), .text("When"), .text("Why"), .text("Realm"), .text("App"))
+  private func refusals(_ devices: [FoundDevice]) -> PageTable {
+    var table = PageTable(
+      .text("Device"), .text("When"), .text("Why"), .text("Realm"), .text("App"),
+      otherwise: "None of a device that is known now. The log names old apps' registrations that have ended.")
     for device in devices {
       guard let failure = device.failure else { continue }
       table.add(
-        "<a href=\"/admin/find?q=\(device.name)\">\(device.name)</a>",
-        Shown.age(failure.at, at: sources.now()),
-        "\(Shown.code(failure.reason)) \(failure.explanation.meaning)",
-        Shown.optional(device.realm?.host), Shown.optional(device.app))
+        PageText(device.name, link: "/admin/find?q=\(device.name)"), .age(failure.at, at: sources.now()),
+        .code(failure.reason) + PageText(" \(failure.explanation.meaning)"), .optional(device.realm?.host),
+        .optional(device.app))
     }
-    return table.html(
-      otherwise: "None of a device that is known now. The log names old apps' registrations that have ended.")
+    return table
   }
 
-  /// Calls to register devices that were refused; nothing if there were none.
-  private static func refusedRegistrations(_ refused: [HourlyCounts.RefusedRegistrations], at now: Date)
-    -> HTML
-  {
-    guard !refused.isEmpty else { return .none }
-    var table = HTMLTable(
+  private static func refusedRegistrations(_ refused: [HourlyCounts.RefusedRegistrations]) -> PageTable? {
+    guard !refused.isEmpty else { return nil }
+    var table = PageTable(
       .text("Why"), .number("Calls"), .text("Last in the hour from"), .text("What it means"))
     for refused in refused {
       table.add(
-        Shown.code(refused.refusal.rawValue), Shown.number(refused.count), "\(refused.latest.minute)",
-        "\(refused.refusal.meaning)")
+        .code(refused.refusal.rawValue), .number(refused.count), PageText(refused.latest.minute),
+        PageText(refused.refusal.meaning))
     }
-    return "<section><h2>Refused registrations of devices, 7 days</h2>\n\(table.html())</section>"
+    return table
   }
 
   /// What the features know of a chat server.
-  private func facts(of server: Int64) async throws -> [HTML] {
-    var entries: [HTML] = []
+  private func facts(of server: Int64) async throws -> [ServerPage.Fact] {
+    var facts: [ServerPage.Fact] = []
     for read in sources.serverFacts {
       guard let fact = try await read(server) else { continue }
-      let sentences = fact.sentences.map { sentence -> HTML in
-        sentence.isBad ? "<span class=\"word bad\">\(sentence.text)</span> " : "\(sentence.text) "
+      let text = fact.sentences.reduce(PageText.empty) { text, sentence in
+        text + PageText(sentence.text, mark: sentence.isBad ? "word bad" : nil) + " "
       }
-      entries.append("<dt>\(fact.title)</dt><dd>\(sentences)</dd>\n")
+      facts.append(.init(title: fact.title, text: text))
     }
-    return entries
+    return facts
+  }
+
+  private func realms(_ realms: [Realm], _ count: Int64, of server: Int64, _ census: Census?)
+    -> ServerPage.Realms
+  {
+    var table = PageTable(
+      .text("Realm"), .number("Encrypted"), .number("Legacy"), .text("Last seen"), .text("Name"),
+      .text("UUID"), otherwise: "This server has registered no realm.")
+    for realm in realms.prefix(Self.shownRealms) {
+      let devices = census.map { $0.devices[DeviceCounts.RealmKey(server: server, realm: realm.id)] ?? .init() }
+      table.add(
+        PageText(realm.host, link: "/admin/find?q=\(realm.uuid)") + .deactivated(realm.isDeactivated),
+        .number(devices?.e2ee), .number(devices?.legacy), .age(realm.lastRequestAt, at: sources.now()),
+        PageText(realm.name), .code(realm.uuid))
+    }
+    return .init(
+      title: Phrase.count(Int(count), "realm"), table: table,
+      shown: realms.count > Self.shownRealms ? Self.shownRealms : nil)
   }
 
   /// A chat server's page; nil if there is no such server.
-  func serverPage(_ id: Int64) async throws -> (title: String, content: HTML)? {
+  func serverPage(_ id: Int64) async throws -> (title: String, page: ServerPage)? {
     guard let (server, count) = try await sources.servers(id).first else { return nil }
     let now = sources.now()
     let realms = try await sources.realms(of: id, limit: Self.shownRealms + 1)
@@ -123,116 +200,79 @@ extension Dashboard {
     let hours = try await counts.report(ofServer: id, hours: 7 * 24)
     let search = DeviceSearch(database: sources.database, storageKey: sources.storageKey)
     let census = await latestCensus()
-    let facts = try await facts(of: id)
     let devices = census.map { $0.byServer[id] ?? .init() }
     let sent = hours.map(\.sent).reduce(0, +)
     let failed = hours.map(\.failed).reduce(0, +)
-    let bars = hours.map { hour in
-      Chart.Bar(
-        title:
+    var chart = Chart(
+      label: "\(Phrase.number(sent)) notifications in 7 days, \(Phrase.number(failed)) refused",
+      left: hours.first?.start.day ?? "", right: "now",
+      legend: [.init(style: "a", text: "taken"), .init(style: "b", text: "refused at once, by the hour")])
+    chart.draw(
+      hours.map { hour in
+        (
           "\(hour.start.formatted(.iso8601)): \(Phrase.number(hour.sent)) handed in, \(Phrase.number(hour.failed)) refused",
-        parts: [("a", Double(hour.sent - min(hour.failed, hour.sent))), ("b", Double(hour.failed))])
-    }
-    var table = HTMLTable(
-      .text("Realm"), .number("Encrypted"), .number("Legacy"), .text("Last seen"), .text("Name"),
-      .text("UUID"))
-    for realm in realms.prefix(Self.shownRealms) {
-      let devices = census.map { $0.devices[DeviceCounts.RealmKey(server: id, realm: realm.id)] ?? .init() }
-      table.add(
-        "<a href=\"/admin/find?q=\(realm.uuid)\">\(realm.host)</a>\(Shown.deactivated(realm.isDeactivated))",
-        Shown.number(devices?.e2ee), Shown.number(devices?.legacy), Shown.age(realm.lastRequestAt, at: now),
-        "\(realm.name)", Shown.code(realm.uuid))
-    }
-    return (
-      server.hostname,
-      """
-      <p><a href="/admin/servers">All chat servers</a></p>
-      <section><h1>\(server.hostname)\(Shown.deactivated(server.isDeactivated))</h1>
-      <dl>
-      <dt>zulip_org_id</dt><dd class="code">\(server.uuid.canonical)</dd>
-      <dt>Version</dt><dd>\(Shown.optional(server.version))</dd>
-      <dt>Last seen</dt><dd>\(Shown.age(server.lastRequestAt, at: now))</dd>
-      <dt>Devices</dt><dd>\(Shown.optional(devices.map { "\(Phrase.number($0.e2ee)) encrypted, \(Phrase.number($0.legacy)) legacy" }))
-      (<a href="/admin/find?q=\(server.uuid.canonical)">show</a>)</dd>
-      \(facts)
-      </dl>
-      </section>
-      <section><h2>Notifications handed in, 7 days</h2>
-      \(Shown.figures((Shown.number(sent), "handed in"), (Shown.bad(failed), "refused at once")))
-      \(Chart.bars(bars, label: "\(Phrase.number(sent)) notifications in 7 days, \(Phrase.number(failed)) refused", ends: (hours.first?.start.day ?? "", "now"),
-      legend: "<span class=\"key a\"></span>taken <span class=\"key b\"></span>refused at once, by the hour"))
-      </section>
-      <section><h2>Last refusals, 7 days</h2>
-      \(refusals(try await search.failures(ofServer: id, since: now - 7 * 86_400, limit: Self.shownRefusals)))
-      </section>
-      \(Self.refusedRegistrations(try await counts.refusedRegistrations(ofServer: id, hours: 7 * 24), at: now))
-      <section><h2>\(Phrase.count(count, "realm"))</h2>
-      \(table.html(otherwise: "This server has registered no realm."))
-      \(realms.count > Self.shownRealms ? "<p class=\"faint\">The first \(Self.shownRealms).</p>" : HTML.none)
-      </section>
-      """
-    )
+          [("a", Double(hour.sent - min(hour.failed, hour.sent))), ("b", Double(hour.failed))]
+        )
+      })
+    let page = ServerPage(
+      name: PageText(server.hostname) + .deactivated(server.isDeactivated), uuid: server.uuid.canonical,
+      version: .optional(server.version), lastSeen: .age(server.lastRequestAt, at: now),
+      devices: .optional(
+        devices.map { "\(Phrase.number($0.e2ee)) encrypted, \(Phrase.number($0.legacy)) legacy" }),
+      facts: try await facts(of: id),
+      figures: [Figure(.number(sent), "handed in"), Figure(.bad(failed), "refused at once")], chart: chart,
+      refusals: refusals(
+        try await search.failures(ofServer: id, since: now - 7 * 86_400, limit: Self.shownRefusals)),
+      refusedRegistrations: Self.refusedRegistrations(
+        try await counts.refusedRegistrations(ofServer: id, hours: 7 * 24)),
+      realms: self.realms(realms, count, of: id, census))
+    return (server.hostname, page)
   }
 }
 
 extension Dashboard {
   /// The results of a search for devices.
-  func find(_ text: String) async throws -> HTML {
+  func find(_ text: String) async throws -> FindPage {
     let query: DeviceQuery
     do { query = try DeviceQuery(text) } catch {
       let sentence =
         error == .empty
         ? "Type a hostname, a realm, a user's number, a token id or a device identifier." : error.description
-      return "<section><h1>Find a device</h1><p>\(sentence)</p></section>"
+      return FindPage(title: "Find a device", advice: sentence)
     }
     let search = DeviceSearch(database: sources.database, storageKey: sources.storageKey)
     let answer = try await search.find(query)
     let known = await latestRecent()?.value.servers ?? []
     let pages = Dictionary(known.map { ($0.server.uuid.canonical, $0.server.id) }) { first, _ in first }
-    let servers = answer.servers.map { server -> HTML in
-      "<p>Chat server <a href=\"/admin/servers/\(server.id)\">\(server.hostname)</a></p>\n"
-    }
     let count =
       answer.isCut
       ? "the first \(answer.devices.count) devices" : Phrase.count(answer.devices.count, "device")
-    return """
-      <section><h1>\(text): \(count)</h1>
-      \(servers)
-      \(answer.advice.map { "<p>\($0)</p>" } as HTML?)
-      </section>
-      \(answer.devices.map { device($0, pages) })
-      """
+    return FindPage(
+      title: "\(text): \(count)", servers: answer.servers.map { .init(id: $0.id, hostname: $0.hostname) },
+      advice: answer.advice, devices: answer.devices.map { device($0, pages) })
   }
 
   /// - Parameter pages: the row ids of the chat servers that have a page, by UUID.
-  private func device(_ device: FoundDevice, _ pages: [String: Int64]) -> HTML {
-    let style = device.state.style
-    let state = device.state.rawValue
-    let facts = device.facts.map { name, fact -> HTML in
-      "<dt>\(name.capitalizedFirst)</dt><dd>\(html(of: fact, pages))</dd>\n"
-    }
-    return """
-      <section class="light \(style)">
-      <h2><span class="word">\(state.capitalizedFirst)</span>: \(Self.kind(device)) (\(device.name))</h2>
-      <p>\(device.advice)</p>
-      <dl>\(facts)</dl>
-      </section>
-
-      """
+  private func device(_ device: FoundDevice, _ pages: [String: Int64]) -> FindPage.Device {
+    .init(
+      style: device.state.style, state: device.state.rawValue.capitalizedFirst, kind: Self.kind(device),
+      name: device.name, advice: device.advice,
+      facts: device.facts.map { name, fact in
+        .init(title: name.capitalizedFirst, content: content(of: fact, pages))
+      })
   }
 
-  private func html(of fact: FoundDevice.Fact, _ pages: [String: Int64]) -> HTML {
+  private func content(of fact: FoundDevice.Fact, _ pages: [String: Int64]) -> PageText {
     let now = sources.now()
     return switch fact {
-    case .server(let place):
-      pages[place.uuid].map { "<a href=\"/admin/servers/\($0)\">\(place.host)</a>" } ?? "\(place.host)"
+    case .server(let place): PageText(place.host, link: pages[place.uuid].map { "/admin/servers/\($0)" })
     case .text(let text, let code):
-      "\(text)\(text.isEmpty || code.isEmpty ? "" : " ")\(code.isEmpty ? .none : Shown.code(code))"
-    case .time(let time, _): Shown.age(time, at: now)
-    case .failure(let failure): "\(Shown.code(failure.reason)), \(Shown.age(failure.at, at: now))"
+      PageText(text.isEmpty || code.isEmpty ? text : "\(text) ") + (code.isEmpty ? .empty : .code(code))
+    case .time(let time, _): .age(time, at: now)
+    case .failure(let failure): .code(failure.reason) + ", " + .age(failure.at, at: now)
     case .waiting(0, _): "none"
     case .waiting(let count, let since):
-      "\(Phrase.count(count, "notification")), the oldest since \(Shown.age(since, at: now))"
+      PageText("\(Phrase.count(count, "notification")), the oldest since ") + .age(since, at: now)
     }
   }
 

@@ -1,9 +1,6 @@
-internal import Crypto
-internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
-internal import NIOCore
-internal import Sealing
 
 /// A page of the login flow: plain HTML for a phone's browser, without scripts or external resources.
 enum LoginPage: Sendable {
@@ -31,27 +28,21 @@ enum LoginPage: Sendable {
   ///
   /// - Parameter name: name of the service.
   func response(name: String) -> Response {
-    let html = """
-      <!DOCTYPE html>
-      <html lang="en">
-      <head>
-      <meta charset="utf-8">
-      <meta name="viewport" content="width=device-width, initial-scale=1">
-      <title>\(Self.escaped(title)) – \(Self.escaped(name))</title>
-      <style>\(Self.style)</style>
-      </head>
-      <body>
-      <main>
-      <p class="name">\(Self.escaped(name))</p>
-      <h1>\(Self.escaped(title))</h1>
-      \(content)
-      </main>
-      </body>
-      </html>
-
-      """
-    return Response(
-      status: status, headers: Self.headers, body: ResponseBody(byteBuffer: ByteBuffer(string: html)))
+    var model = Model(service: name, title: title)
+    switch self {
+    case .signIn(let client, let login, let fault):
+      model.signIn = .init(client: client, login: login, fault: fault?.rawValue)
+    case .grant(let client, let account, let proof):
+      model.grant = .init(client: client, account: account, proof: proof)
+    case .done(let client): model.done = .init(client: client)
+    case .gone:
+      model.message = "It was used already, or is older than 20 minutes. Add the account in the app again."
+    case .tooManyApps:
+      model.message =
+        "As many apps use this account as may. Sign one of them out, then add the account again."
+    case .busy: model.message = "Wait for a minute, then load this page again."
+    }
+    return Self.templates.response("login", model, status, Self.headers)
   }
 
   private var title: String {
@@ -75,75 +66,39 @@ enum LoginPage: Sendable {
     }
   }
 
-  private var content: String {
-    switch self {
-    case .signIn(let client, let login, let fault):
-      """
-      <p>The app <strong>\(Self.escaped(client))</strong> wants to use your account.</p>
-      <p class="note">Go on only if you have just added this account in the app yourself.</p>
-      \(fault.map { "<p class=\"fault\" role=\"alert\">\(Self.escaped($0.rawValue))</p>" } ?? "")
-      <form method="post">
-      <label for="login">Email or user name</label>
-      <input id="login" name="login" value="\(Self.escaped(login))" maxlength="254" required autocomplete="username" autocapitalize="none" spellcheck="false">
-      <label for="key">API key</label>
-      <input id="key" name="key" type="password" maxlength="100" required autocomplete="current-password">
-      <button>Sign in</button>
-      </form>
-      """
-    case .grant(let client, let account, let proof):
-      """
-      <p>The app <strong>\(Self.escaped(client))</strong> gets access to the account <strong>\(Self.escaped(account))</strong>, until it signs out.</p>
-      <form method="post">
-      <input type="hidden" name="proof" value="\(Self.escaped(proof))">
-      <button>Grant access</button>
-      </form>
-      <p class="note">To refuse, close this page.</p>
-      """
-    case .done(let client):
-      "<p>You may close this page and go back to <strong>\(Self.escaped(client))</strong>.</p>"
-    case .gone:
-      "<p>It was used already, or is older than 20 minutes. Add the account in the app again.</p>"
-    case .tooManyApps:
-      "<p>As many apps use this account as may. Sign one of them out, then add the account again.</p>"
-    case .busy:
-      "<p>Wait for a minute, then load this page again.</p>"
+  /// Values for `login.mustache`.
+  private struct Model: PageModel {
+    struct SignIn {
+      let client: String
+      let login: String
+      let fault: String?
     }
+
+    struct Grant {
+      let client: String
+      let account: String
+      let proof: String
+    }
+
+    struct Done {
+      let client: String
+    }
+
+    let service: String
+    let title: String
+    var signIn: SignIn?
+    var grant: Grant?
+    var done: Done?
+    var message: String?
   }
 
-  static func escaped(_ text: String) -> String {
-    text.escapedForMarkup { $0 == "'" ? "&#39;" : $0 == "\0" ? "\u{FFFD}" : nil }
-  }
+  private static let templates = PageTemplates(
+    ["login": PackageResources.login_mustache], sheet: PackageResources.login_css)
 
-  private static let style = """
-    :root{color-scheme:light dark;--text:#1b1b1f;--back:#f2f3f5;--card:#fff;--line:#8a8d94;--note:#565a63;--main:#0b57c4;--on:#fff;--fault:#a30d0d}
-    @media(prefers-color-scheme:dark){:root{--text:#ececf0;--back:#121316;--card:#1e2025;--line:#7d818a;--note:#b0b4bd;--main:#8ab4ff;--on:#0a1a33;--fault:#ff9d94}}
-    *{box-sizing:border-box}
-    body{margin:0;font:1rem/1.5 system-ui,sans-serif;color:var(--text);background:var(--back)}
-    main{max-width:26rem;margin:0 auto;padding:1.5rem;overflow-wrap:anywhere}
-    @media(min-width:32rem){main{margin-top:10vh;background:var(--card);border-radius:.75rem;padding:2rem}}
-    h1{font-size:1.5rem;line-height:1.25;margin:0 0 1rem}
-    p{margin:0 0 1rem}
-    .name,.note{color:var(--note)}
-    .name{margin:0 0 .25rem}
-    .fault{color:var(--fault);font-weight:600}
-    label{display:block;font-weight:600;margin:0 0 .25rem}
-    input{width:100%;font:inherit;color:inherit;background:transparent;border:1px solid var(--line);border-radius:.5rem;padding:.75rem;margin:0 0 1rem}
-    button{width:100%;font:inherit;font-weight:600;color:var(--on);background:var(--main);border:0;border-radius:.5rem;padding:.8rem;margin:.5rem 0 1rem;cursor:pointer}
-    input:focus-visible,button:focus-visible{outline:3px solid var(--main);outline-offset:2px}
-    """
-
-  /// Forbids scripts, external resources and framing, and keeps the page's address, which is a secret, out of
-  /// `Referer`.
+  /// They keep the page's address, which is a secret, out of `Referer` and search engines.
   private static let headers: HTTPFields = {
-    let hash = Base64.encode(Array(SHA256.hash(data: Data(style.utf8))))
-    var headers: HTTPFields = [
-      .contentType: "text/html; charset=utf-8", .cacheControl: "no-store",
-      .contentSecurityPolicy:
-        "default-src 'none'; style-src 'sha256-\(hash)'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-      .xContentTypeOptions: "nosniff",
-    ]
-    headers[HTTPField.Name("X-Frame-Options")!] = "DENY"  // these are valid tokens
-    headers[HTTPField.Name("Referrer-Policy")!] = "no-referrer"
+    var headers: HTTPFields = [:]
+    headers[HTTPField.Name("Referrer-Policy")!] = "no-referrer"  // these are valid names
     headers[HTTPField.Name("X-Robots-Tag")!] = "none"
     return headers
   }()

@@ -157,29 +157,17 @@ enum OCSXML {
     }
   }
 
+  /// Escaped for XML, between tags.
   private static func escaped(_ text: String) -> String {
-    text.escapedForMarkup { scalar in
-      switch scalar {
-      case "\r": "&#13;"
-      case "\t", "\n", " "...: nil
-      default: "\u{FFFD}"  // XML has no way to write it
-      }
-    }
-  }
-}
-
-extension String {
-  /// Escapes the text for HTML or XML, for use between tags and in attributes.
-  ///
-  /// - Parameter replacement: escapes that are particular to one of them; nil leaves the character.
-  func escapedForMarkup(_ replacement: (Unicode.Scalar) -> String?) -> String {
-    unicodeScalars.reduce(into: "") { result, scalar in
+    text.unicodeScalars.reduce(into: "") { result, scalar in
       switch scalar {
       case "&": result += "&amp;"
       case "<": result += "&lt;"
       case ">": result += "&gt;"
       case "\"": result += "&quot;"
-      default: result += replacement(scalar) ?? String(scalar)
+      case "\r": result += "&#13;"
+      case "\t", "\n", " "...: result.unicodeScalars.append(scalar)
+      default: result += "\u{FFFD}"  // XML has no way to write it
       }
     }
   }

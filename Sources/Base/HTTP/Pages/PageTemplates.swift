@@ -1,0 +1,101 @@
+internal import Crypto
+internal import Foundation
+internal import HTTPTypes
+package import Hummingbird
+internal import Mustache
+internal import NIOCore
+internal import Settings
+
+/// The pages of one part of the program, for browsers: templates in Mustache with one style sheet, and no scripts.
+///
+/// Values are escaped; markup stands in templates only. In a template a name with a dot before it (`{{.name}}`) is looked
+/// up in the innermost value, which matters for one that may be nil: without the dot the values around it are searched.
+package struct PageTemplates: Sendable {
+  private let library: MustacheLibrary
+  private let sheet: String
+  private let policy: String
+
+  /// - Parameters:
+  ///   - files: the templates' texts in UTF-8, by name. They are compiled in, so the program ends if one is malformed.
+  ///   - sheet: the style sheet, in UTF-8. The template that has `<style>{{{sheet}}}</style>` gets it as `sheet`.
+  package init(_ files: [String: [UInt8]], sheet: [UInt8]) {
+    MustacheContentTypes.register(PageText(), named: "PAGE")
+    do {
+      library = MustacheLibrary(
+        templates: try files.mapValues { bytes in
+          // Most templates are parts of a line, and a file ends with a newline.
+          let text = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .newlines)
+          return try MustacheTemplate(string: "{{% CONTENT_TYPE:PAGE}}" + text)
+        })
+    } catch {
+      fatalError("a template is malformed: \(error)")
+    }
+    self.sheet = String(decoding: sheet, as: UTF8.self)
+    let hash = Data(SHA256.hash(data: Data(self.sheet.utf8))).base64EncodedString()
+    policy = """
+      default-src 'none'; style-src 'sha256-\(hash)'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'
+      """
+  }
+
+  /// Renders a page.
+  ///
+  /// - Parameters:
+  ///   - model: its stored properties are the names in the template.
+  ///   - headers: more header fields. Those that keep out scripts, frames, other style sheets and caches are added.
+  package func response(
+    _ name: String, _ model: some PageModel, _ status: HTTPResponse.Status = .ok, _ headers: HTTPFields = [:]
+  ) -> Response {
+    var fields: HTTPFields = [
+      .contentType: "text/html; charset=utf-8", .cacheControl: "no-store", .contentSecurityPolicy: policy,
+      .xContentTypeOptions: "nosniff", .xFrameOptions: "DENY",
+    ]
+    for field in headers { fields[field.name] = field.value }
+    let html = library.render(Sheeted(sheet: sheet, page: model), withTemplate: name) ?? ""
+    return Response(
+      status: status, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(string: html)))
+  }
+
+  private struct Sheeted<Model: PageModel> {
+    let sheet: String
+    let page: Model
+  }
+}
+
+/// Values for a template.
+package protocol PageModel: Sendable {}
+
+extension HTTPField.Name {
+  private static let frameOptions = HTTPField.Name("X-Frame-Options")!  // a valid name
+  fileprivate static var xFrameOptions: HTTPField.Name { frameOptions }
+}
+
+/// Text on a page, escaped.
+private struct PageText: MustacheContentType {
+  private static let entities: [Unicode.Scalar: String] = [
+    "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;", "'": "&#39;", "`": "&#96;",
+  ]
+
+  /// Control characters and marks that change the direction of writing are shown as escapes, so that a name cannot pose as
+  /// another.
+  func escapeText(_ text: String) -> String {
+    text.unicodeScalars.reduce(into: "") { result, scalar in
+      if let entity = Self.entities[scalar] {
+        result += entity
+      } else if scalar.isHidden {
+        result += "\\u{\(String(scalar.value, radix: 16))}"
+      } else {
+        result.unicodeScalars.append(scalar)
+      }
+    }
+  }
+}
+
+extension Unicode.Scalar {
+  /// Whether it is obeyed instead of shown, or shown as nothing.
+  fileprivate var isHidden: Bool {
+    switch value {
+    case 0x200B...0x200D, 0x2060...0x2065, 0xFEFF, 0xFFF9...0xFFFB: true
+    default: isControlling
+    }
+  }
+}
