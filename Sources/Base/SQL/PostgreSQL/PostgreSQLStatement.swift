@@ -102,7 +102,7 @@ extension Value {
 
 extension Columns {
   /// The columns of a result.
-  init(result: OpaquePointer) {
+  convenience init(result: OpaquePointer) {
     self.init((0..<PQnfields(result)).map { String(cString: PQfname(result, $0)) })
   }
 }

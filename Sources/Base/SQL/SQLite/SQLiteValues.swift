@@ -31,20 +31,22 @@ extension Value {
 
   /// The value in a column of the current row.
   fileprivate init(_ statement: OpaquePointer, _ column: CInt) {
-    switch sqlite3_column_type(statement, column) {
+    // SQLite calls this value unprotected: no other thread uses the connection meanwhile.
+    let value = sqlite3_column_value(statement, column)
+    switch sqlite3_value_type(value) {
     case SQLITE_NULL:
       self = .null
     case SQLITE_INTEGER:
-      self = .integer(sqlite3_column_int64(statement, column))
+      self = .integer(sqlite3_value_int64(value))
     case SQLITE_BLOB:
-      let start = sqlite3_column_blob(statement, column)
-      let count = Int(sqlite3_column_bytes(statement, column))
+      let start = sqlite3_value_blob(value)
+      let count = Int(sqlite3_value_bytes(value))
       self = .bytes(Array(UnsafeRawBufferPointer(start: start, count: count)))
     default:
       // Text, or a floating-point number, which is read as text because ``Value`` has none. The pointer has
       // to be read before the count, because that converts the value.
-      let start = sqlite3_column_text(statement, column)
-      let count = Int(sqlite3_column_bytes(statement, column))
+      let start = sqlite3_value_text(value)
+      let count = Int(sqlite3_value_bytes(value))
       self = .text(String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self))
     }
   }
@@ -52,7 +54,7 @@ extension Value {
 
 extension Columns {
   /// The columns of a prepared statement.
-  init(statement: OpaquePointer) {
+  convenience init(statement: OpaquePointer) {
     self.init(
       (0..<sqlite3_column_count(statement)).map { String(cString: sqlite3_column_name(statement, $0)) })
   }

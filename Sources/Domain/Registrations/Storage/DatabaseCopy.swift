@@ -64,7 +64,9 @@ package struct DatabaseCopy: Sendable {
     guard try await !isOneDatabase() else { throw Failure.sameDatabase }
     let seal = Statement("SELECT value FROM metadata WHERE name = 'storage_key'")
     let ours = try await source.query(seal)
-    if let theirs = try await target.query(seal).first, theirs != ours.first { throw Failure.foreignTarget }
+    if let theirs = try await target.query(seal).first, theirs.values != ours.first?.values {
+      throw Failure.foreignTarget
+    }
     let tables = try await tables()
     var copied: [Int] = []
     for table in tables { copied.append(try await copy(table, progress)) }

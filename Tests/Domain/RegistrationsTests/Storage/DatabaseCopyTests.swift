@@ -134,8 +134,8 @@ import Testing
           SELECT \(table.columns.joined(separator: ", ")) FROM \(table.name)
           ORDER BY \(table.key.joined(separator: ", "))
           """)
-        let rows = try await source.read { try $0.query(statement) }
-        #expect(try await target.read { try $0.query(statement) } == rows, "\(table.name)")
+        let rows = try await source.query(statement).map(\.values)
+        #expect(try await target.query(statement).map(\.values) == rows, "\(table.name)")
       }
       let id = try await target.execute(
         Statement("INSERT INTO devices (user_id, created_at) VALUES (1, 1) RETURNING id"))
