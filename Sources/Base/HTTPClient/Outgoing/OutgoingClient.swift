@@ -15,7 +15,7 @@ internal import Timing
 ///
 /// Of several addresses of a name it calls the first one that takes a connection (``AddressRace``).
 package final class OutgoingClient: Sendable {
-  /// Why a host is not called.
+  /// The reason for which a host is not called.
   package enum HostError: Error, Hashable {
     /// The URL has no host.
     case noHost

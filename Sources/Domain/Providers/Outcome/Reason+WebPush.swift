@@ -18,8 +18,8 @@ extension Reason {
     Row(
       .vapidRefused, .retry(.tokenOrRoute), "The push service does not accept who we say we are (VAPID).",
       """
-      For one subscription or push service, no action is needed: it was made for another server, and ends while \
-      others work. For most of them: \
+      For one subscription or push service, no action is needed: it was made for another server, and ends once the \
+      push service has accepted messages to others. For most of them: \
       \(Explanation.setClock) See too that webpush.contact is an address that exists, and that the database is the one \
       that the phones subscribed with: its key pair is never replaced.
       """),
