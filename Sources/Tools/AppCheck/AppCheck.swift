@@ -8,7 +8,7 @@ package struct AppCheck: Sendable {
     /// What was checked: `bouncer key`, `Firebase project`.
     package let check: String
     package let standing: Platform.Finding.Standing
-    /// What is there, or why it could not be looked at.
+    /// What is there, or why it could not be checked.
     package let found: String
     /// The path inside the app; nil if it concerns no single file.
     package var file: String?

@@ -30,7 +30,7 @@ import Testing
       """)
   }
 
-  @Test func `An app that fits exits 0, and one of which something could not be looked at does not`()
+  @Test func `An app that fits exits 0, and one of which something could not be checked does not`()
     async throws
   {
     try await Workplace.test(begun: true) { place in
@@ -44,7 +44,7 @@ import Testing
       try place.write("talk/app/build.gradle.kts", "android { defaultConfig { applicationId = id() } }\n")
       let skipped = try await place.run(["app", "check", "talk"] + address)
       #expect(skipped.status == 1)
-      #expect(skipped.output.hasSuffix("1 value could not be looked at: applicationId.\n"), "\(skipped)")
+      #expect(skipped.output.hasSuffix("1 value could not be checked: applicationId.\n"), "\(skipped)")
       let counts = try await place.run(["app", "check", "talk", "--json"] + address).json["counts"]
       #expect(counts?["skipped"] == 1)
       #expect(counts?["faults"] == 0)
@@ -106,7 +106,7 @@ import Testing
       #expect(result.output.contains("not found where it was: lib/firebase_options.dart") == false)
       #expect(result.output.contains("kFirebaseOptionsAndroid in lib/firebase_options.dart"))
       #expect(result.output.contains("No fault was found.\n"))
-      #expect(result.output.contains(" values could not be looked at: Firebase project, "))
+      #expect(result.output.contains(" values could not be checked: Firebase project, "))
     }
   }
 

@@ -31,7 +31,7 @@ import Testing
     let examined = try await place.run(["doctor", "--json"] + arguments, through: launcher)
     #expect(examined.status == 1)
     let findings = try examined.json["findings"]?.elements ?? []
-    let faults = findings.filter { $0["ok"] == false }
+    let faults = findings.filter { $0["status"] == "fault" }
     let isNamed = faults.contains { fault in
       let (detail, advice) = (fault["detail"]?.string ?? "?", fault["advice"]?.string ?? "?")
       // Not every fault has advice of its own.
@@ -112,10 +112,10 @@ import Testing
     try await place.serve { running in
       let port = try #require(running.port(of: "public"))
       let (http, admin) = try await listeners(of: running, place, port: port)
-      #expect(admin["ok"] == true && admin["skipped"] == true)
+      #expect(admin["status"] == "skipped")
       #expect(admin["detail"]?.string?.contains("serves already") == true)
       // Nobody would hold the port while it restarts.
-      #expect(http["ok"] == true && http["warning"] == true, "\(http)")
+      #expect(http["status"] == "warning", "\(http)")
       #expect(http["detail"]?.string?.contains("nothing holds port \(port) while it restarts") == true)
       #expect(http["advice"]?.string?.contains("systemctl enable push-bouncer") == true)
       let page = try await place.run(
@@ -132,12 +132,12 @@ import Testing
     try await Workplace.test(begun: true) { place in
       try await place.serve([], through: HeldSocket.launcher(), input: held.handle) { running in
         var http = try await listeners(of: running, place, port: held.port).http
-        #expect(http["ok"] == true && http["warning"] == nil, "\(http)")
+        #expect(http["status"] == "ok", "\(http)")
         #expect(http["detail"]?.string?.contains("systemd holds 127.0.0.1:\(held.port)") == true, "\(http)")
         // Settings that were changed since: it would not start with them.
         http = try await listeners(of: running, place, port: 443).http
         let words = "http.port names port 443 of 127.0.0.1, but systemd holds 127.0.0.1:\(held.port) for it"
-        #expect(http["ok"] == false && http["detail"]?.string == words, "\(http)")
+        #expect(http["status"] == "fault" && http["detail"]?.string == words, "\(http)")
       }
     }
   }

@@ -255,7 +255,7 @@ extension Dashboard {
     let now = sources.now()
     var table = PageTable(
       .text("Node"), .text("Version"), .text("Started"), .text("Seen"),
-      otherwise: "None has written down that it serves.")
+      otherwise: "No node serves now.")
     for node in recent.nodes {
       let isSilent = now.timeIntervalSince(node.seenAt) > 60
       table.add(

@@ -8,7 +8,7 @@ extension Dashboard {
   func routes(_ health: Health, _ report: HourlyCounts.Report?) -> Overview.Routes {
     var table = PageTable(
       .text("Route"), .text("State"), .text("For"), .text("Top reason"), .number("Failed"),
-      .number("Tried in vain"), .number("Accepted 24 h"), .number("A minute"), otherwise: "None.")
+      .number("Postponed"), .number("Accepted 24 h"), .number("A minute"), otherwise: "None.")
     func age(_ since: Date?) -> PageText {
       .optional(since.map { Phrase.duration(health.at.timeIntervalSince($0)) })
     }
@@ -69,7 +69,7 @@ extension Dashboard {
     }
     var counts: [Row: Int64] = [:]
     for route in report.routes {
-      for (kind, reasons) in [("refused", route.refused), ("tried in vain", route.tried)] {
+      for (kind, reasons) in [("refused", route.refused), ("postponed", route.tried)] {
         for count in reasons {
           let row = Row(provider: route.route.prefix { $0 != ":" }, reason: count.reason, kind: kind)
           counts[row, default: 0] += count.count

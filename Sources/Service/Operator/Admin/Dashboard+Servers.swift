@@ -137,7 +137,7 @@ extension Dashboard {
   private func refusals(_ devices: [FoundDevice]) -> PageTable {
     var table = PageTable(
       .text("Device"), .text("When"), .text("Why"), .text("Realm"), .text("App"),
-      otherwise: "None of a device that is known now. The log names old apps' registrations that have ended.")
+      otherwise: "No registered device had one. The log names the registrations of old apps that have ended.")
     for device in devices {
       guard let failure = device.failure else { continue }
       table.add(
@@ -178,7 +178,7 @@ extension Dashboard {
   {
     var table = PageTable(
       .text("Realm"), .number("Encrypted"), .number("Legacy"), .text("Last seen"), .text("Name"),
-      .text("UUID"), otherwise: "This server has registered no realm.")
+      .text("UUID"), otherwise: "This server has not reported any realm yet.")
     for realm in realms.prefix(Self.shownRealms) {
       let devices = census.map { $0.devices[DeviceCounts.RealmKey(server: server, realm: realm.id)] ?? .init() }
       table.add(
@@ -278,10 +278,10 @@ extension Dashboard {
 
   private static func kind(_ device: FoundDevice) -> String {
     switch device.kind {
-    case .e2ee: "an encrypting app's registration"
-    case .legacy: "an old app's registration"
-    case .nextcloud: "a device of Nextcloud's"
-    case .nextcloudWebPush: "a browser or distributor of Nextcloud's"
+    case .e2ee: "an end-to-end encrypted registration"
+    case .legacy: "a legacy registration"
+    case .nextcloud: "a Nextcloud device"
+    case .nextcloudWebPush: "a Nextcloud Web Push subscription"
     }
   }
 }

@@ -21,13 +21,13 @@ extension DeviceQuery {
     package var description: String {
       switch self {
       case .empty: "Nothing to search for."
-      case .notText: "Nothing is called that: it holds characters that no name has."
+      case .notText: "No name contains such characters."
       case .tooLong:
         "This is too long: search for a hostname, a UUID, a user's number, a token's id or a device identifier."
       case .looksLikeToken:
         """
-        This looks like a push token or an endpoint of Web Push, which is a secret and belongs neither into an address nor into a command's \
-        arguments. Search by the token with "push-bouncer device find --token-file -", which reads it from standard \
+        This looks like a push token or a Web Push endpoint. It is a secret, which belongs neither into an address nor into \
+        a command's arguments. Search for it with "push-bouncer device find --token-file -", which reads it from standard \
         input.
         """
       }
