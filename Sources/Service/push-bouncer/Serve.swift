@@ -63,7 +63,7 @@ struct Serve: AsyncParsableCommand {
     {
       try await check.pass()
     }
-    await visit.end()
+    await visit.close()
     if let shortage = descriptors.shortage(configuration.http.maxConnections) {
       logger.warning("\(shortage)")
     }

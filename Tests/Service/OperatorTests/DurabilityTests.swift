@@ -68,7 +68,7 @@ import Testing
       try await withTemporaryFolder { folder in
         let doctor = try doctor(server.url, mounts: "", in: folder)
         let findings = await doctor.durabilityFindings()
-        await doctor.visit.end()
+        await doctor.visit.close()
         // The servers of tests run with fsync = off.
         #expect(findings.map(\.standing) == [.fault, .warning, .warning, .good], "\(findings)")
       }
@@ -77,7 +77,7 @@ import Testing
       try await withTemporaryFolder { folder in
         let doctor = try doctor(server.url, mounts: "", in: folder)
         let findings = await doctor.durabilityFindings()
-        await doctor.visit.end()
+        await doctor.visit.close()
         #expect(findings.map(\.standing) == [.good, .good], "\(findings)")
         #expect(findings.last?.detail == "there is no replica that could take over")
       }
@@ -100,7 +100,7 @@ import Testing
       try await withTemporaryFolder { folder in
         let doctor = try doctor(primary.url, mounts: "", in: folder)
         let finding = await doctor.durabilityFindings().first { $0.check == "failover" }
-        await doctor.visit.end()
+        await doctor.visit.close()
         #expect(finding?.standing == standing)
         #expect(finding?.detail.contains(detail) == true, "\(String(describing: finding))")
       }

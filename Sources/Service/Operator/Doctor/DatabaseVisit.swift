@@ -11,7 +11,7 @@ package actor DatabaseVisit {
   /// Whether the database may exist. Opening SQLite would create a missing file.
   nonisolated var mayExist: Bool { url.sqlitePath.map(FileManager.default.fileExists) ?? true }
 
-  /// The open database; it stays open until ``end()``.
+  /// The open database; it stays open until ``close()``.
   ///
   /// - Throws: the error from opening it.
   func database() async throws -> any Database {
@@ -25,7 +25,7 @@ package actor DatabaseVisit {
     mayExist ? try? await database() : nil
   }
 
-  package func end() async {
+  package func close() async {
     let task = opening
     opening = nil
     if let database = try? await task?.value { await database.close() }

@@ -91,7 +91,7 @@ package struct Doctor: Sendable {
     findings += await routes
     findings += await webPush
     findings += await links
-    await visit.end()
+    await visit.close()
     return findings
   }
 }

@@ -44,7 +44,7 @@ extension StartCheck {
         StartCheck("providers") {
           let providers = try PushProviders(configuration: .init(configuration))
           await providers.shutdown(within: .zero)
-          return .good($0, "their settings can be used")
+          return .good($0, "the settings of providers can be used")
         },
         StartCheck("storage.key") { try storageKey($0, configuration) },
         StartCheck("database") { .good($0, try await database(configuration, visit)) },

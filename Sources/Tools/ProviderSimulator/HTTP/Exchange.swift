@@ -249,16 +249,16 @@ final class HTTP1Frames: ChannelDuplexHandler {
       let head = HTTPResponseHead(
         version: .http1_1, status: HTTPResponseStatus(statusCode: status), headers: headers)
       context.write(wrapOutboundOut(.head(head)), promise: frame.endStream ? nil : promise)
-      if frame.endStream { end(context: context, promise) }
+      if frame.endStream { writeEnd(context: context, promise) }
     case .data(let frame):
       guard case .byteBuffer(let bytes) = frame.data else { return }
       context.write(wrapOutboundOut(.body(.byteBuffer(bytes))), promise: frame.endStream ? nil : promise)
-      if frame.endStream { end(context: context, promise) }
+      if frame.endStream { writeEnd(context: context, promise) }
     default: promise?.succeed()
     }
   }
 
-  private func end(context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) {
+  private func writeEnd(context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) {
     let promise = promise ?? context.eventLoop.makePromise()
     // A request that has waited for this end is read within the call.
     let isLast = !keepsAlive
