@@ -108,7 +108,7 @@ package struct FoundDevice: Sendable, Hashable {
       ("server", server.map(Fact.server)), ("realm", realm.map { .text($0.host, code: $0.uuid) }),
       ("user", user.map { .text($0) }),
       ("app", .text("\(app ?? "unknown") (\(provider)\(target.map { " to \($0)" } ?? ""))")),
-      ("environment of Apple's", environment.map { .text($0.rawValue) }),
+      ("Apple environment", environment.map { .text($0.rawValue) }),
       ("token id", tokenID.map { .text("", code: $0.base64) }),
       ("token in the log", fingerprint.map { .text("", code: $0) }),
       (
@@ -120,7 +120,7 @@ package struct FoundDevice: Sendable, Hashable {
       ("bouncer key", bouncerKey.map { .text("", code: $0) }),
       ("registered", .time(registeredAt)), ("ended", endedAt.map { .time($0) }),
       ("last success", .time(deliveredAt, note: " (the first of that day)")),
-      ("last failure", failure.map(Fact.failure)), ("called dead, not believed yet", held.map(Fact.failure)),
+      ("last failure", failure.map(Fact.failure)), ("deletion held back", held.map(Fact.failure)),
       ("waiting", .waiting(waiting, since: waitingSince)),
       ("why it waits", waitReason.map { .text($0) }), ("next try", waitingUntil.map { .time($0) }),
     ]
