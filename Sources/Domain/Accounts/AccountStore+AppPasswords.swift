@@ -12,8 +12,8 @@ extension AccountStore {
 
   static let appPasswordPurpose = StorageKey.Purpose("app_passwords.password")
 
-  /// Why no app password can be created.
-  package enum AppPasswordRefusal: Error, Hashable {
+  /// The reason why no app password can be created.
+  package enum AppPasswordError: Error, Hashable {
     /// The user has ``maximumAppPasswords``.
     case tooMany
     /// The user no longer exists.
@@ -23,7 +23,7 @@ extension AccountStore {
   /// Creates an app password. Only its hash is stored, so it cannot be shown again.
   ///
   /// - Parameter user: row id of the user.
-  /// - Throws: ``AppPasswordRefusal``, or the database's own error.
+  /// - Throws: ``AppPasswordError``, or the database's own error.
   package func addAppPassword(name: String, user: Int64) async throws -> (id: Int64, password: String) {
     let new = newAppPassword()
     let id = try await database.write { try $0.insert(new, name: name, user: user) }
@@ -37,13 +37,14 @@ extension AccountStore {
       password: password, hash: storageKey.hash(password, for: Self.appPasswordPurpose), createdAt: now())
   }
 
+  /// An app password that is not stored yet.
   struct NewAppPassword: Sendable {
     let password: String
     let hash: [UInt8]
     let createdAt: Date
   }
 
-  /// Removes an app password of a user; false if the user has none with this id.
+  /// Removes an app password of a user. Returns false if the user has none with this id.
   package func removeAppPassword(_ id: Int64, user: Int64) async throws -> Bool {
     try await database.run(
       "DELETE FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(id), .integer(user)) > 0
@@ -85,7 +86,7 @@ extension User {
 extension Connection {
   /// Stores an app password for a user and returns its id.
   ///
-  /// - Throws: ``AccountStore/AppPasswordRefusal``, or the database's own error.
+  /// - Throws: ``AccountStore/AppPasswordError``, or the database's own error.
   func insert(_ new: AccountStore.NewAppPassword, name: String, user: Int64) throws -> Int64 {
     try checkRoomForAppPassword(of: user)
     return try query(
@@ -102,13 +103,13 @@ extension Connection {
     try run("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user)) > 0
   }
 
-  /// Throws ``AccountStore/AppPasswordRefusal`` if a user may have no more app passwords.
+  /// Throws ``AccountStore/AppPasswordError`` if a user may have no more app passwords.
   func checkRoomForAppPassword(of user: Int64) throws {
     // Concurrent calls are counted one after the other.
-    guard try lock(user: user) else { throw AccountStore.AppPasswordRefusal.unknownUser }
+    guard try lock(user: user) else { throw AccountStore.AppPasswordError.unknownUser }
     let count = Statement("SELECT COUNT(*) AS count FROM app_passwords WHERE user_id = $1", .integer(user))
     guard try query(count).returned.int64("count") < AccountStore.maximumAppPasswords else {
-      throw AccountStore.AppPasswordRefusal.tooMany
+      throw AccountStore.AppPasswordError.tooMany
     }
   }
 }

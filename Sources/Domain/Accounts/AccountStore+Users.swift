@@ -7,12 +7,12 @@ extension AccountStore {
   /// The properties of a user to be created or updated.
   package struct UserDescription: Sendable {
     package let email: String
-    /// nil keeps the present one, or creates one.
+    /// The UUID; nil keeps the present one, or creates one.
     package let uuid: UUID?
     /// 32 letters and digits; nil keeps the present one, or creates one.
     package let apiKey: String?
-    /// nil keeps the present one, or uses the email's local part, or the whole email if another user has
-    /// that.
+    /// The username; nil keeps the present one. For a new user nil means the email's local part, or the whole email if
+    /// another user has that.
     package let username: String?
 
     package init(email: String, uuid: UUID? = nil, apiKey: String? = nil, username: String? = nil) {
@@ -23,8 +23,8 @@ extension AccountStore {
     }
   }
 
-  /// Why a user cannot be created or updated.
-  package enum Refusal: Error, Hashable {
+  /// The reason why a user cannot be created or updated.
+  package enum UserError: Error, Hashable {
     case unknownRealm
     case emailTaken
     case usernameTaken
@@ -36,10 +36,10 @@ extension AccountStore {
 
   /// Creates a user, or updates an existing one.
   ///
-  /// - Parameter newKey: runs in the same transaction if an existing user gets another API key; gets the id
-  ///   of the user's row. May run more than once.
+  /// - Parameter newKey: called in the same transaction, with the id of the user's row, if an existing user gets another
+  ///   API key. It may be called more than once.
   /// - Returns: the user; the API key if it was given or created now; and whether the user is new.
-  /// - Throws: ``Refusal``, or the database's own error.
+  /// - Throws: ``UserError``, or the database's own error.
   package func put(
     _ description: UserDescription, userID: Int64, realm: UUID,
     newKey: @escaping @Sendable (_ user: Int64, any Connection) throws -> Void = { _, _ in }
@@ -61,9 +61,9 @@ extension AccountStore {
 
   /// Creates a user; never changes an existing one.
   ///
-  /// - Parameter userID: nil chooses a number that is free in the realm.
+  /// - Parameter userID: the user's number in the realm; nil chooses a free one.
   /// - Returns: the user and the API key.
-  /// - Throws: ``Refusal``, or the database's own error.
+  /// - Throws: ``UserError``, or the database's own error.
   package func add(_ description: UserDescription, userID: Int64?, realm: UUID) async throws -> (
     user: User, apiKey: String
   ) {
@@ -71,7 +71,7 @@ extension AccountStore {
     return try await write(description) { [self] connection in
       let realmID = try connection.realm(realm)
       let number = try userID ?? connection.freeUserID(realm: realmID)
-      guard Self.isUserID(number) else { throw Refusal.noUserIDLeft }
+      guard Self.isUserID(number) else { throw UserError.noUserIDLeft }
       try insert(description, apiKey: key, userID: number, realm: realmID, on: connection)
       return (try User(row: connection.user(number, realm: realmID).returned), key)
     }
@@ -89,12 +89,12 @@ extension AccountStore {
         let constraint = error.constraint ?? ""
         if constraint.contains("username") {
           if description.username == nil { continue }
-          throw Refusal.usernameTaken
+          throw UserError.usernameTaken
         }
-        throw constraint.contains("email") ? Refusal.emailTaken : Refusal.userIDTaken
+        throw constraint.contains("email") ? UserError.emailTaken : UserError.userIDTaken
       }
     }
-    throw Refusal.usernameTaken
+    throw UserError.usernameTaken
   }
 
   private func insert(
@@ -104,7 +104,7 @@ extension AccountStore {
     let username =
       try description.username
       ?? Self.usernames(for: description.email, uuid).first { try !connection.hasUser("username_key", $0) }
-    guard let username else { throw Refusal.usernameTaken }
+    guard let username else { throw UserError.usernameTaken }
     try connection.check(description.email, username, byOtherThan: nil)
     try connection.run(
       """
@@ -143,7 +143,7 @@ extension AccountStore {
 extension Connection {
   fileprivate func realm(_ uuid: UUID) throws -> Int64 {
     let statement = Statement("SELECT id FROM realms WHERE uuid = $1", .text(uuid.canonical))
-    guard let id = try query(statement).first?.int64("id") else { throw AccountStore.Refusal.unknownRealm }
+    guard let id = try query(statement).first?.int64("id") else { throw AccountStore.UserError.unknownRealm }
     return id
   }
 
@@ -161,8 +161,8 @@ extension Connection {
   }
 
   fileprivate func check(_ email: String, _ username: String, byOtherThan id: Int64?) throws {
-    if try hasUser("email_key", email, otherThan: id) { throw AccountStore.Refusal.emailTaken }
-    if try hasUser("username_key", username, otherThan: id) { throw AccountStore.Refusal.usernameTaken }
+    if try hasUser("email_key", email, otherThan: id) { throw AccountStore.UserError.emailTaken }
+    if try hasUser("username_key", username, otherThan: id) { throw AccountStore.UserError.usernameTaken }
   }
 
   /// Whether a user other than `id` has this email or username, ignoring case.

@@ -1,7 +1,7 @@
 package import HTTP
 package import Settings
 
-/// The built-in servers, for Zulip's apps and Nextcloud's.
+/// Settings of both built-in servers, for Zulip's apps and for Nextcloud's.
 package struct BuiltInServerSettings: Sendable {
   package init() {}
 

@@ -3,7 +3,7 @@ internal import Registrations
 internal import SQL
 internal import Sealing
 
-/// Apps waiting for their user to grant them access: version 2 of Nextcloud's login flow.
+/// The apps that wait for their user to grant them access (version 2 of Nextcloud's login flow).
 ///
 /// A flow has two secrets, stored as hashes: the app polls with one; with the other the user, or the host
 /// application on the user's behalf, grants access. The app password is created only when the app polls after
@@ -28,14 +28,14 @@ package struct NextcloudLoginFlows: Sendable {
 
   /// The secrets of a flow, which cannot be shown again.
   package struct Secrets: Sendable {
-    /// For the app's polling.
+    /// The secret with which the app polls.
     package let poll: String
-    /// For granting access.
+    /// The secret with which access is granted.
     package let login: String
   }
 
-  /// Why no flow can be opened.
-  package enum Refusal: Error, Hashable {
+  /// The reason why no flow can be opened.
+  package enum OpenError: Error, Hashable {
     /// The address has ``maximumOpenPerAddress`` open flows.
     case tooManyOfAddress
     /// There are ``maximumOpen`` open flows, all of them granted.
@@ -62,7 +62,7 @@ package struct NextcloudLoginFlows: Sendable {
   /// - Parameters:
   ///   - client: name of the app, as made by ``clientName(_:)``.
   ///   - address: the caller's address.
-  /// - Throws: ``Refusal``, or the database's own error.
+  /// - Throws: ``OpenError``, or the database's own error.
   package func open(client: String, address: String) async throws -> Secrets {
     let secrets = Secrets(
       poll: RandomText.alphanumeric(Self.secretLength), login: RandomText.alphanumeric(Self.secretLength))
@@ -74,12 +74,12 @@ package struct NextcloudLoginFlows: Sendable {
         "SELECT COUNT(*) AS count FROM nextcloud_login_flows WHERE address_hash = $1 AND created_at > $2",
         .bytes(address), earliest)
       guard try own.returned.int64("count") < Self.maximumOpenPerAddress else {
-        throw Refusal.tooManyOfAddress
+        throw OpenError.tooManyOfAddress
       }
       let all = try connection.query(
         "SELECT COUNT(*) AS count FROM nextcloud_login_flows WHERE created_at > $1", earliest)
       if try all.returned.int64("count") >= Self.maximumOpen, try connection.run(displace, earliest) == 0 {
-        throw Refusal.tooMany
+        throw OpenError.tooMany
       }
       try connection.run(
         """
@@ -125,9 +125,9 @@ package struct NextcloudLoginFlows: Sendable {
     "\(flow.id).\(user).\(time)"
   }
 
-  /// Grants the app access as a user; false if the secret is unknown, too old, or already used.
+  /// Grants the app access as a user. Returns false if the secret is unknown, too old, or already used.
   ///
-  /// - Throws: ``AccountStore/AppPasswordRefusal``, or the database's own error.
+  /// - Throws: ``AccountStore/AppPasswordError``, or the database's own error.
   package func grant(login: String, user: Int64) async throws -> Bool {
     let statement = Statement(
       """

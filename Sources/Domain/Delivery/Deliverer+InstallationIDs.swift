@@ -2,21 +2,21 @@ import Foundation
 import Providers
 import Registrations
 
-/// Firebase installation ids. Apps are given one before FCM knows it (firebase-ios-sdk, issue 16429).
+/// Firebase installation ids. An app gets one before FCM knows it (firebase-ios-sdk, issue 16429).
 extension Deliverer {
-  /// Whether FCM does not know an installation id that nothing was ever delivered to. It is believed to be gone once FCM
-  /// says so again an hour after it first did.
+  /// Whether FCM does not know an installation id to which nothing was ever delivered. FCM is believed if it says the same
+  /// again an hour later.
   func isUnknownYet(_ outcome: Outcome, _ delivery: RegisteredPush) async -> Bool {
     guard case .dead(.fcmUnregistered, _) = outcome, case .fcm(let message) = delivery.push,
       FCMMessage.isInstallationID(message.token)
     else { return false }
-    // Without an answer of the database nothing ends.
+    // If the database does not answer, nothing ends.
     return (try? await registrations.holdUndelivered(delivery.registration, .installationIDUnknown)) ?? true
   }
 }
 
 extension RegisteredPush {
-  /// Goes to the token that its device has now.
+  /// Redirects the push to the present token of its device.
   mutating func retarget(_ current: RegistrationStore.Current) {
     guard let token = current.token, case .fcm(var message) = push, message.token != token else { return }
     message.token = token

@@ -48,8 +48,8 @@ extension Deliverer {
     return metadata
   }
 
-  /// Logs notifications that wait although their route works: their device or chat server has to wait.
-  func logWaits(_ kept: [Outbox.Addition]) async {
+  /// Logs notifications that wait although their route works, because their device or chat server has to wait.
+  func logWaiting(_ kept: [Outbox.Addition]) async {
     let waiting = Dictionary(grouping: kept) { $0.delivery.wait.flatMap { $0.isOwn ? $0.reason : nil } }
     for case (let reason?, let kept) in waiting {
       let limit = RateLimitedLog.Limit.waits(for: reason)
@@ -68,8 +68,8 @@ extension Deliverer {
   /// Logs refusals because of a backlog: the maximum number of notifications wait for the device already, or for the
   /// push service.
   ///
-  /// - Parameter refused: the devices, each with why its notification would have had to wait.
-  func logBacklog(_ refused: [(device: RegistrationReference, wait: RegisteredPush.Wait?)]) {
+  /// - Parameter refused: the devices, each with the reason why its notification would have had to wait.
+  func logBacklog(_ refused: [(device: RegistrationReference, wait: RegisteredPush.WaitReason?)]) {
     for (device, wait) in refused {
       // Anybody may register a device with the push proxy, and send to it.
       let isOwn = wait?.isOwn == true || device.kind == .nextcloud
@@ -77,8 +77,8 @@ extension Deliverer {
       rateLimitedLog.log(
         .warning,
         isOwn
-          ? "notifications are refused: as many as may (\(maximum)) wait for their device already, for reasons of its own"
-          : "notifications are refused: as many as may (\(maximum)) wait for their device already, or for its push service",
+          ? "notifications refused: \(maximum) already wait for their device, the maximum, for reasons of its own"
+          : "notifications refused: \(maximum) already wait for their device, the maximum, or its push service has no room",
         isOwn ? .backlogOfDevice : .backlogOfRoute, to: logger, now: now(),
         metadata: [
           "device": "\(device.name)", "reason": "\(wait?.reason.description ?? "")",

@@ -5,7 +5,7 @@ import Registrations
 import Synchronization
 import Timing
 
-/// Sends outbox entries, and handles answers that arrive after their caller has stopped waiting. The number
+/// Sending of outbox entries, and handling of answers that arrive after their caller has stopped waiting. The number
 /// of such answers is bounded by the requests that may be under way at the providers.
 extension Deliverer {
   /// Seconds for which a try holds the lease of its entry: the longest wait for an answer, plus the time to
@@ -33,14 +33,14 @@ extension Deliverer {
     }
     for (entry, decision) in zip(entries, decisions) {
       guard let (start, answer) = decision.late else { continue }
-      settle(answer, to: entry.delivery, start, under: entry.lease) { late(entry, $0) }
+      handleLateAnswer(answer, to: entry.delivery, start, under: entry.lease) { late(entry, $0) }
     }
     _ = await record(decisions, on: deliveries)
     return decisions
   }
 
-  /// Those of the entries whose registrations have not ended, with what is known of them now. Of one for several
-  /// registrations, those stay that have not.
+  /// The entries whose registrations have not ended, updated with their present tokens and environments. An entry for
+  /// several registrations keeps those that have not ended.
   func living(_ entries: [Outbox.Entry]) async throws -> [Outbox.Entry] {
     guard !entries.isEmpty else { return [] }
     let living = try await registrations.current(
@@ -60,14 +60,14 @@ extension Deliverer {
     }
   }
 
-  /// When to try again after this number of tries, of which `doubts` have left it open whether the provider has it.
+  /// The time of the next try after this number of tries, after `doubts` of which the provider may have the notification.
   func dueAt(_ retry: Retry, after attempts: Int, doubts: Int) -> Date {
     if retry.isInDoubt { return now() + Backoff.inDoubt(doubts) }
     return retry.backoff.next(
       after: attempts, now: now(), notBefore: retry.notBefore, random: .random(in: 0...1))
   }
 
-  /// When to try an entry again after this number of tries. If the reason is the token, all entries of its
+  /// The postponement of an entry after this number of tries. If the reason is the token, all entries of its
   /// registration are postponed.
   func postponement(
     by retry: Retry, _ delivery: RegisteredPush, after attempts: Int
@@ -78,7 +78,7 @@ extension Deliverer {
       doubts: retry.wait.doubts)
   }
 
-  /// Whether a notification of a route has failed because of the route: not if APNs' other environment was asked.
+  /// Whether a notification has failed because of its route. A failure of APNs' other environment does not count.
   func isFailure(_ decision: Decision, of route: Route) -> Bool {
     guard let retry = decision.retry, retry.scope != .token else { return false }
     guard let asked = decision.environment, let own = providers.environment(of: route) else { return true }
@@ -88,7 +88,7 @@ extension Deliverer {
   /// Waits for a late answer, however long it takes, and acts on it; this cannot be cancelled.
   ///
   /// - Parameter lease: nil if there is no entry, because it could not be stored and nothing was promised.
-  func settle(
+  func handleLateAnswer(
     _ answer: @escaping @Sendable () async -> RouteSender.Answer, to delivery: RegisteredPush,
     _ start: DeliveryStart, under lease: Outbox.Lease?,
     then ended: (@Sendable (Decision) -> Void)? = nil
@@ -96,7 +96,7 @@ extension Deliverer {
     lateAnswers.begin()
     Task {
       var lease = lease
-      // Whoever would pass it on has stopped waiting.
+      // The caller, who would pass it on, has stopped waiting.
       var recorded = delivery
       recorded.movesOnMismatch = false
       let decision = await decideLate(on: await answer(), for: delivery, start, under: &lease)

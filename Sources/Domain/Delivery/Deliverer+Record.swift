@@ -47,7 +47,7 @@ extension Deliverer {
     let servers = await hostnames(of: lost.map { deliveries[$0] }, within: .losses)
     var ended: Set<RegistrationReference> = []
     do {
-      if !found.isEmpty { try await registrations.note(found) }
+      if !found.isEmpty { try await registrations.recordEnvironments(found) }
       if !living.isEmpty { _ = try await registrations.release(living) }
       if !held.isEmpty {
         ended = try await heldDeletions.hold(held.map(\.deletion), now: now())
@@ -57,8 +57,8 @@ extension Deliverer {
       }
       if !ending.isEmpty { ended.formUnion(try await registrations.end(ending)) }
       if !refused.isEmpty {
-        try await registrations.note(refused)
-        for failure in refused { history?.failed(failure.registration) }
+        try await registrations.recordFailures(refused)
+        for failure in refused { history?.recordFailure(failure.registration) }
       }
     } catch {
       logger.error(
@@ -73,7 +73,7 @@ extension Deliverer {
           results[index] = .refused(reason)
         }
       }
-      // It is passed on now: nothing is lost.
+      // The notification is passed on now, so nothing is lost.
       let isPassedOn = delivery.movesOnMismatch && moved.contains(delivery.registration)
       guard results[index].isLoss, !isPassedOn else { continue }
       switch results[index] {
@@ -85,8 +85,8 @@ extension Deliverer {
     return results
   }
 
-  /// Logs refusals because of a backlog. Those because of a push service's are only counted, since strangers choose push
-  /// services.
+  /// Logs refusals because of a backlog, except for push services: those are only counted, since anybody can name a push
+  /// service.
   private func logBacklog(
     _ decisions: [Decision], _ results: [DeliveryResult], _ deliveries: [RegisteredPush]
   ) {
@@ -96,30 +96,30 @@ extension Deliverer {
     logBacklog(backlogged.map { (deliveries[$0].registration, decisions[$0].retry?.wait) })
   }
 
-  /// Records and logs that for these notifications others gave way that show nothing.
-  func noteGaveWay(_ deliveries: [RegisteredPush]) async {
+  /// Records and logs that background notifications were dropped from the outbox to make room for these.
+  func recordDisplacing(_ deliveries: [RegisteredPush]) async {
     guard !deliveries.isEmpty else { return }
     logBacklog(deliveries.map { ($0.registration, $0.wait) })
-    await noteGivenUp(deliveries, because: .backlogged)
+    await recordGivenUp(deliveries, because: .backlogged)
   }
 
   /// Records on their registrations why notifications were given up, for the operator.
   ///
-  /// - Parameter reason: of all; nil: why each waited.
-  func noteGivenUp(_ deliveries: [RegisteredPush], because reason: Reason? = nil) async {
+  /// - Parameter reason: the reason for all of them; nil for the reason why each waited.
+  func recordGivenUp(_ deliveries: [RegisteredPush], because reason: Reason? = nil) async {
     do {
-      try await registrations.note(
+      try await registrations.recordFailures(
         deliveries.map {
           .init($0.registration, reason: (reason ?? $0.wait?.reason ?? .timeout).description)
         })
-      for delivery in deliveries { history?.failed(delivery.registration) }
+      for delivery in deliveries { history?.recordFailure(delivery.registration) }
     } catch {
       logger.error(
         "registrations could not be updated", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 
-  /// Registrations whose tokens are of another Firebase project, if they live elsewhere from now on. They neither end
+  /// The registrations that move to the ``Relay`` because their tokens are of another Firebase project. They neither end
   /// nor count as failing.
   private func moved(
     _ decisions: [Decision], _ deliveries: [RegisteredPush]
@@ -130,7 +130,7 @@ extension Deliverer {
     }.map(\.1.registration)
     guard !foreign.isEmpty else { return [] }
     // If the database cannot be written, nothing ends.
-    return (try? await relay.takeOver(foreign)) ?? Set(foreign)
+    return (try? await relay.move(foreign)) ?? Set(foreign)
   }
 
   private func logLoss(
@@ -192,6 +192,7 @@ struct DeliveryMetrics: Sendable {
     ).increment()
   }
 
+  /// Counts ended registrations.
   func ended(_ kind: RegistrationReference.Kind, _ reason: Reason, by count: Int = 1) {
     Counter(
       label: "push_bouncer_registrations_ended_total",

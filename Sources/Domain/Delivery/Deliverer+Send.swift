@@ -6,46 +6,46 @@ import Registrations
 import Timing
 
 extension Deliverer {
-  /// What a provider's answer means for a notification and its registration.
+  /// The meaning of a provider's answer for a notification and its registration.
   struct Decision: Sendable {
     var result: DeliveryResult
     /// The route that it was sent over or waits for; nil if no credential serves it.
     var route: Route?
-    /// What is decided about the token.
+    /// The decision about the token.
     var verdict = DeletionPolicy.Verdict.keep
     /// Set if the notification is queued and not under way at its provider.
     var retry: Retry?
     /// Set if the notification is under way and its answer outstanding.
     var late: (start: DeliveryStart, answer: @Sendable () async -> RouteSender.Answer)?
-    /// The environment of APNs that the answer came from, or that does not answer; nil for other providers.
+    /// The environment of APNs that was asked last; nil for other providers.
     var environment: APNsCredential.Environment?
     /// Whether that environment is to be asked first from now on.
     var isFound = false
   }
 
-  /// When and how a notification is tried again that no provider has accepted.
+  /// The next try of a notification that no provider has accepted.
   struct Retry: Sendable {
     let notBefore: Date?
     let scope: Outcome.Scope
-    /// Why it was not accepted.
+    /// The reason why it was not accepted.
     let reason: Reason
-    /// When to try again from the outbox.
+    /// The pauses between tries from the outbox.
     var backoff = Backoff.outbox
-    /// Limit of tries within a request; more would only delay its caller.
+    /// Maximum number of tries within a request; more would only delay its caller.
     var triesInRequest = 3
-    /// Whether the provider may have it, and would not know it again.
+    /// Whether the provider may have the notification, and would not recognize a second one as the same.
     var isInDoubt = false
 
-    var wait: RegisteredPush.Wait {
+    var wait: RegisteredPush.WaitReason {
       .init(reason: reason, isOwn: scope == .token, doubts: isInDoubt ? 1 : 0)
     }
   }
 
-  /// Sends deliveries, those together that go in one request, and decides what their answers mean.
+  /// Sends deliveries, several in one request where a provider allows that, and decides what the answers mean.
   ///
   /// - Parameters:
-  ///   - began: when the caller began to wait.
-  ///   - backoff: the pauses between tries; nil for a single try where no caller waits.
+  ///   - began: the time at which the caller began to wait.
+  ///   - backoff: the pauses between tries; nil for a single try, if no caller waits.
   func sendInRequests(
     _ deliveries: [RegisteredPush], since began: Date, within timeout: Duration, backoff: Backoff?
   ) async -> [Decision] {
@@ -72,10 +72,10 @@ extension Deliverer {
     }
   }
 
-  /// The most requests to providers that a caller has under way for one call: others' would wait for a thousand.
+  /// Maximum number of requests to providers under way for one call, so that a long call does not make others wait.
   private static let mostAtOnce = 100
 
-  /// The deliveries by their indices, those together that go in one request.
+  /// The indices of the deliveries, grouped by request.
   private func requestBatches(of deliveries: [RegisteredPush]) -> [[Int]] {
     struct Key: Hashable {
       let owner: Owner
@@ -144,7 +144,7 @@ extension Deliverer {
       var decisions: [Decision] = []
       switch answer {
       case .ended(let answer):
-        if let device, answer.outcome.isUncounted { pace.takeBack(device, admitted: sent) }
+        if let device, answer.outcome.isUncounted { pace.uncount(device, admitted: sent) }
         let outcomes = push.outcomes(answer.outcome, of: batch.map(\.registration.id))
         for (index, outcome) in outcomes.enumerated() {
           decisions.append(await decide(on: answer.with(outcome), for: batch[index], starts[index]))
@@ -202,15 +202,15 @@ extension Deliverer {
         retry = Retry(notBefore: now() + 1, scope: .route, reason: reason)
       }
     }
-    history?.tried(
+    history?.countAttempt(
       result, waitsFor: retry?.reason, of: delivery.registration, on: route, since: start.takenAt)
     if result == .delivered || result == .passedOn {
       metrics.accepted(route.provider, after: now().timeIntervalSince(start.takenAt))
-      recent.note(start.accepted(at: now(), delivery.registration, by: route.provider))
+      recent.add(start.accepted(at: now(), delivery.registration, by: route.provider))
     }
     return Decision(
       result: result,
-      // It waits where it is asked for first.
+      // A queued notification waits at the environment that is asked first.
       route: result == .queued ? answer.first?.route ?? route : route,
       verdict: verdict, retry: retry, environment: answer.sender.environment,
       isFound: answer.first != nil && result == .delivered)
@@ -239,12 +239,12 @@ extension Deliverer {
         "the provider refuses too many tokens: their registrations stay",
         metadata: metadata.merging(["reason": "\(after.reason)"]) { $1 })
     } else if before != nil, after == nil {
-      logger.notice("the provider takes tokens again", metadata: metadata)
+      logger.notice("the provider accepts tokens again", metadata: metadata)
     }
     return verdict
   }
 
-  /// When and how to try again.
+  /// The next try after an answer that allows one.
   private func retry(
     because reason: Reason, notBefore: Date?, _ scope: Outcome.Scope, after answer: RouteSender.Answer,
     _ delivery: RegisteredPush
@@ -258,14 +258,14 @@ extension Deliverer {
       retry.isInDoubt = true
       retry.triesInRequest = 1
     }
-    // It passes at once, when the operator or the chat server has acted.
+    // A missing or refused credential works as soon as the operator or the chat server has acted.
     if reason.concernsAccess { retry.backoff = .unserved }
     return retry
   }
 }
 
 extension RegistrationReference.Kind {
-  /// The group of tokens that such registrations have.
+  /// The group of tokens that registrations of this kind have.
   var tokens: TokenGroup { TokenGroup(rawValue) }
 }
 
@@ -277,8 +277,8 @@ extension Backoff {
   /// Pauses between tries from the outbox while APNs is out of order. Apple asks for 15 minutes at once, by
   /// which time a chat message is of little use; so the pauses grow to 15 minutes.
   static let outage = Backoff(first: 15, longest: 900, shares: 1...1.2)
-  /// Pauses before a notification is sent again that the provider may have, and would not know again: each may ring a
-  /// phone once more.
+  /// Pause in seconds before a notification is sent again that the provider may have already: each try may ring the phone
+  /// once more.
   static func inDoubt(_ doubts: Int, random: Double = .random(in: 0...1)) -> TimeInterval {
     let pauses: [TimeInterval] = [60, 300, 900, 3600]
     return pauses[min(max(doubts, 1), pauses.count) - 1] * (1 + random / 10)
@@ -286,13 +286,13 @@ extension Backoff {
 
   /// No pause beyond the time from which a device's pace allows the next try.
   static let pace = Backoff(first: 0, longest: 0)
-  /// Pauses between tries from the outbox while no credential serves the target. A try costs little, and the operator
-  /// who adds a key sees soon that it works.
+  /// Pauses between tries from the outbox while no credential serves the target. They are short: a try costs little, and
+  /// the operator who adds a key soon sees that it works.
   static let unserved = Backoff(first: 5, longest: 30)
 
-  /// When to try again after this number of tries, and not before the provider allows it.
+  /// The time of the next try after this number of tries, not before the provider allows it.
   ///
-  /// - Parameter random: from 0 to 1.
+  /// - Parameter random: a number from 0 to 1.
   func next(after tries: Int, now: Date, notBefore: Date?, random: Double) -> Date {
     let pause = pause(after: tries, random: random)
     return max(now + pause, (notBefore ?? now) + min(pause, first))

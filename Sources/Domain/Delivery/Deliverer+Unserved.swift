@@ -3,14 +3,14 @@ import Logging
 import Providers
 import Registrations
 
-/// Pushes whose app or Firebase project no credential serves, most often because a name in `Keys` is mistyped.
+/// Handling of pushes whose app or Firebase project no credential serves, most often because a name in `Keys` is mistyped.
 extension Deliverer {
-  /// Lets those wait whose registrations something was delivered to before: their key is missing by mistake, and may come
-  /// back. Others stay refused. Both are reported.
+  /// Queues the unserved pushes of registrations to which something was delivered before: their key is missing by mistake,
+  /// and may come back. Others stay refused. Both are reported.
   func holdUnserved(_ decisions: inout [Decision], of deliveries: [RegisteredPush]) async {
     let unserved = decisions.indices.filter { decisions[$0].result == .refused(.unconfigured) }
     guard !unserved.isEmpty else { return }
-    // Without an answer of the database all of them wait, so that none is lost.
+    // If the database does not answer, all of them are queued, so that none is lost.
     let proven = try? await registrations.delivered(unserved.map { deliveries[$0].registration.id })
     for index in unserved {
       let delivery = deliveries[index]
@@ -31,20 +31,20 @@ extension Deliverer {
       retry: Retry(notBefore: nil, scope: .route, reason: .unconfigured, backoff: .unserved))
   }
 
-  /// Notes a push that no credential serves, and logs its target once an hour.
+  /// Counts a push that no credential serves, and logs its target once an hour.
   ///
-  /// - Parameter count: 0 for one that has been waiting since.
+  /// - Parameter count: 1 for a new push; 0 for one that was counted before and still waits.
   func reportUnserved(_ delivery: RegisteredPush, count: Int) {
     let route = delivery.push.unservedRoute
     var target = UnservedTargets.Target(route, delivery.registration.kind)
     if let environment = delivery.push.environment, providers.serves(route) {
       target.environment = environment
     }
-    guard unservedTargets.note(target, count, of: delivery.owner, now: now()) else { return }
+    guard unservedTargets.record(target, count, of: delivery.owner, now: now()) else { return }
     let reports = unserved()
     guard
       let report = reports.first(where: { $0.target == target })
-        ?? reports.first(where: { $0.target == target.rest })
+        ?? reports.first(where: { $0.target == target.others })
     else { return }
     logger.warning(
       "\(report.sentence)",
@@ -55,7 +55,8 @@ extension Deliverer {
       ])
   }
 
-  /// What came in the last hour or waits, and no credential serves; the most first.
+  /// The apps and projects that no credential serves, with the notifications that came for them in the last hour or wait.
+  /// The ones with the most are first.
   package func unserved() -> [UnservedReport] {
     var reports = unservedTargets.counts(now: now()).filter { !isServed($0.key) }
       .reduce(into: [UnservedTargets.Target: UnservedReport]()) { reports, entry in
@@ -87,12 +88,12 @@ extension Deliverer {
   }
 }
 
-/// Notifications for one app or project that no credential serves, in sentences.
+/// A report about one app or project that no credential serves.
 package struct UnservedReport: Sendable, Hashable {
   package let target: UnservedTargets.Target
-  /// How many came in the last hour, those included that wait.
+  /// Number of notifications that came in the last hour, including those that wait.
   package let came: Int
-  /// How many wait for a credential.
+  /// Number of notifications that wait for a credential.
   package var waiting: Int
   /// A name in `Keys` that differs only by upper and lower case.
   var alike: String?
@@ -105,7 +106,7 @@ package struct UnservedReport: Sendable, Hashable {
     self.alike = alike
   }
 
-  /// What came, and that it cannot be sent.
+  /// A sentence that says what came and what is missing.
   package var sentence: String {
     func notifications(_ count: Int) -> String { "\(count) \(count == 1 ? "notification" : "notifications")" }
     let here = "\(notifications(came)) for \(target.name) came in the last hour"
@@ -117,18 +118,19 @@ package struct UnservedReport: Sendable, Hashable {
     }
   }
 
+  /// The advice for the operator.
   package var advice: String {
     let hint = alike.map { "\($0) is listed, which differs in upper and lower case only: " } ?? ""
     return hint + target.advice
   }
 
-  /// Whether it is a fault of the service: not for Web Push, which the operator has switched off, nor for devices that
-  /// anybody may register.
+  /// Whether the service is at fault. It is not for Web Push, which the operator has switched off, nor for devices that
+  /// anybody can register.
   package var isFault: Bool { target.provider != .webPush && !target.isUntrusted }
 }
 
 extension UnservedTargets.Target {
-  /// As it is called in a sentence.
+  /// The target's name in a sentence.
   package var name: String {
     switch (text, provider) {
     case (nil, _): "further apps"
@@ -139,13 +141,13 @@ extension UnservedTargets.Target {
     }
   }
 
-  /// What is missing.
+  /// A clause that says what is missing.
   package var lack: String {
     switch provider {
     case .apns where environment != nil:
       "no key of that environment in Keys/apns lists it, only one of the other"
-    case .apns: "no key in Keys/apns lists \(isRest ? "them" : "it")"
-    case .fcm: "no service account in Keys/fcm serves \(isRest ? "them" : "it")"
+    case .apns: "no key in Keys/apns lists \(isOthers ? "them" : "it")"
+    case .fcm: "no service account in Keys/fcm serves \(isOthers ? "them" : "it")"
     case .webPush: "webpush.enabled is false"
     case .upstream: "upstream.url is not set"
     }

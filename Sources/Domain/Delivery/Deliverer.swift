@@ -7,7 +7,7 @@ package import Registrations
 import Sealing
 import Timing
 
-/// Sends deliveries through their providers and acts on the outcomes: ends registrations, retries, and hands
+/// Sends deliveries through their providers and acts on the outcomes: it ends registrations, retries, and hands
 /// what remains to the outbox.
 package final class Deliverer: Sendable {
   package let providers: PushProviders
@@ -31,8 +31,8 @@ package final class Deliverer: Sendable {
   /// - Parameters:
   ///   - deadline: time limit of a batch whose caller gives none.
   ///   - history: counts the results of notifications, for the operator.
-  ///   - pace: of each device.
-  ///   - relay: where registrations can live instead; nil if there is no such place.
+  ///   - pace: limits of pushes to one device.
+  ///   - relay: the upstream bouncer; nil if there is none.
   ///   - work: limit of the memory for notifications of requests that are not answered yet, in bytes.
   package init(
     providers: PushProviders, registrations: RegistrationStore, outbox: Outbox, deadline: Duration,
@@ -86,21 +86,22 @@ package final class Deliverer: Sendable {
         // A late answer is acted on even if its entry could not be stored.
         for (place, index) in queued.enumerated() {
           guard let (start, answer) = decisions[index].late else { continue }
-          settle(answer, to: deliveries[index], start, under: kept?[place])
+          handleLateAnswer(answer, to: deliveries[index], start, under: kept?[place])
         }
       }
-      var gaveWay: Set<Int64> = []
+      var displacing: Set<Int64> = []
       let leases = try await outbox.keep(additions) { queue, registration in
         history?.count(.givenUp(queue.route))
-        gaveWay.insert(registration)
+        displacing.insert(registration)
       }
       kept = leases
-      await noteGaveWay(additions.filter { gaveWay.contains($0.delivery.registration.id) }.map(\.delivery))
+      await recordDisplacing(
+        additions.filter { displacing.contains($0.delivery.registration.id) }.map(\.delivery))
       for (lease, index) in zip(leases, queued) where lease == nil {
         decisions[index].result = .refused(.backlogged)
         if let route = decisions[index].route { history?.count(.refused(route, .backlogged)) }
       }
-      await logWaits(zip(additions, leases).compactMap { $1 == nil ? nil : $0 })
+      await logWaiting(zip(additions, leases).compactMap { $1 == nil ? nil : $0 })
     }
     return await record(decisions, on: deliveries)
   }
@@ -108,12 +109,12 @@ package final class Deliverer: Sendable {
   /// Removes outdated entries of registrations from the outbox; one that is already at its provider may still
   /// arrive.
   ///
-  /// - Parameter collapseIDs: which entries to remove; nil: all.
+  /// - Parameter collapseIDs: the collapse ids of the entries to remove; nil for all entries.
   package func withdraw(_ collapseIDs: [String]?, from registrations: [RegistrationReference]) async throws {
     try await outbox.withdraw(collapseIDs, from: registrations)
   }
 
-  /// What the deletion guard doubts now, for the credentials in use.
+  /// The present doubts of the deletion guard, for the credentials in use.
   package func doubts() -> [Doubt] {
     let routeSenders = providers.routeSenders
     var doubts: [Doubt.Subject: Doubt] = [:]

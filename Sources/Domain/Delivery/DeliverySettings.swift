@@ -1,6 +1,6 @@
 package import Settings
 
-/// How long notifications are waited for and kept.
+/// Settings of how long callers wait for providers, and how long notifications are kept.
 package struct DeliverySettings: Sendable {
   package init() {}
 

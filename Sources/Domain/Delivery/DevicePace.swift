@@ -3,29 +3,33 @@ import Providers
 import Registrations
 import Synchronization
 
-/// How fast pushes go to one device: no more in any minute and hour than Google takes for one (Firebase, "Throttling
-/// and quotas"), since Google refuses what is beyond that. What comes faster waits. What shows nothing has half of that, so
-/// that it does not keep waiting what shows something.
+/// Limits the pushes to one device to what Google accepts in a minute and in an hour (Firebase, "Throttling and quotas").
+/// Further pushes wait. Background pushes have half of each limit, so that visible ones need not wait for them.
 ///
-/// Counted where a push is sent, so whatever wire it comes from, and by its token, since a device may have several
-/// registrations. Of this process only, and forgotten at its end.
+/// Pushes are counted when they are sent, whatever wire they come from, and by token, since a device may have several
+/// registrations. The counts are this process's own and are lost when it ends.
 package final class DevicePace: Sendable {
+  /// Maximum number of pushes to a device in a time.
   package struct Limit: Sendable, Hashable {
     let pushes: Int
     let seconds: Int
 
-    package init(pushes: Int, seconds: Int) { (self.pushes, self.seconds) = (pushes, seconds) }
+    package init(pushes: Int, seconds: Int) {
+      self.pushes = pushes
+      self.seconds = seconds
+    }
   }
 
   package static let google = [Limit(pushes: 240, seconds: 60), Limit(pushes: 5000, seconds: 3600)]
 
   private struct State {
-    /// What was sent to devices since `turned`, and before. Once in the longest of the limits' times, the old ones are
-    /// dropped and the young ones become old.
-    var young: [Int: SentPushes] = [:]
+    /// Pushes to devices that were sent to since `rotatedAt`, and to others. Once in the longest of the limits' times, the
+    /// old ones are dropped and the recent ones become old.
+    var recent: [Int: SentPushes] = [:]
     var old: [Int: SentPushes] = [:]
-    var turned = Int.min
-    /// Of devices for which there was no room. Several share a place.
+    /// Seconds since 1970.
+    var rotatedAt = Int.min
+    /// Pushes to devices for which there was no room. Several devices share a place.
     var shared: [Int: SentPushes] = [:]
   }
 
@@ -35,7 +39,7 @@ package final class DevicePace: Sendable {
   private let capacity: Int
   private let state = Mutex(State())
 
-  /// - Parameter capacity: how many devices have a place of their own.
+  /// - Parameter capacity: number of devices that have a place of their own.
   init(_ limits: [Limit], capacity: Int = 1_000_000) {
     self.limits = limits
     self.capacity = capacity
@@ -45,8 +49,8 @@ package final class DevicePace: Sendable {
 
   /// Counts a push to a device, unless it has to wait.
   ///
-  /// - Parameter isBackground: whether it shows nothing.
-  /// - Returns: until when it has to; nil if it may go.
+  /// - Parameter isBackground: whether the push shows nothing.
+  /// - Returns: the time until which it has to wait; nil if it may be sent.
   func admit(_ device: Int, isBackground: Bool = false, now: Date) -> Date? {
     let second = Self.second(of: now)
     let limits = isBackground ? halves : limits
@@ -55,10 +59,10 @@ package final class DevicePace: Sendable {
     }
   }
 
-  /// Takes back a push that did not reach the provider.
-  func takeBack(_ device: Int, admitted time: Date) {
+  /// Uncounts a push that did not reach the provider.
+  func uncount(_ device: Int, admitted time: Date) {
     let second = Self.second(of: time)
-    change(device, second) { $0.takeBack(second) }
+    change(device, second) { $0.uncount(second) }
   }
 
   private static func second(of time: Date) -> Int { Int(time.timeIntervalSince1970.rounded(.down)) }
@@ -69,29 +73,31 @@ package final class DevicePace: Sendable {
   ) -> Result {
     state.withLock { state in
       // Begins anew if the clock was put back.
-      if second < state.turned || second - longest >= state.turned {
-        (state.old, state.young, state.turned) = (state.young, [:], second)
+      if second < state.rotatedAt || second - longest >= state.rotatedAt {
+        state.old = state.recent
+        state.recent = [:]
+        state.rotatedAt = second
       }
-      if let kept = state.old.removeValue(forKey: device) { state.young[device] = kept }
-      guard state.young[device] != nil || state.young.count + state.old.count < capacity else {
+      if let kept = state.old.removeValue(forKey: device) { state.recent[device] = kept }
+      guard state.recent[device] != nil || state.recent.count + state.old.count < capacity else {
         return body(&state.shared[device & (Self.places - 1), default: SentPushes()])
       }
-      return body(&state.young[device, default: SentPushes()])
+      return body(&state.recent[device, default: SentPushes()])
     }
   }
 }
 
-/// How many pushes were sent to a device, and when: to the second those of the last minute, to the minute others.
+/// The pushes that were sent to a device: by second in the last minute, by minute before.
 private struct SentPushes {
   private struct Bucket {
-    /// Of the last of them.
+    /// Time of the last of them, in seconds since 1970.
     var second: Int
     var pushes: Int
   }
 
   private static let mostBuckets = 128
 
-  /// In the order of time.
+  /// The counts in the order of time.
   private var buckets: [Bucket] = []
 
   /// Counts a push; if a limit does not allow it, returns the second from which it may go.
@@ -118,7 +124,7 @@ private struct SentPushes {
     return nil
   }
 
-  mutating func takeBack(_ second: Int) {
+  mutating func uncount(_ second: Int) {
     guard let index = buckets.lastIndex(where: { $0.second == second && $0.pushes > 0 }) else { return }
     buckets[index].pushes -= 1
   }
@@ -135,8 +141,8 @@ private struct SentPushes {
 }
 
 extension RegisteredPush {
-  /// The device whose pace it is sent at. Of the push proxy every device has one, since anybody may register them;
-  /// otherwise those of Google.
+  /// The device whose limits the push counts against; nil if it has none. Every device of the push proxy has limits, since
+  /// anybody can register one; of the others, those that Google delivers to.
   var pacedDevice: Int? {
     guard push.provider == .fcm || registration.kind == .nextcloud else { return nil }
     return push.tokenHash
@@ -144,7 +150,7 @@ extension RegisteredPush {
 }
 
 extension Outcome {
-  /// Whether the provider has not been asked, or has refused for the pace, which it does not count.
+  /// Whether the provider does not count the push: it was not asked, or it refused the push because of too many.
   var isUncounted: Bool {
     switch self {
     case .retry(let reason, _, let scope):

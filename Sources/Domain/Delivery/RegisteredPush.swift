@@ -5,29 +5,30 @@ package import Registrations
 
 /// One notification on its way to one registration.
 package struct RegisteredPush: Sendable {
-  /// What goes to the provider.
+  /// The push as it goes to the provider.
   package var push: Push
-  /// The registration it is for, as read together with the token, so that a registration renewed meanwhile is
+  /// The registration that it is for, as read together with the token, so that a registration renewed meanwhile is
   /// not ended.
   package var registration: RegistrationReference
-  /// Whose limits it counts against.
+  /// The owner whose limits it counts against.
   package var owner: Owner
-  /// Whether it shows nothing: it takes back what was shown. If too many wait for a device, these give way.
+  /// Whether it shows nothing, as a removal of what was shown. If too many wait for a device, these are dropped first.
   package let isBackground: Bool
-  /// If this time is in the future, the push is sent then, from the outbox: its chat server sends too many.
+  /// The time before which it must not be sent, because its chat server sends too many; it waits in the outbox until then.
   package var notBefore: Date?
   /// Whether `SENDER_ID_MISMATCH` moves the registration to the ``Relay``.
   package var movesOnMismatch = false
-  /// When it was stored in the outbox, if it comes from there.
+  /// The time at which it was stored in the outbox, if it comes from there.
   var promisedAt: Date?
-  /// Why it waits, once it is to be stored in the outbox or comes from there.
-  var wait: Wait?
+  /// The reason why it waits, once it is to be stored in the outbox or comes from there.
+  var wait: WaitReason?
 
-  struct Wait: Sendable, Hashable {
+  /// The reason why a push waits in the outbox.
+  struct WaitReason: Sendable, Hashable {
     let reason: Reason
     /// Whether only this device or its chat server has to wait, and the route works.
     var isOwn = false
-    /// The number of tries after which the provider may have it, with no way to find out.
+    /// Number of tries after which the provider may have the notification, with no way to find out.
     var doubts = 0
   }
 
@@ -39,16 +40,17 @@ package struct RegisteredPush: Sendable {
   }
 }
 
-/// Result of a delivery.
+/// The result of a delivery.
 package enum DeliveryResult: Sendable, Hashable {
+  /// The provider has accepted the notification.
   case delivered
-  /// Another bouncer took it and promises it; it has not said that a provider accepted it.
+  /// The upstream bouncer has accepted it and promises to deliver it; no provider has confirmed it yet.
   case passedOn
-  /// The provider calls the token invalid, and the registration has ended.
+  /// The provider reports the token as invalid, and the registration has ended.
   case ended(Reason)
   /// The provider refused this notification, or refused the token without being believed yet; the
   /// registration stays.
   case refused(Reason)
-  /// No provider could accept it yet; it is in the outbox.
+  /// No provider has accepted it yet; it is in the outbox.
   case queued
 }

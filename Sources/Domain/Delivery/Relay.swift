@@ -1,14 +1,14 @@
 package import Registrations
 
-/// Another service, at which a registration can live instead: notifications for it are passed on.
+/// The upstream bouncer, as delivery knows it: a service to which notifications are passed on.
 package protocol Relay: Sendable {
-  /// Moves registrations there whose tokens are of a Firebase project that this service does not send for.
+  /// Moves registrations there, because their tokens are of a Firebase project that this service does not send for.
   ///
-  /// - Returns: those that live there from now on.
-  func takeOver(
+  /// - Returns: the registrations whose notifications are passed on from now on.
+  func move(
     _ registrations: [RegistrationReference]
   ) async throws -> Set<RegistrationReference>
 
-  /// Records what became of notifications that were passed on; others are left out.
+  /// Records the results of notifications that were passed on; others are ignored.
   func record(_ results: [DeliveryResult], of deliveries: [RegisteredPush]) async
 }

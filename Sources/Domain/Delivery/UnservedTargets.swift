@@ -4,17 +4,18 @@ package import Providers
 import Registrations
 import Synchronization
 
-/// How many notifications came in the last hour for each app and Firebase project that no credential serves.
+/// Counts the notifications of the last hour for each app and Firebase project that no credential serves.
 ///
-/// Names of apps come from outside, so the number of those remembered is limited, and each chat server has a share of
-/// the places (``FairShare``). What finds no place is counted together.
+/// Names of apps come from outside, so only a limited number is counted individually, and each chat server has a share of
+/// these places (``FairShare``). The others are counted together.
 package final class UnservedTargets: Sendable {
+  /// An app or project.
   package struct Target: Sendable, Hashable, CustomStringConvertible {
     package let provider: Route.Provider
-    /// The bundle id or project; empty for the default project, for Web Push and for a bouncer; nil for all that
-    /// found no place.
+    /// The bundle id or project; empty for the default project, for Web Push and for the upstream bouncer; nil for all
+    /// that are counted together.
     let text: String?
-    /// Whether its devices were registered at the push proxy, as anybody may.
+    /// Whether its devices were registered at the push proxy, where anybody can register one.
     package let isUntrusted: Bool
     /// Set if a credential serves the bundle id, but only in APNs' other environment.
     package var environment: APNsCredential.Environment?
@@ -25,36 +26,38 @@ package final class UnservedTargets: Sendable {
     /// Notifications by the interval in which they came.
     var counts: [Int: Int] = [:]
     var seenAt: Date
-    var toldAt = Date.distantPast
+    var loggedAt = Date.distantPast
   }
 
+  /// Number of targets that are counted individually.
   static let places = 64
-  /// In seconds.
-  private static let memory = 3600.0
-  /// Counts are kept for intervals of this length, in seconds.
+  /// Length of the time that is counted, in seconds.
+  private static let window = 3600.0
+  /// Length of the intervals in which counts are kept, in seconds.
   private static let interval = 300.0
 
   private let entries = Mutex<[Target: Entry]>([:])
 
-  /// Notes notifications for a target, or that some still wait (`count` is 0).
+  /// Counts notifications for a target.
   ///
-  /// - Returns: whether to log it, which is once in an hour.
-  func note(_ target: Target, _ count: Int, of owner: Owner, now: Date) -> Bool {
+  /// - Parameter count: number of new ones; 0 if some still wait.
+  /// - Returns: whether to log the target, which is once an hour.
+  func record(_ target: Target, _ count: Int, of owner: Owner, now: Date) -> Bool {
     entries.withLock { entries in
       Self.forget(&entries, now)
-      let target = entries[target] != nil || Self.hasPlace(for: owner, entries) ? target : target.rest
+      let target = entries[target] != nil || Self.hasPlace(for: owner, entries) ? target : target.others
       var entry = entries[target] ?? Entry(owner: owner, seenAt: now)
       if count > 0 { entry.counts[Self.interval(of: now), default: 0] += count }
       entry.seenAt = now
       // A time before the last log means that the clock was put back.
-      let isTold = (0..<Self.memory).contains(now.timeIntervalSince(entry.toldAt))
-      if !isTold { entry.toldAt = now }
+      let isLogged = (0..<Self.window).contains(now.timeIntervalSince(entry.loggedAt))
+      if !isLogged { entry.loggedAt = now }
       entries[target] = entry
-      return !isTold
+      return !isLogged
     }
   }
 
-  /// Number of notifications of the last hour, for each target that had some, or of which some still wait.
+  /// Number of notifications of the last hour, for each target that had some or for which some still wait.
   func counts(now: Date) -> [Target: Int] {
     entries.withLock { entries in
       Self.forget(&entries, now)
@@ -65,17 +68,17 @@ package final class UnservedTargets: Sendable {
   private static func interval(of time: Date) -> Int { Int(time.timeIntervalSince1970 / interval) }
 
   private static func hasPlace(for owner: Owner, _ entries: [Target: Entry]) -> Bool {
-    let named = entries.filter { !$0.key.isRest }
+    let named = entries.filter { !$0.key.isOthers }
     return FairShare.allows(own: named.count { $0.value.owner == owner }, total: named.count, limit: places)
   }
 
   private static func forget(_ entries: inout [Target: Entry], _ now: Date) {
-    let first = interval(of: now - memory)
+    let first = interval(of: now - window)
     for (target, entry) in entries {
       if entry.counts.keys.contains(where: { $0 < first || $0 > interval(of: now) }) {
         entries[target]?.counts = entry.counts.filter { $0.key >= first && $0.key <= interval(of: now) }
       }
-      if abs(now.timeIntervalSince(entry.seenAt)) >= memory { entries[target] = nil }
+      if abs(now.timeIntervalSince(entry.seenAt)) >= window { entries[target] = nil }
     }
   }
 }
@@ -92,15 +95,15 @@ extension UnservedTargets.Target {
     self.init(provider: provider, text: text, isUntrusted: isUntrusted, environment: environment)
   }
 
-  /// Stands for all targets of the provider that found no place.
-  var rest: Self { Self(provider: provider, text: nil, isUntrusted: isUntrusted) }
+  /// The target that stands for all those of its provider that are counted together.
+  var others: Self { Self(provider: provider, text: nil, isUntrusted: isUntrusted) }
 
-  var isRest: Bool { text == nil }
+  var isOthers: Bool { text == nil }
 
-  /// Nil for what stands for several targets.
+  /// The route without a credential; nil for what stands for several targets.
   var route: Route? { text.map { Route(provider: provider, credential: "", target: $0) } }
 
-  /// As it appears in logs: `apns org.example.chat`.
+  /// The target's name in logs: `apns org.example.chat`.
   package var description: String {
     route.map { "\($0)" + (environment.map { " (\($0.rawValue))" } ?? "") } ?? "\(provider.rawValue) (others)"
   }

@@ -2,13 +2,13 @@ package import HTTPClient
 import Providers
 import Synchronization
 
-/// Limits the memory that notifications take from when they are read until their request is answered: what was
-/// parsed, and what is sent or waits for the end of the request. Owners share it (``FairShare``).
+/// Limits the memory of notifications from the time they are read until their request is answered: of what was
+/// parsed, and of what is sent or waits for the end of the request. Owners share it (``FairShare``).
 ///
 /// The bytes of request bodies do not bound it: a notification of 100 bytes takes forty times as much on its
 /// way, and one of 3 KB may be for hundreds of devices.
 package final class WorkBudget: Sendable {
-  /// There is no room for the owner at present.
+  /// Thrown if there is no room for the owner at present.
   package struct Exceeded: Error, Hashable {}
 
   fileprivate struct State {
@@ -19,12 +19,13 @@ package final class WorkBudget: Sendable {
   fileprivate let limit: Int
   fileprivate let state = Mutex(State())
 
-  /// - Parameter limit: in bytes.
+  /// - Parameter limit: maximum memory in bytes.
   package init(limit: Int) { self.limit = limit }
 
+  /// Bytes reserved at present.
   package var bytes: Int { state.withLock { $0.total } }
 
-  /// Takes room, which the caller releases.
+  /// Reserves memory, which the caller releases.
   package func charge(_ bytes: Int, to owner: Owner) throws(Exceeded) -> Charge {
     let fits = state.withLock { state in
       let own = state.owners[owner] ?? 0
@@ -37,12 +38,13 @@ package final class WorkBudget: Sendable {
     return Charge(budget: self, owner: owner, bytes: bytes)
   }
 
+  /// Reserved memory.
   package struct Charge: Sendable {
     fileprivate let budget: WorkBudget
     fileprivate let owner: Owner
     fileprivate let bytes: Int
 
-    /// Gives the room back; called once.
+    /// Frees the memory. Call it once.
     package func release() {
       budget.state.withLock { state in
         state.total -= bytes

@@ -52,7 +52,7 @@ struct BuiltInServer {
     }
     let devices = Devices(
       database: store.database, storageKey: store.storageKey, localServer: local?.id, now: store.now,
-      changed: eventNotifier.ring)
+      changed: eventNotifier.wake)
     let bouncer = calls.map {
       BouncerLink(
         $0, accounts: store.accounts, devices: devices, isClockTrusted: store.isClockTrusted, logger: logger)
@@ -80,10 +80,10 @@ struct BuiltInServer {
     if let server = try await servers.find(hostname: hostname) { return server }
     do {
       return try await servers.add(hostname: Hostname(hostname), contactEmail: "root@\(hostname)").server
-    } catch RemoteServers.Refusal.hostnameTaken {
+    } catch RemoteServers.RegistrationError.hostnameTaken {
       // Another node has registered it at the same time.
       guard let server = try await servers.find(hostname: hostname) else {
-        throw RemoteServers.Refusal.hostnameTaken
+        throw RemoteServers.RegistrationError.hostnameTaken
       }
       return server
     }

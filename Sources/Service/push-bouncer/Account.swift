@@ -63,7 +63,7 @@ extension Account {
       do {
         return try await accounts.add(
           .init(email: email, apiKey: apiKey, username: username), userID: userID, realm: realm)
-      } catch let refusal as AccountStore.Refusal {
+      } catch let refusal as AccountStore.UserError {
         let realm = realm.canonical
         let error: any Error =
           switch refusal {

@@ -123,7 +123,7 @@ extension Device {
 /// Prints the result of a search, or an explanation if nothing was found.
 private func search(
   _ query: DeviceQuery, limit: Int, _ options: GlobalOptions,
-  _ fill: (inout Page, DeviceSearch.Answer) -> Void
+  _ fill: (inout Page, DeviceSearch.SearchResult) -> Void
 ) async throws {
   let answer = try await Store.with(options) { store in
     try await DeviceSearch(database: store.database, storageKey: store.storageKey).find(query, limit: limit)
@@ -142,7 +142,7 @@ private func search(
 }
 
 /// Prints one line for each device.
-private func list(_ page: inout Page, _ answer: DeviceSearch.Answer) {
+private func list(_ page: inout Page, _ answer: DeviceSearch.SearchResult) {
   page.add(
     Phrase.count(answer.devices.count, "device") + (answer.isCut ? ", and more (--limit)" : ""), .heading)
   page.add()
@@ -150,7 +150,7 @@ private func list(_ page: inout Page, _ answer: DeviceSearch.Answer) {
 }
 
 /// Prints all facts about each device.
-private func describe(_ page: inout Page, _ answer: DeviceSearch.Answer) {
+private func describe(_ page: inout Page, _ answer: DeviceSearch.SearchResult) {
   if answer.isCut { page.add("The first \(answer.devices.count):", .heading) }
   for device in answer.devices {
     page.add("\(device.name): \(device.state.rawValue)", device.state.tone)

@@ -51,9 +51,9 @@ extension ServerCommand {
       let (server, key) = try await Store.with(options) { store in
         do {
           return try await store.servers.add(hostname: name, uuid: id, key: orgKey, contactEmail: email)
-        } catch RemoteServers.Refusal.hostnameTaken {
+        } catch RemoteServers.RegistrationError.hostnameTaken {
           throw Fault("a server with hostname \(hostname) already exists")
-        } catch RemoteServers.Refusal.alreadyThere {
+        } catch RemoteServers.RegistrationError.alreadyThere {
           throw Fault("a server with id \(id.canonical) already exists")
         }
       }

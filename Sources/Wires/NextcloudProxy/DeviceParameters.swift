@@ -11,14 +11,14 @@ struct DeviceParameters {
   private var values: [Name: String] = [:]
   /// Names of the caller, the most specific first: Files on Android sends it in a field too.
   let userAgents: [String]
-  /// What it has that is not known here.
+  /// Its parameters that are not known here.
   private(set) var additions = Additions()
 
   private static let names: Set<Name> = [
     "pushToken", "deviceIdentifier", "deviceIdentifierSignature", "userPublicKey",
   ]
 
-  /// What apps send and the proxy does not need, and `http.useragent`.
+  /// Parameters that apps send and the proxy does not need, and `http.useragent`.
   private static let others: Set<Name> = ["cloudId", "format", "http.useragent"]
 
   init(_ request: Request, limit: Int) async throws {

@@ -15,7 +15,7 @@ package struct NextcloudApp: Sendable {
     case other = 3
   }
 
-  /// Whose push tokens the app has.
+  /// The platform whose push tokens the app has.
   package enum Platform: String, Sendable {
     case ios, android
   }
@@ -25,7 +25,7 @@ package struct NextcloudApp: Sendable {
     package let description: String
   }
 
-  /// Shown to the operator.
+  /// Name for the operator.
   package let name: String
   package let kind: Kind
   package let platform: Platform
@@ -59,7 +59,7 @@ package struct NextcloudApp: Sendable {
     userAgent.firstMatch(in: text, range: NSRange(text.startIndex..., in: text)) != nil
   }
 
-  /// How a token of this app is sent to; nil if the app cannot have such a token.
+  /// The destination of a token of this app; nil if the app cannot have such a token.
   ///
   /// - Parameter userAgents: names of the caller. Talk of 2018 to 2020 marks its only token as a PushKit one
   ///   with `(PushKit)`.
@@ -116,21 +116,25 @@ extension NextcloudApp {
 /// The apps that the proxy knows, and how it recognizes the app of a token: no field of the protocol names
 /// it, and a wrong guess would send pushes to another app.
 package struct NextcloudApps: Sendable {
-  /// Longest part of a `User-Agent` that is looked at, in bytes.
+  /// Length in bytes of the part of a `User-Agent` that is read.
   private static let maximumUserAgent = 512
 
-  /// The operator's own, which are tried first.
+  /// The operator's own apps, which are tried first.
   package let own: [NextcloudApp]
   private let apps: [NextcloudApp]
-  /// What unknown ones are treated as; nil: they are refused.
+  /// The app that unknown ones are treated as; nil if they are refused.
   package let standard: NextcloudApp?
 
-  /// Only the apps that Nextcloud ships.
-  package init() { (own, apps, standard) = ([], Self.builtIn, nil) }
+  /// Knows only the apps that Nextcloud ships.
+  package init() {
+    own = []
+    apps = Self.builtIn
+    standard = nil
+  }
 
   /// - Parameters:
   ///   - own: the operator's apps, which are tried before the built-in ones.
-  ///   - standard: name of the app that unknown ones are treated as; nil: unknown apps are refused.
+  ///   - standard: name of the app that unknown ones are treated as; nil to refuse them.
   package init(own: [NextcloudApp], default standard: String? = nil) throws(NextcloudApp.Malformed) {
     let apps = own + Self.builtIn
     self.own = own
@@ -199,13 +203,13 @@ package struct NextcloudApps: Sendable {
 
 /// Remembers the `User-Agent`s of unknown apps, so that each is logged once.
 final class UnknownApps: Sendable {
-  /// Maximum number of names that are logged in a day, since strangers can invent any number.
+  /// Maximum number of names that are logged in a day, since a caller can invent any number.
   static let maximum = 100
   private static let day: TimeInterval = 86_400
   private static let maximumBytes = 200
 
   private let now: @Sendable () -> Date
-  private let told = Mutex<(since: Date, names: Set<String>)>((.distantPast, []))
+  private let logged = Mutex<(since: Date, names: Set<String>)>((.distantPast, []))
 
   init(now: @escaping @Sendable () -> Date) {
     self.now = now
@@ -215,12 +219,12 @@ final class UnknownApps: Sendable {
   func add(_ userAgent: String) -> String? {
     let name = Self.printable(userAgent)
     let now = now()
-    return told.withLock { told in
-      if told.names.count >= Self.maximum, !(0..<Self.day).contains(now.timeIntervalSince(told.since)) {
-        told.names = []
+    return logged.withLock { logged in
+      if logged.names.count >= Self.maximum, !(0..<Self.day).contains(now.timeIntervalSince(logged.since)) {
+        logged.names = []
       }
-      if told.names.isEmpty { told.since = now }
-      guard told.names.count < Self.maximum, told.names.insert(name).inserted else { return nil }
+      if logged.names.isEmpty { logged.since = now }
+      guard logged.names.count < Self.maximum, logged.names.insert(name).inserted else { return nil }
       return name
     }
   }

@@ -16,7 +16,7 @@ package struct NextcloudDevice: Sendable {
     var userKey: [UInt8]
     /// The push token exactly as it was sent.
     var token: String
-    /// How servers identify the token, see ``NextcloudDevice/hash(ofToken:)``.
+    /// The hash by which servers identify the token (``NextcloudDevice/hash(ofToken:)``).
     var tokenHash: [UInt8]
     var destination: Destination
   }
@@ -43,7 +43,7 @@ package struct NextcloudDevice: Sendable {
   let reference: RegistrationReference
   let identifier: [UInt8]
   let userKey: [UInt8]
-  /// nil if the stored token does not open.
+  /// The push token; nil if the stored one does not open.
   let token: String?
   let tokenHash: [UInt8]
   let destination: Destination
@@ -51,7 +51,7 @@ package struct NextcloudDevice: Sendable {
   let isUsed: Bool
   /// Time of the last registration or signed notification, to the day.
   let seenAt: Date
-  /// Since when its server has named another token than the stored one; nil if it does not.
+  /// The time since when its server has named another token than the stored one; nil if it does not.
   let tokenDiffersSince: Date?
   /// The environment of APNs that has the token, if that is known.
   let environment: APNsCredential.Environment?

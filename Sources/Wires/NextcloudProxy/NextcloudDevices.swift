@@ -8,7 +8,7 @@ package import Sealing
 /// The registrations of Nextcloud's push proxy, each identified by a device identifier and a user's key.
 /// Tokens are sealed under the storage key.
 package final class NextcloudDevices: Sendable {
-  /// How many registrations an identifier may have.
+  /// Maximum number of registrations with the same identifier.
   static let maximumRows = 4
 
   let database: any Database
@@ -36,7 +36,7 @@ package final class NextcloudDevices: Sendable {
   ) async throws {
     let place = SealedPlace.token(
       identifier: .bytes(registration.identifier), userKey: .bytes(registration.userKey))
-    let told: [Value] = [
+    let values: [Value] = [
       .bytes(registration.identifier), .bytes(registration.userKey), .bytes(registration.tokenHash),
       .bytes(storageKey.seal(registration.token, at: place)),
       .integer(registration.destination.kind.rawValue), .text(registration.destination.app),
@@ -44,20 +44,20 @@ package final class NextcloudDevices: Sendable {
       .integer(owner(at: address).id), .integer(pushHash(of: registration)),
     ]
     // Usually a phone renews what it registered before, which concerns no other row.
-    guard try await database.execute(Statement(renewal, arguments: told)).isEmpty else { return }
+    guard try await database.execute(Statement(renewal, arguments: values)).isEmpty else { return }
     try await database.write { [self] connection in
-      let rows = try connection.query("\(select) = $1", told[0]).map(device)
+      let rows = try connection.query("\(select) = $1", values[0]).map(device)
       let own = rows.first { $0.userKey == registration.userKey }
       // A caller who knows the token has the phone: the user's server has a new key.
       let replaced = rows.filter { $0.id != own?.id && $0.tokenHash == registration.tokenHash }
       if let taken = own ?? replaced.first {
         try remove(replaced.filter { $0.id != taken.id }, on: connection)
-        try connection.run(Statement(replacement, arguments: told + [.integer(taken.id)]))
+        try connection.run(Statement(replacement, arguments: values + [.integer(taken.id)]))
       } else {
         try admit()
         let surplus = max(0, rows.count + 1 - Self.maximumRows)
-        try remove(rows.sorted { $0.givesWay(to: $1) }.prefix(surplus), on: connection)
-        try connection.run(Statement(insertion, arguments: told))
+        try remove(rows.sorted { $0.isRemoved(before: $1) }.prefix(surplus), on: connection)
+        try connection.run(Statement(insertion, arguments: values))
       }
     }
   }
@@ -114,7 +114,7 @@ package final class NextcloudDevices: Sendable {
 
 extension NextcloudDevice {
   /// Whether it is removed before another one if their identifier has too many registrations.
-  fileprivate func givesWay(to other: Self) -> Bool {
+  fileprivate func isRemoved(before other: Self) -> Bool {
     guard isUsed == other.isUsed else { return !isUsed }
     return isUsed
       ? (seenAt, id) < (other.seenAt, other.id)
@@ -128,23 +128,23 @@ private let select = """
   FROM registrations WHERE device_identifier
   """
 
-/// The columns that every registration overwrites.
-private let told = """
+/// SQL assignments of the columns that every registration overwrites.
+private let assignments = """
   token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8, owner = $9, token_hash = $10,
   token_differs_since = NULL, \(RegistrationReference.clearFailureAndHold)
   """
 
 private let renewal = """
-  UPDATE registrations SET \(told)
+  UPDATE registrations SET \(assignments)
   WHERE device_identifier = $1 AND user_key = $2 AND token_sha512 = $3
   RETURNING id
   """
 
-/// If the row gets another key, that key has not been used yet.
+/// SQL that replaces a registration. If the row gets another key, that key has not been used yet.
 private let replacement = """
   UPDATE registrations SET
     is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
-    device_identifier = $1, user_key = $2, token_sha512 = $3, \(told),
+    device_identifier = $1, user_key = $2, token_sha512 = $3, \(assignments),
     delivered_at = CASE WHEN token_sha512 = $3 THEN delivered_at END,
     environment = CASE WHEN token_sha512 = $3 THEN environment END,
     token_changed_at = CASE WHEN token_sha512 = $3 THEN token_changed_at ELSE $8 END
@@ -165,8 +165,8 @@ extension NextcloudDevices {
     /// Whether the notification names the stored token.
     let namesToken: Bool
 
-    /// Whether the row has to be updated. That a device is in use is written once a day.
-    fileprivate func tellsNew(at now: Date) -> Bool {
+    /// Whether the row has to be updated. Use of a device is written once a day.
+    fileprivate func needsUpdate(at now: Date) -> Bool {
       !device.isUsed || now.timeIntervalSince(device.seenAt) >= 86_400
         || (device.tokenDiffersSince != nil) == namesToken
     }
@@ -182,11 +182,11 @@ extension NextcloudDevices {
     }
   }
 
-  /// Records that devices are in use, and since when servers name other tokens than theirs. Devices that were
-  /// registered again meanwhile are left out.
-  func note(_ signed: [Signed]) async throws {
+  /// Records that devices are in use, and the times since when their servers have named other tokens than the stored
+  /// ones. Devices that were registered again meanwhile are left out.
+  func recordUse(_ signed: [Signed]) async throws {
     let now = now()
-    let statements = signed.filter { $0.tellsNew(at: now) }.map { $0.statement(at: now) }
+    let statements = signed.filter { $0.needsUpdate(at: now) }.map { $0.statement(at: now) }
     guard !statements.isEmpty else { return }
     try await database.write { connection in
       for statement in statements { try connection.run(statement) }
@@ -213,12 +213,12 @@ extension NextcloudDevices {
     package let app: String
     package let kind: NextcloudDevice.Destination.Kind
     package fileprivate(set) var devices: Int64 = 0
-    /// How many of them the latest notification did not reach, by the reason.
+    /// Number of them that the latest notification did not reach, by reason.
     package fileprivate(set) var failures: [String: Int64] = [:]
   }
 
-  /// Counts the devices of each app and the failing ones among them. Reads every registration: for people, or
-  /// once a minute.
+  /// Counts the devices of each app and the failing ones among them. Reads every registration, so call it
+  /// for people, or once a minute.
   package func counts() async throws -> [Count] {
     let statement = Statement(
       """

@@ -4,7 +4,7 @@ package import Providers
 package import Settings
 
 extension NextcloudProxyRoutes {
-  /// What its metrics say.
+  /// The descriptions of its metrics.
   package static let metrics: [MetricDescription] = [
     .init(
       "push_bouncer_nextcloud_devices", .gauge, labels: ["app", "kind"],
@@ -65,7 +65,7 @@ extension NextcloudProxySettings {
 }
 
 extension NextcloudProxySettings {
-  /// What is checked before the start.
+  /// The checks made before the start.
   ///
   /// - Parameter credentials: reads the providers' credentials.
   package func checks(_ credentials: @escaping @Sendable () -> Credentials) -> [StartCheck] {
@@ -78,7 +78,7 @@ extension NextcloudProxySettings {
             $0, "nextcloud.apps_file names apps that cannot be sent to: \(unserved.joined(separator: "; "))",
             advice: "put their keys there, or correct apns_topic or fcm_project, spelled as the app has it")
         }
-        return .good($0, "every app can be told by its name")
+        return .good($0, "every app is recognized by its User-Agent")
       }
     ]
   }

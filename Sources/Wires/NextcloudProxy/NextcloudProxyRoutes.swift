@@ -73,8 +73,8 @@ package struct NextcloudProxyRoutes: Sendable {
       if let name = error.name {
         context.logger.warning(
           """
-          an app that nobody knows was refused: an entry of nextcloud.apps_file with a user_agent that \
-          matches lets it in, or nextcloud.default_app
+          an unknown app was refused: to admit it, add an entry with a matching user_agent to \
+          nextcloud.apps_file, or set nextcloud.default_app
           """, metadata: ["user_agent": "\(name)"])
       }
       throw APIError("This app is not known here: the operator of this push proxy has to add it.")
@@ -135,7 +135,7 @@ extension APIError {
       body: ResponseBody(byteBuffer: ByteBuffer(string: message + "\n")))
   }
 
-  /// For temporary faults, which change nothing about the devices.
+  /// The answer to temporary faults, which change nothing about the devices.
   private static var proxyIsBusy: APIError {
     .unavailable("The service cannot take this now. Try again in a moment.", retryAfter: 5)
   }

@@ -2,7 +2,7 @@ package import Foundation
 package import HTTP
 package import Settings
 
-/// The push proxy for Nextcloud servers.
+/// Settings of the push proxy for Nextcloud servers.
 package struct NextcloudProxySettings: Sendable {
   package init() {}
 

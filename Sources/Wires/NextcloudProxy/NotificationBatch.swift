@@ -19,9 +19,9 @@ struct NotificationBatch {
 
   /// The entries signed with a key of their devices, in the order of the request.
   private var signed: [Signed] = []
-  /// Those to be sent: for the stored token, which opens.
+  /// The entries to be sent: those for the stored token, if it opens.
   var accepted: [Signed] { signed.filter { $0.namesToken && $0.device.token != nil } }
-  /// Those for a device's former or next token.
+  /// The entries for a device's former or next token.
   var differing: [Signed] { signed.filter { !$0.namesToken } }
   /// Entries whose identifier is not registered.
   private(set) var missing: [NotificationEntry] = []
@@ -66,7 +66,7 @@ struct NotificationBatch {
     }
   }
 
-  /// Entries that are verified in one go, in about two milliseconds.
+  /// Number of entries that are verified in one go, in about two milliseconds.
   private static let entriesAtOnce = 64
 
   /// The signer of each entry. Long requests take turns with each other.
@@ -105,14 +105,14 @@ final class SentNotifications: Sendable {
   }
 
   /// Seconds for which a notification is remembered.
-  private static let memory: TimeInterval = 300
+  private static let retention: TimeInterval = 300
   /// Maximum number of notifications remembered; beyond it the older half is forgotten.
   private static let maximum = 100_000
 
-  /// When each notification is forgotten.
+  /// The times at which notifications are forgotten.
   private struct Ends {
     /// The newest ones, at most half of all.
-    var young: [Key: Date] = [:]
+    var recent: [Key: Date] = [:]
     var old: [Key: Date] = [:]
   }
 
@@ -129,18 +129,18 @@ final class SentNotifications: Sendable {
     var seen: Set<Key> = []
     return ends.withLock { ends in
       keys.map { key in
-        !seen.insert(key).inserted || (ends.young[key] ?? ends.old[key]).map { now < $0 } == true
+        !seen.insert(key).inserted || (ends.recent[key] ?? ends.old[key]).map { now < $0 } == true
       }
     }
   }
 
   /// Remembers notifications that were sent or durably queued.
   func add(_ keys: [Key]) {
-    let end = now() + Self.memory
+    let end = now() + Self.retention
     ends.withLock { ends in
       for key in keys {
-        if ends.young.count == Self.maximum / 2 { ends = Ends(old: ends.young) }
-        ends.young[key] = end
+        if ends.recent.count == Self.maximum / 2 { ends = Ends(old: ends.recent) }
+        ends.recent[key] = end
       }
     }
   }

@@ -14,9 +14,9 @@ final class NotificationEntry: Sendable {
 
   enum Kind: String {
     case alert
-    /// A call.
+    /// An incoming call.
     case voip
-    /// Removes other notifications and is not shown itself.
+    /// A removal of other notifications, which is not shown itself.
     case background
   }
 
@@ -103,7 +103,7 @@ struct NotificationsBody: Sendable {
   private var rest: Rest
   /// The number of entries not read yet.
   private(set) var count: Int
-  /// Whether it is so long that others would wait for all of it.
+  /// Whether it is so long that it must be read in pieces, so that other requests need not wait.
   let isLong: Bool
   private(set) var additions = Additions()
 
@@ -117,7 +117,8 @@ struct NotificationsBody: Sendable {
       guard let json = try? JSON.parse(body) else { throw APIError("The body is not valid JSON.") }
       guard case .array(let values)? = json["notifications"] else { throw Self.missing }
       additions.addMembers(of: json, except: ["notifications"])
-      (rest, count) = (.json(values[...]), values.count)
+      rest = .json(values[...])
+      count = values.count
     } else {
       var names = Form.Reader(body)
       count = 0
@@ -134,7 +135,7 @@ struct NotificationsBody: Sendable {
     guard count <= maximum else { throw Self.tooMany(maximum) }
   }
 
-  /// Reads the next entries, at most so many; nil stands for one that is malformed.
+  /// Reads the next entries, at most this many. A malformed one is nil.
   mutating func next(_ most: Int) -> [NotificationEntry?] {
     var entries: [NotificationEntry?] = []
     switch rest {
@@ -197,7 +198,7 @@ extension Push {
           token: token, project: destination.target,
           data: ["subject": entry.subject, "signature": entry.signatureText],
           priority: entry.priority == .high ? .high : .normal,
-          timeToLive: entry.kind == .voip ? Int(Self.ringing) : nil))
+          timeToLive: entry.kind == .voip ? Int(Self.callLifetime) : nil))
     case .apns, .pushKit:
       self = .apns(
         APNsNotification(
@@ -208,9 +209,9 @@ extension Push {
   }
 
   /// Seconds after which a call need not ring any more.
-  fileprivate static let ringing: TimeInterval = 60
+  fileprivate static let callLifetime: TimeInterval = 60
   /// Seconds after which the phone will have found out by itself what was read elsewhere.
-  fileprivate static let takingBack: TimeInterval = 86_400
+  fileprivate static let removalLifetime: TimeInterval = 86_400
 }
 
 extension APNsNotification {
@@ -233,19 +234,19 @@ extension APNsNotification {
     switch entry.kind {
     case _ where isPushKit:
       self = make("{}", token, topic + ".voip", .voip, 10)
-      expiration = now + Push.ringing
+      expiration = now + Push.callLifetime
     case .voip where tokens.count > 1:
       self = make("{}", tokens[1], topic + ".voip", .voip, 10)
-      expiration = now + Push.ringing
+      expiration = now + Push.callLifetime
     case .alert, .voip:
       self = make(
         #"{"alert":{"loc-key":"NEW_NOTIFICATION"},"mutable-content":1,"sound":"default"}"#, token, topic,
         .alert, entry.priority == .high ? 10 : 5)
-      if entry.kind == .voip { expiration = now + Push.ringing }
+      if entry.kind == .voip { expiration = now + Push.callLifetime }
       collapseID = String(entry.signatureText.prefix(Self.collapseCharacters))
     case .background:
       self = make(#"{"content-available":1}"#, token, topic, .background, 5)
-      expiration = now + Push.takingBack
+      expiration = now + Push.removalLifetime
       collapseID = String(entry.signatureText.prefix(Self.collapseCharacters))
     }
   }

@@ -12,7 +12,7 @@ internal import Sealing
 package final class PushProxy: Sendable {
   /// Thrown if the app of a registration is unknown.
   struct UnknownApp: Error {
-    /// What the app calls itself, if the operator is yet to be told.
+    /// The app's `User-Agent`, if it has not been logged yet.
     let name: String?
   }
 
@@ -39,7 +39,7 @@ package final class PushProxy: Sendable {
   private let unknownApps: UnknownApps
   private let sent: SentNotifications
   private let newDevices: RateLimiter<ClientAddress>
-  /// One for each entry that is read and sent, by address.
+  /// The entries that may be read and sent at a time, by address.
   let places: FairSemaphore<ClientAddress>
 
   package init(
@@ -91,6 +91,7 @@ extension PushProxy {
     await lossDetector.registered()
   }
 
+  /// Removes a device.
   func unregister(_ signed: SignedIdentifier) async throws {
     guard try await devices.remove(identifier: signed.identifier, userKey: signed.userKey.der) else {
       throw APIError(.forbidden, "There is no device with this deviceIdentifier and userPublicKey.")
@@ -114,18 +115,18 @@ extension PushProxy {
     }
   }
 
-  /// Entries of a request that are read and sent together.
+  /// Number of a request's entries that are read and sent together.
   private static let entriesAtOnce = 500
-  /// Entries that are parsed in one go, in about two milliseconds.
+  /// Number of entries that are parsed in one go, in about two milliseconds.
   private static let entriesInPiece = 64
-  /// The most entries of an address that are read and sent at a time; further ones wait.
+  /// Maximum number of an address's entries that are read and sent at a time; further ones wait.
   private static let entriesOfAddress = 1000
   /// Bytes of memory that an entry takes until it is sent, or waits in the outbox.
   private static let entryMemory = 8192
 
   /// Sends the notifications of a request, a part of them at a time.
   ///
-  /// - Parameter source: the caller. Of all its requests, a part is in memory at a time.
+  /// - Parameter source: the caller, whose requests share its ``entriesOfAddress``.
   func notify(
     _ body: NotificationsBody, from source: ClientAddress, by deadline: ContinuousClock.Instant
   ) async throws -> (Receipt, Additions) {
@@ -172,9 +173,11 @@ extension PushProxy {
     }
   }
 
+  /// Sends a part of a request's notifications.
+  ///
   /// - Parameters:
-  ///   - entries: nil for a malformed one.
-  ///   - gone: gets the devices that the server should delete.
+  ///   - entries: the entries; a malformed one is nil.
+  ///   - gone: the devices that the server should delete are added to it.
   /// - Returns: the number of notifications that are neither accepted by a provider nor in the outbox.
   private func notify(
     _ entries: [NotificationEntry?], by deadline: ContinuousClock.Instant, _ gone: inout Gone
@@ -183,10 +186,10 @@ extension PushProxy {
     let (accepted, differing) = (batch.accepted, batch.differing)
     let (ended, sent) = try await send(accepted, by: deadline)
     await orReport {
-      try await devices.note(
+      try await devices.recordUse(
         (differing + accepted).map { .init(device: $0.device, namesToken: $0.namesToken) })
     }
-    gone.add(batch.missing + differing.filter(isOver).map(\.entry) + ended)
+    gone.add(batch.missing + differing.filter(hasRenewalTimeEnded).map(\.entry) + ended)
     return entries.count - sent
   }
 
@@ -195,8 +198,8 @@ extension PushProxy {
     return try await NotificationBatch(entries, devices: try await devices.lookup(identifiers.map(\.bytes)))
   }
 
-  /// Whether the time is over in which the phone could register the token that its server names.
-  private func isOver(_ differing: NotificationBatch.Signed) -> Bool {
+  /// Whether the phone's time to register the token that its server names has ended.
+  private func hasRenewalTimeEnded(_ differing: NotificationBatch.Signed) -> Bool {
     guard let since = differing.device.tokenDiffersSince else { return false }
     return now().timeIntervalSince(since) >= Self.renewalTime && lossDetector.isClockTrusted()
   }
@@ -207,7 +210,7 @@ extension PushProxy {
     return await orReport { try await lossDetector.isDoubtful() } ?? true
   }
 
-  /// Sends what was not sent before.
+  /// Sends the notifications that were not sent before.
   ///
   /// - Returns: the entries whose device a provider has declared dead, and the number of notifications
   ///   accepted by a provider or in the outbox.

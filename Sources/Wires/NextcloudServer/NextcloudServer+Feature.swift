@@ -4,13 +4,13 @@ internal import SQL
 package import Settings
 
 extension NextcloudServerRoutes {
-  /// What its metrics say.
+  /// The descriptions of its metrics.
   package static let metrics: [MetricDescription] = [
     .init(
       "push_bouncer_nextcloud_registrations", .gauge, "Phones of the Nextcloud server side's users."),
     .init(
       "push_bouncer_nextcloud_pushes_pending", .gauge,
-      "Pushes of the Nextcloud server side that no push proxy has taken yet."),
+      "Pushes of the Nextcloud server side that no push proxy has accepted yet."),
   ]
 
   /// The server side for Nextcloud's apps.
@@ -45,7 +45,7 @@ extension NextcloudServerSettings {
 }
 
 extension NextcloudServerSettings {
-  /// What is checked before the start.
+  /// The checks made before the start.
   ///
   /// - Parameter hasUsers: whether a host application adds users, who can sign in.
   package func checks(hasUsers: Bool, now: @escaping @Sendable () -> Date) -> [StartCheck] {
@@ -66,14 +66,14 @@ extension NextcloudServerSettings {
     return roots + [capabilities]
   }
 
-  /// Who is told the service's public address by this part, beside administrators; nil if nobody.
+  /// The readers of the service's public address in this part, besides administrators; nil for none.
   package var publicURLReaders: String? {
     defaultProxy == nil ? "Nextcloud's apps that name no push proxy (nextcloud.default_proxy)" : nil
   }
 }
 
 extension AddedCapabilities {
-  /// What `nextcloud.capabilities_file` adds; nothing if it is not set.
+  /// The capabilities that `nextcloud.capabilities_file` adds; none if it is not set.
   package static func configured(_ settings: NextcloudServerSettings) throws(Fault) -> AddedCapabilities {
     guard let file = settings.capabilitiesFile else { return AddedCapabilities() }
     let key = "nextcloud.capabilities_file"

@@ -21,7 +21,7 @@ package struct NextcloudServerRoutes: Sendable {
   let settings: BuiltInServerSettings
   let maxBodyBytes: Int
   let perUser: RateLimiter<Int64>
-  /// For calls without a login.
+  /// Limits calls without a login.
   let perAddress: RateLimiter<ClientAddress>
   /// Limits apps that poll their login flow, which they do every second.
   let polls: RateLimiter<ClientAddress>
@@ -47,7 +47,7 @@ package struct NextcloudServerRoutes: Sendable {
     signIns = SignInGuard(now: now)
   }
 
-  /// Where apps and browsers reach the instance, without a final slash.
+  /// The URL at which apps and browsers reach the instance, without a final slash.
   func address() -> String { sender.settings.url ?? settings.setURL ?? sender.ownAddress() }
 
   package func addRoutes(to router: Router<WireContext>) {

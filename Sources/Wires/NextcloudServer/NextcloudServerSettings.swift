@@ -2,7 +2,7 @@ package import Foundation
 package import Sealing
 package import Settings
 
-/// The built-in Nextcloud server.
+/// Settings of the built-in Nextcloud server.
 package struct NextcloudServerSettings: Sendable {
   package init() {}
 

@@ -3,10 +3,10 @@ package import Registrations
 internal import SQL
 package import Sealing
 
-/// Registrations upstream. Of an end-to-end encrypted one only the realm and the token id are known; an old app's
-/// token is kept like any other.
+/// Registrations at the upstream bouncer. Of an end-to-end encrypted one only the realm and the token id are known; an old
+/// app's token is stored like any other.
 extension RegistrationStore {
-  /// Records that the upstream bouncer has taken a registration of a token with a realm.
+  /// Records that the upstream bouncer has accepted a token's registration with a realm.
   package func registerUpstream(_ tokenID: TokenID, realm: Int64) async throws {
     try await database.execute(
       """
@@ -18,10 +18,10 @@ extension RegistrationStore {
       """, .integer(realm), .integer(tokenID.storage), .integer(now().milliseconds))
   }
 
-  /// Takes it that token ids that are not known here are upstream: the upstream bouncer may have registered them before
-  /// the chat server came here. Each is until it says that it does not know it.
+  /// Treats token ids that are not known here as registered upstream, until the upstream bouncer says that it does not know
+  /// them: they may have been registered there before the chat server used this service.
   ///
-  /// - Returns: those that were not known, ended ones included.
+  /// - Returns: the registrations that were added. Ids with an ended registration are known, and not among them.
   package func adoptUpstream(
     _ tokenIDs: Set<TokenID>, realm: Int64
   ) async throws -> [TokenID: RegistrationReference] {
@@ -41,13 +41,13 @@ extension RegistrationStore {
     }
   }
 
-  /// Old apps' registrations of devices that also have an end-to-end encrypted one upstream. Only the upstream bouncer
-  /// can read such tokens: they are found by their ids.
+  /// Old apps' registrations of devices that also have an end-to-end encrypted one upstream. They are found by their tokens'
+  /// ids, since only the upstream bouncer can read the tokens of encrypted ones.
   package func supersededUpstream(_ legacy: [Registration], realm: Int64) async throws -> [Registration] {
     try await superseded(legacy, realm: realm).map(\.old)
   }
 
-  /// Removes such registrations.
+  /// Removes the registrations of ``supersededUpstream(_:realm:)``.
   package func supersedeUpstream(_ legacy: [Registration], realm: Int64) async throws {
     let pairs = try await superseded(legacy, realm: realm)
     try await database.write { [self] connection in

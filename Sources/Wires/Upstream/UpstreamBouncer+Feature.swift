@@ -3,14 +3,14 @@ package import Platform
 internal import SQL
 
 extension UpstreamBouncer {
-  /// What its metrics say.
+  /// The descriptions of its metrics.
   package static let metrics: [MetricDescription] = [
     .init(
       "push_bouncer_upstream_unregistrations_pending", .gauge,
-      "Old apps' tokens that are no longer used, of which the upstream bouncer has not been told yet.")
+      "Old apps' tokens that are no longer used and not yet unregistered at the upstream bouncer.")
   ]
 
-  /// What is passed on to the upstream bouncer later.
+  /// The work of passing on reports and unregistrations.
   package var feature: Feature {
     var feature = Feature()
     feature.gauges = [
@@ -27,7 +27,7 @@ extension UpstreamBouncer {
 extension UpstreamLinks {
   /// The links of chat servers in `/admin`, even if `upstream.url` has been removed since.
   ///
-  /// - Parameter host: where the upstream bouncer is; nil for none.
+  /// - Parameter host: the upstream bouncer's host, with its port unless that is 443; nil for none.
   package func feature(at host: String?) -> Feature {
     var feature = Feature()
     feature.serverFacts = [

@@ -6,13 +6,13 @@ package import Registrations
 internal import SQL
 
 extension UpstreamBouncer: Relay {
-  package func takeOver(
+  package func move(
     _ registrations: [RegistrationReference]
   ) async throws -> Set<RegistrationReference> {
-    try await links.takeOver(registrations)
+    try await links.moveUpstream(registrations)
   }
 
-  /// Records which registrations it has, and which chat servers it refuses to send for, as by their plan there.
+  /// Records which registrations the upstream bouncer knows, and which chat servers it refuses to send for.
   package func record(_ results: [DeliveryResult], of deliveries: [RegisteredPush]) async {
     var known: [Int64] = []
     var refused: Set<Int64> = []
@@ -29,7 +29,7 @@ extension UpstreamBouncer: Relay {
     }
     do {
       if !known.isEmpty { try await links.confirm(known) }
-      for server in refused where try await links.noteRefusal(of: server) {
+      for server in refused where try await links.recordRefusal(of: server) {
         let explanation = Reason.upstreamDisallows.explanation
         let name = try await links.hostname(of: server)
         logger.warning(
@@ -39,10 +39,10 @@ extension UpstreamBouncer: Relay {
             "advice": "\(explanation.advice)",
           ])
       }
-      for server in sent { try await links.noteSent(for: server) }
+      for server in sent { try await links.recordAccepted(for: server) }
     } catch {
       logger.error(
-        "what the upstream bouncer answered could not be recorded",
+        "answers of the upstream bouncer could not be recorded",
         metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }

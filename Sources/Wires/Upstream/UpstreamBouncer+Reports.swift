@@ -8,20 +8,21 @@ internal import Registrations
 internal import SQL
 internal import Timing
 
-/// What the upstream bouncer is told later: reports, and old apps that are no longer used.
+/// The calls made in the background: reports, and unregistrations of old apps.
 extension UpstreamBouncer {
+  /// The longest wait for an answer to a report.
   private static let reportLimit = Duration.seconds(30)
   /// Seconds after which the work of a sender that has died may be taken over. Longer than a report takes.
   private static let lease: TimeInterval = 110
   private static let backoff = Backoff(first: 2, longest: 900)
   /// Seconds between reports when nothing is new: as often as stock servers report.
   private static let reportInterval: TimeInterval = 3600
-  /// Rows of each kind in a call.
+  /// Maximum number of rows of each list in a call.
   private static let mostRows = 500
-  /// How long calls of a report are begun in the background. The rest is reported when others have had their turn.
+  /// The time for which a report's calls go on before other servers have their turn.
   private static let turn = Duration.seconds(30)
 
-  /// Has work done at once that has become due.
+  /// Starts work that has become due at once.
   package func wake() {
     reports.wake()
     unregistrations.wake()
@@ -33,28 +34,29 @@ extension UpstreamBouncer {
     await withTaskGroup { group in
       group.addTask {
         await reports.run(atOnce: UpstreamLinks.reportsAtOnce) { free, busy in
-          try await links.takeReports(free, besides: busy, for: Self.lease).map { ($0.server, $0) }
+          try await links.leaseReports(free, besides: busy, for: Self.lease).map { ($0.server, $0) }
         } work: { job in
           await report(job.lease, of: job.server)
         } onError: {
-          tell($0)
+          logQueueError($0)
         }
       }
       group.addTask {
         await unregistrations.run(atOnce: UpstreamLinks.unregistrationsAtOnce) { free, busy in
-          try await links.takeUnregistrations(free, besides: busy, for: Self.lease).map { ($0.server, $0) }
+          try await links.leaseUnregistrations(free, besides: busy, for: Self.lease).map { ($0.server, $0) }
         } work: { job in
           await unregister(job)
         } onError: {
-          tell($0)
+          logQueueError($0)
         }
       }
     }
   }
 
-  private func tell(_ error: any Error) {
+  private func logQueueError(_ error: any Error) {
     logger.warning(
-      "work for the upstream bouncer cannot be read", metadata: ["error": "\(DatabaseError.name(of: error))"])
+      "the queues for the upstream bouncer cannot be read",
+      metadata: ["error": "\(DatabaseError.name(of: error))"])
   }
 
   private func report(_ lease: LeasedQueue.Lease, of server: Int64) async {
@@ -63,11 +65,11 @@ extension UpstreamBouncer {
         let (end, isWhole) = try await report(server, beginningUntil: .now + Self.turn)
         try await links.reports.postpone(
           lease, until: isWhole ? now() + Self.reportInterval : now(),
-          changing: "attempts = 0, failure = NULL, \(UpstreamLinks.isGiven), reported_at = $8",
+          changing: "attempts = 0, failure = NULL, \(UpstreamLinks.setAccepted), reported_at = $8",
           .integer(end[0]), .integer(end[1]), .integer(end[2]), .integer(now().milliseconds))
       } catch let error as APIError {
         let metadata = await metadata(error, of: server)
-        logger.warning("the upstream bouncer did not take a report", metadata: metadata)
+        logger.warning("a report to the upstream bouncer failed; it is retried", metadata: metadata)
         let next = now() + Self.backoff.pause(after: lease.attempts)
         try await links.reports.postpone(lease, until: next, changing: "failure = $5", .text(error.message))
       }
@@ -91,7 +93,7 @@ extension UpstreamBouncer {
       } catch let error as APIError {
         let metadata = await metadata(error, of: job.server)
         logger.warning(
-          "the upstream bouncer did not unregister an old app, which is tried again", metadata: metadata)
+          "unregistering an old app at the upstream bouncer failed; it is retried", metadata: metadata)
         try await links.unregistrations.postpone(
           [job.lease], until: now() + Self.backoff.pause(after: job.lease.attempts))
       }
@@ -101,12 +103,12 @@ extension UpstreamBouncer {
     }
   }
 
-  /// Reports what it lacks of a server: its realms, and figures and audit events from where it says.
+  /// Reports a server's realms, and the figures and audit events that the upstream bouncer does not have yet.
   ///
   /// - Parameters:
-  ///   - end: when it must be done, if somebody waits for it.
-  ///   - turn: when no further call is begun.
-  /// - Returns: the last ids that it has now, and whether there are no more.
+  ///   - end: the deadline, if a caller waits.
+  ///   - turn: the time after which no further call is begun.
+  /// - Returns: the last ids that the upstream bouncer has now, and whether these are all.
   @discardableResult
   func report(
     _ server: Int64, until end: ContinuousClock.Instant? = nil,
@@ -129,7 +131,8 @@ extension UpstreamBouncer {
     }
   }
 
-  /// How far its records of a server go. Settles which key the server has there after an interrupted change.
+  /// The last ids of a server's rows that the upstream bouncer has. After an interrupted change of keys, this also shows
+  /// which key the server has there.
   @discardableResult
   func status(
     _ link: UpstreamLinks.Link, until end: ContinuousClock.Instant = .now + timeout
@@ -137,14 +140,14 @@ extension UpstreamBouncer {
     let call = UpstreamCall(get: "server/analytics/status")
     do {
       let answer = try await self.call(call, of: link.server, until: end)
-      if link.nextKey != nil { try await links.settle(link) }
+      if link.nextKey != nil { try await links.confirmKey(link) }
       return try ["last_realm_count_id", "last_installation_count_id", "last_realmauditlog_id"].map {
         guard let id = answer[$0]?.integer else { throw Self.unavailable(host, "malformed answer") }
         return id
       }
     } catch let error as APIError {
       // The next report tries the other key.
-      if error.status == .unauthorized, link.nextKey != nil { try await links.exchange(link) }
+      if error.status == .unauthorized, link.nextKey != nil { try await links.swapKeys(link) }
       throw error
     }
   }
@@ -160,9 +163,10 @@ private struct ReportPage: Sendable {
 }
 
 extension Connection {
-  /// A part of what is kept of a server, as it has reported it.
+  /// A part of a server's report from what is stored.
   ///
-  /// - Parameter last: the last ids of figures of realms and of the installation, and of audit events, that are known.
+  /// - Parameter last: the last ids that the upstream bouncer has: of figures of realms, of figures of the installation, and
+  ///   of audit events.
   fileprivate func report(of server: Int64, after last: [Int64], limit: Int) throws -> ReportPage {
     func rows(_ columns: String, _ table: String, after id: Int64) throws -> [Row] {
       try query(

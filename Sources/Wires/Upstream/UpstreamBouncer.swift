@@ -11,15 +11,15 @@ internal import SQL
 package import Sealing
 internal import Timing
 
-/// The upstream bouncer (`upstream.url`), which serves the store's app of chat servers beside this service: devices that
-/// are sealed to its key, and old apps that no credential here serves (`Documentation/Protocols/Zulip.md` 9.5).
+/// The upstream bouncer (`upstream.url`). Beside this service it serves the app from the store: devices whose registration
+/// is sealed to its key, and old apps that no credential here serves (`Documentation/Protocols/Zulip.md` 9.5).
 ///
-/// Notifications go there like those to a provider. This makes the other calls: what a server waits for at once, and
-/// reports and unregistrations later.
+/// Notifications go there as to a provider. This type makes all other calls: those whose answer a chat server waits for, and
+/// in the background reports and unregistrations.
 package struct UpstreamBouncer: Sendable {
-  /// How long a chat server's call waits for all answers that it needs: stock servers wait 15 s.
+  /// The time limit of all calls that a chat server's call needs. Stock servers wait 15 s.
   static let timeout = Duration.seconds(8)
-  /// The longest list of realms that is kept, in bytes.
+  /// Maximum size in bytes of a list of realms that is stored.
   private static let longestRealms = 1 << 20
 
   package let links: UpstreamLinks
@@ -38,7 +38,7 @@ package struct UpstreamBouncer: Sendable {
     self.logger = logger
   }
 
-  /// Where it is: the host, with its port unless that is 443.
+  /// The host, with its port unless that is 443.
   package var host: String { sender.route.credential }
 
   /// Whether a server has a link.
@@ -46,16 +46,16 @@ package struct UpstreamBouncer: Sendable {
     try await links.link(of: server.id) != nil
   }
 
-  /// Keeps what a server signs in with, unless that is known.
+  /// Stores the key with which a server signs in, unless it is known.
   package func keep(_ key: String, of server: RemoteServer) async throws {
     guard let link = try await links.link(of: server.id), link.key == nil else { return }
     try await links.keep(key, of: server.id)
     wake()
   }
 
-  /// Passes on a server's report, which is kept here, and with it these realms.
+  /// Passes on a server's report, which is stored here, together with its realms.
   ///
-  /// - Parameter realms: JSON. With nil, or more than 1 MiB of it, the realms stay as they were last reported.
+  /// - Parameter realms: the realms as JSON. If it is nil or longer than 1 MiB, the realms stay as they were last reported.
   package func passOnReport(realms: String?, of server: RemoteServer) async throws {
     guard try await serves(server) else { return }
     let realms = realms.flatMap { $0.utf8.count <= Self.longestRealms ? $0 : nil }
@@ -63,16 +63,17 @@ package struct UpstreamBouncer: Sendable {
     wake()
   }
 
-  /// Whether it may know devices of a server that are not known here: for an hour from their first notification, as long
-  /// as the operator has not said whether the server has a link (`Documentation/Decisions` 0028).
+  /// Whether the upstream bouncer may know devices of a server that are not known here. It may for an hour from the first
+  /// notification for such a device, unless the operator has said whether the server has a link (`Documentation/Decisions`
+  /// 0028).
   ///
-  /// - Parameter isClockTrusted: false while the clock is in doubt.
+  /// - Parameter isClockTrusted: false while the clock is in doubt; then the hour does not end.
   package func mayKnowDevices(of server: RemoteServer, isClockTrusted: Bool) async throws -> Bool {
     guard server.hostname != RemoteServers.builtInHostname, try await !serves(server) else { return false }
-    let (since, isFirst) = try await links.noteStrangers(of: server.id)
+    let (since, isFirst) = try await links.recordUnknownDevices(of: server.id)
     if isFirst {
       logger.warning(
-        "a chat server names devices that nobody here knows: for an hour it is not told to forget them",
+        "a chat server names devices that are not known here: for an hour it is not told to forget them",
         metadata: [
           "server": "\(server.hostname)", "advice": "\(UpstreamLinks.adviceToEnable(server.hostname))",
         ])
@@ -80,11 +81,11 @@ package struct UpstreamBouncer: Sendable {
     return !isClockTrusted || now().timeIntervalSince(since) < 3600
   }
 
-  // MARK: What a server waits for
+  // MARK: Calls that a server waits for
 
   /// Makes a call for a server.
   ///
-  /// - Throws: the refusal, as it was answered; 503 without an answer, or with one that is malformed.
+  /// - Throws: the upstream bouncer's refusal; 503 if there is no answer, or a malformed one.
   @discardableResult
   func call(
     _ call: UpstreamCall, of server: Int64, until end: ContinuousClock.Instant = .now + timeout
@@ -117,7 +118,8 @@ package struct UpstreamBouncer: Sendable {
     ByteBuffer(bytes: Form.encode(fields.compactMap { name, value in value.map { (name, $0) } }))
   }
 
-  /// Passes on a registration that is sealed to its key. A realm that it does not know is reported first.
+  /// Passes on a registration that is sealed to the upstream bouncer's key. If it does not know the realm, the realm is
+  /// reported first.
   package func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID, of server: Int64)
     async throws
   {
@@ -136,7 +138,7 @@ package struct UpstreamBouncer: Sendable {
         try await report(server, until: end)
         try await self.call(call, of: server, until: end)
       } catch is APIError {
-        // A stock server leaves a device pending for ever whose realm is missing.
+        // After "realm missing", a stock server would leave the device pending for ever.
         throw APIError.rateLimited(retryAfter: "60")
       }
     }
@@ -153,9 +155,9 @@ package struct UpstreamBouncer: Sendable {
     ])
   }
 
-  /// Registers an old app's token there.
+  /// Registers an old app's token at the upstream bouncer.
   ///
-  /// - Returns: whether it was taken; if not, it is registered with its next notification.
+  /// - Returns: whether it was accepted; if not, it is registered with its next notification.
   package func registerLegacy(
     _ token: PushToken, iosAppID: String?, of user: LegacyUser, realm: UUID?, server: RemoteServer
   ) async -> Bool {
@@ -165,13 +167,15 @@ package struct UpstreamBouncer: Sendable {
       return true
     } catch {
       logger.info(
-        "the upstream bouncer did not take an old app's token",
+        "the upstream bouncer did not accept an old app's token",
         metadata: Self.metadata(error, server.hostname))
       return false
     }
   }
 
-  /// Has the upstream bouncer told that a token, or (nil) all tokens of a user, are no longer to be used.
+  /// Queues the unregistration of a token at the upstream bouncer, if the server has a link.
+  ///
+  /// - Parameter token: nil for all tokens of the user.
   package func unregisterLegacy(
     _ token: PushToken?, of user: LegacyUser, server: RemoteServer
   ) async throws {
@@ -181,12 +185,12 @@ package struct UpstreamBouncer: Sendable {
     wake()
   }
 
-  /// One call for all of a user's devices there.
+  /// The pushes for a user's devices at the upstream bouncer, which all go in one call.
   ///
   /// - Parameters:
-  ///   - registrations: at most ``UpstreamPush/mostItems`` of them get it.
   ///   - notification: the members of `push/notify` besides those that name the user, its realm and its devices.
-  /// - Returns: the same push for each of them.
+  ///   - registrations: the devices; those after the first ``UpstreamPush/mostItems`` get nothing.
+  /// - Returns: the same push for each device.
   package func legacyPushes(
     _ notification: JSON.Object, to registrations: [Registration], of user: LegacyUser, realm: UUID?,
     server: RemoteServer
@@ -213,9 +217,10 @@ package struct UpstreamBouncer: Sendable {
     }
   }
 
-  /// Has a test notification sent to an old app.
+  /// Sends a test notification to an old app.
   ///
-  /// - Throws: also if notifications of the server are refused there: tests are sent nevertheless.
+  /// - Throws: the upstream bouncer's refusal; also an error if it refuses the server's other notifications, since it sends
+  ///   tests nevertheless.
   package func test(_ body: JSON.Object, of server: RemoteServer) async throws {
     try await call(
       UpstreamCall("push/test_notification", json: ByteBuffer(bytes: JSON.object(body).bytes)),
@@ -229,10 +234,10 @@ package struct UpstreamBouncer: Sendable {
     }
   }
 
-  /// Gives a server a new key there.
+  /// Gives a server a new key at the upstream bouncer.
   ///
-  /// - Parameter present: what it signs in with here; nil if that is not known.
-  /// - Throws: why it was not taken, for the server's admin.
+  /// - Parameter present: the key with which the server signs in here; nil if it is not known.
+  /// - Throws: the reason why the key was not accepted, for the server's admin.
   package func rotate(
     _ server: RemoteServer, from present: String?, to newKey: String, hostname: String, contactEmail: String
   ) async throws {
@@ -278,8 +283,8 @@ package struct UpstreamBouncer: Sendable {
     try await links.adopt(newKey, of: server.id)
   }
 
-  /// Whether an answer to a change of keys says that the key was not changed. Without an answer nothing is known, and a
-  /// refusal of the present key may come from a change that was made before.
+  /// Whether an answer to a change of keys shows that the key was not changed. Without an answer nothing is known, and the
+  /// present key may be refused because an earlier change was made.
   private static func leavesKey(_ error: APIError) -> Bool {
     (400..<500).contains(error.status.code) && error.status != .unauthorized
       && error.code != "INVALID_ZULIP_SERVER"

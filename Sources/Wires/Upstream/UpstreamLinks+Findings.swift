@@ -7,10 +7,10 @@ internal import Settings
 extension UpstreamLinks {
   private static let timeout = Duration.seconds(10)
 
-  /// Asks the upstream bouncer with the id and key of each chat server that has a link there, for `doctor`. Sends
-  /// nothing.
+  /// Checks for `doctor` that the upstream bouncer accepts the id and key of each chat server with a link. Sends no
+  /// notification.
   ///
-  /// - Parameter providers: the settings with which ``provider(at:)`` is reached.
+  /// - Parameter providers: the settings of the providers, with the upstream bouncer of ``provider(at:)``.
   package func findings(_ providers: PushProviders.Configuration) async -> [Finding] {
     let servers = RemoteServers(database: database, storageKey: storageKey, now: now)
     do {
@@ -23,11 +23,11 @@ extension UpstreamLinks {
         findings.append(await finding(check, server, link, upstream))
       }
       await providers.shutdown(within: .zero)
-      for (server, since) in try await strangers() {
+      for (server, since) in try await serversWithUnknownDevices() {
         findings.append(
           .warning(
             check,
-            "\(server) has named devices since \(since.formatted(.iso8601)) that nobody here knows: they may be upstream",
+            "\(server) has named devices since \(since.formatted(.iso8601)) that are not known here: the upstream bouncer may know them",
             advice: UpstreamLinks.adviceToEnable(server)))
       }
       guard findings.isEmpty else { return findings }

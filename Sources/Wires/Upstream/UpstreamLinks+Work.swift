@@ -3,13 +3,13 @@ package import Registrations
 package import SQL
 package import Sealing
 
-/// What is passed on later: servers' reports, and old apps' tokens that are no longer used.
+/// The queues of what is passed on later: servers' reports, and old apps' tokens that are no longer used.
 extension UpstreamLinks {
-  /// How many reports are passed on at once.
+  /// Number of reports that are passed on at once.
   package static let reportsAtOnce = 8
-  /// How many unregistrations are passed on at once.
+  /// Number of unregistrations that are passed on at once.
   package static let unregistrationsAtOnce = 32
-  /// How many of those are of one server.
+  /// Number of these that may be of one server.
   private static let unregistrationsOfServer = 4
 
   /// The servers whose reports are to be passed on.
@@ -19,7 +19,7 @@ extension UpstreamLinks {
       where: "org_key IS NOT NULL AND \(Self.isIdle(Self.reportsAtOnce))", database: database, now: now)
   }
 
-  /// Old apps' tokens that are no longer used, of which the upstream bouncer is still to be told.
+  /// Old apps' tokens that are no longer used and that the upstream bouncer has yet to unregister.
   package var unregistrations: LeasedQueue {
     LeasedQueue(
       "upstream_unregistrations", columns: "server_id, user_id, user_uuid, kind, token_hash, form",
@@ -27,7 +27,7 @@ extension UpstreamLinks {
       share: Self.unregistrationsOfServer, database: database, now: now)
   }
 
-  /// Of no server that is busy, of which there are so many at most.
+  /// SQL condition that excludes busy servers, of which there are at most this many.
   private static func isIdle(_ most: Int) -> String {
     "server_id NOT IN (\(Statement.placeholders(most, from: 4)))"
   }
@@ -36,8 +36,8 @@ extension UpstreamLinks {
     servers.map(Value.integer) + Array(repeating: .integer(0), count: most - servers.count)
   }
 
-  /// Takes servers whose reports are due, none that is busy.
-  package func takeReports(
+  /// Leases due reports of servers that are not busy.
+  package func leaseReports(
     _ limit: Int, besides busy: Set<Int64>, for seconds: TimeInterval
   ) async throws -> [(server: Int64, lease: LeasedQueue.Lease)] {
     try await reports.take(
@@ -45,10 +45,11 @@ extension UpstreamLinks {
     ).map { ($0.lease.id, $0.lease) }
   }
 
-  /// The change of a server's link when the upstream bouncer has taken its reports up to these ids.
-  package static let isGiven =
-    Reports.List.allCases.enumerated().map { "\($1.given) = $\($0 + 5)" }.joined(separator: ", ")
+  /// SQL assignment that records in a server's link up to which ids the upstream bouncer has accepted its reports.
+  package static let setAccepted =
+    Reports.List.allCases.enumerated().map { "\($1.acceptedColumn) = $\($0 + 5)" }.joined(separator: ", ")
 
+  /// A token, or all tokens of a user, to be unregistered at the upstream bouncer.
   package struct Unregistration: Sendable {
     package let lease: LeasedQueue.Lease
     package let server: Int64
@@ -60,7 +61,11 @@ extension UpstreamLinks {
     let token: [Value]
   }
 
-  /// Has the upstream bouncer told that a token, or (nil) all tokens of a user, are no longer to be used.
+  /// Queues the unregistration of a token at the upstream bouncer.
+  ///
+  /// - Parameters:
+  ///   - token: nil for all tokens of the user.
+  ///   - form: the parameters of the call.
   package func unregister(
     _ token: PushToken?, of user: LegacyUser, server: Int64, form: [UInt8]
   ) async throws {
@@ -79,8 +84,8 @@ extension UpstreamLinks {
         ]))
   }
 
-  /// Takes a few due unregistrations of each server that is not busy, servers in turn.
-  package func takeUnregistrations(
+  /// Leases a few due unregistrations of each server that is not busy, servers in turn.
+  package func leaseUnregistrations(
     _ limit: Int, besides busy: Set<Int64>, for seconds: TimeInterval
   ) async throws -> [Unregistration] {
     try await unregistrations.take(
@@ -96,8 +101,8 @@ extension UpstreamLinks {
     }
   }
 
-  /// Ends a job. What was registered again meanwhile is told again, with its next notification: nobody knows which
-  /// call came first.
+  /// Finishes an unregistration. A token that was registered again meanwhile is registered once more with its next
+  /// notification, since nobody knows which call came first.
   package func finish(_ job: Unregistration) async throws {
     let removal = unregistrations.removal(of: job.lease)
     try await database.write { connection in
@@ -114,16 +119,16 @@ extension UpstreamLinks {
 }
 
 extension UpstreamLinks {
-  /// SQL that is true of a report's rows that the upstream bouncer has taken, or need not be given.
-  package static func hasTaken(_ list: Reports.List) -> String {
+  /// SQL condition for a report's rows that the upstream bouncer has accepted or does not need.
+  package static func isAccepted(_ list: Reports.List) -> String {
     """
     NOT EXISTS (SELECT 1 FROM upstream_links WHERE upstream_links.server_id = \(list.table).server_id
-      AND \(list.given) < remote_id)
+      AND \(list.acceptedColumn) < remote_id)
     """
   }
 }
 
 extension Reports.List {
-  /// The last id that the upstream bouncer has taken, in `upstream_links`.
-  var given: String { "given_\(id)" }
+  /// The column of `upstream_links` with the last id that the upstream bouncer has accepted.
+  var acceptedColumn: String { "given_\(id)" }
 }

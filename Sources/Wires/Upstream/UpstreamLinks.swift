@@ -5,26 +5,28 @@ package import Registrations
 package import SQL
 package import Sealing
 
-/// The chat servers that have an upstream link: devices of theirs are registered with the upstream bouncer
-/// (`upstream.url`). They use the same id and key at both bouncers.
+/// The upstream links of chat servers. A server with a link has devices that are registered with the upstream bouncer
+/// (`upstream.url`), and uses the same id and key at both bouncers.
 package struct UpstreamLinks: Sendable {
+  /// A chat server's link. "There" is at the upstream bouncer.
   package struct Link: Sendable, Hashable {
     /// Row id of the server.
     package let server: Int64
-    /// What it signs in with there; nil until its next call here.
+    /// The key with which the server signs in there; nil until its next call here.
     package let key: String?
-    /// Perhaps its key there instead: a change of keys was interrupted.
+    /// The key that it may have there instead, because a change of keys was interrupted.
     package let nextKey: String?
-    /// Its realms with their secrets as it last reported them, JSON.
+    /// Its realms with their secrets, as it last reported them; JSON.
     package let realms: String?
     package let enabledAt: Date
-    /// When it last took a report.
+    /// The time at which the upstream bouncer last accepted a report.
     package let reportedAt: Date?
-    /// Why it did not take a later one.
+    /// The reason why it did not accept a later report.
     package let failure: String?
-    /// When it last refused to send for the server, as by its plan, to the hour; nil if it sends.
+    /// The time, to the hour, at which it last refused to send for the server, for example because of the server's plan;
+    /// nil if it sends.
     package let refusedAt: Date?
-    /// `nextKey` as it is stored: differs after every change of keys.
+    /// `nextKey` as it is stored, which differs after every change of keys.
     fileprivate let change: Value
   }
 
@@ -54,6 +56,7 @@ package struct UpstreamLinks: Sendable {
     return link
   }
 
+  /// All links.
   package func all() async throws -> [Link] {
     try await database.query("SELECT \(Self.columns) FROM upstream_links ORDER BY server_id").map(link)
   }
@@ -82,11 +85,11 @@ package struct UpstreamLinks: Sendable {
       .text("hostname")
   }
 
-  // MARK: On and off
+  // MARK: Switching on and off
 
-  /// Switches a server's link on, or anew: then its key is forgotten, and old apps' FCM tokens are tried here again
-  /// before they are passed on. Registrations that ended when it was switched off live again, and what waits for the
-  /// upstream bouncer is tried at once.
+  /// Switches a server's link on. If it was on, its key is forgotten, and old apps' FCM tokens are tried here again before
+  /// they are passed on. Registrations that ended when the link was switched off become valid again, and notifications that
+  /// wait for the upstream bouncer are tried at once.
   package func enable(_ server: Int64) async throws {
     defer { cache.clear() }
     let arguments: [Value] = [.integer(server), .integer(now().milliseconds)]
@@ -97,7 +100,7 @@ package struct UpstreamLinks: Sendable {
           INSERT INTO upstream_links (server_id, enabled_at, due_at, attempts) VALUES ($1, $2, $2, 0)
           ON CONFLICT (server_id) DO UPDATE SET org_key = NULL, next_key = NULL, enabled_at = $2, due_at = $2,
             attempts = 0, failure = NULL, refused_at = NULL,
-            \(Reports.List.allCases.map { "\($0.given) = 0" }.joined(separator: ", "))
+            \(Reports.List.allCases.map { "\($0.acceptedColumn) = 0" }.joined(separator: ", "))
           """, arguments: arguments))
       try connection.run(Self.hastening(server, now()))
       try connection.run("UPDATE remote_servers SET strangers_at = NULL WHERE id = $1", .integer(server))
@@ -110,7 +113,7 @@ package struct UpstreamLinks: Sendable {
     }
   }
 
-  /// Switches a server's link off, forgets its key and ends what is registered through it.
+  /// Switches a server's link off, forgets its key, and ends the registrations made through it.
   ///
   /// - Returns: how many registrations ended.
   package func disable(_ server: Int64) async throws -> Int {
@@ -119,7 +122,7 @@ package struct UpstreamLinks: Sendable {
     return try await database.write { connection in
       try connection.run("DELETE FROM upstream_links WHERE server_id = $1", .integer(server))
       try connection.run("DELETE FROM upstream_unregistrations WHERE server_id = $1", .integer(server))
-      // The operator has said that nobody else is to be asked: what is unknown is told at once.
+      // The operator has said that no other bouncer knows the server's devices: unknown ones are reported at once.
       try connection.run("UPDATE remote_servers SET strangers_at = 0 WHERE id = $1", .integer(server))
       try connection.run(Self.forgetLegacy, .integer(server))
       return try connection.run(
@@ -134,10 +137,10 @@ package struct UpstreamLinks: Sendable {
     "UPDATE registrations SET elsewhere = NULL, delivered_at = NULL WHERE wire = 2 AND server_id = $1 AND elsewhere IS NOT NULL"
   private static let encrypted =
     "elsewhere IS NOT NULL AND token_id IS NOT NULL AND realm_id IN (SELECT id FROM remote_realms WHERE server_id = $1)"
-  /// The reason of registrations that ended so.
+  /// The reason of registrations that ended because the link was switched off.
   private static let disabled = Reason.upstreamDisabled
 
-  /// How many live registrations of a server are upstream.
+  /// Number of a server's live registrations at the upstream bouncer.
   package func count(of server: Int64) async throws -> (encrypted: Int64, legacy: Int64) {
     let row = try await database.query(
       """
@@ -150,15 +153,16 @@ package struct UpstreamLinks: Sendable {
 
   // MARK: Keys
 
-  /// Keeps what a server signs in with, unless a key is kept already, and has tried at once what waits for it.
+  /// Stores the key with which a server signs in, unless one is stored already. Notifications that wait for the key are tried
+  /// at once.
   package func keep(_ key: String, of server: Int64) async throws {
     try await update(
       server, "org_key = $2 WHERE server_id = $1 AND org_key IS NULL", sealed(key, .upstreamKey, server))
     _ = try await database.execute(Self.hastening(server, now()))
   }
 
-  /// Makes due what waits because the upstream bouncer let nothing of a server in. What is just being tried again may
-  /// then be tried by two: it was refused before.
+  /// SQL that makes due the notifications that wait because a server's key was missing or refused, or its realm refused. One
+  /// that is being tried at the moment may then be tried twice, which does no harm, since it was not accepted before.
   private static func hastening(_ server: Int64, _ now: Date) -> Statement {
     Statement(
       """
@@ -168,36 +172,36 @@ package struct UpstreamLinks: Sendable {
       """, .integer(Owner.chatServer(server).id), .integer(now.milliseconds))
   }
 
-  /// Records that the server is about to get this key there.
+  /// Records that the server is about to get this key at the upstream bouncer.
   ///
-  /// - Parameter seconds: after which the call has ended that gives it.
+  /// - Parameter seconds: the time after which the call that sets the key has ended.
   package func prepare(_ key: String, of server: Int64, within seconds: TimeInterval) async throws {
     try await update(
       server, "next_key = $2, due_at = $3, attempts = 0 WHERE server_id = $1",
       sealed(key, .upstreamNextKey, server), .integer((now() + seconds).milliseconds))
   }
 
-  /// Records that the server has this key there.
+  /// Records that the server has this key at the upstream bouncer.
   package func adopt(_ key: String, of server: Int64) async throws {
     try await update(
       server, "org_key = $2, next_key = NULL WHERE server_id = $1", sealed(key, .upstreamKey, server))
   }
 
-  /// Records that a key that was prepared was refused, so that the server has the one before.
+  /// Records that a prepared key was refused, so that the server has its former key.
   package func withdraw(_ key: String, of server: Int64) async throws {
     guard let link = try await link(of: server), link.nextKey == key else { return }
     try await update(server, "next_key = NULL WHERE server_id = $1 AND next_key = $2", link.change)
   }
 
-  /// Records that a link's key was taken, after a change that may have failed. Unless a report was due since then or the
-  /// former key was refused, the call may still be on its way, and nothing is known.
-  package func settle(_ link: Link) async throws {
+  /// Records that a link's key was accepted, after a change that may have failed. Nothing is recorded unless a report was
+  /// due since then or the former key was refused: the call that changes the key may still be under way.
+  package func confirmKey(_ link: Link) async throws {
     try await update(
       link.server, "next_key = NULL WHERE server_id = $1 AND next_key = $2 AND attempts > 0", link.change)
   }
 
-  /// Records that a link's key was refused, so that the other one is tried.
-  package func exchange(_ link: Link) async throws {
+  /// Records that a link's key was refused, so that the other one is tried next.
+  package func swapKeys(_ link: Link) async throws {
     try await update(
       link.server,
       """
@@ -208,7 +212,7 @@ package struct UpstreamLinks: Sendable {
       link.change)
   }
 
-  /// Keeps a server's realms, JSON, and has them reported.
+  /// Stores a server's realms, as JSON, and makes its report due.
   package func keep(realms: String?, of server: Int64) async throws {
     try await update(
       server,
@@ -225,7 +229,8 @@ package struct UpstreamLinks: Sendable {
       Statement("UPDATE upstream_links SET \(change)", arguments: [.integer(server)] + values))
   }
 
-  /// The value of `Authorization` of a server's calls there, and since when it is used; nil if its key is not known.
+  /// The value of `Authorization` in a server's calls to the upstream bouncer, and the time since when it is used; nil if its
+  /// key is not known.
   private func signIn(of server: Int64) async -> (authorization: String, since: Date)? {
     guard let link = (try? await link(of: server)) ?? nil, let key = link.key,
       let row = try? await database.lookUp(
@@ -246,10 +251,10 @@ package struct UpstreamLinks: Sendable {
 
   // MARK: Refusals
 
-  /// Records that the upstream bouncer does not send for a server, as by its plan.
+  /// Records that the upstream bouncer refuses to send for a server, for example because of its plan.
   ///
   /// - Returns: whether that was not recorded within the last hour.
-  package func noteRefusal(of server: Int64) async throws -> Bool {
+  package func recordRefusal(of server: Int64) async throws -> Bool {
     defer { cache.clear() }
     let now = now()
     return try await !database.execute(
@@ -261,32 +266,32 @@ package struct UpstreamLinks: Sendable {
     ).isEmpty
   }
 
-  /// Records that it sends for the server.
-  package func noteSent(for server: Int64) async throws {
+  /// Records that the upstream bouncer sends for a server.
+  package func recordAccepted(for server: Int64) async throws {
     guard try await link(of: server)?.refusedAt != nil else { return }
     try await update(server, "refused_at = NULL WHERE server_id = $1")
   }
 
-  // MARK: Devices that nobody knows
+  // MARK: Unknown devices
 
-  /// Notes that a server without a link has named devices that are not known here.
+  /// Records that a server without a link has named devices that are not known here.
   ///
-  /// - Returns: when it first did, and whether that is now.
-  package func noteStrangers(of server: Int64) async throws -> (since: Date, isFirst: Bool) {
+  /// - Returns: the time at which it first did, and whether this is the first time.
+  package func recordUnknownDevices(of server: Int64) async throws -> (since: Date, isFirst: Bool) {
     let now = now()
     let row = try await database.lookUp(
       "SELECT strangers_at FROM remote_servers WHERE id = $1", .integer(server)
     ).first
     if let since = try row?.optionalDate("strangers_at") { return (since, false) }
-    let noted = try await database.execute(
+    let changed = try await database.execute(
       Statement(
         "UPDATE remote_servers SET strangers_at = $2 WHERE id = $1 AND strangers_at IS NULL RETURNING id",
         .integer(server), .integer(now.milliseconds)))
-    return (now, !noted.isEmpty)
+    return (now, !changed.isEmpty)
   }
 
-  /// The servers that did so within the last day: hostname, and since when.
-  package func strangers() async throws -> [(server: String, since: Date)] {
+  /// The servers that began to name unknown devices within the last day: hostname, and the time at which they began.
+  package func serversWithUnknownDevices() async throws -> [(server: String, since: Date)] {
     try await database.query(
       """
       SELECT hostname, strangers_at FROM remote_servers WHERE strangers_at >= $1 AND deactivated_at IS NULL
@@ -295,18 +300,18 @@ package struct UpstreamLinks: Sendable {
     ).map { (try $0.text("hostname"), try $0.date("strangers_at")) }
   }
 
-  /// What to do for a server that may need a link.
+  /// Advice for a server that may need a link.
   package static func adviceToEnable(_ hostname: String) -> String {
     "if the upstream bouncer serves it too, run within the hour: push-bouncer server upstream enable \(hostname)"
   }
 
   // MARK: Registrations
 
-  /// Moves old apps' registrations upstream, if their servers have a link. One that was ever reached from here stays: its
-  /// token is of this service's project, whatever a wrong key has a provider say now.
+  /// Moves old apps' registrations upstream, if their servers have a link. One to which something was ever delivered from
+  /// here stays: its token is of this service's project, and a mismatch comes from a wrong key.
   ///
-  /// - Returns: those that are upstream now.
-  package func takeOver(_ foreign: [RegistrationReference]) async throws -> Set<RegistrationReference> {
+  /// - Returns: the registrations that are upstream now.
+  package func moveUpstream(_ foreign: [RegistrationReference]) async throws -> Set<RegistrationReference> {
     try await database.write { connection in
       try Set(
         foreign.sorted { $0.id < $1.id }.filter { registration in

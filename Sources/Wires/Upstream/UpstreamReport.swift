@@ -3,15 +3,15 @@ package import Platform
 internal import Providers
 internal import Settings
 
-/// What the operator sees of a chat server's upstream link.
+/// A chat server's upstream link, as the operator sees it.
 package struct UpstreamReport: Sendable {
   package let link: UpstreamLinks.Link
-  /// Where the upstream bouncer is; nil if `upstream.url` is not set.
+  /// The upstream bouncer's host; nil if `upstream.url` is not set.
   package let host: String?
-  /// Live registrations there, as far as they were made through this service.
+  /// Numbers of live registrations there that were made through this service.
   package let encrypted, legacy: Int64
 
-  /// Nil if the server has no link.
+  /// Returns nil if the server has no link.
   package init?(of server: Int64, _ links: UpstreamLinks, at host: String?) async throws {
     guard let link = try await links.link(of: server) else { return nil }
     self.link = link
@@ -19,7 +19,7 @@ package struct UpstreamReport: Sendable {
     (encrypted, legacy) = try await links.count(of: server)
   }
 
-  /// What the operator is told of it.
+  /// The link's entry in `/admin`.
   package func fact(at now: Date) -> AdminFact {
     func age(_ date: Date) -> String { Phrase.duration(max(0, now.timeIntervalSince(date))) }
     var sentences = [
@@ -32,7 +32,7 @@ package struct UpstreamReport: Sendable {
     } else if link.key == nil {
       sentences.append(.init("The server's key is not known yet: it is kept when the server calls next."))
     } else if let failure = link.failure {
-      sentences.append(.init("Its last report was not taken: \(failure)", isBad: true))
+      sentences.append(.init("Its last report was not accepted: \(failure)", isBad: true))
     }
     if let refused = link.refusedAt {
       sentences.append(
@@ -40,7 +40,8 @@ package struct UpstreamReport: Sendable {
     }
     sentences.append(
       .init(
-        link.reportedAt.map { "The last report was taken \(age($0)) ago." } ?? "No report was passed on yet.")
+        link.reportedAt.map { "The last report was accepted \(age($0)) ago." }
+          ?? "No report has been passed on yet.")
     )
     return AdminFact("Upstream bouncer \(host ?? "")", sentences)
   }

@@ -2,7 +2,7 @@ package import Foundation
 internal import HTTP
 package import Settings
 
-/// The upstream bouncer.
+/// The setting of the upstream bouncer.
 package struct UpstreamSettings: Sendable {
   package init() {}
 
@@ -12,7 +12,7 @@ package struct UpstreamSettings: Sendable {
   )
   package var url: URL?
 
-  /// Where it is: the host, with the port if the address has one.
+  /// The host, with the port if the address has one.
   package var authority: String? {
     url.flatMap { url in
       url.host(percentEncoded: false).map { "\($0)\(url.port.map { ":\($0)" } ?? "")" }
@@ -21,7 +21,7 @@ package struct UpstreamSettings: Sendable {
 }
 
 extension SettingShape<URL> {
-  /// Chat servers' keys go there: over TLS, or not over a network.
+  /// A bouncer's address. Chat servers' keys are sent there, so it must use TLS or be a loopback address.
   package static var bouncerAddress: SettingShape {
     SettingShape(
       expected: "a URL with https:// and a host, or with http:// and a loopback address",

@@ -9,13 +9,13 @@ internal import Sealing
 /// Refusals used in more than one place, with Zulip's texts (`Documentation/Protocols/Zulip.md`).
 extension APIError {
   static let deactivated = APIError.unauthorized(deactivatedText)
-  /// The same where a server registers or proves its hostname.
+  /// ``deactivated`` for a server that registers or proves its hostname.
   static let registrationDeactivated = APIError(
     .unauthorized, code: "REALM_DEACTIVATED", deactivatedText,
     headers: [.wwwAuthenticate: "Basic realm=\"zulip\""])
   static let missingRealm = APIError(.forbidden, code: Code.missingRealm, "Organization not registered")
-  /// The same for a registration, which comes again after the server's next report: after ``missingRealm`` a stock server
-  /// would leave the device pending for ever. `cause` is for servers of ours.
+  /// ``missingRealm`` for a device's registration, which then comes again after the server's next report: after the plain
+  /// error a stock server would leave the device pending for ever. `cause` is for this program's own servers.
   static let awaitedRealm = APIError(
     .tooManyRequests, code: "RATE_LIMIT_HIT", missingRealm.message,
     fields: [.init("retry-after", 60), .init("cause", .string(Code.missingRealm))],
@@ -68,8 +68,8 @@ extension APIError {
     }
   }
 
-  /// - Parameter hostname: in the server's spelling.
-  init(_ refusal: RemoteServers.Refusal, role: String, hostname: String) {
+  /// - Parameter hostname: the hostname in the server's spelling.
+  init(_ refusal: RemoteServers.RegistrationError, role: String, hostname: String) {
     switch refusal {
     case .wrongKey, .alreadyThere:
       self.init(

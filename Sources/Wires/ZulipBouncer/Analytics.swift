@@ -5,15 +5,16 @@ package import Registrations
 internal import SQL
 internal import Sealing
 
-/// What chat servers report: figures, audit events and the list of their realms.
+/// Storing of chat servers' reports: figures, audit events and the list of their realms.
 extension Bouncer {
-  func reportEnds(of server: RemoteServer) async throws -> Reports.Ends {
-    try await Reports(database: database).ends(of: server.id)
+  /// The last ids of a server's reports that are stored.
+  func lastReportIDs(of server: RemoteServer) async throws -> Reports.LastIDs {
+    try await Reports(database: database).lastIDs(of: server.id)
   }
 
   /// Stores an upload, and takes over realms that have moved to the server from another. It is checked as a whole, and stored
-  /// in order of ids in short transactions, between which others write. So whatever ends it between two of them, the server
-  /// finds out by `server/analytics/status` from where it has to go on.
+  /// in order of ids in short transactions, between which others write. If it is interrupted, the server learns from
+  /// `server/analytics/status` where to continue.
   package func store(_ upload: AnalyticsUpload, of server: RemoteServer, logger: Logger) async throws {
     do {
       try upload.check()
@@ -22,7 +23,7 @@ extension Bouncer {
         try await keep(upload, of: server, logger)
         end = nil
       } catch let error as ReportIntake.Excess { end = error }
-      // What is kept is passed on.
+      // What was stored is passed on, even if the rest was refused.
       try await passOnReport(realms: upload.realmsText, of: server)
       if let end { throw end }
     } catch let duplicate as RealmSync.DuplicateRealm {
@@ -78,9 +79,9 @@ extension Bouncer {
           WHERE id = $1
           """, .integer(server), .text(upload.version), .text(upload.mergeBase),
           .integer(upload.apiFeatureLevel)))
-      let (ends, isFull) = try Reports.standing(of: server, on: connection)
+      let (lastIDs, isFull) = try Reports.status(of: server, on: connection)
       guard !isFull else { throw ReportIntake.Excess(kept: 0, rows: upload.storedCount, seconds: 3600) }
-      try upload.check(after: ends)
+      try upload.check(after: lastIDs)
       return RealmSync.Changes()
     }
     let realms = upload.realms ?? []
@@ -110,18 +111,19 @@ extension Bouncer {
   }
 }
 
-/// What limits chat servers' reports (`Documentation/Decisions` 0032).
+/// The limits of chat servers' reports (`Documentation/Decisions` 0032).
 package struct ReportIntake: Sendable {
-  /// A report came to its end before its last row.
+  /// Thrown if a report has more rows than are stored now.
   struct Excess: Error {
-    /// How many of the report's rows are kept.
+    /// Number of the report's rows that were stored.
     let kept: Int
+    /// Number of the report's rows.
     let rows: Int
-    /// Seconds until the next.
+    /// Seconds until the next are accepted.
     let seconds: TimeInterval
 
-    /// A stock server takes a 5xx for a passing fault and sends the rest an hour later. After a 4xx it calls push
-    /// notifications switched off.
+    /// The answer, a 503. After a 5xx a stock server sends the rest an hour later; after a 4xx it would report push
+    /// notifications as switched off.
     var refusal: APIError {
       let wait = Int(max(60, seconds).rounded(.up))
       return .unavailable(
@@ -132,17 +134,17 @@ package struct ReportIntake: Sendable {
     }
   }
 
-  /// How long a report waits for others. Stock servers wait 90 s for an answer.
-  private static let timeout = Duration.seconds(30)
+  /// The longest wait for other reports. Stock servers wait 90 s for an answer.
+  private static let queueTimeout = Duration.seconds(30)
 
-  /// A few servers at a time, and one report of each: the others are neither parsed nor stored meanwhile.
+  /// Limits the reports that are parsed and stored at a time to two, and to one of each server.
   package let places = FairSemaphore<Int64>(2, each: 1)
   private let rate: CellRate<Int64>
 
   /// - Parameters:
-  ///   - limit: rows of a server; nil: as many as come. By default far more than stock servers have, of which one with ten
-  ///     thousand realms has as many.
-  ///   - burst: how many times as many it may have at once, such as years of history.
+  ///   - limit: maximum number of a server's rows; nil for no limit. The default is what a stock server with ten thousand
+  ///     realms reports.
+  ///   - burst: how many times the limit a server may report at once, such as years of history.
   package init(
     _ limit: RateLimit? = RateLimit(calls: 60_000, seconds: 3600), burst: Double = 5,
     now: @escaping @Sendable () -> Date
@@ -152,32 +154,32 @@ package struct ReportIntake: Sendable {
 
   /// Runs `body` when it is the server's turn.
   func inTurn<Result>(of server: Int64, _ body: () async throws -> Result) async throws -> Result {
-    guard try await places.acquire(1, of: server, within: Self.timeout) else {
+    guard try await places.acquire(1, of: server, within: Self.queueTimeout) else {
       throw APIError.unavailable("Other reports come first. Report again later", retryAfter: 60)
     }
     defer { places.release(1, of: server) }
     return try await body()
   }
 
-  /// Counts rows of a server that are to be kept.
+  /// Counts rows of a server that are to be stored.
   ///
-  /// - Returns: seconds until they may be; 0 if they may now and are counted.
+  /// - Returns: seconds until they may be stored; 0 if they may now, and are counted.
   func count(_ rows: Int, of server: Int64) -> TimeInterval { rate.book(rows, of: server).excess }
 }
 
-/// What is stored of a report in one transaction.
+/// A part of a report that is stored in one transaction.
 private struct ReportPart {
   typealias Step = @Sendable (any Connection) throws -> RealmSync.Changes
 
-  /// Rows: a few milliseconds' work.
+  /// Maximum number of rows, whose storing takes a few milliseconds.
   static let size = 256
-  /// Realms, each of which is several statements.
+  /// Maximum number of realms, each of which takes several statements.
   static let realms = size / 4
 
   var steps: [Step] = []
-  /// Rows, and realms as four each.
+  /// Number of rows, with a realm counted as four.
   var size = 0
-  /// Rows alone.
+  /// Number of rows without realms.
   var rows = 0
 }
 
@@ -200,7 +202,7 @@ extension Array {
 extension AnalyticsUpload {
   fileprivate static let isOutOfOrder = APIError("Data is out of order.")
 
-  /// What can be wrong whatever is known.
+  /// Checks what can be wrong whatever is stored.
   fileprivate func check() throws {
     guard (auditEvents ?? []).allSatisfy({ !$0.isStored || $0.extraData != nil }) else {
       throw APIError("Malformed audit log data")
@@ -211,9 +213,10 @@ extension AnalyticsUpload {
     }
   }
 
-  fileprivate func check(after ends: Reports.Ends) throws(APIError) {
+  /// Checks that the rows come after those that are stored.
+  fileprivate func check(after lastIDs: Reports.LastIDs) throws(APIError) {
     func check(_ ids: [Int64], _ list: Reports.List) throws(APIError) {
-      var last = ends[list] ?? 0
+      var last = lastIDs[list] ?? 0
       for id in ids {
         guard id > last else { throw Self.isOutOfOrder }
         last = id

@@ -37,13 +37,13 @@ package struct AnalyticsUpload: Sendable {
   /// Sorted by id, like the other lists.
   var realmCounts: [Count] = []
   var installationCounts: [Count] = []
-  /// nil if the server sends none.
+  /// The audit events; nil if the server sends none.
   var auditEvents: [AuditEvent]?
   /// All realms of the server; nil if it sends no list.
   package internal(set) var realms: [RealmDescription]?
-  /// The same as it came, JSON.
+  /// ``realms`` as it was sent, JSON.
   private(set) var realmsText: String?
-  /// What it has that is not known here.
+  /// Its members and values that are not known here.
   private(set) var additions = Additions()
 
   /// An upload of realms only.
@@ -89,7 +89,10 @@ extension AnalyticsUpload.Count {
     property = try field["property"].string()
     remoteID = try field["id"].integer()
     guard CountProperty.stored.contains(property) else {
-      (realmID, subgroup, endTime, value) = (nil, nil, Date(timeIntervalSince1970: 0), 0)
+      realmID = nil
+      subgroup = nil
+      endTime = Date(timeIntervalSince1970: 0)
+      value = 0
       if !CountProperty.dropped.contains(property) {
         additions.addValue(property, of: "\(place).property")
       }
@@ -117,7 +120,9 @@ extension AnalyticsUpload.AuditEvent {
     remoteID = try field["id"].integer()
     eventType = try field["event_type"].integer()
     guard Self.stored.contains(eventType) else {
-      (realmID, eventTime, isBackfilled) = (0, Date(timeIntervalSince1970: 0), false)
+      realmID = 0
+      eventTime = Date(timeIntervalSince1970: 0)
+      isBackfilled = false
       additions.addValue("\(eventType)", of: "\(place).event_type")
       return
     }
@@ -207,6 +212,7 @@ extension Field {
     return Date(timeIntervalSince1970: seconds)
   }
 
+  /// A UUID of version 4 in any spelling that Python accepts.
   func uuid4() throws(APIError) -> UUID {
     guard let uuid = UUID(pythonText: try string()), uuid.isVersion4 else {
       throw error("has invalid format")

@@ -12,7 +12,7 @@ extension Bouncer {
     feature.work = [
       { await requestTimes.run { _ in logger.warning("times of requests could not be written") } }
     ]
-    let reports = Reports(database: database, mayGo: UpstreamLinks.hasTaken)
+    let reports = Reports(database: database, isRemovable: UpstreamLinks.isAccepted)
     feature.removals = [
       Removal { try await reports.remove(before: now() - settings.reportRetention, limit: $0) }
     ]

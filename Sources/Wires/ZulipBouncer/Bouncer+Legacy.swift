@@ -9,6 +9,7 @@ package import Sealing
 
 /// Devices of old apps, which get unencrypted notifications.
 extension Bouncer {
+  /// Registers an old app's token, or renews its registration.
   package func registerLegacy(
     _ token: PushToken, iosAppID: String?, for user: LegacyUser, realm: UUID?, of server: RemoteServer,
     logger: Logger
@@ -19,7 +20,9 @@ extension Bouncer {
     try await passOnRegistration(of: token, user, realm, server)
   }
 
-  /// Removes a token of a user if there is one; nil stands for all of them.
+  /// Removes a token of a user, or all of them.
+  ///
+  /// - Parameter token: nil for all of the user's tokens.
   package func unregisterLegacy(
     _ token: PushToken?, for user: LegacyUser, of server: RemoteServer
   ) async throws {
@@ -37,15 +40,15 @@ extension Bouncer {
     let memory = try charge(notification.memory, to: server)
     defer { memory.release() }
     let realm = try await legacyRealm(realm, of: server, logger)
-    let reached: [Registration]
+    let recipients: [Registration]
     if let both = try await notifyHereAndElsewhere(
       notification, to: user, believedIn: tokens, realm, server, since: received, logger: logger)
     {
-      reached = both
+      recipients = both
     } else {
-      reached = try await reach(user, realm, server, logger)
+      recipients = try await self.recipients(of: user, realm, server, logger)
       let pushes = try notification.pushes(
-        to: reached, of: .chatServer(server.id), now: now(), logger: logger)
+        to: recipients, of: .chatServer(server.id), now: now(), logger: logger)
       try await deliver(pushes, of: server, since: received)
     }
     var missing: [PushToken.Kind: [String]] = [:]
@@ -62,11 +65,13 @@ extension Bouncer {
     }
     if missing.values.contains(where: { !$0.isEmpty }), await !mayForgetUnknown(of: server) { missing = [:] }
     return LegacyReceipt(
-      apple: reached.count { $0.token.kind == .apns }, android: reached.count { $0.token.kind == .fcm },
+      apple: recipients.count { $0.token.kind == .apns }, android: recipients.count { $0.token.kind == .fcm },
       missing: missing, hasRealm: realm != nil)
   }
 
-  /// Sends a test to one device of a user; nil stands for an invalid token.
+  /// Sends a test to one device of a user.
+  ///
+  /// - Parameter token: nil for an invalid token.
   package func testLegacy(
     _ token: PushToken?, of user: LegacyUser, _ payload: JSON.Object, realm: UUID?, of server: RemoteServer,
     since received: ContinuousClock.Instant = .now, logger: Logger
@@ -88,7 +93,9 @@ extension Bouncer {
     try await testHere(registration, payload, server, since: received, logger: logger)
   }
 
-  /// - Parameter mayMove: whether the registration moves if its token is of another project.
+  /// Sends a test from here.
+  ///
+  /// - Parameter mayMove: whether the registration moves upstream if its token is of another project.
   @discardableResult
   func testHere(
     _ registration: Registration, _ payload: JSON.Object, mayMove: Bool = false, _ server: RemoteServer,
@@ -119,31 +126,32 @@ extension Bouncer {
     return try await caller(uuid, of: server)
   }
 
-  /// The user's registrations, corrected.
-  func reach(
-    _ user: LegacyUser, _ realm: RemoteRealm?, _ server: RemoteServer, _ logger: Logger
+  /// The user's registrations that a notification goes to, once ``RegistrationStore/recipients(of:server:realm:)`` has
+  /// corrected them.
+  func recipients(
+    of user: LegacyUser, _ realm: RemoteRealm?, _ server: RemoteServer, _ logger: Logger
   ) async throws -> [Registration] {
-    let reach = try await registrations.reach(user, server: server.id, realm: realm)
+    let found = try await registrations.recipients(of: user, server: server.id, realm: realm)
     func metadata(_ more: Logger.Metadata) -> Logger.Metadata {
       var metadata = more
       metadata["server"] = "\(server.hostname)"
       metadata["realm"] = realm.map { "\($0.uuid.canonical)" }
       return metadata
     }
-    for (kind, count) in reach.superseded {
+    for (kind, count) in found.superseded {
       logger.info(
         "legacy registrations removed: their devices have end-to-end encrypted ones",
         metadata: metadata(["count": .stringConvertible(count), "kind": "\(kind)"]))
     }
-    if reach.folded > 0 {
+    if found.mergedUserIDs > 0 {
       logger.info(
         "legacy registrations under a user's number removed: the same devices are registered under a UUID",
-        metadata: metadata(["count": .stringConvertible(reach.folded)]))
+        metadata: metadata(["count": .stringConvertible(found.mergedUserIDs)]))
     }
     var faults = ItemFaults()
-    faults.add(.unreadable, count: reach.unreadable)
+    faults.add(.unreadable, count: found.unreadable)
     faults.report(to: logger)
-    return reach.registrations
+    return found.registrations
   }
 }
 
@@ -155,6 +163,7 @@ package struct LegacyReceipt: Sendable {
   package let android: Int
   /// Tokens known to the server that are not registered.
   package let missing: [PushToken.Kind: [String]]
+  /// Whether the realm that the call names is known.
   let hasRealm: Bool
 
   package init(apple: Int, android: Int, missing: [PushToken.Kind: [String]], hasRealm: Bool) {

@@ -12,10 +12,10 @@ extension Bouncer {
   /// expired (`Documentation/Decisions` 0008).
   ///
   /// - Parameters:
-  ///   - tokenID: of the sealed token, as the server knows it; nil for an invalid id.
-  ///   - publicKey: the key that it was sealed to, in the server's spelling.
-  ///   - realm: nil for an invalid UUID.
-  /// - Returns: what the registration has that is not known here.
+  ///   - tokenID: the id of the sealed token, as the server knows it; nil for an invalid id.
+  ///   - publicKey: the key that the registration was sealed to, in the server's spelling.
+  ///   - realm: the realm; nil for an invalid UUID.
+  /// - Returns: the registration's members that are not known here.
   @discardableResult
   package func register(
     _ sealed: String, tokenID: TokenID?, publicKey: String, realm: UUID?, of server: RemoteServer
@@ -39,8 +39,8 @@ extension Bouncer {
     return registration.additions
   }
 
-  /// Opens a registration; nil if it is to be passed on: it is sealed to a key that was never ours, and the server has a
-  /// link.
+  /// Opens a registration. Returns nil if it is to be passed on: it is sealed to a key that this service never had, and the
+  /// server has an upstream link.
   private func open(
     _ sealed: String, publicKey: String, of server: RemoteServer
   ) async throws -> PushRegistration? {
@@ -56,7 +56,7 @@ extension Bouncer {
       {
         throw APIError.tryAgainLater
       }
-      if try await passesOn(for: server), try await !bouncerKeys.isOurs(publicKey) { return nil }
+      if try await passesOn(for: server), try await !bouncerKeys.isOwn(publicKey) { return nil }
       throw APIError(code: APIError.Code.invalidPublicKey, "Invalid bouncer_public_key")
     }
     guard let registration = PushRegistration(plaintext) else { throw APIError.invalidRegistration }
@@ -73,7 +73,7 @@ extension Bouncer {
 
   /// Sends end-to-end encrypted notifications.
   ///
-  /// - Parameter received: when the request came in.
+  /// - Parameter received: the time at which the request came in.
   package func notify(
     _ notification: NotifyRequest, realm: UUID?, of server: RemoteServer,
     since received: ContinuousClock.Instant = .now, logger: Logger
@@ -113,7 +113,7 @@ extension Bouncer {
     do {
       let results = try await deliverer.deliver(
         try pace.pace(deliveries, of: server.id), after: .now - received, within: limit)
-      deliverer.history?.took(results, of: server.id)
+      deliverer.history?.countSent(results, of: server.id)
       return results
     } catch is Outbox.Full {
       throw APIError.tryAgainLater
@@ -128,6 +128,7 @@ struct PushRegistration {
   let iosAppID: String?
   /// When the phone created it, in seconds since 1970.
   let timestamp: Int64
+  /// Its members that are not known here.
   private(set) var additions = Additions()
 
   /// Reads the opened JSON; nil if it is invalid.
@@ -165,21 +166,20 @@ struct PushRegistration {
   }
 }
 
-/// Limits the pace of each chat server's notifications. A refused notification would be lost for good, so
-/// those beyond the pace are postponed.
+/// Limits the notifications of each chat server. A refused notification would be lost for good, so
+/// those beyond the limit are postponed.
 package final class NotificationPace: Sendable {
-  /// How far ahead notifications are postponed at most, in windows of the limit: a server's share of the
-  /// outbox.
+  /// The longest postponement, in windows of the limit. It is a server's share of the outbox.
   package static let share = 15.0
 
   private let rate: CellRate<Int64>
 
-  /// Without a limit everything is sent at once.
+  /// - Parameter limit: nil sends everything at once.
   init(_ limit: RateLimit?, now: @escaping @Sendable () -> Date) {
     rate = CellRate(limit, windows: Self.share, now: now)
   }
 
-  /// Counts devices that nobody knows, each of which makes a row, like as many notifications.
+  /// Counts unknown devices, each of which makes a row, as if they were notifications.
   ///
   /// - Throws: 503 while the server sends faster than its pace.
   func admitUnknown(_ count: Int, of server: Int64) throws(APIError) {

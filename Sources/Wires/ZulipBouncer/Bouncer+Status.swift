@@ -5,14 +5,14 @@ internal import Providers
 internal import Registrations
 internal import Sealing
 
-/// Why a chat server's notifications do not arrive, for its admin.
+/// The answer to a chat server's admin who asks why notifications do not arrive.
 struct PushStatus: Sendable {
-  /// The way to the provider that some of the registrations need.
+  /// A route that some of the registrations need.
   struct RouteHealth: Sendable {
     let provider: Route.Provider
     /// Bundle id, Firebase project or push service; nil: the default project.
     let target: String?
-    /// nil if no credential serves it.
+    /// The route's state; nil if no credential serves it.
     let state: PushProviders.RouteState?
   }
 
@@ -20,15 +20,15 @@ struct PushStatus: Sendable {
   let registrations: [FoundDevice]
   /// The end of the page, if more follow.
   let end: DeviceSearch.Mark?
-  /// Those that the registrations of this page need.
+  /// The routes that the registrations of this page need.
   let routes: [RouteHealth]
-  /// Notifications of the last ``hours`` that the server handed in, and those of them that were refused at once.
+  /// Numbers of notifications that the server sent in the last ``hours``, and of those that were refused at once.
   let sent, refused: Int64
-  /// Registrations of which a notification was refused in that time, the latest first.
+  /// Registrations with a notification that was refused in that time, the latest first.
   let refusals: [FoundDevice]
-  /// Calls of that time to register devices that were refused.
+  /// Refused calls to register devices in that time.
   let refusedRegistrations: [HourlyCounts.RefusedRegistrations]
-  /// nil if notifications are not paced.
+  /// The limit of the server's notifications; nil if there is none.
   let pace: RateLimit?
   /// Seconds by which the server's next notification would be postponed.
   let delay: TimeInterval
@@ -39,7 +39,7 @@ struct PushStatus: Sendable {
 }
 
 extension Bouncer {
-  /// What is known of a server's registrations, routes and refusals.
+  /// A server's registrations, routes and refusals.
   ///
   /// - Parameter last: the end of the page before.
   func status(
@@ -60,32 +60,32 @@ extension Bouncer {
   }
 
   private func routes(of registrations: [FoundDevice]) -> [PushStatus.RouteHealth] {
-    struct Way: Hashable {
+    struct Target: Hashable {
       let provider: Route.Provider
       let target: String?
       /// Whether the key of the token's environment is gone.
       let isLost: Bool
     }
     let providers = deliverer.providers
-    let ways = Set(
+    let targets = Set(
       registrations.filter { $0.endedAt == nil }.compactMap { device in
         Route.Provider(rawValue: device.provider).map { provider in
           let target = provider == .apns ? device.app : device.target
           let route = Route(provider: provider, credential: "", target: target ?? "")
           let isLost = device.environment.map { !providers.serves(route, in: $0) } ?? false
-          return Way(provider: provider, target: target, isLost: isLost)
+          return Target(provider: provider, target: target, isLost: isLost)
         }
       })
     let states = deliverer.routeStates()
-    return ways.map { way in
-      let sender = way.isLost ? nil : providers.routeSender(way.provider, target: way.target)
+    return targets.map { needed in
+      let sender = needed.isLost ? nil : providers.routeSender(needed.provider, target: needed.target)
       // A push service that was never called has no state yet.
       let unknown: PushProviders.RouteState? =
-        way.provider == .webPush && providers.vapidPublicKey != nil ? .unknown : nil
+        needed.provider == .webPush && providers.vapidPublicKey != nil ? .unknown : nil
       return PushStatus.RouteHealth(
-        provider: way.provider,
+        provider: needed.provider,
         target: sender.map { $0.route.target.isEmpty ? $0.route.credential : $0.route.target }
-          ?? way.target,
+          ?? needed.target,
         state: sender.map { states[$0.route] ?? $0.state } ?? unknown)
     }.sorted { ($0.provider.rawValue, $0.target ?? "") < ($1.provider.rawValue, $1.target ?? "") }
   }

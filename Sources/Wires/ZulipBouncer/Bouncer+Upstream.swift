@@ -9,7 +9,7 @@ internal import SQL
 internal import Sealing
 internal import Upstream
 
-/// Devices that the upstream bouncer serves (`Documentation/Protocols/Zulip.md` 9.5).
+/// Calls that concern devices of the upstream bouncer (`Documentation/Protocols/Zulip.md` 9.5).
 extension Bouncer {
   /// The upstream bouncer, if a server has a link there.
   func upstream(for server: RemoteServer) async throws -> UpstreamBouncer? {
@@ -20,7 +20,7 @@ extension Bouncer {
   /// Whether notifications of a server may have to be passed on.
   func passesOn(for server: RemoteServer) async throws -> Bool { try await upstream(for: server) != nil }
 
-  /// Keeps what a server signs in with, if it has a link.
+  /// Stores the key with which a server signs in, if it has a link.
   func keepKey(_ key: String, of server: RemoteServer) async throws {
     try await upstream?.keep(key, of: server)
   }
@@ -39,9 +39,10 @@ extension Bouncer {
     try await registrations.registerUpstream(tokenID, realm: realm.id)
   }
 
-  /// Takes it that devices that are not known here are upstream, where they may be known from before.
+  /// Treats devices that are not known here as registered upstream, if the server has a link: they may have been registered
+  /// there before.
   ///
-  /// - Throws: 503 if there are any while the server is over its pace.
+  /// - Throws: 503 if there are any while the server sends faster than its pace.
   func adoptUnknown(
     _ items: [NotifyRequest.Item], _ realm: RemoteRealm, _ server: RemoteServer,
     _ lookup: inout RegistrationStore.Lookup
@@ -56,7 +57,7 @@ extension Bouncer {
     lookup.new = Set(adopted.keys)
   }
 
-  /// The same for tokens of a user's old apps that the server has.
+  /// Does the same for the tokens of a user's old apps that the server names.
   private func adoptUnknown(
     _ tokens: [PushToken.Kind: [String]], of user: LegacyUser, _ realm: RemoteRealm?, _ server: RemoteServer
   ) async throws {
@@ -73,8 +74,8 @@ extension Bouncer {
     }
   }
 
-  /// Whether an old app's device is upstream: no credential here serves its app, or Google has said that its token is
-  /// another project's.
+  /// Whether an old app's device belongs to the upstream bouncer: no credential here serves its app, or Google has said that
+  /// its token is another project's.
   func belongsUpstream(_ registration: Registration) -> Bool {
     switch registration.token.kind {
     case .apns:
@@ -84,8 +85,7 @@ extension Bouncer {
     }
   }
 
-  /// Registers a device of an old app upstream, if that is where it belongs. If it fails, that goes with its next
-  /// notification.
+  /// Registers a device of an old app upstream, if it belongs there. If that fails, its next notification registers it.
   func passOnRegistration(
     of token: PushToken, _ user: LegacyUser, _ realm: RemoteRealm?, _ server: RemoteServer
   ) async throws {
@@ -101,13 +101,14 @@ extension Bouncer {
     _ server: RemoteServer
   ) async throws {
     guard registration.home != .elsewhere(isRegistered: true) else { return }
-    let isTaken = await upstream.registerLegacy(
+    let isAccepted = await upstream.registerLegacy(
       registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid, server: server)
-    if isTaken { try await upstream.links.confirm([registration.reference.id]) }
+    if isAccepted { try await upstream.links.confirm([registration.reference.id]) }
   }
 
-  /// Has the upstream bouncer told that a token, or (nil) all tokens of a user, are no longer to be used, if the server
-  /// has a link.
+  /// Queues the unregistration of a token at the upstream bouncer, if the server has a link.
+  ///
+  /// - Parameter token: nil for all tokens of the user.
   func passOnUnregistration(
     of token: PushToken?, _ user: LegacyUser, _ server: RemoteServer
   ) async throws {
@@ -116,7 +117,7 @@ extension Bouncer {
 
   /// Sends an unencrypted notification to a user's devices, some of which are upstream.
   ///
-  /// - Returns: the devices that it was sent to; nil if the server has no link: then it was not sent.
+  /// - Returns: the devices that it was sent to; nil if it was not sent, because the server has no link.
   func notifyHereAndElsewhere(
     _ notification: LegacyNotification, to user: LegacyUser, believedIn tokens: [PushToken.Kind: [String]],
     _ realm: RemoteRealm?, _ server: RemoteServer, since received: ContinuousClock.Instant, logger: Logger
@@ -124,7 +125,7 @@ extension Bouncer {
     guard let upstream = try await upstream(for: server) else { return nil }
     let began = ContinuousClock.now
     try await adoptUnknown(tokens, of: user, realm, server)
-    let all = try await reach(user, realm, server, logger)
+    let all = try await recipients(of: user, realm, server, logger)
     var gone: [Registration] = []
     if let realm { gone = try await registrations.supersededUpstream(all, realm: realm.id) }
     for registration in gone {
@@ -162,7 +163,7 @@ extension Bouncer {
   /// Sends a test to an old app's device, which may be upstream.
   ///
   /// - Parameter registration: nil for a token that is not known here.
-  /// - Returns: false if the server has no link: then it was not sent.
+  /// - Returns: false if it was not sent, because the server has no link.
   func testElsewhere(
     _ token: PushToken, _ registration: Registration?, of user: LegacyUser, _ payload: JSON.Object,
     _ realm: RemoteRealm?, _ server: RemoteServer, since received: ContinuousClock.Instant, logger: Logger
@@ -185,8 +186,8 @@ extension Bouncer {
 }
 
 extension RegisteredPush {
-  /// The same; the registration moves upstream if Google says that its token is another project's, unless it has been
-  /// reached from here before.
+  /// This push, with the mark that its registration moves upstream if Google says that the token is another project's. A
+  /// registration to which something was delivered from here before does not move.
   func markingPossibleMove(of registrations: [Registration]) -> RegisteredPush {
     let own = registrations.first { $0.reference == registration }
     guard case .fcm = push, own?.home == .here(isProven: false) else { return self }
@@ -197,7 +198,7 @@ extension RegisteredPush {
 }
 
 extension NotifyRequest.Item {
-  /// The longest item that is passed on, in bytes: four times what any has.
+  /// Maximum size in bytes of an item that is passed on: four times the size of any real one.
   private static let longestSource = 16_384
 
   /// The push for a registration upstream.
@@ -206,7 +207,7 @@ extension NotifyRequest.Item {
   func passedOn(
     for registration: RegistrationReference, _ realm: UUID, isNew: Bool
   ) throws(ItemFault) -> Push {
-    // Members that are unknown here are kept: the upstream bouncer may know them.
+    // Members that are unknown here are passed on, since the upstream bouncer may know them.
     let body = source ?? ByteBuffer(bytes: json.bytes)
     guard body.readableBytes <= Self.longestSource else { throw .tooLarge }
     let item = UpstreamPush.Item(

@@ -12,13 +12,13 @@ package import Upstream
 /// The push notification service for Zulip's servers, independent of how it is called. ``ZulipBouncerRoutes``
 /// provides its HTTP endpoints. Refusals are thrown as `APIError`.
 package struct Bouncer: Sendable {
-  /// How long a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
+  /// The time for which a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
   static let databaseWait = Duration.seconds(12)
 
   let settings: BouncerSettings
   let http: HTTPSettings
   let delivery: DeliverySettings
-  /// Whom chat servers' administrators may write to; nil if the operator has not set an address.
+  /// The operator's email address, for chat servers' administrators; nil if none is set.
   let operatorEmail: String?
   /// Limit of device registrations per server, which `bouncer.rate_limit.per_server` does not count. It is high
   /// because a refused registration waits for the phone's next attempt. There is none without that other limit.
@@ -40,9 +40,9 @@ package struct Bouncer: Sendable {
   let challenges: RateLimiter<String>
   let allChallenges: RateLimiter<Bool>
   private(set) var pace: NotificationPace
-  /// What limits servers' reports.
+  /// The limits of servers' reports.
   package var reports: ReportIntake
-  /// Nil where there is no upstream bouncer.
+  /// The upstream bouncer; nil if there is none.
   package let upstream: UpstreamBouncer?
   let lossDetector: StoreLossDetector?
 
@@ -87,19 +87,19 @@ package struct Bouncer: Sendable {
   /// Whether anything may be treated as expired; false while the clock is in doubt.
   var isClockTrusted: @Sendable () -> Bool { registrations.isClockTrusted }
 
-  /// Whether a server may be told to forget devices that are unknown here. For an hour it is not where somebody may know
-  /// them: the database before it was lost (`Documentation/Decisions` 0014), or the upstream bouncer (0028).
+  /// Whether a server may be told to forget devices that are unknown here. For an hour it may not if they may be known
+  /// elsewhere: to the database before it was lost (`Documentation/Decisions` 0014), or to the upstream bouncer (0028).
   func mayForgetUnknown(of server: RemoteServer) async -> Bool {
     do {
       if try await lossDetector?.isDoubtful() == true { return false }
       return try await upstream?.mayKnowDevices(of: server, isClockTrusted: isClockTrusted()) != true
     } catch {
-      // Without an answer nothing is known about them.
+      // If the database does not answer, they may be known.
       return false
     }
   }
 
-  /// The same without a pace, for a chat server in this process, whose users have limits of their own.
+  /// This bouncer without a pace, for the chat server in this process, whose users have limits of their own.
   package var unpaced: Bouncer {
     var bouncer = self
     bouncer.pace = NotificationPace(nil, now: now)
@@ -115,15 +115,15 @@ package struct Bouncer: Sendable {
         throw APIError.unknownServer(server.canonical)
       }
       guard !server.isDeactivated else { throw APIError.deactivated }
-      requestTimes.note(server: server.id)
+      requestTimes.record(server: server.id)
       return try await body(server)
     }
   }
 
-  /// The realm that a server calls for; also notes the time of the call.
+  /// The realm that a server calls for. Also records the time of the call.
   func caller(_ uuid: UUID?, of server: RemoteServer) async throws -> RemoteRealm {
     let realm = try await realm(uuid, of: server)
-    requestTimes.note(realm: realm.id)
+    requestTimes.record(realm: realm.id)
     return realm
   }
 
@@ -147,7 +147,7 @@ extension Bouncer {
   func register(_ application: RemoteServers.Application, spelled: String) async throws -> Bool {
     let (mayCreate, mustProve) = (mayCreate(application.hostname), settings.verifyHostnames)
     do {
-      // The upstream bouncer gets the new key first. So what is refused here is refused before.
+      // The upstream bouncer gets the new key first, so what would be refused here is refused before that.
       if let newKey = application.newKey, let upstream,
         let server = try await servers.check(application, mayCreate: mayCreate, mustProve: mustProve)
       {
@@ -156,7 +156,7 @@ extension Bouncer {
           contactEmail: application.contactEmail)
       }
       return try await servers.register(application, mayCreate: mayCreate, mustProve: mustProve)
-    } catch let refusal as RemoteServers.Refusal {
+    } catch let refusal as RemoteServers.RegistrationError {
       throw APIError(refusal, role: application.uuid.canonical, hostname: spelled)
     }
   }
@@ -208,7 +208,7 @@ extension Bouncer {
     do {
       guard let key = try await servers.transfer(server, to: newKey) else { throw APIError.noRegistration }
       return (server, key, known == nil)
-    } catch RemoteServers.Refusal.deactivated {
+    } catch RemoteServers.RegistrationError.deactivated {
       throw APIError.registrationDeactivated
     }
   }
@@ -216,7 +216,7 @@ extension Bouncer {
   private func admit(_ hostname: Hostname) async throws -> RemoteServer {
     do {
       return try await servers.add(hostname: hostname, contactEmail: "").server
-    } catch RemoteServers.Refusal.hostnameTaken {
+    } catch RemoteServers.RegistrationError.hostnameTaken {
       // A concurrent call has just added this host.
       guard let server = try await servers.find(hostname: hostname) else { throw APIError.noRegistration }
       return server

@@ -4,7 +4,7 @@ package import HTTPClient
 internal import Registrations
 package import Settings
 
-/// Access to the bouncer, its rate limits, and how long it keeps what chat servers report.
+/// Settings of access to the bouncer, of its rate limits, and of how long it keeps chat servers' reports.
 package struct BouncerSettings: Sendable {
   package init() {}
 

@@ -6,12 +6,13 @@ internal import NIOCore
 internal import Providers
 internal import Sealing
 
-/// Why a notification of a request cannot be sent.
+/// The reason why a notification of a request cannot be sent.
 package enum ItemFault: Error {
-  /// It is invalid; the error is the one for the caller.
+  /// The notification is invalid; the error is the one for the caller.
   case malformed(APIError)
   /// The payload is too large for its provider.
   case tooLarge
+  /// The payload is nested too deeply.
   case tooDeep
   /// The token does not open: it is damaged or was sealed with another storage key.
   case unreadable
@@ -38,7 +39,7 @@ struct ItemFaults {
     if case .malformed(let error) = fault, first == nil { first = error }
   }
 
-  /// Creates the counters with 0: Prometheus sees no increase in a counter that appears with its first value.
+  /// Starts each counter at 0: Prometheus sees no increase in a counter that appears with its first value.
   static func prepare() {
     for fault: ItemFault in [.malformed(APIError("")), .tooLarge, .tooDeep, .unreadable] {
       counter(fault.reason).increment(by: 0)

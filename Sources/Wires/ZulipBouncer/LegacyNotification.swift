@@ -131,8 +131,8 @@ extension LegacyNotification {
     throw field[member.name.text].error("has a name that Google reserves")
   }
 
-  /// Throws the 400 for what Apple or Google is known to refuse, or what would be left out, for a caller that can
-  /// mend it.
+  /// Throws the 400 for what Apple or Google is known to refuse, or what would be left out. It is for a caller that can
+  /// correct it.
   ///
   /// - Parameter body: the object that it was read from.
   package func checkForProviders(_ body: Field) throws(APIError) {
@@ -159,7 +159,7 @@ extension LegacyNotification {
     }
   }
 
-  /// nil for a registration that names no app.
+  /// The push for an iPhone; nil for a registration that names no app.
   func apnsPush(for registration: Registration, payload: ByteBuffer, now: Date) -> Push? {
     guard let topic = registration.iosAppID else { return nil }
     return .apns(
@@ -170,7 +170,7 @@ extension LegacyNotification {
         environment: registration.environment))
   }
 
-  /// Whether an iPhone shows nothing of it: it takes back what was shown.
+  /// Whether it only removes notifications, and an iPhone shows nothing of it.
   private var isSilentRemoval: Bool {
     apns["alert"] == nil && apns["custom"]?["zulip"]?["event"]?.string == "remove"
   }
@@ -192,7 +192,7 @@ extension LegacyNotification {
       uniquingKeysWith: { $1 })
   }
 
-  /// Priority for FCM. One that is not known counts as none.
+  /// Priority for FCM. An unknown one counts as none.
   var fcmPriority: FCMMessage.Priority {
     namedPriority ?? (fcm["event"] == "message" ? .high : .normal)
   }
@@ -201,8 +201,8 @@ extension LegacyNotification {
     options["priority"]?.string.flatMap(FCMMessage.Priority.init)
   }
 
-  /// Adds what `gcm_options` has that is not known.
-  func noteUnknownOptions(in additions: inout Additions) {
+  /// Adds the members of `gcm_options` that are not known.
+  func addUnknownOptions(in additions: inout Additions) {
     additions.addMembers(of: .object(options), at: "gcm_options", except: ["priority"])
     if let priority = options["priority"], namedPriority == nil {
       additions.addValue(priority.string ?? "", of: "gcm_options.priority")

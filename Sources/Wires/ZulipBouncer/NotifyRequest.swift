@@ -14,12 +14,13 @@ package struct NotifyRequest: Sendable {
   /// so that a payload that is too deep can be recognized.
   static let depth = Item.maximumDepth + 4
 
-  /// The most items of a request. Stock servers send one for each device of one user.
+  /// Maximum number of items in a request. Stock servers send one for each device of one user.
   static let mostItems = 1000
 
   package private(set) var items: [Item]
   /// The items that cannot be sent.
   private(set) var faults = ItemFaults()
+  /// Its members and values that are not known here.
   private(set) var additions = Additions()
 
   package init(_ items: [Item]) { self.items = items }
@@ -50,13 +51,13 @@ package struct NotifyRequest: Sendable {
 
   /// One notification for one token.
   package struct Item: Sendable {
-    /// The item as it came, JSON; nil unless it may have to be passed on.
+    /// The item as it was sent, JSON; nil unless it may have to be passed on.
     private(set) var source: ByteBuffer?
     /// The unencrypted part, for the provider.
     package enum Shape: Sendable {
-      /// How APNs handles it. `aps` is passed on freely, because its allowed members change with each version
-      /// of chat servers.
+      /// The part for APNs. `aps` is passed on unchecked, because its members change with each version of chat servers.
       case apns(pushType: APNsNotification.PushType, priority: Int, aps: JSON.Object?)
+      /// The part for FCM.
       case fcm(priority: FCMMessage.Priority)
     }
 
@@ -95,13 +96,13 @@ extension NotifyRequest.Item {
     guard isWithinLimits else { throw .tooLarge }
   }
 
-  /// Shown by a phone until its app has decrypted the rest.
+  /// The text that a phone shows until its app has decrypted the rest.
   private static let placeholder: JSON = [
     "mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)],
   ]
 
   /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM. Unknown members are ignored, and unknown
-  /// values count as what Apple and Google take if there is none: their notifications would be lost otherwise.
+  /// values count as the default of Apple and Google, since the notification would be lost otherwise.
   fileprivate init(
     _ field: Field, keepingSource: Bool, _ additions: inout Additions
   ) throws(ItemFault) {
@@ -146,7 +147,7 @@ extension NotifyRequest.Item {
     guard (payload.value?.depth ?? 0) <= Self.maximumDepth else { throw .tooDeep }
     try self.init(tokenID: id, pushKeyID: keyID, encryptedData: data, shape)
     if keepingSource { source = field.value.map { ByteBuffer(bytes: $0.bytes) } }
-    // In the payload or the source it takes a fraction of the memory.
+    // `aps` is in the payload and in the source, where it takes a fraction of the memory.
     if case .apns(let pushType, let priority, _) = shape {
       self.shape = .apns(pushType: pushType, priority: priority, aps: nil)
     }
@@ -193,7 +194,7 @@ extension NotifyRequest.Item {
     if case .apns = shape { .apns } else { .fcm }
   }
 
-  /// Whether it takes back what was shown: only what shows is urgent at Zulip.
+  /// Whether it only removes notifications. In Zulip only what is shown is urgent.
   var isBackground: Bool {
     switch shape {
     case .apns(let pushType, _, _): pushType == .background
@@ -226,7 +227,7 @@ extension NotifyRequest.Item {
 }
 
 extension Field {
-  /// The text as one of the cases; `usual` if it is none that is known.
+  /// The text as one of the cases; `usual` if it is unknown.
   fileprivate func choice<Choice: RawRepresentable>(
     or usual: Choice, _ additions: inout Additions
   ) throws(APIError) -> Choice where Choice.RawValue == String {

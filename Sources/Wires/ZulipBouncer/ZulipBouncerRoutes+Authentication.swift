@@ -10,7 +10,7 @@ internal import SQL
 extension ZulipBouncerRoutes {
   typealias ServerHandler = @Sendable (RemoteServer, Request, WireContext) async throws -> Response
 
-  /// For calls without credentials, limited per address.
+  /// Wraps a handler of calls without credentials, which are limited per address.
   func unauthenticated(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
       try perAddress.check(context.clientAddress.source)
@@ -18,27 +18,29 @@ extension ZulipBouncerRoutes {
     }
   }
 
-  /// For calls of a registered server, limited per server.
+  /// Wraps a handler of calls by a registered server, which are limited per server.
   func authenticated(_ handler: @escaping ServerHandler) -> Router<WireContext>.Handler {
     authenticated(limit: perServer, handler)
   }
 
-  /// For calls of a registered server, limited per server by `limit`; nil: not limited.
+  /// Wraps a handler of calls by a registered server.
+  ///
+  /// - Parameter limit: the limit per server; nil for none.
   func authenticated(
     limit: RateLimiter<Int64>?, _ handler: @escaping ServerHandler
   ) -> Router<WireContext>.Handler {
     { request, context in
       let server = try await authenticate(request, from: context.clientAddress)
       context.notes.record(server: server.hostname)
-      let standing = try limit?.check(server.id) ?? [:]
-      bouncer.requestTimes.note(server: server.id)
+      let limitHeaders = try limit?.check(server.id) ?? [:]
+      bouncer.requestTimes.record(server: server.id)
       var response = try await handler(server, request, context)
-      response.headers.append(contentsOf: standing)
+      response.headers.append(contentsOf: limitHeaders)
       return response
     }
   }
 
-  /// Counts registrations that are refused, for `push/status`. Those whose realm is not known yet are put off.
+  /// Counts refused registrations, for `push/status`. One whose realm is not known yet is asked to come again later.
   func countingRefusals(_ handler: @escaping ServerHandler) -> ServerHandler {
     { server, request, context in
       do {
@@ -79,8 +81,8 @@ extension ZulipBouncerRoutes {
     throw refusal
   }
 
-  /// For calls whose notifications are lost for good when refused: waits if the database is unavailable.
-  func patient(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
+  /// Waits if the database is unavailable. It is for calls that must not be refused, because what they carry would be lost.
+  func waitingForDatabase(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
       try await DatabaseWait.wait(upTo: Bouncer.databaseWait) {
         try await handler(request, context)

@@ -17,7 +17,7 @@ package struct ZulipBouncerRoutes: Sendable {
   let bouncer: Bouncer
   let perServer: RateLimiter<Int64>
   let registrations: RateLimiter<Int64>
-  /// Calls of `push/status` read many rows.
+  /// Limits calls of `push/status`, which read many rows.
   let statuses: RateLimiter<Int64>
   let perAddress: RateLimiter<ClientAddress>
   let signIns: SignInGuard
@@ -50,16 +50,19 @@ package struct ZulipBouncerRoutes: Sendable {
 
     router.endpoint(
       path("push/e2ee/register"), .post,
-      use: neverServerError(patient(authenticated(limit: registrations, countingRefusals(registerE2EE)))))
+      use: neverServerError(
+        waitingForDatabase(authenticated(limit: registrations, countingRefusals(registerE2EE)))))
     router.endpoint(
-      path("push/e2ee/notify"), .post, use: patient(authenticated(limit: nil, notifyE2EE)))
+      path("push/e2ee/notify"), .post, use: waitingForDatabase(authenticated(limit: nil, notifyE2EE)))
 
     router.endpoint(
-      path("push/register"), .post, use: patient(authenticated(countingRefusals(registerLegacy))))
-    router.endpoint(path("push/unregister"), .post, use: patient(authenticated(unregisterLegacy)))
-    router.endpoint(path("push/unregister/all"), .post, use: patient(authenticated(unregisterAllLegacy)))
-    router.endpoint(path("push/notify"), .post, use: patient(authenticated(limit: nil, notifyLegacy)))
-    router.endpoint(path("push/test_notification"), .post, use: patient(authenticated(testLegacy)))
+      path("push/register"), .post, use: waitingForDatabase(authenticated(countingRefusals(registerLegacy))))
+    router.endpoint(path("push/unregister"), .post, use: waitingForDatabase(authenticated(unregisterLegacy)))
+    router.endpoint(
+      path("push/unregister/all"), .post, use: waitingForDatabase(authenticated(unregisterAllLegacy)))
+    router.endpoint(
+      path("push/notify"), .post, use: waitingForDatabase(authenticated(limit: nil, notifyLegacy)))
+    router.endpoint(path("push/test_notification"), .post, use: waitingForDatabase(authenticated(testLegacy)))
 
     router.endpoint(path("push/status"), .get, use: authenticated(status))
 
@@ -75,7 +78,8 @@ package struct ZulipBouncerRoutes: Sendable {
     try await .body(of: request, limit: bouncer.http.maxBodyBytes)
   }
 
-  /// Everyone may push without a time limit: there are no plans here (`Documentation/Decisions` 0021).
+  /// The status of every realm: it may push without a time limit, because there are no plans here
+  /// (`Documentation/Decisions` 0021).
   private static var pushStatus: JSON { ["can_push": true, "expected_end_timestamp": nil] }
 }
 
@@ -146,12 +150,12 @@ extension ZulipBouncerRoutes {
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
     let parameters = try await parameters(of: request)
-    let ends = try await bouncer.reportEnds(of: server)
+    let last = try await bouncer.lastReportIDs(of: server)
     return parameters.success(
       [
-        .init("last_realm_count_id", .integer(ends[.realmCounts] ?? 0)),
-        .init("last_installation_count_id", .integer(ends[.installationCounts] ?? 0)),
-        .init("last_realmauditlog_id", .integer(ends[.auditEvents] ?? 0)),
+        .init("last_realm_count_id", .integer(last[.realmCounts] ?? 0)),
+        .init("last_installation_count_id", .integer(last[.installationCounts] ?? 0)),
+        .init("last_realmauditlog_id", .integer(last[.auditEvents] ?? 0)),
       ], noting: context.notes)
   }
 
@@ -349,7 +353,7 @@ extension ZulipBouncerRoutes {
         "android_devices",
         "apple_devices",
       ])
-    notification.noteUnknownOptions(in: &additions)
+    notification.addUnknownOptions(in: &additions)
     context.notes.record(additions)
     let query = try Parameters(query: request)
     let receipt = try await bouncer.notifyLegacy(
@@ -411,7 +415,7 @@ struct LegacyNames {
   /// The realm; an invalid UUID counts as an unknown realm, which is ignored.
   var realm: UUID? { realmUUID.flatMap(UUID.init(pythonText:)) }
 
-  /// The user; call it after all earlier checks.
+  /// The user. Call it after all other checks, whose errors come first.
   func user() throws(APIError) -> LegacyUser {
     guard let user = try optionalUser() else { throw .missingParameter("user_id or user_uuid") }
     return user

@@ -3,7 +3,7 @@ package import Platform
 internal import SQL
 
 extension ZulipServerRoutes {
-  /// What its metrics say.
+  /// The descriptions of its metrics.
   package static let metrics: [MetricDescription] = [
     .init(
       "push_bouncer_event_waiters", .gauge, "Apps of the built-in chat-server side that wait for events now."),
@@ -17,7 +17,7 @@ extension ZulipServerRoutes {
 
   /// The built-in chat-server side.
   ///
-  /// - Parameter bouncer: the bouncer at which it registers devices; nil for none.
+  /// - Parameter bouncer: the bouncer with which it registers devices; nil for none.
   package func feature(_ bouncer: BouncerLink?, logger: Logger) -> Feature {
     var feature = Feature()
     feature.routes = { addRoutes(to: $0) }

@@ -36,6 +36,7 @@ package struct ZulipServerRoutes: Sendable {
     signIns = SignInGuard(now: devices.now)
   }
 
+  /// Adds the endpoints.
   package func addRoutes(to router: Router<WireContext>) {
     func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/\(endpoint)") }
 
@@ -59,19 +60,20 @@ package struct ZulipServerRoutes: Sendable {
   }
 
   typealias Members = [JSON.Object.Member]
-  /// Returns what a successful answer has besides `result` and `msg`.
+  /// A handler that returns the members of a successful answer besides `result` and `msg`.
   typealias UserHandler = @Sendable (User, inout Parameters, WireContext) async throws -> Members
 
-  /// For calls of a signed-in user, limited per user (`Documentation/Protocols/Zulip.md` 10.1 and 2.7).
+  /// Wraps a handler of calls by a signed-in user, which are limited per user (`Documentation/Protocols/Zulip.md` 10.1
+  /// and 2.7).
   private func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
     { request, context in
       let user = try await authenticate(request, from: context.clientAddress)
-      let standing = try perUser.check(user.id)
+      let limitHeaders = try perUser.check(user.id)
       do {
         var parameters = try await Parameters.read(from: request, limit: maxBodyBytes)
         let members = try await handler(user, &parameters, context)
         var response = parameters.success(members, noting: context.notes)
-        response.headers.append(contentsOf: standing)
+        response.headers.append(contentsOf: limitHeaders)
         return response
       } catch let error as DeviceError {
         throw APIError(error.rawValue)

@@ -1,11 +1,11 @@
 package import Foundation
 package import Settings
 
-/// The built-in chat-server side.
+/// Settings of the built-in chat-server side.
 package struct ZulipServerSettings: Sendable {
   package init() {}
 
-  /// The bouncer at which the built-in chat server registers devices.
+  /// The bouncer with which the built-in chat server registers devices.
   package enum Bouncer: Sendable, Hashable {
     /// The bouncer of this process.
     case local

@@ -109,7 +109,7 @@ import Testing
     let now = Date(timeIntervalSince1970: 1_800_000_000)
     #expect(pace.admit(1, now: now) == nil)
     #expect(pace.admit(1, now: now + 10) == now + 3601)
-    pace.takeBack(1, admitted: now)
+    pace.uncount(1, admitted: now)
     #expect(pace.admit(1, now: now + 20) == nil)
     #expect(pace.admit(1, now: now - 86_400) == nil)
   }

@@ -185,7 +185,7 @@ import Testing
     await bench.faults { $0.apns.status = 503 }
     #expect(try await bench.deliver("waits", to: phone) == .queued)
     await bench.faults { _ in }
-    try await bench.registrations.note([phone.registration: .sandbox])
+    try await bench.registrations.recordEnvironments([phone.registration: .sandbox])
     let before = asked().count
     bench.advance(1000)
     try await bench.sending { try await bench.drained() }
@@ -235,7 +235,7 @@ import Testing
       token, iosAppID: DeliveryBench.topic, for: user, server: server, realm: nil)
     func registration() async throws -> Registration {
       try #require(
-        try await bench.registrations.reach(user, server: server, realm: nil).registrations.first)
+        try await bench.registrations.recipients(of: user, server: server, realm: nil).registrations.first)
     }
     let reference = try await registration().reference
     let device = DeliveryBench.Device(kind: .apns, token: token.text, registration: reference)

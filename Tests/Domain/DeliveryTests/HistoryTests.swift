@@ -69,7 +69,7 @@ import Testing
     let other = History(database: bench.database, now: { bench.clock.now })
     for history in [bench.history, other, History(database: bench.database, now: { bench.clock.now })] {
       bench.tried(.delivered, device, by: history)
-      history.took([.delivered, .queued, .refused(.timeout)], of: 7)
+      history.countSent([.delivered, .queued, .refused(.timeout)], of: 7)
       history.registered(key: "key")
       try await history.flush()
       // What was written is not written again.
@@ -198,7 +198,7 @@ import Testing
   }
 
   @Test(.bench()) func `Old counts are removed, those of chat servers sooner`() async throws {
-    bench.history.took([.delivered], of: 7)
+    bench.history.countSent([.delivered], of: 7)
     bench.history.count(.refused(bench.apnsRoute, .timeout))
     try await bench.history.flush()
     #expect(try await bench.counts.removeOld(limit: 10) == 0)
@@ -213,7 +213,7 @@ import Testing
       database: bench.database, limits: .init(counts: 3, successes: 2, known: 2), now: { bench.clock.now })
     let devices = try await bench.devices(.fcm, 4)
     for device in devices { bench.tried(.delivered, device, by: history) }
-    for server in 1...9 { history.took([.delivered], of: Int64(server)) }
+    for server in 1...9 { history.countSent([.delivered], of: Int64(server)) }
     try await history.flush()
     #expect(try await bench.number("SELECT COUNT(*) FROM hourly_counts") == 3)
     #expect(try await bench.number("SELECT COUNT(delivered_at) FROM registrations WHERE wire = 1") == 2)
@@ -240,7 +240,7 @@ extension DeliveryBench {
   func tried(
     _ result: DeliveryResult, _ device: Device, _ route: Route? = nil, by other: History? = nil
   ) {
-    (other ?? history).tried(
+    (other ?? history).countAttempt(
       result, waitsFor: .vapidRefused, of: device.registration, on: route ?? fcmRoute, since: clock.now)
   }
 

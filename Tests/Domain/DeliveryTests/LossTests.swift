@@ -103,8 +103,8 @@ import Testing
     let lines = bench.log.lines.filter { $0.message.contains("refused") }
     let warnings = lines.filter { $0.level == .warning }
     #expect(warnings.count == 2)
-    #expect(warnings.allSatisfy { $0.message.hasPrefix("notifications are refused") })
-    #expect(warnings.first?.message.contains("(100)") == true)
+    #expect(warnings.allSatisfy { $0.message.hasPrefix("notifications refused:") })
+    #expect(warnings.first?.message.contains("100 already wait") == true)
     #expect(lines.compactMap { $0.metadata["left_out"].map { "\($0)" } } == ["2"])
     #expect(!bench.log.lines.contains { $0.message == "notification refused" })
   }

@@ -146,13 +146,13 @@ import Testing
     }
     #expect(round(living[0]))
     #expect(!round(living[0]))
-    schedule.leave(living[0])
+    schedule.deactivate(living[0])
     #expect(schedule.turns(of: living[0]).map(\.limit) == [4])
     #expect(schedule.admit(queues([living[2]]) + due, proven: { Set(living) }, now: now).contains(living[2]))
     // One that fails has a pause, and its place goes to the next.
     #expect(!round(dead[0], failures: 1))
     #expect(schedule.isFailing(dead[0], now: now))
-    schedule.leave(dead[0])
+    schedule.deactivate(dead[0])
     let next = schedule.admit(queues(dead), proven: { Set(living) }, now: now)
     #expect(next == [dead[2]])
     // One that is at work is not forgotten, whatever it has left.

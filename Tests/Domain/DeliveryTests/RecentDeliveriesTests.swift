@@ -70,7 +70,7 @@ import Testing
     let recent = RecentDeliveries()
     let start = Date(timeIntervalSince1970: 1_790_000_000)
     for number in 0..<RecentDeliveries.limit + 5 {
-      recent.note(
+      recent.add(
         AcceptedDelivery(
           registration: .init(.e2ee, id: 7, registeredAt: start), provider: .fcm,
           takenAt: start + Double(number),

@@ -130,7 +130,7 @@ import Testing
     let now = bench.clock.now
     for (provider, isUntrusted) in [(Route.Provider.apns, true), (.webPush, false), (.fcm, false)] {
       let target = UnservedTargets.Target(provider, "", isUntrusted: isUntrusted)
-      #expect(targets.note(target, 1, of: .nobody, now: now))
+      #expect(targets.record(target, 1, of: .nobody, now: now))
       #expect(UnservedReport(target: target).isFault == (provider == .fcm))
     }
     #expect(targets.counts(now: now).values.sorted() == [1, 1, 1])

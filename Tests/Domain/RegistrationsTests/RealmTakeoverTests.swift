@@ -59,11 +59,12 @@ struct RealmTakeoverTests {
       let found = try await store.registrations.lookup(realm: row.id, tokenIDs: [token.id]).found
       #expect(found.map(\.token) == (isKept ? [token] : []))
       for server in [owner, other] {
-        let legacy = try await store.registrations.reach(user, server: server.id, realm: nil).registrations
+        let legacy = try await store.registrations.recipients(of: user, server: server.id, realm: nil)
+          .registrations
         #expect(
           legacy.map(\.token.text).sorted() == (isKept && server.id == other.id ? ["one", "two"] : []))
         // The number is another user's there, unless all is the same.
-        let numbered = try await store.registrations.reach(numbered, server: server.id, realm: nil)
+        let numbered = try await store.registrations.recipients(of: numbered, server: server.id, realm: nil)
           .registrations
         #expect(numbered.map(\.token.text) == (keepsNumbers && server.id == other.id ? ["three"] : []))
       }

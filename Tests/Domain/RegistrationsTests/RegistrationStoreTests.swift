@@ -117,7 +117,7 @@ struct E2EERegistrationTests {
     try await stage.register(token, app: "app")
     let failure = RegistrationStore.Failure(met.reference, reason: "Unregistered")
     #expect(try await stage.registrations.end([failure]).isEmpty)
-    try await stage.registrations.note([failure])
+    try await stage.registrations.recordFailures([failure])
     #expect(try await stage.found(token).count == 1)
     #expect(try await stage.store.rows("SELECT failure FROM registrations") == [[.null]])
   }
@@ -202,14 +202,15 @@ struct LegacyRegistrationTests {
       }
       try await group.waitForAll()
     }
-    #expect(try await registrations.reach(names[0], server: server, realm: nil).registrations.count == 1)
+    #expect(
+      try await registrations.recipients(of: names[0], server: server, realm: nil).registrations.count == 1)
     #expect(try await stage.store.rows("SELECT COUNT(*) FROM registrations") == [[1]])
   }
 
   @Test
   func `get the realm that the first notification for them names`() async throws {
     try await stage.registerLegacy(fcm("a"))
-    _ = try await stage.registrations.reach(stage.user, server: stage.server.id, realm: stage.realm)
+    _ = try await stage.registrations.recipients(of: stage.user, server: stage.server.id, realm: stage.realm)
     #expect(try await stage.store.rows("SELECT realm_id FROM registrations") == [[.integer(stage.realm.id)]])
   }
 
@@ -224,7 +225,7 @@ struct LegacyRegistrationTests {
     for number in 0..<20 where number.isMultiple(of: 2) { try await stage.register(fcm("token-\(number)")) }
     var (last, removed, steps): (Int64?, Int, Int) = (0, 0, 0)
     while let row = last {
-      let result = try await stage.registrations.sweep(after: row, limit: 3)
+      let result = try await stage.registrations.removeDuplicates(after: row, limit: 3)
       removed += result.removed
       last = result.last
       steps += 1
@@ -252,10 +253,10 @@ struct LegacyRegistrationTests {
     try await stage.registerLegacy(token, server: servers[1])
     let late = RegistrationStore.Failure(newer, reason: "Unregistered")
     #expect(try await registrations.end([late]).isEmpty)
-    try await registrations.note([late])
+    try await registrations.recordFailures([late])
     #expect(try await stage.store.rows("SELECT failure FROM registrations") == [[.null]])
     let renewed = try await stage.legacy(token, server: servers[1])
-    try await registrations.note([.init(renewed, reason: "BadDeviceToken")])
+    try await registrations.recordFailures([.init(renewed, reason: "BadDeviceToken")])
     #expect(try await stage.store.rows("SELECT failure FROM registrations") == [[.text("BadDeviceToken")]])
   }
 
@@ -278,7 +279,7 @@ struct LegacyRegistrationTests {
     #expect(try await stage.registrations.living(found.map(\.id)) == [found[2].id])
   }
 
-  @Test(arguments: [RegistrationStore.reaching, RegistrationStore.doubles])
+  @Test(arguments: [RegistrationStore.selectRecipients, RegistrationStore.selectDuplicates])
   func `are found without reading all of a server or of a realm`(_ sql: String) async throws {
     let store = stage.store
     guard store.database.engine == .sqlite else { return }

@@ -52,13 +52,15 @@ struct RemoteServersTests {
     _ = try await store.server("chat.example.org")
     let (other, otherKey) = try await store.server("other.example.org")
     let before = try await store.rows("SELECT * FROM remote_servers ORDER BY id")
-    await #expect(throws: RemoteServers.Refusal.hostnameTaken) { try await store.server("CHAT.example.org") }
-    await #expect(throws: RemoteServers.Refusal.hostnameTaken) {
+    await #expect(throws: RemoteServers.RegistrationError.hostnameTaken) {
+      try await store.server("CHAT.example.org")
+    }
+    await #expect(throws: RemoteServers.RegistrationError.hostnameTaken) {
       try await store.servers.register(
         .init(uuid: UUID(), key: "k", hostname: try Hostname("Chat.example.org"), contactEmail: "a@b.org"),
         mayCreate: true)
     }
-    await #expect(throws: RemoteServers.Refusal.hostnameTaken) {
+    await #expect(throws: RemoteServers.RegistrationError.hostnameTaken) {
       try await store.servers.register(
         .init(
           uuid: other.uuid, key: otherKey, hostname: try Hostname("chat.example.ORG"),
@@ -66,7 +68,7 @@ struct RemoteServersTests {
           newKey: String(repeating: "n", count: 64)),
         mayCreate: true)
     }
-    await #expect(throws: RemoteServers.Refusal.alreadyThere) {
+    await #expect(throws: RemoteServers.RegistrationError.alreadyThere) {
       try await store.servers.add(
         hostname: try Hostname("third.example.org"), uuid: other.uuid, contactEmail: "a@b.org")
     }
@@ -80,10 +82,10 @@ struct RemoteServersTests {
     try await store.servers.setDeactivated(first.id, true, byItself: true)
     let application = RemoteServers.Application(
       uuid: UUID(), key: "k", hostname: name, contactEmail: "a@b.org")
-    await #expect(throws: RemoteServers.Refusal.closed) {
+    await #expect(throws: RemoteServers.RegistrationError.closed) {
       try await store.servers.register(application, mayCreate: false)
     }
-    await #expect(throws: RemoteServers.Refusal.unprovenHostname) {
+    await #expect(throws: RemoteServers.RegistrationError.unprovenHostname) {
       try await store.servers.register(application, mayCreate: true, mustProve: true)
     }
     #expect(try await store.servers.find(hostname: name)?.id == first.id)
@@ -119,9 +121,11 @@ struct RemoteServersTests {
     try await store.servers.setDeactivated(server.id, true)
     try await store.servers.setDeactivated(server.id, true, byItself: true)
     let before = try await store.rows("SELECT * FROM remote_servers ORDER BY id")
-    await #expect(throws: RemoteServers.Refusal.deactivated) { try await store.servers.transfer(server) }
+    await #expect(throws: RemoteServers.RegistrationError.deactivated) {
+      try await store.servers.transfer(server)
+    }
     for (uuid, key) in [(UUID(), "k"), (other.uuid, otherKey)] {
-      await #expect(throws: RemoteServers.Refusal.hostnameTaken) {
+      await #expect(throws: RemoteServers.RegistrationError.hostnameTaken) {
         try await store.servers.register(
           .init(uuid: uuid, key: key, hostname: name, contactEmail: "a@b.org"), mayCreate: true)
       }
@@ -157,7 +161,7 @@ struct RemoteServersTests {
     let application = RemoteServers.Application(
       uuid: UUID(), key: String(repeating: "k", count: 64), hostname: try Hostname("new.example.org"),
       contactEmail: "a@b.org")
-    await #expect(throws: RemoteServers.Refusal.closed) {
+    await #expect(throws: RemoteServers.RegistrationError.closed) {
       try await store.servers.register(application, mayCreate: false)
     }
     #expect(try await store.rows("SELECT id FROM remote_servers").isEmpty)
@@ -196,17 +200,17 @@ struct RemoteServersTests {
     try await links.prepare("new", of: server, within: 8)
     let link = try #require(try await links.link(of: server))
     // The change may still be on its way.
-    try await links.settle(link)
+    try await links.confirmKey(link)
     #expect(try await keys() == ["old", "new"])
-    try await links.exchange(link)
+    try await links.swapKeys(link)
     // Later answers to the former key say nothing any more.
-    try await links.settle(link)
-    try await links.exchange(link)
+    try await links.confirmKey(link)
+    try await links.swapKeys(link)
     #expect(try await keys() == ["new", "old"])
     // The former one was refused, so the change has ended.
-    try await links.settle(try #require(try await links.link(of: server)))
+    try await links.confirmKey(try #require(try await links.link(of: server)))
     #expect(try await keys() == ["new", nil])
-    try await links.exchange(link)
+    try await links.swapKeys(link)
     #expect(try await keys() == ["new", nil])
   }
 
@@ -316,7 +320,7 @@ struct RemoteServersTests {
     #expect(try await accepts(first))
     store.clock.advance(601)
     #expect(try await !accepts(first))
-    await #expect(throws: RemoteServers.Refusal.wrongKey) { try await register(first, second) }
+    await #expect(throws: RemoteServers.RegistrationError.wrongKey) { try await register(first, second) }
   }
 
   @Test
@@ -335,10 +339,10 @@ struct RemoteServersTests {
     let (server, _) = try await store.server()
     let realm = try await store.realm(of: server)
     let times = RequestTimes(database: store.database, now: { [clock = store.clock] in clock.now })
-    times.note(server: server.id)
+    times.record(server: server.id)
     store.clock.advance(5)
-    times.note(server: server.id)
-    times.note(realm: realm.id)
+    times.record(server: server.id)
+    times.record(realm: realm.id)
     #expect(try await store.servers.find(uuid: server.uuid)?.lastRequestAt == nil)
     try await times.flush()
     #expect(
@@ -353,7 +357,7 @@ struct RemoteServersTests {
     let (server, _) = try await store.server()
     let times = RequestTimes(database: store.database, now: { [clock = store.clock] in clock.now })
     let running = Task { await times.run(every: .seconds(3600)) }
-    times.note(server: server.id)
+    times.record(server: server.id)
     running.cancel()
     await running.value
     #expect(try await store.servers.find(uuid: server.uuid)?.lastRequestAt != nil)

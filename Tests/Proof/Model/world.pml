@@ -161,7 +161,7 @@ inline keep(k) {
   }
 }
 
-/* code: Sources/Domain/Delivery/Deliverer.swift: deliver: settle(answer, to: deliveries[index], start, under: kept?[place]) */
+/* code: Sources/Domain/Delivery/Deliverer.swift: deliver: handleLateAnswer(answer, to: deliveries[index], start, under: kept?[place]) */
 inline endKeeping(k) {
   if
   :: try[k].result == Outstanding -> try[k].state = UnderWay
@@ -239,7 +239,7 @@ inline sendLeased(k) {
   }
 }
 
-/* code: Sources/Domain/Delivery/Outbox/OutboxSender.swift: round: await giveUp(dropped.filter(outbox.isOver), on: route) */
+/* code: Sources/Domain/Delivery/Outbox/OutboxSender.swift: round: await recordExpired(dropped.filter(outbox.isOver), on: route) */
 inline giveUp(k) {
   d_step {
     try[k].state == Leased && IS_OVER(k) ->
@@ -266,8 +266,8 @@ inline giveBack(k) {
  * causes.
  * code: Sources/Domain/Providers/Outcome/Outcome.swift: -: case .connectionLost: (.connectionLost, .connection)
  * code: Sources/Domain/Providers/Outcome/Outcome.swift: -: case .unanswered: (.timeout, .tokenOrRoute)
- * code: Sources/Domain/Delivery/Deliverer+Outbox.swift: settle: if let lease, decision.result != .queued || decision.retry != nil {
- * code: Sources/Domain/Delivery/Deliverer+Outbox.swift: settle: if decision.result != .queued { _ = await record([decision], on: [recorded]) }
+ * code: Sources/Domain/Delivery/Deliverer+Outbox.swift: handleLateAnswer: if let lease, decision.result != .queued || decision.retry != nil {
+ * code: Sources/Domain/Delivery/Deliverer+Outbox.swift: handleLateAnswer: if decision.result != .queued { _ = await record([decision], on: [recorded]) }
  * code: Sources/Domain/Delivery/Deliverer+Send.swift: decide: case .retry(_, _, .process): */
 inline answer(k) {
   atomic {

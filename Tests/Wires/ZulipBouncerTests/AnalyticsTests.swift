@@ -56,7 +56,7 @@ struct AnalyticsTests {
     upload.auditEvents = [Self.event(11), Self.event(12, extraData: #"{"a":1}"#)]
     try await bouncer.parts.store(upload, of: server, logger: .quiet)
     #expect(
-      try await bouncer.parts.reportEnds(of: server) == [
+      try await bouncer.parts.lastReportIDs(of: server) == [
         .realmCounts: 7, .installationCounts: 4, .auditEvents: 12,
       ])
     let kept = try #require(try await bouncer.servers.find(uuid: server.uuid))
@@ -65,7 +65,7 @@ struct AnalyticsTests {
     #expect(kept.lastAuditLogUpdateAt == bouncer.clock.now)
     try await bouncer.parts.store(Self.upload(), of: server, logger: .quiet)
     #expect(try await bouncer.servers.find(uuid: server.uuid)?.version == nil)
-    #expect(try await bouncer.parts.reportEnds(of: other)[.realmCounts] == 0)
+    #expect(try await bouncer.parts.lastReportIDs(of: other)[.realmCounts] == 0)
   }
 
   private static let wrong: [(message: String, spoil: Spoiling)] = [

@@ -98,7 +98,7 @@ struct E2EERegisterTests {
     try await node.announce([kept])
     try await bouncer.keys.announce([removed, kept])
     #expect(try await code() == "INVALID_BOUNCER_PUBLIC_KEY")
-    #expect(try await bouncer.keys.isOurs(removed))
+    #expect(try await bouncer.keys.isOwn(removed))
   }
 
   @Test

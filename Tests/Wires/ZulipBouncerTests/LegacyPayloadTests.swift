@@ -78,7 +78,7 @@ struct LegacyPayloadTests {
     let removals = try removal.pushes(to: devices, of: .chatServer(1), now: Date(), logger: log.logger)
     #expect(removals.map(\.isBackground) == [true, true])
     var additions = Additions()
-    mixed.noteUnknownOptions(in: &additions)
+    mixed.addUnknownOptions(in: &additions)
     #expect(
       Set(additions.counts.keys.map(\.text)) == ["gcm_options.ttl", "gcm_options.priority: urgent"])
     // A name that Google refuses: Android devices have that as their own result.

@@ -69,7 +69,7 @@ import Testing
       let lease = try #require(try await deliverer.outbox.keep([(delivery, sender.route, now + 75)]).first)
       let start = DeliveryStart(began: now, takenAt: now, handedOver: nil, sent: now)
       let answer = RouteSender.Answer(outcome: outcome, sender: sender)
-      deliverer.settle({ answer }, to: delivery, start, under: lease)
+      deliverer.handleLateAnswer({ answer }, to: delivery, start, under: lease)
       await deliverer.settled()
     }
 
@@ -151,7 +151,7 @@ import Testing
         database: stage.bouncer.database, storageKey: stage.bouncer.registrations.storageKey
       ).find(.registration(kind: 1, id: paced.registration.id)).devices.first
       #expect(device?.failure?.reason == "backlogged" && device?.failure?.explanation != nil)
-      #expect(stage.log.lines.contains { $0.message.hasPrefix("notifications are refused") })
+      #expect(stage.log.lines.contains { $0.message.hasPrefix("notifications refused:") })
     }
   }
 

@@ -40,7 +40,7 @@ struct ReportTests {
   }
 
   private static func last(_ bouncer: Bouncer, _ server: RemoteServer) async throws -> Int64? {
-    try await bouncer.parts.reportEnds(of: server)[.realmCounts]
+    try await bouncer.parts.lastReportIDs(of: server)[.realmCounts]
   }
 
   private static func count(_ bouncer: Bouncer, _ table: String = "remote_realm_counts") async throws -> Int64
@@ -195,7 +195,9 @@ struct ReportTests {
       #expect(try await Self.count(bouncer) == 10)
       #expect(try await bouncer.rows("SELECT report_rows FROM remote_servers") == [[10]])
       #expect(
-        try await reports.ends(of: server.id) == [.realmCounts: 310, .installationCounts: 0, .auditEvents: 4])
+        try await reports.lastIDs(of: server.id) == [
+          .realmCounts: 310, .installationCounts: 0, .auditEvents: 4,
+        ])
       #expect(try await Self.count(bouncer, "remote_realm_audit_log") == 0)
       // Nothing older is taken again.
       let again = await #expect(throws: APIError.self) {
@@ -244,7 +246,7 @@ struct ReportTests {
     try await Bouncer.test(["upstream.url": "http://127.0.0.1:9"]) { bouncer in
       let server = try await bouncer.remote()
       try await bouncer.enableUpstream()
-      let reports = Reports(database: bouncer.database, mayGo: UpstreamLinks.hasTaken)
+      let reports = Reports(database: bouncer.database, isRemovable: UpstreamLinks.isAccepted)
       let old = bouncer.clock.now - 366 * 86_400
       try await bouncer.parts.store(Self.report(1...10, at: old), of: server, logger: .quiet)
       func remove(most: Int64 = 100) async throws -> Int {

@@ -275,7 +275,7 @@ struct StatusTests {
           SELECT 1, (SELECT id FROM remote_realms WHERE uuid = $1), i, 2, 0, $2 FROM n RETURNING id, registered_at
           """, .text(refused == "chat.example.org" ? realm : others),
           .integer(bouncer.clock.now.milliseconds)))
-      try await bouncer.registrations.note(
+      try await bouncer.registrations.recordFailures(
         rows.map { .init(try RegistrationReference(.e2ee, $0), reason: "PayloadTooLarge") })
       let server = try #require(try await bouncer.servers.find(hostname: refused))
       let found = try await bouncer.parts.status(of: server, .server(server.id), after: nil, limit: 1)

@@ -74,7 +74,7 @@ import Testing
     #expect(try await stage.register(id, "a"))
     let job = try #require(try await stage.devices.leaseJobs(limit: 10, for: 30).first)
     try await stage.devices.finish(job)
-    try await stage.devices.lose([TokenID(token: "a"), TokenID(token: "b")], user: stage.user.id)
+    try await stage.devices.removeTokens([TokenID(token: "a"), TokenID(token: "b")], user: stage.user.id)
     try await stage.devices.remove(id, user: stage.user.id)
     let events = try await stage.events()
     func event(_ operation: JSON, _ number: Int64, _ members: JSON.Object = [:]) -> JSON {

@@ -3,11 +3,10 @@ import HTTPClient
 import Providers
 import Registrations
 
-/// What a provider's answer means for a token and its registrations. This is decided here and nowhere else; the answer is
-/// what the provider said (``Outcome``), and whether a route can be used was decided before anything was sent
-/// (`RouteHealth`).
+/// Decides what a provider's answer means for a token and its registrations. Nothing else decides that: an ``Outcome`` is
+/// what the provider said, and whether a route can be used is decided before anything is sent (`RouteHealth`).
 ///
-/// What is held back, from the first that is asked to the last. The first that holds back wins.
+/// The table lists everything that holds something back, in the order in which it is asked. The first that does wins.
 ///
 /// | who | holds back | because | until |
 /// |---|---|---|---|
@@ -23,17 +22,18 @@ import Registrations
 ///
 /// Of all answers only these end a registration, if it was not made or renewed since:
 ///
-/// - dead, unless the guard or the installation id holds it back;
-/// - suspect, if the guard believes it;
+/// - a dead token, unless the guard holds it back or it is a new installation id;
+/// - a suspect token, if the guard believes it;
 /// - a refused VAPID token, if the push service accepted others' pushes between two refusals of this subscription, and the
 ///   guard believes it.
 struct DeletionPolicy: Sendable {
+  /// The decision about a token.
   enum Verdict: Sendable, Hashable {
     /// The answer says nothing against the token.
     case keep
     /// All registrations that were made with the token by this time end.
     case end(Reason, by: Date)
-    /// The same once it has been said again, or the operator confirms it.
+    /// They end once the provider has said the same again, or the operator confirms it.
     case hold(Reason, by: Date)
     /// The token is refused, but perhaps because of the route: the registration stays.
     case doubtRoute(Reason)
@@ -50,15 +50,16 @@ struct DeletionPolicy: Sendable {
 
   let registration: RegistrationReference
   let owner: Owner
-  /// When the notification was requested or, from the outbox, when the try began. FCM and push services mean this time
-  /// when they call a token dead; APNs names one.
+  /// The time at which the notification was requested or, from the outbox, the try began. For FCM and push services a dead
+  /// token is dead as of this time; APNs names a time itself.
   let requestedAt: Date
-  /// For a registration made before this, a dead answer is believed whatever time it carries. A provider may take a while
-  /// to notice that a token is valid again; but a time before the registration may also come from a slow call or from a
-  /// clock that was ahead, and would then never change. The distant past while the clock is in doubt: then no times are
-  /// compared, because a clock that is behind dates the registration before the end of the token's earlier life.
+  /// The time before which a registration must have been made for a dead token to be believed whatever time the answer
+  /// carries. A provider may take a while to notice that a token is valid again; but a time before the registration may
+  /// also come from a slow call or from a clock that was ahead, and would then never change. It is the distant past while
+  /// the clock is in doubt: then no times are compared, because a clock that is behind dates the registration before the
+  /// end of the token's earlier life.
   let believedSince: Date
-  /// See ``RegisteredPush/movesOnMismatch``.
+  /// Whether a mismatch moves the registration (``RegisteredPush/movesOnMismatch``).
   var movesOnMismatch = false
   /// Whether the token is a Firebase installation id that FCM does not know yet.
   var isUnknownYet = false
@@ -89,7 +90,7 @@ struct DeletionPolicy: Sendable {
       let end = since.map { min(requestedAt, max($0, believedSince)) } ?? requestedAt
       return isBelieved ? .end(reason, by: end) : .hold(reason, by: end)
     case .suspect(.fcmSenderIDMismatch) where movesOnMismatch:
-      // Not our token: says nothing about our credential, and ends nothing.
+      // The token is another project's: this says nothing about the credential, and ends nothing.
       return .giveUp(.fcmSenderIDMismatch)
     case .suspect(let reason):
       return refused(reason, &evidence, now)
@@ -113,7 +114,7 @@ struct DeletionPolicy: Sendable {
 }
 
 extension DeletionPolicy.Verdict {
-  /// What was decided about a dead or refused token, and why, as labels of a metric; nil if it was neither.
+  /// The decision about a dead or refused token, and its reason, as labels of a metric; nil if the token was neither.
   var labels: (verdict: String, reason: Reason)? {
     switch self {
     case .end(let reason, _): ("end", reason)

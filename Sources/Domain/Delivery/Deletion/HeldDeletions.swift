@@ -6,7 +6,7 @@ import SQL
 import Synchronization
 import Timing
 
-/// Deletions held back: tokens that a provider called dead while it called too many dead to be believed. The
+/// The deletions held back: tokens that a provider reported as dead while it reported too many to be believed. The
 /// database holds them for all nodes; this class caches their counts.
 final class HeldDeletions: Sendable {
   /// A provider's statement that a registration's token is dead, and the route it came over.
@@ -20,8 +20,7 @@ final class HeldDeletions: Sendable {
     var holds = 0
   }
 
-  /// How often the counts are read again: other nodes hold and release deletions too, and the operator may
-  /// end them.
+  /// The pause between counts. Other nodes hold and release deletions too, and the operator may end them.
   private static let interval = Duration.seconds(5)
   /// Maximum number of deletions held back for each kind of registration; any further ones are ignored.
   private static let limit = 1_000_000
@@ -37,10 +36,10 @@ final class HeldDeletions: Sendable {
     self.logger = logger
   }
 
-  /// What is held back, by route and kind: the last count plus what this node has held since.
+  /// The deletions held back, by route and kind: the last count plus what this node has held since.
   var doubts: [Doubt] { state.withLock { Array($0.doubts.values) } }
 
-  /// Whether anything might be held back. Nearly always nothing is, which saves a query per delivery.
+  /// Whether anything may be held back. It is nearly always false, which saves a query for each delivery.
   var mayHold: Bool { state.withLock { !$0.isCounted || !$0.doubts.isEmpty } }
 
   /// Recounts periodically until the task is cancelled.
@@ -75,9 +74,9 @@ final class HeldDeletions: Sendable {
     }
   }
 
-  /// Holds deletions back.
+  /// Holds back deletions.
   ///
-  /// - Returns: the registrations that this ended, because the provider has called them dead for long enough.
+  /// - Returns: the registrations that this ended, because the provider has reported them as dead for long enough.
   func hold(_ deletions: [Deletion], now: Date) async throws -> Set<RegistrationReference> {
     let queues = Set(deletions.map { OutboxQueue(route: $0.route) })
     let ids = try await outbox.database.write { try $0.queueRows(of: queues) }
@@ -98,23 +97,24 @@ final class HeldDeletions: Sendable {
   }
 
   /// Applies a change and logs when deletions begin or cease to be held back, with what the operator can do.
-  /// All push services count as one route, because strangers choose them.
+  /// All push services count as one route, because anybody can name one.
   private func update(_ change: (inout State) -> Void) {
     let (before, after) = state.withLock { state in
       let before = state.doubts
       change(&state)
       return (before, state.doubts)
     }
-    let (told, known) = (Set(before.keys.map(\.counted)), Set(after.keys.map(\.counted)))
-    guard told != known else { return }
+    let logged = Set(before.keys.map(\.counted))
+    let known = Set(after.keys.map(\.counted))
+    guard logged != known else { return }
     for (subject, doubt) in Dictionary(
       after.map { ($0.key.counted, $0.value) }, uniquingKeysWith: { first, _ in first })
-    where !told.contains(subject) {
+    where !logged.contains(subject) {
       let name = "\(doubt.route.provider):\(doubt.route.credential)"
       logger.warning(
         """
-        the provider calls too many tokens dead to be believed: their registrations stay. One ends when the provider \
-        says the same an hour later. If you know that they are dead, end all of them with: \
+        the provider reports too many tokens as dead to be believed: their registrations stay. One ends when the provider \
+        says the same an hour later. If you know that the tokens are dead, end all of them with: \
         push-bouncer routes trust \(name)
         """,
         metadata: [
@@ -122,9 +122,9 @@ final class HeldDeletions: Sendable {
           "held": "\(doubt.held)",
         ])
     }
-    for subject in told.subtracting(known) {
+    for subject in logged.subtracting(known) {
       logger.notice(
-        "no dead token is held back any more",
+        "no deletion is held back any more",
         metadata: ["route": "\(subject.route)", "kind": "\(subject.kind)"])
     }
   }
@@ -140,9 +140,10 @@ extension [Doubt.Subject: Doubt] {
   }
 }
 
-/// Registrations of one kind on one route whose tokens the provider calls dead without being believed: either
-/// the route does not fit them or the provider is wrong.
+/// Registrations of one kind on one route whose tokens the provider refuses or reports as dead without being believed:
+/// either the route does not fit them or the provider is wrong.
 package struct Doubt: Sendable, Hashable {
+  /// The route and the kind of registrations that are doubted.
   package struct Subject: Sendable, Hashable {
     let route: Route
     let kind: RegistrationReference.Kind
@@ -152,10 +153,10 @@ package struct Doubt: Sendable, Hashable {
   }
 
   let subject: Subject
-  /// The reason that the provider gives.
+  /// The provider's reason.
   package let reason: Reason
   package let since: Date
-  /// How many deletions are held back.
+  /// Number of deletions held back.
   package var held = 0
 
   package var route: Route { subject.route }

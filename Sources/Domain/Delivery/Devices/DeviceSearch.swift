@@ -3,17 +3,18 @@ package import Registrations
 package import SQL
 package import Sealing
 
-/// Finds registrations, for an operator who asks why a user gets no notifications. Searches use indexes,
+/// Finds registrations, for an operator who wants to know why a user gets no notifications. Searches use indexes,
 /// except where noted.
 package struct DeviceSearch: Sendable {
-  package struct Answer: Sendable, Hashable {
+  /// The result of a search.
+  package struct SearchResult: Sendable, Hashable {
     /// The devices, ordered by kind and then by first registration.
     package let devices: [FoundDevice]
     /// Whether more devices match than the limit allows.
     package let isCut: Bool
     /// The chat servers that match the text by name or id, or through one of their realms.
     package let servers: [RemoteServer]
-    /// Why there may be no device, and what to check; nil if devices were found.
+    /// Possible reasons why there is no device, and what to check; nil if devices were found.
     package let advice: String?
   }
 
@@ -27,13 +28,14 @@ package struct DeviceSearch: Sendable {
 
   /// Finds devices. A search by a token's text reads every device of the Nextcloud proxy. A search by a name
   /// that matches no server and no realm reads all hostnames.
-  package func find(_ query: DeviceQuery, limit: Int = 100) async throws -> Answer {
+  package func find(_ query: DeviceQuery, limit: Int = 100) async throws -> SearchResult {
     let found = try await database.read { [storageKey] connection in
       try SnapshotSearch(connection: connection, storageKey: storageKey, limit: Int64(limit) + 1).run(query)
     }
-    return Answer(
+    return SearchResult(
       devices: Array(found.devices.prefix(limit)), isCut: found.devices.count > limit, servers: found.servers,
-      advice: found.devices.isEmpty ? Self.advice(for: query, found.servers, hasPlace: found.hasPlace) : nil)
+      advice: found.devices.isEmpty
+        ? Self.advice(for: query, found.servers, isScopeKnown: found.isScopeKnown) : nil)
   }
 
   /// Registrations of one chat server, by the row ids of the server and the realm.
@@ -50,11 +52,16 @@ package struct DeviceSearch: Sendable {
   package struct Mark: Sendable, Hashable {
     let kind, realm, last: Int64
 
-    /// As callers send it back.
+    /// The mark as callers send it back.
     package var text: String { "\(kind).\(realm).\(last)" }
 
-    init(kind: Int64, realm: Int64, last: Int64) { (self.kind, self.realm, self.last) = (kind, realm, last) }
+    init(kind: Int64, realm: Int64, last: Int64) {
+      self.kind = kind
+      self.realm = realm
+      self.last = last
+    }
 
+    /// Reads what ``text`` has written; nil if it is malformed.
     package init?(_ text: String) {
       let numbers = text.split(separator: ".", omittingEmptySubsequences: false).map { Int64($0) }
       guard numbers.count == 3, let kind = numbers[0], let realm = numbers[1], let last = numbers[2] else {
@@ -77,7 +84,7 @@ package struct DeviceSearch: Sendable {
     }
   }
 
-  /// A chat server's registrations of which a notification was refused since a time, the latest refusal first.
+  /// A chat server's registrations with a notification that was refused since a time, the latest refusal first.
   package func failures(ofServer server: Int64, since time: Date, limit: Int) async throws -> [FoundDevice] {
     try await database.read { [storageKey] connection in
       try SnapshotSearch(connection: connection, storageKey: storageKey, limit: Int64(limit))
@@ -85,7 +92,8 @@ package struct DeviceSearch: Sendable {
     }
   }
 
-  private static func advice(for query: DeviceQuery, _ servers: [RemoteServer], hasPlace: Bool) -> String {
+  private static func advice(for query: DeviceQuery, _ servers: [RemoteServer], isScopeKnown: Bool) -> String
+  {
     let register = """
       The app registers when it is opened and the user is logged in: open it on the phone while it is online. If \
       nothing comes here then, the chat server cannot reach this service (see its log, and its ZULIP_SERVICES_URL), \
@@ -94,7 +102,7 @@ package struct DeviceSearch: Sendable {
     switch query {
     case .tokenID, .fingerprint, .token:
       return """
-        Nothing is registered for this token. The phone has a newer one by now, a provider has called this one dead, \
+        Nothing is registered for this token. The phone has a newer one by now, a provider has reported this one as dead, \
         or it was never registered here. \(register)
         """
     case .user(_, let server):
@@ -110,7 +118,7 @@ package struct DeviceSearch: Sendable {
         """
     case .registration: return "There is no such registration (any more)."
     case .server(_, let realm):
-      guard hasPlace else {
+      guard isScopeKnown else {
         return """
           No chat server\(realm == nil ? "" : " with such a realm") is known here. It registers with "manage.py \
           register_server"; "push-bouncer server list" shows those that have.
@@ -125,7 +133,7 @@ package struct DeviceSearch: Sendable {
   }
 }
 
-/// What to search for.
+/// A search for devices.
 package enum DeviceQuery: Sendable, Hashable {
   /// All devices of a chat server, by its hostname or id; or of one realm, by its host or UUID.
   case server(String, realm: String?)

@@ -5,14 +5,15 @@ package import Sealing
 
 /// A registration, with everything that shows whether its device gets notifications.
 package struct FoundDevice: Sendable, Hashable {
-  /// The chat server or realm of a device.
-  package struct Place: Sendable, Hashable {
+  /// The chat server or the realm that a device belongs to.
+  package struct Origin: Sendable, Hashable {
     package let uuid: String
     package let host: String
     /// Whether the operator has switched it off or it has deactivated itself.
     package let isDeactivated: Bool
   }
 
+  /// A failed notification, or a deletion that is held back.
   package struct Failure: Sendable, Hashable {
     /// The provider's name for the reason, or this program's own.
     package let reason: String
@@ -24,14 +25,14 @@ package struct FoundDevice: Sendable, Hashable {
   package let kind: RegistrationReference.Kind
   /// Its row id.
   package let id: Int64
-  /// How the device is reached: `apns`, `fcm`, `pushkit`, `webpush`, or what serves those that live elsewhere.
+  /// The service that delivers to the device: `apns`, `fcm`, `pushkit`, `webpush` or `upstream`.
   package let provider: String
   /// The app's bundle id (APNs) or the Nextcloud app; nil if unknown.
   package let app: String?
   /// The APNs topic or FCM project of a Nextcloud device, if it is not the default; for Web Push, the push
   /// service.
   package let target: String?
-  /// The environment of APNs that has taken the token, where that had to be found out.
+  /// The environment of APNs that has accepted the token, if both had to be asked.
   package let environment: APNsCredential.Environment?
   /// The token's id in chat servers' databases; nil for Nextcloud devices, and if the token cannot be
   /// decrypted.
@@ -44,36 +45,36 @@ package struct FoundDevice: Sendable, Hashable {
   package let tokenChangedAt: Date?
   /// The bouncer key that the registration was encrypted to, in base64; nil for a legacy or an imported one.
   package let bouncerKey: String?
-  /// nil for Nextcloud devices.
-  package let server: Place?
-  /// nil for Nextcloud devices, and for legacy registrations whose realm is not known yet.
-  package let realm: Place?
+  /// The chat server; nil for Nextcloud devices.
+  package let server: Origin?
+  /// The realm; nil for Nextcloud devices, and for legacy registrations whose realm is not known yet.
+  package let realm: Origin?
   /// The user of a legacy registration: a number or a UUID.
   package let user: String?
   /// The device identifier of a Nextcloud device, in base64.
   package let identifier: String?
-  /// When it was last registered.
+  /// The time of its last registration.
   package let registeredAt: Date
   package let endedAt: Date?
   /// The first success on the last day that had one.
   package let deliveredAt: Date?
   /// The last failure since the last registration.
   package let failure: Failure?
-  /// Why its deletion is held back: the provider calls the token dead and is not believed yet.
+  /// The reason of a deletion held back: the provider reports the token as dead and is not believed yet.
   package let held: Failure?
-  /// How many notifications wait for it.
+  /// Number of notifications that wait for it.
   package let waiting: Int64
-  /// When the oldest waiting notification arrived.
+  /// The time at which the oldest waiting notification arrived.
   package let waitingSince: Date?
-  /// Why the one that is due first waits; nil if none waits.
+  /// The reason why the waiting notification that is due first waits; nil if none waits.
   package let waitReason: String?
-  /// When that one is tried again; the end of its try if it is being sent now.
+  /// The time at which that notification is tried again or, if it is being sent now, at which that try ends.
   package let waitingUntil: Date?
 
   /// The operator's name for it: `e2ee:12`.
   package var name: String { "\(kind):\(id)" }
 
-  /// What the reason means that the notification due first waits for.
+  /// The explanation of ``waitReason``.
   package var waitExplanation: Explanation? { waitReason.map(Explanation.of) }
 
   /// The device's state, from worst to best.
@@ -102,7 +103,7 @@ package struct FoundDevice: Sendable, Hashable {
     return deliveredAt == nil ? .unused : .working
   }
 
-  /// All that is known of the device, each fact with a label in lower case.
+  /// Everything known about the device, each fact with a label in lower case.
   package var facts: [(name: String, fact: Fact)] {
     let all: [(name: String, fact: Fact?)] = [
       ("server", server.map(Fact.server)), ("realm", realm.map { .text($0.host, code: $0.uuid) }),
@@ -127,17 +128,18 @@ package struct FoundDevice: Sendable, Hashable {
     return all.compactMap { name, fact in fact.map { (name, $0) } }
   }
 
+  /// A fact about a device.
   package enum Fact {
-    case server(Place)
+    case server(Origin)
     /// A text, and a value that people copy rather than read.
     case text(String, code: String = "")
-    /// nil means never.
+    /// A time; nil means never.
     case time(Date?, note: String = "")
     case failure(Failure)
     case waiting(Int64, since: Date?)
   }
 
-  /// What the state means and what to do about it, in sentences.
+  /// An explanation of the state, and what to do about it, in sentences.
   package var advice: String {
     switch state {
     case .ended:

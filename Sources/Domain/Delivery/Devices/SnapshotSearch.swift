@@ -12,45 +12,47 @@ struct SnapshotSearch {
   let storageKey: StorageKey
   let limit: Int64
 
-  struct Found {
+  /// The matches of a search.
+  struct Matches {
     var devices: [FoundDevice] = []
     var servers: [RemoteServer] = []
-    /// False if the server, or the realm named with it, is unknown.
-    var hasPlace = true
+    /// Whether the server, and the realm named with it, are known.
+    var isScopeKnown = true
   }
 
   private static let ofAnyRealm = "g.realm_id IN (SELECT id FROM remote_realms)"
 
-  func run(_ query: DeviceQuery) throws -> Found {
+  func run(_ query: DeviceQuery) throws -> Matches {
     switch query {
     case .tokenID(let id):
-      return Found(devices: try devices("\(Self.ofAnyRealm) AND g.token_id = $2", .integer(id.storage)))
+      return Matches(devices: try devices("\(Self.ofAnyRealm) AND g.token_id = $2", .integer(id.storage)))
     case .fingerprint(let digits):
       let first = Int64(bitPattern: UInt64(digits) << 32)
-      return Found(
+      return Matches(
         devices: try devices(
           "\(Self.ofAnyRealm) AND g.token_id BETWEEN $2 AND $3", .integer(first),
           .integer(first | 0xFFFF_FFFF)))
-    case .token(let text): return Found(devices: try token(text))
-    case .user(let user, nil): return Found(devices: try self.user(user))
+    case .token(let text): return Matches(devices: try token(text))
+    case .user(let user, nil): return Matches(devices: try self.user(user))
     case .user(let user, let server?):
       let servers = try self.servers(named: server)
-      return Found(
-        devices: try servers.flatMap { try self.user(user, at: $0.id) }, hasPlace: !servers.isEmpty)
-    case .identifier(let bytes): return Found(devices: try devices("g.device_identifier = $2", .bytes(bytes)))
+      return Matches(
+        devices: try servers.flatMap { try self.user(user, at: $0.id) }, isScopeKnown: !servers.isEmpty)
+    case .identifier(let bytes):
+      return Matches(devices: try devices("g.device_identifier = $2", .bytes(bytes)))
     case .registration(let kind, let id):
-      return Found(devices: try devices("g.id = $2 AND g.wire = $3", .integer(id), .integer(kind)))
+      return Matches(devices: try devices("g.id = $2 AND g.wire = $3", .integer(id), .integer(kind)))
     case .server(let name, nil):
       let servers = try self.servers(named: name)
-      return Found(
+      return Matches(
         devices: try servers.flatMap { try devices(ofServer: $0.id) }, servers: servers,
-        hasPlace: !servers.isEmpty)
+        isScopeKnown: !servers.isEmpty)
     case .server(let name, let realm?):
       let servers = try self.servers(named: name)
       let realms = try servers.flatMap { try self.realms(named: realm, of: $0.id) }
-      return Found(
+      return Matches(
         devices: try realms.flatMap { try devices(ofRealm: $0.id) }, servers: servers,
-        hasPlace: !realms.isEmpty)
+        isScopeKnown: !realms.isEmpty)
     case .name(let name): return try named(name)
     }
   }
@@ -83,14 +85,14 @@ struct SnapshotSearch {
 
   /// Searches by a hostname, or by the UUID of a server, a realm or a user; if nothing has that name, by a
   /// part of hostnames.
-  private func named(_ name: String) throws -> Found {
+  private func named(_ name: String) throws -> Matches {
     let servers = try self.servers(named: name)
     if !servers.isEmpty {
-      return Found(devices: try servers.flatMap { try devices(ofServer: $0.id) }, servers: servers)
+      return Matches(devices: try servers.flatMap { try devices(ofServer: $0.id) }, servers: servers)
     }
     let realms = try self.realms(named: name)
     if !realms.isEmpty {
-      return Found(
+      return Matches(
         devices: try realms.flatMap { try devices(ofRealm: $0.id) },
         servers: try Set(realms.map(\.server)).sorted().flatMap { try self.servers("id = $1", .integer($0)) })
     }
@@ -99,9 +101,9 @@ struct SnapshotSearch {
       + devices(
         "g.account_id IN (SELECT id FROM users WHERE username_key = $2 OR email_key = $2)",
         .text(name.lowercased()))
-    if !users.isEmpty { return Found(devices: users) }
+    if !users.isEmpty { return Matches(devices: users) }
     let key = ["\\", "%", "_"].reduce(Hostname.key(of: name)) { $0.replacing($1, with: "\\\($1)") }
-    return Found(servers: try self.servers("hostname_key LIKE $1 ESCAPE '\\'", .text("%\(key)%")))
+    return Matches(servers: try self.servers("hostname_key LIKE $1 ESCAPE '\\'", .text("%\(key)%")))
   }
 
   private func servers(named name: String) throws -> [RemoteServer] {
@@ -147,11 +149,10 @@ struct SnapshotSearch {
     try devices(Self.ofRealm, .integer(realm))
   }
 
-  /// A page of those of a chat server that a selection names: the encrypted ones, then the legacy ones, each in the order
-  /// of an index.
+  /// A page of a chat server's registrations: the encrypted ones, then the legacy ones, each in the order of an index.
   ///
-  /// - Parameter last: where the page before has ended.
-  /// - Returns: where this one ends, if more follow.
+  /// - Parameter last: the end of the page before.
+  /// - Returns: the end of this page, if more follow.
   func page(
     _ selection: DeviceSearch.Selection, after last: DeviceSearch.Mark?, size: Int
   ) throws -> (devices: [FoundDevice], end: DeviceSearch.Mark?) {
@@ -179,8 +180,9 @@ struct SnapshotSearch {
     return (try shown.compactMap { try FoundDevice($0, storageKey) }, end)
   }
 
-  /// The conditions for what a selection means of a kind behind a mark, from `$2` on. There are several where an index has
-  /// the rest of the realm of the mark, and those after it: none reads what is before the mark, or another server's.
+  /// SQL conditions, with their arguments from `$2` on, for the rows of a selection and kind that follow a mark. Where there
+  /// are several, each is answered by an index: one for the rest of the mark's realm, others for later realms. None reads
+  /// rows before the mark, or another server's.
   private func parts(
     of selection: DeviceSearch.Selection, _ kind: RegistrationReference.Kind, after mark: DeviceSearch.Mark?,
     size: Int
@@ -190,11 +192,11 @@ struct SnapshotSearch {
     switch (selection, kind) {
     case (.server(let server), .legacy):
       let own = "g.wire = 2 AND g.server_id = $2"
-      let isHomeless = realm == .integer(0)
+      let isWithoutRealm = realm == .integer(0)
       return [
         (
-          "\(own) AND g.id > $3 AND g.realm_id \(isHomeless ? "IS NULL" : "= $4")",
-          [.integer(server), last] + (isHomeless ? [] : [realm])
+          "\(own) AND g.id > $3 AND g.realm_id \(isWithoutRealm ? "IS NULL" : "= $4")",
+          [.integer(server), last] + (isWithoutRealm ? [] : [realm])
         ), ("\(own) AND g.realm_id > $3", [.integer(server), realm]),
       ]
     case (.server(let server), _):
@@ -239,8 +241,8 @@ struct SnapshotSearch {
     }
   }
 
-  /// A chat server's registrations of which a notification was refused since a time, the latest refusal first. Reads no
-  /// more than the limit; those that are another server's by now are left out.
+  /// A chat server's registrations with a notification that was refused since a time, the latest refusal first. Reads no
+  /// more rows than the limit; registrations that have moved to another server are left out.
   func failures(ofServer server: Int64, since time: Date) throws -> [FoundDevice] {
     try devices(
       """
@@ -287,8 +289,8 @@ struct SnapshotSearch {
   }
 }
 
-/// How a device is reached. Of a Web Push endpoint only the host is kept.
-private struct Way {
+/// The service that delivers to a device, and the target there. Of a Web Push endpoint only the host is kept.
+private struct DeliveryPath {
   var provider: String
   var target: String?
 
@@ -309,9 +311,9 @@ extension FoundDevice {
   /// Returns nil for an unknown kind of registration.
   fileprivate init?(_ row: Row, _ storageKey: StorageKey) throws {
     guard let kind = RegistrationReference.Kind(rawValue: try row.int64("wire")) else { return nil }
-    func place(uuid: String, host: String, _ isDeactivated: Bool) throws -> Place? {
+    func place(uuid: String, host: String, _ isDeactivated: Bool) throws -> Origin? {
       guard let uuid = try row.optionalText(uuid), let host = try row.optionalText(host) else { return nil }
-      return Place(uuid: uuid, host: host, isDeactivated: isDeactivated)
+      return Origin(uuid: uuid, host: host, isDeactivated: isDeactivated)
     }
     func failure(_ reason: String, at: String) throws -> Failure? {
       guard let reason = try row.optionalText(reason), let at = try row.optionalDate(at) else { return nil }
@@ -327,7 +329,7 @@ extension FoundDevice {
       text in
       kind == .nextcloud ? String(text.prefix { $0 != " " }) : text
     }
-    let way = Way(try row.int64("kind"), token, isElsewhere: try row.value("elsewhere") != .null)
+    let path = DeliveryPath(try row.int64("kind"), token, isElsewhere: try row.value("elsewhere") != .null)
     let tokenID =
       try row.optionalInt64("token_id").map(TokenID.init(storage:))
       ?? (kind == .legacy ? token.map(TokenID.init(token:)) : nil)
@@ -335,11 +337,11 @@ extension FoundDevice {
       try row.optionalText("user_uuid") ?? row.optionalInt64("user_id").map(String.init)
       ?? row.optionalText("username")
     self.init(
-      kind: kind, id: try row.int64("id"), provider: way.provider, app: try row.optionalText("app"),
-      target: kind == .nextcloud ? try row.optionalText("target") : way.target,
+      kind: kind, id: try row.int64("id"), provider: path.provider, app: try row.optionalText("app"),
+      target: kind == .nextcloud ? try row.optionalText("target") : path.target,
       environment: .init(storage: try row.optionalInt64("environment")), tokenID: tokenID,
       fingerprint: kind == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
-      isInstallationID: way.provider == PushToken.Kind.fcm.rawValue
+      isInstallationID: path.provider == PushToken.Kind.fcm.rawValue
         ? token.map(FCMMessage.isInstallationID) : nil,
       tokenChangedAt: try row.optionalDate("token_changed_at"),
       bouncerKey: try row.optionalText("public_key"),

@@ -12,7 +12,7 @@ import Timing
 /// minute, so that a notification costs neither a write nor a wait. A killed process loses its last minute of
 /// statistics.
 package final class History: Sendable {
-  /// What is counted. The number of distinct events is bounded by the routes, reasons, keys and active chat
+  /// The events that are counted. The number of distinct events is bounded by the routes, reasons, keys and active chat
   /// servers. All push services are one route (``Route/counted``).
   enum Event: Hashable {
     case accepted(Route, bucket: Int)
@@ -70,14 +70,14 @@ package final class History: Sendable {
     self.now = now
   }
 
-  // MARK: Noting
+  // MARK: Collecting
 
   /// Counts the result of a try.
   ///
   /// - Parameters:
-  ///   - reason: why it is tried again; nil if nothing is known of its result.
-  ///   - began: when the notification came in.
-  func tried(
+  ///   - reason: the reason why it is tried again; nil if its result is not known.
+  ///   - began: the time at which the notification came in.
+  func countAttempt(
     _ result: DeliveryResult, waitsFor reason: Reason? = nil, of registration: RegistrationReference,
     on route: Route, since began: Date
   ) {
@@ -86,14 +86,14 @@ package final class History: Sendable {
     case .delivered, .passedOn:
       let now = now()
       count(.accepted(route, bucket: Latency.bucket(of: now.timeIntervalSince(began))))
-      note(Success(registration: registration, at: now.milliseconds))
+      recordSuccess(Success(registration: registration, at: now.milliseconds))
     case .ended(let reason), .refused(let reason): count(.refused(route, reason))
     case .queued:
       if let reason { count(.postponed(route, reason)) }
     }
   }
 
-  private func note(_ success: Success) {
+  private func recordSuccess(_ success: Success) {
     let day = success.at / 86_400_000
     state.withLock { state in
       if day != state.day {
@@ -108,8 +108,8 @@ package final class History: Sendable {
     }
   }
 
-  /// Notes that this registration has a failure recorded, so that its next success is written.
-  func failed(_ registration: RegistrationReference) {
+  /// Records that this registration's row has a failure, so that its next success is written.
+  func recordFailure(_ registration: RegistrationReference) {
     state.withLock { _ = $0.known.remove(registration) }
   }
 
@@ -118,7 +118,7 @@ package final class History: Sendable {
   }
 
   /// Counts notifications that a chat server has sent, and those refused at once.
-  package func took(_ notifications: [DeliveryResult], of server: Int64) {
+  package func countSent(_ notifications: [DeliveryResult], of server: Int64) {
     guard !notifications.isEmpty else { return }
     let failures = notifications.count { result in
       switch result {
@@ -130,7 +130,7 @@ package final class History: Sendable {
     if failures > 0 { count(.failed(server: server), failures) }
   }
 
-  /// Counts a phone's registration with this bouncer key, which must be one of ours.
+  /// Counts a phone's registration with this bouncer key, which must be this service's own.
   package func registered(key: String) { count(.registered(key: key)) }
 
   /// Counts a chat server's call to register a device that was refused.
@@ -195,8 +195,9 @@ package final class History: Sendable {
     }
   }
 
-  /// The statement writes nothing if the row has a success of the same day and no failure since. It ends the wait of an
-  /// installation id that FCM did not know; what the deletion guard holds, on a route, may be newer than the success.
+  /// The statement that records a success. It writes nothing if the row has a success of the same day and no failure since.
+  /// It also clears the deletion held back for an installation id that FCM did not know, but not one that the deletion
+  /// guard holds on a route, which may be newer than the success.
   private static func statement(for success: Success) -> Statement {
     Statement(
       """

@@ -4,7 +4,7 @@ package import SQL
 
 /// The written history (`hourly_counts`), as reports for people.
 package struct HourlyCounts: Sendable {
-  /// Primary key of a row.
+  /// The primary key of a row.
   struct Key: Hashable, Comparable {
     let event: String
     let hour: Int64
@@ -78,8 +78,9 @@ package struct HourlyCounts: Sendable {
     package let postponed: [Count]
   }
 
+  /// Number of notifications with a reason.
   package struct Count: Sendable, Hashable {
-    /// The provider's name of the reason, or ours.
+    /// The reason's name, the provider's or this program's own.
     package let reason: String
     package let count: Int64
   }
@@ -149,7 +150,7 @@ package struct HourlyCounts: Sendable {
     }
   }
 
-  /// What a chat server has sent in the last hours, hour by hour.
+  /// The notifications that a chat server has sent in the last hours, hour by hour.
   package func report(ofServer server: Int64, hours: Int) async throws -> [ServerHour] {
     let first = first(of: hours)
     let statement = Statement(
@@ -168,7 +169,7 @@ package struct HourlyCounts: Sendable {
   package struct RefusedRegistrations: Sendable, Hashable {
     package let refusal: RegistrationRefusal
     package let count: Int64
-    /// When the last hour began in which there were some (UTC).
+    /// The beginning of the last hour that had some (UTC).
     package let latest: Date
   }
 
@@ -189,7 +190,7 @@ package struct HourlyCounts: Sendable {
     }
   }
 
-  /// What each chat server has sent in the last hours, by the id of its row.
+  /// The notifications that each chat server has sent in the last hours, by the id of its row.
   package func servers(hours: Int) async throws -> [Int64: ServerHour] {
     let start = Self.start(of: first(of: hours))
     return try await totals(of: ["sent", "failed"], hours: hours).reduce(into: [:]) { servers, total in

@@ -46,9 +46,9 @@ package struct Latency: Sendable, Hashable {
 }
 
 extension Route {
-  /// Stands for all of Web Push.
+  /// The route that stands for all of Web Push.
   package static let webPush = Route(provider: .webPush, credential: "", target: "")
 
-  /// The route under which it is counted. Strangers choose push services, so all of Web Push is one route.
+  /// The route under which it is counted. Anybody can name a push service, so all of Web Push is one route.
   package var counted: Route { provider == .webPush ? .webPush : self }
 }

@@ -3,35 +3,35 @@ package import Providers
 package import Registrations
 import Synchronization
 
-/// The way of a notification that its provider has accepted, and how long each leg took.
+/// A notification that its provider has accepted, with the time that each stage took.
 package struct AcceptedDelivery: Sendable, Hashable {
   package let registration: RegistrationReference
   package let provider: Route.Provider
-  /// When the service took it.
+  /// The time at which the service received it.
   package let takenAt: Date
-  /// Seconds from there until it was handed to delivery: the request was read, and its registrations were looked up. nil
-  /// if it came from the outbox.
+  /// Seconds until it was handed to delivery, with the request read and its registrations looked up; nil if it came from
+  /// the outbox.
   package let request: TimeInterval?
-  /// Seconds from there until it was sent to its provider.
+  /// Seconds from then until it was sent to its provider.
   package let queue: TimeInterval
-  /// Seconds from there until the provider accepted it.
+  /// Seconds from then until the provider accepted it.
   package let answer: TimeInterval
 }
 
-/// The latest accepted notifications of this process, in memory: what and to whom they were is not kept.
+/// The latest accepted notifications of this process, in memory, without their contents and recipients.
 package final class RecentDeliveries: Sendable {
-  /// How many are kept.
+  /// Number of deliveries that are kept.
   static let limit = 1000
 
   private struct State {
     var deliveries: [AcceptedDelivery] = []
-    /// Where the next one goes once all places are taken.
+    /// The index that the next one takes once all places are used.
     var next = 0
   }
 
   private let state = Mutex(State())
 
-  func note(_ delivery: AcceptedDelivery) {
+  func add(_ delivery: AcceptedDelivery) {
     state.withLock { state in
       if state.deliveries.count < Self.limit {
         state.deliveries.append(delivery)
@@ -42,7 +42,7 @@ package final class RecentDeliveries: Sendable {
     }
   }
 
-  /// Those of some registrations, by their row ids, the oldest first.
+  /// The deliveries to some registrations, by their row ids, the oldest first.
   package func deliveries(to registrations: Set<Int64>) -> [AcceptedDelivery] {
     state.withLock { state in
       (state.deliveries[state.next...] + state.deliveries[..<state.next])
@@ -51,12 +51,12 @@ package final class RecentDeliveries: Sendable {
   }
 }
 
-/// When a notification reached the stages of its way, until its provider answers.
+/// The times at which a notification reached the stages before its provider's answer.
 struct DeliveryStart: Sendable {
-  /// When the notification was requested or, from the outbox, when the try began.
+  /// The time at which the notification was requested or, from the outbox, the try began.
   let began: Date
   let takenAt: Date
-  /// nil if it comes from the outbox.
+  /// The time at which it was handed to delivery; nil if it comes from the outbox.
   let handedOver: Date?
   let sent: Date
 

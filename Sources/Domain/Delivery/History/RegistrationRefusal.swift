@@ -1,5 +1,5 @@
-/// Why a call of a chat server to register a device was refused. A closed list, because it is counted: the code of the
-/// answer, as far as it has a meaning of its own.
+/// The reasons why chat servers' calls to register a device are refused, by the code of the answer. The list is closed,
+/// because they are counted.
 package enum RegistrationRefusal: String, Sendable, Hashable, CaseIterable {
   case wrongKey = "INVALID_BOUNCER_PUBLIC_KEY"
   case expired = "REQUEST_EXPIRED"
@@ -8,10 +8,10 @@ package enum RegistrationRefusal: String, Sendable, Hashable, CaseIterable {
   case malformed = "BAD_REQUEST"
   case other = "OTHER"
 
-  /// - Parameter code: of the answer.
+  /// - Parameter code: the code of the answer.
   package init(code: String) { self = Self(rawValue: code) ?? .other }
 
-  /// What it means and what to do, in sentences.
+  /// An explanation, and what to do, in sentences.
   package var meaning: String {
     switch self {
     case .wrongKey:

@@ -25,18 +25,19 @@ extension Outbox {
     let expiresAt: Date
   }
 
-  /// When to try an entry again.
+  /// The next try of an entry.
   struct Postponement: Sendable {
+    /// The time of that try.
     let until: Date
-    /// If set, everything else due for this registration is postponed as well.
+    /// The registration of which all other due entries are postponed as well; nil for none.
     var registration: Int64?
-    /// Why it waits; nil leaves what was known.
+    /// The reason why it waits; nil keeps the former one.
     var reason: Reason?
-    /// 1 if the provider may have it after this try.
+    /// 1 if the provider may have the notification after this try.
     var doubts = 0
   }
 
-  /// Seconds until another look at an entry that does not open.
+  /// Seconds until an entry that does not open is tried again.
   private static let unreadablePause: TimeInterval = 60
 
   /// Whether the entry has expired.
@@ -55,7 +56,7 @@ extension Outbox {
     return try await database.query(statement).compactMap { try OutboxQueue($0) }.shuffled()
   }
 
-  /// Leases due entries of a queue: one registration after the other, and for each the one due longest.
+  /// Leases due entries of a queue: one of each registration in turn, the one due longest.
   /// Entries that do not open are left, for a node that can open them, until they expire.
   func lease(_ queue: OutboxQueue, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
     try await settle()
@@ -95,7 +96,7 @@ extension Outbox {
   /// meanwhile are not changed.
   ///
   /// What cannot be written now is written before anything else is leased: the provider has answered, so the
-  /// entry must not be sent again because the database was away for a while.
+  /// entry must not be sent again because the database was unavailable for a while.
   func settle(_ entries: [(lease: Lease, postponement: Postponement?)] = []) async throws {
     let waiting = unsettled.withLock { unsettled in
       unsettled += entries
@@ -121,9 +122,9 @@ extension Outbox {
     }
   }
 
-  /// Lets a lease end later.
+  /// Extends a lease.
   ///
-  /// - Returns: the lease from now on; nil if another node has taken the entry over.
+  /// - Returns: the extended lease; nil if another node has taken over the entry.
   func extend(_ lease: Lease, for seconds: TimeInterval) async throws -> Lease? {
     let end = now() + seconds
     let statement = queue.postponement(of: lease.row, until: end)
@@ -133,7 +134,7 @@ extension Outbox {
 
   /// Removes outdated entries of registrations. One that is already at its provider may still arrive.
   ///
-  /// - Parameter collapseIDs: which entries to remove; nil: all.
+  /// - Parameter collapseIDs: the collapse ids of the entries to remove; nil for all entries.
   package func withdraw(_ collapseIDs: [String]?, from registrations: [RegistrationReference]) async throws {
     let (column, values): (String, [Value]) =
       if let collapseIDs {

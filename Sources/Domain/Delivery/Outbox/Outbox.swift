@@ -16,14 +16,15 @@ package final class Outbox: Sendable {
   /// no room from another. Within each limit an owner has at most three times as much as is free
   /// (``FairShare``).
   package struct Limits: Sendable {
-    /// For one route of APNs or FCM, of each kind.
+    /// Maximum for one route of APNs or FCM, for each kind.
     var perRoute = 1_500_000
-    /// For all routes of APNs and FCM, of each kind.
+    /// Maximum for all routes of APNs and FCM, for each kind.
     var perKind = 2_000_000
-    /// For one push service, of each kind. There may be thousands of push services, named by strangers.
+    /// Maximum for one push service, for each kind. There may be thousands of push services, since anybody can name one.
     var perHost = 10_000
-    /// For all push services, of each kind.
+    /// Maximum for all push services, for each kind.
     var perKindOfHosts = 300_000
+    /// Maximum for one registration.
     var perRegistration = 100
 
     package init() {}
@@ -32,7 +33,7 @@ package final class Outbox: Sendable {
   /// Thrown when the outbox is full: the caller must not promise what it cannot store.
   package struct Full: Error, Hashable {}
 
-  /// A delivery to be stored.
+  /// A delivery to be stored, and when it is due.
   typealias Addition = (delivery: RegisteredPush, route: Route, dueAt: Date)
 
   let database: any Database
@@ -45,7 +46,7 @@ package final class Outbox: Sendable {
   let depth: OutboxDepth
   let unsettled = Mutex<[(lease: Lease, postponement: Postponement?)]>([])
 
-  /// Upper bound of the wait that a provider may ask for plus the try after it, in seconds.
+  /// The longest wait that a provider may ask for plus the try after it, in seconds.
   package static let longestPause: TimeInterval = 2 * 3600
 
   /// - Parameters:
@@ -83,15 +84,15 @@ package final class Outbox: Sendable {
 
   /// Stores deliveries, all or none; they are durable when this returns. Deliveries are left out if their
   /// registration, push service, or the address that registered with the push proxy has its maximum of
-  /// entries. What shows nothing is left out first, and gives way even if it was stored before. A delivery that is at
-  /// its provider is due when its lease ends.
+  /// entries. Background notifications are left out first, and are removed even if they were stored before. A
+  /// delivery that is under way at its provider is due when its lease ends.
   ///
-  /// - Parameter gaveWay: called with the queue and the registration of each entry that was stored before and gave way.
+  /// - Parameter displaced: called with the queue and the registration of each entry that was stored before and is removed.
   /// - Returns: the lease of each stored delivery; nil for one that was left out.
   /// - Throws: ``Full``, or the database's own error.
   @discardableResult
   func keep(
-    _ additions: [Addition], gaveWay: (OutboxQueue, Int64) -> Void = { _, _ in }
+    _ additions: [Addition], displaced: (OutboxQueue, Int64) -> Void = { _, _ in }
   ) async throws -> [Lease?] {
     let now = now()
     let shares = additions.map {
@@ -105,7 +106,7 @@ package final class Outbox: Sendable {
     do {
       let (kept, former) = try await insert(taken.map { (try row(of: additions[$0], now), shares[$0].queue) })
       depth.release(former.map(\.share))
-      for (registration, share) in former { gaveWay(share.queue, registration) }
+      for (registration, share) in former { displaced(share.queue, registration) }
       // More than one attempt means that it replaced an older entry with the same collapse id, which was
       // counted already.
       depth.release(zip(reserved, kept).filter { ($1?.attempts ?? 2) > 1 }.map(\.0))
@@ -159,14 +160,14 @@ package final class Outbox: Sendable {
     RETURNING id, attempts
     """
 
-  /// An inserted row: its id, and how often it was tried or replaced, this time included.
+  /// An inserted row: its id, and how often it was tried or replaced, including this time.
   private typealias Inserted = (id: Int64, attempts: Int)
 
-  /// Inserts all rows, then removes rows of registrations that have too many: the last of those that show nothing, then
-  /// the last of those inserted.
+  /// Inserts all rows, then removes rows of registrations that have too many: the latest background notifications first,
+  /// then the latest of the inserted ones.
   ///
-  /// - Returns: each inserted row, nil for one that was removed; and the registrations and shares of rows that were there
-  ///   before and were removed.
+  /// - Returns: each inserted row, nil for one that was removed; and the registrations and shares of removed rows that were
+  ///   stored before.
   private func insert(_ rows: [(row: NewRow, queue: OutboxQueue)]) async throws -> (
     kept: [Inserted?], former: [(registration: Int64, share: OutboxDepth.Share)]
   ) {
@@ -194,7 +195,7 @@ package final class Outbox: Sendable {
           of: registration, new: new.compactMap { kept[$0]?.id }, count: try row.int64("surplus"))
         for (id, share) in surplus {
           let index = new.first { kept[$0]?.id == id }
-          // One that replaced an older entry is a former one, too.
+          // A row that replaced an older entry counts as stored before.
           if index.flatMap({ kept[$0]?.attempts }) != 1, let share { former.append((registration, share)) }
           if let index { kept[index] = nil }
         }
@@ -228,8 +229,8 @@ package final class Outbox: Sendable {
 }
 
 extension Connection {
-  /// The rows to be removed of a registration that has too many, each with its share; nil if this program does not know
-  /// it.
+  /// The rows to be removed of a registration that has too many, each with its share; the share is nil if this program does
+  /// not know it.
   fileprivate func surplus(
     of registration: Int64, new: [Int64], count: Int64
   ) throws -> [(id: Int64, share: OutboxDepth.Share?)] {

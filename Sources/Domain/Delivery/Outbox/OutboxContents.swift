@@ -2,8 +2,8 @@ package import Foundation
 package import Registrations
 package import SQL
 
-/// Summary of the outbox for an operator: how many entries wait where, without their contents. Works beside a
-/// running service.
+/// A summary of the outbox for an operator: the numbers of entries by route, without their contents. It may be used beside
+/// a running service.
 package struct OutboxContents: Sendable {
   /// Entries of a route for registrations of one kind that wait for the same reason.
   package struct Group: Sendable, Hashable {
@@ -13,9 +13,9 @@ package struct OutboxContents: Sendable {
     package let credential: String
     /// APNs topic or FCM project; empty for Web Push.
     package let target: String
-    /// nil if this program does not know the kind.
+    /// The kind of registration; nil if this program does not know it.
     package let kind: RegistrationReference.Kind?
-    /// Why they wait: the name of the reason of the last try.
+    /// The reason why they wait: its name at the last try.
     package let reason: String?
     package let count: Int
     /// When the oldest entry was stored.
@@ -28,6 +28,7 @@ package struct OutboxContents: Sendable {
     package let expiresAt: Date
   }
 
+  /// The entries by route and kind.
   package struct Listing: Sendable, Hashable {
     /// All groups of APNs and FCM, then those of Web Push with the most entries.
     package let groups: [Group]
@@ -41,7 +42,7 @@ package struct OutboxContents: Sendable {
     package let entriesLeft: Int
   }
 
-  /// Maximum number of groups of Web Push in a listing, since strangers choose their push services.
+  /// Maximum number of groups of Web Push in a listing, since anybody can name a push service.
   package static let mostServices = 10
 
   /// Selects entries that meet every condition that is not nil.
@@ -49,7 +50,7 @@ package struct OutboxContents: Sendable {
     /// A credential as `provider:name`, or a provider.
     package var route: String?
     package var kind: RegistrationReference.Kind?
-    /// Only entries stored before then.
+    /// The time before which entries were stored.
     package var before: Date?
 
     package init() {}
@@ -59,7 +60,7 @@ package struct OutboxContents: Sendable {
     }
   }
 
-  /// Entries removed per transaction.
+  /// Number of entries removed in one transaction.
   private static let page = 500
 
   private let database: any Database

@@ -13,12 +13,12 @@ final class OutboxDepth: Sendable {
     let queue: OutboxQueue
     let kind: RegistrationReference.Kind
 
-    /// Whether it is for a push service, which a stranger has named: these have less room than APNs and FCM,
-    /// and take none from them.
+    /// Whether it is for a push service. Anybody can name one, so these have less room than APNs and FCM, and take none
+    /// from them.
     var isOfHost: Bool { queue.route.provider == .webPush }
   }
 
-  /// Key of a count.
+  /// The key of a count.
   private enum Sum: Hashable {
     case share(Share)
     case route(Route, RegistrationReference.Kind)
@@ -37,9 +37,9 @@ final class OutboxDepth: Sendable {
     private(set) var sums: [Sum: Int] = [:]
     private(set) var routes: [Route: Int] = [:]
     private(set) var total = 0
-    /// Why entries waited at the last count.
+    /// Number of waiting entries by reason, at the last count.
     var reasons: [Reason: Int] = [:]
-    /// Those of them that waited for a credential.
+    /// Number of entries that waited for a credential, at the last count.
     var unconfigured: [Share: Int] = [:]
     /// Insertions under way, with room reserved.
     var arriving: [Share: Int] = [:]
@@ -84,6 +84,7 @@ final class OutboxDepth: Sendable {
   /// Number of entries of each route that has any.
   var routes: [Route: Int] { counts.withLock { $0.routes } }
 
+  /// Number of waiting entries by reason, at the last count.
   var reasons: [Reason: Int] { counts.withLock { $0.reasons } }
 
   /// Number of entries of each share that waited for a credential at the last count.
@@ -98,8 +99,10 @@ final class OutboxDepth: Sendable {
     }
   }
 
+  /// Begins a count of the entries in the database.
   func beginCount() { counts.withLock { $0.sinceCount = $0.arriving } }
 
+  /// Takes the result of a count.
   func endCount(_ counted: [Share: Int], _ reasons: [Reason: Int], unconfigured: [Share: Int]) {
     counts.withLock { counts in
       var next = Counts()
@@ -113,8 +116,8 @@ final class OutboxDepth: Sendable {
   }
 
   /// Reserves room for insertions, all or none. Only entries over the limit of a push service, or of an
-  /// address that registered with the push proxy, are left out individually: a host that a stranger has named
-  /// must not cause others to be refused.
+  /// address that registered with the push proxy, are left out individually: a host that anybody can name must not cause
+  /// others to be refused.
   ///
   /// - Returns: for each, whether it has room.
   func reserve(_ shares: [Share]) throws(Outbox.Full) -> [Bool] {
@@ -154,7 +157,7 @@ final class OutboxDepth: Sendable {
   }
 }
 
-/// How much waits, and since when.
+/// Counts of the entries, and their age.
 extension Outbox {
   /// Counts the entries in the database, including those of an earlier run and of other nodes. Reads only an
   /// index.
@@ -189,7 +192,7 @@ extension Outbox {
 
   package var count: Int { depth.total }
 
-  /// Why entries wait, as of the last count: up to a minute ago.
+  /// Number of waiting entries by reason, as of the last count, which is up to a minute old.
   package var reasons: [Reason: Int] { depth.reasons }
 
   /// Number of entries for the routes of a credential.
@@ -217,8 +220,8 @@ extension Outbox {
   ///
   /// Only a bounded number is read, in order of arrival.
   package func oldestLate() async throws -> Date? {
-    let strangers = counts(of: .webPush).values.reduce(0, +)
-    guard count > strangers else { return nil }
+    let webPush = counts(of: .webPush).values.reduce(0, +)
+    guard count > webPush else { return nil }
     let statement = Statement(
       """
       SELECT o.created_at FROM (
@@ -228,7 +231,7 @@ extension Outbox {
         OR o.reason IS DISTINCT FROM $4 AND (o.attempts > 2 OR o.due_at - o.created_at <= $2))
       ORDER BY o.id LIMIT 1
       """, .integer(now().milliseconds - 60_000), .integer(Self.longestFirstPause),
-      .integer(Int64(strangers + 5000)), .text(Reason.deviceOverPace.rawValue))
+      .integer(Int64(webPush + 5000)), .text(Reason.deviceOverPace.rawValue))
     return try await database.query(statement).first?.date("created_at")
   }
 

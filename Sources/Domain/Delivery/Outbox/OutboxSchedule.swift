@@ -2,30 +2,31 @@ import Foundation
 import HTTPClient
 import Providers
 
-/// Decides which routes are sent now, how many of their entries at a time, and whose.
+/// Decides which routes' entries are sent now, how many at a time, and whose.
 ///
-/// Each route of APNs and FCM is sent whenever its window allows it. Push services are named by strangers,
-/// and there may be thousands: only a limited number is active at a time, and fewer of those not known to
-/// work. This leaves room for those that do work, and for every owner.
+/// Each route of APNs and FCM is sent whenever its window allows it. Anybody can name a push service, so there may be
+/// thousands: only a limited number is active at a time, and fewer of those not known to work. This leaves room for those
+/// that do work, and for every owner.
 struct OutboxSchedule: Sendable {
   struct Limits: Sendable {
-    /// Active push services.
+    /// Maximum number of active push services.
     var hosts = 64
-    /// Active push services that are not known to work.
+    /// Maximum number of active push services that are not known to work.
     var unprovenHosts = 32
-    /// Rounds of a push service before others get their turn.
+    /// Number of rounds of a push service before others get their turn.
     var rounds = 10
-    /// Entries of a route whose answers are still outstanding after their round.
+    /// Maximum number of a route's entries whose answers are still outstanding after their round.
     var late = 500
   }
 
-  /// How many entries of an owner are sent in a round.
+  /// The number of an owner's entries that are sent in a round.
   struct Turn: Hashable, Sendable {
     let owner: Owner
     let limit: Int
   }
 
-  private struct State {
+  /// The state of a route.
+  private struct RouteState {
     var window = SendWindow()
     /// Number of entries whose answers are outstanding, by owner.
     var late: [Owner: Int] = [:]
@@ -36,7 +37,7 @@ struct OutboxSchedule: Sendable {
   }
 
   /// An active push service.
-  private struct Work {
+  private struct ActiveHost {
     let isProven: Bool
     /// The owner against whose places it counts.
     let owner: Owner
@@ -44,8 +45,8 @@ struct OutboxSchedule: Sendable {
   }
 
   private let limits: Limits
-  private var routes: [Route: State] = [:]
-  private var hostsAtWork: [Route: Work] = [:]
+  private var routes: [Route: RouteState] = [:]
+  private var activeHosts: [Route: ActiveHost] = [:]
 
   init(limits: Limits = Limits()) { self.limits = limits }
 
@@ -58,14 +59,14 @@ struct OutboxSchedule: Sendable {
     let owners = Dictionary(grouping: due, by: \.route).mapValues { $0.map(\.owner) }
     var seen: Set<Route> = []
     for route in due.lazy.map(\.route) where seen.insert(route).inserted {
-      var state = routes[route] ?? State()
+      var state = routes[route] ?? RouteState()
       let (known, queues) = (Set(state.due), owners[route] ?? [])
       state.due += queues.filter { !known.contains($0) }
       routes[route] = state
       guard !state.window.isPaused(at: now) else { continue }
       if route.provider != .webPush {
         admitted.append(route)
-      } else if hostsAtWork[route] == nil {
+      } else if activeHosts[route] == nil {
         hosts.append((route, queues))
       }
     }
@@ -83,14 +84,14 @@ struct OutboxSchedule: Sendable {
   /// Activates a push service for one of these owners if there is a place for it; an owner has at most a
   /// quarter of the places.
   private mutating func start(_ host: Route, for owners: [Owner], isProven: Bool) -> Bool {
-    guard hostsAtWork.count < limits.hosts else { return false }
-    let alike = hostsAtWork.values.filter { $0.isProven == isProven }
+    guard activeHosts.count < limits.hosts else { return false }
+    let alike = activeHosts.values.filter { $0.isProven == isProven }
     let limit = isProven ? limits.hosts : limits.unprovenHosts
     func places(_ owner: Owner) -> Int { alike.count { $0.owner == owner } }
     guard alike.count < limit, let owner = owners.min(by: { places($0) < places($1) }),
       places(owner) < max(1, limit / 4)
     else { return false }
-    hostsAtWork[host] = Work(isProven: isProven, owner: owner)
+    activeHosts[host] = ActiveHost(isProven: isProven, owner: owner)
     return true
   }
 
@@ -104,8 +105,8 @@ struct OutboxSchedule: Sendable {
       FairShare.allows(own: state.late[$0, default: 0], total: late, limit: limits.late)
     }.prefix(max(0, limit))
     guard !chosen.isEmpty else { return [] }
-    let leaving = Set(chosen)
-    state.due.removeAll { leaving.contains($0) }
+    let removed = Set(chosen)
+    state.due.removeAll { removed.contains($0) }
     routes[route] = state
     return chosen.enumerated().map { index, owner in
       let share = limit / chosen.count + (index < limit % chosen.count ? 1 : 0)
@@ -116,7 +117,7 @@ struct OutboxSchedule: Sendable {
 
   /// Results of a round of a route.
   struct Round: Sendable {
-    /// Entries whose result is known.
+    /// Number of entries whose result is known.
     var ended = 0
     /// Number of those that failed for a reason that affects others too.
     var failures = 0
@@ -128,7 +129,7 @@ struct OutboxSchedule: Sendable {
     var more: [Owner] = []
   }
 
-  /// Takes the results of a round.
+  /// Records the results of a round.
   ///
   /// - Returns: whether to start another round at once.
   mutating func ended(_ round: Round, of route: Route, now: Date) -> Bool {
@@ -140,12 +141,12 @@ struct OutboxSchedule: Sendable {
       state.window.ended(
         tries: round.ended, failures: round.failures, notBefore: round.notBefore, now: now)
     }
-    hostsAtWork[route]?.rounds += 1
-    if let work = hostsAtWork[route], work.rounds >= limits.rounds { return false }
+    activeHosts[route]?.rounds += 1
+    if let work = activeHosts[route], work.rounds >= limits.rounds { return false }
     return !state.due.isEmpty && !state.window.isPaused(at: now)
   }
 
-  /// Takes the result of an entry whose answer came after its round.
+  /// Records the result of an entry whose answer came after its round.
   ///
   /// - Parameters:
   ///   - hasFailed: whether it failed for a reason that affects others too; nil if the reason is its device's
@@ -163,15 +164,15 @@ struct OutboxSchedule: Sendable {
   func isFailing(_ route: Route, now: Date) -> Bool { routes[route]?.window.isPaused(at: now) ?? false }
 
   /// Deactivates a push service.
-  mutating func leave(_ route: Route) { hostsAtWork[route] = nil }
+  mutating func deactivate(_ route: Route) { activeHosts[route] = nil }
 
   /// Forgets all other routes, except those still active or with outstanding answers.
   mutating func forget(except kept: Set<Route>) {
-    routes = routes.filter { kept.contains($0.key) || !$0.value.late.isEmpty || hostsAtWork[$0.key] != nil }
+    routes = routes.filter { kept.contains($0.key) || !$0.value.late.isEmpty || activeHosts[$0.key] != nil }
   }
 }
 
-/// How many entries of one route are sent at a time: one after a round of failures, then twice as many after
+/// The number of a route's entries that are sent at a time: one after a round of failures, then twice as many after
 /// each successful round. This protects a provider that has just come back from the accumulated backlog, and
 /// leaves room for fresh notifications.
 struct SendWindow: Sendable {
@@ -185,7 +186,7 @@ struct SendWindow: Sendable {
   /// Whether nothing may be sent now. If the clock is put back to before the pause, the pause is over.
   func isPaused(at now: Date) -> Bool { pause.contains(now) }
 
-  /// Takes the results of a round. A minority of failures postpones only its own entries, since a provider
+  /// Records the results of a round. A minority of failures postpones only its own entries, since a provider
   /// may refuse for going too fast on account of one device.
   ///
   /// - Parameters:

@@ -11,16 +11,18 @@ import Timing
 /// Sends the outbox's entries: each route independently and at its own pace, its owners in turn, for each
 /// owner one registration after the other, and for each registration the entry due longest.
 package final class OutboxSender: Sendable {
-  /// How often it looks for routes with due entries.
+  /// The pause between queries for routes with due entries.
   private static let interval = Duration.milliseconds(200)
-  /// How often the entries are counted, since other nodes add and remove some too.
+  /// The pause between counts of the entries, since other nodes add and remove some too.
   private static let countInterval = Duration.seconds(60)
-  /// How long a round waits for its answers. Later answers settle their entries when they arrive.
+  /// The time for which a round waits for its answers. Later answers settle their entries when they arrive.
   private static let timeout = Duration.seconds(3)
-  /// The pause after a look for due entries: this many times as long as the look took, up to this limit, so
-  /// that looking takes at most a tenth of the time however many routes there are.
-  private static let (spacing, longestRest) = (10, Duration.seconds(2))
-  /// How long a failing push service keeps its place; there may be thousands of them.
+  /// Factor by which the pause after a query for due entries is longer than the query took, so that these queries take at
+  /// most a tenth of the time however many routes there are.
+  private static let pauseFactor = 10
+  /// The longest such pause.
+  private static let longestPause = Duration.seconds(2)
+  /// The time for which a failing push service stays active; there may be thousands of them.
   private static let failurePause = Duration.milliseconds(500)
 
   private let outbox: Outbox
@@ -43,9 +45,9 @@ package final class OutboxSender: Sendable {
   /// Sends until the task is cancelled; rounds under way are then completed.
   package func run() async {
     var nextCount = ContinuousClock.now
-    var rest = Duration.zero
+    var pause = Duration.zero
     await Lanes(every: Self.interval).run {
-      if rest > .zero { try? await Task.sleep(for: rest) }
+      if pause > .zero { try? await Task.sleep(for: pause) }
       if nextCount <= .now {
         deliverer.rateLimitedLog.logLeftOut(to: logger, now: now())
         do { try await outbox.recount() } catch { report(error) }
@@ -56,10 +58,10 @@ package final class OutboxSender: Sendable {
       do {
         let start = ContinuousClock.now
         let due = try await outbox.dueQueues()
-        rest = min((.now - start) * Self.spacing - Self.interval, Self.longestRest)
+        pause = min((.now - start) * Self.pauseFactor - Self.interval, Self.longestPause)
         return schedule.withLock { $0.admit(due, proven: provenHosts, now: now()) }
       } catch {
-        rest = Self.longestRest
+        pause = Self.longestPause
         throw error
       }
     } round: { [self] route in
@@ -76,7 +78,7 @@ package final class OutboxSender: Sendable {
         if schedule.withLock({ $0.isFailing(route, now: now()) }) {
           try? await Task.sleep(for: Self.failurePause)
         }
-        schedule.withLock { $0.leave(route) }
+        schedule.withLock { $0.deactivate(route) }
       }
       return goesOn
     } onError: { error in
@@ -131,7 +133,7 @@ package final class OutboxSender: Sendable {
     let kept = Set((current + stale).map(\.lease.id))
     let dropped = entries.filter { !kept.contains($0.lease.id) }
     for entry in dropped { settled.append((entry.lease, nil)) }
-    await giveUp(dropped.filter(outbox.isOver), on: route)
+    await recordExpired(dropped.filter(outbox.isOver), on: route)
     // A round that sent nothing says nothing about the route.
     let goesOn =
       current.isEmpty && entries.isEmpty && round.more.isEmpty
@@ -140,7 +142,7 @@ package final class OutboxSender: Sendable {
     return goesOn
   }
 
-  /// Leases due entries of several owners, and notes who may have more.
+  /// Leases due entries of several owners, and records in `round` which owners may have more.
   private func lease(
     _ turns: [OutboxSchedule.Turn], of route: Route, _ round: inout OutboxSchedule.Round
   ) async throws -> [Outbox.Entry] {
@@ -158,12 +160,12 @@ package final class OutboxSender: Sendable {
     return taken.flatMap(\.1)
   }
 
-  /// Counts and logs expired entries.
-  private func giveUp(_ entries: [Outbox.Entry], on route: Route) async {
+  /// Counts, records and logs expired entries.
+  private func recordExpired(_ entries: [Outbox.Entry], on route: Route) async {
     guard !entries.isEmpty else { return }
     expired[route.provider]?.increment(by: entries.count)
     for _ in entries { deliverer.history?.count(.givenUp(route)) }
-    await deliverer.noteGivenUp(entries.map(\.delivery))
+    await deliverer.recordGivenUp(entries.map(\.delivery))
     let now = now()
     let servers = await deliverer.hostnames(of: entries.map(\.delivery), within: .losses)
     for entry in entries {

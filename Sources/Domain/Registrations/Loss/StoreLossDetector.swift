@@ -5,14 +5,14 @@ package import SQL
 internal import Synchronization
 internal import Timing
 
-/// Detects that the database was lost, replaced, or put back to an earlier state, so that no server is told
-/// that a device is unknown, and forgets it, because our database has forgotten it.
+/// Detects that the database was lost, replaced, or put back to an earlier state. Servers are then not told that a device
+/// is unknown: it may be known to the lost database, and a server that is told so forgets the device.
 ///
-/// Compares the database with a record of it, which is kept in memory and in a file beside the keys. Whoever
-/// puts back a whole machine puts back the file as well: then only the database's heartbeat is old.
+/// It compares the database with a record of it, which is kept in memory and in a file beside the keys. If a whole machine
+/// is restored, so is the file; then only the database's heartbeat is old.
 package final class StoreLossDetector: Sendable {
   private static let interval = Duration.seconds(60)
-  /// A call counts at most this many devices; all are counted once a minute.
+  /// Maximum number of devices that a call counts. Once a minute all are counted.
   private static let mostCounted: Int64 = 1000
 
   private struct State {
@@ -26,7 +26,7 @@ package final class StoreLossDetector: Sendable {
   private let file: URL
   private let database: any Database
   private let now: @Sendable () -> Date
-  /// The machine's own time, which heartbeats have.
+  /// The machine's own time, which heartbeats are written with.
   private let machineTime: @Sendable () -> Date
   /// Whether anything may be treated as expired; false while the clock is in doubt.
   package let isClockTrusted: @Sendable () -> Bool
@@ -35,7 +35,7 @@ package final class StoreLossDetector: Sendable {
 
   /// - Parameters:
   ///   - file: in the `Keys` folder; it may not exist yet.
-  ///   - machineTime: if it differs from `now`: whoever tries out another time has not been away until then.
+  ///   - machineTime: the machine's own time, if it differs from `now`, as in trials with another date.
   package init(
     file: URL, database: any Database, now: @escaping @Sendable () -> Date,
     machineTime: (@Sendable () -> Date)? = nil,
@@ -69,8 +69,8 @@ package final class StoreLossDetector: Sendable {
     _ = try? await compare()
   }
 
-  /// Whether an unknown device may be one that the database has lost. Compares it first, counting as few
-  /// devices as possible.
+  /// Whether an unknown device may be one that the database has lost. Compares the database with the record first,
+  /// and counts as few devices as possible.
   package func isDoubtful() async throws -> Bool {
     let (record, hasCompared) = state.withLock { ($0.record, $0.hasCompared) }
     if let record {

@@ -3,24 +3,24 @@ internal import HTTP
 internal import SQL
 internal import Sealing
 
-/// The record of the database, and when it was last found to have lost something.
+/// The state in which the database was last found, and when it was last found to have lost something.
 package struct StoreRecord: Sendable, Hashable {
   /// Seconds after a loss for which unknown devices are in doubt.
   static let doubt: TimeInterval = 3600
   /// Seconds without a heartbeat after which a database may be an older copy.
   static let longestPause: TimeInterval = 300
 
-  /// Why the database may lack what it once had.
+  /// The kinds of loss that can be detected.
   package enum Loss: Sendable {
-    /// It is another database.
+    /// The database is another one.
     case replaced
     /// More than half of the Nextcloud devices are gone.
     case emptied
     /// A PostgreSQL standby was promoted, or a backup recovered.
     case recovered
-    /// Its heartbeat is older than the one that was seen before.
+    /// The heartbeat is older than the one seen before.
     case putBack
-    /// No service has used it for a while: it may be a copy of then.
+    /// No service has used the database for a while, so it may be a copy from then.
     case unused
 
     var sentence: String {
@@ -53,15 +53,15 @@ package struct StoreRecord: Sendable, Hashable {
     var loss = loss(in: found)
     if loss == nil, pause > Self.longestPause { loss = .unused }
     if loss != nil { lostAt = now }
-    // Set by a wrong clock; the hour begins now.
+    // A time in the future was set by a wrong clock; the hour begins now.
     lostAt = lostAt.map { min($0, now) }
     state = found
     return loss
   }
 
-  /// What a new state lacks of this one.
+  /// The loss that a new state shows when compared with this record; nil for none.
   ///
-  /// - Parameter most: the number to which its devices were counted.
+  /// - Parameter most: the number at which the counting of its devices stopped.
   func loss(in found: StoreState, countedTo most: Int64 = .max) -> Loss? {
     if found.id != state.id { return .replaced }
     if let before = state.timeline, let after = found.timeline, after != before { return .recovered }
@@ -69,7 +69,7 @@ package struct StoreRecord: Sendable, Hashable {
     return found.devices < min(leastExpected(removed: found.removed), most) ? .emptied : nil
   }
 
-  /// With fewer Nextcloud devices than this the database has been emptied: half of those that were not
+  /// The number of Nextcloud devices below which the database counts as emptied: half of those that were not
   /// removed, since some phones may have registered again.
   ///
   /// - Parameter removed: how many devices have ever been removed from it.

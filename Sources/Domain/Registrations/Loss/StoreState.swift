@@ -1,18 +1,18 @@
 package import Foundation
 package import SQL
 
-/// What shows whether a database is the one it was, with all that it had.
+/// The values by which a loss of the database is detected.
 package struct StoreState: Sendable, Hashable {
   /// Random id of the database; 16 bytes.
   package let id: [UInt8]
   /// The number of devices at the Nextcloud push proxy.
   package let devices: Int64
-  /// How many of them this program has ever removed.
+  /// The number of them that this program has ever removed.
   package var removed: Int64
   /// PostgreSQL's timeline, 8 hex digits: a standby that is promoted begins another one, and so does a recovery
-  /// to a point in time. nil on SQLite, and where the server does not tell it.
+  /// to a point in time. It is nil on SQLite, and where the server does not tell it.
   package var timeline: String?
-  /// The last time that a service has used it; never goes back.
+  /// The last time that a service used it; it never goes back.
   package var heartbeat: Date?
 
   package init(id: [UInt8], devices: Int64, removed: Int64 = 0) {

@@ -7,7 +7,7 @@ package import SQL
 /// that a key is unknown as final, so the node must be able to tell a key that another node has from one that
 /// no node has.
 package struct BouncerKeys: Sendable {
-  /// How often a node announces its keys.
+  /// The interval at which a node announces its keys.
   package static let interval = Duration.seconds(20)
   /// Seconds after which an announcement is void: the node is gone, or no longer has the key.
   package static let validity: TimeInterval = 180
@@ -41,8 +41,8 @@ package struct BouncerKeys: Sendable {
     }
   }
 
-  /// Whether the public key is or was one of ours.
-  package func isOurs(_ publicKey: String) async throws -> Bool {
+  /// Whether the public key is or was one of this service's.
+  package func isOwn(_ publicKey: String) async throws -> Bool {
     try await !database.query("SELECT 1 FROM bouncer_keys WHERE public_key = $1", .text(publicKey)).isEmpty
   }
 

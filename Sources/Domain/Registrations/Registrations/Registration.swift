@@ -13,6 +13,7 @@ package struct Registration: Sendable, Hashable {
   package let token: PushToken
   /// The app's bundle id, for APNs; missing in some old rows.
   package let iosAppID: String?
+  /// The bouncer that sends its notifications.
   package let home: Home
   /// The environment of APNs that has the token, if that is known.
   package let environment: APNsCredential.Environment?
@@ -28,11 +29,12 @@ package struct Registration: Sendable, Hashable {
     self.environment = environment
   }
 
-  /// Where a registration lives: notifications are sent from there.
+  /// The bouncer that sends a registration's notifications.
   package enum Home: Sendable, Hashable {
-    /// At this service; proven once a provider has taken a notification for it from here.
+    /// This one. It is proven once a provider has accepted a notification from here.
     case here(isProven: Bool)
-    /// At another bouncer, to which notifications are passed on. Until it is registered there, it is with the next one.
+    /// The upstream bouncer, to which notifications are passed on. If it is not registered there yet, the next notification
+    /// registers it.
     case elsewhere(isRegistered: Bool)
 
     /// - Parameter value: of ``RegistrationStore/home``.
@@ -51,13 +53,13 @@ package struct Registration: Sendable, Hashable {
 
 /// Refers to a registration in the state in which a notification was made for it.
 package struct RegistrationReference: Sendable, Hashable {
-  /// How it was registered. The raw values are stored in the database (`wire`).
+  /// The kind of registration. The raw values are stored in the database (`wire`).
   package enum Kind: Int64, Sendable, Hashable, CaseIterable {
-    /// By an app that gets end-to-end encrypted notifications.
+    /// A registration by an app that gets end-to-end encrypted notifications.
     case e2ee = 1
-    /// By an old app, which gets unencrypted notifications.
+    /// A registration by an old app, which gets unencrypted notifications.
     case legacy = 2
-    /// By a device of the Nextcloud proxy.
+    /// A device of the Nextcloud proxy.
     case nextcloud = 3
     /// A Web Push subscription of a user of the Nextcloud server side.
     case nextcloudWebPush = 4
@@ -67,7 +69,8 @@ package struct RegistrationReference: Sendable, Hashable {
   package let id: Int64
   /// The operator's name for it: `e2ee:12`.
   package var name: String { "\(kind):\(id)" }
-  /// Time of the last registration, in whole milliseconds: an outcome for an older one does not end it.
+  /// Time of the last registration, in whole milliseconds. An outcome of a notification that was made for an older one does
+  /// not end it.
   package let registeredAt: Date
 
   package init(_ kind: Kind, id: Int64, registeredAt: Date) {
@@ -106,7 +109,7 @@ package struct LegacyUser: Sendable, Hashable {
     self.uuid = uuid
   }
 
-  /// nil if both are nil.
+  /// Returns nil if both are nil.
   package init?(id: Int64?, uuid: UUID?) {
     if id == nil && uuid == nil { return nil }
     self.id = id
@@ -120,10 +123,10 @@ package struct LegacyUser: Sendable, Hashable {
 }
 
 extension APNsCredential.Environment {
-  /// As `registrations.environment` stores it.
+  /// The value in `registrations.environment`.
   package var storage: Int64 { self == .production ? 1 : 2 }
 
-  /// - Parameter storage: any other number, as NULL, means that it is not known.
+  /// - Parameter storage: the stored value; NULL and unknown numbers mean that the environment is not known.
   package init?(storage: Int64?) {
     switch storage {
     case 1: self = .production

@@ -1,7 +1,7 @@
 package import Foundation
 package import Settings
 
-/// How long registrations are kept.
+/// Settings of how long registrations are kept.
 package struct RegistrationSettings: Sendable {
   package init() {}
 

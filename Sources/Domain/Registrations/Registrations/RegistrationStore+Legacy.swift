@@ -5,16 +5,16 @@ package import Sealing
 // Registrations of old apps, which get unencrypted notifications: one for each token and user, whatever the
 // spelling of the token.
 extension RegistrationStore {
-  /// The most registrations of a kind that a user has: far more than anybody has phones, since each may be sent to by
-  /// a request of a few hundred bytes (`Documentation/Decisions` 0031).
+  /// Maximum number of registrations of a user for each kind of token. It is far above any number of phones, and limits how
+  /// many pushes a request of a few hundred bytes can cause (`Documentation/Decisions` 0031).
   package static let mostPerUser = 500
 
   /// Registers a token for a user, or renews an existing registration: then only its time changes, and its
-  /// realm and app are added if missing. If both names of the user are given, it is stored under the UUID
-  /// alone, and an existing registration under the number is merged into it. If the user has more than
-  /// ``mostPerUser`` then, the oldest end.
+  /// realm and app are added if missing. If both the user's number and UUID are given, it is stored under the UUID
+  /// alone, and an existing registration under the number is merged into it. If the user then has more than
+  /// ``mostPerUser``, the oldest are removed.
   ///
-  /// - Parameter isElsewhere: whether a new one lives elsewhere, where it is registered.
+  /// - Parameter isElsewhere: whether a new one belongs to the upstream bouncer, which has it already.
   package func register(
     _ token: PushToken, iosAppID: String?, for user: LegacyUser, server: Int64, realm: RemoteRealm?,
     isElsewhere: Bool = false
@@ -43,15 +43,15 @@ extension RegistrationStore {
       _ = try await database.execute(insertion)
       return try await removeSurplus(of: user, kind, server: server)
     }
-    let doubles = Statement(
+    let duplicates = Statement(
       """
       SELECT id, registered_at FROM registrations
       WHERE server_id = $1 AND user_id = $2 AND kind = $3 AND token_hash = $4
       """, .integer(server), .integer(formerly), kind, hash)
     try await database.write { [self] connection in
-      let removed = try connection.query(doubles).map { try RegistrationReference(.legacy, $0) }
+      let removed = try connection.query(duplicates).map { try RegistrationReference(.legacy, $0) }
       let kept = try RegistrationReference(.legacy, connection.query(insertion).returned)
-      for double in removed { try replace(double, by: kept, on: connection) }
+      for duplicate in removed { try replace(duplicate, by: kept, on: connection) }
     }
     try await removeSurplus(of: user, kind, server: server)
   }
@@ -69,10 +69,12 @@ extension RegistrationStore {
     )
   }
 
-  /// Condition for a user's rows; the arguments begin with the server and both names.
+  /// SQL condition for a user's rows. The arguments begin with the server, the user's number and its UUID.
   package static let ofUser = "server_id = $1 AND (user_id = $2 OR user_uuid = $3)"
 
-  /// Removes a user's token in any spelling; nil: all of the user's tokens.
+  /// Removes a user's token in any spelling.
+  ///
+  /// - Parameter token: nil for all of the user's tokens.
   package func unregister(_ token: PushToken?, of user: LegacyUser, server: Int64) async throws {
     let these: [Value] =
       token.map { [.integer($0.kind.storage), .integer(storageKey.tokenHash(of: $0))] } ?? []
@@ -94,8 +96,8 @@ extension RegistrationStore {
     return try await database.lookUp(statement).first.flatMap { try legacy($0, server: server) }
   }
 
-  /// Which of these tokens the user does not have, as spelled and in order. Repeated spellings of one token
-  /// are included except for the first; so are malformed tokens.
+  /// The tokens among these that the user does not have, as spelled and in order. Malformed tokens are among them, and so
+  /// is each further spelling of a token that the user has.
   package func missing(
     _ texts: [String], kind: PushToken.Kind, of user: LegacyUser, server: Int64
   ) async throws -> [String] {
@@ -110,29 +112,30 @@ extension RegistrationStore {
     }
   }
 
-  /// The registrations that a notification goes to, and the corrections made while finding them.
-  package struct Reach: Sendable {
+  /// The registrations that a notification goes to, and what was corrected while they were looked up.
+  package struct Recipients: Sendable {
     /// The recipients in the order of the rows, each device once; of each kind the newest ``mostPerUser``.
     package var registrations: [Registration] = []
     /// Number of registrations removed because the device has an end-to-end encrypted one.
     package var superseded: [PushToken.Kind: Int] = [:]
     /// Number of registrations under the user's number merged into one under its UUID.
-    package var folded = 0
+    package var mergedUserIDs = 0
     /// Number of registrations whose token does not open; they are left unchanged.
     package var unreadable = 0
   }
 
   /// Finds the user's registrations for a notification and corrects them: those without a realm get this one,
-  /// those under both names of the user are merged, and those of devices with an end-to-end encrypted
+  /// those under the user's number and UUID are merged, and those of devices with an end-to-end encrypted
   /// registration in the realm are removed (`Documentation/Decisions` 0009,
   /// `Documentation/Protocols/Zulip.md` 8.1). One query, and a transaction only if there is something to
   /// correct.
-  package func reach(_ user: LegacyUser, server: Int64, realm: RemoteRealm?) async throws -> Reach {
+  package func recipients(of user: LegacyUser, server: Int64, realm: RemoteRealm?) async throws -> Recipients
+  {
     let statement = Statement(
-      Self.reaching, arguments: user.arguments(at: server) + [.integer(realm?.id)])
-    var reach = Reach()
+      Self.selectRecipients, arguments: user.arguments(at: server) + [.integer(realm?.id)])
+    var recipients = Recipients()
     var replaced: [(old: RegistrationReference, new: RegistrationReference)] = []
-    var homeless: [Value] = []
+    var withoutRealm: [Value] = []
     var last: Value?
     for row in try await database.query(statement) where try row.value("id") != last {
       last = try row.value("id")
@@ -140,36 +143,37 @@ extension RegistrationStore {
       if try row.value("e2ee_id") != .null {
         replaced.append((reference, try .init(.e2ee, row, id: "e2ee_id", registeredAt: "e2ee_registered_at")))
         if let kind = PushToken.Kind(storage: try row.int64("kind")) {
-          reach.superseded[kind, default: 0] += 1
+          recipients.superseded[kind, default: 0] += 1
         }
         continue
       }
       if try row.value("by_uuid_id") != .null {
         replaced.append(
           (reference, try .init(.legacy, row, id: "by_uuid_id", registeredAt: "by_uuid_registered_at")))
-        reach.folded += 1
+        recipients.mergedUserIDs += 1
         continue
       }
       if let registration = try legacy(row, server: server) {
-        reach.registrations.append(registration)
+        recipients.registrations.append(registration)
       } else {
-        reach.unreadable += 1
+        recipients.unreadable += 1
       }
-      if realm != nil, try row.value("realm_id") == .null { homeless.append(.integer(reference.id)) }
+      if realm != nil, try row.value("realm_id") == .null { withoutRealm.append(.integer(reference.id)) }
     }
-    reach.registrations = Self.newest(reach.registrations)
-    guard !replaced.isEmpty || !homeless.isEmpty else { return reach }
-    try await database.write { [self, replaced, homeless] connection in
+    recipients.registrations = Self.newest(recipients.registrations)
+    guard !replaced.isEmpty || !withoutRealm.isEmpty else { return recipients }
+    try await database.write { [self, replaced, withoutRealm] connection in
       for (old, new) in replaced { try replace(old, by: new, on: connection) }
-      guard !homeless.isEmpty else { return }
+      guard !withoutRealm.isEmpty else { return }
       try connection.run(
         "UPDATE registrations SET realm_id = $1 WHERE realm_id IS NULL AND id IN ($list)",
-        .integer(realm?.id), list: homeless)
+        .integer(realm?.id), list: withoutRealm)
     }
-    return reach
+    return recipients
   }
 
-  /// Those that may be sent to: more than ``mostPerUser`` of a kind come only from an import or under two names.
+  /// The newest registrations, ``mostPerUser`` of each kind. There are more only after an import, or if a user has some
+  /// under its number and some under its UUID.
   private static func newest(_ registrations: [Registration]) -> [Registration] {
     guard registrations.count > mostPerUser else { return registrations }
     return Dictionary(grouping: registrations, by: \.token.kind).values.flatMap { same in
@@ -177,9 +181,9 @@ extension RegistrationStore {
     }
   }
 
-  /// A user's rows, each joined with its device's encrypted registration and, for one under the number, with
-  /// the one under the user's UUID. The plus keeps SQLite from reading all rows of a realm.
-  static let reaching = """
+  /// SQL for a user's rows, each joined with its device's encrypted registration and, for one under the number, with
+  /// the one under the user's UUID. The `+` keeps SQLite from reading all rows of a realm.
+  static let selectRecipients = """
     SELECT l.id, l.registered_at, l.kind, l.token, l.target,
       COALESCE(l.elsewhere, CASE WHEN l.delivered_at IS NOT NULL THEN 2 END) AS home, l.environment, l.user_id,
       l.user_uuid, l.realm_id, e.id AS e2ee_id, e.registered_at AS e2ee_registered_at, u.id AS by_uuid_id,
@@ -193,8 +197,8 @@ extension RegistrationStore {
     ORDER BY l.kind DESC, l.id
     """
 
-  /// Legacy registrations in a range of rows that have an encrypted one of the same device and realm.
-  static let doubles = """
+  /// SQL for legacy registrations in a range of rows whose device has an encrypted one in the same realm.
+  static let selectDuplicates = """
     SELECT l.id, l.registered_at, e.id AS e2ee_id, e.registered_at AS e2ee_registered_at
     FROM registrations l JOIN registrations e
       ON e.token_hash = l.token_hash AND e.kind = l.kind AND +e.realm_id = l.realm_id AND e.ended_at IS NULL
@@ -207,7 +211,9 @@ extension RegistrationStore {
   ///
   /// - Parameter row: the last row that was checked.
   /// - Returns: how many were removed, and the last row checked; nil at the end.
-  package func sweep(after row: Int64, limit: Int64 = 2000) async throws -> (removed: Int, last: Int64?) {
+  package func removeDuplicates(after row: Int64, limit: Int64 = 2000) async throws -> (
+    removed: Int, last: Int64?
+  ) {
     // The end of the range is found by a query of its own: a join would read on until it had found enough
     // matches.
     let end = Statement(
@@ -216,7 +222,7 @@ extension RegistrationStore {
     guard let last = try await database.query(end).first?.optionalInt64("last") else {
       return (0, nil)
     }
-    let found = try await database.query(Self.doubles, .integer(row), .integer(last)).map { row in
+    let found = try await database.query(Self.selectDuplicates, .integer(row), .integer(last)).map { row in
       (
         old: try RegistrationReference(.legacy, row),
         new: try RegistrationReference(.e2ee, row, id: "e2ee_id", registeredAt: "e2ee_registered_at")
@@ -229,7 +235,7 @@ extension RegistrationStore {
     return (Set(found.map(\.old)).count, last)
   }
 
-  /// Reads ``columns`` and both names of the user; nil if the token does not open.
+  /// Reads ``columns``, the user's number and its UUID. Returns nil if the token does not open.
   private func legacy(_ row: Row, server: Int64) throws -> Registration? {
     let place = Self.place(
       server: server, user: try row.value("user_id"), uuid: try row.value("user_uuid"))
@@ -242,7 +248,7 @@ extension RegistrationStore {
   }
 
   /// Removes a registration that another one replaces. Its entries in the outbox are moved to the new one:
-  /// they were promised, and are not sent twice.
+  /// they were promised, and must not be sent twice.
   package func replace(
     _ old: RegistrationReference, by new: RegistrationReference, on connection: any Connection
   ) throws {

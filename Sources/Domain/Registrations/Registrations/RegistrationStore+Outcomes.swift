@@ -7,10 +7,9 @@ extension RegistrationStore {
   /// A failed delivery: the registration as it was, and the provider's reason.
   package struct Failure: Sendable, Hashable {
     package let registration: RegistrationReference
-    /// Name of the reason, one of a small set.
+    /// The reason's name, one of a closed list.
     package let reason: String
-    /// The provider's statement holds for registrations with this token made before this time; nil if that
-    /// does not follow.
+    /// Registrations with this token that were made before this time end too; nil if the provider named no such time.
     package let holdsBefore: Date?
 
     package init(_ registration: RegistrationReference, reason: String, holdsBefore: Date? = nil) {
@@ -20,21 +19,21 @@ extension RegistrationStore {
     }
   }
 
-  /// Seconds after which a provider is believed: counted from the registration, or from its first statement.
+  /// Seconds, from the registration or from the provider's first statement, after which a provider is believed.
   static let heldInterval: TimeInterval = 3600
   /// Seconds after which a statement that was held back is forgotten.
   static let heldRetention: TimeInterval = 7 * 86_400
 
-  /// A provider's statement is believed if the registration was made, or the statement first held back, by
-  /// this time: an hour ago, or never while the clock is in doubt.
+  /// The time by which a registration must have been made, or a provider's statement first held back, for the statement to
+  /// be believed: an hour ago, or the distant past while the clock is in doubt.
   package var believedSince: Date { isClockTrusted() ? now() - Self.heldInterval : .distantPast }
 
   /// Ends registrations that a provider has declared dead. A registration that was renewed meanwhile stays,
   /// and so does one whose deletion is held back until the provider has repeated it for long enough.
   ///
   /// Registrations with the same token and target end too, whatever their kind, realm or server, if they were
-  /// registered no later, or before the provider was asked. One that lives elsewhere ends alone: what that
-  /// says is about one server's registration there, not about a token. An end-to-end encrypted one is marked as
+  /// registered no later, or before the provider was asked. One at the upstream bouncer ends alone, because that bouncer
+  /// speaks of one server's registration and not of a token. An end-to-end encrypted one is marked as
   /// ended, so that its server can be told; others are removed at once.
   ///
   /// - Returns: those that have ended, by this call or an earlier one.
@@ -47,14 +46,14 @@ extension RegistrationStore {
     let latest = believedSince
     let believed = dead.filter { (held[$0.registration] ?? .distantPast) <= latest }
     return try await database.write { connection in
-      try connection.end(believed, now: now)
+      try connection.endAll(believed, now: now)
     }
   }
 
-  /// Notes that a provider does not know the token of a registration that nothing was ever delivered to.
+  /// Records that a provider does not know the token of a registration to which nothing was ever delivered.
   ///
-  /// - Returns: whether it is not to be believed yet: it first said so less than an hour ago, or the registration was
-  ///   renewed meanwhile. What it said a week ago counts for nothing.
+  /// - Returns: whether the provider is not believed yet: it first said so less than an hour ago, or the registration was
+  ///   renewed meanwhile. A statement older than a week is ignored.
   package func holdUndelivered(_ registration: RegistrationReference, _ reason: Reason) async throws -> Bool {
     let (now, latest) = (now(), believedSince)
     let values: [Value] = [
@@ -81,7 +80,7 @@ extension RegistrationStore {
 
   /// Records why notifications could not be delivered, for the operator. Registrations renewed meanwhile are
   /// not changed.
-  package func note(_ failures: [Failure]) async throws {
+  package func recordFailures(_ failures: [Failure]) async throws {
     guard !failures.isEmpty else { return }
     let now = Value.integer(now().milliseconds)
     try await database.write { connection in
@@ -99,8 +98,8 @@ extension RegistrationStore {
 
   // MARK: - Deletions that are held back
 
-  /// Number of deletions of a kind and reason held back on a route, because its provider called too many
-  /// tokens dead at once to be believed. They are held until the provider repeats it later, or the operator
+  /// Number of deletions of a kind and reason held back on a route, because its provider reported too many
+  /// tokens as dead at once to be believed. They are held until the provider repeats it later, or the operator
   /// confirms it.
   package struct Held: Sendable, Hashable {
     /// Row id of the route.
@@ -115,8 +114,8 @@ extension RegistrationStore {
     package let count: Int
   }
 
-  /// Holds deletions back, each with the row id of its route, and ends the registrations whose deletion was
-  /// held back long enough ago. Registrations renewed meanwhile are left out.
+  /// Holds back deletions, each with the row id of its route, and ends the registrations whose deletion was
+  /// first held back long enough ago. Registrations renewed meanwhile are left out.
   ///
   /// - Returns: those newly held back, and those that have ended.
   package func hold(_ deletions: [(failure: Failure, route: Int64)]) async throws -> (
@@ -147,13 +146,13 @@ extension RegistrationStore {
           held.insert(failure.registration)
         }
       }
-      return (held, try connection.end(confirmed, now: now))
+      return (held, try connection.endAll(confirmed, now: now))
     }
   }
 
   /// Drops deletions held back for registrations that have turned out to be alive.
   ///
-  /// - Returns: those that had one.
+  /// - Returns: the registrations that had one.
   package func release(_ living: [RegistrationReference]) async throws -> Set<RegistrationReference> {
     let held = try await held(of: living)
     guard !held.isEmpty else { return [] }
@@ -173,7 +172,7 @@ extension RegistrationStore {
   /// Deletions held back, by route, kind and reason.
   package func held() async throws -> [Held] { try await Self.held(in: database) }
 
-  /// The same, for callers without a storage key.
+  /// Deletions held back, for callers without a storage key.
   package static func held(in database: any Database) async throws -> [Held] {
     try await database.query(
       """
@@ -213,7 +212,7 @@ extension RegistrationStore {
             try .init(kind, row), reason: try row.text("dead_reason"),
             holdsBefore: try row.optionalDate("dead_before"))
         }
-        return try connection.end(failures, now: now).count
+        return try connection.endAll(failures, now: now).count
       }
       guard count > 0 else { return ended }
       ended += count
@@ -231,7 +230,7 @@ extension RegistrationStore {
       """, .integer((now() - Self.heldRetention).milliseconds), .integer(Int64(limit)))
   }
 
-  /// When the deletion of each of these was first held back, for those where one is.
+  /// The time at which each deletion among these was first held back; registrations without one are left out.
   private func held(of registrations: [RegistrationReference]) async throws -> [RegistrationReference: Date] {
     guard !registrations.isEmpty else { return [:] }
     let rows = try await database.query(
@@ -251,7 +250,8 @@ extension RegistrationStore {
 extension Connection {
   /// Ends registrations unless they were renewed, together with others of the same token; returns those of
   /// `dead` that have ended.
-  fileprivate func end(_ dead: [RegistrationStore.Failure], now: Date) throws -> Set<RegistrationReference> {
+  fileprivate func endAll(_ dead: [RegistrationStore.Failure], now: Date) throws -> Set<RegistrationReference>
+  {
     var ended: Set<RegistrationReference> = []
     var removedDevices = 0
     for failure in dead.sorted(by: { $0.registration.id < $1.registration.id }) {
@@ -284,7 +284,7 @@ extension Connection {
           arguments: these)
       ).count { try $0.int64("wire") == RegistrationReference.Kind.nextcloud.rawValue }
     }
-    try noteRemovedNextcloudDevices(removedDevices)
+    try countRemovedNextcloudDevices(removedDevices)
     return ended
   }
 
@@ -294,13 +294,13 @@ extension Connection {
     _ condition: String, _ arguments: Value..., list: [Value]? = nil
   ) throws -> Int {
     let count = try run(Statement("DELETE FROM registrations WHERE \(condition)", arguments, list: list))
-    try noteRemovedNextcloudDevices(count)
+    try countRemovedNextcloudDevices(count)
     return count
   }
 
   /// Counts removed devices of the Nextcloud proxy, in the transaction that removes them, so that they are
   /// not mistaken for lost ones.
-  private func noteRemovedNextcloudDevices(_ count: Int) throws {
+  private func countRemovedNextcloudDevices(_ count: Int) throws {
     guard count > 0 else { return }
     try run(
       """
@@ -310,7 +310,7 @@ extension Connection {
   }
 }
 
-/// Condition for a registration and those with the same token and target registered no later than `$5`.
+/// SQL condition for a registration and those with the same token and target registered no later than `$5`.
 private let withToken = """
   (id = $1 OR token_hash = $2 AND token_hash <> 0 AND kind = $3 AND target IS NOT DISTINCT FROM $4
     AND registered_at <= $5 AND ended_at IS NULL)

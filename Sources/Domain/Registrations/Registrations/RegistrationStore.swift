@@ -29,10 +29,10 @@ package final class RegistrationStore: Sendable {
 
   /// The columns that ``registration(_:_:at:)`` reads.
   static let columns = "id, registered_at, kind, token, target, \(home) AS home, environment"
-  /// SQL that tells where a registration lives, as ``Registration/Home`` reads it.
+  /// SQL for a registration's bouncer, which ``Registration/Home`` reads.
   static let home = "COALESCE(elsewhere, CASE WHEN delivered_at IS NOT NULL THEN 2 END)"
 
-  /// nil if the token does not open.
+  /// Reads ``columns``. Returns nil if the token does not open.
   func registration(_ row: Row, _ kind: RegistrationReference.Kind, at place: SealedPlace) throws
     -> Registration?
   {
@@ -46,19 +46,19 @@ package final class RegistrationStore: Sendable {
       environment: .init(storage: try row.optionalInt64("environment")))
   }
 
-  /// Those of these row ids whose registrations exist and have not ended, even if they were renewed since.
+  /// The row ids among these whose registrations exist and have not ended, renewed or not.
   package func living(_ ids: [Int64]) async throws -> Set<Int64> { Set(try await current(of: ids).keys) }
 
-  /// What a registration is now.
+  /// A registration's present values.
   package struct Current: Sendable {
     package let registeredAt: Date
     /// The environment of APNs that has its token, if that is known.
     package let environment: APNsCredential.Environment?
-    /// The FCM token of a device of the Nextcloud proxy, which may get another one without another registration.
+    /// The present FCM token of a device of the Nextcloud proxy, whose row outlives a change of its token.
     package let token: String?
   }
 
-  /// The same, with what they are now.
+  /// The present values of these registrations, by row id. Those that have ended are left out.
   package func current(of ids: [Int64]) async throws -> [Int64: Current] {
     guard !ids.isEmpty else { return [:] }
     let rows = try await database.query(
@@ -80,8 +80,10 @@ package final class RegistrationStore: Sendable {
     ) { $1 }
   }
 
-  /// Notes which environment of APNs has taken the tokens. Registrations renewed meanwhile are left out.
-  package func note(_ environments: [RegistrationReference: APNsCredential.Environment]) async throws {
+  /// Records the environment of APNs that has accepted each token. Registrations renewed meanwhile are left out.
+  package func recordEnvironments(_ environments: [RegistrationReference: APNsCredential.Environment])
+    async throws
+  {
     guard !environments.isEmpty else { return }
     try await database.write { connection in
       for (registration, environment) in environments.sorted(by: { $0.key.id < $1.key.id }) {
@@ -93,7 +95,7 @@ package final class RegistrationStore: Sendable {
     }
   }
 
-  /// Those of these row ids to which something was ever delivered.
+  /// The row ids among these to which something was ever delivered.
   package func delivered(_ ids: [Int64]) async throws -> Set<Int64> {
     guard !ids.isEmpty else { return [] }
     return Set(
@@ -129,7 +131,7 @@ package final class RegistrationStore: Sendable {
   /// Number of registrations of a kind and provider.
   package struct Count: Sendable, Hashable {
     package let registrations: RegistrationReference.Kind
-    /// `apns`, `fcm` (Web Push included), or the provider of those that live elsewhere.
+    /// `apns`, `fcm` (Web Push included), or `upstream`.
     package let provider: String
     package let live: Int64
     /// Number of those that have ended but are not removed yet.
@@ -167,7 +169,7 @@ extension RegistrationStore {
   /// Registers a token with a realm, or renews its registration there with all new values. An expired one
   /// becomes valid again (`Documentation/Decisions` 0008).
   ///
-  /// - Parameter bouncerKey: the public key that the registration was sealed to, in base64; one of ours.
+  /// - Parameter bouncerKey: the public key of this service that the registration was sealed to, in base64.
   package func register(_ token: PushToken, iosAppID: String?, realm: Int64, bouncerKey: String) async throws
   {
     let key = try await bouncerKeyID(bouncerKey)
@@ -215,12 +217,13 @@ extension RegistrationStore {
 
   /// The live registrations of some token ids.
   package struct Lookup: Sendable {
+    /// Registrations whose notifications are sent from here.
     package var found: [Registration] = []
-    /// Those that live elsewhere: their tokens can be read only there.
+    /// Registrations at the upstream bouncer, which alone can read their tokens.
     package var elsewhere: [TokenID: RegistrationReference] = [:]
-    /// Those of them that may not be registered there.
+    /// The ids among ``elsewhere`` that the upstream bouncer may not know yet.
     package var new: Set<TokenID> = []
-    /// Those whose token does not open.
+    /// The ids whose token does not open.
     package var unreadable: Set<TokenID> = []
 
     package init() {}
@@ -256,8 +259,8 @@ extension RegistrationStore {
     package let lastUsedAt: Date
   }
 
-  /// Usage of each bouncer key that has registrations. Reads every registration: for people, or for
-  /// infrequent tasks.
+  /// Usage of each bouncer key that has registrations. Reads every registration, so call it only for
+  /// people or rarely.
   package func keyUsage() async throws -> [KeyUsage] {
     try await database.query(
       """

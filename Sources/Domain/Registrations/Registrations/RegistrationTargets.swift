@@ -3,23 +3,23 @@ package import Providers
 package import SQL
 package import Sealing
 
-/// The apps and Firebase projects of living registrations, for comparing them with the credentials. Reads every
-/// registration: for people.
+/// The apps and Firebase projects of living registrations, to compare them with the credentials. Reads every
+/// registration, so use it only for people.
 package struct RegistrationTargets: Sendable {
-  /// Registrations for one bundle id or project that is named.
+  /// Number of registrations that name a bundle id or project.
   package struct Count: Sendable, Hashable {
     package let provider: Route.Provider
     package let target: String
-    /// Whether their token is for calls only, which go to another topic of the app.
+    /// Whether their tokens are for calls only (PushKit), which have a topic of their own.
     package let isPushKit: Bool
-    /// Whether they were registered at the push proxy, as anybody may.
+    /// Whether they were registered at the push proxy, where anybody can register a device.
     package let isUntrusted: Bool
-    /// Of APNs, that has taken the tokens; nil if that is not known.
+    /// The environment of APNs that has accepted the tokens; nil if it is not known.
     package let environment: APNsCredential.Environment?
     package let count: Int
   }
 
-  /// How many Android registrations are looked at whether they are for FCM or for Web Push.
+  /// Number of Android registrations whose tokens are opened to tell FCM from Web Push.
   static let sample = 1000
 
   private let database: any Database
@@ -45,19 +45,20 @@ package struct RegistrationTargets: Sendable {
     }
   }
 
-  /// How many registrations are for the default Firebase project. The database does not say which Android registrations
+  /// Counts the registrations for the default Firebase project. The database does not say which Android registrations
   /// are Web Push subscriptions, so the tokens of the latest 1,000 are opened.
   ///
+  /// - Parameter isUntrusted: whether to count those of the push proxy, or those of chat servers.
   /// - Returns: their number, and whether there may be more.
   package func ofDefaultProject(
-    areUntrusted: Bool, _ storageKey: StorageKey
+    isUntrusted: Bool, _ storageKey: StorageKey
   ) async throws -> (count: Int, isCut: Bool) {
     let rows = try await database.query(
       """
       SELECT token, realm_id, token_id, server_id, user_id, user_uuid, device_identifier, user_key, wire
       FROM registrations
       WHERE kind = 2 AND target IS NULL AND ended_at IS NULL AND elsewhere IS NULL AND token IS NOT NULL
-        AND \(areUntrusted ? "wire = 3" : "wire <= 2") ORDER BY id DESC LIMIT \(Self.sample)
+        AND \(isUntrusted ? "wire = 3" : "wire <= 2") ORDER BY id DESC LIMIT \(Self.sample)
       """)
     let count = try rows.count { row in
       let isE2EE = try row.int64("wire") == RegistrationReference.Kind.e2ee.rawValue

@@ -14,16 +14,16 @@ package struct RealmSync: Sendable {
   /// The list would give a server more realms than it can have.
   package struct TooManyRealms: Error {}
 
-  /// How many realms a server can have, those that it has deleted among them: more than one report can list.
+  /// Maximum number of realms of a server, including those that it has deleted. It is more than one report can list.
   package static let mostRealms: Int64 = 50_000
 
-  /// What a part of a list has changed.
+  /// The changes made by a part of a list.
   package struct Changes: Sendable {
     /// The realms that were taken over from another server.
     package fileprivate(set) var takeovers: [Takeover] = []
-    /// How many rows of realms were written.
+    /// Number of rows of realms that were written.
     fileprivate var realms = 0
-    /// How many were added to the audit log.
+    /// Number of rows added to the audit log.
     fileprivate var events = 0
 
     package var rows: Int { realms + events }
@@ -37,7 +37,7 @@ package struct RealmSync: Sendable {
   let now: @Sendable () -> Date
   private let most: Int64
 
-  /// - Parameter most: how many realms a server can have.
+  /// - Parameter most: maximum number of realms of a server.
   package init(
     storageKey: StorageKey, now: @escaping @Sendable () -> Date, most: Int64 = mostRealms
   ) {
@@ -127,7 +127,7 @@ package struct RealmSync: Sendable {
     }
   }
 
-  /// Marks realms as deleted that are still the server's.
+  /// Marks as deleted those realms that are still the server's.
   @discardableResult
   package func markDeleted(
     _ missing: ArraySlice<MissingRealm>, server: Int64, on connection: any Connection
@@ -229,7 +229,7 @@ private struct KnownRealm {
 
   let id: Int64
   let isLocallyDeleted: Bool
-  /// Has no secret, because only its hash is stored.
+  /// The realm without its secret, of which only a hash is stored.
   let realm: RealmDescription
 
   init(row: Row) throws {
@@ -278,7 +278,7 @@ extension RealmSync {
   }
 
   /// Moves a realm to a server if its present one has released it, by deactivating it or by being
-  /// deactivated; or if the operator has released it; or if the present server is the same one under another
+  /// deactivated; or if the operator has released it; or if the present server is the same server under another
   /// hostname (``hasMoved(_:to:with:on:)``).
   ///
   /// A server that knows the owner secret has the realm's own data: its registrations stay, except those

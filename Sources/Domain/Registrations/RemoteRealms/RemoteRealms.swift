@@ -1,6 +1,7 @@
 package import Foundation
 package import SQL
 
+/// The realms (organizations) that chat servers have uploaded.
 package final class RemoteRealms: Sendable {
   /// Relation of a realm in a request to the server that names it.
   package enum Ownership: Sendable, Hashable {
@@ -13,7 +14,7 @@ package final class RemoteRealms: Sendable {
   }
 
   let database: any Database
-  /// Cache of realms. It only answers that a realm is the server's; any other answer is looked up again.
+  /// Cache of realms. It is used only to confirm that a realm is a server's; anything else is looked up again.
   private let known = ReadCache<UUID, RemoteRealm>(maximum: 100_000)
 
   package init(database: any Database) {
@@ -60,7 +61,7 @@ package final class RemoteRealms: Sendable {
 extension RemoteRealms {
   /// A realm with its numbers here.
   package struct Summary: Sendable, Hashable {
-    /// nil for legacy registrations whose realm is not known yet.
+    /// The realm's UUID; nil for legacy registrations whose realm is not known yet.
     package let uuid: UUID?
     /// The realm's host; empty if no realm is known.
     package let host: String
@@ -77,7 +78,7 @@ extension RemoteRealms {
     package let lastRegisteredAt: Date?
   }
 
-  /// The realms of a server, by host. Reads every registration of theirs: for people, not for requests.
+  /// The realms of a server, by host. Reads all of their registrations, so call it for people and not for requests.
   package func summaries(ofServer server: Int64) async throws -> [Summary] {
     let realms = Statement(
       """
@@ -136,7 +137,7 @@ package struct RealmDescription: Sendable, Hashable {
   package var isDeactivated: Bool
   /// Whether it is the realm of Zulip's system bots.
   package var isSystemBotRealm: Bool
-  /// How its users sign in: a JSON object of flags, compact, sorted by name.
+  /// The ways in which its users sign in: a JSON object of flags, compact, sorted by name.
   package var authenticationMethods: String
 
   package init(

@@ -88,7 +88,7 @@ extension RemoteServers {
   ///
   /// - Parameter key: the new key; nil: a random one.
   /// - Returns: nil if the server has no longer that hostname.
-  /// - Throws: ``Refusal/deactivated`` if the operator has deactivated it, or the database's own error.
+  /// - Throws: ``RegistrationError/deactivated`` if the operator has deactivated it, or the database's own error.
   package func transfer(_ server: RemoteServer, to key: String? = nil) async throws -> String? {
     let key = key ?? RandomText.alphanumeric(Self.keyLength)
     let now = Value.integer(now().milliseconds)
@@ -101,7 +101,7 @@ extension RemoteServers {
     defer { cache.clear() }
     return try await database.write { connection in
       guard let row = try connection.query(change).first else { return nil }
-      guard try !RemoteServer(row: row).isDeactivatedByOperator else { throw Refusal.deactivated }
+      guard try !RemoteServer(row: row).isDeactivatedByOperator else { throw RegistrationError.deactivated }
       try connection.audit(.keyTransferred, server: server.id, at: now)
       try connection.reactivate(server.id, at: now)
       return key
@@ -170,7 +170,8 @@ extension RemoteServers {
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
         return hasher.finalize()
       }
-      (first, second) = (hash(1), hash(2))
+      first = hash(1)
+      second = hash(2)
     }
   }
 }

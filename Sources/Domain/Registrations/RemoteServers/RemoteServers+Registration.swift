@@ -4,7 +4,7 @@ internal import SQL
 internal import Sealing
 
 extension RemoteServers {
-  /// What a server sends to register or to update its registration.
+  /// A server's request to register, or to update its registration.
   package struct Application: Sendable {
     package let uuid: UUID
     /// The present key, or that of a new server.
@@ -23,8 +23,8 @@ extension RemoteServers {
     }
   }
 
-  /// Why an application is refused; nothing has changed then.
-  package enum Refusal: Error, Hashable {
+  /// The reason why an application was refused. Nothing has changed then.
+  package enum RegistrationError: Error, Hashable {
     /// The server exists and has another key.
     case wrongKey
     /// The server exists and is deactivated.
@@ -46,7 +46,7 @@ extension RemoteServers {
   ///   - mayCreate: whether a new server is admitted.
   ///   - mustProve: whether a hostname must have been proven, which an application alone does not do.
   /// - Returns: whether the server is new.
-  /// - Throws: ``Refusal``, or the database's own error.
+  /// - Throws: ``RegistrationError``, or the database's own error.
   package func register(_ application: Application, mayCreate: Bool, mustProve: Bool = false) async throws
     -> Bool
   {
@@ -65,7 +65,7 @@ extension RemoteServers {
   /// Whether ``register(_:mayCreate:mustProve:)`` would take an application; nothing changes.
   ///
   /// - Returns: the server that it is of; nil for a new one.
-  /// - Throws: ``Refusal``, or the database's own error.
+  /// - Throws: ``RegistrationError``, or the database's own error.
   package func check(_ application: Application, mayCreate: Bool, mustProve: Bool) async throws
     -> RemoteServer?
   {
@@ -80,31 +80,33 @@ extension RemoteServers {
     _ application: Application, mayCreate: Bool, mustProve: Bool, on connection: any Connection
   ) throws -> Row? {
     let row = try connection.query(Self.selectWithKeys(application.uuid)).first
-    if let row, try keyHash(of: application.key, in: row) == nil { throw Refusal.wrongKey }
+    if let row, try keyHash(of: application.key, in: row) == nil { throw RegistrationError.wrongKey }
     let server = try row.map(RemoteServer.init)
-    guard server?.isDeactivated != true else { throw Refusal.deactivated }
+    guard server?.isDeactivated != true else { throw RegistrationError.deactivated }
     guard try !connection.isTaken(application.hostname, byOtherThan: server?.id) else {
-      throw Refusal.hostnameTaken
+      throw RegistrationError.hostnameTaken
     }
     let isProven = !mustProve || server?.hostname == application.hostname.text
-    guard mayCreate || (server != nil && isProven) else { throw Refusal.closed }
-    guard isProven else { throw Refusal.unprovenHostname }
+    guard mayCreate || (server != nil && isProven) else { throw RegistrationError.closed }
+    guard isProven else { throw RegistrationError.unprovenHostname }
     return row
   }
 
   /// Adds a server for the operator; a key is generated unless one is given. It takes the hostname of a
   /// deactivated server.
   ///
-  /// - Throws: ``Refusal/hostnameTaken``, ``Refusal/alreadyThere``, or the database's own error.
+  /// - Throws: ``RegistrationError/hostnameTaken``, ``RegistrationError/alreadyThere``, or the database's own error.
   package func add(
     hostname: Hostname, uuid: UUID = UUID(), key: String? = nil, contactEmail: String
   ) async throws -> (server: RemoteServer, key: String) {
     let key = key ?? RandomText.alphanumeric(Self.keyLength)
     let application = Application(uuid: uuid, key: key, hostname: hostname, contactEmail: contactEmail)
     let server = try await write(hostname: hostname) { connection in
-      guard try connection.query(Self.selectWithKeys(uuid)).isEmpty else { throw Refusal.alreadyThere }
+      guard try connection.query(Self.selectWithKeys(uuid)).isEmpty else {
+        throw RegistrationError.alreadyThere
+      }
       guard try !connection.isTaken(hostname, byOtherThan: nil, isOperator: true) else {
-        throw Refusal.hostnameTaken
+        throw RegistrationError.hostnameTaken
       }
       try connection.free(hostname, for: nil, at: now())
       return try insert(application, lastRequestAt: nil, on: connection)
@@ -120,7 +122,8 @@ extension RemoteServers {
     do {
       return try await database.write(body)
     } catch let error as DatabaseError where error.code == .uniqueViolation {
-      throw try await find(hostname: hostname) != nil ? Refusal.hostnameTaken : Refusal.wrongKey
+      throw try await find(hostname: hostname) != nil
+        ? RegistrationError.hostnameTaken : RegistrationError.wrongKey
     }
   }
 
@@ -145,7 +148,7 @@ extension RemoteServers {
   }
 
   private func update(_ application: Application, _ row: Row, on connection: any Connection) throws {
-    guard let presented = try keyHash(of: application.key, in: row) else { throw Refusal.wrongKey }
+    guard let presented = try keyHash(of: application.key, in: row) else { throw RegistrationError.wrongKey }
     let (id, now) = (Value.integer(try row.int64("id")), now())
     try connection.run(
       """
@@ -170,9 +173,9 @@ extension RemoteServers {
 }
 
 extension Connection {
-  /// Whether a server has the hostname that has not deactivated itself.
+  /// Whether another server has the hostname. One that has deactivated itself does not count.
   ///
-  /// - Parameter isOperator: whether the operator asks, for whom that of any deactivated server is free.
+  /// - Parameter isOperator: whether the operator asks; then no deactivated server counts.
   fileprivate func isTaken(_ hostname: Hostname, byOtherThan id: Int64?, isOperator: Bool = false) throws
     -> Bool
   {
@@ -186,7 +189,7 @@ extension Connection {
 
   /// Takes the hostname from a deactivated server, which gets a name that nobody can have.
   ///
-  /// - Parameter id: the server that keeps or gets the hostname, unless it is new.
+  /// - Parameter id: the server that keeps or gets the hostname; nil for a new one.
   fileprivate func free(_ hostname: Hostname, for id: Int64?, at time: Date) throws {
     let rows = try query(
       """

@@ -1,8 +1,8 @@
 package import Foundation
 package import SQL
 
-/// What chat servers report of themselves: figures and audit events. They are taken in order of the servers' own ids, kept for
-/// a time, and removed when nobody has to be given them any more (`Documentation/Decisions` 0032).
+/// The figures and audit events that chat servers report about themselves. They are stored in the order of the servers' own
+/// ids, and removed after a time once the upstream bouncer has them or needs none (`Documentation/Decisions` 0032).
 package struct Reports: Sendable {
   /// The lists of a report.
   package enum List: Sendable, CaseIterable {
@@ -24,10 +24,10 @@ package struct Reports: Sendable {
       }
     }
 
-    /// The last id that came, in `remote_servers`.
+    /// The column of `remote_servers` with the last id that was stored.
     fileprivate var last: String { "last_\(id)" }
 
-    /// The name of the ids.
+    /// The name of this list's ids in columns' names.
     package var id: String {
       switch self {
       case .realmCounts: "realm_count_id"
@@ -37,55 +37,60 @@ package struct Reports: Sendable {
     }
   }
 
+  /// A row of a list.
   package struct Row: Sendable {
     /// The row's id at its server.
     package let id: Int64
-    /// In the order of the list's columns.
+    /// The values in the order of the list's columns.
     fileprivate let values: [Value]
 
-    package init(id: Int64, _ values: [Value]) { (self.id, self.values) = (id, values) }
+    package init(id: Int64, _ values: [Value]) {
+      self.id = id
+      self.values = values
+    }
   }
 
-  /// The highest ids that a server has sent.
-  package typealias Ends = [List: Int64]
+  /// The highest id that a server has sent of each list.
+  package typealias LastIDs = [List: Int64]
 
-  /// Most rows of a server that are kept for long. It may have twice as many as long as they cannot go.
+  /// Number of a server's rows above which its oldest are removed. Twice as many are stored while they cannot be removed.
   package static let mostRows: Int64 = 500_000
 
   private let database: any Database
-  private let kinds: [Kind]
+  private let groups: [RowGroup]
 
-  /// - Parameter mayGo: SQL that is true of a list's rows that may be removed: nobody has to be given them any more.
-  package init(database: any Database, mayGo: (List) -> String = { _ in "TRUE" }) {
+  /// - Parameter isRemovable: SQL condition for a list's rows that may be removed, because nobody has to be given them any
+  ///   more.
+  package init(database: any Database, isRemovable: (List) -> String = { _ in "TRUE" }) {
     self.database = database
-    kinds = Kind.all(mayGo)
+    groups = RowGroup.all(isRemovable)
   }
 
-  // MARK: Taken
+  // MARK: Storing
 
-  private static let selectEnds =
+  private static let selectLastIDs =
     "SELECT \(List.allCases.map(\.last).joined(separator: ", ")), report_rows FROM remote_servers WHERE id = $1"
 
-  private static func ends(_ row: SQL.Row) throws -> Ends {
+  private static func lastIDs(_ row: SQL.Row) throws -> LastIDs {
     Dictionary(uniqueKeysWithValues: try List.allCases.map { ($0, try row.int64($0.last)) })
   }
 
-  package func ends(of server: Int64) async throws -> Ends {
-    try await database.lookUp(Self.selectEnds, .integer(server)).first.map(Self.ends) ?? [:]
+  package func lastIDs(of server: Int64) async throws -> LastIDs {
+    try await database.lookUp(Self.selectLastIDs, .integer(server)).first.map(Self.lastIDs) ?? [:]
   }
 
-  /// The same within a transaction, and whether the server has so many rows that no more can be kept.
-  package static func standing(
+  /// The last ids within a transaction, and whether the server has so many rows that no more can be stored.
+  package static func status(
     of server: Int64, on connection: any Connection
-  ) throws -> (ends: Ends, isFull: Bool) {
-    let row = try connection.query(selectEnds, .integer(server)).returned
-    return (try ends(row), try row.int64("report_rows") >= 2 * mostRows)
+  ) throws -> (lastIDs: LastIDs, isFull: Bool) {
+    let row = try connection.query(selectLastIDs, .integer(server)).returned
+    return (try lastIDs(row), try row.int64("report_rows") >= 2 * mostRows)
   }
 
-  /// Keeps the next rows of a list.
+  /// Stores the next rows of a list.
   ///
-  /// - Parameter rows: some, with ids that rise.
-  /// - Returns: false if they do not come after those that are kept: another report was faster.
+  /// - Parameter rows: at least one, with rising ids.
+  /// - Returns: false if their ids do not come after those that are stored, because another report was faster.
   package static func keep(
     _ rows: ArraySlice<Row>, in list: List, of server: Int64, on connection: any Connection
   ) throws -> Bool {
@@ -102,7 +107,7 @@ package struct Reports: Sendable {
     return true
   }
 
-  /// Counts rows that were added for a server here.
+  /// Counts rows that this service has added for a server; a negative number counts removed ones.
   static func count(_ rows: Int, of server: Int64, on connection: any Connection) throws {
     guard rows != 0 else { return }
     try connection.run(
@@ -110,25 +115,25 @@ package struct Reports: Sendable {
       .integer(Int64(rows)))
   }
 
-  // MARK: Forgotten
+  // MARK: Removing
 
-  /// Rows of one table that go together: those of a list, or what was noted here of realms.
-  private struct Kind {
+  /// Rows of one table that are removed by the same rule: those of a list, or this service's own audit events of realms.
+  private struct RowGroup {
     let table: String
     let key: String
     let time: String
-    /// What is true of rows that may go.
+    /// SQL condition for rows that may be removed.
     let condition: String
     let order: String
 
-    static func all(_ mayGo: (List) -> String) -> [Kind] {
+    static func all(_ isRemovable: (List) -> String) -> [RowGroup] {
       List.allCases.map { list in
-        Kind(
+        RowGroup(
           table: list.table, key: "server_id, remote_id",
           time: list == .auditEvents ? "event_time" : "end_time",
-          condition: mayGo(list), order: "remote_id")
+          condition: isRemovable(list), order: "remote_id")
       } + [
-        Kind(
+        RowGroup(
           table: "remote_realm_audit_log", key: "id", time: "event_time", condition: "remote_id IS NULL",
           order: "id")
       ]
@@ -144,11 +149,11 @@ package struct Reports: Sendable {
     }
   }
 
-  /// Removes rows that are older than this, and the oldest of servers that have too many. Rows that may not go yet
-  /// stay.
+  /// Removes rows that are older than this, and the oldest of servers that have too many. Rows that must be kept for the
+  /// upstream bouncer stay.
   ///
-  /// - Parameter most: how many rows a server may have.
-  /// - Returns: how many were removed, `limit` at most.
+  /// - Parameter most: maximum number of a server's rows.
+  /// - Returns: the number removed, at most `limit`.
   package func remove(
     before date: Date, most: Int64 = mostRows, limit: Int
   ) async throws -> Int {
@@ -157,9 +162,9 @@ package struct Reports: Sendable {
     return try await database.write { connection in
       var removed: [Int64: Int] = [:]
       var left = limit
-      for kind in kinds where left > 0 {
+      for group in groups where left > 0 {
         let rows = try connection.query(
-          kind.removal(where: "\(kind.time) < $1", by: kind.time), .integer(date.milliseconds),
+          group.removal(where: "\(group.time) < $1", by: group.time), .integer(date.milliseconds),
           .integer(Int64(left)))
         for row in rows { removed[try row.int64("server_id"), default: 0] += 1 }
         left -= rows.count
@@ -176,23 +181,23 @@ package struct Reports: Sendable {
     }
   }
 
-  /// Removes the oldest rows of a server, as far as they may go.
+  /// Removes the oldest rows of a server that may be removed.
   private func removeOldest(
     _ count: Int, of server: Int64, on connection: any Connection
   ) throws -> Int {
     var removed = 0
     while removed < count {
-      // Of each kind the first comes next; of several the one that is oldest.
-      let oldest = try kinds.compactMap { kind in
+      // The first row of each group; the oldest of these is next.
+      let oldest = try groups.compactMap { group in
         try connection.query(
           """
-          SELECT \(kind.time) AS time FROM \(kind.table) WHERE server_id = $1 AND \(kind.condition) ORDER BY \(kind.order) LIMIT 1
+          SELECT \(group.time) AS time FROM \(group.table) WHERE server_id = $1 AND \(group.condition) ORDER BY \(group.order) LIMIT 1
           """, .integer(server)
-        ).first.map { (kind: kind, time: try $0.int64("time")) }
+        ).first.map { (group: group, time: try $0.int64("time")) }
       }.min { $0.time < $1.time }
       guard let oldest else { break }
       removed += try connection.query(
-        oldest.kind.removal(where: "server_id = $1", by: oldest.kind.order), .integer(server),
+        oldest.group.removal(where: "server_id = $1", by: oldest.group.order), .integer(server),
         .integer(Int64(min(256, count - removed)))
       ).count
     }

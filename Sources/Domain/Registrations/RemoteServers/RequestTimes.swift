@@ -21,11 +21,13 @@ package final class RequestTimes: Sendable {
     self.now = now
   }
 
-  package func note(server: Int64) { note(Caller(table: "remote_servers", id: server)) }
+  /// Records a call of a server.
+  package func record(server: Int64) { record(Caller(table: "remote_servers", id: server)) }
 
-  package func note(realm: Int64) { note(Caller(table: "remote_realms", id: realm)) }
+  /// Records a call for a realm.
+  package func record(realm: Int64) { record(Caller(table: "remote_realms", id: realm)) }
 
-  private func note(_ caller: Caller) {
+  private func record(_ caller: Caller) {
     let now = now()
     latest.withLock { $0[caller] = now }
   }

@@ -15,7 +15,7 @@ package struct DatabaseCopy: Sendable {
     package let rows: Int
   }
 
-  /// Why a copy is incomplete.
+  /// The reason why a copy is incomplete.
   package enum Failure: Error, Sendable, Hashable, CustomStringConvertible {
     /// Both are one database, perhaps by two names.
     case sameDatabase
@@ -63,8 +63,8 @@ package struct DatabaseCopy: Sendable {
   package func run(progress: @Sendable (_ table: String, _ rows: Int) -> Void) async throws -> [Report] {
     guard try await !isOneDatabase() else { throw Failure.sameDatabase }
     let seal = Statement("SELECT value FROM metadata WHERE name = 'storage_key'")
-    let ours = try await source.query(seal)
-    if let theirs = try await target.query(seal).first, theirs.values != ours.first?.values {
+    let sourceKey = try await source.query(seal)
+    if let targetKey = try await target.query(seal).first, targetKey.values != sourceKey.first?.values {
       throw Failure.foreignTarget
     }
     let tables = try await tables()
@@ -78,8 +78,8 @@ package struct DatabaseCopy: Sendable {
     return reports
   }
 
-  /// Whether what is written to the target appears in the source. URLs do not tell: a file or a server may have several
-  /// names.
+  /// Whether what is written to the target appears in the source. The URLs do not show that, because a file or a server may have
+  /// several names.
   private func isOneDatabase() async throws -> Bool {
     let mark = Value.bytes((0..<16).map { _ in UInt8.random(in: .min ... .max) })
     _ = try await target.execute(

@@ -33,13 +33,13 @@ extension Doctor {
             alike: credentials.alike(count)))
       }
       if let key, !credentials.hasDefaultProject {
-        for areUntrusted in [false, true] {
-          let (count, isCut) = try await targets.ofDefaultProject(areUntrusted: areUntrusted, key)
+        for isUntrusted in [false, true] {
+          let (count, isCut) = try await targets.ofDefaultProject(isUntrusted: isUntrusted, key)
           guard count > 0 else { continue }
           unserved.append(
             Self.finding(
               "\(isCut ? "at least " : "")\(Phrase.count(count, "device"))",
-              .init(target: .init(.fcm, "", isUntrusted: areUntrusted))))
+              .init(target: .init(.fcm, "", isUntrusted: isUntrusted))))
         }
       }
       found = unserved

@@ -89,7 +89,7 @@ package struct Housekeeping: Sendable {
 
   private func removeSuperseded(_ round: inout Round) async throws {
     for _ in 0..<Self.stretches where !Task.isCancelled {
-      let (removed, last) = try await registrations.sweep(after: round.last)
+      let (removed, last) = try await registrations.removeDuplicates(after: round.last)
       round.removed += removed
       round.last = last ?? 0
       guard last == nil else { continue }

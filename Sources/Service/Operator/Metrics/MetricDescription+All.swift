@@ -39,7 +39,7 @@ extension MetricDescription {
       "Time from the head of an HTTP request to its answer."),
     .init(
       "push_bouncer_unknown_input_total", .counter, labels: ["route", "kind"],
-      "Members of JSON objects, parameters and values of enumerations in requests that are not known here and were ignored: a sender is newer than this program."
+      "Unknown members, parameters and enumeration values in requests, which were ignored: their sender is newer than this program."
     ),
     .init(
       "push_bouncer_http_connections", .gauge, labels: ["listener"], "Open connections of clients."),
@@ -48,42 +48,43 @@ extension MetricDescription {
       "Connections of clients that the service closed before they were done, by reason."),
     .init(
       "push_bouncer_http_body_bytes", .gauge,
-      "Bytes that request bodies take in memory now; http.max_bytes_in_flight is the limit."),
+      "Memory of request bodies at present, in bytes; http.max_bytes_in_flight is the limit."),
 
     // Deliveries.
     .init(
       "push_bouncer_deliveries_total", .counter, labels: ["provider", "outcome", "reason"],
-      "Tries to hand a notification to Apple, Google, a push service or the upstream bouncer, by outcome and reason. One notification may take several; one call to the upstream bouncer has several notifications."
+      "Tries to send a notification to Apple, Google, a push service or the upstream bouncer, by outcome and reason. A notification may need several tries; one call to the upstream bouncer may carry several notifications."
     ),
     .init(
       "push_bouncer_notify_to_accepted_seconds", .histogram, labels: ["provider"], bounds: waits,
-      "Time from the call that asked for a notification to its acceptance by the provider, by way of the outbox too."
+      "Time from the call that asked for a notification to its acceptance by the provider, including time in the outbox."
     ),
     .init(
       "push_bouncer_provider_request_duration_seconds", .histogram, labels: ["provider"],
-      "Time that a try took, with waiting for a connection."),
+      "Duration of a try, including the wait for a connection."),
     .init(
       "push_bouncer_provider_connections", .gauge, labels: ["provider"], "Open connections to the provider."),
     .init(
       "push_bouncer_tls_key_exchange_total", .counter, labels: ["leg", "group"],
-      "TLS connections by how their keys were agreed on, of each provider and listener; X25519MLKEM768 withstands a quantum computer, too. other: TLS 1.2 or another group. Calls to hosts that are no providers (hostname proofs, push proxies of others, the bouncer in server.bouncer) are not counted: the HTTP client for them does not tell."
+      "TLS connections of each provider and listener by the group of their key exchange; X25519MLKEM768 also withstands quantum computers, and other stands for TLS 1.2 or any other group. Calls to other hosts (hostname proofs, other push proxies, the bouncer in server.bouncer) are not counted, because their HTTP client does not show the group."
     ),
     .init(
       "push_bouncer_provider_tokens_minted_total", .counter, labels: ["provider"],
-      "Provider tokens signed for Apple and for push services, and access tokens asked of Google."),
+      "Provider tokens signed for Apple and for push services, and access tokens requested from Google."),
     .init(
       "push_bouncer_route_up", .gauge, labels: route,
       "0 while a route fails (nothing but failures for some seconds) or its breaker is open, else 1. All of Web Push is one route, which fails where most push services do, or the operator's own."
     ),
     .init(
       "push_bouncer_breaker_open", .gauge, labels: route,
-      "1 while a route is so broken that only single tries are made, else 0."),
+      "1 while the route's circuit breaker is open and only single probes are sent, else 0."),
     .init(
       "push_bouncer_route_doubted", .gauge, labels: route + ["kind"],
-      "1 while the provider refuses so many tokens of a kind that none of their registrations ends."),
+      "1 while the provider refuses so many tokens of a kind that it is not believed and none of their registrations ends."
+    ),
     .init(
       "push_bouncer_held_deletions", .gauge, labels: route + ["kind"],
-      "Registrations that the provider calls dead and that are kept, because it says so of too many; all of Web Push together."
+      "Registrations that the provider reports as dead and that are kept, because it reports too many at once; all of Web Push counts as one route."
     ),
     .init(
       "push_bouncer_webpush_hosts", .gauge, labels: ["state"],
@@ -92,14 +93,14 @@ extension MetricDescription {
       "push_bouncer_webpush_waiting", .gauge, "Notifications in the outbox that wait for a push service."),
     .init(
       "push_bouncer_deletion_verdicts_total", .counter, labels: ["provider", "verdict", "reason"],
-      "What was decided when a provider said that a token is dead or refused it: keep, end, hold or doubtRoute."
+      "Decisions about tokens that a provider reported as dead or refused: keep, end, hold or doubtRoute."
     ),
     .init(
       "push_bouncer_late_answers_pending", .gauge,
-      "Tries whose answer is still awaited after the call that asked for them was answered."),
+      "Tries whose answer is still outstanding although the call that asked for them has been answered."),
     .init(
       "push_bouncer_notifications_dropped_total", .counter, labels: ["reason"],
-      "Notifications that were not sent because they cannot be: malformed, too large, or for a damaged registration."
+      "Notifications that cannot be sent: malformed, too large, or for a damaged registration."
     ),
 
     // Outbox.
@@ -108,7 +109,7 @@ extension MetricDescription {
     .init("push_bouncer_outbox_age_seconds", .gauge, "Age of the oldest notification in the outbox."),
     .init(
       "push_bouncer_outbox_late_seconds", .gauge,
-      "The same without those that only keep to a pace (bouncer.notifications_per_server, or their device's) and those of Web Push, whose push services may be gone for good; /readyz goes by it."
+      "Age of the oldest notification in the outbox, without those that wait because of a limit (bouncer.notifications_per_server, or their device's) and those of Web Push, whose push services may be gone for good; /readyz uses it."
     ),
     .init(
       "push_bouncer_outbox_expired_total", .counter, labels: ["provider"],
@@ -120,7 +121,7 @@ extension MetricDescription {
       "Registrations of phones, counted every minute."),
     .init(
       "push_bouncer_registrations_ended_total", .counter, labels: ["kind", "reason"],
-      "Registrations that ended because the provider says that the token is dead."),
+      "Registrations that ended because the provider reported the token as dead."),
     .init(
       "push_bouncer_sealed_values_not_opened", .gauge, labels: ["column"],
       "Values in the database that this storage.key did not open; 0 unless the key is wrong or the database damaged."

@@ -6,40 +6,41 @@ internal import Registrations
 
 extension NextcloudServerRoutes {
   typealias UserHandler = @Sendable (NextcloudLogin, OCSRequest) async throws -> OCSAnswer
-  typealias OpenHandler = @Sendable (NextcloudLogin?, OCSRequest) async throws -> OCSAnswer
+  /// A handler that also accepts calls without a login, which is then nil.
+  typealias AnonymousHandler = @Sendable (NextcloudLogin?, OCSRequest) async throws -> OCSAnswer
 
-  /// For calls of a signed-in user, limited per user. A caller who is not signed in gets that answer before
-  /// any other check.
+  /// Wraps a handler of calls by a signed-in user, which are limited per user. Whether the caller is signed in is checked
+  /// before anything else.
   func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
-    answering(admitsStrangers: false) { login, call in
+    answering(allowsAnonymous: false) { login, call in
       guard let login else { throw OCSAnswer.notLoggedIn }
       return try await handler(login, call)
     }
   }
 
-  /// For calls that need no login. Wrong or expired credentials are refused and not ignored, so that an app
+  /// Wraps a handler of calls that need no login. Wrong or expired credentials are refused and not ignored, so that an app
   /// learns that it was signed out.
-  func unauthenticated(_ handler: @escaping OpenHandler) -> Router<WireContext>.Handler {
-    answering(admitsStrangers: true, handler)
+  func unauthenticated(_ handler: @escaping AnonymousHandler) -> Router<WireContext>.Handler {
+    answering(allowsAnonymous: true, handler)
   }
 
   /// Authenticates and rate-limits a request before its body is read.
   private func answering(
-    admitsStrangers: Bool, _ handler: @escaping OpenHandler
+    allowsAnonymous: Bool, _ handler: @escaping AnonymousHandler
   ) -> Router<WireContext>.Handler {
     { request, context in
       var call: OCSRequest?
       do {
         let login = try await signIn(request, from: context.clientAddress)
-        guard login != nil || admitsStrangers && request.headers[.authorization] == nil else {
+        guard login != nil || allowsAnonymous && request.headers[.authorization] == nil else {
           throw OCSAnswer.notLoggedIn
         }
         try Self.checkForgery(request)
-        let standing = try login.map { try perUser.check($0.user.id) } ?? [:]
+        let limitHeaders = try login.map { try perUser.check($0.user.id) } ?? [:]
         let admitted = try await OCSRequest(request, context, limit: maxBodyBytes)
         call = admitted
         var answer = try await handler(login, admitted)
-        if !admitsStrangers { answer.headers.append(contentsOf: standing) }
+        if !allowsAnonymous { answer.headers.append(contentsOf: limitHeaders) }
         return answer.response(admitted.format, admitted.version)
       } catch is ForgedRequest {
         return ForgedRequest.response
@@ -82,7 +83,7 @@ extension NextcloudServerRoutes {
   }
 }
 
-/// A call that another site may have made a browser send. The answer has no envelope.
+/// Thrown for a call that another site may have made a browser send. The answer has no envelope.
 private struct ForgedRequest: Error {
   static var response: Response {
     Response(

@@ -17,7 +17,7 @@ enum LoginPage: Sendable {
   /// Too many requests from this address.
   case busy
 
-  /// Why the sign-in is asked for again.
+  /// The reasons for asking to sign in again.
   enum Fault: String, Sendable {
     case wrongKey = "There is no such account, or this is not its key."
     case tooManyTries = "There were too many tries. Wait for some minutes, then try again."

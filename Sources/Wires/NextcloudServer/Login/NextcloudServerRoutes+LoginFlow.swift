@@ -33,11 +33,11 @@ extension NextcloudServerRoutes {
         "poll": ["token": .string(flow.poll), "endpoint": .string("\(base)/poll")],
         "login": .string("\(base)/flow/\(flow.login)"),
       ])
-    } catch NextcloudLoginFlows.Refusal.tooManyOfAddress {
+    } catch NextcloudLoginFlows.OpenError.tooManyOfAddress {
       throw APIError(
         .tooManyRequests, code: "RATE_LIMIT_HIT", "Too many apps of this address wait to be let in",
         headers: [.retryAfter: "60"])
-    } catch NextcloudLoginFlows.Refusal.tooMany {
+    } catch NextcloudLoginFlows.OpenError.tooMany {
       throw APIError.unavailable("Too many apps wait to be let in", retryAfter: 60)
     }
   }
@@ -54,7 +54,7 @@ extension NextcloudServerRoutes {
         "server": .string(address()), "loginName": .string(user.username),
         "appPassword": .string(password),
       ])
-    } catch is AccountStore.AppPasswordRefusal {
+    } catch is AccountStore.AppPasswordError {
       return Self.json([], .notFound)
     }
   }
@@ -96,9 +96,9 @@ extension NextcloudServerRoutes {
     do {
       return try await loginFlows.grant(login: token, user: user)
         ? .done(client: flow.client) : .gone
-    } catch AccountStore.AppPasswordRefusal.tooMany {
+    } catch AccountStore.AppPasswordError.tooMany {
       return .tooManyApps
-    } catch AccountStore.AppPasswordRefusal.unknownUser {
+    } catch AccountStore.AppPasswordError.unknownUser {
       return .gone
     }
   }

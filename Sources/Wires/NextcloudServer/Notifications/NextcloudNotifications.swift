@@ -6,12 +6,13 @@ package import Sealing
 /// Notifications of the Nextcloud side's users, stored until they are deleted. Apps fetch them by number,
 /// because a push holds little, and deletions name only the number. Subject and message are sealed.
 package struct NextcloudNotifications: Sendable {
-  /// How many notifications are kept of each user, the newest.
+  /// Number of each user's newest notifications that are kept.
   private static let maximumPerUser = 1000
 
+  /// A stored notification.
   struct Entry {
     let notification: NextcloudNotification
-    /// When it was last sent.
+    /// The time at which it was last sent.
     let sentAt: Date
   }
 
@@ -57,11 +58,11 @@ package struct NextcloudNotifications: Sendable {
   /// A user's newest notifications, the newest first.
   ///
   /// - Parameters:
-  ///   - app, type, id: of which app, and about what; empty: any.
+  ///   - app, type, id: the notifications' app, and the type and id of their object; empty for any.
   func newest(
     _ limit: Int, user: Int64, app: String = "", type: String = "", id: String = ""
   ) async throws -> [Entry] {
-    // What they are about is sealed.
+    // The types and ids are sealed, so they are compared here and not in SQL.
     let isAny = app.isEmpty && type.isEmpty && id.isEmpty
     let newest = try await entries(
       Statement(
@@ -96,7 +97,9 @@ package struct NextcloudNotifications: Sendable {
     ).first != nil
   }
 
-  /// Deletes notifications of a user; nil stands for all.
+  /// Deletes notifications of a user.
+  ///
+  /// - Parameter nids: their numbers; nil for all.
   func forget(_ nids: [Int64]?, user: Int64) async throws {
     let statement =
       nids.map { nids in
@@ -141,7 +144,7 @@ package struct NextcloudNotifications: Sendable {
 
 /// A notification for a user of Nextcloud's apps.
 package struct NextcloudNotification: Sendable, Hashable {
-  /// Its number, which apps fetch it by and deletions name.
+  /// Its number, by which apps fetch it and which deletions name.
   var nid: Int64
   /// The Nextcloud app it is from: at most 64 letters, digits, `_`, `-` and `.`.
   var app: String

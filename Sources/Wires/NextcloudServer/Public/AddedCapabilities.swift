@@ -1,12 +1,12 @@
 internal import HTTP
 
-/// What the operator's file adds to the capabilities of the built-in Nextcloud server (`nextcloud.capabilities_file`). Apps
-/// decide by them what they show, and whether they sign in at all; the host application in front serves what they promise.
+/// The capabilities that the operator's file adds to those of the built-in Nextcloud server (`nextcloud.capabilities_file`).
+/// By them apps decide what they show and whether they sign in at all; the host application serves what they announce.
 package struct AddedCapabilities: Sendable {
   /// The largest file in bytes. A stock server with all its usual apps has about 20 KiB of capabilities.
   package static let maximumBytes = 64 << 10
 
-  /// What is wrong with a file.
+  /// Thrown for an invalid file, with what is wrong with it.
   package struct Malformed: Error, Hashable, CustomStringConvertible {
     package let description: String
   }
@@ -47,8 +47,8 @@ package struct AddedCapabilities: Sendable {
 }
 
 extension JSON.Object {
-  /// These members and those of another object. Where both have a member, two objects are merged in turn; any other value
-  /// of `other` replaces the one here.
+  /// An object with these members and those of `other`. If both have a member, objects are merged in turn, and any other
+  /// value of `other` replaces this one's.
   fileprivate func merged(with other: JSON.Object) -> JSON.Object {
     var rest = other
     let own = members.map { member in

@@ -120,12 +120,12 @@ extension NextcloudServerRoutes {
       let made = try await accounts.addAppPassword(
         name: NextcloudLoginFlows.clientName(call.userAgent), user: login.user.id)
       return OCSAnswer(.ok, data: ["apppassword": .string(made.password)])
-    } catch AccountStore.AppPasswordRefusal.tooMany {
+    } catch AccountStore.AppPasswordError.tooMany {
       throw OCSAnswer(
         .forbidden,
         message: "The account has \(AccountStore.maximumAppPasswords) app passwords: remove one first"
       )
-    } catch AccountStore.AppPasswordRefusal.unknownUser {
+    } catch AccountStore.AppPasswordError.unknownUser {
       throw OCSAnswer.notLoggedIn
     }
   }

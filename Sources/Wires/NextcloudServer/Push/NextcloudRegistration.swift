@@ -38,7 +38,7 @@ struct NextcloudRegistration: Sendable, Hashable {
   }
 }
 
-/// What identifies a phone to push proxies: the hash of a text that only the server knows, and the user's
+/// The identity of a phone at push proxies: the hash of a text that only the server knows, and the user's
 /// signature over that text (`Documentation/Protocols/Nextcloud.md` 2.2).
 struct DeviceIdentity: Sendable {
   /// The text: PHP's `json_encode([cloudId, tokenId])`.

@@ -80,7 +80,7 @@ package struct NextcloudRegistrations: Sendable {
       .first.map(NextcloudRegistration.init)
   }
 
-  /// Removes the phone registered with an app password; false if there is none.
+  /// Removes the phone registered with an app password. Returns false if there is none.
   func remove(appPassword: Int64) async throws -> Bool {
     try await database.run(
       "DELETE FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword)) > 0

@@ -10,13 +10,13 @@ package struct NextcloudReceipt: Sendable, Hashable {
     /// HTTP status of the proxy's answer; nil without an answer, and for push services, which answer each
     /// push by itself.
     package var status: Int?
-    /// Why there is no answer of the proxy, by the name of a ``Reason``.
+    /// The reason why the proxy gave no answer: the name of a ``Reason``.
     package var reason: String?
     /// Pushes that were accepted.
     package var sent = 0
     /// Pushes that were refused.
     package var failed = 0
-    /// Phones that it does not know, whose registrations were removed.
+    /// Phones that the proxy does not know, whose registrations were removed.
     package var unknown = 0
     /// Pushes queued until they are accepted or expire.
     package var queued = 0

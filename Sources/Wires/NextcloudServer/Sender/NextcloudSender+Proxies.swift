@@ -41,6 +41,7 @@ extension NextcloudSender {
 
 /// Calls proxies in other programs.
 package struct ProxyClient: Sendable {
+  /// A request to a proxy.
   package struct Call: Sendable {
     package let url: String
     /// A form.
@@ -81,14 +82,14 @@ package struct ProxyClient: Sendable {
 
 /// A proxy's answer to a request, and what it means (`Documentation/Protocols/Nextcloud.md` 6.5).
 enum ProxyAnswer: Sendable, Hashable {
-  /// It has accepted the entries, except for `failed` of them, and does not know some phones; the HTTP status
-  /// does not matter then. `failed` is nil if it is not a number.
-  case taken(status: Int, unknown: Set<String>, failed: Int?)
-  /// It has accepted the entries but reports nothing about them.
-  case silent(status: Int)
-  /// It will not accept them; without a status it was not even asked, or its answer could not be read.
+  /// It has accepted the entries, except for `failed` of them, and does not know some phones. The HTTP status
+  /// does not matter then. `failed` is nil if the answer has no number there.
+  case accepted(status: Int, unknown: Set<String>, failed: Int?)
+  /// It has accepted the entries but does not say how many.
+  case acceptedWithoutCounts(status: Int)
+  /// It will not accept the entries. Without a status it was not asked, or its answer could not be read.
   case refused(status: Int?, Reason? = nil)
-  /// It has not accepted them but may later; without a status it gave no answer.
+  /// It has not accepted the entries but may later. Without a status it gave no answer.
   case unavailable(status: Int?, Reason? = nil)
 
   init(status: Int, body: ByteBuffer) {
@@ -96,18 +97,18 @@ enum ProxyAnswer: Sendable, Hashable {
       let failed = json["failed"]
     {
       let names: [String] = if case .array(let list) = unknown { list.compactMap(\.string) } else { [] }
-      self = .taken(
-        status: status, unknown: Set(names), failed: failed.integer.map { Int(clamping: $0) })
+      self = .accepted(status: status, unknown: Set(names), failed: failed.integer.map { Int(clamping: $0) })
     } else {
-      self = (200..<300).contains(status) ? .silent(status: status) : ProxyAnswer(refusal: status)
+      self =
+        (200..<300).contains(status) ? .acceptedWithoutCounts(status: status) : ProxyAnswer(refusal: status)
     }
   }
 
-  /// The same for the proxy in this process, called without HTTP.
+  /// Makes the answer of the proxy in this process, which is called without HTTP.
   init(of proxy: PushProxy, to entries: [String]) async {
     do throws(APIError) {
       let receipt = try await proxy.notify(entries)
-      self = .taken(status: 200, unknown: Set(receipt.unknown), failed: receipt.failed)
+      self = .accepted(status: 200, unknown: Set(receipt.unknown), failed: receipt.failed)
     } catch {
       self = ProxyAnswer(refusal: error.status.code)
     }
@@ -120,15 +121,15 @@ enum ProxyAnswer: Sendable, Hashable {
   /// HTTP status, if there was an answer.
   var status: Int? {
     switch self {
-    case .taken(let status, _, _), .silent(let status): status
+    case .accepted(let status, _, _), .acceptedWithoutCounts(let status): status
     case .refused(let status, _), .unavailable(let status, _): status
     }
   }
 
-  /// Why there was no answer.
+  /// The reason why there was no answer.
   var reason: Reason? {
     switch self {
-    case .taken, .silent: nil
+    case .accepted, .acceptedWithoutCounts: nil
     case .refused(_, let reason), .unavailable(_, let reason): reason
     }
   }

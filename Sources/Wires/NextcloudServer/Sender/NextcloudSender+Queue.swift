@@ -8,21 +8,23 @@ internal import SQL
 internal import Timing
 
 extension NextcloudSender {
-  /// Queued pushes in one request.
+  /// Maximum number of queued pushes in one request.
   private static let atOnce = 200
+  /// The pause between queries for proxies with due pushes.
   private static let interval = Duration.milliseconds(500)
-  private static let sweep: TimeInterval = 60
+  /// Seconds between removals of expired pushes.
+  private static let removalInterval: TimeInterval = 60
   private static let backoff = Backoff(first: 2, longest: 300)
 
   /// Sends queued pushes until the task is cancelled; pushes under way are then released. Each proxy is
   /// served independently.
   package func run() async {
-    var sweptAt = Date.distantPast
+    var removedAt = Date.distantPast
     // Pushes are queued with a delay, so no wake-up is needed.
     await Lanes(every: Self.interval).run {
-      if now().timeIntervalSince(sweptAt) >= Self.sweep {
-        try await removeWhatIsOver()
-        sweptAt = now()
+      if now().timeIntervalSince(removedAt) >= Self.removalInterval {
+        try await removeExpired()
+        removedAt = now()
       }
       return try await pushes.dueProxies()
     } round: { proxy in
@@ -33,10 +35,11 @@ extension NextcloudSender {
     }
   }
 
-  private func removeWhatIsOver() async throws {
+  private func removeExpired() async throws {
     let count = try await pushes.removeExpired()
     if count > 0 {
-      logger.warning("pushes given up: no proxy took them", metadata: ["count": .stringConvertible(count)])
+      logger.warning(
+        "pushes given up: no push proxy accepted them", metadata: ["count": .stringConvertible(count)])
     }
   }
 
@@ -66,23 +69,23 @@ extension NextcloudSender {
     var part = NextcloudReceipt.Proxy(
       url: batch.first?.proxy ?? "", status: answer.status, reason: answer.reason?.rawValue)
     switch answer {
-    case .taken(_, let unknown, let failed):
+    case .accepted(_, let unknown, let failed):
       let lost = batch.filter { unknown.contains($0.deviceIdentifier) }
-      // Each phone is removed once, however many pushes it was to get.
+      // Each phone is counted and removed once, however many pushes were for it.
       let phones = Dictionary(lost.map { ($0.registration, $0.registeredAt) }, uniquingKeysWith: max)
       part.unknown = phones.count
       part.failed = max(lost.count, min(batch.count, max(0, failed ?? batch.count)))
       part.sent = batch.count - part.failed
       let removed = try await registrations.forget(phones.map { ($0.key, $0.value) })
-      if removed > 0 { log("phones removed: their proxy does not know them", part, count: removed) }
+      if removed > 0 { log("phones removed: their push proxy does not know them", part, count: removed) }
       try await pushes.queue.finish(batch.compactMap(\.lease))
-    case .silent:
+    case .acceptedWithoutCounts:
       part.sent = batch.count
-      log("a proxy's answer makes no sense: is it an old one?", part, count: batch.count)
+      log("push proxy answered without counts; counted as accepted", part, count: batch.count)
       try await pushes.queue.finish(batch.compactMap(\.lease))
     case .refused:
       part.failed = batch.count
-      log("a proxy refuses pushes", part, count: batch.count)
+      log("push proxy refused pushes", part, count: batch.count)
       try await pushes.queue.finish(batch.compactMap(\.lease))
     case .unavailable:
       let tries = batch.compactMap(\.lease?.attempts).max() ?? 1
@@ -91,7 +94,7 @@ extension NextcloudSender {
       try await pushes.queue.postpone(batch.compactMap(\.lease), until: next)
       part.queued = kept.count
       part.failed = batch.count - kept.count
-      log("a push proxy does not take pushes; they are sent again", part, count: batch.count)
+      log("push proxy unavailable; queued for retry", part, count: batch.count)
     }
     return part
   }

@@ -56,19 +56,19 @@ package final class NextcloudSender: Sendable {
     pushes = NextcloudPushes(database: database, now: now, isClockTrusted: isClockTrusted)
   }
 
-  /// When a push that is made now is given up.
+  /// The time at which a push that is made now is given up.
   var expiry: Date { now() + delivery.maxAge / .seconds(1) }
 
   /// URL of the proxy for phones that name none; any address is allowed.
   func standardAddress() -> String { settings.defaultProxy ?? ownAddress() }
 
-  /// Stores or deletes a user's notifications, and sends that to the user's phones; each proxy gets one
-  /// request, all of them concurrently.
+  /// Stores or deletes a user's notifications, and sends that to the user's phones. Each proxy gets one
+  /// request; all requests are made concurrently.
   ///
   /// Phones are not left out for their age: the last use of an app password is not stored, and the proxies
   /// report phones that are gone.
   ///
-  /// - Parameter appPassword: of the phone that caused this, which gets no push.
+  /// - Parameter appPassword: the app password of the phone that caused this, which gets no push.
   /// - Throws: the database's error if something could be neither sent nor queued; nothing is promised then.
   package func notify(
     _ user: User, _ message: NextcloudMessage, except appPassword: Int64? = nil
@@ -99,19 +99,19 @@ package final class NextcloudSender: Sendable {
       } else { [:] }
     async let sent = webPush.send(message, apps: apps, to: direct, except: appPassword)
     // A phone with a subscription gets nothing by way of a proxy.
-    let told = Set(direct.compactMap(\.holder.appPassword) + [appPassword].compactMap(\.self))
-    var receipt = try await pushToProxies(message, apps, to: user, phones, except: told)
+    let excluded = Set(direct.compactMap(\.holder.appPassword) + [appPassword].compactMap(\.self))
+    var receipt = try await pushToProxies(message, apps, to: user, phones, except: excluded)
     receipt.add(try await sent)
     return receipt
   }
 
   private func pushToProxies(
     _ message: NextcloudMessage, _ apps: [Int64: String], to user: User, _ phones: [NextcloudRegistration],
-    except told: Set<Int64>
+    except excluded: Set<Int64>
   ) async throws -> NextcloudReceipt {
     guard !phones.isEmpty else { return NextcloudReceipt() }
     let maker = PushMaker(padding: settings.padding, userKey: try await keys.key(of: user.id))
-    let made = await maker.pushes(of: message, apps: apps, to: phones, except: told)
+    let made = await maker.pushes(of: message, apps: apps, to: phones, except: excluded)
     if !made.broken.isEmpty {
       let count = try await registrations.forget(made.broken.map { ($0.id, $0.registeredAt) })
       logger.notice(
@@ -150,7 +150,8 @@ package final class NextcloudSender: Sendable {
       } catch {
         // When the lease runs out, the pushes are tried again.
         logger.error(
-          "a proxy's answer could not be acted on", metadata: ["error": "\(DatabaseError.name(of: error))"])
+          "a push proxy's answer could not be processed",
+          metadata: ["error": "\(DatabaseError.name(of: error))"])
       }
     }
     return .init(url: proxy, failed: batch.count - kept.count, queued: kept.count)

@@ -11,7 +11,7 @@ struct PushMaker: Sendable {
   /// The pushes of a message.
   struct Result: Sendable {
     var pushes: [NextcloudPush] = []
-    /// Number of phones that get any.
+    /// Number of phones that get a push.
     var devices = 0
     /// Phones whose key is invalid, to which nothing can ever be sent.
     var broken: [NextcloudRegistration] = []
@@ -21,7 +21,7 @@ struct PushMaker: Sendable {
   ///
   /// - Parameters:
   ///   - apps: the apps of deleted notifications, as far as they are known.
-  ///   - appPasswords: of the phones that get none.
+  ///   - appPasswords: the app passwords of the phones that get none.
   func pushes(
     of message: NextcloudMessage, apps: [Int64: String], to phones: [NextcloudRegistration],
     except appPasswords: Set<Int64> = []

@@ -4,9 +4,9 @@ package import HTTP
 /// The plaintext of a push (`Documentation/Protocols/Nextcloud.md` 6.4), encoded as PHP does. With a proxy it
 /// is limited by what RSA can encrypt.
 enum PushPlaintext {
-  /// Bytes of JSON that a subject is cut to, before the two of the ellipsis are added.
+  /// Length in bytes to which the JSON is cut, before the two of the ellipsis are added.
   private static let budget = 200
-  /// The same for Web Push: push services accept 4096 bytes, some of which the encryption takes.
+  /// The length for Web Push: push services accept 4096 bytes, some of which the encryption takes.
   private static let budgetOfWebPush = 3000
   /// Maximum number of notifications that one push deletes.
   private static let perDeletion = 10
@@ -24,9 +24,9 @@ enum PushPlaintext {
     cut(notification, to: budgetOfWebPush, withObject: true)
   }
 
-  /// Deletions, ten in each push; a single one uses the form for one.
+  /// Deletions, up to ten in each push. A single deletion has a form of its own.
   ///
-  /// - Parameter together: false for apps that know only the form for one.
+  /// - Parameter together: false for apps that know only the form of a single deletion.
   static func deletions(_ nids: [Int64], together: Bool) -> [[UInt8]] {
     chunks(of: nids, together: together).map(deletion)
   }
@@ -85,13 +85,14 @@ enum PushPlaintext {
 /// A message from the host application for a user's phones.
 package enum NextcloudMessage: Sendable, Hashable {
   case notification(NextcloudNotification)
-  /// Deletes these notifications, all of which are of this app; nil if the app is not given.
+  /// Deletes these notifications, all of this app; nil if the app is not given.
   case deletion(nids: [Int64], app: String?)
+  /// Deletes all notifications.
   case deletionOfAll
 
   var isNotification: Bool { if case .notification = self { true } else { false } }
 
-  /// The deleted numbers; nil stands for all.
+  /// The numbers of the deleted notifications; nil for all.
   var deleted: [Int64]? { if case .deletion(let nids, _) = self { nids } else { nil } }
 
   /// Maximum number of notifications deleted by one message.
@@ -155,10 +156,10 @@ struct PushUrgency: Sendable, Hashable {
   /// `alert`, `voip` or `background`.
   let type: String
 
-  /// For a deletion.
+  /// The urgency of a deletion.
   static let deletion = PushUrgency(priority: "normal", type: "background")
 
-  /// For a notification, by its app and type.
+  /// The urgency of a notification, by its app and type.
   static func notification(app: String, type: String) -> PushUrgency {
     if isTalk(app) { return PushUrgency(priority: "high", type: type == "call" ? "voip" : "alert") }
     return PushUrgency(priority: urgentApps.contains(app) ? "high" : "normal", type: "alert")

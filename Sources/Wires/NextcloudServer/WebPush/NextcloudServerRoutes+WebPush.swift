@@ -7,7 +7,7 @@ internal import Providers
 internal import Registrations
 
 extension NextcloudServerRoutes {
-  /// `apps/notifications/api/v2/webpush`
+  /// Adds the endpoints `apps/notifications/api/v2/webpush`.
   func addWebPushRoutes(to app: RouterGroup<WireContext>) {
     app.endpoint("v2/webpush/vapid", .get, use: authenticated(vapid))
     app.endpoint("v2/webpush", [.post: authenticated(subscribe), .delete: authenticated(unsubscribe)])
@@ -69,7 +69,7 @@ extension NextcloudServerRoutes {
 }
 
 extension OCSAnswer {
-  /// Web Push is switched off, or not allowed for this caller.
+  /// The answer if Web Push is switched off, or not allowed for this caller.
   fileprivate static var webPushDisabled: OCSAnswer {
     OCSAnswer(.forbidden, data: ["message": "WEBPUSH_DISABLED"])
   }

@@ -26,7 +26,7 @@ package struct NextcloudSubscription: Sendable, Hashable {
   /// Its endpoint and keys.
   let target: WebPushSubscription
   let appTypes: AppTypes
-  /// Whether its push service has since called a message too long.
+  /// Whether its push service has refused a message as too long since the last registration.
   let wantsShort: Bool
 
   /// The user, who has chosen the push service.
@@ -35,7 +35,7 @@ package struct NextcloudSubscription: Sendable, Hashable {
 
 /// The apps whose notifications a subscription is for: names separated by commas, as they were sent.
 package struct AppTypes: Sendable, Hashable {
-  /// Longer texts are refused.
+  /// Maximum length in bytes; longer texts are refused.
   static let maximumBytes = 256
 
   let text: String

@@ -11,6 +11,7 @@ package struct NextcloudSubscriptions: Sendable {
   /// Thrown if the app password or the user is gone.
   package struct UnknownHolder: Error, Hashable {}
 
+  /// The result of a registration.
   package enum Registered: Sendable {
     /// It is unchanged, except perhaps for its app types.
     case renewed
@@ -18,9 +19,16 @@ package struct NextcloudSubscriptions: Sendable {
     case new(NextcloudSubscription, activationToken: String)
   }
 
-  /// Result of a returned token.
+  /// The result of a returned token.
   enum Activation {
-    case nothing, wasActive, isActive, wrongToken
+    /// The holder has no subscription.
+    case nothing
+    /// It was active before.
+    case wasActive
+    /// It is active from now on.
+    case isActive
+    /// The token is not the one that was sent.
+    case wrongToken
   }
 
   private static let activationPurpose = StorageKey.Purpose("registrations.activation_hash")
@@ -111,7 +119,7 @@ package struct NextcloudSubscriptions: Sendable {
     }
   }
 
-  /// Removes a holder's subscription; false if there was none.
+  /// Removes a holder's subscription. Returns false if there was none.
   package func remove(_ holder: NextcloudSubscription.Holder) async throws -> Bool {
     try await database.run(
       "DELETE FROM registrations WHERE \(isHolders)", .integer(holder.user), .integer(holder.appPassword)) > 0

@@ -19,7 +19,7 @@ extension NextcloudWebPush {
   ///
   /// - Parameters:
   ///   - apps: the apps of deleted notifications, as far as they are known.
-  ///   - appPassword: of the app that gets no message.
+  ///   - appPassword: the app password of the app that gets no message.
   /// - Throws: what ``Delivery/Deliverer`` throws if something could be neither sent nor stored.
   func send(
     _ message: NextcloudMessage, apps: [Int64: String], to subscriptions: [NextcloudSubscription],
@@ -67,7 +67,7 @@ extension NextcloudWebPush {
 struct SubscriptionPush: Sendable {
   let subscription: NextcloudSubscription
   let delivery: RegisteredPush
-  /// Sent instead if the push service finds it too long; as short as for proxies.
+  /// The push that is sent instead if the push service finds this one too long. It is as short as for proxies.
   var shorter: RegisteredPush?
 
   /// The pushes of a message for a subscription: of apps that it is for, or that are unknown. A deletion of

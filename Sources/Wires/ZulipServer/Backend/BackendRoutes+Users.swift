@@ -19,7 +19,7 @@ extension BackendRoutes {
         description, userID: userID, realm: realm, newKey: devices.signOut)
       if apiKey != nil, !isNew { devices.changed(user.id) }
       return Envelope.response(isNew ? .created : .ok, user.members(apiKey: apiKey))
-    } catch let refusal as AccountStore.Refusal {
+    } catch let refusal as AccountStore.UserError {
       switch refusal {
       case .unknownRealm: throw APIError.noRealm(realm)
       case .emailTaken:
@@ -102,9 +102,9 @@ extension BackendRoutes {
   ) async throws -> Result {
     do {
       return try await body(user)
-    } catch AccountStore.AppPasswordRefusal.unknownUser {
+    } catch AccountStore.AppPasswordError.unknownUser {
       throw APIError.noUser(user.userID, realm: user.realm.uuid)
-    } catch AccountStore.AppPasswordRefusal.tooMany {
+    } catch AccountStore.AppPasswordError.tooMany {
       throw APIError(
         code: "TOO_MANY_APP_PASSWORDS",
         "User \(user.userID) has \(AccountStore.maximumAppPasswords) app passwords: remove one first")

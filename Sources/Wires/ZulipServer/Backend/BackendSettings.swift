@@ -1,6 +1,6 @@
 package import Settings
 
-/// The API for host applications.
+/// The setting of the API for host applications.
 package struct BackendSettings: Sendable {
   package init() {}
 

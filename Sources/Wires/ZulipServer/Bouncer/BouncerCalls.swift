@@ -18,14 +18,18 @@ package protocol BouncerCalls: Sendable {
   /// - Parameter publicKey: the bouncer's key that it is sealed to, in the client's spelling.
   func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID) async throws
 
+  /// Sends end-to-end encrypted notifications.
   func notify(_ request: NotifyRequest, realm: UUID) async throws -> NotifyReceipt
 
-  /// Uploads all realms, each with the secret that proves that it is ours.
+  /// Uploads all realms, each with the secret that proves that it belongs to this server.
   func upload(_ realms: [(realm: ChatRealm, ownerSecret: String)]) async throws
 
+  /// Registers an old app's token.
   func registerLegacy(_ token: LegacyToken, of user: LegacyUser, realm: UUID) async throws
 
-  /// Unregisters a token that is no longer used; nil stands for all of the user's.
+  /// Unregisters a token that is no longer used.
+  ///
+  /// - Parameter token: nil for all of the user's tokens.
   func unregisterLegacy(_ token: PushToken?, of user: LegacyUser, realm: UUID) async throws
 
   /// Sends an unencrypted notification to all old apps of a user; `tokens` are those known to this server.
@@ -33,6 +37,7 @@ package protocol BouncerCalls: Sendable {
     _ user: User, _ notification: LegacyNotification, tokens: [PushToken]
   ) async throws -> LegacyReceipt
 
+  /// Sends a test notification to an old app.
   func testLegacy(_ token: PushToken, of user: User, _ payload: JSON.Object) async throws
 }
 
@@ -120,13 +125,14 @@ extension User {
   var legacyUser: LegacyUser { LegacyUser(id: userID, uuid: uuid) }
 }
 
-/// Why a bouncer did not do what was asked, by the classes of `Documentation/Protocols/Zulip.md` 10.5.
+/// The error of a call to the bouncer, by the classes of `Documentation/Protocols/Zulip.md` 10.5.
 package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// There was no answer: it cannot be reached, or takes too long.
   case unreachable(Reason)
   /// It has an internal error (5xx, or an invalid answer), or is overloaded (429); with the answer's
   /// `Retry-After`.
   case failed(status: Int, retryAfter: String? = nil)
+  /// It refuses the call.
   case refused(code: String, message: String)
 
   /// Classifies an answer that is not a success.

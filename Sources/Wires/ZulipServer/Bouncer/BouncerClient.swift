@@ -12,6 +12,7 @@ package import ZulipBouncer
 
 /// Client for a bouncer in another program (`Documentation/Protocols/Zulip.md` 10.9).
 package struct BouncerClient: BouncerCalls {
+  /// A call to be made.
   package struct Call: Sendable {
     /// Path below `/api/v1/remotes/`.
     package let endpoint: String
@@ -19,9 +20,10 @@ package struct BouncerClient: BouncerCalls {
     package let body: [UInt8]
   }
 
-  package struct Answer: Sendable {
+  /// The response to a call.
+  package struct Response: Sendable {
     let status: Int
-    /// The value of the header.
+    /// The value of `Retry-After`.
     let retryAfter: String?
     let body: ByteBuffer
 
@@ -32,10 +34,10 @@ package struct BouncerClient: BouncerCalls {
     }
   }
 
-  private let transport: @Sendable (Call) async throws -> Answer
+  private let transport: @Sendable (Call) async throws -> Response
 
   /// Sends calls with `transport`. An error that it throws means that the bouncer cannot be reached.
-  package init(transport: @escaping @Sendable (Call) async throws -> Answer) {
+  package init(transport: @escaping @Sendable (Call) async throws -> Response) {
     self.transport = transport
   }
 
@@ -54,7 +56,7 @@ package struct BouncerClient: BouncerCalls {
       request.setBasicAuth(username: id, password: key)
       request.body = .bytes(ByteBuffer(bytes: call.body))
       let response = try await client.execute(request, timeout: .seconds(15))
-      return Answer(
+      return Response(
         status: Int(response.status.code), retryAfter: response.headers.first(name: "retry-after"),
         body: try await response.body.collect(upTo: 16 << 20))
     }
@@ -171,7 +173,7 @@ package struct BouncerClient: BouncerCalls {
   }
 
   private func post(_ call: Call) async throws -> JSON {
-    let answer: Answer
+    let answer: Response
     do {
       answer = try await transport(call)
     } catch is CancellationError {

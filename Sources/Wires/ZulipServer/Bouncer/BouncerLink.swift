@@ -6,14 +6,15 @@ internal import Registrations
 internal import SQL
 internal import Timing
 
-/// A chat server's link to its bouncer. It makes calls, and repeats what the bouncer must learn until it
-/// succeeds: realms, at the start and when they change; tokens of devices, for a day
-/// (`Documentation/Decisions` 0010); and tokens of old apps that are no longer used (0009).
+/// A chat server's link to its bouncer. It makes calls, and repeats until they succeed those that must not be lost: uploads of
+/// realms, at the start and when they change; registrations of devices' tokens, for a day (`Documentation/Decisions` 0010);
+/// and unregistrations of old apps' tokens (0009).
 package final class BouncerLink: Sendable {
   /// Seconds after which jobs of a sender that has died may be taken over. Longer than a call takes.
   private static let lease: TimeInterval = 20
+  /// Pauses between uploads of the realms.
   private static let realmBackoff = Backoff(first: 1, longest: 300, shares: 1...1)
-  /// For jobs that are repeated for a day.
+  /// Pauses between tries of jobs that are repeated for a day.
   private static let backoff = Backoff(first: 2, longest: 900)
 
   let calls: any BouncerCalls
@@ -39,7 +40,7 @@ package final class BouncerLink: Sendable {
     self.logger = logger
   }
 
-  /// Starts work on a new registration at once, and not only at the next periodic look.
+  /// Starts work on a new registration at once, and not only at the next poll of the queue.
   func wakeRegistrations() { registrations.wake() }
 
   /// Starts work on a new unregistration at once.
@@ -66,7 +67,7 @@ package final class BouncerLink: Sendable {
 
   private func work<Job: Sendable>(
     _ worker: Worker, atOnce: Int, _ lease: (Int, TimeInterval) async throws -> [Job],
-    _ tell: @escaping @Sendable (Job) async throws -> Void
+    _ handle: @escaping @Sendable (Job) async throws -> Void
   ) async {
     await worker.run {
       let jobs = try await lease(atOnce, Self.lease)
@@ -74,7 +75,7 @@ package final class BouncerLink: Sendable {
         for job in jobs {
           group.addTask {
             do {
-              try await tell(job)
+              try await handle(job)
             } catch {
               // When the lease runs out, the job is tried again.
               self.logger.error(
@@ -104,7 +105,7 @@ package final class BouncerLink: Sendable {
     } catch let error as BouncerError {
       if let failure = error.registrationError { return try await fail(job, failure) }
       logger.warning(
-        "push device registration failed and is tried again",
+        "push device registration failed; it is retried",
         metadata: [
           "device_id": "\(job.device)", "realm": "\(job.realm.canonical)", "reason": "\(error)",
           "attempts": "\(job.lease.attempts)",
@@ -131,7 +132,7 @@ package final class BouncerLink: Sendable {
       do {
         try await calls.unregisterLegacy(job.token, of: job.user, realm: job.realm)
       } catch let error as BouncerError where error.isMissingToken {
-        // The bouncer does not have it, so it is done.
+        // The bouncer does not have the token, so nothing is left to do.
       }
       for token in try await devices.legacyTokens.returned(after: job) {
         try await calls.registerLegacy(token, of: job.user, realm: job.realm)
@@ -140,7 +141,7 @@ package final class BouncerLink: Sendable {
       logger.info("old token unregistered at the bouncer", metadata: job.metadata)
     } catch let error as BouncerError {
       logger.warning(
-        "the bouncer did not unregister an old token, which is tried again",
+        "unregistering an old token at the bouncer failed; it is retried",
         metadata: job.metadata.merging(["reason": "\(error)", "attempts": "\(job.lease.attempts)"]) { $1 })
       let next = now() + error.pause(after: job.lease.attempts, Self.backoff, now: now())
       try await devices.legacyTokens.postpone(job, until: next, failure: "\(error)")

@@ -30,7 +30,7 @@ struct Device: Sendable {
     static let error = Fields(rawValue: 16)
   }
 
-  /// Why a bouncer will never accept a registration, with the names for clients.
+  /// The reasons why a bouncer will never accept a registration, with their names for clients.
   enum RegistrationError: String, Sendable, Hashable {
     /// The registration was sealed to a key that the bouncer does not have.
     case invalidBouncerPublicKey = "INVALID_BOUNCER_PUBLIC_KEY"
@@ -40,7 +40,7 @@ struct Device: Sendable {
     case badRequest = "BAD_REQUEST"
   }
 
-  /// Never reused.
+  /// Row id, which is never reused.
   let id: Int64
   /// Row id of its user.
   let user: Int64
@@ -66,14 +66,14 @@ struct DeviceRegistration: Sendable {
   /// The key to encrypt notifications with.
   struct Key: Sendable {
     var id: UInt32
-    /// nil if it is malformed.
+    /// The key; nil if it is malformed.
     var key: PushKey?
   }
 
   /// The token to send to, which only the bouncer can read.
   struct Token: Sendable {
     var kind: PushToken.Kind
-    /// nil if it is malformed.
+    /// The token's id; nil if it is malformed.
     var id: TokenID?
     /// The bouncer's public key, in the client's spelling.
     var bouncerPublicKey: String
@@ -81,13 +81,13 @@ struct DeviceRegistration: Sendable {
     var sealed: String
   }
 
-  /// nil keeps the present key.
+  /// The new key; nil keeps the present one.
   var key: Key?
-  /// nil keeps the present token.
+  /// The new token; nil keeps the present one.
   var token: Token?
 }
 
-/// Why a client's request is refused, with Zulip's texts.
+/// The reasons why a client's request is refused, with Zulip's texts.
 enum DeviceError: String, Error {
   case unknownDevice = "Invalid `device_id`"
   case nothingToDo = "Missing parameters: must provide either all push key fields, all token fields, or both."
@@ -107,13 +107,13 @@ extension Device {
   /// - Returns: what has changed. If ``Fields/pendingTokenID`` is included, the token must be sent to the
   ///   bouncer.
   mutating func register(_ registration: DeviceRegistration, now: Date) throws(DeviceError) -> Fields {
-    if let token = registration.token { return try take(token, registration.key, now: now) }
+    if let token = registration.token { return try setToken(token, registration.key, now: now) }
     guard let key = registration.key else { throw .nothingToDo }
     guard state.pushKeyID != nil else { throw .noKeyToRotate }
-    return try take(key)
+    return try setKey(key)
   }
 
-  private mutating func take(
+  private mutating func setToken(
     _ token: DeviceRegistration.Token, _ key: DeviceRegistration.Key?, now: Date
   ) throws(DeviceError) -> Fields {
     guard state.pendingTokenID == nil || state.error != nil else { throw .inProgress }
@@ -122,7 +122,7 @@ extension Device {
     var isKnown = state.error == nil && state.tokenID == tokenID && isFresh(now)
     if let key {
       let kindThen = kind
-      changed = try take(key)
+      changed = try setKey(key)
       kind = token.kind
       isKnown = isKnown && changed.isEmpty && kindThen == token.kind
     } else if state.pushKeyID == nil {
@@ -136,7 +136,7 @@ extension Device {
     return changed.union([.pendingTokenID, .tokenUpdatedAt, .error]).union(key == nil ? [] : .pushKeyID)
   }
 
-  private mutating func take(_ new: DeviceRegistration.Key) throws(DeviceError) -> Fields {
+  private mutating func setKey(_ new: DeviceRegistration.Key) throws(DeviceError) -> Fields {
     guard let key = new.key else { throw .invalidPushKey }
     if state.pushKeyID == new.id, let pushKey, pushKey == key { return [] }
     state.pushKeyID = new.id
@@ -163,6 +163,7 @@ extension Device {
     return .error
   }
 
+  /// The bouncer no longer knows a token.
   mutating func lost(_ tokenID: TokenID) -> Fields {
     guard state.tokenID == tokenID else { return [] }
     state.tokenID = nil
@@ -171,7 +172,9 @@ extension Device {
 }
 
 extension Device.State {
-  /// The JSON members for clients (`Documentation/Protocols/Zulip.md` 10.2): all, or only some parts.
+  /// The JSON members for clients (`Documentation/Protocols/Zulip.md` 10.2).
+  ///
+  /// - Parameter fields: the parts to include; nil for all.
   func members(_ fields: Device.Fields? = nil) -> [JSON.Object.Member] {
     let time = tokenUpdatedAt.map { Int64($0.timeIntervalSince1970) }
     let all: [(Device.Fields, JSON.Object.Member)] = [

@@ -4,7 +4,7 @@ internal import Registrations
 package import SQL
 internal import Sealing
 
-/// Work item: a device's token to be registered at the bouncer.
+/// A job: a device's token to be registered at the bouncer.
 struct RegistrationJob: Sendable {
   let lease: LeasedQueue.Lease
   /// Row id of its user.
@@ -33,6 +33,7 @@ extension Devices {
         """, database: database, now: now)
   }
 
+  /// Leases registrations that are due.
   func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [RegistrationJob] {
     try await jobs.take(limit: limit, for: seconds).map { lease, row in
       RegistrationJob(
@@ -43,21 +44,22 @@ extension Devices {
     }
   }
 
-  /// The bouncer has accepted: from now on the token gets notifications, and the token of its old app is
-  /// removed. If the device is gone or wants another token by now, this token is unregistered again.
+  /// Records that the bouncer has accepted a registration. From now on the token gets notifications, and the token of the
+  /// device's old app is removed. If the device is gone or has another token by now, this token is unregistered again.
   func finish(_ job: RegistrationJob) async throws {
-    try await end(job) { [legacyTokens] device, connection in
+    try await complete(job) { [legacyTokens] device, connection in
       let fields = device.accepted(job.tokenID)
       if !fields.isEmpty { try legacyTokens.supersede(by: job.tokenID, user: job.user, on: connection) }
       return fields
     }
   }
 
+  /// Records that the bouncer will never accept a registration.
   func finish(_ job: RegistrationJob, with error: Device.RegistrationError) async throws {
-    try await end(job) { device, _ in device.refused(job.tokenID, error) }
+    try await complete(job) { device, _ in device.refused(job.tokenID, error) }
   }
 
-  private func end(
+  private func complete(
     _ job: RegistrationJob,
     _ change: @escaping @Sendable (inout Device, any Connection) throws -> Device.Fields
   ) async throws {

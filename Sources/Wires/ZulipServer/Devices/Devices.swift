@@ -9,6 +9,7 @@ package import Sealing
 /// Every change locks the user's row, writes the device, its events and its job in one transaction, and
 /// afterwards wakes clients that wait for events.
 package final class Devices: Sendable {
+  /// Maximum number of devices of a user.
   static let maximumPerUser = 500
 
   let database: any Database
@@ -23,7 +24,7 @@ package final class Devices: Sendable {
 
   /// - Parameters:
   ///   - localServer: row id of the remote server as which this program uses its own bouncer: a token that no
-  ///     device has any more is then unregistered there too. nil if it uses another bouncer.
+  ///     device has any more is then unregistered there too. It is nil if this program uses another bouncer.
   ///   - changed: called after a change of a user's devices, with the id of the user's row.
   package init(
     database: any Database, storageKey: StorageKey, localServer: Int64?,
@@ -61,6 +62,7 @@ package final class Devices: Sendable {
     return id
   }
 
+  /// Removes a device of a user.
   func remove(_ id: Int64, user: Int64) async throws {
     let now = now().milliseconds
     try await database.write { [self] connection in
@@ -159,7 +161,7 @@ package final class Devices: Sendable {
   }
 
   /// Removes tokens that the bouncer no longer knows.
-  func lose(_ tokens: [TokenID], user: Int64) async throws {
+  func removeTokens(_ tokens: [TokenID], user: Int64) async throws {
     guard !tokens.isEmpty else { return }
     let now = now().milliseconds
     let hasChanged = try await database.write { connection in
@@ -176,6 +178,9 @@ package final class Devices: Sendable {
     if hasChanged { changed(user) }
   }
 
+  /// Changes a device, stores the change and emits its event.
+  ///
+  /// - Returns: the parts that have changed.
   func change(
     _ id: Int64, user: Int64,
     _ body: @escaping @Sendable (inout Device, any Connection) throws -> Device.Fields

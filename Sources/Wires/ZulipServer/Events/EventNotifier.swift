@@ -18,9 +18,11 @@ package final class EventNotifier: Sendable {
 
   package init() {}
 
+  /// Number of waiting clients.
   package var waiters: Int { state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } }
 
-  @Sendable package func ring(user: Int64) {
+  /// Wakes the clients that wait for a user's events.
+  @Sendable package func wake(user: Int64) {
     for waiter in state.withLock({ $0.waiters[user] })?.values ?? [:].values { waiter.yield() }
   }
 
@@ -57,14 +59,14 @@ package final class EventNotifier: Sendable {
     return try await body(stream)
   }
 
-  /// Detects changes of devices by other processes: another node on the same database, or a command. It polls
+  /// Detects changes of devices by other processes, such as another node on the same database or a command. It polls
   /// with one small query each half second, but only while a client waits.
   package func watch(_ devices: Devices, logger: Logger) async {
     var known: [Int64: Int64] = [:]
     await Worker().run {
       let waiting = state.withLock { Array($0.waiters.keys) }
       let latest = try await devices.lastEvents(of: waiting)
-      for user in waiting where latest[user] != known[user] { ring(user: user) }
+      for user in waiting where latest[user] != known[user] { wake(user: user) }
       known = latest
       return false
     } onError: { error in

@@ -11,6 +11,7 @@ internal import Sealing
 /// Removing a token here stores its unregistration in the same transaction, so that none is left behind at
 /// the bouncer, whatever happens (`Documentation/Decisions` 0009).
 package struct LegacyTokens: Sendable {
+  /// Maximum number of a user's tokens.
   static let maximumPerUser = 500
 
   let database: any Database
@@ -139,7 +140,9 @@ extension LegacyTokens {
         .integer(token.kind.storage), .integer(storageKey.tokenHash(of: token)))) > 0
   }
 
-  /// - Parameter token: nil stands for all of the user's.
+  /// Queues the unregistration of a token.
+  ///
+  /// - Parameter token: nil for all of the user's tokens.
   private func unregister(_ token: PushToken?, of user: Int64, on connection: any Connection) throws {
     let names = try connection.query(
       Statement(
@@ -202,7 +205,9 @@ extension LegacyTokens {
     return tokens.filter { $0.token.kind == job.token?.kind && storageKey.tokenHash(of: $0.token) == gone }
   }
 
-  /// Postpones an unregistration to this time; `failure` is the reason of the latest failure.
+  /// Postpones an unregistration.
+  ///
+  /// - Parameter failure: the reason of the latest failure.
   func postpone(_ job: Unregistration, until date: Date, failure: String) async throws {
     try await jobs.postpone(job.lease, until: date, changing: "failure = $5", .text(failure))
   }
@@ -224,15 +229,15 @@ package struct LegacyToken: Sendable, Hashable {
   }
 }
 
-/// Work item: a token, or all tokens of a user, to be unregistered at the bouncer.
+/// A job: a token, or all tokens of a user, to be unregistered at the bouncer.
 struct Unregistration: Sendable {
   let lease: LeasedQueue.Lease
   let realm: UUID
   let user: LegacyUser
-  /// nil stands for all of the user's tokens.
+  /// The token; nil for all of the user's tokens.
   let token: PushToken?
 
-  /// Whose token it is, for the log.
+  /// The token's fingerprint, realm and user, for the log.
   var metadata: Logger.Metadata {
     [
       "token": token.map { "\($0.fingerprint)" } ?? "all", "realm": "\(realm.canonical)",

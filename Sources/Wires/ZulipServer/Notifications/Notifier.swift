@@ -25,10 +25,10 @@ package struct Notifier: Sendable {
   package struct Result: Sendable, Hashable {
     /// Number of devices that it was sent to.
     var devices = 0
-    /// Number of those that APNs had accepted when the bouncer answered; for old apps, number that it is sent
+    /// Number of these that APNs had accepted when the bouncer answered; for old apps, the number of iPhones that it is sent
     /// to.
     var apple = 0
-    /// The same for FCM.
+    /// Number for FCM, counted like ``apple``.
     var android = 0
     /// Number of devices whose token the bouncer does not know, or no longer.
     var gone = 0
@@ -41,7 +41,7 @@ package struct Notifier: Sendable {
       ]
     }
 
-    /// The same for old apps.
+    /// The result for old apps, as the backend API reports it.
     package var legacyJSON: JSON {
       [
         "devices": .integer(Int64(devices)), "total_apple_devices": .integer(Int64(apple)),
@@ -50,7 +50,7 @@ package struct Notifier: Sendable {
     }
   }
 
-  /// Result of each part that was sent, or why it failed: an `APIError`, or the database's error. A failed
+  /// The result of each part that was to be sent, or its error: an `APIError`, or the database's error. A failed
   /// part is not promised.
   package struct Results: Sendable {
     package internal(set) var encrypted: Swift.Result<Result, any Error>?
@@ -110,7 +110,7 @@ package struct Notifier: Sendable {
     let receipt = try await bouncer.providingRealms {
       try await bouncer.calls.notify(NotifyRequest(items), realm: user.realm.uuid)
     }
-    try await self.devices.lose(receipt.gone, user: user.id)
+    try await self.devices.removeTokens(receipt.gone, user: user.id)
     return Result(
       devices: items.count, apple: receipt.apple, android: receipt.android, gone: receipt.gone.count)
   }

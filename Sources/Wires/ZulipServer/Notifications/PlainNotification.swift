@@ -8,7 +8,7 @@ internal import ZulipBouncer
 /// The plaintext of a notification, before it is encrypted for each device
 /// (`Documentation/Protocols/Zulip.md` 5.6, 6.6 and 10.6).
 struct PlainNotification {
-  /// What a provider accepts, minus the fields around the ciphertext.
+  /// The largest plaintext in bytes: what a provider accepts, minus the fields around the ciphertext.
   static let maximumBytes = (4096 - 256) / 4 * 3 - SecretBox.overhead
 
   private let plaintext: [UInt8]
@@ -48,19 +48,20 @@ package struct ProviderShape: Sendable {
   let apns: NotifyRequest.Item.Shape
   let fcm: NotifyRequest.Item.Shape
 
-  /// The text is shown until the phone's app has decrypted the rest; some phones stay silent without a sound.
+  /// The form of alerts. The text is shown until the phone's app has decrypted the rest; some phones stay silent without a
+  /// sound.
   static let alert = ProviderShape(
     apns: .apns(
       pushType: .alert, priority: 10,
       aps: ["mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)], "sound": "default"]),
     fcm: .fcm(priority: .high))
 
-  /// Removes notifications. iOS passes a push that shows nothing to the app only in this form.
+  /// The form of removals. iOS passes a push that shows nothing to the app only in this form.
   package static let removal = ProviderShape(
     apns: .apns(pushType: .background, priority: 5, aps: ["content-available": 1]),
     fcm: .fcm(priority: .normal))
 
-  /// The same for apps whose extension removes notifications, which iOS wakes for alerts only. An app without
+  /// The form of removals for apps whose extension removes notifications, which iOS wakes for alerts only. An app without
   /// Apple's filtering entitlement would show this one.
   package static let alertingRemoval = ProviderShape(
     apns: .apns(

@@ -87,29 +87,29 @@ import Testing
     _ = try await add("iago@example.org")
     _ = try await add("last@example.org", id: Int64(Int32.max))
     let before = try await store.rows("SELECT * FROM users")
-    await #expect(throws: AccountStore.Refusal.emailTaken) {
+    await #expect(throws: AccountStore.UserError.emailTaken) {
       try await add("IAGO@example.org", id: 5, username: "x")
     }
-    await #expect(throws: AccountStore.Refusal.usernameTaken) {
+    await #expect(throws: AccountStore.UserError.usernameTaken) {
       try await add("x@example.org", id: 5, username: "IAGO")
     }
-    await #expect(throws: AccountStore.Refusal.userIDTaken) { try await add("x@example.org", id: 10) }
-    await #expect(throws: AccountStore.Refusal.noUserIDLeft) { try await add("x@example.org") }
-    await #expect(throws: AccountStore.Refusal.unknownRealm) {
+    await #expect(throws: AccountStore.UserError.userIDTaken) { try await add("x@example.org", id: 10) }
+    await #expect(throws: AccountStore.UserError.noUserIDLeft) { try await add("x@example.org") }
+    await #expect(throws: AccountStore.UserError.unknownRealm) {
       try await accounts.add(.init(email: "x@example.org"), userID: nil, realm: UUID())
     }
-    await #expect(throws: AccountStore.Refusal.unknownRealm) {
+    await #expect(throws: AccountStore.UserError.unknownRealm) {
       try await accounts.put(.init(email: "x@example.org"), userID: 10, realm: UUID())
     }
     #expect(try await store.rows("SELECT * FROM users") == before)
   }
 
   @Test(arguments: [
-    ("NEW.email_key, 'x', NEW.user_id + 1", AccountStore.Refusal.emailTaken),
+    ("NEW.email_key, 'x', NEW.user_id + 1", AccountStore.UserError.emailTaken),
     ("'x', NEW.username_key, NEW.user_id + 1", .usernameTaken), ("'x', 'x', NEW.user_id", .userIDTaken),
   ])
   func `that another node adds at the same moment are told as taken by what they share`(
-    shared: String, refusal: AccountStore.Refusal
+    shared: String, refusal: AccountStore.UserError
   ) async throws {
     guard store.database.engine == .sqlite else { return }
     // The other one comes between the look whether they are free and the insertion.
@@ -137,7 +137,7 @@ import Testing
               .init(email: "iago@example.org", username: "u\(id)"), userID: id, realm: realm)
             return true
           } catch {
-            return error as? AccountStore.Refusal != .emailTaken
+            return error as? AccountStore.UserError != .emailTaken
           }
         }
       }
@@ -192,7 +192,7 @@ import Testing
             _ = try await accounts.addAppPassword(name: "Phone", user: user.id)
             return false
           } catch {
-            return error as? AccountStore.AppPasswordRefusal == .tooMany
+            return error as? AccountStore.AppPasswordError == .tooMany
           }
         }
       }
@@ -200,7 +200,7 @@ import Testing
     }
     #expect(refused == 20)
     #expect(try await store.rows("SELECT COUNT(*) FROM app_passwords") == [[.integer(100)]])
-    await #expect(throws: AccountStore.AppPasswordRefusal.unknownUser) {
+    await #expect(throws: AccountStore.AppPasswordError.unknownUser) {
       try await accounts.addAppPassword(name: "Phone", user: user.id + 1)
     }
   }

@@ -75,8 +75,9 @@ import Testing
         .integer(old.id), .integer(old.registeredAt.milliseconds), .bytes(push)))
     rows.store.clock.advance(5)
     try await rows.store.registrations.register(token, iosAppID: nil, realm: rows.realm.id, bouncerKey: "key")
-    let reach = try await rows.store.registrations.reach(user, server: rows.server.id, realm: rows.realm)
-    #expect(reach.superseded == [.fcm: 1])
+    let recipients = try await rows.store.registrations.recipients(
+      of: user, server: rows.server.id, realm: rows.realm)
+    #expect(recipients.superseded == [.fcm: 1])
     let entry = try #require(
       try await database.read {
         try $0.query(

@@ -184,9 +184,10 @@ struct SealedRows {
     }
     for (index, user) in users.enumerated() {
       for name in [LegacyUser(id: Int64(index + 1), uuid: nil), LegacyUser(id: nil, uuid: Self.uuid(index))] {
-        let reach = try await store.registrations.reach(try #require(name), server: server.id, realm: nil)
+        let recipients = try await store.registrations.recipients(
+          of: try #require(name), server: server.id, realm: nil)
         readable.formUnion(
-          reach.registrations.map { "legacy \(name?.id == nil) \(index) \($0.token.text)" })
+          recipients.registrations.map { "legacy \(name?.id == nil) \(index) \($0.token.text)" })
       }
       for device in try await nextcloud.lookup([Self.identifier(index)]) where device.token != nil {
         readable.insert("nextcloud \(index) \(device.token ?? "")")
@@ -215,7 +216,7 @@ struct SealedRows {
       for value in [link.key, link.nextKey, link.realms] { if let value { readable.insert(value) } }
     }
     store.clock.advance(3600)
-    for job in try await links.takeUnregistrations(9, besides: [], for: 60) {
+    for job in try await links.leaseUnregistrations(9, besides: [], for: 60) {
       if let form = job.form { readable.insert(String(decoding: form, as: UTF8.self)) }
     }
     for job in try await devices.legacyTokens.leaseJobs(limit: 9, for: 60) {

@@ -65,7 +65,7 @@ import Testing
     #expect(try await keys() == [1, 2, 3, 4])
     #expect(try await find(2).token == "token 2")
     // The first has had a notification and stays; of those that have not, the oldest gives way.
-    try await devices.note([.init(device: try await find(1), namesToken: true)])
+    try await devices.recordUse([.init(device: try await find(1), namesToken: true)])
     try await devices.register(registration(1, key: 5, hash: 5))
     #expect(try await keys() == [1, 3, 4, 5])
     // To come back is to be younger.
@@ -76,11 +76,11 @@ import Testing
     // Where all have had one, the least recently used goes.
     store.clock.advance(86_400)
     for key: UInt8 in [1, 3, 5, 6] {
-      try await devices.note([.init(device: try await find(key), namesToken: true)])
+      try await devices.recordUse([.init(device: try await find(key), namesToken: true)])
       store.clock.advance(1)
     }
     store.clock.advance(86_400)
-    try await devices.note([.init(device: try await find(1), namesToken: true)])
+    try await devices.recordUse([.init(device: try await find(1), namesToken: true)])
     try await devices.register(registration(1, key: 7, hash: 7))
     #expect(try await keys() == [1, 5, 6, 7])
     #expect(try await store.rows("SELECT COUNT(*) FROM registrations WHERE wire = 3") == [[.integer(4)]])
@@ -90,7 +90,7 @@ import Testing
     let other = registration(2, key: 1)
     for registration in [registration(1, key: 1), other] { try await devices.register(registration) }
     let old = try #require(try await devices.lookup([registration(1).identifier]).first)
-    try await devices.note([.init(device: old, namesToken: true)])
+    try await devices.recordUse([.init(device: old, namesToken: true)])
     store.clock.advance(1)
     try await devices.register(registration(1, key: 2))
     // The same row, so that what waits in the outbox for the phone goes to it; the key has yet to sign.
@@ -124,7 +124,7 @@ import Testing
     let start = store.clock.now
     for (days, seen) in [(0.0, 0.0), (0.9, 0), (1, 1), (1.5, 1), (2.5, 2.5)] {
       store.clock.advance(start.addingTimeInterval(days * 86_400).timeIntervalSince(store.clock.now))
-      try await devices.note([.init(device: try await find(), namesToken: true)])
+      try await devices.recordUse([.init(device: try await find(), namesToken: true)])
       #expect(try await find().isUsed)
       #expect(abs(try await find().seenAt.timeIntervalSince(start) - seen * 86_400) < 1, "\(days)")
     }
@@ -135,7 +135,7 @@ import Testing
   {
     try await devices.register(registration(1))
     func note(_ namesToken: Bool) async throws {
-      try await devices.note([.init(device: try await find(), namesToken: namesToken)])
+      try await devices.recordUse([.init(device: try await find(), namesToken: namesToken)])
     }
     func find() async throws -> NextcloudDevice {
       try #require(try await devices.lookup([registration(1).identifier]).first)
@@ -157,7 +157,7 @@ import Testing
       try await devices.register(registration(1, hash: hash))
       #expect(try await find().tokenDiffersSince == nil)
       // What was read before the registration says nothing about it.
-      try await devices.note([.init(device: before, namesToken: false)])
+      try await devices.recordUse([.init(device: before, namesToken: false)])
       #expect(try await find().tokenDiffersSince == nil)
     }
   }
@@ -166,7 +166,7 @@ import Testing
     for number: UInt8 in 1...5 { try await devices.register(registration(number)) }
     let used = try #require(try await devices.lookup([registration(1).identifier]).first)
     store.clock.advance(200 * 86_400)
-    try await devices.note([.init(device: used, namesToken: true)])
+    try await devices.recordUse([.init(device: used, namesToken: true)])
     try await devices.register(registration(2))
     let limit = store.clock.now - 100 * 86_400
     #expect(try await devices.removeUnused(since: limit, limit: 2) == 2)
@@ -180,7 +180,7 @@ import Testing
   @Test func `Registering again renews the row and clears its failure`() async throws {
     try await devices.register(registration(1))
     let before = try #require(try await devices.lookup([registration(1).identifier]).first)
-    try await store.registrations.note([.init(before.reference, reason: "TooBig")])
+    try await store.registrations.recordFailures([.init(before.reference, reason: "TooBig")])
     #expect(try await store.rows("SELECT failure FROM registrations WHERE wire = 3") == [[.text("TooBig")]])
     store.clock.advance(60)
     let renewed = registration(1, token: "new", hash: 8, .init(kind: .pushKit, app: "Talk", target: "t"))
@@ -239,7 +239,7 @@ import Testing
       PushToken("zulip", kind: .fcm), iosAppID: nil, for: try #require(LegacyUser(id: 1, uuid: nil)),
       server: server.id, realm: nil)
     let failing = try await devices.lookup([registration(1).identifier, registration(2).identifier])
-    try await store.registrations.note(failing.map { .init($0.reference, reason: "unconfigured") })
+    try await store.registrations.recordFailures(failing.map { .init($0.reference, reason: "unconfigured") })
     let counts = try await devices.counts()
     #expect(counts.map(\.app) == ["Files for iOS", "Talk for Android"])
     #expect(counts.map(\.kind) == [.apns, .fcm])

@@ -324,13 +324,13 @@ struct UpstreamFaultTests {
       #expect(warnings.map(\.level) == [.warning])
       let advice = "\(warnings.first?.metadata["advice"] ?? "")"
       #expect(advice.hasSuffix("enable chat.example.org"))
-      #expect(try await place.links.strangers().map(\.server) == ["chat.example.org"])
+      #expect(try await place.links.serversWithUnknownDevices().map(\.server) == ["chat.example.org"])
       if isMended { try await place.bouncer.enableUpstream() }
       place.bouncer.clock.advance(300)
       #expect(
         try await told() == (isMended ? ([], []) : ([.string(TokenID(token: "store").base64)], ["decade"])))
       #expect(place.heard("store") == (isMended ? 1 : 0))
-      #expect(try await place.links.strangers().isEmpty == isMended)
+      #expect(try await place.links.serversWithUnknownDevices().isEmpty == isMended)
     }
   }
 

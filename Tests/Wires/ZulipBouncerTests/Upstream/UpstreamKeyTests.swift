@@ -339,7 +339,7 @@ struct UpstreamReportTests {
       _ = try await place.bouncer.post("server/analytics", report(place, 1...3), as: place.server)
       try await eventually("it shows") { try await place.links.all().first?.failure != nil }
       await eventually("it is logged") {
-        log.lines.contains { $0.message == "the upstream bouncer did not take a report" }
+        log.lines.contains { $0.message == "a report to the upstream bouncer failed; it is retried" }
       }
       let failure = try #require(try await place.links.all().first?.failure)
       #expect(failure.hasPrefix("wrong "), "\(failure)")
@@ -368,7 +368,7 @@ struct UpstreamReportTests {
       #expect(try await place.links.all().first?.failure?.hasSuffix("does not answer: status 500") == true)
       await eventually("the log names the server as everything else does") {
         log.lines.contains {
-          $0.message == "the upstream bouncer did not take a report"
+          $0.message == "a report to the upstream bouncer failed; it is retried"
             && $0.metadata["server"] == "chat.example.org"
         }
       }

@@ -163,9 +163,9 @@ struct UpstreamTurnsTests {
         try await bouncer.rows(
           "SELECT given_realm_count_id FROM upstream_links WHERE server_id = \(row.id)") == [[700]]
       }
-      let reports = Reports(database: bouncer.database, mayGo: UpstreamLinks.hasTaken)
+      let reports = Reports(database: bouncer.database, isRemovable: UpstreamLinks.isAccepted)
       #expect(try await reports.remove(before: bouncer.clock.now, limit: 1000) == 700)
-      #expect(try await reports.ends(of: row.id)[.realmCounts] == 700)
+      #expect(try await reports.lastIDs(of: row.id)[.realmCounts] == 700)
     }
   }
 }

@@ -35,7 +35,7 @@ final class Chat: Sendable {
       asked.withLock { $0.filter { $0.endpoint == endpoint } }
     }
 
-    fileprivate func call(_ call: BouncerClient.Call) async throws -> BouncerClient.Answer {
+    fileprivate func call(_ call: BouncerClient.Call) async throws -> BouncerClient.Response {
       asked.withLock { $0.append(call) }
       let (status, body) = try await answering.withLock { $0 }(call)
       return .init(

@@ -88,11 +88,11 @@ extension World {
     case "notifications that cannot be sent were dropped" where metadata["registration_unreadable"] != nil:
       violate("every token opens", "a registration is read under a name that it was not sealed for")
     // The built-in Nextcloud server's.
-    case "a proxy refuses pushes", "a proxy's answer makes no sense: is it an old one?",
-      "pushes given up: no proxy took them":
+    case "push proxy refused pushes", "push proxy answered without counts; counted as accepted",
+      "pushes given up: no push proxy accepted them":
       nextcloudChat?.lost += Int("\(metadata["count"] ?? "1")") ?? 1
-    case "phones removed: their proxy does not know them": nextcloudChat?.removals.append(time)
-    case _ where message.hasPrefix("notifications are refused"): ledger.backlogged += 1
+    case "phones removed: their push proxy does not know them": nextcloudChat?.removals.append(time)
+    case _ where message.hasPrefix("notifications refused:"): ledger.backlogged += 1
     case _ where message.hasPrefix("more lines were left out: notifications refused because of a backlog"):
       ledger.backlogged += Int("\(metadata["left_out"] ?? "0")") ?? 0
     default: break

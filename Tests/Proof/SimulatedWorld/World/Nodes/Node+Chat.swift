@@ -32,11 +32,11 @@ extension Node {
       guard life.isAlive, let answer = await world.chat?.passOn(call), life.isAlive else {
         throw BouncerError.unreachable(.connectFailed)
       }
-      return BouncerClient.Answer(status: answer.status, body: ByteBuffer(string: answer.text))
+      return BouncerClient.Response(status: answer.status, body: ByteBuffer(string: answer.text))
     }
     let events = EventNotifier()
     let devices = Devices(
-      database: database, storageKey: storageKey, localServer: nil, now: now, changed: events.ring)
+      database: database, storageKey: storageKey, localServer: nil, now: now, changed: events.wake)
     let link = BouncerLink(
       bouncer, accounts: accounts, devices: devices, isClockTrusted: isClockTrusted, logger: logger)
     let notifier = Notifier(devices: devices, bouncer: link)
