@@ -7,6 +7,11 @@ import NIOTLS
 import Synchronization
 
 /// A bound port and its connections.
+///
+/// The simulator listens by itself, and not with Hummingbird as the service does, because its faults reach below a request:
+/// GOAWAY after which earlier streams are still answered, RST_STREAM with a given code, SETTINGS that change on an open
+/// connection, an answer without an end, a connection that falls silent or breaks off without TLS's closing message.
+/// Hummingbird's HTTP/2 channel fixes the SETTINGS and shows a handler its request alone.
 final class Listener: Sendable {
   /// What is spoken on the port: HTTP/2 or HTTP/1.1 over TLS, as the client chooses, unless these say otherwise.
   struct Options: Sendable {
