@@ -119,7 +119,8 @@ struct AdminRoutes: Sendable {
       return response
     case let error as APIError where error.status == .unauthorized:
       return signInPage("This is not the token.")
-    case is NIOTooManyBytesError: return AdminPages.message(.contentTooLarge, "Too long", "This is too long for a token.")
+    case is NIOTooManyBytesError:
+      return AdminPages.message(.contentTooLarge, "Too long", "This is too long for a token.")
     case is PageNotFound: return AdminPages.message(.notFound, "Not found", "There is no such page.")
     default:
       return AdminPages.message(

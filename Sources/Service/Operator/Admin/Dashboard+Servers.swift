@@ -180,7 +180,9 @@ extension Dashboard {
       .text("Realm"), .number("Encrypted"), .number("Legacy"), .text("Last seen"), .text("Name"),
       .text("UUID"), otherwise: "This server has not reported any realm yet.")
     for realm in realms.prefix(Self.shownRealms) {
-      let devices = census.map { $0.devices[DeviceCounts.RealmKey(server: server, realm: realm.id)] ?? .init() }
+      let devices = census.map {
+        $0.devices[DeviceCounts.RealmKey(server: server, realm: realm.id)] ?? .init()
+      }
       table.add(
         PageText(realm.host, link: "/admin/find?q=\(realm.uuid)") + .deactivated(realm.isDeactivated),
         .number(devices?.e2ee), .number(devices?.legacy), .age(realm.lastRequestAt, at: sources.now()),
