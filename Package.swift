@@ -95,7 +95,8 @@ let modules: [Target] =
       "Crypto", "Logging"),
     module("Accounts", "HTTP", "Registrations", "Sealing", "Settings", "SQL"),
     module(
-      "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL",
+      "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing", "Settings",
+      "SQL",
       "Timing", "Crypto", "Logging", "Metrics"))
   + folder(
     "Wires",

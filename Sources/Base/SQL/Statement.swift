@@ -61,7 +61,8 @@ package struct Statement: Sendable {
   ///
   /// - Parameter rows: one at least, all of one length, with ``maximumArguments`` values at most when padded.
   package init(_ sql: String, rows: [[Value]]) {
-    let (width, count) = (rows[0].count, Self.paddedCount(rows.count))
+    let width = rows[0].count
+    let count = Self.paddedCount(rows.count)
     let filler = Array(repeating: rows[rows.count - 1], count: count - rows.count)
     self.init(
       Self.text(sql, rows: count, of: width), arguments: Array((rows + filler).joined()))

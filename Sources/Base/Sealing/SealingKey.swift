@@ -25,7 +25,8 @@ struct SealingKey: Sendable {
   }
 
   func seal(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {
-    let (nonce, associated) = (Sodium.randomBytes(Self.nonceBytes), place.associatedData)
+    let nonce = Sodium.randomBytes(Self.nonceBytes)
+    let associated = place.associatedData
     var box = [UInt8](repeating: 0, count: plaintext.count + Self.macBytes)
     _ = key.withSodium { key in
       crypto_aead_xchacha20poly1305_ietf_encrypt(
@@ -36,9 +37,11 @@ struct SealingKey: Sendable {
 
   /// Opens a value; nil if it was sealed by another key or for another place, or altered.
   func open(_ sealed: [UInt8], at place: SealedPlace) -> [UInt8]? {
-    let (start, associated) = (Self.headerBytes + Self.nonceBytes, place.associatedData)
+    let start = Self.headerBytes + Self.nonceBytes
+    let associated = place.associatedData
     guard sealed.starts(with: header), sealed.count >= start + Self.macBytes else { return nil }
-    let (nonce, box) = (Array(sealed[Self.headerBytes..<start]), Array(sealed[start...]))
+    let nonce = Array(sealed[Self.headerBytes..<start])
+    let box = Array(sealed[start...])
     var plaintext = [UInt8](repeating: 0, count: box.count - Self.macBytes)
     let status = key.withSodium { key in
       crypto_aead_xchacha20poly1305_ietf_decrypt(

@@ -27,7 +27,8 @@ package enum SecretBox {
   static func open(_ sealed: [UInt8], key: SymmetricKey) -> [UInt8]? {
     precondition(key.bitCount == keyBytes * 8)
     guard sealed.count >= overhead else { return nil }
-    let (nonce, box) = (Array(sealed[..<nonceBytes]), Array(sealed[nonceBytes...]))
+    let nonce = Array(sealed[..<nonceBytes])
+    let box = Array(sealed[nonceBytes...])
     var plaintext = [UInt8](repeating: 0, count: box.count - macBytes)
     let status = key.withSodium { crypto_secretbox_open_easy(&plaintext, box, UInt64(box.count), nonce, $0) }
     return status == 0 ? plaintext : nil

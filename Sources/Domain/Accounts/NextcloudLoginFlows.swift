@@ -67,8 +67,10 @@ package struct NextcloudLoginFlows: Sendable {
     let secrets = Secrets(
       poll: RandomText.alphanumeric(Self.secretLength), login: RandomText.alphanumeric(Self.secretLength))
     let address = storageKey.hash(address, for: Self.addressPurpose)
-    let (now, earliest) = (accounts.now(), earliest)
-    let (poll, login) = (hash(poll: secrets.poll), hash(login: secrets.login))
+    let now = accounts.now()
+    let earliest = earliest
+    let poll = hash(poll: secrets.poll)
+    let login = hash(login: secrets.login)
     try await database.write { connection in
       let own = try connection.query(
         "SELECT COUNT(*) AS count FROM nextcloud_login_flows WHERE address_hash = $1 AND created_at > $2",

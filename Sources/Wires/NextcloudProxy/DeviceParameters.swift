@@ -34,7 +34,8 @@ struct DeviceParameters {
         !Self.names.contains($0) && !Self.others.contains($0)
       })
     for field in fields + query where Self.names.contains(field.name) {
-      let (name, value) = (field.name, field.value)
+      let name = field.name
+      let value = field.value
       guard value.isStorable else { throw APIError("\(name) has invalid format.") }
       guard values.updateValue(value, forKey: name)?.hasSameBytes(as: value) ?? true else {
         throw APIError("\(name) is there twice, with different values. Send it once.")

@@ -85,7 +85,8 @@ package final class NextcloudDevices: Sendable {
     guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64("kind")) else {
       throw DatabaseError(.corrupt, "Nextcloud device \(try row.int64("id")) is of no known kind")
     }
-    let (identifier, userKey) = (try row.bytes("device_identifier"), try row.bytes("user_key"))
+    let identifier = try row.bytes("device_identifier")
+    let userKey = try row.bytes("user_key")
     let place = SealedPlace.token(identifier: .bytes(identifier), userKey: .bytes(userKey))
     return NextcloudDevice(
       reference: try .init(.nextcloud, row), identifier: identifier, userKey: userKey,

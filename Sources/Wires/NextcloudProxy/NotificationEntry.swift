@@ -189,7 +189,8 @@ extension Push {
   /// A push in the form that the app expects. The phone verifies and decrypts both strings, which are passed
   /// on unchanged.
   init(_ notification: NotificationBatch.Signed, at now: Date) {
-    let (entry, token) = (notification.entry, notification.device.token ?? "")
+    let entry = notification.entry
+    let token = notification.device.token ?? ""
     let destination = notification.device.destination
     switch destination.kind {
     case .fcm:

@@ -183,7 +183,8 @@ extension PushProxy {
     _ entries: [NotificationEntry?], by deadline: ContinuousClock.Instant, _ gone: inout Gone
   ) async throws -> Int {
     let batch = try await batch(entries)
-    let (accepted, differing) = (batch.accepted, batch.differing)
+    let accepted = batch.accepted
+    let differing = batch.differing
     let (ended, sent) = try await send(accepted, by: deadline)
     await orReport {
       try await devices.recordUse(

@@ -145,7 +145,8 @@ extension Bouncer {
   /// - Parameter spelled: the hostname in the server's spelling.
   /// - Returns: whether the server is new.
   func register(_ application: RemoteServers.Application, spelled: String) async throws -> Bool {
-    let (mayCreate, mustProve) = (mayCreate(application.hostname), settings.verifyHostnames)
+    let mayCreate = mayCreate(application.hostname)
+    let mustProve = settings.verifyHostnames
     do {
       // The upstream bouncer gets the new key first, so what would be refused here is refused before that.
       if let newKey = application.newKey, let upstream,

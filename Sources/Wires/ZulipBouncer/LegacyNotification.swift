@@ -106,7 +106,8 @@ extension LegacyNotification {
     }
     var faults = ItemFaults()
     defer { faults.report(to: logger) }
-    let (data, priority) = (fcmData, fcmPriority)
+    let data = fcmData
+    let priority = fcmPriority
     lazy var body = ByteBuffer(
       bytes: JSON.object(
         JSON.Object(data.sorted { $0.key < $1.key }.map { .init(Name($0.key), .string($0.value)) })

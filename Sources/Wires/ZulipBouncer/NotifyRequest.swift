@@ -133,7 +133,8 @@ extension NotifyRequest.Item {
       } else {
         throw field["http_headers"].error("field is missing")
       }
-      (keyID, data) = (try payload["push_key_id"].integer(), try payload["encrypted_data"].string())
+      keyID = try payload["push_key_id"].integer()
+      data = try payload["encrypted_data"].string()
       shape =
         if let apns {
           .apns(

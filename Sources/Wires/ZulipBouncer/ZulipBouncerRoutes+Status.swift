@@ -31,7 +31,8 @@ extension ZulipBouncerRoutes {
     _ parameters: inout Parameters, of server: RemoteServer
   ) async throws -> DeviceSearch.Selection {
     let names = try LegacyNames(&parameters)
-    let (realm, user) = (names.realmUUID, try names.optionalUser())
+    let realm = names.realmUUID
+    let user = try names.optionalUser()
     let token = parameters.optional("token_id")
     guard [realm, token].count(where: { $0 != nil }) + (user == nil ? 0 : 1) <= 1 else {
       throw APIError("Only one of realm_uuid, token_id and a user may be given")

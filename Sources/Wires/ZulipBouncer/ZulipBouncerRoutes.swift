@@ -376,7 +376,8 @@ extension ZulipBouncerRoutes {
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
     let body = try await body(of: request)
-    let (text, kind) = (try body["token"].string(), try body["token_kind"].integer())
+    let text = try body["token"].string()
+    let kind = try body["token_kind"].integer()
     _ = (try body["user_id"].integer(), try body["user_uuid"].string())
     let names = try LegacyNames(body)
     let user = try names.user()

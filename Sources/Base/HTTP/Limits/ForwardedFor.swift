@@ -42,7 +42,8 @@ struct ForwardedFor {
       )
       guard host.utf8.contains(UInt8(ascii: ":")) else { return nil }
     } else if let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) {
-      (host, rest) = (text[..<colon], text[colon...])
+      host = text[..<colon]
+      rest = text[colon...]
     } else {
       return nil
     }

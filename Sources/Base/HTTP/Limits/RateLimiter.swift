@@ -159,7 +159,8 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   /// Seconds that the calls of a key take beyond the limit's window: how late a call booked now would be.
   package func delay(of key: Key) -> TimeInterval {
     guard let limit else { return 0 }
-    let (now, end) = (now(), booked.withLock { $0.value(of: key)?.end })
+    let now = now()
+    let end = booked.withLock { $0.value(of: key)?.end }
     return max(0, (end ?? now).timeIntervalSince(now) - limit.seconds)
   }
 }

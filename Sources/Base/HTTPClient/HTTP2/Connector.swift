@@ -142,8 +142,10 @@ package struct Connector: Sendable {
       headers.add(
         name: "Proxy-Authorization", value: "Basic \(Data(userInfo.utf8).base64EncodedString())")
     }
-    let (pipeline, opened) = (channel.pipeline.syncOperations, channel.eventLoop.makePromise(of: Void.self))
-    let (encoder, decoder) = (HTTPRequestEncoder(), ByteToMessageHandler(HTTPResponseDecoder()))
+    let pipeline = channel.pipeline.syncOperations
+    let opened = channel.eventLoop.makePromise(of: Void.self)
+    let encoder = HTTPRequestEncoder()
+    let decoder = ByteToMessageHandler(HTTPResponseDecoder())
     let answer = ProxyAnswerHandler()
     let handler = NIOHTTP1ProxyConnectHandler(
       targetHost: host, targetPort: port, headers: headers, deadline: .now() + .seconds(10), promise: opened)

@@ -74,7 +74,8 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
 
   private static func head(of request: ProviderRequest, length: Int) -> HTTPRequestHead {
     var headers = HTTPHeaders()
-    var (path, method) = ("/", HTTPMethod.POST)
+    var path = "/"
+    var method = HTTPMethod.POST
     for (name, value, _) in request.headers {
       switch name {
       case ":authority": headers.add(name: "host", value: value)

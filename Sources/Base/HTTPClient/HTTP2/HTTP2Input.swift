@@ -174,7 +174,8 @@ struct HTTP2Input {
 
   private static func settings(_ payload: ByteBuffer) throws -> Settings {
     guard payload.readableBytes % 6 == 0 else { throw Violation() }
-    var (payload, settings) = (payload, Settings())
+    var payload = payload
+    var settings = Settings()
     while let (name, value) = payload.readMultipleIntegers(as: (UInt16, UInt32).self) {
       switch name {
       case 1: settings.headerTable = Int(value)

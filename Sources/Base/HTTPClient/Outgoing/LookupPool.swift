@@ -235,7 +235,8 @@ struct LookupQueue: Sendable {
   private static func domain(of name: String) -> Substring {
     let dots = name.utf8.indices.filter { name.utf8[$0] == UInt8(ascii: ".") }
     guard dots.count >= 2 else { return name[...] }
-    let (last, second) = (dots[dots.count - 1], dots[dots.count - 2])
+    let last = dots[dots.count - 1]
+    let second = dots[dots.count - 2]
     let domain = name[name.utf8.index(after: second)...]
     let label = name[name.utf8.index(after: second)..<last]
     let isOfCountry = name.utf8.distance(from: last, to: name.utf8.endIndex) == 3

@@ -28,7 +28,8 @@ package struct Mount: Sendable, Hashable {
 
   private init?(line: Substring) {
     guard let middle = line.range(of: " - ") else { return nil }
-    let (left, right) = (line[..<middle.lowerBound].split(separator: " "), line[middle.upperBound...])
+    let left = line[..<middle.lowerBound].split(separator: " ")
+    let right = line[middle.upperBound...]
     let fields = right.split(separator: " ")
     guard left.count > 5, fields.count > 2 else { return nil }
     point = String(left[4]).replacing("\\040", with: " ")

@@ -115,7 +115,8 @@ package struct PassedSockets: Sendable, Hashable {
   package static func address(of descriptor: CInt) -> String {
     var address = sockaddr_storage()
     var size = socklen_t(MemoryLayout<sockaddr_storage>.size)
-    var (host, port) = ([CChar](repeating: 0, count: 64), [CChar](repeating: 0, count: 8))
+    var host = [CChar](repeating: 0, count: 64)
+    var port = [CChar](repeating: 0, count: 8)
     withUnsafeMutablePointer(to: &address) {
       $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
         getsockname(descriptor, address, &size)

@@ -12,7 +12,8 @@ package final class PostgreSQLDatabase: Database {
   let writes: JobQueue<PostgreSQLWrite>
 
   private init(_ settings: PostgreSQLSettings, _ options: Options, observer: DatabaseObserver?) {
-    let (repetition, watch) = (Repetition(), PrimaryWatch(settings))
+    let repetition = Repetition()
+    let watch = PrimaryWatch(settings)
     let makeWorker = {
       PostgreSQLWorker(
         settings, watch: watch, preparedStatements: options.preparedStatements, repetition, observer: observer
@@ -138,7 +139,8 @@ extension PostgreSQLDatabase {
 
   /// Throws ``DatabaseError/Code/pooled`` if two connections have the same session of the server, one after the other.
   private static func checkSessions(_ settings: PostgreSQLSettings) throws {
-    let (first, second) = (try PostgreSQLHandle(settings), try PostgreSQLHandle(settings))
+    let first = try PostgreSQLHandle(settings)
+    let second = try PostgreSQLHandle(settings)
     // A pooler that has several sessions may give each of them another one, but not again and again.
     for _ in 0..<5 where try first.session() == second.session() {
       throw DatabaseError(.pooled, "two connections have the same session of the server")

@@ -62,7 +62,9 @@ struct PostgreSQLSettings: Sendable {
 
   /// The places in the URL of all hosts but one; of all if it is the only one.
   private func indices(besides server: PrimaryWatch.Server) -> [Int] {
-    let (hosts, addresses, ports) = (list("host"), list("hostaddr"), list("port"))
+    let hosts = list("host")
+    let addresses = list("hostaddr")
+    let ports = list("port")
     let others = hosts.indices.filter { index in
       let port = ports.count == 1 ? ports[0] : ports.dropFirst(index).first ?? ""
       let isSamePort = port.isEmpty || port == server.port

@@ -43,7 +43,8 @@ struct PostgreSQLStatement: Sendable {
   /// Whether it comes before another one in a group: by the first argument that differs, else by the SQL.
   func comes(before other: Self) -> Bool {
     for index in 0..<min(lengths.count, other.lengths.count) {
-      let (own, others) = (argument(index), other.argument(index))
+      let own = argument(index)
+      let others = other.argument(index)
       if !own.elementsEqual(others) { return own.lexicographicallyPrecedes(others) }
     }
     return (lengths.count, key.sql) < (other.lengths.count, other.key.sql)

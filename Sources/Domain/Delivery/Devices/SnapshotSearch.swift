@@ -187,7 +187,8 @@ struct SnapshotSearch {
     of selection: DeviceSearch.Selection, _ kind: RegistrationReference.Kind, after mark: DeviceSearch.Mark?,
     size: Int
   ) throws -> [(String, [Value])] {
-    let (realm, last) = (Value.integer(mark?.realm ?? 0), Value.integer(mark?.last ?? .min))
+    let realm = Value.integer(mark?.realm ?? 0)
+    let last = Value.integer(mark?.last ?? .min)
     let realms = "SELECT id FROM remote_realms WHERE server_id = $2"
     switch (selection, kind) {
     case (.server(let server), .legacy):

@@ -64,7 +64,8 @@ extension Outbox {
     // An entry that was stored while the clock was wrong expires no later than it would have by the right
     // clock.
     let latestEnd = isClockTrusted() ? now + maxAge : .distantFuture
-    let (route, owner) = (queue.route, queue.owner)
+    let route = queue.route
+    let owner = queue.owner
     let taken = try await self.queue.take(
       limit: limit, for: seconds, .text(route.provider.rawValue), .text(route.credential),
       .text(route.target), .integer(owner.id), .integer(latestEnd.milliseconds))
@@ -73,7 +74,8 @@ extension Outbox {
     for (held, row) in taken {
       let kind = RegistrationReference.Kind(rawValue: try row.int64("wire"))
       let lease = Lease(row: held, share: kind.map { OutboxDepth.Share(queue: queue, kind: $0) })
-      let (id, expiresAt) = (try row.int64("registration_id"), try row.date("expires_at"))
+      let id = try row.int64("registration_id")
+      let expiresAt = try row.date("expires_at")
       guard let kind, let push = open(try row.bytes("push"), for: id) else {
         unreadable.append((lease, isOver(expiresAt) ? nil : Postponement(until: now + Self.unreadablePause)))
         continue

@@ -131,7 +131,8 @@ package final class Outbox: Sendable {
   }
 
   private func row(of addition: Addition, _ now: Date) throws -> NewRow {
-    let (push, registration) = (addition.delivery.push, addition.delivery.registration)
+    let push = addition.delivery.push
+    let registration = addition.delivery.registration
     let expiry = min(now + maxAge, push.expiration(from: now) ?? .distantFuture)
     let collapse = push.collapseID.map { collapseHash(of: $0, push.recipients == nil ? registration : nil) }
     return NewRow(

@@ -63,7 +63,8 @@ final class OutboxDepth: Sendable {
 
     /// Whether there is room for one more.
     func fits(_ share: Share, _ limits: Outbox.Limits) -> Bool {
-      let (kind, isOfHost) = (share.kind, share.isOfHost)
+      let kind = share.kind
+      let isOfHost = share.isOfHost
       return FairShare.allows(
         own: self[.share(share)], total: self[.route(share.queue.route, kind)],
         limit: isOfHost ? limits.perHost : limits.perRoute)
@@ -109,7 +110,9 @@ final class OutboxDepth: Sendable {
       for (share, count) in counted.merging(counts.sinceCount, uniquingKeysWith: +) {
         next.add(count, to: share)
       }
-      (next.arriving, next.sinceCount, next.reasons) = (counts.arriving, counts.sinceCount, reasons)
+      next.arriving = counts.arriving
+      next.sinceCount = counts.sinceCount
+      next.reasons = reasons
       next.unconfigured = unconfigured
       counts = next
     }

@@ -60,7 +60,8 @@ struct OutboxSchedule: Sendable {
     var seen: Set<Route> = []
     for route in due.lazy.map(\.route) where seen.insert(route).inserted {
       var state = routes[route] ?? RouteState()
-      let (known, queues) = (Set(state.due), owners[route] ?? [])
+      let known = Set(state.due)
+      let queues = owners[route] ?? []
       state.due += queues.filter { !known.contains($0) }
       routes[route] = state
       guard !state.window.isPaused(at: now) else { continue }

@@ -90,7 +90,8 @@ package struct Credentials: Sendable, Hashable {
     var keepers: [APNsCredential.Environment: [String: String]] = [:]
     var clashes: [Clash] = []
     for index in apns.indices {
-      let (name, environment) = (apns[index].name, apns[index].environment)
+      let name = apns[index].name
+      let environment = apns[index].environment
       apns[index].topics.removeAll { topic in
         let keeper = keepers[environment, default: [:]][topic, default: name]
         keepers[environment, default: [:]][topic] = keeper

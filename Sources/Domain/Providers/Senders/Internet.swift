@@ -45,7 +45,8 @@ struct Internet: ProviderNetwork {
   var eventLoop: any EventLoop { group.any() }
 
   func transport(to peer: ProviderPeer) -> any Transport {
-    var (connector, limits) = (connector(to: peer, tls: tls), pool)
+    var connector = connector(to: peer, tls: tls)
+    var limits = pool
     if let host = peer.webPush {
       connector = self.connector(to: peer, tls: webTLS)
       connector.gate = host

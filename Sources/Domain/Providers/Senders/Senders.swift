@@ -84,7 +84,8 @@ struct Senders {
     self = Senders()
     defaultProject = credentials.defaultProject ?? credentials.fcm.first?.projectID
     for credential in credentials.apns {
-      let (key, tokenKey) = (credential.connectionKey, credential.tokenKey)
+      let key = credential.connectionKey
+      let tokenKey = credential.tokenKey
       let source = tokens[tokenKey] ?? before.tokens[tokenKey] ?? factory.apnsTokens(credential)
       tokens[tokenKey] = source
       apns[key] = apns[key] ?? before.apns[key] ?? factory.apns(credential.environment, tokens: source)

@@ -138,7 +138,8 @@ package struct WebPushEndpoint: Sendable, Hashable {
       guard digits.utf8.count <= 5, digits.utf8.allSatisfy(\.isDigit),
         let number = digits.isEmpty ? 443 : Int(digits), (1...65535).contains(number)
       else { return nil }
-      (host, port) = (authority[..<colon], number)
+      host = authority[..<colon]
+      port = number
     }
     if bracket != nil {
       guard host.first == "[", host.last == "]" else { return nil }

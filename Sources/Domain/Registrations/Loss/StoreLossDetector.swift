@@ -90,7 +90,8 @@ package final class StoreLossDetector: Sendable {
   @discardableResult
   package func compare() async throws -> StoreRecord {
     let found = try await database.storeState()
-    let (now, machineTime) = (now(), machineTime())
+    let now = now()
+    let machineTime = machineTime()
     let (before, after, loss) = state.withLock { state in
       let before = state.record
       var record = before ?? StoreRecord(found)

@@ -55,7 +55,8 @@ extension RegistrationStore {
   /// - Returns: whether the provider is not believed yet: it first said so less than an hour ago, or the registration was
   ///   renewed meanwhile. A statement older than a week is ignored.
   package func holdUndelivered(_ registration: RegistrationReference, _ reason: Reason) async throws -> Bool {
-    let (now, latest) = (now(), believedSince)
+    let now = now()
+    let latest = believedSince
     let values: [Value] = [
       .integer(now.milliseconds), .integer((now - Self.heldRetention).milliseconds), .text(reason.rawValue),
     ]
@@ -122,7 +123,8 @@ extension RegistrationStore {
     held: Set<RegistrationReference>, ended: Set<RegistrationReference>
   ) {
     guard !deletions.isEmpty else { return ([], []) }
-    let (now, latest) = (now(), believedSince)
+    let now = now()
+    let latest = believedSince
     return try await database.write { connection in
       var held: Set<RegistrationReference> = []
       var confirmed: [Failure] = []

@@ -80,7 +80,8 @@ package struct RealmSync: Sendable {
       let realm = try KnownRealm(row: row)
       known[realm.realm.uuid] = realm
     }
-    var (changes, added) = (Changes(), 0)
+    var changes = Changes()
+    var added = 0
     var moved: Set<Int64> = []
     for realm in part {
       if let before = known.removeValue(forKey: realm.uuid) {
@@ -297,7 +298,8 @@ extension RealmSync {
     guard let row = try connection.query(selectOwned, .text(realm.uuid.canonical)).first else {
       throw DuplicateRealm(realm: realm.uuid)
     }
-    let (id, owner) = (try row.int64("id"), try row.int64("server_id"))
+    let id = try row.int64("id")
+    let owner = try row.int64("server_id")
     guard owner != server else { throw DuplicateRealm(realm: realm.uuid) }
     // A server still lists a realm that it has released, as deactivated.
     guard !realm.isDeactivated else { return nil }
@@ -375,7 +377,8 @@ extension RealmSync {
     for row in rows {
       // A sealed token is bound to its server, so it is sealed anew. A row whose token does not open is left,
       // for a node that can open it.
-      let (user, uuid) = (try row.value("user_id"), try row.value("user_uuid"))
+      let user = try row.value("user_id")
+      let uuid = try row.value("user_uuid")
       func place(_ server: Int64) -> SealedPlace {
         RegistrationStore.place(server: server, user: user, uuid: uuid)
       }

@@ -149,7 +149,8 @@ extension RemoteServers {
 
   private func update(_ application: Application, _ row: Row, on connection: any Connection) throws {
     guard let presented = try keyHash(of: application.key, in: row) else { throw RegistrationError.wrongKey }
-    let (id, now) = (Value.integer(try row.int64("id")), now())
+    let id = Value.integer(try row.int64("id"))
+    let now = now()
     try connection.run(
       """
       UPDATE remote_servers SET hostname = $2, hostname_key = $2, contact_email = $3, last_request_at = $4,

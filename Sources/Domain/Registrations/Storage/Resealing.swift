@@ -64,7 +64,8 @@ package struct Resealing: Sendable {
     -> (rows: [Row], count: Count)
   {
     try StorageSeal.checkChange(to: new, on: connection)
-    let (key, identity) = (column.key, column.identity)
+    let key = column.key
+    let identity = column.identity
     let order = key.joined(separator: ", ")
     let after = last.isEmpty ? "" : "AND (\(order)) > (\(Statement.placeholders(key.count)))"
     let rows = try connection.query(

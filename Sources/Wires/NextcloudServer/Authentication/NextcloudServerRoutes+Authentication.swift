@@ -57,9 +57,11 @@ extension NextcloudServerRoutes {
   private func signIn(_ request: Request, from address: ClientAddress) async throws -> NextcloudLogin? {
     let (account, secret): (String?, String)
     if let token = Self.bearer(request) {
-      (account, secret) = (nil, token)
+      account = nil
+      secret = token
     } else if let credentials = try? BasicCredentials(of: request) {
-      (account, secret) = (credentials.user, credentials.password)
+      account = credentials.user
+      secret = credentials.password
     } else {
       try perAddress.check(address.source)
       return nil

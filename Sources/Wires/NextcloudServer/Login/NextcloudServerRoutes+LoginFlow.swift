@@ -71,7 +71,8 @@ extension NextcloudServerRoutes {
     return try await page(context) { flow in
       let proof = field("proof")
       if !proof.isEmpty { return try await grant(flow, proof: proof, token: Self.token(context)) }
-      let (login, key) = (field("login").strippingWhitespace(), field("key").strippingWhitespace())
+      let login = field("login").strippingWhitespace()
+      let key = field("key").strippingWhitespace()
       let attempt = SignInGuard.Attempt(from: context.clientAddress, account: login, secret: key)
       do {
         try signIns.admit(attempt)

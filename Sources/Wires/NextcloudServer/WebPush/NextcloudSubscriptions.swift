@@ -53,7 +53,8 @@ package struct NextcloudSubscriptions: Sendable {
   ) async throws -> Registered {
     let now = now()
     let token = UUID().canonical
-    let (text, hash) = (target.token, storageKey.hash(endpoint: target.endpoint.url))
+    let text = target.token
+    let hash = storageKey.hash(endpoint: target.endpoint.url)
     let place = SealedPlace.token(account: .integer(holder.user), endpoint: .bytes(hash))
     let insertion = Statement(
       """
