@@ -109,5 +109,5 @@ class Import(scenarios.Scenario):
     @staticmethod
     def outcome(report):
         """The counts of each table, whether this run or an earlier one imported the rows."""
-        brought = ["imported", "already_there", "folded_spellings", "folded_tokens"]
+        brought = ["imported", "already_there", "merged_spellings", "merged_tokens"]
         return {name: (table["read"], sum(table[each] for each in brought), table["refused"]) for name, table in report["tables"].items()}

@@ -120,7 +120,9 @@ import Testing
     try await serve { place, running, old in
       let (new, key) = try TestCertificate.makePEM()
       func failures() -> [JSON] {
-        running.lines.filter { $0["message"]?.string?.hasPrefix("certificate cannot be used") == true }
+        running.lines.filter {
+          $0["message"]?.string?.hasPrefix("the new certificate cannot be used") == true
+        }
       }
       func replace(_ file: String, _ text: String) throws {
         try Data(text.utf8).write(to: place.folder.appending(path: file), options: .atomic)

@@ -68,7 +68,7 @@ import Testing
         "google-services.json"
       ),
       ("fcm/x.json", #"{"type":"authorized_user"}"#, "another kind of Google's keys"),
-      ("fcm/x.json", #"{"key_file":"a.p8","key_id":"x"}"#, "put it into apns"),
+      ("fcm/x.json", #"{"key_file":"a.p8","key_id":"x"}"#, "put it into Keys/apns"),
       ("fcm/x.json", #"{}"#, "no service-account file"),
       ("apns/x.json", "hunter2", "is no JSON: line 1, column 1"),
       ("apns/AuthKey_X.p8", "hunter2", "no JSON file beside it"),

@@ -143,7 +143,7 @@ private actor Started {
     #expect(copied.status == 1)
     #expect(
       copied.errors.contains(
-        "--from names sqlite:push-bouncer.sqlite: it belongs to a newer push-bouncer; run that one"),
+        "--from names sqlite:push-bouncer.sqlite: it belongs to a newer push-bouncer; run that version"),
       "\(copied.errors)")
   }
 

@@ -144,7 +144,7 @@ extension Mistake {
   private static let databases: [Mistake] = [
     database("no folder", "sqlite:no/such/x.sqlite", "which cannot be used: No such file or directory"),
     database("a folder for a database", "sqlite:Keys", "sqlite:Keys, which cannot be used: Is a directory"),
-    database("no database", "sqlite:x.sqlite", "no database, or damaged") {
+    database("no database", "sqlite:x.sqlite", "not a database, or it is damaged") {
       try $0.write("x.sqlite", String(repeating: "this is no database. ", count: 500))
     },
     database("another program's database", "sqlite:x.sqlite", "another program's tables") { place in

@@ -75,7 +75,7 @@ import Testing
     #expect(page.headers[.cacheControl] == "no-store")
     let policy = try #require(page.headers[.contentSecurityPolicy])
     #expect(policy.hasPrefix("default-src 'none'; style-src 'sha256-"))
-    #expect(policy.contains("form-action 'self'; base-uri 'none'; frame-ancestors 'none'"))
+    #expect(policy.contains("form-action 'self'; frame-ancestors 'none'; base-uri 'none'"))
     #expect(page.headers[HTTPField.Name("Referrer-Policy")!] == "no-referrer")
     #expect(!page.body.contains("<script"))
     #expect(!page.body.contains("\u{202E}"))
