@@ -32,7 +32,7 @@ package final class Deliverer: Sendable {
   ///   - deadline: time limit of a batch whose caller gives none.
   ///   - history: counts the results of notifications, for the operator.
   ///   - pace: limits of pushes to one device.
-  ///   - relay: the upstream bouncer; nil if there is none.
+  ///   - relay: where notifications of registrations that live elsewhere go; nil if there is none.
   ///   - work: limit of the memory for notifications of requests that are not answered yet, in bytes.
   package init(
     providers: PushProviders, registrations: RegistrationStore, outbox: Outbox, deadline: Duration,

@@ -44,7 +44,7 @@ package struct RegisteredPush: Sendable {
 package enum DeliveryResult: Sendable, Hashable {
   /// The provider has accepted the notification.
   case delivered
-  /// The upstream bouncer has accepted it and promises to deliver it; no provider has confirmed it yet.
+  /// The relay has accepted it and promises to deliver it; no provider has confirmed it yet.
   case passedOn
   /// The provider reports the token as invalid, and the registration has ended.
   case ended(Reason)

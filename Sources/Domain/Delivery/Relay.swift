@@ -1,6 +1,6 @@
 package import Registrations
 
-/// The upstream bouncer, as delivery knows it: a service to which notifications are passed on.
+/// A service that is no provider, to which notifications are passed on.
 package protocol Relay: Sendable {
   /// Moves registrations there, because their tokens are of a Firebase project that this service does not send for.
   ///

@@ -12,7 +12,7 @@ package final class UnservedTargets: Sendable {
   /// An app or project.
   package struct Target: Sendable, Hashable, CustomStringConvertible {
     package let provider: Route.Provider
-    /// The bundle id or project; empty for the default project, for Web Push and for the upstream bouncer; nil for all
+    /// The bundle id or project; empty for the default project, for Web Push and for the relay; nil for all
     /// that are counted together.
     let text: String?
     /// Whether its devices were registered at the push proxy, where anybody can register one.

@@ -95,7 +95,7 @@ extension Bouncer {
 
   /// Sends a test from here.
   ///
-  /// - Parameter mayMove: whether the registration moves upstream if its token is of another project.
+  /// - Parameter mayMove: whether the registration moves elsewhere if its token is of another project.
   @discardableResult
   func testHere(
     _ registration: Registration, _ payload: JSON.Object, mayMove: Bool = false, _ server: RemoteServer,

@@ -40,7 +40,7 @@ extension Bouncer {
   }
 
   /// Opens a registration. Returns nil if it is to be passed on: it is sealed to a key that this service never had, and the
-  /// server has an upstream link.
+  /// server has a link elsewhere.
   private func open(
     _ sealed: String, publicKey: String, of server: RemoteServer
   ) async throws -> PushRegistration? {

@@ -29,11 +29,11 @@ package struct Registration: Sendable, Hashable {
     self.environment = environment
   }
 
-  /// The bouncer that sends a registration's notifications.
+  /// Where a registration's notifications are sent.
   package enum Home: Sendable, Hashable {
-    /// This one. It is proven once a provider has accepted a notification from here.
+    /// This service. It is proven once a provider has accepted a notification from here.
     case here(isProven: Bool)
-    /// The upstream bouncer, to which notifications are passed on. If it is not registered there yet, the next notification
+    /// Another service, to which notifications are passed on. If it is not registered there yet, the next notification
     /// registers it.
     case elsewhere(isRegistered: Bool)
 

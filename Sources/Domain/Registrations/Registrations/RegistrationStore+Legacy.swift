@@ -14,7 +14,7 @@ extension RegistrationStore {
   /// alone, and an existing registration under the number is merged into it. If the user then has more than
   /// ``mostPerUser``, the oldest are removed.
   ///
-  /// - Parameter isElsewhere: whether a new one belongs to the upstream bouncer, which has it already.
+  /// - Parameter isElsewhere: whether a new one lives elsewhere, where it is registered already.
   package func register(
     _ token: PushToken, iosAppID: String?, for user: LegacyUser, server: Int64, realm: RemoteRealm?,
     isElsewhere: Bool = false

@@ -32,7 +32,7 @@ extension RegistrationStore {
   /// and so does one whose deletion is held back until the provider has repeated it for long enough.
   ///
   /// Registrations with the same token and target end too, whatever their kind, realm or server, if they were
-  /// registered no later, or before the provider was asked. One at the upstream bouncer ends alone, because that bouncer
+  /// registered no later, or before the provider was asked. One elsewhere ends alone, because that service
   /// speaks of one server's registration and not of a token. An end-to-end encrypted one is marked as
   /// ended, so that its server can be told; others are removed at once.
   ///

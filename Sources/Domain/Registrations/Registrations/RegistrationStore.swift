@@ -219,9 +219,9 @@ extension RegistrationStore {
   package struct Lookup: Sendable {
     /// Registrations whose notifications are sent from here.
     package var found: [Registration] = []
-    /// Registrations at the upstream bouncer, which alone can read their tokens.
+    /// Registrations that live elsewhere, where alone their tokens can be read.
     package var elsewhere: [TokenID: RegistrationReference] = [:]
-    /// The ids among ``elsewhere`` that the upstream bouncer may not know yet.
+    /// The ids among ``elsewhere`` that may not be registered there yet.
     package var new: Set<TokenID> = []
     /// The ids whose token does not open.
     package var unreadable: Set<TokenID> = []

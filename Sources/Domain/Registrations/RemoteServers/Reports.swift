@@ -2,7 +2,7 @@ package import Foundation
 package import SQL
 
 /// The figures and audit events that chat servers report about themselves. They are stored in the order of the servers' own
-/// ids, and removed after a time once the upstream bouncer has them or needs none (`Documentation/Decisions` 0032).
+/// ids, and removed after a time once nobody has to be given them any more (`Documentation/Decisions` 0032).
 package struct Reports: Sendable {
   /// The lists of a report.
   package enum List: Sendable, CaseIterable {
@@ -149,8 +149,8 @@ package struct Reports: Sendable {
     }
   }
 
-  /// Removes rows that are older than this, and the oldest of servers that have too many. Rows that must be kept for the
-  /// upstream bouncer stay.
+  /// Removes rows that are older than this, and the oldest of servers that have too many. Rows that somebody
+  /// has yet to be given stay.
   ///
   /// - Parameter most: maximum number of a server's rows.
   /// - Returns: the number removed, at most `limit`.

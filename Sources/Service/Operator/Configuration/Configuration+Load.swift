@@ -99,10 +99,10 @@ extension Configuration {
   }
 }
 
-// MARK: Values that would let strangers in
+// MARK: Values that would let everybody in
 
 extension Configuration {
-  /// Values that would let strangers do what only the operator may: `serve` refuses to start with them.
+  /// Values that would let everybody do what only the operator may: `serve` refuses to start with them.
   package var weaknesses: [Fault] {
     var found: [Fault] = []
     if let token = backend.token, Self.isWeak(token) { found.append(Self.weak("backend.token")) }

@@ -197,7 +197,7 @@ extension Doctor {
     } + (services.isEmpty ? [] : [finding(ofHeldAt: services)])
   }
 
-  /// Strangers choose their push services, so what these report is not a fault.
+  /// Anybody may choose a push service, so what these report is not a fault.
   private func finding(ofHeldAt services: [RegistrationStore.Held]) -> Finding {
     let hosts = Set(services.map(\.credential))
     return .good(

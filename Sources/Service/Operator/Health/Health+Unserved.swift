@@ -9,7 +9,7 @@ extension Health {
   /// How many apps and projects are listed.
   static let mostUnserved = 10
 
-  /// The check of what no credential serves; nil if there is nothing of that. What strangers registered, or what the
+  /// The check of what no credential serves; nil if there is nothing of that. What anybody may register, or what the
   /// operator has switched off, is said and does not degrade the service.
   static func check(_ unserved: [UnservedReport]) -> Check? {
     guard let first = unserved.first(where: \.isFault) ?? unserved.first else { return nil }

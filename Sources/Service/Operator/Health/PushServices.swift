@@ -2,7 +2,7 @@ package import Delivery
 package import Foundation
 package import Providers
 
-/// The health of Web Push. There are many push services, and strangers choose them: the failure of one
+/// The health of Web Push. There are many push services, and anybody may choose one: the failure of one
 /// concerns only its users. The operator is told of failures that affect everybody.
 package struct PushServices: Sendable {
   /// The state of one push service.

@@ -278,7 +278,7 @@ package final class Readiness: Sendable {
     return check
   }
 
-  /// Strangers choose their push services, so single failures are listed, and only a failure of Web Push as a
+  /// Anybody may choose a push service, so single failures are listed, and only a failure of Web Push as a
   /// whole degrades the service.
   private static func check(_ services: PushServices) -> Health.Check {
     var check = Health.Check(name: "webpush", state: services.working > 0 ? "ok" : "unknown")

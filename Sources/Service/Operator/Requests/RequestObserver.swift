@@ -31,7 +31,7 @@ package final class RequestObserver: RouterMiddleware {
   private let metrics = Mutex<[Labels: (Counter, Timer)]>([:])
   /// What newer senders may have added: its counter, and what was logged.
   private let additions = Mutex<[AdditionLabels: (count: Counter, logged: Set<String>)]>([:])
-  /// How many different additions are logged for a route and kind: strangers may invent any number.
+  /// How many different additions are logged for a route and kind: callers may invent any number.
   private static let mostLogged = 20
   private let level: Logger.Level
   private let now: @Sendable () -> Date
