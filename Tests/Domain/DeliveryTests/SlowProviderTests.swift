@@ -51,6 +51,7 @@ import Testing
   func `A call has a hundred under way at a time, and what is left at the deadline is kept`() async throws {
     let devices = try await bench.devices(.apns, 250)
     #expect(try await bench.deliverPatiently("before", to: devices[0]) == .delivered)
+    await eventually("every answer") { [deliverer = bench.deliverer] in deliverer.lateAnswerCount == 0 }
     await Self.latency(10_000, bench)
     let batch = devices.enumerated().map { bench.push("\($0)", to: $1) }
     #expect(try await Set(bench.deliverer.deliver(batch)) == [.queued])
