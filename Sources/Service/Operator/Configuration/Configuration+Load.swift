@@ -121,7 +121,7 @@ extension Configuration {
 
   private static func weak(_ key: String) -> Fault {
     Fault(
-      key: key, "is too easily guessed: it must have at least 16 characters, random ones",
+      key: key, "is too easy to guess: use 16 or more random characters",
       advice: "make one: openssl rand -hex 32")
   }
 
