@@ -64,6 +64,15 @@ import Testing
     #expect(headers[.cacheControl] == "no-store" && headers[.xContentTypeOptions] == "nosniff")
   }
 
+  @Test(arguments: ["{{> other}}", "{{<other}}{{/other}}", "{{#page}}"])
+  func `A template that is malformed, or includes one that is not there, ends the program`(_ text: String)
+    async
+  {
+    await #expect(processExitsWith: .failure) { [text = text as String] in
+      _ = PageTemplates(["page": Array(text.utf8)], sheet: [])
+    }
+  }
+
   /// A name that no value has is written as nothing.
   @Test func `Every name in a template is a property in the code beside it`() throws {
     let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -16,15 +16,19 @@ package struct PageTemplates: Sendable {
   private let policy: String
 
   /// - Parameters:
-  ///   - files: the templates' texts in UTF-8, by name. They are compiled in, so the program ends if one is malformed.
+  ///   - files: the templates' texts in UTF-8, by name. They are compiled in, so the program ends if one is malformed, or
+  ///     includes one that is not among them, which Mustache would leave out without a word.
   ///   - sheet: the style sheet, in UTF-8. The template that has `<style>{{{sheet}}}</style>` gets it as `sheet`.
   package init(_ files: [String: [UInt8]], sheet: [UInt8]) {
-    MustacheContentTypes.register(PageText(), named: "PAGE")
+    MustacheContentTypes.register(EscapedText(), named: "PAGE")
     do {
       library = MustacheLibrary(
         templates: try files.mapValues { bytes in
           // Most templates are parts of a line, and a file ends with a newline.
           let text = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .newlines)
+          for included in text.matches(of: /\{\{[<>] ?([a-z-]+)\}\}/) where files[String(included.1)] == nil {
+            fatalError("there is no template \(included.1)")
+          }
           return try MustacheTemplate(string: "{{% CONTENT_TYPE:PAGE}}" + text)
         })
     } catch {
@@ -70,7 +74,7 @@ extension HTTPField.Name {
 }
 
 /// Text on a page, escaped.
-private struct PageText: MustacheContentType {
+private struct EscapedText: MustacheContentType {
   private static let entities: [Unicode.Scalar: String] = [
     "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;", "'": "&#39;", "`": "&#96;",
   ]
