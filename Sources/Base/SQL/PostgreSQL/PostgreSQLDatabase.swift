@@ -40,7 +40,8 @@ package final class PostgreSQLDatabase: Database {
     writes.finish()
   }
 
-  /// Runs `work` in a snapshot or a serializable transaction, up to ten times if it conflicts with others.
+  /// Runs `work` in a snapshot or a serializable transaction, and again while it conflicts with others: ten times, and
+  /// more often for as long as a call waits for a connection.
   package func transaction(
     _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
   ) async throws {

@@ -45,7 +45,7 @@ final class PostgreSQLWorker: Sendable {
   /// during the commit, the result is unknown, so the body is not run again.
   func perform(_ job: JobQueue<PostgreSQLTransaction>.Job) {
     var failure: (any Error)?
-    repetition.run {
+    repetition.run(until: job.caller.deadline) {
       failure = nil
       do {
         return try withConnection(until: job.caller.deadline ?? .now) { handle in
@@ -84,7 +84,7 @@ final class PostgreSQLWorker: Sendable {
     guard let first = jobs.first else { return }
     var group = jobs
     var result: Result<PostgreSQLHandle.Answer, DatabaseError>?
-    repetition.run {
+    repetition.run(until: first.caller.deadline) {
       result = observingCommit(observer) {
         do throws(DatabaseError) {
           return .success(
@@ -187,13 +187,15 @@ final class Repetition: Sendable {
   /// Blocks only the worker threads, which have nothing else to do.
   private let turn = Mutex(())
 
-  /// Runs `body` until it returns false, ten times at most.
-  func run(_ body: () -> Bool) {
-    guard body() else { return }
-    for attempt in 1..<10 {
+  /// Runs `body` until it returns false: ten times, and more often until `deadline`.
+  func run(until deadline: ContinuousClock.Instant?, _ body: () -> Bool) {
+    var attempts = 1
+    var repeats = body()
+    while repeats, attempts < 10 || ContinuousClock.now < deadline ?? .now {
       // Gives the conflicting transaction time to end. Blocks only the worker's own thread.
-      Thread.sleep(forTimeInterval: Self.backoff.pause(after: attempt))
-      guard turn.withLock({ _ in body() }) else { return }
+      Thread.sleep(forTimeInterval: Self.backoff.pause(after: attempts))
+      attempts += 1
+      repeats = turn.withLock { _ in body() }
     }
   }
 }

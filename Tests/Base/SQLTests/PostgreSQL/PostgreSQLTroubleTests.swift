@@ -51,4 +51,32 @@ struct PostgreSQLTroubleTests {
       #expect(runs.value == 2)
     }
   }
+
+  /// Beside many others, ten times may not do: reports that many servers send at once, for example.
+  @Test(.needsPostgreSQL)
+  func `that is a conflict again and again lasts no longer than a call waits`() async throws {
+    try await withPostgreSQL(script: Self.fail) { database, _ in
+      let runs = Counter()
+      let answer = try await database.write { connection in
+        runs.increment()
+        if runs.value <= 15 { _ = try connection.query("SELECT fail('40001')") }
+        return runs.value
+      }
+      #expect(answer == 16)
+    }
+    var options = PostgreSQLDatabase.Options()
+    // Shorter than the pauses between ten runs.
+    options.waitLimit = 0.1
+    try await withPostgreSQL(options: options, script: Self.fail) { database, _ in
+      let runs = Counter()
+      let error = try await databaseError {
+        try await database.write { connection in
+          runs.increment()
+          _ = try connection.query("SELECT fail('40001')")
+        }
+      }
+      #expect(error?.code == .serializationFailure)
+      #expect(runs.value == 10)
+    }
+  }
 }
