@@ -219,19 +219,31 @@ let package = Package(
       "TestSupport", "ZulipBouncer",
       "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       "ServiceLifecycle", path: "Tests/Support/TestService"),
+    module(
+      "TestServers", "TestSupport", "NIOCore", "NIOHPACK", "NIOHTTP2", "NIOPosix", "NIOSSL",
+      path: "Tests/Support/TestServers"),
     tests("WorldTests", path: "Tests/Proof/WorldTests"),
     tests("TimingTests", "Timing", path: "Tests/Base/TimingTests"),
+    tests("SettingsTests", "Settings", path: "Tests/Base/SettingsTests"),
     tests("SealingTests", "Sealing", "Crypto", "CryptoExtras", path: "Tests/Base/SealingTests"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport", path: "Tests/Base/SQLTests"),
-    tests(
-      "ProvidersTests", "Settings", "Platform", "Accounts", "HTTPClient", "Providers", "TestSupport",
-      "Timing", "AsyncHTTPClient",
-      "Crypto", "CryptoExtras", "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK",
-      "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", path: "Tests/Domain/ProvidersTests"),
     tests(
       "HTTPTests", "Settings", "Platform", "HTTPClient", "Accounts", "HTTP", "TestSupport", "HTTPTypes",
       "Hummingbird", "HummingbirdTesting", "NIOCore",
       "NIOEmbedded", path: "Tests/Base/HTTPTests"),
+    tests(
+      "HTTPClientTests", "HTTPClient", "KeyExchange", "TestServers", "TestSupport", "Timing",
+      "AsyncHTTPClient",
+      "Logging", "NIOCore", "NIOEmbedded", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
+      path: "Tests/Base/HTTPClientTests"),
+    tests(
+      "PlatformTests", "HTTP", "Migrations", "Platform", "Sealing", "Settings", "SQL", "TestDatabase",
+      "TestSupport", "Logging", path: "Tests/Base/PlatformTests"),
+    tests(
+      "ProvidersTests", "HTTPClient", "KeyExchange", "Providers", "TestServers", "TestSupport",
+      "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging", "MetricsTestKit", "NIOCore", "NIOHPACK",
+      "NIOHTTP1",
+      "NIOPosix", "NIOSSL", path: "Tests/Domain/ProvidersTests"),
     tests(
       "RegistrationsTests", "Settings", "Platform", "Accounts", "Delivery", "Migrations", "NextcloudProxy",
       "NextcloudServer", "HTTPClient",

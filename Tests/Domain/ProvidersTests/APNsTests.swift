@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import NIOCore
+import TestServers
 import TestSupport
 import Testing
 

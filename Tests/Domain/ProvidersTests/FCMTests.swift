@@ -3,6 +3,7 @@ import Foundation
 import HTTPClient
 import NIOCore
 import NIOHTTP1
+import TestServers
 import TestSupport
 import Testing
 

@@ -1,4 +1,5 @@
 import NIOCore
+import TestServers
 import TestSupport
 import Testing
 

@@ -1,7 +1,9 @@
 import Foundation
 import HTTPClient
+import KeyExchange
 import MetricsTestKit
 import NIOCore
+import TestServers
 import TestSupport
 import Testing
 
@@ -227,5 +229,27 @@ struct PushProvidersTests {
       try test.expectCounter("push_bouncer_provider_tokens_minted_total", [("provider", "fcm")]).totalValue
         == 1)
     #expect(try test.expectGauge("push_bouncer_provider_connections", [("provider", "apns")]).lastValue == 1)
+  }
+
+  @Test func `Key exchanges are counted for each leg, from 0 on`() throws {
+    let test = TestMetrics()
+    let metrics = ProviderMetrics(factory: test)
+    for _ in 1...2 { metrics.connected(.webPush, by: .x25519MLKEM768) }
+    metrics.connected(.fcm, by: .other)
+    func count(_ leg: String, _ group: String) throws -> Int64 {
+      try test.expectCounter("push_bouncer_tls_key_exchange_total", [("leg", leg), ("group", group)])
+        .totalValue
+    }
+    #expect(try count("webpush", "X25519MLKEM768") == 2 && count("webpush", "other") == 0)
+    #expect(try count("fcm", "other") == 1 && count("apns", "X25519MLKEM768") == 0)
+  }
+
+  @Test func `Key exchanges are told by leg`() async throws {
+    let server = try await Self.answering()
+    let providers = try APNsTests.providers(server)
+    #expect(providers.keyExchange(.apns) == nil)
+    #expect(await APNsTests.send(APNsTests.push(), providers) == .delivered)
+    #expect(providers.keyExchange(.apns) == .x25519MLKEM768)
+    #expect(providers.keyExchange(.fcm) == nil)
   }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import NIOCore
+import TestServers
 import TestSupport
 import Testing
 

@@ -43,11 +43,6 @@ import Testing
     }
   }
 
-  @Test func `The kernel's table is understood`() throws {
-    #expect(Mount.table.isEmpty || Mount(of: "/", in: Mount.table)?.point == "/")
-    #expect(Mount(of: "/x", in: "nonsense\n1 2 3 - x\n") == nil)
-  }
-
   @Test(arguments: [
     ("fsync", "off", "off", Finding.Standing.fault), ("synchronous_commit", "off", "off", .fault),
     ("synchronous_commit", "on", "off", .warning), ("full_page_writes", "off", "off", .warning),

@@ -62,14 +62,6 @@ import Testing
       ])
   }
 
-  @Test(arguments: [
-    (0, "0 s"), (54.6, "55 s"), (60, "1 min"), (129.4, "2 min 9 s"), (3599.6, "1 h"), (18_190, "5 h 3 min"),
-    (200_000, "2 days"),
-  ])
-  func `How long it lasted is told to the second where it counts`(seconds: TimeInterval, text: String) {
-    #expect(Phrase.span(seconds) == text)
-  }
-
   @Test func `Routes are told of apart`() {
     var reporter = RouteReporters()
     #expect(

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOHTTP1
+import TestServers
 import TestSupport
 
 /// An HTTP/1.1 server: a push service, Google's OAuth endpoint, or FCM as a simulator speaks it in clear.

@@ -6,6 +6,7 @@ import NIOHPACK
 import NIOHTTP1
 import NIOPosix
 import Synchronization
+import TestServers
 import TestSupport
 import Testing
 

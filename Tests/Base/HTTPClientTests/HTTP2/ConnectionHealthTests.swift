@@ -2,7 +2,6 @@ import NIOCore
 import Testing
 
 @testable import HTTPClient
-@testable import Providers
 
 @Suite("A connection's health")
 struct ConnectionHealthTests {

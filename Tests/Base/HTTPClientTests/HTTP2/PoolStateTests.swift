@@ -2,7 +2,6 @@ import NIOCore
 import Testing
 
 @testable import HTTPClient
-@testable import Providers
 
 @Suite("The pool's decisions")
 struct PoolStateTests {
@@ -206,7 +205,7 @@ struct PoolStateTests {
 
   @Test func `Requests that hang leave room for other owners', on connections that are used no more, too`() {
     var state = State(limits: .init(connections: 1, streams: 100))
-    let (hanging, other) = (Owner.chatServer(1), Owner.chatServer(2))
+    let (hanging, other) = (Owner(id: 1), Owner(id: 2))
     func starts(_ commands: [State.Command]) -> Int {
       commands.count { if case .start = $0 { true } else { false } }
     }

@@ -1,11 +1,11 @@
 import NIOCore
-import TestSupport
+package import TestSupport
 
 /// A server over TLS that answers each client with a first text, and then sends bytes as fast as they are
 /// read, whatever the client does.
-struct FloodServer: TestListening {
+package struct FloodServer: TestListening {
   /// What it says.
-  struct Speech: Sendable {
+  package struct Speech: Sendable {
     /// Sent once, after the first bytes of a request.
     var opening: [UInt8]
     /// Sent repeatedly after that.
@@ -15,20 +15,22 @@ struct FloodServer: TestListening {
     /// What it agrees to speak; nothing: whatever a client without an agreement takes it for.
     var protocols: [String]
 
-    init(
+    package init(
       _ opening: some Sequence<UInt8>, then refrain: some Sequence<UInt8>, limit: Int = 64 << 20,
       protocols: [String] = []
     ) {
-      (self.opening, self.limit, self.protocols) = (Array(opening), limit, protocols)
+      self.opening = Array(opening)
+      self.limit = limit
+      self.protocols = protocols
       let refrain = Array(refrain)
       self.refrain = Array(repeatElement(refrain, count: max(1, 65_536 / refrain.count)).joined())
     }
   }
 
-  let listener: TestListener
+  package let listener: TestListener
   private let log: Shared<Int>
 
-  static func start(certificate: TestCertificate, _ speech: Speech) async throws -> FloodServer {
+  package static func start(certificate: TestCertificate, _ speech: Speech) async throws -> FloodServer {
     let log = Shared(0)
     let listener = try await TestListener.start(certificate: certificate, protocols: speech.protocols) {
       pipeline, _ in try pipeline.addHandler(Handler(speech: speech, log: log))
@@ -37,7 +39,7 @@ struct FloodServer: TestListening {
   }
 
   /// Bytes that were handed to the network.
-  var written: Int { log.withLock { $0 } }
+  package var written: Int { log.withLock { $0 } }
 
   private final class Handler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
@@ -49,7 +51,8 @@ struct FloodServer: TestListening {
     private var rest: Int
 
     init(speech: Speech, log: Shared<Int>) {
-      (self.speech, self.log) = (speech, log)
+      self.speech = speech
+      self.log = log
       rest = speech.limit
     }
 

@@ -1,5 +1,4 @@
 import HTTPClient
-import Providers
 import Testing
 
 @Suite("An address")

@@ -4,10 +4,10 @@ import Testing
 
 /// An address of this machine whose port swallows connections, as a firewall does that drops packets: nobody takes
 /// them, and the kernel's queue is full.
-final class SilentAddress {
+package final class SilentAddress {
   private var sockets: [CInt] = []
 
-  init(_ address: String, port: Int) throws {
+  package init(_ address: String, port: Int) throws {
     var place = sockaddr_in()
     place.sin_family = sa_family_t(AF_INET)
     place.sin_port = in_port_t(port).bigEndian

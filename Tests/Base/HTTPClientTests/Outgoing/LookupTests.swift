@@ -6,7 +6,6 @@ import Testing
 import Timing
 
 @testable import HTTPClient
-@testable import Providers
 
 /// A resolver where names with `stall` in them stall until they are let go.
 private final class Resolver: Sendable {

@@ -1,24 +1,24 @@
 import Foundation
-import NIOCore
-import NIOHPACK
-import NIOHTTP2
-import TestSupport
+package import NIOCore
+package import NIOHPACK
+package import NIOHTTP2
+package import TestSupport
 
 /// An HTTP/2 server over TLS that does to each request what the test wants, frame by frame.
-struct TestServer: TestListening {
-  struct Request: Sendable {
+package struct TestServer: TestListening {
+  package struct Request: Sendable {
     /// Which connection it came over, from 1.
-    let connection: Int
+    package let connection: Int
     /// Which request of that connection it is, from 1.
-    let number: Int
-    let headers: HPACKHeaders
-    let body: String
+    package let number: Int
+    package let headers: HPACKHeaders
+    package let body: String
 
-    var path: String { headers.first(name: ":path") ?? "" }
-    subscript(name: String) -> String? { headers.first(name: name) }
+    package var path: String { headers.first(name: ":path") ?? "" }
+    package subscript(name: String) -> String? { headers.first(name: name) }
   }
 
-  enum Action: Sendable {
+  package enum Action: Sendable {
     case answer(Int, [(String, String)] = [], String = "")
     /// HEADERS and some DATA, but no end.
     case begin(Int, String)
@@ -36,15 +36,24 @@ struct TestServer: TestListening {
     case after(TimeAmount, [Action])
   }
 
-  struct Configuration: Sendable {
+  package struct Configuration: Sendable {
     /// What the first SETTINGS allow; nil leaves it out.
-    var streams: Int? = 1000
+    var streams: Int?
     /// How long the server's first bytes of HTTP/2 are held back.
     var delaySettings: TimeAmount?
     /// What comes right after the SETTINGS.
-    var greeting: [Action] = []
+    var greeting: [Action]
     /// Leaves everything unanswered, including PINGs, like a peer that has vanished.
-    var isDeaf = false
+    var isDeaf: Bool
+
+    package init(
+      streams: Int? = 1000, delaySettings: TimeAmount? = nil, greeting: [Action] = [], isDeaf: Bool = false
+    ) {
+      self.streams = streams
+      self.delaySettings = delaySettings
+      self.greeting = greeting
+      self.isDeaf = isDeaf
+    }
   }
 
   fileprivate struct Log {
@@ -54,10 +63,10 @@ struct TestServer: TestListening {
     var pings = 0
   }
 
-  let listener: TestListener
+  package let listener: TestListener
   fileprivate let log: Shared<Log>
 
-  static func start(
+  package static func start(
     _ configuration: Configuration = .init(), certificate: TestCertificate? = nil,
     react: @escaping @Sendable (Request) -> [Action]
   ) async throws -> TestServer {
@@ -83,11 +92,11 @@ struct TestServer: TestListening {
     return TestServer(listener: listener, log: log)
   }
 
-  var requests: [Request] { log.withLock { $0.requests } }
+  package var requests: [Request] { log.withLock { $0.requests } }
   /// The most requests that were under way at a time on one connection.
-  var mostStreams: Int { log.withLock { $0.mostStreams } }
-  var resets: Int { log.withLock { $0.resets } }
-  var pings: Int { log.withLock { $0.pings } }
+  package var mostStreams: Int { log.withLock { $0.mostStreams } }
+  package var resets: Int { log.withLock { $0.resets } }
+  package var pings: Int { log.withLock { $0.pings } }
 }
 
 private final class TestServerHandler: ChannelInboundHandler {

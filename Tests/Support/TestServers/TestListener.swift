@@ -1,17 +1,17 @@
-import NIOCore
+package import NIOCore
 import NIOPosix
 import NIOSSL
 import Synchronization
-import TestSupport
+package import TestSupport
 
 /// A local port that answers as the test says, even in violation of the protocol.
-final class TestListener: Sendable {
+package final class TestListener: Sendable {
   private struct State {
     var connections = 0
     var open: [ObjectIdentifier: any Channel] = [:]
   }
 
-  let port: Int
+  package let port: Int
   private let channel: any Channel
   private let state: Shared<State>
 
@@ -19,7 +19,7 @@ final class TestListener: Sendable {
   ///   - certificate: nil in clear.
   ///   - protocols: what is agreed on with clients over TLS.
   ///   - addHandlers: told which connection it is, from 1.
-  static func start(
+  package static func start(
     address: String = "127.0.0.1", certificate: TestCertificate?, protocols: [String] = [],
     addHandlers: @escaping @Sendable (ChannelPipeline.SynchronousOperations, Int) throws -> Void
   ) async throws -> TestListener {
@@ -54,10 +54,10 @@ final class TestListener: Sendable {
     port = channel.localAddress?.port ?? 0
   }
 
-  var connections: Int { state.withLock { $0.connections } }
-  var openConnections: Int { state.withLock { $0.open.count } }
+  package var connections: Int { state.withLock { $0.connections } }
+  package var openConnections: Int { state.withLock { $0.open.count } }
 
-  func stop() async throws {
+  package func stop() async throws {
     try await channel.close()
     for channel in state.withLock({ Array($0.open.values) }) { channel.close(promise: nil) }
   }
@@ -69,22 +69,24 @@ final class TestListener: Sendable {
 }
 
 /// What the connections of a server write and its test reads.
-final class Shared<Value: Sendable>: Sendable {
+package final class Shared<Value: Sendable>: Sendable {
   private let value: Mutex<Value>
 
-  init(_ value: Value) { self.value = Mutex(value) }
+  package init(_ value: Value) { self.value = Mutex(value) }
 
-  func withLock<Result: Sendable>(_ body: (inout Value) -> Result) -> Result { value.withLock { body(&$0) } }
+  package func withLock<Result: Sendable>(_ body: (inout Value) -> Result) -> Result {
+    value.withLock { body(&$0) }
+  }
 }
 
 /// A server behind such a port.
-protocol TestListening: Sendable {
+package protocol TestListening: Sendable {
   var listener: TestListener { get }
 }
 
 extension TestListening {
-  var port: Int { listener.port }
-  var connections: Int { listener.connections }
-  var openConnections: Int { listener.openConnections }
-  func stop() async throws { try await listener.stop() }
+  package var port: Int { listener.port }
+  package var connections: Int { listener.connections }
+  package var openConnections: Int { listener.openConnections }
+  package func stop() async throws { try await listener.stop() }
 }

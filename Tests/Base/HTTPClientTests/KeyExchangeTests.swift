@@ -1,6 +1,5 @@
 import Foundation
 import KeyExchange
-import MetricsTestKit
 import NIOCore
 import NIOPosix
 import NIOSSL
@@ -9,7 +8,6 @@ import TestSupport
 import Testing
 
 @testable import HTTPClient
-@testable import Providers
 
 @Suite("Key exchanges of TLS")
 struct KeyExchangeTests {
@@ -75,27 +73,5 @@ struct KeyExchangeTests {
     #expect(try await Self.connect([.secp384r1]) == ["client P-384", "server P-384"])
     #expect(try await Self.connect([.secp256r1], chunk: 1) == ["client P-256", "server P-256"])
     #expect(try await Self.connect(nil, .tlsv12) == ["client other", "server other"])
-  }
-
-  @Test func `are counted for each leg, from 0 on`() throws {
-    let test = TestMetrics()
-    let metrics = ProviderMetrics(factory: test)
-    for _ in 1...2 { metrics.connected(.webPush, by: .x25519MLKEM768) }
-    metrics.connected(.fcm, by: .other)
-    func count(_ leg: String, _ group: String) throws -> Int64 {
-      try test.expectCounter("push_bouncer_tls_key_exchange_total", [("leg", leg), ("group", group)])
-        .totalValue
-    }
-    #expect(try count("webpush", "X25519MLKEM768") == 2 && count("webpush", "other") == 0)
-    #expect(try count("fcm", "other") == 1 && count("apns", "X25519MLKEM768") == 0)
-  }
-
-  @Test func `of providers are told by leg`() async throws {
-    let server = try await PushProvidersTests.answering()
-    let providers = try APNsTests.providers(server)
-    #expect(providers.keyExchange(.apns) == nil)
-    #expect(await APNsTests.send(APNsTests.push(), providers) == .delivered)
-    #expect(providers.keyExchange(.apns) == .x25519MLKEM768)
-    #expect(providers.keyExchange(.fcm) == nil)
   }
 }

@@ -3,11 +3,11 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOSSL
+import TestServers
 import TestSupport
 import Testing
 
 @testable import HTTPClient
-@testable import Providers
 
 /// Calls of AsyncHTTPClient to hosts of strangers, over real TLS.
 @Suite("Calls to hosts of strangers")
@@ -66,42 +66,6 @@ struct OutgoingClientTests {
         #expect(other.seen.count == (isProven ? 2 : 0))
       }
     }
-  }
-
-  @Test
-  func `have a reason where there is no answer`() async throws {
-    @Sendable func reason(_ client: OutgoingClient, port: Int, within seconds: Double = 20) async -> Reason? {
-      do {
-        _ = try await client.execute(
-          HTTPClientRequest(url: "https://chat.example.org:\(port)/x"), limit: 100, timeout: .seconds(seconds)
-        )
-        return nil
-      } catch {
-        return Reason(ofCall: error)
-      }
-    }
-    let shared = try TestCertificate.shared.get()
-    let silent = try await TestListener.start(certificate: nil) { _, _ in }
-    let gone = try await TestListener.start(certificate: nil) { _, _ in }
-    try await gone.stop()
-    try await Self.withClient(shared.caFile) { client in
-      #expect(await reason(client, port: gone.port) == .connectionRefused)
-      #expect(await reason(client, port: silent.port, within: 0.5) == .timeout)
-      try await OthersHost.run(certified: "elsewhere.example.org") { other in
-        #expect(await reason(client, port: other.port) == .certificateUntrusted)
-        try await Self.withClient(other.caFile) { trusting in
-          #expect(await reason(trusting, port: other.port) == .certificateNameMismatch)
-        }
-      }
-      try await OthersHost.runInClear { other in
-        #expect(await reason(client, port: other.port) == .notTLS)
-      }
-    }
-    let nameless = OutgoingClient(configuration: Self.configuration(shared.caFile), resolve: { _ in [] }) {
-      _ in true
-    }
-    #expect(await reason(nameless, port: 443) == .nameNotResolved)
-    await nameless.shutdown()
   }
 
   @Test

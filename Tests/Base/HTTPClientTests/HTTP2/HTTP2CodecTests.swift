@@ -7,7 +7,6 @@ import TestSupport
 import Testing
 
 @testable import HTTPClient
-@testable import Providers
 
 /// Tests that one side can read what the other writes. Except for the preface, both sides have the same
 /// format.

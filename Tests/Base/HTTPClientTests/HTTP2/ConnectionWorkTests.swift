@@ -1,34 +1,15 @@
-import Foundation
 import Logging
 import NIOCore
 import NIOPosix
 import Synchronization
+import TestServers
 import TestSupport
 import Testing
 
 @testable import HTTPClient
-@testable import Providers
 
 @Suite("Connections")
-struct InternetTests {
-  @Test func `to another bouncer go by HTTP/1.1 where it speaks no other, and an answer is cut at its limit`()
-    async throws
-  {
-    // More than one read takes from a connection.
-    let page = String(repeating: "x", count: 4 * ProviderResponse.maximumBody)
-    let server = try await TestWebServer.start { _ in .init(body: page) }
-    let url = try #require(URL(string: "https://127.0.0.1:\(server.port)"))
-    var configuration = PushProviders.Configuration(caFile: try TestCertificate.shared.get().caFile)
-    configuration.upstream = .init(url: url) { _ in .init("Basic x", since: .distantPast) }
-    let providers = try PushProviders(configuration: configuration)
-    let upstream = try #require(providers.upstream)
-    let answer = try await upstream.call(.init(get: "server/x"), of: .chatServer(1), within: .seconds(30))
-    #expect(answer.status == 200)
-    #expect(answer.body.readableBytes == ProviderResponse.maximumBody)
-    #expect(server.requests.map(\.path) == ["/api/v1/remotes/server/x"])
-    await providers.shutdown()
-  }
-
+struct ConnectionWorkTests {
   /// Counts what an event loop does.
   private final class Work: NIOEventLoopMetricsDelegate {
     let tasks = Atomic(0)

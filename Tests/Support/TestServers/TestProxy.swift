@@ -2,14 +2,14 @@ import NIOCore
 import NIOPosix
 
 /// An HTTP proxy that knows CONNECT only, and remembers what it was asked.
-struct TestProxy: TestListening {
-  let listener: TestListener
+package struct TestProxy: TestListening {
+  package let listener: TestListener
   fileprivate let log: Shared<[String]>
 
-  var heads: [String] { log.withLock { $0 } }
+  package var heads: [String] { log.withLock { $0 } }
 
   /// - Parameter status: with 200 it connects through.
-  static func start(status: Int = 200, address: String = "127.0.0.1") async throws -> TestProxy {
+  package static func start(status: Int = 200, address: String = "127.0.0.1") async throws -> TestProxy {
     let log = Shared<[String]>([])
     let listener = try await TestListener.start(address: address, certificate: nil) { pipeline, _ in
       try pipeline.addHandler(TestProxyHandler(log: log, status: status))

@@ -2,11 +2,11 @@ import AsyncHTTPClient
 import Foundation
 import NIOSSL
 import Synchronization
+import TestServers
 import TestSupport
 import Testing
 
 @testable import HTTPClient
-@testable import Providers
 
 @Suite("Hosts with several addresses")
 struct AddressRaceTests {
@@ -15,22 +15,6 @@ struct AddressRaceTests {
   /// Addresses that swallow packets, all but the last one.
   private static func silent(port: Int) throws -> [SilentAddress] {
     try addresses.dropLast().map { try SilentAddress($0, port: port) }
-  }
-
-  @Test func `A push service is reached although four of its addresses swallow packets`() async throws {
-    let service = try await TestWebServer.start()
-    let silent = try Self.silent(port: service.port)
-    let providers = try WebPushTests.providers(names: .init(["localhost": Self.addresses]))
-    let push = try WebPushTests.push(to: "https://localhost:\(service.port)/1")
-    #expect(await WebPushTests.send(push, providers) == .delivered)
-    withExtendedLifetime(silent) {}
-  }
-
-  @Test func `A push service is reached although four of its addresses refuse`() async throws {
-    let service = try await TestWebServer.start()
-    let providers = try WebPushTests.providers(names: .init(["localhost": Self.addresses]))
-    let push = try WebPushTests.push(to: "https://localhost:\(service.port)/1")
-    #expect(await WebPushTests.send(push, providers) == .delivered)
   }
 
   @Test func `A stranger's host is reached although four of its addresses swallow packets`() async throws {

@@ -2,11 +2,11 @@ import Foundation
 import Logging
 import NIOCore
 import NIOPosix
+import TestServers
 import TestSupport
 import Testing
 
 @testable import HTTPClient
-@testable import Providers
 
 @Suite("Connections that cannot be opened", .timeLimit(.minutes(10)))
 struct ConnectionFailureTests {
@@ -108,27 +108,5 @@ struct ConnectionFailureTests {
     #expect(
       try await Self.failure(port: 443, proxy: "http://127.0.0.1:\(silent.port)", within: 0.5)
         == .proxyTimeout)
-  }
-
-  @Test func `have a reason each, and where it may be Google's sign-in, one that says so`() {
-    for failure in ConnectionFailure.allCases {
-      #expect(failure.reason.rawValue == failure.rawValue)
-      #expect(failure.reason.connectionFailure?.failure == failure)
-      #expect(!failure.reason.concernsSignIn)
-      // What concerns this machine or its proxy alone has the same reason in both.
-      guard failure.signInReason != failure.reason else { continue }
-      #expect(failure.signInReason.concernsSignIn)
-      #expect(failure.signInReason.explanation.meaning.contains("Google's sign-in"))
-      #expect(failure.signInReason.explanation.meaning != failure.reason.explanation.meaning)
-    }
-    #expect(ConnectionFailure.connectionRefused.signInReason == .signInConnectionRefused)
-    #expect(ConnectionFailure.tlsFailed.signInReason == .signInTlsFailed)
-    let signIn = Reason.allCases.filter { $0.rawValue.hasPrefix("signIn") && $0 != .signInTimeout }
-    #expect(signIn.allSatisfy { $0.connectionFailure?.isOfSignIn == true })
-  }
-
-  @Test func `are explained by a sentence of their own each, as all reasons are`() {
-    let meanings = Dictionary(grouping: Reason.allCases, by: \.explanation.meaning)
-    for (meaning, reasons) in meanings { #expect(reasons.count == 1, "\(reasons): \(meaning)") }
   }
 }

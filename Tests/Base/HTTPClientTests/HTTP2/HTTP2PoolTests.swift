@@ -5,11 +5,11 @@ import NIOHPACK
 import NIOHTTP2
 import NIOPosix
 import Synchronization
+import TestServers
 import TestSupport
 import Testing
 
 @testable import HTTPClient
-@testable import Providers
 
 @Suite("HTTP/2 connections")
 struct HTTP2PoolTests {

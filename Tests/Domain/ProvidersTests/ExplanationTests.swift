@@ -25,6 +25,11 @@ import Testing
       sentences.hasPrefix("Usually passes by itself:") == sentences.contains("If it lasts: "), "\(sentences)")
   }
 
+  @Test func `Every reason has a sentence of its own`() {
+    let meanings = Dictionary(grouping: Reason.allCases, by: \.explanation.meaning)
+    for (meaning, reasons) in meanings { #expect(reasons.count == 1, "\(reasons): \(meaning)") }
+  }
+
   @Test func `A refused request is not told as a refused connection`() {
     #expect(Reason.refused.explanation.meaning.hasPrefix("Connections are open"))
     #expect(Reason.refused.explanation != Reason.connectionLost.explanation)

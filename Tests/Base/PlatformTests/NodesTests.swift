@@ -6,7 +6,6 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@testable import Operator
 @testable import Platform
 @testable import Settings
 

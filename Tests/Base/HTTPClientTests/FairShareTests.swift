@@ -1,0 +1,39 @@
+import Testing
+
+@testable import HTTPClient
+
+@Suite struct FairShareTests {
+  @Test func `Who is alone gets three quarters, and whoever comes next finds room`() {
+    var counts = [0, 0, 0, 0]
+    for owner in counts.indices {
+      while FairShare.allows(own: counts[owner], total: counts.reduce(0, +), limit: 1000) {
+        counts[owner] += 1
+      }
+    }
+    #expect(counts == [750, 188, 47, 12])
+    #expect(FairShare.room(own: 0, total: 0, limit: 1000) == 750)
+    #expect(FairShare.room(own: 0, total: 750, limit: 1000) == 188)
+    #expect(FairShare.room(own: 749, total: 749, limit: 1000) == 1)
+    #expect(FairShare.room(own: 750, total: 750, limit: 1000) == 0)
+    #expect(FairShare.room(own: 900, total: 990, limit: 1000) == 0)
+    // Who has most is refused until it has less.
+    #expect(!FairShare.allows(own: 700, total: 800, limit: 1000))
+    #expect(FairShare.allows(own: 100, total: 800, limit: 1000))
+  }
+
+  @Test func `Owners have their turns, each in its order`() {
+    var turns = Turns<String>()
+    for text in ["a1", "a2", "a3", "b1", "c1"] {
+      turns.append(text, of: Owner(id: Int64(text.utf8.first ?? 0)))
+    }
+    turns.prepend("c0", of: Owner(id: Int64(UInt8(ascii: "c"))))
+    #expect(turns.count == 6)
+    turns.removeAll { $0 == "a2" }
+    var order: [String] = []
+    while let (text, _) = turns.next(where: { $0 != Owner(id: Int64(UInt8(ascii: "b"))) }) {
+      order.append(text)
+    }
+    #expect(order == ["c0", "a1", "c1", "a3"])
+    #expect(turns.count == 1 && turns.removeAll() == ["b1"] && turns.isEmpty)
+  }
+}
