@@ -77,8 +77,8 @@ extension Deliverer {
       rateLimitedLog.log(
         .warning,
         isOwn
-          ? "notifications refused: \(maximum) already wait for their device, the maximum, for reasons of its own"
-          : "notifications refused: \(maximum) already wait for their device, the maximum, or its push service has no room",
+          ? "notifications refused: \(maximum) already wait for this device, which is the maximum"
+          : "notifications refused: too many already wait for this device (at most \(maximum)) or for its push service",
         isOwn ? .backlogOfDevice : .backlogOfRoute, to: logger, now: now(),
         metadata: [
           "device": "\(device.name)", "reason": "\(wait?.reason.description ?? "")",

@@ -108,7 +108,7 @@ import Testing
     }
     #expect(try await bench.deliverer.deliver(pushes).count { $0 == .refused(.backlogged) } == 2)
     let line = try #require(bench.log.lines.first { $0.message.hasPrefix("notifications refused:") })
-    #expect(line.level == .warning && line.message.hasSuffix("for reasons of its own"))
+    #expect(line.level == .warning && line.message.hasSuffix("which is the maximum"))
     #expect(line.metadata["reason"] == "serverOverPace" && line.metadata["device"] == "nextcloud:7")
     #expect("\(line.metadata["advice"] ?? "")".contains("push-bouncer device show nextcloud:7"))
   }
