@@ -193,7 +193,7 @@ extension FoundDevice.Fact {
 extension FoundDevice {
   fileprivate static var columns: [ReportColumn<FoundDevice>] {
     [
-      .members(\.json), .text(nil, "DEVICE") { $0.name },
+      .members { $0.json(for: .operator) }, .text(nil, "DEVICE") { $0.name },
       .text(nil, "STATE", tone: \.state.tone) { $0.state.rawValue },
       .text(nil, "REALM") { $0.realm?.host }, .text(nil, "USER") { $0.user },
       .cell("APP") { device in

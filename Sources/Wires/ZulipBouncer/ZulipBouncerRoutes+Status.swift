@@ -51,14 +51,14 @@ extension ZulipBouncerRoutes {
 extension PushStatus {
   fileprivate var members: [JSON.Object.Member] {
     [
-      .init("registrations", .array(registrations.map { .object($0.json) })),
+      .init("registrations", .array(registrations.map { .object($0.json(for: .chatServer)) })),
       .init("next", .optional(end?.text)),
       .init("routes", .array(routes.map { .object($0.json) })),
       .init(
         "last_24_hours",
         [
           "handed_in": .integer(sent), "refused": .integer(refused),
-          "latest_refusals": .array(refusals.map { .object($0.json) }),
+          "latest_refusals": .array(refusals.map { .object($0.json(for: .chatServer)) }),
           "refused_registrations": .array(refusedRegistrations.map(\.json)),
         ]),
       .init(
@@ -84,7 +84,7 @@ extension HourlyCounts.RefusedRegistrations {
 
 extension PushStatus.RouteHealth {
   fileprivate var json: JSON.Object {
-    var json = StatusReport(state, target: target).json
+    var json = StatusReport(state, target: target, for: .chatServer).json
     json["provider"] = .string(provider.rawValue)
     return json
   }

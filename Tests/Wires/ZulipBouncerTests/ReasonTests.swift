@@ -3,6 +3,7 @@ import HTTP
 import HTTPTypes
 import Logging
 import NIOCore
+import Operator
 import ProviderSimulator
 import Registrations
 import SQL
@@ -75,7 +76,7 @@ import Testing
 
     /// Checks what is said of a push's device.
     func check(_ delivery: RegisteredPush, _ reason: Reason, isWaiting: Bool) async throws {
-      let meaning = reason.explanation.meaning
+      let told = reason.explanation.told(to: .chatServer)
       guard case .apns(let notification) = delivery.push else { return }
       let id = TokenID(token: notification.token).base64.replacing("+", with: "%2B").replacing(
         "=", with: "%3D")
@@ -87,9 +88,10 @@ import Testing
       let registration = try #require(all.first)
       let said = registration[isWaiting ? "waiting_for" : "last_failure"]
       #expect(said?["reason"] == .string(reason.rawValue), "\(reason): \(registration.text)")
-      #expect(said?["meaning"] == .string(meaning), "\(reason)")
+      #expect(said?["meaning"] == .string(told.meaning), "\(reason)")
+      #expect(said?["advice"] == .string(told.advice), "\(reason)")
       #expect(
-        registration["advice"]?.string?.contains(meaning) == true, "\(reason): \(registration.text)")
+        registration["advice"]?.string?.contains(told.meaning) == true, "\(reason): \(registration.text)")
       let search = DeviceSearch(database: bouncer.database, storageKey: bouncer.registrations.storageKey)
       let device = try await search.find(
         .registration(kind: delivery.registration.kind.rawValue, id: delivery.registration.id)
@@ -152,6 +154,17 @@ import Testing
       ).find(.registration(kind: 1, id: paced.registration.id)).devices.first
       #expect(device?.failure?.reason == "backlogged" && device?.failure?.explanation != nil)
       #expect(stage.log.lines.contains { $0.message.hasPrefix("notifications refused:") })
+    }
+  }
+
+  @Test(arguments: Reason.allCases)
+  func `tells a chat server's admin of no file, setting or command of this service`(_ reason: Reason) {
+    let told = reason.explanation.told(to: .chatServer)
+    let words =
+      Configuration.settings.map(\.key) + ["push-bouncer", "Keys/", "this machine", "key_id", "team_id"]
+    for text in [told.meaning, told.advice] {
+      #expect(text.first?.isUppercase == true && text.hasSuffix("."), "\(text)")
+      #expect(words.filter { text.contains($0) } == [], "\(reason): \(text)")
     }
   }
 

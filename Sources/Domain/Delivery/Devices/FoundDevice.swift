@@ -19,7 +19,9 @@ package struct FoundDevice: Sendable, Hashable {
     package let reason: String
     package let at: Date
 
-    package var explanation: Explanation { Explanation.of(reason) }
+    package var explanation: Explanation { explanation(for: .operator) }
+
+    func explanation(for reader: Explanation.Reader) -> Explanation { .of(reason, to: reader) }
   }
 
   package let kind: RegistrationReference.Kind
@@ -73,9 +75,6 @@ package struct FoundDevice: Sendable, Hashable {
 
   /// The operator's name for it: `e2ee:12`.
   package var name: String { "\(kind):\(id)" }
-
-  /// The explanation of ``waitReason``.
-  package var waitExplanation: Explanation? { waitReason.map(Explanation.of) }
 
   /// The device's state, from worst to best.
   package enum State: String, Sendable {
@@ -140,22 +139,26 @@ package struct FoundDevice: Sendable, Hashable {
   }
 
   /// An explanation of the state, and what to do about it, in sentences.
-  package var advice: String {
+  package var advice: String { advice(for: .operator) }
+
+  func advice(for reader: Explanation.Reader) -> String {
     switch state {
     case .ended:
       return """
-        The registration has ended: nothing is sent to it. \(failure.map { "\($0.explanation.meaning) " } ?? "")The app \
+        The registration has ended: nothing is sent to it. \(failure.map { "\($0.explanation(for: reader).meaning) " } ?? "")The app \
         registers again when it is opened; if it does not, log out and in again in the app.
         """
     case .switchedOff:
       return """
         Its \(server?.isDeactivated == true ? "chat server" : "realm") is deactivated: nothing is sent to it. \
-        "push-bouncer server show", at the bouncer, says more.
+        \(reader == .operator ? "\"push-bouncer server show\"" : Advice.theOperator) can say more.
         """
     case .failing:
-      return (failure ?? held).map { "\($0.explanation.meaning) \($0.explanation.advice)" } ?? ""
+      let explanation = (failure ?? held)?.explanation(for: reader)
+      return explanation.map { "\($0.meaning) \($0.advice)" } ?? ""
     case .waiting:
-      return "Notifications wait. " + (waitExplanation.map { "\($0.meaning) \($0.advice)" } ?? "")
+      let explanation = waitReason.map { Explanation.of($0, to: reader) }
+      return "Notifications wait. " + (explanation.map { "\($0.meaning) \($0.advice)" } ?? "")
     case .unused:
       return """
         It is registered, and nothing has been sent to it \(kind == .nextcloud ? "" : "by its chat server ")since. \

@@ -29,7 +29,9 @@ package struct StatusReport: Sendable, Hashable {
   }
 
   /// A route's; without a state, that of a route without a credential.
-  package init(_ state: PushProviders.RouteState?, target: String?) {
+  package init(
+    _ state: PushProviders.RouteState?, target: String?, for reader: Explanation.Reader = .operator
+  ) {
     let status =
       switch state {
       case nil: "unconfigured"
@@ -39,9 +41,10 @@ package struct StatusReport: Sendable, Hashable {
       case .open: "open"
       }
     let reason = state == nil ? .unconfigured : state?.failure?.reason
+    let explanation = reason?.explanation.told(to: reader)
     self.init(
       status, target: target, since: state?.failure?.since, reason: reason?.rawValue,
-      meaning: reason?.explanation.meaning, advice: reason?.explanation.advice)
+      meaning: explanation?.meaning, advice: explanation?.advice)
   }
 
   /// Reads ``json``; nil without a status.

@@ -36,13 +36,14 @@ extension Reason {
 }
 
 extension ConnectionFailure {
-  /// What it means and what to do, for the operator.
+  /// What it means and what to do.
   ///
   /// - Parameter host: what was called, as the subject of a sentence: `The provider`.
   package func explanation(of host: String) -> Explanation {
     .init(
-      meaning(of: host), "\(advice) \(Explanation.sentOnceReachable)",
-      mayBeClock: self == .certificateExpired || self == .certificateNotYetValid)
+      meaning(of: host), .untilReached(advice),
+      mayBeClock: self == .certificateExpired || self == .certificateNotYetValid,
+      publicMeaning: "\(host) cannot be reached by this push notification service.")
   }
 
   /// What it means, in a sentence.

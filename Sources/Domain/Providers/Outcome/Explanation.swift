@@ -1,84 +1,154 @@
-/// The explanation of a reason for the operator, in plain sentences: for `/readyz`, the log, `doctor`, the pages and the
-/// commands.
+/// The explanation of a reason, in plain sentences.
 package struct Explanation: Sendable, Hashable {
+  /// Who reads it.
+  package enum Reader: Sendable {
+    /// The operator: `/readyz`, the log, `doctor`, the pages and the commands.
+    case `operator`
+    /// The admin of a chat server (`push/status`), who is told of no file, setting or command of this service.
+    case chatServer
+  }
+
   package let meaning: String
-  private let action: String
+  private let action: Advice
   /// Whether a wrong clock of this machine may be the cause.
   package let mayBeClock: Bool
+  /// The meaning for a chat server's admin; nil if it is the same.
+  private let publicMeaning: String?
 
-  package init(_ meaning: String, _ advice: String, mayBeClock: Bool = false) {
+  package init(
+    _ meaning: String, _ advice: Advice, mayBeClock: Bool = false, publicMeaning: String? = nil
+  ) {
     self.meaning = meaning
     self.mayBeClock = mayBeClock
+    self.publicMeaning = publicMeaning
     action = advice
   }
 
   /// What to do.
-  package var advice: String { mayBeClock ? "\(Self.setClock) \(action)" : action }
+  package var advice: String { mayBeClock ? "\(Self.setClock) \(action.text)" : action.text }
 
   /// What to do, where it is known how many seconds this machine's clock is ahead; negative if it is behind.
   package func advice(clockAhead seconds: Int?) -> String {
     guard mayBeClock, let seconds else { return advice }
-    guard abs(seconds) > 60 else { return "This machine's clock is right. \(action)" }
+    guard abs(seconds) > 60 else { return "This machine's clock is right. \(action.text)" }
     let direction = seconds > 0 ? "ahead" : "behind"
     return
-      "Set this machine's clock first: it is \(abs(seconds)) seconds \(direction). If that does not help: \(action)"
+      "Set this machine's clock first: it is \(abs(seconds)) seconds \(direction). If that does not help: \(action.text)"
+  }
+
+  /// What that reader is told.
+  package func told(to reader: Reader) -> Explanation {
+    switch reader {
+    case .operator: self
+    case .chatServer: Explanation(publicMeaning ?? meaning, Advice(action.forServers))
+    }
   }
 
   /// The explanation of a stored reason. A name that is not known (any more) has a general one.
-  package static func of(_ name: String) -> Explanation {
-    (Reason(rawValue: name) ?? .unknown).explanation
+  package static func of(_ name: String, to reader: Reader = .operator) -> Explanation {
+    (Reason(rawValue: name) ?? .unknown).explanation.told(to: reader)
   }
 }
 
-extension Explanation {
-  private static let resent = "what waits is sent again until it is accepted or too old (delivery.max_age)."
-  static let passes = "No action needed: \(resent)"
-  /// Introduces the advice for a problem that usually passes by itself.
-  static let passesAtFirst = "Usually passes by itself: \(resent) If it lasts:"
-  static let reach = """
-    See that the provider can be reached from this machine: name resolution, route, firewall, providers.proxy. \
-    \(sentOnceReachable)
+/// What to do about a reason. A literal is for the operator alone: a chat server's admin is told that the operator has to
+/// act.
+package struct Advice: Sendable, Hashable, ExpressibleByStringInterpolation {
+  /// For the operator.
+  let text: String
+  /// For a chat server's admin.
+  let forServers: String
+
+  package init(_ text: String, forServers: String = "\(Advice.theOperator) has to fix it.") {
+    self.text = text
+    self.forServers = forServers
+  }
+
+  package init(stringLiteral text: String) { self.init(text) }
+
+  package static let theOperator = "The operator of this push notification service"
+
+  /// For a problem that usually passes by itself.
+  static func ifItLasts(_ advice: String) -> Advice {
+    Advice(
+      "Usually passes by itself: \(resent) (delivery.max_age). If it lasts: \(advice)",
+      forServers:
+        "Usually passes by itself: \(resent). If it lasts, tell the operator of this push notification service."
+    )
+  }
+
+  /// For a problem of one phone that ends with its next registration.
+  static func forMostPhones(_ advice: Advice) -> Advice {
+    let one = "For one phone, no action is needed: it registers again. For most phones:"
+    return Advice(
+      "\(one) \(advice.text)",
+      forServers: "\(one) the operator of this push notification service has to fix it.")
+  }
+
+  private static let resent = "what waits is sent again until it is accepted or too old"
+
+  private static func noAction(_ more: String = "") -> Advice {
+    Advice(
+      "No action needed: \(resent) (delivery.max_age).\(more)",
+      forServers: "No action needed: \(resent).\(more)")
+  }
+
+  static let passes = noAction()
+  static let appleStatus = noAction(" Apple reports outages at developer.apple.com/system-status.")
+  static let googleStatus = noAction(" Google reports outages at status.firebase.google.com.")
+
+  /// For a provider that cannot be reached.
+  static func untilReached(_ advice: String) -> Advice {
+    let sent = "Waiting notifications are sent as soon as it can be reached."
+    return Advice("\(advice) \(sent)", forServers: "\(theOperator) has to fix it, if it lasts. \(sent)")
+  }
+
+  static let reach = untilReached(
+    "See that the provider can be reached from this machine: name resolution, route, firewall, providers.proxy."
+  )
+  static let cutConnections = ifItLasts(
+    "see whether a firewall or proxy in between cuts connections, and what the provider says of outages.")
+  static let answersInBetween = ifItLasts(
+    "see whether a firewall or proxy in between answers, and what the provider says of outages.")
+  static let senderOrBug = Advice(
     """
-  static let signIn = "Google's sign-in (oauth2.googleapis.com)"
-  static let sentOnceReachable = "Waiting notifications are sent as soon as it can be reached."
-  static let cutConnections = """
-    \(passesAtFirst) see whether a firewall or proxy in between cuts connections, and what the provider says of \
-    outages.
-    """
-  static let answersInBetween = """
-    \(passesAtFirst) see whether a firewall or proxy in between answers, and what the provider says of outages.
-    """
-  static let appleStatus = "\(passes) Apple reports outages at developer.apple.com/system-status."
-  static let googleStatus = "\(passes) Google reports outages at status.firebase.google.com."
-  static let senderOrBug = """
     If it happens to one chat server or application only, see what it puts into its notifications. Else see whether there \
     is a newer version of push-bouncer, and report it with this reason.
-    """
-  static let bug = """
-    This should not happen: see whether there is a newer version of push-bouncer, and report it with this reason.
-    """
-  static let compareAPNsKey = """
+    """,
+    forServers: """
+      See what the chat server puts into its notifications. If that is right, tell the operator of this push notification \
+      service.
+      """)
+  static let bug = Advice(
+    "This should not happen: see whether there is a newer version of push-bouncer, and report it with this reason.",
+    forServers: "This should not happen: tell the operator of this push notification service.")
+  static let compareAPNsKey: Advice = """
     Compare key_id and team_id in Keys/apns, and the .p8 file, with \
     Apple's developer account: Certificates, Identifiers & Profiles, Keys. A key that is no longer listed there is \
     revoked: make a new one.
     """
-  static let compareTopic = """
+  static let compareTopic: Advice = """
     Compare topics in Keys/apns with the bundle id of the app, and see that the key may be used for it in Apple's \
     developer account.
     """
-  static let compareEnvironment = """
+  static let compareEnvironment: Advice = """
     Compare environment in Keys/apns with the app: builds from Xcode need sandbox, builds from TestFlight and the \
     App Store need production.
     """
-  static let registersAgain = """
-    No action needed: the registration ends, and the phone registers again when its app is opened.
-    """
-  static let compareProject = """
+  static let registersAgain = same(
+    "No action needed: the registration ends, and the phone registers again when its app is opened.")
+  static let compareProject: Advice = """
     See that the file in Keys/fcm is of the Firebase project whose google-services.json the app was built with.
     """
-  static let replaceServiceAccount = """
+  static let replaceServiceAccount: Advice = """
     See in Google Cloud's IAM that the service account exists and is enabled; if it does, make a new JSON key for it \
     and put it into Keys/fcm.
     """
+
+  /// For both readers.
+  static func same(_ text: String) -> Advice { Advice(text, forServers: text) }
+}
+
+extension Explanation {
+  static let signIn = "Google's sign-in (oauth2.googleapis.com)"
   static let setClock = "See first that this machine's clock is right."
 }

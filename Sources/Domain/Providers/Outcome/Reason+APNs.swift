@@ -2,90 +2,92 @@ extension Reason {
   /// The reasons that Apple names ("Handling notification responses from APNs"): the one place for a new one.
   static let apns: [Row] = [
     Row(
-      .expiredToken, .dead, "Apple says that the device token has expired.", Explanation.registersAgain),
+      .expiredToken, .dead, "Apple says that the device token has expired.", .registersAgain),
     Row(
       .unregistered, .dead,
       "Apple says that the app is no longer installed on this phone, or has switched pushes off.",
-      Explanation.registersAgain),
+      .registersAgain),
     Row(
       .badDeviceToken, .suspect,
       "Apple does not know this device token in any environment for which a key lists the app.",
-      "For one phone, no action is needed: it registers again. For most phones: \(Explanation.compareEnvironment)"
+      .forMostPhones(.compareEnvironment)
     ),
     Row(
       .deviceTokenNotForTopic, .suspect, "The device token belongs to another app than the push is for.",
-      "For one phone, no action is needed: it registers again. For most phones: \(Explanation.compareTopic)"),
+      .forMostPhones(.compareTopic)),
     Row(
-      .badCertificate, .misconfigured, "Apple refuses a certificate, which push-bouncer does not use.",
-      Explanation.bug),
+      .badCertificate, .misconfigured, "Apple refuses a certificate, which this service does not use.",
+      .bug),
     Row(
       .badCertificateEnvironment, .misconfigured,
-      "Apple says that a certificate is for another environment; push-bouncer uses none.", Explanation.bug),
+      "Apple says that a certificate is for another environment; this service uses none.", .bug),
     Row(
       .badEnvironmentKeyIDInToken, .misconfigured, "The key does not serve this environment of Apple's.",
-      Explanation.compareEnvironment),
+      .compareEnvironment),
     Row(
       .badEnvironmentKeyInToken, .misconfigured,
       "The key is restricted to another environment of Apple's, or to other apps.",
-      "\(Explanation.compareEnvironment) \(Explanation.compareTopic)"),
+      "\(Advice.compareEnvironment.text) \(Advice.compareTopic.text)"),
     Row(
-      .badTopic, .misconfigured, "Apple says that this is no bundle id of an app.", Explanation.compareTopic),
+      .badTopic, .misconfigured, "Apple says that this is no bundle id of an app.", .compareTopic),
     Row(
-      .forbidden, .misconfigured, "Apple forbids this key to push at all.", Explanation.compareAPNsKey),
+      .forbidden, .misconfigured, "Apple forbids this key to push at all.", .compareAPNsKey),
     Row(
       .invalidProviderToken, .misconfigured,
       """
-      Apple does not accept what is signed with this key: the clock, key_id or team_id is wrong, or the key is revoked.
-      """, Explanation.compareAPNsKey, mayBeClock: true),
+      Apple does not accept what is signed with this key: the clock, the key id or the team id is wrong, or the key is revoked.
+      """, .compareAPNsKey, mayBeClock: true),
     Row(
       .missingProviderToken, .misconfigured, "Apple finds no provider token in the request.",
-      Explanation.bug),
+      .bug),
     Row(
       .missingTopic, .misconfigured, "Apple finds no bundle id of an app in the request.",
-      Explanation.compareTopic),
+      .compareTopic),
     Row(
       .topicDisallowed, .misconfigured, "Apple does not let this key push to this app.",
-      Explanation.compareTopic),
+      .compareTopic),
     Row(
       .unrelatedKeyIDInToken, .misconfigured,
       "Apple got a token of another key than the one that this connection began with.",
-      Explanation.compareAPNsKey),
+      .compareAPNsKey),
     Row(
       .badCollapseID, .rejected, "Apple does not accept the collapse id, which may have at most 64 bytes.",
-      Explanation.bug),
+      .bug),
     Row(
       .badExpirationDate, .rejected, "Apple does not accept the time at which the notification expires.",
-      Explanation.bug),
+      .bug),
     Row(
-      .badMessageID, .rejected, "Apple does not accept the notification's id.", Explanation.bug),
+      .badMessageID, .rejected, "Apple does not accept the notification's id.", .bug),
     Row(
-      .badPath, .rejected, "Apple does not know the path of the request.", Explanation.bug),
+      .badPath, .rejected, "Apple does not know the path of the request.", .bug),
     Row(
       .badPriority, .rejected,
       "Apple does not accept the priority: it must be 10, 5 or 1, and not 10 for a background push.",
-      Explanation.senderOrBug),
+      .senderOrBug),
     Row(
-      .duplicateHeaders, .rejected, "Apple finds a header twice in the request.", Explanation.bug),
+      .duplicateHeaders, .rejected, "Apple finds a header twice in the request.", .bug),
     Row(
-      .invalidPushType, .rejected, "Apple does not know the push type.", Explanation.senderOrBug),
+      .invalidPushType, .rejected, "Apple does not know the push type.", .senderOrBug),
     Row(
-      .methodNotAllowed, .rejected, "Apple does not accept the method of the request.", Explanation.bug),
+      .methodNotAllowed, .rejected, "Apple does not accept the method of the request.", .bug),
     Row(
-      .missingDeviceToken, .rejected, "Apple finds no device token in the request.", Explanation.bug),
+      .missingDeviceToken, .rejected, "Apple finds no device token in the request.", .bug),
     Row(
-      .payloadEmpty, .rejected, "Apple finds nothing in the notification.", Explanation.senderOrBug),
+      .payloadEmpty, .rejected, "Apple finds nothing in the notification.", .senderOrBug),
     Row(
       .payloadTooLarge, .rejected, "The notification is longer than the provider allows.",
-      "No action needed here: the chat server has to send shorter ones."),
+      Advice(
+        "No action needed here: the chat server has to send shorter ones.",
+        forServers: "The chat server has to send shorter ones.")),
     Row(
       .tooManyRequests, .retry(.token), "The provider asks for fewer notifications at present.",
-      Explanation.passes),
+      .passes),
     Row(
       .expiredProviderToken, .retry(.route),
       "Apple finds the time in our provider token too old, also in a new one.",
       "See whether timedatectl says that the clock is synchronized.", mayBeClock: true),
     Row(
-      .idleTimeout, .retry(.route), "Apple closed a connection that had been idle.", Explanation.passes),
+      .idleTimeout, .retry(.route), "Apple closed a connection that had been idle.", .passes),
     Row(
       .tooManyProviderTokenUpdates, .retry(.route),
       "Apple finds that this key's provider token changes too often.",
@@ -93,13 +95,13 @@ extension Reason {
     ),
     Row(
       .internalServerError, .retry(.provider), "Apple's push service has an error of its own.",
-      Explanation.appleStatus),
+      .appleStatus),
     Row(
       .serviceUnavailable, .retry(.provider), "Apple's push service is not available at present.",
-      Explanation.appleStatus),
+      .appleStatus),
     Row(
       .shutdown, .retry(.provider), "Apple is shutting down the server at the other end of the connection.",
-      Explanation.appleStatus),
+      .appleStatus),
   ]
 
   static let apnsNames = Set(apns.map(\.reason))

@@ -4,10 +4,10 @@ extension Reason {
     Row(
       .fcmUnregistered, .dead,
       "Google says that the app is no longer installed on this phone, or has a new token.",
-      Explanation.registersAgain),
+      .registersAgain),
     Row(
       .fcmSenderIDMismatch, .suspect, "The registration token belongs to another Firebase project.",
-      Explanation.compareProject),
+      .compareProject),
     Row(
       .fcmNotFound, .misconfigured, "Google does not know the project.",
       "See that the project in Keys/fcm still exists and that its Firebase Cloud Messaging API (V1) is enabled."
@@ -20,75 +20,79 @@ extension Reason {
       """),
     Row(
       .fcmUnauthenticated, .misconfigured, "Google does not accept the access token of the service account.",
-      Explanation.replaceServiceAccount),
+      .replaceServiceAccount),
     Row(
-      .fcmInvalidArgument, .rejected, "Google refuses the message for what is in it.", Explanation.senderOrBug
+      .fcmInvalidArgument, .rejected, "Google refuses the message for what is in it.", .senderOrBug
     ),
     Row(
       .fcmQuotaExceeded, .retry(.tokenOrRoute),
       "Google takes no more messages for now, for this device or for the whole project.",
-      "\(Explanation.passesAtFirst) ask for more quota in the Google Cloud console."),
+      .ifItLasts("ask for more quota in the Google Cloud console.")),
     Row(
       .fcmThirdPartyAuthError, .retry(.tokenOrRoute),
       "Google cannot push to Apple's devices for this project.",
       "Upload Apple's key in the Firebase console, or serve iPhones by a key in Keys/apns."),
     Row(
       .fcmUnspecifiedError, .retry(.route), "Google's push service has an error that it does not name.",
-      Explanation.googleStatus),
+      .googleStatus),
     Row(
       .fcmInternal, .retry(.provider), "Google's push service has an error of its own.",
-      Explanation.googleStatus),
+      .googleStatus),
     Row(
       .fcmUnavailable, .retry(.provider), "Google's push service is not available at present.",
-      Explanation.googleStatus),
+      .googleStatus),
   ]
 
   /// The errors of Google's OAuth endpoint (RFC 6749 section 5.2).
   static let googleSignIn: [Row] = [
     Row(
       .invalidClient, .misconfigured, "Google's sign-in does not know the service account.",
-      Explanation.replaceServiceAccount,
+      .replaceServiceAccount,
       mayBeClock: true),
     Row(
       .invalidGrant, .misconfigured,
       "Google does not accept the service account's key, or finds the time in what it signed wrong.",
-      Explanation.replaceServiceAccount, mayBeClock: true),
+      .replaceServiceAccount, mayBeClock: true),
     Row(
       .invalidRequest, .misconfigured, "Google's sign-in does not understand how we ask for an access token.",
-      Explanation.bug),
+      .bug),
     Row(
       .invalidScope, .misconfigured, "Google's sign-in does not know the scope that we ask for.",
-      Explanation.bug),
+      .bug),
     Row(
       .unauthorizedClient, .misconfigured,
       "Google's sign-in gives this service account no access token for pushes.",
-      Explanation.replaceServiceAccount, mayBeClock: true),
+      .replaceServiceAccount, mayBeClock: true),
   ]
 
   /// Our own reasons for what Google says or does without naming it.
   static let fcmOwn: [Row] = [
     Row(
       .invalidRegistrationToken, .suspect, "Google says that this is no registration token.",
-      "For one phone, no action is needed: it registers again. For most phones: \(Explanation.compareProject)"
+      .forMostPhones(.compareProject)
     ),
     Row(
       .reservedDataName, .rejected,
       "The message's data has a name that Google reserves: from, message_type, google.… or gcm.notification….",
-      "No action needed here: the chat server or application has to name it otherwise."),
+      Advice(
+        "No action needed here: the chat server or application has to name it otherwise.",
+        forServers: "The chat server has to name it otherwise.")),
     Row(
       .installationIDUnknown, .retry(.token),
       """
       Google does not know this phone's Firebase installation id yet: apps get it before Google's servers do. What is \
       sent to it waits, for an hour at most.
       """,
-      "No action needed: if Google still does not know it after an hour, the registration ends, and the app registers again."
+      .same(
+        "No action needed: if Google still does not know it after an hour, the registration ends, and the app registers again."
+      )
     ),
     Row(
-      .signInTimeout, .retry(.route), "\(Explanation.signIn) does not answer in time.", Explanation.reach),
+      .signInTimeout, .retry(.route), "\(Explanation.signIn) does not answer in time.", .reach),
     Row(
       .tokenUnavailable, .retry(.route),
       "\(Explanation.signIn) is out of order, or what answers is not Google.",
-      "\(Explanation.passesAtFirst) see whether a firewall or proxy in between answers."),
+      .ifItLasts("see whether a firewall or proxy in between answers.")),
   ]
 
   static let fcmNames = Set(fcm.map(\.reason))

@@ -3,34 +3,46 @@ extension Reason {
   static let upstream: [Row] = [
     Row(
       .upstreamForgot, .dead,
-      "The upstream bouncer (upstream.url) does not have this device's registration any more.",
-      Explanation.registersAgain),
+      "The upstream bouncer does not have this device's registration any more.",
+      .registersAgain),
     Row(
       .upstreamDisallows, .rejected,
-      "The upstream bouncer (upstream.url) does not send for this chat server, for example because of its plan there.",
-      "No action needed here: the chat server's administrator has to settle it with the operator of the upstream bouncer."
+      "The upstream bouncer does not send for this chat server, for example because of its plan there.",
+      Advice(
+        "No action needed here: the chat server's administrator has to settle it with the operator of the upstream bouncer.",
+        forServers: "Settle it with the operator of the upstream bouncer.")
     ),
     Row(
       .upstreamKeyMissing, .retry(.token),
-      "The chat server's key, with which it signs in at the upstream bouncer (upstream.url), is not known here yet.",
-      "No action needed: it is kept when the server calls next. See push-bouncer server upstream show."),
+      "The chat server's key, with which it signs in at the upstream bouncer, is not known here yet.",
+      Advice(
+        "No action needed: it is kept when the server calls next. See push-bouncer server upstream show.",
+        forServers: "No action needed: it is kept when the server calls next.")),
     Row(
       .upstreamKeyRefused, .retry(.tokenOrRoute),
-      "The upstream bouncer (upstream.url) does not accept the chat server's id and key.",
-      """
-      See whether the server is registered there with the same zulip_org_id and zulip_org_key: push-bouncer doctor asks. \
-      Fix it there, then run push-bouncer server upstream enable again.
-      """),
+      "The upstream bouncer does not accept the chat server's id and key.",
+      Advice(
+        """
+        See whether the server is registered there with the same zulip_org_id and zulip_org_key: push-bouncer doctor asks. \
+        Fix it there, then run push-bouncer server upstream enable again.
+        """,
+        forServers: """
+          See that the server is registered there with the same zulip_org_id and zulip_org_key, then tell the operator of \
+          this push notification service.
+          """)),
     Row(
       .upstreamRealmRefused, .retry(.tokenOrRoute),
-      "The upstream bouncer (upstream.url) does not know the realm, or knows it as another server's.",
-      """
-      The server's realms are passed on with its next report: push-bouncer server upstream show says what came of the \
-      last one.
-      """),
+      "The upstream bouncer does not know the realm, or knows it as another server's.",
+      Advice(
+        """
+        The server's realms are passed on with its next report: push-bouncer server upstream show says what came of the \
+        last one.
+        """, forServers: "The server's realms are passed on with its next report.")),
     Row(
       .upstreamDisabled,
-      "The chat server's notifications are not passed on to the upstream bouncer (upstream.url) any more.",
-      "If that was a mistake: push-bouncer server upstream enable."),
+      "The chat server's notifications are not passed on to the upstream bouncer any more.",
+      Advice(
+        "If that was a mistake: push-bouncer server upstream enable.",
+        forServers: "If that was a mistake, tell the operator of this push notification service.")),
   ]
 }

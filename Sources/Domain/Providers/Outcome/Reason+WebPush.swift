@@ -4,10 +4,10 @@ extension Reason {
     Row(
       .subscriptionGone, .dead,
       "The push service says that this subscription is over: the app has ended it, or has another one.",
-      Explanation.registersAgain),
+      .registersAgain),
     Row(
       .subscriptionUnknown, .dead, "The push service does not know this subscription.",
-      Explanation.registersAgain),
+      .registersAgain),
     Row(
       .requestRefused, .rejected,
       "The push service does not take the message, and sending it again would not help.",
@@ -17,18 +17,29 @@ extension Reason {
       """),
     Row(
       .vapidRefused, .retry(.tokenOrRoute), "The push service does not accept who we say we are (VAPID).",
-      """
-      For one subscription or push service, no action is needed: it was made for another server, and ends once the \
-      push service has accepted messages to others. For most of them: \
-      \(Explanation.setClock) See too that webpush.contact is an address that exists, and that the database is the one \
-      that the phones subscribed with: its key pair is never replaced.
-      """),
+      Advice(
+        """
+        \(forOne) For most of them: \(Explanation.setClock) See too that webpush.contact is an address that exists, and \
+        that the database is the one that the phones subscribed with: its key pair is never replaced.
+        """,
+        forServers:
+          "\(forOne) For most of them: the operator of this push notification service has to fix it.")),
     Row(
       .forbiddenAddress, .retry(.route),
       "The push service's name stands for a private address, so nothing is sent there.",
-      """
-      If it is your own push service, name it in webpush.allow_private_hosts. If it is anybody else's, no action is \
-      needed: what waits for it is given up in time.
-      """),
+      Advice(
+        """
+        If it is your own push service, name it in webpush.allow_private_hosts. If it is anybody else's, no action is \
+        needed: what waits for it is given up in time.
+        """,
+        forServers: """
+          No action needed: what waits for it is given up in time. If it is a push service of your own, the operator of this \
+          push notification service has to allow it.
+          """)),
   ]
+
+  private static let forOne = """
+    For one subscription or push service, no action is needed: it was made for another server, and ends once the push \
+    service has accepted messages to others.
+    """
 }

@@ -40,13 +40,13 @@ extension Reason {
 
     /// - Parameter mayBeClock: whether a wrong clock of this machine would do that, too.
     init(
-      _ reason: Reason, _ statement: Statement, _ meaning: String, _ advice: String, mayBeClock: Bool = false
+      _ reason: Reason, _ statement: Statement, _ meaning: String, _ advice: Advice, mayBeClock: Bool = false
     ) {
       self.init(reason, statement, Explanation(meaning, advice, mayBeClock: mayBeClock))
     }
 
     /// One of our own reasons, whose outcome depends on where it is used.
-    init(_ reason: Reason, _ meaning: String, _ advice: String) {
+    init(_ reason: Reason, _ meaning: String, _ advice: Advice) {
       self.init(reason, nil, Explanation(meaning, advice))
     }
 

@@ -54,7 +54,7 @@ struct ProblemLog {
       logger.warning(
         "the clock may be wrong",
         metadata: Self.metadata(
-          doubt?.description, Explanation(ClockDoubt.meaning, ClockDoubt.advice)))
+          doubt?.description, Explanation(ClockDoubt.meaning, Advice(ClockDoubt.advice))))
     case .ended(let seconds):
       logger.notice(
         "the clock is trusted again, after \(Phrase.span(seconds))", metadata: Self.metadata(seconds))
