@@ -100,23 +100,25 @@ let modules: [Target] =
       "Timing", "Crypto", "Logging", "Metrics"))
   + folder(
     "Wires",
+    module("ZulipAPI", "HTTP", "HTTPTypes", "Hummingbird"),
     module(
       "Upstream", "Platform", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing",
       "Settings",
       "SQL",
-      "Timing",
+      "Timing", "ZulipAPI",
       "HTTPTypes", "Logging", "NIOCore"),
     module(
       "ZulipBouncer", "Platform", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing",
       "Settings",
-      "SQL", "Timing", "Upstream",
+      "SQL", "Timing", "Upstream", "ZulipAPI",
       "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix",
       "NIOSSL"),
     module(
       "ZulipServer", "Platform", "Accounts", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing",
       "Settings",
       "SQL",
-      "Timing", "ZulipBouncer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "Timing", "ZulipAPI", "ZulipBouncer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging",
+      "NIOCore",
       "NIOHTTP1"),
     module(
       "NextcloudProxy", "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing",
@@ -156,7 +158,7 @@ let modules: [Target] =
       "AppCheck", "CZlib", "HTTP", "NextcloudProxy", "Operator", "Platform", "Providers", "Sealing",
       "Settings",
       "Crypto"),
-    module("ZulipImport", "HTTP", "HTTPClient", "Migrations", "Registrations", "Sealing", "SQL"),
+    module("ZulipImport", "HTTP", "HTTPClient", "Migrations", "Registrations", "Sealing", "SQL", "ZulipAPI"),
     module(
       "Demo", "HTTP", "HTTPClient", "Operator", "Platform", "Providers", "ProviderSimulator", "Sealing",
       "Server",
@@ -319,7 +321,7 @@ let package = Package(
     module(
       "Fuzzing", "Accounts", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator", "Platform", "Settings",
       "HTTPClient", "Providers", "Sealing",
-      "ZulipBouncer", "ZulipImport", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "ZulipAPI", "ZulipBouncer", "ZulipImport", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOEmbedded", "NIOHPACK", "NIOHTTP1", path: "Tests/Proof/Fuzzing/Fuzzing"),
     tests("FuzzingTests", "Fuzzing", path: "Tests/Proof/Fuzzing/FuzzingTests"),
   ]

@@ -3,6 +3,7 @@ import HTTP
 import Registrations
 import SQL
 import Sealing
+internal import ZulipAPI
 
 /// A registration to be stored, with its token sealed.
 struct NewRegistration: Sendable {

@@ -10,6 +10,7 @@ package import Registrations
 internal import SQL
 package import Sealing
 internal import Timing
+internal import ZulipAPI
 
 /// The upstream bouncer (`upstream.url`). Beside this service it serves the app from the store: devices whose registration
 /// is sealed to its key, and old apps that no credential here serves (`Documentation/Protocols/Zulip.md` 9.5).

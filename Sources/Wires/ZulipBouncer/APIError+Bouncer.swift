@@ -5,6 +5,7 @@ internal import HTTPTypes
 internal import Registrations
 internal import SQL
 internal import Sealing
+internal import ZulipAPI
 
 /// Refusals used in more than one place, with Zulip's texts (`Documentation/Protocols/Zulip.md`).
 extension APIError {

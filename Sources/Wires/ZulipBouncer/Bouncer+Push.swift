@@ -5,6 +5,7 @@ package import Logging
 internal import Providers
 package import Registrations
 package import Sealing
+internal import ZulipAPI
 
 /// Devices with end-to-end encrypted notifications.
 extension Bouncer {

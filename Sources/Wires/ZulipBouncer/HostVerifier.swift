@@ -11,6 +11,7 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
+internal import ZulipAPI
 
 /// Fetches the secret that a host shows: `GET https://{host}/api/v1/zulip-services/verify/{token}/`.
 ///

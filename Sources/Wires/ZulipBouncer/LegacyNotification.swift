@@ -7,6 +7,7 @@ internal import NIOCore
 internal import Providers
 internal import Registrations
 internal import Sealing
+internal import ZulipAPI
 
 /// An unencrypted notification from a chat server (`Documentation/Protocols/Zulip.md` 7.5 and 7.7).
 package struct LegacyNotification: Sendable {

@@ -7,6 +7,7 @@ internal import NIOCore
 package import Providers
 internal import Registrations
 package import Sealing
+internal import ZulipAPI
 
 /// A request of `push/e2ee/notify`: notifications for several devices.
 package struct NotifyRequest: Sendable {

@@ -6,6 +6,7 @@ internal import Hummingbird
 internal import Logging
 internal import Registrations
 internal import SQL
+internal import ZulipAPI
 
 extension ZulipBouncerRoutes {
   typealias ServerHandler = @Sendable (RemoteServer, Request, WireContext) async throws -> Response
@@ -57,7 +58,7 @@ extension ZulipBouncerRoutes {
   private func authenticate(_ request: Request, from address: ClientAddress) async throws -> RemoteServer {
     let shown = RemoteServers.Credentials(request.headers.value(.authorization) ?? "", from: address.source)
     if let server = bouncer.servers.server(shown) { return server }
-    let credentials = try BasicCredentials(of: request)
+    let credentials = try BasicCredentials(zulip: request)
     let role = credentials.user
     guard !role.utf8.contains(UInt8(ascii: "@")) else {
       throw APIError("Must validate with valid Zulip server API key")

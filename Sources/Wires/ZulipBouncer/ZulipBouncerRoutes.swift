@@ -10,6 +10,7 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
+internal import ZulipAPI
 
 /// The ``Bouncer``'s HTTP endpoints for Zulip's servers: `/api/v1/remotes/...`
 /// (`Documentation/Protocols/Zulip.md` 2 to 7), and the VAPID key for apps without Google's services.

@@ -6,6 +6,7 @@ package import Hummingbird
 internal import Logging
 internal import Registrations
 internal import Sealing
+internal import ZulipAPI
 
 /// The server endpoints at which Zulip's apps register their devices (`Documentation/Protocols/Zulip.md` 10),
 /// for chats without push code of their own.
@@ -85,7 +86,7 @@ package struct ZulipServerRoutes: Sendable {
     guard request.headers[.authorization] != nil else {
       throw APIError.unauthorized("Not logged in: API authentication or user session required")
     }
-    let credentials = try BasicCredentials(of: request)
+    let credentials = try BasicCredentials(zulip: request)
     let key = credentials.password.strippingWhitespace()
     guard AccountStore.isAPIKey(key) else { throw APIError.unauthorized("Malformed API key") }
     let email = credentials.user.strippingWhitespace()

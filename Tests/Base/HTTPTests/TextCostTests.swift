@@ -83,7 +83,7 @@ import Testing
         #expect(throws: APIError.self) {
           try BearerToken("token", name: "t").check(Self.request(header), from: .loopback)
         }
-        #expect(throws: APIError.self) { try BasicCredentials(of: Self.request(header)) }
+        #expect(throws: BasicCredentials.Fault.self) { try BasicCredentials(of: Self.request(header)) }
       }
     }
     #expect(seconds < Self.limit)
@@ -91,7 +91,7 @@ import Testing
 
   @Test(arguments: ["a\0:b", "a:b\0", "a\(String(repeating: "\u{301}", count: 31)):b"])
   func `Credentials are texts that can be kept`(text: String) {
-    #expect(throws: APIError.self) {
+    #expect(throws: BasicCredentials.Fault.self) {
       try BasicCredentials(of: Self.request("Basic \(Data(text.utf8).base64EncodedString())"))
     }
   }

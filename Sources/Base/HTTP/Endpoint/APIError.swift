@@ -1,4 +1,3 @@
-package import Foundation
 package import HTTPTypes
 package import Hummingbird
 package import Logging
@@ -6,8 +5,8 @@ import NIOCore
 import NIOHTTP1
 import SQL
 
-/// An error response in Zulip's envelope: `{"result":"error","msg",...,"code"}`
-/// (`Documentation/Protocols/Zulip.md` 2.2).
+/// An error answer. In JSON, as this program's own APIs and Zulip's have it (`Documentation/Protocols/Zulip.md` 2.2), it is
+/// `{"result":"error","msg",...,"code"}`; Nextcloud's wires and the pages give it forms of their own.
 package struct APIError: Error, HTTPResponseError, Sendable {
   package let status: HTTPResponse.Status
   /// Machine-readable.
@@ -38,11 +37,6 @@ package struct APIError: Error, HTTPResponseError, Sendable {
     APIError(
       code: "REQUEST_VARIABLE_MISSING", "Missing '\(name)' argument",
       fields: [.init("var_name", .string(name))])
-  }
-
-  package static func unauthorized(_ message: String) -> APIError {
-    APIError(
-      .unauthorized, code: "UNAUTHORIZED", message, headers: [.wwwAuthenticate: "Basic realm=\"zulip\""])
   }
 
   /// 503, for a condition that passes by itself.
@@ -100,19 +94,19 @@ extension APIError {
   }
 }
 
-/// Responses in the form that Zulip's clients and servers expect: `{"result", "msg", ...}`, compact, with a
-/// newline at the end (`Documentation/Protocols/Zulip.md` 2.2).
+/// Answers in JSON: compact, with a newline at the end, not to be cached.
 package enum Envelope {
   private static let headers: HTTPFields = [
     .contentType: "application/json",
     .cacheControl: "max-age=0, no-cache, no-store, must-revalidate, private",
   ]
 
+  /// 200, as this program's own APIs and Zulip's have it: `{"result":"success","msg":"",...}`.
   package static func success(_ members: [JSON.Object.Member] = []) -> Response {
     response(.ok, [.init("result", "success"), .init("msg", "")] + members)
   }
 
-  /// Any status, with exactly these members; not to be cached.
+  /// Any status, with exactly these members.
   package static func response(
     _ status: HTTPResponse.Status, _ members: [JSON.Object.Member], headers additional: HTTPFields = [:]
   ) -> Response {
@@ -122,42 +116,5 @@ package enum Envelope {
     headers.append(contentsOf: additional)
     return Response(
       status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
-  }
-}
-
-/// Constants that bouncer and server must agree on.
-package enum Zulip {
-  /// The text that a phone shows until its app has decrypted the notification.
-  package static let placeholder = "New notification"
-  /// The maximum number of messages in one removal; the newest are kept.
-  package static let maximumRemovals = 200
-  /// The seconds after which a device's registration that has not arrived is given up.
-  package static let registrationLifetime: TimeInterval = 86_400
-}
-
-/// Errors with the same text in bouncer and server, and the codes that the other side acts on.
-extension APIError {
-  package enum Code {
-    package static let missingRealm = "MISSING_REMOTE_REALM"
-    package static let anothersRealm = "REMOTE_REALM_SERVER_MISMATCH_ERROR"
-    package static let requestExpired = "REQUEST_EXPIRED"
-    package static let invalidPublicKey = "INVALID_BOUNCER_PUBLIC_KEY"
-    package static let unknownLegacyDevice = "INVALID_REMOTE_PUSH_DEVICE_TOKEN"
-  }
-
-  package static var tokenDoesNotExist: APIError { APIError("Token does not exist") }
-
-  package static func invalidFormat(_ name: String) -> APIError { APIError("\(name) has invalid format") }
-}
-
-extension APIError {
-  /// A code from another service's answer; `BAD_REQUEST` if the text is missing or does not have the form of a code.
-  package static func code(from text: String?) -> String {
-    guard let text, (1...64).contains(text.utf8.count),
-      text.utf8.allSatisfy({
-        (0x41...0x5A).contains($0) || (0x30...0x39).contains($0) || $0 == UInt8(ascii: "_")
-      })
-    else { return "BAD_REQUEST" }
-    return text
   }
 }

@@ -3,31 +3,36 @@ package import Foundation
 import HTTPTypes
 package import Hummingbird
 
-/// User and password of an `Authorization: Basic` header (RFC 7617), with Zulip's errors for malformed ones.
+/// User and password of an `Authorization: Basic` header (RFC 7617).
 package struct BasicCredentials: Sendable {
   package let user: String
   package let password: String
 
-  package init(of request: Request) throws(APIError) {
-    guard let header = request.headers.value(.authorization) else {
-      throw .unauthorized("Missing authorization header for basic auth")
-    }
+  /// Why a request has none.
+  package enum Fault: Error {
+    /// There is no header.
+    case missing
+    /// The header has another scheme.
+    case otherScheme
+    case malformed
+  }
+
+  package init(of request: Request) throws(Fault) {
+    guard let header = request.headers.value(.authorization) else { throw .missing }
     // Compares bytes: this runs for every request, and comparing characters takes ten times as long.
     let words = header.utf8.split { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
     if let scheme = words.first, !scheme.elementsEqual("basic".utf8, by: { $0 | 0x20 == $1 }) {
-      throw APIError("This endpoint requires HTTP basic authentication.")
+      throw .otherScheme
     }
     guard words.count == 2, let bytes = Data(base64Encoded: Data(words[1])),
       let colon = bytes.firstIndex(of: UInt8(ascii: ":")), !bytes[(colon + 1)...].contains(UInt8(ascii: ":")),
       let user = String(validating: bytes[..<colon], as: UTF8.self),
       let password = String(validating: bytes[(colon + 1)...], as: UTF8.self), user.isStorable,
       password.isStorable
-    else { throw Self.invalid }
+    else { throw .malformed }
     self.user = user
     self.password = password
   }
-
-  private static var invalid: APIError { .unauthorized("Invalid authorization header for basic auth") }
 }
 
 /// A secret that callers present as `Authorization: Bearer` (RFC 6750).

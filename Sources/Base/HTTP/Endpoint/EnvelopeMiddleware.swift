@@ -5,8 +5,8 @@ package import Logging
 import NIOCore
 import Synchronization
 
-/// Gives each request an id, finds the client's address behind trusted proxies, and answers every error with
-/// Zulip's envelope: JSON with the id, without details that do not concern the caller.
+/// Gives each request an id, finds the client's address behind trusted proxies, and answers every error in
+/// JSON, without details that do not concern the caller. The answer has the id.
 package struct EnvelopeMiddleware: RouterMiddleware {
   package typealias Context = WireContext
 

@@ -8,7 +8,7 @@ extension Router where Context == WireContext {
 
 extension RouterMethods where Context == WireContext {
   /// Serves a path with one method. Other methods are refused before anything else is checked, and `OPTIONS`
-  /// lists the allowed ones (`Documentation/Protocols/Zulip.md` 2.2).
+  /// lists the allowed ones.
   package func endpoint(
     _ path: RouterPath, _ method: HTTPRequest.Method, use handler: @escaping Router<WireContext>.Handler
   ) {

@@ -38,7 +38,7 @@ package struct Field: Sendable {
   ///
   /// - Parameters:
   ///   - depth: values nested deeper become `null` instead of an error; nil for the error.
-  ///   - isExplaining: whether an error says, besides Zulip's text, what is wrong with the document and where.
+  ///   - isExplaining: whether an error also says what is wrong with the document and where.
   package static func body(
     of request: Request, limit: Int, cutBelow depth: Int? = nil, isExplaining: Bool = false
   ) async throws -> Field {
@@ -58,7 +58,7 @@ package struct Field: Sendable {
         _ = try body.members()
         return try read(body)
       } catch let error as JSON.ParseError {
-        // Zulip decodes the whole body first, so invalid UTF-8 takes precedence wherever it is.
+        // Invalid UTF-8 takes precedence wherever it is, as with a parser that decodes the whole body first.
         let isText = String(validating: buffer.readableBytesView, as: UTF8.self) != nil
         let problem = isText ? "Malformed JSON" : "Malformed payload"
         guard isExplaining else { throw APIError(problem) }

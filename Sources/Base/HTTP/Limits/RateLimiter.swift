@@ -61,12 +61,12 @@ package struct RateVerdict: Sendable {
 }
 
 extension APIError {
-  /// Zulip's 429 response, with the seconds until the next call may come.
+  /// 429, with the seconds until the next call may come.
   static func rateLimited(after seconds: Double, headers: HTTPFields = [:]) -> APIError {
     rateLimited(retryAfter: String((seconds * 1000).rounded(.up) / 1000), headers: headers)
   }
 
-  /// Zulip's 429 response.
+  /// 429.
   ///
   /// - Parameter seconds: a number as text.
   package static func rateLimited(retryAfter seconds: String, headers: HTTPFields = [:]) -> APIError {

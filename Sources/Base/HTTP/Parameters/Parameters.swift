@@ -1,8 +1,8 @@
 import HTTPTypes
 package import Hummingbird
 
-/// The parameters of a request: first those of its form, then those of its query string, as in Zulip. Reading
-/// a parameter declares it; undeclared ones are reported. The errors are Zulip's.
+/// The parameters of a request: first those of its form, then those of its query string. Reading a parameter declares it;
+/// undeclared ones are reported.
 package struct Parameters: Sendable {
   private let fields: [Form.Field]
   /// An array, which is faster than a set for so few.
@@ -187,9 +187,4 @@ extension String {
     else { return "" }
     return String(scalars[first...last])
   }
-}
-
-/// The bundle id of an iOS app in Zulip's API: `^[.a-zA-Z0-9-]+$` (`Documentation/Protocols/Zulip.md` 2.5).
-package enum AppID {
-  package static func isValid(_ text: String) -> Bool { text.isName(1..., with: ".-") }
 }

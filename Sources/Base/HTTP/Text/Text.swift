@@ -147,6 +147,6 @@ extension UUID {
     self = withUnsafeBytes(of: bits.bigEndian) { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
   }
 
-  /// Whether it is a version 4 UUID (RFC 9562), the only kind that Zulip's bouncer accepts for a realm.
+  /// Whether it is a version 4 UUID (RFC 9562).
   package var isVersion4: Bool { uuid.6 >> 4 == 4 && uuid.8 >> 6 == 0b10 }
 }

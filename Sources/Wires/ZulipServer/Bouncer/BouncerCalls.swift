@@ -8,6 +8,7 @@ package import Registrations
 internal import SQL
 package import Sealing
 internal import Timing
+internal import ZulipAPI
 package import ZulipBouncer
 
 /// The calls of a chat server to its bouncer, which is another program (``BouncerClient``) or this program's

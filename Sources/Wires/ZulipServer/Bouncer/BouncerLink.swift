@@ -5,6 +5,7 @@ package import Logging
 internal import Registrations
 internal import SQL
 internal import Timing
+internal import ZulipAPI
 
 /// A chat server's link to its bouncer. It makes calls, and repeats until they succeed those that must not be lost: uploads of
 /// realms, at the start and when they change; registrations of devices' tokens, for a day (`Documentation/Decisions` 0010);

@@ -5,6 +5,7 @@ internal import Hummingbird
 internal import Providers
 internal import Registrations
 internal import Sealing
+internal import ZulipAPI
 
 /// Endpoints for old apps (`Documentation/Protocols/Zulip.md` 10.8).
 extension ZulipServerRoutes {

@@ -1,4 +1,5 @@
 import NIOCore
+import ZulipAPI
 
 @testable import HTTP
 @testable import ZulipBouncer
