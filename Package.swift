@@ -320,7 +320,7 @@ let package = Package(
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     module(
       "Fuzzing", "Accounts", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator", "Platform", "Settings",
-      "HTTPClient", "Providers", "Sealing",
+      "HTTPClient", "Providers", "Registrations", "Sealing",
       "ZulipAPI", "ZulipBouncer", "ZulipImport", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOEmbedded", "NIOHPACK", "NIOHTTP1", path: "Tests/Proof/Fuzzing/Fuzzing"),
     tests("FuzzingTests", "Fuzzing", path: "Tests/Proof/Fuzzing/FuzzingTests"),

@@ -71,8 +71,7 @@ extension Deliverer {
   /// - Parameter refused: the devices, each with the reason why its notification would have had to wait.
   func logBacklog(_ refused: [(device: RegistrationReference, wait: RegisteredPush.WaitReason?)]) {
     for (device, wait) in refused {
-      // Anybody may register a device with the push proxy, and send to it.
-      let isOwn = wait?.isOwn == true || device.kind == .nextcloud
+      let isOwn = wait?.isOwn == true || device.kind.isOpen
       let maximum = outbox.mostPerDevice
       rateLimitedLog.log(
         .warning,

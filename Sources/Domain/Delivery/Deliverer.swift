@@ -147,7 +147,7 @@ package final class Deliverer: Sendable {
   /// ``doubts()`` lists those, and those about push services.
   package func routeStates() -> [Route: PushProviders.RouteState] {
     var states = providers.routeStates()
-    for doubt in doubts() where doubt.kind != .nextcloud && doubt.route.provider != .webPush {
+    for doubt in doubts() where !doubt.kind.isOpen && doubt.route.provider != .webPush {
       switch states[doubt.route] {
       case .failing, .open: break
       case .unknown, .ok, nil: states[doubt.route] = .failing(doubt.reason, since: doubt.since)

@@ -141,10 +141,10 @@ private struct SentPushes {
 }
 
 extension RegisteredPush {
-  /// The device whose limits the push counts against; nil if it has none. Every device of the push proxy has limits, since
-  /// anybody can register one; of the others, those that Google delivers to.
+  /// The device whose limits the push counts against; nil if it has none. A device that anybody may register always has
+  /// limits; of the others, those that Google delivers to.
   var pacedDevice: Int? {
-    guard push.provider == .fcm || registration.kind == .nextcloud else { return nil }
+    guard push.provider == .fcm || registration.kind.isOpen else { return nil }
     return push.tokenHash
   }
 }

@@ -85,7 +85,7 @@ package final class UnservedTargets: Sendable {
 
 extension UnservedTargets.Target {
   init(_ route: Route, _ kind: RegistrationReference.Kind) {
-    self.init(route.provider, route.target, isUntrusted: kind == .nextcloud)
+    self.init(route.provider, route.target, isUntrusted: kind.isOpen)
   }
 
   package init(

@@ -108,7 +108,9 @@ extension Device {
 
     @OptionGroup var options: GlobalOptions
     @Argument(
-      help: "Its name, as list and find show it: e2ee:12, legacy:7, nextcloud:3 or nextcloudWebPush:5.")
+      help: """
+        Its name, as list and find show it: e2ee:12, legacy:7, nextcloud:3, nextcloudWebPush:5 or gateway:9.
+        """)
     var name: String
 
     func run() async throws {

@@ -69,7 +69,7 @@ extension OutboxCommand {
     @Flag(name: [.short, .long], help: "Does not ask first.") var yes = false
 
     enum Kind: String, ExpressibleByArgument, CaseIterable {
-      case e2ee, legacy, nextcloud, nextcloudWebPush
+      case e2ee, legacy, nextcloud, nextcloudWebPush, gateway
 
       var kind: RegistrationReference.Kind {
         switch self {
@@ -77,6 +77,7 @@ extension OutboxCommand {
         case .legacy: .legacy
         case .nextcloud: .nextcloud
         case .nextcloudWebPush: .nextcloudWebPush
+        case .gateway: .gateway
         }
       }
     }

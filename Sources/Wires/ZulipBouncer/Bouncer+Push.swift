@@ -122,51 +122,6 @@ extension Bouncer {
   }
 }
 
-/// The contents of a registration that a phone seals to its bouncer (`Documentation/Protocols/Zulip.md` 5.2).
-struct PushRegistration {
-  let token: PushToken
-  /// The app's bundle id: required for APNs, absent for FCM.
-  let iosAppID: String?
-  /// When the phone created it, in seconds since 1970.
-  let timestamp: Int64
-  /// Its members that are not known here.
-  private(set) var additions = Additions()
-
-  /// Reads the opened JSON; nil if it is invalid.
-  init?(_ plaintext: [UInt8]) {
-    guard let json = try? JSON.parse(plaintext), let text = json["token"]?.string,
-      let kind = json["token_kind"]?.string.flatMap(PushToken.Kind.init),
-      let token = try? PushToken(text, kind: kind),
-      let timestamp = json["timestamp"].flatMap(Self.lenientInteger)
-    else { return nil }
-    switch (kind, json["ios_app_id"] ?? .null) {
-    case (.apns, .string(let id)) where AppID.isValid(id): iosAppID = id
-    case (.fcm, .null): iosAppID = nil
-    default: return nil
-    }
-    self.token = token
-    self.timestamp = timestamp
-    additions.addMembers(
-      of: json, at: "encrypted_push_registration",
-      except: ["token", "token_kind", "ios_app_id", "timestamp"])
-  }
-
-  /// Zulip's bouncer accepts `5`, `5.0` and `"5"` as five.
-  private static func lenientInteger(_ json: JSON) -> Int64? {
-    switch json {
-    case .integer(let value): value
-    case .number(let text): Double(text).flatMap(Int64.init(exactly:))
-    case .string(let text): Int64(text.strippingWhitespace())
-    default: nil
-    }
-  }
-
-  /// Whether it was created too long ago. One from the future is accepted, since clocks differ.
-  func isExpired(at now: Date) -> Bool {
-    now.timeIntervalSince1970 - Double(timestamp) > Zulip.registrationLifetime
-  }
-}
-
 /// Limits the notifications of each chat server. A refused notification would be lost for good, so
 /// those beyond the limit are postponed.
 package final class NotificationPace: Sendable {

@@ -118,9 +118,9 @@ final class OutboxDepth: Sendable {
     }
   }
 
-  /// Reserves room for insertions, all or none. Only entries over the limit of a push service, or of an
-  /// address that registered with the push proxy, are left out individually: a host that anybody can name must not cause
-  /// others to be refused.
+  /// Reserves room for insertions, all or none. Only entries over the limit of a push service, or for
+  /// a device that anybody may register, are left out individually: what anybody can name must not cause others to be
+  /// refused.
   ///
   /// - Returns: for each, whether it has room.
   func reserve(_ shares: [Share]) throws(Outbox.Full) -> [Bool] {
@@ -128,7 +128,7 @@ final class OutboxDepth: Sendable {
       var granted: [Bool] = []
       for share in shares {
         let fits = counts.fits(share, limits)
-        guard fits || share.isOfHost || share.kind == .nextcloud else {
+        guard fits || share.isOfHost || share.kind.isOpen else {
           for (share, isGranted) in zip(shares, granted) where isGranted { counts.add(-1, to: share) }
           return nil
         }
@@ -166,7 +166,7 @@ extension Outbox {
   /// index.
   package func recount() async throws {
     depth.beginCount()
-    let kinds: [RegistrationReference.Kind] = [.e2ee, .legacy, .nextcloud, .nextcloudWebPush]
+    let kinds = RegistrationReference.Kind.allCases
     let columns = kinds.map { "COUNT(CASE o.wire WHEN \($0.rawValue) THEN 1 END) AS \($0.countColumn)" }
     let rows = try await database.query(
       Statement(

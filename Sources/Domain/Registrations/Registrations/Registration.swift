@@ -63,6 +63,20 @@ package struct RegistrationReference: Sendable, Hashable {
     case nextcloud = 3
     /// A Web Push subscription of a user of the Nextcloud server side.
     case nextcloudWebPush = 4
+    /// A subscription to the Web Push gateway.
+    case gateway = 5
+
+    /// Whether anybody may register one, without an account or a chat server. Such a device has limits of its own, and what
+    /// goes wrong with it is not the route's fault.
+    package var isOpen: Bool {
+      switch self {
+      case .nextcloud, .gateway: true
+      case .e2ee, .legacy, .nextcloudWebPush: false
+      }
+    }
+
+    /// SQL for the numbers of the kinds that are ``isOpen``.
+    package static let openKinds = allCases.filter(\.isOpen).map { "\($0.rawValue)" }.joined(separator: ", ")
   }
 
   package let kind: Kind

@@ -54,7 +54,7 @@ package final class RegistrationStore: Sendable {
     package let registeredAt: Date
     /// The environment of APNs that has its token, if that is known.
     package let environment: APNsCredential.Environment?
-    /// The present FCM token of a device of the Nextcloud proxy, whose row outlives a change of its token.
+    /// The present FCM token of a device that anybody may register, whose row outlives a change of its token.
     package let token: String?
   }
 
@@ -63,7 +63,7 @@ package final class RegistrationStore: Sendable {
     guard !ids.isEmpty else { return [:] }
     let rows = try await database.query(
       """
-      SELECT id, registered_at, environment, CASE WHEN wire = 3 AND kind = 2 THEN token END AS token,
+      SELECT id, registered_at, environment, CASE WHEN wire IN (\(RegistrationReference.Kind.openKinds)) AND kind = 2 THEN token END AS token,
         device_identifier, user_key
       FROM registrations WHERE id IN ($list) AND ended_at IS NULL
       """, list: ids.map { .integer($0) })

@@ -284,6 +284,7 @@ extension Dashboard {
     case .legacy: "a legacy registration"
     case .nextcloud: "a Nextcloud device"
     case .nextcloudWebPush: "a Nextcloud Web Push subscription"
+    case .gateway: "a subscription to the Web Push gateway"
     }
   }
 }

@@ -268,12 +268,11 @@ package final class Readiness: Sendable {
       check.details["held_deletions"] = .integer(Int64(held))
       check.advice = "push-bouncer routes trust \(check.name)"
     }
-    // Anybody may register a device at the Nextcloud push proxy, so deletions held back there are shown but do
-    // not degrade the service.
-    if let doubt = doubts.filter({ $0.kind == .nextcloud }).min(by: { $0.since < $1.since }) {
-      var devices = Health.Check(name: "nextcloud")
+    // Deletions of devices that anybody may register are shown, but do not degrade the service.
+    if let doubt = doubts.filter({ $0.kind.isOpen }).min(by: { $0.since < $1.since }) {
+      var devices = Health.Check(name: "\(doubt.kind)")
       devices.fail(doubt.reason, on: doubt.route.target, since: doubt.since)
-      check.details["nextcloud"] = devices.json
+      check.details[devices.name] = devices.json
     }
     return check
   }

@@ -95,7 +95,7 @@ package final class BouncerLink: Sendable {
   }
 
   private func register(_ job: RegistrationJob) async throws {
-    let end = job.requestedAt + Zulip.registrationLifetime
+    let end = job.requestedAt + PushRegistration.lifetime
     if now() >= end, isClockTrusted() { return try await fail(job, .requestExpired) }
     do {
       try await providingRealms {

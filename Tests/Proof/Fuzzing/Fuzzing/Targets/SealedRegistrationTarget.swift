@@ -1,6 +1,7 @@
 import Foundation
 
 @testable import HTTP
+@testable import Registrations
 @testable import Sealing
 @testable import ZulipBouncer
 
