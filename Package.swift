@@ -130,14 +130,17 @@ let modules: [Target] =
       "Registrations",
       "Sealing", "Settings", "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
       "Logging",
-      "NIOCore", "NIOHTTP1", embed: ["Login/Templates"]))
+      "NIOCore", "NIOHTTP1", embed: ["Login/Templates"]),
+    module(
+      "WebPushGateway", "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing",
+      "Settings", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore"))
   + folder(
     "Service",
     module(
       "Operator", "Accounts", "Delivery", "HTTP", "HTTPClient", "KeyExchange", "Migrations", "NextcloudProxy",
       "NextcloudServer",
       "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing", "Upstream",
-      "ZulipBouncer",
+      "WebPushGateway", "ZulipBouncer",
       "ZulipServer",
       "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
       "ServiceLifecycle", "UnixSignals", "Yams", embed: ["Keys/README.md", "Admin/Templates"]),
@@ -145,7 +148,7 @@ let modules: [Target] =
       "Server", "Accounts", "Delivery", "HTTP", "HTTPClient", "Migrations", "NextcloudProxy",
       "NextcloudServer",
       "Operator", "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing",
-      "Upstream", "ZulipBouncer",
+      "Upstream", "WebPushGateway", "ZulipBouncer",
       "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
       "NIOHTTP1",
       "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"))
@@ -251,8 +254,9 @@ let package = Package(
       "NextcloudServer", "HTTPClient",
       "Providers",
       "Registrations",
-      "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "Upstream", "ZulipServer",
-      path: "Tests/Domain/RegistrationsTests"),
+      "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "Upstream", "WebPushGateway",
+      "ZulipServer",
+      "HTTPTypes", "NIOCore", path: "Tests/Domain/RegistrationsTests"),
     tests(
       "DeliveryTests", "Accounts", "Delivery", "Operator", "Platform", "Settings", "HTTPClient", "Providers",
       "ProviderSimulator", "Registrations",
@@ -270,6 +274,11 @@ let package = Package(
       "Sealing", "Server", "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "Timing",
       "ZulipBouncer", "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       path: "Tests/Wires/ZulipServerTests"),
+    tests(
+      "WebPushGatewayTests", "HTTP", "HTTPClient", "ProviderSimulator", "Providers", "Sealing", "Server",
+      "SQL",
+      "TestService", "TestSupport", "WebPushGateway", "ZulipBouncer", "Crypto", "HTTPTypes", "NIOCore",
+      path: "Tests/Wires/WebPushGatewayTests"),
     tests(
       "NextcloudTests", "Accounts", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator",
       "Platform",
@@ -320,7 +329,7 @@ let package = Package(
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     module(
       "Fuzzing", "Accounts", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator", "Platform", "Settings",
-      "HTTPClient", "Providers", "Registrations", "Sealing",
+      "HTTPClient", "Providers", "Registrations", "Sealing", "WebPushGateway",
       "ZulipAPI", "ZulipBouncer", "ZulipImport", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOEmbedded", "NIOHPACK", "NIOHTTP1", path: "Tests/Proof/Fuzzing/Fuzzing"),
     tests("FuzzingTests", "Fuzzing", path: "Tests/Proof/Fuzzing/FuzzingTests"),

@@ -252,7 +252,7 @@ CREATE INDEX nextcloud_login_flows_by_address ON nextcloud_login_flows (address_
 CREATE TABLE registrations (
   id $fresh_id,                               -- never given twice: the outbox refers to it
   wire $int NOT NULL,                         -- 1 Zulip, end-to-end encrypted; 2 Zulip, legacy; 3 Nextcloud's proxy;
-                                              -- 4 Nextcloud's server, Web Push
+                                              -- 4 Nextcloud's server, Web Push; 5 the Web Push gateway
   kind $int NOT NULL,                         -- of the token: 1 APNs, 2 FCM or a Web Push subscription, 3 PushKit alone,
                                               -- 4 unknown: lives elsewhere
   token $bytes,                               -- sealed, as it was first spelled; NULL: only the bouncer where it lives can read it
@@ -281,7 +281,7 @@ CREATE TABLE registrations (
   user_id $int,                               -- either this, as old servers do,
   user_uuid $text,                            -- or this; lower case, with hyphens
   -- Nextcloud's proxy: an identifier together with a user's key; who comes with another key gets a row beside, and takes
-  -- nothing from anybody
+  -- nothing from anybody. The Web Push gateway has its subscriptions' ids here, and the key of the sender who alone may send.
   device_identifier $bytes,                   -- SHA-512 of what only the server knows
   user_key $bytes,                            -- SubjectPublicKeyInfo that its notifications are signed with
   token_sha512 $bytes,                        -- of the token as it was sent, as servers know it
@@ -313,12 +313,28 @@ CREATE UNIQUE INDEX registrations_by_user_uuid
 CREATE INDEX registrations_by_server ON registrations (server_id, realm_id, id) WHERE wire = 2;
 CREATE UNIQUE INDEX registrations_by_identifier
   ON registrations (device_identifier, user_key) WHERE device_identifier IS NOT NULL;
+CREATE INDEX registrations_of_gateway ON registrations (registered_at) WHERE wire = 5;
 CREATE INDEX registrations_by_use ON registrations (seen_at) WHERE seen_at IS NOT NULL;
 CREATE INDEX registrations_by_account ON registrations (account_id) WHERE account_id IS NOT NULL;
 CREATE UNIQUE INDEX registrations_by_app_password
   ON registrations (app_password_id) WHERE app_password_id IS NOT NULL;
 CREATE UNIQUE INDEX registrations_by_api_key
   ON registrations (account_id) WHERE account_id IS NOT NULL AND app_password_id IS NULL;
+
+-- Bodies that did not fit into the Web Push gateway's pushes, until their apps fetch them.
+CREATE TABLE gateway_messages (
+  id $bytes PRIMARY KEY,
+  registration_id $int NOT NULL,              -- which may be gone by now
+  owner $int NOT NULL,                        -- of its registration or sender: they share the room
+  encoding $text NOT NULL,                    -- aes128gcm or aesgcm, which has the next two
+  crypto_key $text,
+  encryption $text,
+  body $bytes NOT NULL,                       -- sealed, and encrypted by the sender before
+  expires_at $int NOT NULL
+) $strict_by_key;
+
+CREATE INDEX gateway_messages_by_registration ON gateway_messages (registration_id);
+CREATE INDEX gateway_messages_by_end ON gateway_messages (expires_at);
 
 -- Zulip's chat server: users' devices, their events, the tokens of old apps
 -- -------------------------------------------------------------------------

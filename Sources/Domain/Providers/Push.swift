@@ -44,7 +44,7 @@ package enum Push: Sendable, Codable {
   package var collapseID: String? {
     switch self {
     case .apns(let notification): notification.collapseID
-    case .fcm(let message): message.collapseKey
+    case .fcm(let message): message.collapseKey ?? message.replacementID
     case .webPush(let message): message.collapseID
     case .upstream(let push): push.callID
     }
@@ -174,6 +174,9 @@ package struct FCMMessage: Sendable, Codable {
   package var timeToLive: Int?
   /// `android.collapse_key`.
   package var collapseKey: String?
+  /// A newer message with the same id replaces this one while it waits here. FCM is not told: it keeps only four collapse
+  /// keys for a phone that is offline.
+  package var replacementID: String?
   /// `validate_only`: whether FCM only says what it would do, and sends nothing.
   package var isOnlyValidated: Bool
 
@@ -193,7 +196,8 @@ package struct FCMMessage: Sendable, Codable {
 
   package init(
     token: String, project: String? = nil, data: [String: String], priority: Priority? = nil,
-    timeToLive: Int? = nil, collapseKey: String? = nil, isOnlyValidated: Bool = false
+    timeToLive: Int? = nil, collapseKey: String? = nil, replacementID: String? = nil,
+    isOnlyValidated: Bool = false
   ) {
     self.token = token
     self.project = project
@@ -201,6 +205,7 @@ package struct FCMMessage: Sendable, Codable {
     self.priority = priority
     self.timeToLive = timeToLive
     self.collapseKey = collapseKey
+    self.replacementID = replacementID
     self.isOnlyValidated = isOnlyValidated
   }
 

@@ -15,6 +15,7 @@ import Sealing
 package import ServiceLifecycle
 import UnixSignals
 internal import Upstream
+import WebPushGateway
 package import ZulipBouncer
 package import ZulipServer
 
@@ -66,14 +67,19 @@ package struct BouncerService {
       core, ownBouncer: bouncer, remoteBouncer: remoteBouncer)
     let nextcloudProxy = configuration.nextcloudProxy.isEnabled ? try NextcloudProxyPart(core) : nil
     let nextcloudServer = try nextcloudProxy.map { try NextcloudServerPart(core, own: $0) }
+    let gateway = WebPushGateway(core)
     let features: [Feature] =
       [
         .database(core), .delivery(core), .keys(core, bouncer.bouncerKeys), bouncer.feature(logger: logger),
         builtIn.feature(logger: logger), .backend(builtIn, nextcloudServer, core),
         NextcloudProxyPart.cleanup(core), NextcloudServerPart.cleanup(core),
+        configuration.gateway.cleanup(gateway),
         core.store.upstreamLinks.feature(at: configuration.upstream.authority),
       ]
-      + [core.upstream?.feature, nextcloudProxy?.feature, nextcloudServer?.feature].compactMap(\.self)
+      + [
+        core.upstream?.feature, nextcloudProxy?.feature, nextcloudServer?.feature,
+        configuration.gateway.isEnabled ? gateway.feature : nil,
+      ].compactMap(\.self)
     let http = configuration.http
     let bodies = bodies ?? BodyBudget(limit: http.maxBytesInFlight, largest: http.largestBodyBytes)
     metrics.watchProcess()

@@ -11,6 +11,7 @@ import Registrations
 import SQL
 import Sealing
 import Upstream
+import WebPushGateway
 import ZulipBouncer
 import ZulipServer
 
@@ -152,6 +153,17 @@ extension Bouncer {
       registrations: core.store.registrations, requestTimes: core.requestTimes, deliverer: core.deliverer,
       keyring: { [folder = core.keyFolder] in folder.current.bouncer },
       upstream: core.upstream, lossDetector: core.lossDetector)
+  }
+}
+
+extension WebPushGateway {
+  convenience init(_ core: Core) {
+    self.init(
+      core.configuration.gateway, http: core.configuration.http,
+      publicURL: core.configuration.http.publicAddress(listeningOn: core.publicPort),
+      database: core.store.database, storageKey: core.store.storageKey,
+      keyring: { [folder = core.keyFolder] in folder.current.bouncer }, deliverer: core.deliverer,
+      lossDetector: core.lossDetector, now: core.now, logger: core.logger)
   }
 }
 

@@ -6,6 +6,7 @@ import NextcloudServer
 package import Operator
 package import Platform
 import Settings
+import WebPushGateway
 internal import ZulipServer
 
 extension StartCheck {
@@ -78,8 +79,10 @@ extension StartCheck {
   private static func wires(
     _ configuration: Configuration, now: @escaping @Sendable () -> Date
   ) -> [StartCheck] {
-    guard configuration.nextcloudProxy.isEnabled else { return [] }
-    return configuration.nextcloudServer.checks(hasUsers: configuration.backend.token != nil, now: now)
+    let gateway = configuration.gateway.checks(publicURL: configuration.http.publicURL)
+    guard configuration.nextcloudProxy.isEnabled else { return gateway }
+    return gateway
+      + configuration.nextcloudServer.checks(hasUsers: configuration.backend.token != nil, now: now)
       + configuration.nextcloudProxy.checks {
         KeyFolder(
           directory: configuration.keys.directory,

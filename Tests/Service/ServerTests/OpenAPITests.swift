@@ -20,7 +20,10 @@ import Yams
   }
 
   @Test func `Every endpoint is described, and every description is of an endpoint`() async throws {
-    let settings = ["backend.token": Self.token, "nextcloud.enabled": "true", "admin.token": Self.token]
+    let settings = [
+      "backend.token": Self.token, "nextcloud.enabled": "true", "admin.token": Self.token,
+      "webpush_gateway.enabled": "true",
+    ]
     let files = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path).filter {
       $0.hasSuffix(".yaml")
     }

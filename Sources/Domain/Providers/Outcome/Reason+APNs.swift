@@ -1,5 +1,6 @@
 extension Reason {
-  /// The reasons that Apple names ("Handling notification responses from APNs"): the one place for a new one.
+  /// The reasons that Apple names ("Handling notification responses from APNs"): the one place for a new one. `.dead` ends
+  /// a token only where the status is 410.
   static let apns: [Row] = [
     Row(
       .expiredToken, .dead, "Apple says that the device token has expired.", .registersAgain),

@@ -70,7 +70,7 @@ extension ProviderRequest {
 }
 
 /// Encrypts messages for a subscription, with the content coding `aes128gcm` (RFC 8188, RFC 8291).
-enum WebPushEncryption {
+package enum WebPushEncryption {
   /// Size of a record in bytes: the most that every push service accepts, so that a message is one record.
   private static let recordSize: UInt32 = 4096
   private static let saltSize = 16
@@ -82,9 +82,15 @@ enum WebPushEncryption {
   ///   - salt: 16 random bytes.
   /// - Throws: swift-crypto's error if the subscription's public key is invalid; it was checked when the
   ///   subscription was read.
+  package static func encrypt(
+    _ plaintext: ByteBuffer, for subscription: WebPushSubscription
+  ) throws -> ByteBuffer {
+    try encrypt(plaintext, for: subscription, sender: P256.KeyAgreement.PrivateKey(), salt: randomSalt())
+  }
+
   static func encrypt(
-    _ plaintext: ByteBuffer, for subscription: WebPushSubscription,
-    sender: P256.KeyAgreement.PrivateKey = P256.KeyAgreement.PrivateKey(), salt: [UInt8] = randomSalt()
+    _ plaintext: ByteBuffer, for subscription: WebPushSubscription, sender: P256.KeyAgreement.PrivateKey,
+    salt: [UInt8]
   ) throws -> ByteBuffer {
     let phone = try P256.KeyAgreement.PublicKey(x963Representation: subscription.publicKey)
     let senderKey = sender.publicKey.x963Representation

@@ -17,6 +17,7 @@ package enum SealedColumn: String, Sendable, CaseIterable {
   case unregisteredToken = "legacy_unregistrations.token"
   case nextcloudKey = "nextcloud_keys.private_key"
   case vapidKey = "vapid_keys.private_key"
+  case gatewayBody = "gateway_messages.body"
   case notificationSubject = "nextcloud_notifications.subject"
   case notificationMessage = "nextcloud_notifications.message"
   case notificationObjectType = "nextcloud_notifications.object_type"
@@ -38,7 +39,7 @@ package enum SealedColumn: String, Sendable, CaseIterable {
     case .upstreamKey, .upstreamNextKey, .upstreamRealms: ["server_id"]
     case .upstreamForm: ["server_id", "user_id", "user_uuid", "token_hash"]
     case .ownerSecret: ["uuid"]
-    case .pushKey, .vapidKey: ["id"]
+    case .pushKey, .vapidKey, .gatewayBody: ["id"]
     case .userToken: ["user_id"]
     case .unregisteredToken: ["user_uuid"]
     case .nextcloudKey: ["user_id"]

@@ -10,6 +10,7 @@ package import Registrations
 package import SQL
 package import Settings
 package import Upstream
+package import WebPushGateway
 package import ZulipBouncer
 package import ZulipServer
 
@@ -35,6 +36,7 @@ package final class Configuration: Sendable {
   package let server = BuiltInServerSettings()
   package let nextcloudProxy = NextcloudProxySettings()
   package let nextcloudServer = NextcloudServerSettings()
+  package let gateway = GatewaySettings()
   package let log = LogSettings()
 
   /// The values as written in the file, the environment or the command line, by key.

@@ -2,6 +2,7 @@ internal import NextcloudProxy
 internal import NextcloudServer
 package import Platform
 internal import Upstream
+internal import WebPushGateway
 internal import ZulipServer
 
 extension MetricDescription {
@@ -23,7 +24,7 @@ extension MetricDescription {
   /// All metrics: those of the service, and those of each wire.
   package static let all: [MetricDescription] =
     service + UpstreamBouncer.metrics + ZulipServerRoutes.metrics + NextcloudProxyRoutes.metrics
-    + NextcloudServerRoutes.metrics
+    + NextcloudServerRoutes.metrics + WebPushGateway.metrics
 }
 
 extension MetricDescription {
@@ -121,7 +122,8 @@ extension MetricDescription {
       "Registrations of phones, counted every minute."),
     .init(
       "push_bouncer_registrations_ended_total", .counter, labels: ["kind", "reason"],
-      "Registrations that ended because the provider reported the token as dead."),
+      "Registrations whose notification showed that the token is dead; others with that token end too, and are not counted."
+    ),
     .init(
       "push_bouncer_sealed_values_not_opened", .gauge, labels: ["column"],
       "Values in the database that this storage.key did not open; 0 unless the key is wrong or the database damaged."

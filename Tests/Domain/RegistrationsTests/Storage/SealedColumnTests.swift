@@ -18,6 +18,7 @@ import Testing
     "nextcloud 1 token two", "token 0 token one", "token 1 token two", "device 0", "device 1", "key 0 true",
     "key 1 true", "secret 0", "secret 1", "job gone one", "job gone two", "vapid",
     "key one", "key two", "next key one", "next key two", "[\"one\"]", "[\"two\"]", "form one", "form two",
+    "gateway 0 gateway-token-of-app-one", "gateway 1 gateway-token-of-app-two", "body 0 0", "body 1 1",
     "subscription 0 https://push.example.org/0", "subscription 1 https://push.example.org/1",
   ]
 

@@ -1,5 +1,8 @@
 import Delivery
 import Foundation
+import HTTPClient
+import HTTPTypes
+import NIOCore
 import Providers
 import SQL
 import TestStore
@@ -12,6 +15,7 @@ import Upstream
 @testable import NextcloudServer
 @testable import Registrations
 @testable import Sealing
+@testable import WebPushGateway
 @testable import ZulipServer
 
 /// A store with two rows in every table that holds sealed values, as the program itself writes them.
@@ -23,9 +27,12 @@ struct SealedRows {
   let notifications: NextcloudNotifications
   let keys: NextcloudKeys
   let subscriptions: NextcloudSubscriptions
+  let gateway: GatewaySubscriptions
+  let bodies: GatewayMessages
   let server: RemoteServer
   let realm: RemoteRealm
   private(set) var users: [User] = []
+  private var bodyIDs: [GatewayID] = []
 
   var links: UpstreamLinks {
     UpstreamLinks(database: store.database, storageKey: store.storageKey) { [clock = store.clock] in clock.now
@@ -45,6 +52,8 @@ struct SealedRows {
     notifications = NextcloudNotifications(database: database, storageKey: key, now: now)
     keys = NextcloudKeys(database: database, storageKey: key, now: now)
     subscriptions = NextcloudSubscriptions(database: database, storageKey: key, now: now)
+    gateway = GatewaySubscriptions(database: database, storageKey: key, now: now)
+    bodies = GatewayMessages(database: database, storageKey: key, now: now)
     server = try await store.server().server
     realm = try await store.realm(of: server)
     for (index, name) in Self.names.enumerated() { try await fill(index, name) }
@@ -92,6 +101,7 @@ struct SealedRows {
       user: user.id)
     _ = try await keys.key(of: user.id)
     try await subscribe(user, index)
+    try await keepBody(index, name)
     try await insertVAPIDKey(index)
     let push = store.storageKey.seal("push \(name)", at: Outbox.place(of: Int64(index)))
     _ = try await store.database.execute(
@@ -117,6 +127,21 @@ struct SealedRows {
     let registered = try await subscriptions.put(target, AppTypes("all"), of: holder)
     guard case .new(_, let token) = registered else { return }
     _ = try await subscriptions.activate(token, of: holder)
+  }
+
+  private mutating func keepBody(_ index: Int, _ name: String) async throws {
+    let id = try Self.gatewayID(index)
+    let json = #"{"token_kind":"fcm","token":"gateway-token-of-app-\#(name)"}"#
+    _ = try await gateway.put(id, SubscriptionRequest(json.utf8) { _, _ in [] }, of: .nobody) {}
+    let message = try GatewayMessage(
+      [HTTPField.Name("TTL")!: "86400", .contentEncoding: "aes128gcm"],
+      ByteBuffer(repeating: UInt8(index), count: 103))
+    try await bodies.keep(message, for: try #require(try await gateway.find(id)), of: .nobody)
+    bodyIDs.append(message.id)
+  }
+
+  private static func gatewayID(_ index: Int) throws -> GatewayID {
+    try #require(GatewayID([UInt8](repeating: UInt8(index), count: 16)))
   }
 
   /// There is but the first, as the program writes it.
@@ -206,6 +231,12 @@ struct SealedRows {
       if let key = try? await keys.key(of: user.id) {
         let publicKey = try await keys.publicKey(of: user.id, making: false)
         readable.insert("key \(index) \(publicKey == key.publicKey.pem)")
+      }
+      if let token = try await gateway.find(Self.gatewayID(index))?.token {
+        readable.insert("gateway \(index) \(token.text)")
+      }
+      if let found = try await bodies.find(bodyIDs[index]) {
+        readable.insert("body \(index) \(found.body[0])")
       }
       let realm = try #require(try await accounts.find(realm: Self.uuid(index)))
       if (try? await accounts.ownerSecret(of: realm)) != nil { readable.insert("secret \(index)") }

@@ -43,5 +43,5 @@ package let fuzzTargets: [any FuzzTarget.Type] = [
   NextcloudDevicesTarget.self, NextcloudNotificationsTarget.self, OCSTarget.self, ProxyAnswerTarget.self,
   HTTP2Target.self, APNsAnswerTarget.self, FCMAnswerTarget.self, WebPushAnswerTarget.self,
   WebPushSubscriptionTarget.self, CSVTarget.self, YAMLTarget.self, KeyFilesTarget.self, PEMTarget.self,
-  StorageKeyTarget.self,
+  StorageKeyTarget.self, WebPushGatewayTarget.self,
 ]

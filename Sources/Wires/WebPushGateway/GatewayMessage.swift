@@ -1,0 +1,146 @@
+internal import Foundation
+internal import HTTP
+internal import HTTPTypes
+internal import NIOCore
+internal import Providers
+internal import Sealing
+
+/// A message as a sender posts it to an endpoint (RFC 8030 section 5). Its body is encrypted for the app.
+struct GatewayMessage: Sendable {
+  /// Bytes of a body that every push service has to take (RFC 8030 section 7.2).
+  static let maximumBody = 4096
+  /// Seconds for which a message is kept at most: FCM's four weeks.
+  static let longestLife = 28 * 86_400
+  /// Bytes of a header that belongs to the encryption.
+  private static let maximumHeader = 512
+  /// Bytes that a body has at least: of `aes128gcm`, a header with a key of 65 bytes, a delimiter and a tag (RFC 8291
+  /// section 4); of `aesgcm`, two bytes of padding and a tag.
+  private static let shortest = ["aes128gcm": 103, "aesgcm": 18]
+
+  /// The content coding, and what `aesgcm` has in headers.
+  struct Encryption: Sendable, Hashable {
+    let encoding: String
+    var cryptoKey: String?
+    var encryption: String?
+  }
+
+  enum Urgency: String {
+    case veryLow = "very-low"
+    case low, normal, high
+
+    /// Whether a phone that saves power gets it at once (RFC 8030 section 5.3).
+    var isPrompt: Bool { self == .normal || self == .high }
+  }
+
+  /// Names the message here, and at APNs.
+  let id = GatewayID()
+  let timeToLive: Int
+  let urgency: Urgency
+  let topic: String?
+  /// Nil if there is no body.
+  let encryption: Encryption?
+  let body: ByteBuffer
+
+  /// - Throws: 400 or 415 if the headers or the body break the RFCs.
+  init(_ headers: HTTPFields, _ body: ByteBuffer) throws(APIError) {
+    guard let life = headers.value(.timeToLive) else {
+      throw APIError(
+        "TTL is missing: for how many seconds the message is worth delivering (RFC 8030 section 5.2).")
+    }
+    guard (1...20).contains(life.utf8.count), life.utf8.allSatisfy(\.isASCIIDigit) else {
+      throw APIError("TTL must be a number of seconds.")
+    }
+    timeToLive = min(Int(life) ?? .max, Self.longestLife)
+    guard let urgency = Urgency(rawValue: headers.value(.urgency)?.lowercased() ?? Urgency.normal.rawValue)
+    else {
+      throw APIError("Urgency must be very-low, low, normal or high.")
+    }
+    self.urgency = urgency
+    topic = headers.value(.topic)
+    guard topic?.isName(1...32, with: "-_") ?? true else {
+      throw APIError("Topic must be 1 to 32 characters of base64url.")
+    }
+    encryption = body.readableBytes > 0 ? try Self.encryption(headers, of: body.readableBytes) : nil
+    self.body = body
+  }
+
+  private static func encryption(_ headers: HTTPFields, of bytes: Int) throws(APIError) -> Encryption {
+    let encoding = headers.value(.contentEncoding)?.lowercased() ?? ""
+    guard let shortest = shortest[encoding] else {
+      throw APIError(
+        .unsupportedMediaType, "Content-Encoding must be aes128gcm (RFC 8291), or aesgcm of its draft.")
+    }
+    guard bytes >= shortest else { throw APIError("The body is too short to be encrypted with \(encoding).") }
+    guard encoding == "aesgcm" else { return Encryption(encoding: encoding) }
+    // The sender's VAPID key is nothing to the app, and takes room in the push.
+    let cryptoKey = (headers.value(.cryptoKey) ?? "").split { $0 == ";" || $0 == "," }.filter {
+      !$0.lowercased().contains("p256ecdsa=")
+    }.joined(separator: ";")
+    let encryption = headers.value(.encryption) ?? ""
+    guard HeaderParameters(cryptoKey)["dh"] != nil, HeaderParameters(encryption)["salt"] != nil else {
+      throw APIError("aesgcm needs Crypto-Key with dh, and Encryption with salt.")
+    }
+    guard cryptoKey.utf8.count <= maximumHeader, encryption.utf8.count <= maximumHeader else {
+      throw APIError("Crypto-Key and Encryption may have \(maximumHeader) bytes each.")
+    }
+    return Encryption(encoding: encoding, cryptoKey: cryptoKey, encryption: encryption)
+  }
+}
+
+extension GatewayMessage {
+  /// The push to the app; nil if the token does not open.
+  ///
+  /// - Parameter isKept: whether the body waits here, as it does not fit.
+  func push(
+    to subscription: GatewaySubscription, collapseID: String?, isKept: Bool, at now: Date
+  ) -> Push? {
+    guard let token = subscription.token else { return nil }
+    var members = [("subscription", subscription.id.text)]
+    if let encryption {
+      members.append(("encoding", encryption.encoding))
+      if isKept {
+        members.append(("message", id.text))
+      } else {
+        members.append(("body", Base64URL.encode(body.readableBytesView)))
+        if let key = encryption.cryptoKey { members.append(("crypto_key", key)) }
+        if let salt = encryption.encryption { members.append(("encryption", salt)) }
+      }
+    }
+    switch token.kind {
+    case .fcm:
+      return .fcm(
+        FCMMessage(
+          token: token.text, data: Dictionary(uniqueKeysWithValues: members),
+          priority: urgency.isPrompt ? .high : .normal, timeToLive: timeToLive, replacementID: collapseID))
+    case .apns:
+      var aps: JSON.Object = ["alert": ["title": .string(Self.placeholder)], "mutable-content": 1]
+      if urgency.isPrompt { aps["sound"] = "default" }
+      let payload = JSON.object(
+        JSON.Object(
+          [.init("aps", .object(aps))] + members.map { JSON.Object.Member($0.0, .string($0.1)) }))
+      return .apns(
+        APNsNotification(
+          token: token.canonical, topic: subscription.appID ?? "", payload: ByteBuffer(bytes: payload.bytes),
+          pushType: .alert, priority: urgency.isPrompt ? 10 : 5,
+          // To Apple, 1970 means: try once.
+          expiration: timeToLive == 0 ? Date(timeIntervalSince1970: 0) : now + TimeInterval(timeToLive),
+          collapseID: collapseID,
+          environment: subscription.environment))
+    }
+  }
+
+  /// The text that an iPhone shows until the app has decrypted the message.
+  private static let placeholder = "New notification"
+}
+
+extension Push {
+  /// Whether the provider takes so much.
+  var fits: Bool {
+    switch self {
+    case .apns(let notification):
+      notification.payload.readableBytes <= APNsNotification.maximumPayload(notification.pushType)
+    case .fcm(let message): FCMMessage.size(of: message.data) <= FCMMessage.maximumData
+    case .webPush, .upstream: true
+    }
+  }
+}

@@ -1,0 +1,185 @@
+internal import Delivery
+internal import Foundation
+package import HTTP
+internal import HTTPTypes
+package import Hummingbird
+internal import NIOCore
+internal import Providers
+internal import Registrations
+internal import SQL
+internal import Sealing
+
+/// The endpoints of the Web Push gateway: `/webpush/v1/...`.
+package struct GatewayRoutes: Sendable {
+  private typealias Handler = @Sendable (Request, WireContext) async throws -> Response
+
+  private static let subscriptionsPath = "/webpush/v1/subscriptions"
+  static let pushPath = "/webpush/v1/push/"
+  static let messagesPath = "/webpush/v1/messages/"
+
+  let gateway: WebPushGateway
+  private let perAddress: RateLimiter<ClientAddress>
+
+  package init(_ gateway: WebPushGateway) {
+    self.gateway = gateway
+    perAddress = RateLimiter(gateway.settings.rateLimitPerAddress, now: gateway.now)
+  }
+
+  package func addRoutes(to router: Router<WireContext>) {
+    router.endpoint("\(Self.subscriptionsPath)", .post, use: answering(subscribe))
+    router.endpoint(
+      "\(Self.subscriptionsPath)/{id}",
+      [.get: answering(show), .put: answering(renew), .delete: answering(end)])
+    router.endpoint("\(Self.pushPath){endpoint}", .post, use: answering(push))
+    router.endpoint("\(Self.messagesPath){message}", .get, use: answering(fetch))
+  }
+
+  /// Wraps a handler with what all endpoints share: the rate limit and error answers.
+  private func answering(_ handler: @escaping Handler) -> Handler {
+    { request, context in
+      do {
+        if let seconds = perAddress.count(context.clientAddress.source).retryAfter {
+          throw APIError.tooMany("Too many requests. Try again later.", retryAfter: seconds)
+        }
+        return try await handler(request, context)
+      } catch is Outbox.Full {
+        return APIError.tryAgainLater.gatewayResponse
+      } catch {
+        return APIError(error, logger: context.logger).gatewayResponse
+      }
+    }
+  }
+}
+
+/// The app's calls.
+extension GatewayRoutes {
+  /// `POST /webpush/v1/subscriptions`
+  private func subscribe(_ request: Request, _ context: WireContext) async throws -> Response {
+    let subscription = try await read(request, context)
+    let id = GatewayID()
+    _ = try await gateway.put(id, subscription, from: context.clientAddress)
+    return answer(.created, id, [.init("secret", .string(gateway.secrets.secret(of: id)))])
+  }
+
+  /// `PUT /webpush/v1/subscriptions/{id}`: 201 if the subscription had ended, so that its sender may have to be told its
+  /// endpoint again.
+  private func renew(_ request: Request, _ context: WireContext) async throws -> Response {
+    let id = try authenticated(request, context)
+    let isNew = try await gateway.put(id, read(request, context), from: context.clientAddress)
+    return answer(isNew ? .created : .ok, id)
+  }
+
+  /// `GET /webpush/v1/subscriptions/{id}`
+  private func show(_ request: Request, _ context: WireContext) async throws -> Response {
+    let id = try authenticated(request, context)
+    let subscription = try await find(id, otherwise: .noSubscription)
+    var members: [JSON.Object.Member] = [
+      .init("token_kind", .string(subscription.kind.rawValue)),
+      .init("registered_at", .integer(Int64(subscription.reference.registeredAt.timeIntervalSince1970))),
+    ]
+    if let appID = subscription.appID { members.append(.init("ios_app_id", .string(appID))) }
+    if !subscription.senderKey.isEmpty {
+      members.append(.init("application_server_key", .string(Base64URL.encode(subscription.senderKey))))
+    }
+    return answer(.ok, id, members)
+  }
+
+  /// `DELETE /webpush/v1/subscriptions/{id}`
+  private func end(_ request: Request, _ context: WireContext) async throws -> Response {
+    try await gateway.subscriptions.remove(authenticated(request, context))
+    return Response(status: .noContent)
+  }
+
+  /// `GET /webpush/v1/messages/{message}`: a body that did not fit into its push.
+  private func fetch(_ request: Request, _ context: WireContext) async throws -> Response {
+    guard let secret = Self.bearer(request) else { throw APIError.noSecret }
+    let id = context.parameters.get("message").flatMap { GatewayID($0) }
+    guard let id, let (encryption, body, subscription) = try await gateway.messages.find(id),
+      gateway.secrets.isSecret(secret, of: subscription)
+    else { throw APIError(.notFound, "There is no such message for this subscription (any more).") }
+    try await gateway.messages.end(id)
+    var headers: HTTPFields = [
+      .contentType: "application/octet-stream", .contentEncoding: encryption.encoding,
+      .cacheControl: "no-store",
+    ]
+    headers[.cryptoKey] = encryption.cryptoKey
+    headers[.encryption] = encryption.encryption
+    return Response(
+      status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
+  }
+
+  private func read(_ request: Request, _ context: WireContext) async throws -> SubscriptionRequest {
+    let subscription = try await gateway.read(request.wholeBody(upTo: gateway.http.maxBodyBytes))
+    context.notes.record(subscription.additions)
+    return subscription
+  }
+
+  /// The subscription that the path names.
+  ///
+  /// - Throws: 401 unless the caller has its secret.
+  private func authenticated(_ request: Request, _ context: WireContext) throws(APIError) -> GatewayID {
+    guard let secret = Self.bearer(request), let id = context.parameters.get("id").flatMap({ GatewayID($0) }),
+      gateway.secrets.isSecret(secret, of: id)
+    else { throw .noSecret }
+    return id
+  }
+
+  private static func bearer(_ request: Request) -> String? {
+    request.headers.value(.authorization).flatMap { $0.dropping(prefix: "bearer ") }.map { String($0) }
+  }
+
+  private func answer(
+    _ status: HTTPResponse.Status, _ id: GatewayID, _ members: [JSON.Object.Member] = []
+  ) -> Response {
+    let names: [JSON.Object.Member] = [
+      .init("id", .string(id.text)), .init("endpoint", .string(gateway.endpoint(of: id))),
+    ]
+    return Envelope.response(status, names + members)
+  }
+}
+
+/// The sender's call.
+extension GatewayRoutes {
+  /// `POST /webpush/v1/push/{endpoint}`
+  private func push(_ request: Request, _ context: WireContext) async throws -> Response {
+    guard
+      let id = context.parameters.get("endpoint").flatMap({
+        gateway.secrets.subscription(ofEndpoint: $0)
+      })
+    else { throw APIError(.notFound, "There is no such endpoint.") }
+    let subscription = try await find(id, otherwise: .subscriptionEnded)
+    let sender = try gateway.sender(request.headers, to: subscription)
+    let message = try await GatewayMessage(
+      request.headers, request.wholeBody(upTo: GatewayMessage.maximumBody))
+    try await gateway.send(message, to: subscription, from: sender)
+    return Response(
+      status: .created,
+      headers: [
+        .location: gateway.address(ofMessage: message.id), .timeToLive: "\(message.timeToLive)",
+      ])
+  }
+
+  /// - Throws: `otherwise` if there is none, or 503 if the database may have lost it.
+  private func find(_ id: GatewayID, otherwise: APIError) async throws -> GatewaySubscription {
+    if let subscription = try await gateway.subscriptions.find(id) { return subscription }
+    throw try await gateway.mayBeLost() ? APIError.tryAgainLater : otherwise
+  }
+}
+
+extension APIError {
+  /// The answer for apps and senders: `{"message": ...}`.
+  fileprivate var gatewayResponse: Response {
+    Envelope.response(status, [.init("message", .string(message))], headers: headers)
+  }
+
+  fileprivate static var noSecret: APIError {
+    APIError(
+      .unauthorized, code: "UNAUTHORIZED",
+      "Authorization must be Bearer, with the secret of the subscription.",
+      headers: [.wwwAuthenticate: "Bearer"])
+  }
+
+  fileprivate static var noSubscription: APIError {
+    APIError(.notFound, "The subscription has ended. A PUT makes it again.")
+  }
+}

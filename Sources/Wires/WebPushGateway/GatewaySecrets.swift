@@ -1,0 +1,72 @@
+internal import HTTPClient
+internal import Providers
+internal import Registrations
+internal import Sealing
+
+/// The name of a subscription or a message: 16 random bytes.
+struct GatewayID: Sendable, Hashable {
+  private static let count = 16
+
+  let bytes: [UInt8]
+
+  init() { bytes = (0..<Self.count).map { _ in .random(in: .min ... .max) } }
+
+  init?(_ bytes: [UInt8]) {
+    guard bytes.count == Self.count else { return nil }
+    self.bytes = bytes
+  }
+
+  /// Reads ``text``; nil if it is malformed.
+  init?(_ text: String) {
+    guard text.utf8.count == 22, let bytes = Base64URL.decode(text), Base64URL.encode(bytes) == text else {
+      return nil
+    }
+    self.init(bytes)
+  }
+
+  /// In base64url.
+  var text: String { Base64URL.encode(bytes) }
+}
+
+/// The secrets of subscriptions. They are keyed hashes of the subscription's id, so nothing is stored, and what is none
+/// of ours is refused without asking the database.
+struct GatewaySecrets: Sendable {
+  private static let endpointPurpose = StorageKey.Purpose("gateway.endpoint")
+  private static let secretPurpose = StorageKey.Purpose("gateway.secret")
+  private static let topicPurpose = StorageKey.Purpose("gateway.topic")
+  private static let ownerPurpose = StorageKey.Purpose("gateway.owner")
+
+  let storageKey: StorageKey
+
+  /// The last part of an endpoint's path: the id and its keyed hash, 64 characters of base64url.
+  func endpoint(of id: GatewayID) -> String {
+    Base64URL.encode(id.bytes + storageKey.hash(id.text, for: Self.endpointPurpose))
+  }
+
+  /// The subscription of an endpoint; nil if we never gave it to anybody.
+  func subscription(ofEndpoint text: String) -> GatewayID? {
+    guard text.utf8.count == 64, let bytes = Base64URL.decode(text),
+      let id = GatewayID(Array(bytes.prefix(16))),
+      storageKey.matches(id.text, hash: Array(bytes.dropFirst(16)), for: Self.endpointPurpose)
+    else { return nil }
+    return id
+  }
+
+  /// The secret by which an app manages its subscription.
+  func secret(of id: GatewayID) -> String {
+    Base64URL.encode(storageKey.hash(id.text, for: Self.secretPurpose))
+  }
+
+  func isSecret(_ text: String, of id: GatewayID) -> Bool {
+    guard text.utf8.count == 43, let bytes = Base64URL.decode(text) else { return false }
+    return storageKey.matches(id.text, hash: bytes, for: Self.secretPurpose)
+  }
+
+  /// The collapse id of a topic, 32 characters: neither the provider nor another sender can guess it.
+  func collapseID(of topic: String, at id: GatewayID) -> String {
+    Base64URL.encode(storageKey.hash("\(id.text) \(topic)", for: Self.topicPurpose).prefix(24))
+  }
+
+  /// The owner that stands for an address or a sender's key: a keyed hash, so that neither is stored.
+  func owner(_ text: String) -> Owner { .address(storageKey.number(text, for: Self.ownerPurpose)) }
+}

@@ -1,0 +1,208 @@
+package import Delivery
+package import Foundation
+package import HTTP
+internal import HTTPClient
+internal import HTTPTypes
+package import Logging
+internal import NIOCore
+internal import Platform
+internal import Providers
+package import Registrations
+package import SQL
+package import Sealing
+
+/// A push service for Web Push senders (RFC 8030) that reaches the operator's apps through APNs and FCM.
+package final class WebPushGateway: Sendable {
+  /// Logged for apps that no credential serves.
+  private static let unknownApps = RateLimitedLog.Limit("apps unknown to the Web Push gateway", perMinute: 10)
+
+  let settings: GatewaySettings
+  let http: HTTPSettings
+  let subscriptions: GatewaySubscriptions
+  let messages: GatewayMessages
+  let secrets: GatewaySecrets
+  private let publicURL: @Sendable () -> String
+  private let keyring: @Sendable () -> BouncerKeyring
+  private let bouncerKeys: BouncerKeys
+  private let deliverer: Deliverer
+  private let lossDetector: StoreLossDetector
+  private let newSubscriptions: RateLimiter<ClientAddress>
+  private let senders = VerifiedSenders()
+  private let rateLimitedLog = RateLimitedLog()
+  let now: @Sendable () -> Date
+  private let logger: Logger
+
+  /// - Parameters:
+  ///   - publicURL: the service's public address, which endpoints begin with.
+  ///   - keyring: the bouncer keys that apps seal their tokens to.
+  package init(
+    _ settings: GatewaySettings, http: HTTPSettings, publicURL: @escaping @Sendable () -> String,
+    database: any Database, storageKey: StorageKey, keyring: @escaping @Sendable () -> BouncerKeyring,
+    deliverer: Deliverer, lossDetector: StoreLossDetector, now: @escaping @Sendable () -> Date, logger: Logger
+  ) {
+    self.settings = settings
+    self.http = http
+    self.publicURL = publicURL
+    subscriptions = GatewaySubscriptions(database: database, storageKey: storageKey, now: now)
+    messages = GatewayMessages(database: database, storageKey: storageKey, now: now)
+    secrets = GatewaySecrets(storageKey: storageKey)
+    self.keyring = keyring
+    bouncerKeys = BouncerKeys(database: database, now: now)
+    self.deliverer = deliverer
+    self.lossDetector = lossDetector
+    self.logger = logger
+    newSubscriptions = RateLimiter(settings.newSubscriptionsPerAddress, now: now)
+    self.now = now
+  }
+
+  func endpoint(of id: GatewayID) -> String {
+    publicURL() + GatewayRoutes.pushPath + secrets.endpoint(of: id)
+  }
+
+  func address(ofMessage id: GatewayID) -> String { publicURL() + GatewayRoutes.messagesPath + id.text }
+}
+
+/// The app's side.
+extension WebPushGateway {
+  /// Reads what an app sends to subscribe or to renew.
+  func read(_ body: ByteBuffer) async throws -> SubscriptionRequest {
+    let request = try await SubscriptionRequest(body.readableBytesView) { [self] sealed, publicKey in
+      do {
+        return try keyring().open(sealed, publicKey: publicKey)
+      } catch BouncerKeyring.OpeningError.notOpened {
+        throw APIError("encrypted_push_registration does not open with bouncer_public_key.")
+      } catch {
+        // A node that does not have a new key yet must not refuse it for good.
+        if try await bouncerKeys.isAnnounced(publicKey) { throw APIError.tryAgainLater }
+        throw APIError("bouncer_public_key is no key of this service.")
+      }
+    }
+    if request.sealed?.isExpired(at: now()) == true {
+      guard lossDetector.isClockTrusted() else { throw APIError.tryAgainLater }
+      throw APIError("encrypted_push_registration was sealed more than a day ago: seal it again.")
+    }
+    return request
+  }
+
+  /// Makes a subscription, or renews it. One whose row is gone is made again under its old name, so that its endpoint stays.
+  ///
+  /// - Returns: whether it is new.
+  func put(
+    _ id: GatewayID, _ request: SubscriptionRequest, from address: ClientAddress
+  ) async throws -> Bool {
+    let route = Route(
+      provider: request.token.kind == .apns ? .apns : .fcm, credential: "", target: request.appID ?? "")
+    let isServed = deliverer.providers.serves(route)
+    let isNew = try await subscriptions.put(
+      id, request, of: secrets.owner(address.source.description)
+    ) { [self] in
+      // A subscription that is there stays, also while its app's key is missing.
+      guard isServed else {
+        rateLimitedLog.log(
+          .warning, "an app that no key serves was refused at the Web Push gateway", Self.unknownApps,
+          to: logger, now: now(),
+          metadata: [
+            "app": "\(route)",
+            "advice": "put its key into Keys, or list its bundle id in topics of Keys/apns",
+          ])
+        throw APIError(
+          .forbidden, "This app is not known here: the operator of this service has to add its key.")
+      }
+      guard let seconds = newSubscriptions.count(address.source).retryAfter else { return }
+      throw APIError.tooMany(
+        "Too many new subscriptions from this address. Try again later.", retryAfter: seconds)
+    }
+    await lossDetector.registered()
+    return isNew
+  }
+
+  /// Whether the database may have lost a subscription; then nobody is told that it has ended.
+  func mayBeLost() async throws -> Bool { try await lossDetector.isDoubtful() }
+}
+
+/// The sender's side.
+extension WebPushGateway {
+  /// The public key of whoever sends, if that is verified.
+  ///
+  /// - Throws: 401 or 403 if the subscription is for one sender only, and this is not that one; also if an authorization
+  ///   is there and wrong.
+  func sender(_ headers: HTTPFields, to subscription: GatewaySubscription) throws(APIError) -> [UInt8]? {
+    guard let authorization = try SenderAuthorization(headers) else {
+      guard subscription.senderKey.isEmpty else {
+        throw .unauthorizedSender(
+          "Authorization is missing: the subscription takes messages of one VAPID key.")
+      }
+      return nil
+    }
+    let (key, claims) = try senders.verify(authorization)
+    do {
+      try claims.check(for: publicURL(), at: now())
+    } catch {
+      // A sender takes this refusal as final, so it must not depend on a clock in doubt.
+      guard lossDetector.isClockTrusted() else { throw .tryAgainLater }
+      throw error
+    }
+    guard subscription.senderKey.isEmpty || subscription.senderKey == key else {
+      throw .forbiddenSender("The subscription was made for another VAPID key.")
+    }
+    return key
+  }
+
+  /// Sends a message. Once this returns, a provider has it, or it is in the outbox.
+  ///
+  /// - Throws: 410 if the provider says that the token is dead; 429, 413 or 503 if nothing is promised.
+  func send(
+    _ message: GatewayMessage, to subscription: GatewaySubscription, from sender: [UInt8]?
+  ) async throws {
+    let collapseID = message.topic.map { secrets.collapseID(of: $0, at: subscription.id) }
+    // Whoever may choose the key could choose a new one for each message.
+    let owner =
+      sender.flatMap { subscription.senderKey.isEmpty ? nil : secrets.owner(Base64URL.encode($0)) }
+      ?? subscription.owner
+    var push = message.push(to: subscription, collapseID: collapseID, isKept: false, at: now())
+    let isKept = push?.fits == false
+    if isKept {
+      push = message.push(to: subscription, collapseID: collapseID, isKept: true, at: now())
+      try await messages.keep(message, for: subscription, of: owner)
+    }
+    // The token does not open: the operator learns of it by other ways.
+    guard let push else { throw APIError.tryAgainLater }
+    do {
+      let result = try await deliverer.deliver(
+        [RegisteredPush(push: push, registration: subscription.reference, owner: owner)],
+        within: settings.deadline
+      )[0]
+      if let refusal = APIError(result) { throw refusal }
+    } catch {
+      if isKept { try await messages.remove(message.id) }
+      throw error
+    }
+  }
+}
+
+extension APIError {
+  /// Why nothing is promised; nil if the message is on its way.
+  init?(_ result: DeliveryResult) {
+    switch result {
+    case .delivered, .passedOn, .queued: return nil
+    case .ended: self = .subscriptionEnded
+    case .refused(.payloadTooLarge):
+      self.init(.contentTooLarge, "The message is too long for the app's provider.")
+    case .refused(.backlogged): self = .tooManyMessages
+    case .refused:
+      self = .unavailable("The app's provider does not take this message now.", retryAfter: 300)
+    }
+  }
+
+  static var subscriptionEnded: APIError {
+    APIError(.gone, "The subscription has ended: send nothing more to it.")
+  }
+
+  static var tooManyMessages: APIError {
+    .tooMany("Too many messages wait for this subscription already.", retryAfter: 60)
+  }
+
+  static func tooMany(_ message: String, retryAfter seconds: Double) -> APIError {
+    APIError(.tooManyRequests, message, headers: [.retryAfter: String(Int(seconds.rounded(.up)))])
+  }
+}

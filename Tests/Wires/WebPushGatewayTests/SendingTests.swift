@@ -1,0 +1,347 @@
+import Foundation
+import HTTP
+import HTTPTypes
+import NIOCore
+import ProviderSimulator
+import SQL
+import Sealing
+import Server
+import TestService
+import TestSupport
+import Testing
+
+@testable import Providers
+@testable import WebPushGateway
+
+@Suite("Messages to the Web Push gateway")
+struct SendingTests {
+  @Test(arguments: PushToken.Kind.allCases)
+  func `reach the app, which alone can read them`(_ kind: PushToken.Kind) async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe(Gateway.registration(kind))
+      let target = try WebPushSubscription(
+        endpoint: app.endpoint, p256dh: app.keys.publicKey, auth: app.keys.auth)
+      let body = try WebPushEncryption.encrypt(ByteBuffer(string: "Hello"), for: target)
+      let answer = try await gateway.post(app, [.urgency: "high"], body: body.readableBytesView)
+      #expect(answer.status == 201 && answer.text.isEmpty)
+      #expect(answer.headers[.timeToLive] == "60")
+      #expect(answer.headers[.location]?.hasPrefix("\(Gateway.publicURL)/webpush/v1/messages/") == true)
+
+      let arrived = try #require(gateway.arrived().first)
+      #expect(arrived["subscription"]?.string == app.id)
+      #expect(arrived["encoding"]?.string == "aes128gcm")
+      let got = try #require(arrived["body"]?.string.flatMap { Base64URL.decode($0) })
+      #expect(got == Array(body.readableBytesView))
+      #expect(try app.keys.open(got) == Array("Hello".utf8))
+      let delivery = try #require(gateway.simulator.deliveries().first)
+      let json = try JSON.parse(Array(delivery.payload))
+      switch kind {
+      case .apns:
+        #expect(json["aps"]?["alert"]?["title"]?.string == "New notification")
+        #expect(json["aps"]?["mutable-content"] == 1 && json["aps"]?["sound"] == "default")
+        #expect(delivery.header("apns-priority") == "10" && delivery.header("apns-push-type") == "alert")
+        let end = Int(gateway.clock.now.timeIntervalSince1970) + 60
+        #expect(delivery.header("apns-expiration").flatMap { Int($0) }.map { abs($0 - end) <= 1 } == true)
+      case .fcm:
+        #expect(json["message"]?["android"]?["priority"]?.string?.lowercased() == "high")
+        #expect(json["message"]?["android"]?["ttl"]?.string == "60s")
+      }
+    }
+  }
+
+  /// RFC 8291 appendix A: what the RFC's sender posts arrives byte for byte, and opens with its receiver's key.
+  @Test func `of the RFC's example arrive byte for byte`() async throws {
+    let message = """
+      DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95b\
+      Q5pdSRlaoQX8DrBcQ9dv6pHJMeZRFEbMmsCRaYUApZ9rtoiH0lKeHMu_DS4eRfMyRZ_gqGHLLiFqbtuBrCbzkQ
+      """
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe()
+      #expect(try await gateway.post(app, body: try #require(Base64URL.decode(message))).status == 201)
+      #expect(gateway.arrived().first?["body"]?.string == message)
+    }
+  }
+
+  @Test func `of the draft's encryption carry its headers`() async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe(Gateway.registration(.apns))
+      let body = Gateway.ciphertext(40)
+      let headers: HTTPFields = [
+        .cryptoKey: #"dh="BEl62iUYgUivxIkv69yViEuiBIa-Ib9";p256ecdsa=BDd3"#,
+        .encryption: "salt=lngarbyKfMoi9Z75xYXmkg",
+      ]
+      #expect(try await gateway.post(app, headers, body: body, encoding: "aesgcm").status == 201)
+      let arrived = try #require(gateway.arrived().first)
+      #expect(arrived["encoding"]?.string == "aesgcm")
+      #expect(arrived["crypto_key"]?.string == #"dh="BEl62iUYgUivxIkv69yViEuiBIa-Ib9""#)
+      #expect(arrived["encryption"]?.string == headers[.encryption])
+      #expect(arrived["body"]?.string == Base64URL.encode(body))
+      for missing in [HTTPField.Name.cryptoKey, .encryption] {
+        var headers = headers
+        headers[missing] = nil
+        #expect(try await gateway.post(app, headers, body: body, encoding: "aesgcm").status == 400)
+      }
+      #expect(gateway.simulator.deliveries().count == 1)
+    }
+  }
+
+  @Test func `without a body say only whom they are for`() async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe()
+      #expect(try await gateway.post(app, body: [UInt8](), encoding: nil).status == 201)
+      #expect(gateway.arrived() == [["subscription": .string(app.id)]])
+    }
+  }
+
+  @Test(arguments: [("very-low", "5", "normal"), ("Low", "5", "normal"), ("NORMAL", "10", "high")])
+  func `wake a phone as their urgency says`(_ urgency: String, _ apple: String, _ google: String) async throws
+  {
+    try await Gateway.test { gateway in
+      for kind in PushToken.Kind.allCases {
+        let app = try await gateway.subscribe(Gateway.registration(kind))
+        #expect(try await gateway.post(app, [.urgency: urgency]).status == 201)
+      }
+      for delivery in gateway.simulator.deliveries() {
+        let json = try JSON.parse(Array(delivery.payload))
+        if delivery.provider == .apns {
+          #expect(delivery.header("apns-priority") == apple)
+          #expect((json["aps"]?["sound"] != nil) == (apple == "10"))
+        } else {
+          #expect(json["message"]?["android"]?["priority"]?.string?.lowercased() == google)
+        }
+      }
+      #expect(gateway.simulator.deliveries().count == 2)
+    }
+  }
+
+  @Test(arguments: PushToken.Kind.allCases, ["aes128gcm", "aesgcm"])
+  func `that do not fit into a push wait here until the app fetches them`(
+    _ kind: PushToken.Kind, _ encoding: String
+  ) async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe(Gateway.registration(kind))
+      let other = try await gateway.subscribe(Gateway.registration(kind))
+      var headers: HTTPFields = [:]
+      if encoding == "aesgcm" { headers = [.cryptoKey: "dh=BEl6", .encryption: "salt=lnga"] }
+      let body = Gateway.ciphertext(4096)
+      #expect(try await gateway.post(app, headers, body: body, encoding: encoding).status == 201)
+      let arrived = try #require(gateway.arrived().first)
+      #expect(arrived["encoding"]?.string == encoding && arrived["body"] == nil)
+      let path = "/webpush/v1/messages/" + (try #require(arrived["message"]?.string))
+      #expect(try await gateway.test.contents().range(of: Data(body)) == nil)
+
+      #expect(try await gateway.call(.get, path).status == 401)
+      #expect(try await gateway.call(.get, path, secret: other.secret).status == 404)
+      for _ in 1...2 {
+        let got = try await gateway.test.call(.get, path, headers: [.authorization: "Bearer \(app.secret)"])
+        #expect(got.status == 200 && got.headers[.contentEncoding] == encoding)
+        #expect(
+          got.headers[.cryptoKey] == headers[.cryptoKey] && got.headers[.encryption] == headers[.encryption])
+        #expect(got.headers[.contentLength] == "4096")
+      }
+      // Its end, and the time for an app that fetches it late.
+      gateway.clock.advance(299)
+      #expect(try await gateway.call(.get, path, secret: app.secret).status == 200)
+      gateway.clock.advance(2)
+      #expect(try await gateway.call(.get, path, secret: app.secret).status == 404)
+      let store = gateway.test.service.store
+      let messages = GatewayMessages(
+        database: store.database, storageKey: store.storageKey, now: { gateway.clock.now })
+      #expect(try await messages.removeExpired(limit: 10) == 1)
+      #expect(try await gateway.count("gateway_messages") == 0)
+    }
+  }
+
+  /// Bodies around the longest that fits, of both providers.
+  @Test(arguments: PushToken.Kind.allCases)
+  func `of any length arrive`(_ kind: PushToken.Kind) async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe(Gateway.registration(kind))
+      let lengths =
+        Array(stride(from: 103, through: 4096, by: 499)) + Array(2800...3060).filter { $0 % 13 == 0 }
+      for length in lengths {
+        #expect(try await gateway.post(app, body: Gateway.ciphertext(length)).status == 201)
+      }
+      let arrived = gateway.arrived()
+      #expect(arrived.count == lengths.count)
+      let fitting = arrived.count { $0["body"] != nil }
+      #expect(fitting > 8 && fitting < lengths.count)
+      #expect(try await gateway.count("gateway_messages") == Int64(lengths.count - fitting))
+    }
+  }
+
+  @Test(
+    arguments: [
+      (nil, "aes128gcm", 200, [:], 400, "TTL is missing"), ("-1", "aes128gcm", 200, [:], 400, "TTL must be"),
+      ("soon", "aes128gcm", 200, [:], 400, "TTL must be"), ("60", nil, 200, [:], 415, "Content-Encoding"),
+      ("60", "gzip", 200, [:], 415, "Content-Encoding"), ("60", "aes128gcm", 102, [:], 400, "too short"),
+      ("60", "aes128gcm", 4097, [:], 413, "too large"),
+      ("60", "aes128gcm", 200, [.urgency: "now"], 400, "Urgency"),
+      ("60", "aes128gcm", 200, [.urgency: "high, low"], 400, "Urgency"),
+      ("60", "aes128gcm", 200, [.topic: "a b"], 400, "Topic"),
+      ("60", "aes128gcm", 200, [.topic: String(repeating: "t", count: 33)], 400, "Topic"),
+      ("60", "aes128gcm", 200, [.topic: ""], 400, "Topic"),
+      (
+        "60", "aesgcm", 40, [.cryptoKey: "dh=\(String(repeating: "A", count: 600))", .encryption: "salt=x"],
+        400, "512"
+      ),
+    ] as [(String?, String?, Int, HTTPFields, Int, String)])
+  func `that break the RFCs get their status and a sentence`(
+    _ ttl: String?, _ encoding: String?, _ length: Int, _ headers: HTTPFields, _ status: Int,
+    _ message: String
+  ) async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe()
+      let answer = try await gateway.post(
+        app, headers, body: Gateway.ciphertext(length), ttl: ttl, encoding: encoding)
+      #expect(answer.status == status, "\(answer.text)")
+      #expect(answer.json["message"]?.string?.contains(message) == true, "\(answer.text)")
+      #expect(gateway.simulator.deliveries().isEmpty)
+      #expect(try await gateway.count("outbox") == 0)
+    }
+  }
+
+  @Test func `for years are kept for four weeks, and their sender is told`() async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe()
+      for life in ["2419200", "99999999999999999999"] {
+        let answer = try await gateway.post(app, ttl: life)
+        #expect(answer.status == 201 && answer.headers[.timeToLive] == "2419200")
+      }
+    }
+  }
+
+  @Test func `to endpoints that are none touch nothing`() async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe()
+      let bytes = try #require(app.push.split(separator: "/").last.flatMap { Base64URL.decode($0) })
+      var forged = bytes
+      forged[0] ^= 1
+      for path in [
+        Base64URL.encode(forged), Base64URL.encode(bytes.dropLast()), app.id, "x",
+        String(repeating: "A", count: 64),
+        String(repeating: "A", count: 8000),
+      ] {
+        let answer = try await gateway.test.call(
+          .post, "/webpush/v1/push/\(path)", headers: [.timeToLive: "60", .contentEncoding: "aes128gcm"],
+          body: Gateway.ciphertext())
+        #expect(answer.status == 404, "\(answer.text)")
+      }
+      #expect(gateway.simulator.deliveries().isEmpty)
+    }
+  }
+
+  @Test func `of one topic replace each other while they wait`() async throws {
+    try await Gateway.test { gateway in
+      let apps = [try await gateway.subscribe(), try await gateway.subscribe(Gateway.registration(.apns))]
+      var faults = gateway.simulator.faults
+      faults.fcm.outage = true
+      faults.apns.outage = true
+      await gateway.simulator.setFaults(faults)
+      for app in apps {
+        for topic in ["a", "a", "b", nil, nil] as [String?] {
+          var headers: HTTPFields = [:]
+          headers[.topic] = topic
+          #expect(try await gateway.post(app, headers).status == 201)
+        }
+      }
+      // Each app's a, b and two without a topic: no app's topic is another's.
+      #expect(try await gateway.count("outbox") == 8)
+    }
+  }
+
+  /// Two senders to one app use the same topic.
+  @Test func `of one topic of two subscriptions stand apart on an iPhone`() async throws {
+    try await Gateway.test { gateway in
+      for _ in 1...2 {
+        let app = try await gateway.subscribe(Gateway.registration(.apns))
+        for _ in 1...2 { #expect(try await gateway.post(app, [.topic: "a"]).status == 201) }
+      }
+      let ids = gateway.simulator.deliveries().compactMap { $0.header("apns-collapse-id") }
+      #expect(ids.count == 4 && ids[0] == ids[1] && ids[2] == ids[3] && ids[1] != ids[2])
+    }
+  }
+
+  @Test func `for a dead token end the subscription`() async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe(Gateway.registration(.apns))
+      #expect(try await gateway.post(app).status == 201)
+      gateway.simulator.setToken(
+        Gateway.apnsToken, TokenRule(status: 410, reason: "Unregistered", timestamp: .none))
+      #expect(try await gateway.post(app).status == 410)
+      #expect(try await gateway.post(app).status == 410)
+      #expect(try await gateway.call(.get, app.path, secret: app.secret).status == 404)
+      #expect(try await gateway.count("registrations") == 0)
+    }
+  }
+
+  @Test func `for a subscription that the database may have lost are not answered as for one that has ended`()
+    async throws
+  {
+    try await Gateway.test(isWorking: true) { gateway in
+      let apps = [try await gateway.subscribe(), try await gateway.subscribe()]
+      let database = gateway.test.service.store.database
+      _ = try await database.execute("DELETE FROM registrations")
+      for app in apps { #expect(try await gateway.post(app).status == 410) }
+      // As if it were another one, from a backup for example.
+      _ = try await database.execute("DELETE FROM metadata WHERE name = 'store'")
+      for app in apps {
+        let answer = try await gateway.post(app)
+        #expect(answer.status == 503 && answer.headers[.retryAfter] != nil)
+        #expect(try await gateway.call(.get, app.path, secret: app.secret).status == 503)
+      }
+    }
+  }
+
+  @Test func `that no provider takes are promised up to a limit, and the sender is told when to come back`()
+    async throws
+  {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe()
+      var faults = gateway.simulator.faults
+      faults.fcm.outage = true
+      await gateway.simulator.setFaults(faults)
+      var statuses: [Int: Int] = [:]
+      for index in 0..<150 {
+        let answer = try await gateway.post(app, [.topic: "t\(index)"])
+        statuses[answer.status, default: 0] += 1
+        if answer.status == 429 { #expect(answer.headers[.retryAfter] != nil) }
+      }
+      #expect(statuses == [201: 100, 429: 50])
+      #expect(try await gateway.count("outbox") == 100)
+      for _ in 0..<105 { _ = try await gateway.post(app, body: Gateway.ciphertext(4096)) }
+      // Nothing is kept of what was not promised.
+      #expect(try await gateway.count("gateway_messages") == 0)
+    }
+  }
+
+  @Test func `that are now or never still wait for the phone that has got their push`() async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe(Gateway.registration(.apns))
+      #expect(try await gateway.post(app, body: Gateway.ciphertext(4096), ttl: "0").status == 201)
+      #expect(gateway.simulator.deliveries().first?.header("apns-expiration") == "0")
+      let message = try #require(gateway.arrived().first?["message"]?.string)
+      gateway.clock.advance(60)
+      #expect(
+        try await gateway.call(.get, "/webpush/v1/messages/\(message)", secret: app.secret).status == 200)
+    }
+  }
+
+  @Test func `that wait are limited for each subscription, but not those that its app has fetched`()
+    async throws
+  {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe()
+      for _ in 0..<100 {
+        #expect(try await gateway.post(app, body: Gateway.ciphertext(4096), ttl: "86400").status == 201)
+      }
+      #expect(try await gateway.post(app, body: Gateway.ciphertext(4096), ttl: "86400").status == 429)
+      #expect(try await gateway.post(app, ttl: "86400").status == 201)
+      for message in gateway.arrived().compactMap({ $0["message"]?.string }) {
+        #expect(
+          try await gateway.call(.get, "/webpush/v1/messages/\(message)", secret: app.secret).status == 200)
+      }
+      #expect(try await gateway.post(app, body: Gateway.ciphertext(4096), ttl: "86400").status == 201)
+    }
+  }
+}
