@@ -1,3 +1,4 @@
+import ArgumentParser
 import Demo
 import Foundation
 import HTTP
@@ -80,6 +81,7 @@ extension Phone {
     case .apns: VirtualPhone(.apns, appID: appID)
     case .fcm: VirtualPhone(.fcm, appID: nil)
     case .webpush: VirtualPhone(try await service.subscribe(for: bouncer))
+    case .gateway: throw ValidationError("--kind gateway has no chat server")
     }
   }
 

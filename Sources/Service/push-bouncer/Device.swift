@@ -32,7 +32,7 @@ extension Phone {
       try await home.deliveries(after: &seen).compactMap { delivery in
         guard let token = delivery["token"]?.string, tokens.contains(token) else { return nil }
         let opened = Result { () throws(Unreadable) in try phone.open(delivery["payload"] ?? .null) }
-        return (opened, token == tokens[1])
+        return (opened.map(\.text), token == tokens[1])
       }
     }
     guard app.forget else { return }
@@ -49,7 +49,9 @@ extension Phone {
     try await phone.subscribe()
     printError("registered: the subscription is active")
     try await show {
-      try await phone.messages().map { message in (message, (try? message.get())?["type"] == "call") }
+      try await phone.messages().map { message in
+        (message.map(\.text), (try? message.get())?["type"] == "call")
+      }
     }
     guard app.forget else { return }
     try await phone.unsubscribe()
@@ -57,15 +59,33 @@ extension Phone {
     printError("signed out")
   }
 
+  /// Runs as an app that gets Web Push by way of the gateway: subscribes, prints what senders need, and listens.
+  func run(behindGateway bouncer: String, _ home: PhoneHome) async throws {
+    var seen = try await home.next()
+    let phone = try await GatewayPhone(
+      at: bouncer, appID: isIPhone ? appID : nil, sender: sender, client: home.client)
+    options.show(phone.subscription, phone.subscription.text)
+    try await show {
+      var arrived: [(Result<String, Unreadable>, Bool)] = []
+      for delivery in try await home.deliveries(after: &seen) {
+        if let text = try await phone.open(delivery) { arrived.append((text, false)) }
+      }
+      return arrived
+    }
+    guard app.forget else { return }
+    try await phone.end()
+    printError("ended the subscription")
+  }
+
   /// Prints the notifications that arrive, until `count` is reached.
   private func show(
-    _ arrivals: () async throws -> [(notification: Result<JSON, Unreadable>, isCall: Bool)]
+    _ arrivals: () async throws -> [(notification: Result<String, Unreadable>, isCall: Bool)]
   ) async throws {
     var arrived = 0
     while count.map({ arrived < $0 }) ?? true {
       for (notification, isCall) in try await arrivals() {
         arrived += 1
-        let text = Self.text(of: notification.map(\.text))
+        let text = Self.text(of: notification)
         options.show(["plaintext": .string(text), "call": .bool(isCall)], text)
       }
     }
@@ -114,12 +134,13 @@ extension Phone {
     case app(server: String, email: String, apiKey: String)
     case ownServer(id: String, key: String, realm: String, bouncer: String)
     case nextcloud(server: String)
+    case gateway(bouncer: String)
   }
 
   /// The role that the options name. Throws if they name no role, several roles, or an incomplete one.
   func role() throws -> Role {
     // `--forget` is allowed with every app.
-    let isForget = app.forget && nextcloud.nextcloud == nil
+    let isForget = app.forget && nextcloud.nextcloud == nil && kind != .gateway
     let appOptions = [
       ("--server", app.server), ("--email", app.email), ("--api-key", app.apiKey),
       ("--test", app.test ? "" : nil), ("--forget", isForget ? "" : nil),
@@ -135,6 +156,13 @@ extension Phone {
     let names = given.compactMap(\.self)
     guard names.count < 2 else {
       throw ValidationError("\(names[0]) and \(names[1]) do not go together: give \(ways)")
+    }
+    if kind == .gateway {
+      guard names.isEmpty else { throw ValidationError("--kind gateway and \(names[0]) do not go together") }
+      return .gateway(bouncer: try bouncerAddress() ?? "http://127.0.0.1:8080")
+    }
+    guard !isIPhone, sender == nil else {
+      throw ValidationError("--iphone and --sender go with --kind gateway")
     }
     guard !names.isEmpty else { throw ValidationError("give \(ways)") }
     if let server = nextcloud.nextcloud {

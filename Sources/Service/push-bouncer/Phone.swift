@@ -19,7 +19,8 @@ struct Phone: AsyncParsableCommand {
       has these credentials: it passes its sealed registration on to the bouncer and, with --send, notifies itself. \
       With --nextcloud it is Nextcloud Talk on an iPhone at a Nextcloud server, a stock one or the one that is built \
       in here: it prints the address of the page on which the user lets it sign in. With --kind webpush as well it is \
-      a phone without Google, which needs no proxy, but a server of version 34 with Web Push switched on.
+      a phone without Google, which needs no proxy, but a server of version 34 with Web Push switched on. With --kind \
+      gateway alone it is an app that gets Web Push by way of a bouncer: it prints what a sender needs.
       """)
 
   @OptionGroup var options: GlobalOptions
@@ -27,8 +28,15 @@ struct Phone: AsyncParsableCommand {
   @OptionGroup(title: "As an app and its chat server in one") var own: OwnServerOptions
   @OptionGroup(title: "As Nextcloud Talk") var nextcloud: NextcloudOptions
   @Option(help: "The bouncer's public key; not for --nextcloud.") var publicKey: String?
-  @Option(help: "How messages come: fcm (Android), apns (iPhone) or webpush (Android without Google).")
+  @Option(
+    help: """
+      How messages come: fcm (Android), apns (iPhone), webpush (Android without Google) or gateway (from any sender of Web \
+      Push, through the gateway of --bouncer).
+      """)
   var kind = Kind.fcm
+  @Flag(name: .customLong("iphone"), help: "With gateway: it is an iPhone, with the app of --app-id.")
+  var isIPhone = false
+  @Option(help: "With gateway: the VAPID key of the only sender that may send.") var sender: String?
   @Option(help: "The app's bundle id, for apns.") var appID = "org.example.chat"
   @Option(
     help: """
@@ -46,7 +54,10 @@ struct Phone: AsyncParsableCommand {
   @Option(help: "Stops after this many notifications; otherwise listens until Ctrl-C.") var count: Int?
 
   func validate() throws {
-    if case .nextcloud = try role() {} else { _ = try bouncerKey() }
+    switch try role() {
+    case .nextcloud, .gateway: break
+    case .app, .ownServer: _ = try bouncerKey()
+    }
     _ = try (pushServiceAddress(), bouncerAddress())
     guard kind == .webpush || !throughGoogle else {
       throw ValidationError("--through-google goes with --kind webpush")
@@ -97,6 +108,7 @@ struct Phone: AsyncParsableCommand {
         } else {
           try await run(atNextcloud: server, home)
         }
+      case .gateway(let bouncer): try await run(behindGateway: bouncer, home)
       }
       try await client.shutdown()
     } catch {
@@ -137,6 +149,6 @@ struct Phone: AsyncParsableCommand {
 extension Phone {
   /// The push technology of the phone.
   enum Kind: String, ExpressibleByArgument, CaseIterable {
-    case apns, fcm, webpush
+    case apns, fcm, webpush, gateway
   }
 }

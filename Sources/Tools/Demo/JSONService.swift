@@ -86,7 +86,7 @@ struct JSONService {
       request.body = .bytes(ByteBuffer(bytes: document.bytes))
     }
     let (status, bytes) = try await answer(to: request, timeout ?? self.timeout)
-    let answer = try? JSON.parse(bytes)
+    let answer = status == .noContent ? .null : try? JSON.parse(bytes)
     guard let answer, (200..<300).contains(status.code) else {
       throw Refusal(
         call: String(path.prefix { $0 != "?" }), status: status, code: answer?["code"]?.string,
@@ -95,6 +95,26 @@ struct JSONService {
           .string)
     }
     return answer
+  }
+
+  /// The bytes of an answer that is not JSON.
+  func bytes(of path: String) async throws -> [UInt8] {
+    var request = HTTPClientRequest(url: "\(url)/\(path)")
+    if case .bearer(let token) = credentials {
+      request.headers.add(name: "Authorization", value: "Bearer \(token)")
+    }
+    let (status, bytes) = try await answer(to: request, timeout)
+    guard status == .ok else { throw Refusal(call: path, status: status, code: nil, message: nil) }
+    return Array(bytes.readableBytesView)
+  }
+
+  /// Posts bytes, and returns the status of the answer.
+  func post(_ body: ByteBuffer) async throws -> HTTPResponseStatus {
+    var request = HTTPClientRequest(url: url)
+    request.method = .POST
+    request.headers = HTTPHeaders(headers)
+    request.body = .bytes(body)
+    return try await answer(to: request, timeout).0
   }
 
   private func answer(to request: HTTPClientRequest, _ timeout: TimeAmount) async throws -> (

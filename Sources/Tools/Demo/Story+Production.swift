@@ -78,6 +78,7 @@ extension Story {
         "webpush.allow_private_hosts": "127.0.0.1",
         // The demo's proxy has a local address.
         "nextcloud.enabled": "true", "nextcloud.allow_local_proxies": "true",
+        "webpush_gateway.enabled": "true",
       ], workingDirectory: folder, systemFolder: folder
     ).0
   }

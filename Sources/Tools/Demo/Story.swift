@@ -27,6 +27,7 @@ package struct Story {
     let hero = try await playBuiltInServer()
     try await playLegacy(hero.host)
     try await playNextcloud(hero.host)
+    try await playGateway()
     try await showOperatorsView()
     print("\nEvery step happened.")
     return hero

@@ -68,7 +68,7 @@ extension Chaos {
           let promised = ledger.now
           print(
             """
-            \(kill) kills in \((.now - began).components.seconds) s: \(promised.phones.count) registrations and \
+            \(kill) kills in \((.now - began).components.seconds) s: \(promised.phones.count + promised.endpoints.count) registrations and \
             \(promised.marks.count) notifications promised, \(arrivals.missing(of: promised.marks).count) of them in \
             the outbox; \(promised.refusals) calls without an answer
             """)
@@ -76,11 +76,12 @@ extension Chaos {
       }
       await stage.faults()
       let promised = ledger.now
-      #expect(!promised.phones.isEmpty && !promised.marks.isEmpty)
+      #expect(!promised.phones.isEmpty && !promised.marks.isEmpty && !promised.endpoints.isEmpty)
       #expect(promised.deletions == 0)
       // What was under way at a kill is taken over when nobody can answer it any more: a minute and a quarter later.
       try await stage.serve("--clock-offset", "80s") { running, server in
         for some in promised.groups { ledger.add(try await server.mark(some)) }
+        for path in promised.endpoints { ledger.add(mark: try await server.post(to: path)) }
         #expect(ledger.now.deletions == 0)
         var missing = ledger.now.marks
         await eventually("every notification") {

@@ -7,6 +7,7 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 import ProviderSimulator
+import Providers
 import SQL
 import Sealing
 import Server
@@ -104,6 +105,8 @@ struct Stage {
       "providers.ca_file": place.folder.appending(path: "Keys/ca.pem").path,
       "apns.endpoint": simulator.apnsEndpoint, "fcm.endpoint": simulator.fcmEndpoint,
       "webpush.allow_private_hosts": "127.0.0.1", "bouncer.rate_limit.per_server": "0",
+      "webpush_gateway.enabled": "true", "webpush_gateway.rate_limit.per_address": "0",
+      "webpush_gateway.new_subscriptions_per_address": "0",
     ]
   }
 
@@ -204,7 +207,8 @@ struct Stage {
   /// The mark of what has arrived, if it is one of ``ChatServer/mark(_:)``'s.
   static func mark(of delivery: Delivery) -> String? {
     guard let payload = try? JSON.parse(Array(delivery.payload)) else { return nil }
-    return (payload["message"]?["data"] ?? payload)["encrypted_data"]?.string
+    let members = payload["message"]?["data"] ?? payload
+    return (members["encrypted_data"] ?? members["body"])?.string
   }
 
   /// Waits until everything promised is there.
@@ -256,9 +260,52 @@ extension ChatServer {
   }
 }
 
+extension ChatServer {
+  private var gateway: JSONService {
+    JSONService(
+      url: bouncer.url.replacing("/api/v1/remotes", with: ""),
+      headers: [("TTL", "86400"), ("Content-Encoding", "aes128gcm")], client: bouncer.client)
+  }
+
+  /// Subscribes a phone at the Web Push gateway.
+  ///
+  /// - Returns: the path of its endpoint, which stays while the service's port changes.
+  func subscribe(_ phone: VirtualPhone) async throws -> String {
+    var registration: JSON.Object = [
+      "token": .string(phone.token), "token_kind": .string(phone.kind.rawValue),
+    ]
+    registration["ios_app_id"] = phone.appID.map(JSON.string)
+    let answer = try await gateway.call(.POST, "webpush/v1/subscriptions", .json(.object(registration)))
+    guard let path = answer["endpoint"]?.string.flatMap({ URL(string: $0)?.path() }) else {
+      throw DemoError("no endpoint")
+    }
+    return path
+  }
+
+  /// Posts a message to an endpoint that has to be there.
+  ///
+  /// - Returns: its mark.
+  func post(to path: String) async throws -> String {
+    var endpoint = gateway
+    endpoint = JSONService(url: endpoint.url + path, headers: endpoint.headers, client: endpoint.client)
+    let body = (0..<150).map { _ in UInt8.random(in: .min ... .max) }
+    let status = try await endpoint.post(ByteBuffer(bytes: body))
+    guard status == .created else {
+      throw JSONService.Refusal(call: path, status: status, code: nil, message: nil)
+    }
+    return Base64URL.encode(body)
+  }
+}
+
 extension Stage {
-  /// Registers a phone, or notifies some; what was answered is in the ledger.
+  /// Registers a phone, or notifies some; or does so through the Web Push gateway. What was answered is in the ledger.
   func act(_ ledger: Ledger, at server: ChatServer) async throws {
+    guard Int.random(in: 0..<4) > 0 else {
+      guard let path = ledger.now.endpoints.randomElement(), Int.random(in: 0..<5) > 0 else {
+        return ledger.add(endpoint: try await server.subscribe(Self.phone(.random() ? .apns : .fcm)))
+      }
+      return ledger.add(mark: try await server.post(to: path))
+    }
     let phones = ledger.phones(.random(in: 1...4))
     if phones.isEmpty || Int.random(in: 0..<5) == 0 {
       let phone = Self.phone(.random() ? .apns : .fcm)
@@ -278,6 +325,8 @@ final class Ledger: Sendable {
   struct Contents {
     var phones: [VirtualPhone] = []
     var marks: Set<String> = []
+    /// Paths of endpoints at the Web Push gateway.
+    var endpoints: [String] = []
     /// Answers that called a registered phone dead.
     var deletions = 0
     var refusals = 0
@@ -301,6 +350,14 @@ final class Ledger: Sendable {
       $0.marks.formUnion(promise.marks)
       $0.deletions += promise.deleted.count
     }
+  }
+
+  func add(endpoint: String) {
+    contents.withLock { $0.endpoints.append(endpoint) }
+  }
+
+  func add(mark: String) {
+    _ = contents.withLock { $0.marks.insert(mark) }
   }
 
   func addRefusal() {
