@@ -14,6 +14,7 @@ import nextcloud_client
 import providers
 import vectors
 import webpush
+import webpush_gateway
 import webpush_sender
 from app import Mismatch, Program
 from conformance.limits import limit
@@ -37,6 +38,7 @@ def main(binary):
         run(http2, binary, simulator)
         run(webpush_sender, binary, simulator)
         run(webpush, binary, simulator)
+        run(webpush_gateway, binary, simulator)
         service = stack.enter_context(Program(binary, simulator, {}))
         run(nextcloud_client, service)
         if php := shutil.which("php"):

@@ -42,7 +42,10 @@ UNMET = {
     "GET /server/register/verify_challenge 200", "POST /server/register/verify_challenge 200",
 }
 ADMIN_TOKEN = secrets.token_hex(32)
-UNLIMITED = {"calls_per_user": 0, "proxy_calls_per_address": 0, "new_devices_per_address": 0}
+UNLIMITED = {
+    "calls_per_user": 0, "proxy_calls_per_address": 0, "new_devices_per_address": 0, "gateway_calls_per_address": 0,
+    "new_subscriptions_per_address": 0,
+}
 
 
 def calls(url, admin, world):
@@ -60,6 +63,10 @@ def calls(url, admin, world):
     yield "NextcloudOCS", f"{url}/ocs/v1.php", phone, ["--exclude-checks", "ignored_auth"]
     yield "NextcloudLogin", url, None, []
     yield "NextcloudLogin", f"{url}/index.php", None, ["--exclude-path", "/status.php"]
+    message = "/messages/{message}"
+    yield "WebPushGateway", f"{url}/webpush/v1", f"Bearer {world.managed.secret}", ["--exclude-path", message]
+    # Nobody but its app is told that there is a message: 404, not 401.
+    yield "WebPushGateway", f"{url}/webpush/v1", None, ["--include-path", message, "--exclude-checks", "ignored_auth"]
     yield "Operator", admin, f"Bearer {ADMIN_TOKEN}", []
 
 
@@ -122,12 +129,12 @@ def main():
         world = World(service, simulator, ADMIN_TOKEN)
         (folder / "clients").mkdir()
         failed, met = [], {}
-        for name, url, authorization, more in calls(service.url, service.admin_url, world):
+        for number, (name, url, authorization, more) in enumerate(calls(service.url, service.admin_url, world)):
             if arguments.only not in (None, name):
                 continue
             start = time.monotonic()
             what = f"{name} at {urllib.parse.urlsplit(url).path or '/'}"
-            place = folder / what.replace("/", "_")
+            place = folder / str(number)
             isRight, output, answers = run(name, url, authorization, more + options, world, arguments, place)
             met[name] = met.get(name, set()) | answers
             print(f"{'ok  ' if isRight else 'FAIL'} {what}, {time.monotonic() - start:.0f} s", flush=True)

@@ -61,7 +61,7 @@ def before_add_examples(context, examples):
         if len(parts["path_parameters"]) < len(list(operation.path_parameters)):
             continue
         for body in operation.body:
-            chosen = choose(body.definition["schema"], persona)
+            chosen = choose(body.definition["schema"], persona) or persona.get("body", {})
             examples.append(operation.Case(**parts, body=chosen, media_type=body.media_type))
         if not list(operation.body):
             examples.append(operation.Case(**parts))

@@ -9,7 +9,7 @@ from app import Caller
 from conformance import phones
 from conformance.nextcloud import key, pem
 from conformance.phones import basic, encode
-from worlds import nextcloud_proxy
+from worlds import nextcloud_proxy, webpush_gateway
 
 # The public key of an app (RFC 8291, section 5).
 POINT = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
@@ -33,7 +33,7 @@ class World:
         self.personas = {
             "Bouncer": self.bouncer(), "Chat": self.phones(1, self.keys[1]), "Backend": self.backend(),
             "NextcloudProxy": self.proxy(), "NextcloudLogin": self.login(), "NextcloudOCS": self.ocs(),
-            "WebPush": [{}],
+            "WebPush": [{}], "WebPushGateway": self.gateway(),
             "Operator": [{"id": 1, "page": 1, "q": "chat.example.org", "token": admin_token}],
         }
 
@@ -188,10 +188,29 @@ class World:
         }
         return [phone, phone]
 
+    def gateway(self):
+        """An app for Android, in clear and sealed, and one for iOS, which all end and renew one subscription; another app has
+        a body to fetch, and a sender with a key."""
+        gateway = webpush_gateway.World(self.service, self.simulator)
+        self.managed, self.reached = gateway.android, gateway.android2
+        gateway.subscribe(self.managed)
+        gateway.subscribe(self.reached, sender="sender")
+        gateway.post(self.reached, length=4096)
+        gateway.arrived(1)
+        self.authorization = gateway.make_vapid("sender")
+        shared = {
+            "TTL": "60", "Urgency": "low", "Topic": "a", "Content-Encoding": "aes128gcm", "body": "x" * 200, "id": self.managed.id,
+            "message": self.reached.kept, "endpoint": self.reached.endpoint.rpartition("/")[2],
+        }
+        return [shared | registration for registration in (
+            gateway.registration(self.managed), gateway.make_sealed("android"), gateway.registration(gateway.ios, sender="sender"))]
+
     def substitutes(self, name):
         """Other credentials for some paths: the calls there end the credentials, or need those of an account."""
         if name == "Bouncer":
             return {"/server/deactivate": self.leaving}
+        if name == "WebPushGateway":
+            return {"/push/{endpoint}": self.authorization, "/messages/{message}": f"Bearer {self.reached.secret}"}
         if name == "NextcloudOCS":
             return {"/core/apppassword": self.passing.pop(), "/core/getapppassword": basic("user1", self.keys[1])}
         return {}

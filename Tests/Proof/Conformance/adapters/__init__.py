@@ -32,6 +32,10 @@ Settings have names of our own, so that cases need not know an implementation's:
     subscription_server   the proxy that gets the key; "played": conformance.proxy.shared().url + "/subscribed"
     subscription_key      the key
     webpush_browsers      true: logins without an app password may subscribe to Web Push, too
+    gateway               false: no Web Push gateway
+    gateway_deadline      "500ms": how long the gateway waits for Apple and Google
+    gateway_calls_per_address  "4/1h": calls to the gateway
+    new_subscriptions_per_address  "2/1h": new subscriptions at the gateway
 """
 
 
@@ -48,7 +52,8 @@ class Unsupported(Exception):
 
 
 class Implementation:
-    #: The suites that it is tried with: zulip_bouncer, zulip_server, nextcloud_proxy, nextcloud_server.
+    #: The suites that it is tried with: zulip_bouncer, zulip_server, nextcloud_proxy, nextcloud_server,
+    #: webpush_gateway.
     roles = ()
     #: The names of options.yaml that it claims; ALL for every one.
     claims = ()
@@ -111,6 +116,10 @@ class Running:
     project = "push-bouncer-simulator"
     #: The CA file with which its certificate is checked; None for the system's.
     ca_file = None
+    #: For a push service that has other calls for apps than those of WebPush.md: an object whose `subscribe(key)` gives the
+    #: `endpoint` of a new subscription for this VAPID key (None: for all), and its `id` at the simulator, where its messages
+    #: arrive. What only apps of the gateway can do is then skipped.
+    push_service = None
     #: Whether the next case gets another one: its clock was moved, or its database lost.
     is_spent = False
 

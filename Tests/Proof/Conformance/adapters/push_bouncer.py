@@ -56,15 +56,19 @@ OPTIONS = {
     "subscription_server": "nextcloud.subscription_server",
     "subscription_key": "nextcloud.subscription_key",
     "webpush_browsers": "nextcloud.webpush_browsers",
+    "gateway": "webpush_gateway.enabled",
+    "gateway_deadline": "webpush_gateway.deadline",
+    "gateway_calls_per_address": "webpush_gateway.rate_limit.per_address",
+    "new_subscriptions_per_address": "webpush_gateway.new_subscriptions_per_address",
 }
 DEFAULTS = {
     "registration": "open", "calls_per_address": 0, "calls_per_server": 0, "deadline": "10s", "local_proxies": True, "verify_private": True,
-    "nextcloud": True,
+    "nextcloud": True, "gateway": True, "gateway_deadline": "10s", "gateway_calls_per_address": 0, "new_subscriptions_per_address": 0,
 }
 
 
 class Implementation(Base):
-    roles = ("zulip_bouncer", "zulip_server", "nextcloud_proxy", "nextcloud_server")
+    roles = ("zulip_bouncer", "zulip_server", "nextcloud_proxy", "nextcloud_server", "webpush_gateway")
     claims = ALL
 
     def start(self, settings):

@@ -38,6 +38,8 @@ class Matcher:
                 # At least these members.
                 return isinstance(value, dict) and not list(differences(self.argument, {
                     name: value.get(name, ABSENT) for name in self.argument}))
+            case "among":
+                return value in self.argument
             case "contains":
                 return isinstance(value, list) and self.argument in value
             case "unordered":
@@ -54,7 +56,7 @@ class Matcher:
         return f"!{self.kind}" + ("" if self.argument in (None, "") else f" {self.argument!r}")
 
 
-MATCHERS = {"any", "text", "integer", "number", "match", "has", "contains", "unordered"}
+MATCHERS = {"any", "text", "integer", "number", "match", "has", "among", "contains", "unordered"}
 
 
 def differences(wanted, got, place=""):

@@ -1,10 +1,12 @@
 """What the cases of a suite speak of, new for each case: the part that all suites share."""
 
 import json
+import time
 import urllib.parse
 
 from conformance import http
 from conformance.cases import resolve
+from conformance.matching import Matcher
 from conformance.phones import encode
 
 
@@ -67,7 +69,7 @@ class World:
 
     # Requests and answers.
 
-    def call(self, request, path, headers):
+    def call(self, request, path, headers, base=None):
         """Makes the request of a case at this path with these headers. Returns the answer."""
         if query := request.get("query"):
             path += ("&" if "?" in path else "?") + (query if isinstance(query, str) else urllib.parse.urlencode(query))
@@ -81,13 +83,19 @@ class World:
         if kind:
             headers.setdefault("Content-Type", kind)
         return http.send(
-            self.running.url, request["request"].split(" ")[0], path, headers, body.encode() if isinstance(body, str) else body,
+            base or self.running.url, request["request"].split(" ")[0], path, headers, body.encode() if isinstance(body, str) else body,
             self.running.ca_file)
 
     def encoded(self, form):
         return urllib.parse.urlencode(form)
 
     # What arrives.
+
+    @staticmethod
+    def in_seconds(seconds):
+        """So many seconds from now, as Apple is told of it, give or take what a test may take."""
+        at = int(time.time()) + seconds
+        return Matcher("match", "|".join(str(second) for second in range(at - 30, at + 31)))
 
     def arrived(self, expected):
         """What has come for the phones of the case since the last time."""

@@ -175,12 +175,6 @@ class World(worlds.World):
                 return self.register(getattr(self, name), by=by)
         raise ValueError(f"no such step: {words}")
 
-    @staticmethod
-    def in_seconds(seconds):
-        """So many seconds from now, as Apple is told of it, give or take what a test may take."""
-        at = int(time.time()) + seconds
-        return Matcher("match", "|".join(str(second) for second in range(at - 30, at + 31)))
-
     def later(self, seconds):
         return int((time.time() + seconds) * 1000)
 
