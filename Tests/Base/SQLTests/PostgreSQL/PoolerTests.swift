@@ -41,9 +41,11 @@ struct PoolerTests {
         kill(pooler.processIdentifier, SIGKILL)
         pooler.waitUntilExit()
       }
-      let socket = "\(folder.path)/.s.PGSQL.6432"
-      await eventually("the pooler listens") { FileManager.default.fileExists(atPath: socket) }
-      try await body("postgres:///\(name)?host=\(folder.path)&port=6432")
+      let url = "postgres:///\(name)?host=\(folder.path)&port=6432"
+      let settings = try PostgreSQLSettings(url: url, statementTimeout: 0)
+      // Its socket is there a moment before it listens.
+      await eventually("the pooler listens") { (try? PostgreSQLHandle(settings)) != nil }
+      try await body(url)
     }
   }
 
