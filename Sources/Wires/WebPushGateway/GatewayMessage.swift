@@ -72,16 +72,17 @@ struct GatewayMessage: Sendable {
     }
     guard bytes >= shortest else { throw APIError("The body is too short to be encrypted with \(encoding).") }
     guard encoding == "aesgcm" else { return Encryption(encoding: encoding) }
+    let keys = headers.value(.cryptoKey) ?? ""
+    let encryption = headers.value(.encryption) ?? ""
+    guard keys.utf8.count <= maximumHeader, encryption.utf8.count <= maximumHeader else {
+      throw APIError("Crypto-Key and Encryption may have \(maximumHeader) bytes each.")
+    }
     // The sender's VAPID key is nothing to the app, and takes room in the push.
-    let cryptoKey = (headers.value(.cryptoKey) ?? "").split { $0 == ";" || $0 == "," }.filter {
+    let cryptoKey = keys.split { $0 == ";" || $0 == "," }.filter {
       !$0.lowercased().contains("p256ecdsa=")
     }.joined(separator: ";")
-    let encryption = headers.value(.encryption) ?? ""
     guard HeaderParameters(cryptoKey)["dh"] != nil, HeaderParameters(encryption)["salt"] != nil else {
       throw APIError("aesgcm needs Crypto-Key with dh, and Encryption with salt.")
-    }
-    guard cryptoKey.utf8.count <= maximumHeader, encryption.utf8.count <= maximumHeader else {
-      throw APIError("Crypto-Key and Encryption may have \(maximumHeader) bytes each.")
     }
     return Encryption(encoding: encoding, cryptoKey: cryptoKey, encryption: encryption)
   }

@@ -21,15 +21,19 @@ struct SenderAuthorization: Hashable {
   /// - Throws: 401 if there is one, and it is malformed.
   init?(_ headers: HTTPFields) throws(APIError) {
     guard let field = headers.value(.authorization) else { return nil }
+    let keys = headers.value(.cryptoKey) ?? ""
+    guard field.utf8.count <= Self.maximumBytes, keys.utf8.count <= Self.maximumBytes else {
+      throw Self.malformed
+    }
     let words = field.split(separator: " ", maxSplits: 1)
-    guard words.count == 2, field.utf8.count <= Self.maximumBytes else { throw Self.malformed }
+    guard words.count == 2 else { throw Self.malformed }
     switch words[0].lowercased() {
     case "vapid":
       let parameters = HeaderParameters(words[1])
       guard let token = parameters["t"], let key = parameters["k"] else { throw Self.malformed }
       self.init(token: token, key: key)
     case "webpush", "bearer":
-      let parameters = HeaderParameters(headers.value(.cryptoKey) ?? "")
+      let parameters = HeaderParameters(keys)
       guard let key = parameters["p256ecdsa"] else { throw Self.malformed }
       self.init(token: String(words[1]), key: key)
     default: throw Self.malformed
