@@ -32,7 +32,7 @@ struct GatewayMessage: Sendable {
     var isPrompt: Bool { self == .normal || self == .high }
   }
 
-  /// Names the message here, and at APNs.
+  /// Names the message in its `Location`, and its body where that waits here.
   let id = GatewayID()
   let timeToLive: Int
   let urgency: Urgency

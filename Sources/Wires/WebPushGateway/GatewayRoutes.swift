@@ -97,7 +97,8 @@ extension GatewayRoutes {
     guard let id, let (encryption, body, subscription) = try await gateway.messages.find(id),
       gateway.secrets.isSecret(secret, of: subscription)
     else { throw APIError(.notFound, "There is no such message for this subscription (any more).") }
-    try await gateway.messages.end(id)
+    // The app gets it even while nothing can be written.
+    try? await gateway.messages.end(id)
     var headers: HTTPFields = [
       .contentType: "application/octet-stream", .contentEncoding: encryption.encoding,
       .cacheControl: "no-store",

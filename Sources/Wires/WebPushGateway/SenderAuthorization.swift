@@ -74,12 +74,17 @@ struct SenderAuthorization: Hashable {
 
   /// What a token says of itself.
   struct Claims: Hashable {
+    private static let maximumAudience = 512
+
     let audience: String
     /// Seconds since 1970.
     let end: Double
 
     init?(_ json: JSON) {
-      guard let audience = json["aud"]?.string else { return nil }
+      // Claims are remembered.
+      guard let audience = json["aud"]?.string, audience.utf8.count <= Self.maximumAudience else {
+        return nil
+      }
       switch json["exp"] {
       case .integer(let value): end = Double(value)
       case .number(let text):

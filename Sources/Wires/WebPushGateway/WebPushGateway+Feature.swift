@@ -41,7 +41,10 @@ extension WebPushGateway {
           [.text("App"), .text("Tokens"), .number("Subscriptions"), .failures("Failing")],
           otherwise: "No subscription yet.",
           rows: try await subscriptions.counts().map {
-            [.text($0.app), .text($0.kind.rawValue), .number($0.subscriptions), .number($0.failing)]
+            [
+              .text($0.app.isEmpty ? "default project" : $0.app), .text($0.kind.rawValue),
+              .number($0.subscriptions), .number($0.failing),
+            ]
           })
       }
     ]

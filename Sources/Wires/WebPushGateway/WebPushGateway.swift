@@ -93,7 +93,7 @@ extension WebPushGateway {
     let route = Route(
       provider: request.token.kind == .apns ? .apns : .fcm, credential: "", target: request.appID ?? "")
     let isServed = deliverer.providers.serves(route)
-    let isNew = try await subscriptions.put(
+    return try await subscriptions.put(
       id, request, of: secrets.owner(address.source.description)
     ) { [self] in
       // A subscription that is there stays, also while its app's key is missing.
@@ -112,8 +112,6 @@ extension WebPushGateway {
       throw APIError.tooMany(
         "Too many new subscriptions from this address. Try again later.", retryAfter: seconds)
     }
-    await lossDetector.registered()
-    return isNew
   }
 
   /// Whether the database may have lost a subscription; then nobody is told that it has ended.
@@ -174,7 +172,8 @@ extension WebPushGateway {
       )[0]
       if let refusal = APIError(result) { throw refusal }
     } catch {
-      if isKept { try await messages.remove(message.id) }
+      // If this fails, it goes when its time is over.
+      if isKept { try? await messages.remove(message.id) }
       throw error
     }
   }

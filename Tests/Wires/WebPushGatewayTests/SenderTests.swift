@@ -67,6 +67,11 @@ struct SenderTests {
           vapid(try sender.token(for: "https://push.example.org:8443", until: now + 3600)), 403,
           "another service"
         ),
+        (
+          vapid(try sender.token(for: "https://\(String(repeating: "a", count: 600))", until: now + 3600)),
+          403,
+          "must have aud"
+        ),
         (vapid(try sender.token(until: now - 61)), 403, "expired"),
         (vapid(try sender.token(until: now + 86_400 + 960)), 403, "24 hours"),
       ]

@@ -37,8 +37,8 @@ extension Owner {
   package static func chatServer(_ row: Int64) -> Owner { Owner(id: row << 2 | 1) }
   /// The row of the chat server; nil for any other owner.
   package var chatServer: Int64? { id & 3 == 1 ? id >> 2 : nil }
-  /// Everything that one address (or IPv6 /64) registered with the push proxy, by a keyed hash of the
-  /// address.
+  /// Everything that one address (or IPv6 /64) registered with the push proxy or the Web Push gateway, by a keyed hash of
+  /// the address; or what one sender's key sends through the gateway, by a keyed hash of the key.
   package static func address(_ hash: Int64) -> Owner { Owner(id: hash << 2 | 2) }
   /// A user of the built-in server, by its row.
   package static func user(_ row: Int64) -> Owner { Owner(id: row << 2 | 3) }
