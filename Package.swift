@@ -89,10 +89,10 @@ let modules: [Target] =
     module(
       "Providers", "HTTPClient", "KeyExchange", "Settings", "Timing", "AsyncHTTPClient", "Crypto",
       "CryptoExtras",
-      "Logging", "Metrics", "NIOCore", "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL"),
+      "Logging", "Metrics", "NIOCore", "NIOFoundationCompat", "NIOHPACK", "NIOPosix", "NIOSSL"),
     module(
       "Registrations", "HTTP", "HTTPClient", "Platform", "Providers", "Sealing", "Settings", "SQL", "Timing",
-      "Crypto", "Logging"),
+      "Logging"),
     module("Accounts", "HTTP", "Registrations", "Sealing", "Settings", "SQL"),
     module(
       "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing", "Settings",
@@ -110,11 +110,11 @@ let modules: [Target] =
     module(
       "ZulipBouncer", "Platform", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing",
       "Settings",
-      "SQL", "Timing", "Upstream", "ZulipAPI",
+      "SQL", "Upstream", "ZulipAPI",
       "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix",
       "NIOSSL"),
     module(
-      "ZulipServer", "Platform", "Accounts", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing",
+      "ZulipServer", "Platform", "Accounts", "HTTP", "Providers", "Registrations", "Sealing",
       "Settings",
       "SQL",
       "Timing", "ZulipAPI", "ZulipBouncer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging",
@@ -122,7 +122,7 @@ let modules: [Target] =
       "NIOHTTP1"),
     module(
       "NextcloudProxy", "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing",
-      "Settings", "SQL", "Timing",
+      "Settings", "SQL",
       "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
       "NextcloudServer", "Platform", "Accounts", "Delivery", "HTTP", "HTTPClient", "NextcloudProxy",
@@ -142,20 +142,19 @@ let modules: [Target] =
       "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing", "Upstream",
       "WebPushGateway", "ZulipBouncer",
       "ZulipServer",
-      "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
-      "ServiceLifecycle", "UnixSignals", "Yams", embed: ["Keys/README.md", "Admin/Templates"]),
+      "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "Yams",
+      embed: ["Keys/README.md", "Admin/Templates"]),
     module(
       "Server", "Accounts", "Delivery", "HTTP", "HTTPClient", "Migrations", "NextcloudProxy",
       "NextcloudServer",
       "Operator", "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing",
       "Upstream", "WebPushGateway", "ZulipBouncer",
-      "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
-      "NIOHTTP1",
-      "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"))
+      "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOPosix",
+      "NIOSSL", "ServiceLifecycle", "UnixSignals"))
   + folder(
     "Tools",
     module(
-      "ProviderSimulator", "HTTP", "HTTPClient", "Providers", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK",
+      "ProviderSimulator", "HTTP", "Providers", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK",
       "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
     module(
       "AppCheck", "CZlib", "HTTP", "NextcloudProxy", "Operator", "Platform", "Providers", "Sealing",
@@ -163,19 +162,20 @@ let modules: [Target] =
       "Crypto"),
     module("ZulipImport", "HTTP", "HTTPClient", "Migrations", "Registrations", "Sealing", "SQL", "ZulipAPI"),
     module(
-      "Demo", "HTTP", "HTTPClient", "Operator", "Platform", "Providers", "ProviderSimulator", "Sealing",
+      "Demo", "HTTP", "Operator", "Providers", "ProviderSimulator", "Sealing",
       "Server",
       "Settings", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle",
       "UnixSignals"))
   + folder(
     "Service",
     program(
-      "push-bouncer", "Accounts", "AppCheck", "Delivery", "Demo", "HTTP", "HTTPClient", "Migrations",
+      "push-bouncer", "ZulipBouncer", "Accounts", "AppCheck", "Delivery", "Demo", "HTTP", "HTTPClient",
+      "Migrations",
       "NextcloudProxy", "Operator", "Platform", "Providers", "ProviderSimulator", "Registrations", "Sealing",
       "Server", "Settings", "SQL", "Upstream", "ZulipImport", "ZulipServer", "ArgumentParser",
       "AsyncHTTPClient",
       "Crypto",
-      "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"))
+      "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "ServiceLifecycle", "UnixSignals"))
 
 let package = Package(
   name: "push-bouncer",
@@ -203,7 +203,7 @@ let package = Package(
     .target(name: "CVirtualTime", path: "Tests/Proof/SimulatedWorld/CVirtualTime"),
     program(
       "simulated-world", "Accounts", "CVirtualTime", "Delivery", "HTTP", "Migrations", "NextcloudProxy",
-      "NextcloudServer", "Operator", "Platform", "Settings", "HTTPClient", "Providers", "Registrations",
+      "NextcloudServer", "Operator", "Platform", "HTTPClient", "Providers", "Registrations",
       "Sealing", "Server", "SQL", "Upstream",
       "ZulipBouncer", "ZulipServer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOEmbedded", "NIOHPACK", path: "Tests/Proof/SimulatedWorld/World"),
@@ -215,11 +215,11 @@ let package = Package(
       path: "Tests/Support/TestSupport"),
     module("TestDatabase", "Migrations", "SQL", "TestSupport", path: "Tests/Support/TestDatabase"),
     module(
-      "TestStore", "Settings", "Platform", "HTTPClient", "Accounts", "Registrations", "Sealing", "SQL",
+      "TestStore", "HTTPClient", "Registrations", "Sealing", "SQL",
       "TestDatabase", "TestSupport",
       path: "Tests/Support/TestStore"),
     module(
-      "TestService", "HTTPClient", "Accounts", "HTTP", "Operator", "Platform", "Settings", "Server", "SQL",
+      "TestService", "HTTP", "Operator", "Platform", "Server", "SQL",
       "TestDatabase",
       "TestSupport", "ZulipBouncer",
       "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
@@ -233,7 +233,7 @@ let package = Package(
     tests("SealingTests", "Sealing", "Crypto", "CryptoExtras", path: "Tests/Base/SealingTests"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport", path: "Tests/Base/SQLTests"),
     tests(
-      "HTTPTests", "Settings", "Platform", "HTTPClient", "Accounts", "HTTP", "TestSupport", "HTTPTypes",
+      "HTTPTests", "Logging", "HTTP", "TestSupport", "HTTPTypes",
       "Hummingbird", "HummingbirdTesting", "NIOCore",
       "NIOEmbedded", path: "Tests/Base/HTTPTests"),
     tests(
@@ -250,7 +250,7 @@ let package = Package(
       "NIOHTTP1",
       "NIOPosix", "NIOSSL", path: "Tests/Domain/ProvidersTests"),
     tests(
-      "RegistrationsTests", "Settings", "Platform", "Accounts", "Delivery", "Migrations", "NextcloudProxy",
+      "RegistrationsTests", "Platform", "Accounts", "Delivery", "Migrations", "NextcloudProxy",
       "NextcloudServer", "HTTPClient",
       "Providers",
       "Registrations",
@@ -258,51 +258,50 @@ let package = Package(
       "ZulipServer",
       "HTTPTypes", "NIOCore", path: "Tests/Domain/RegistrationsTests"),
     tests(
-      "DeliveryTests", "Accounts", "Delivery", "Operator", "Platform", "Settings", "HTTPClient", "Providers",
+      "DeliveryTests", "Delivery", "Operator", "Platform", "HTTPClient", "Providers",
       "ProviderSimulator", "Registrations",
       "Sealing", "SQL", "TestDatabase", "TestSupport", "Timing", "Logging", "NIOCore",
       path: "Tests/Domain/DeliveryTests"),
     tests(
-      "ZulipBouncerTests", "Accounts", "Delivery", "HTTP", "Operator", "Platform", "Settings", "HTTPClient",
+      "ZulipBouncerTests", "Delivery", "HTTP", "Operator", "Platform", "Settings", "HTTPClient",
       "Providers",
       "ProviderSimulator",
       "Registrations", "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport", "Upstream",
       "ZulipBouncer", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", path: "Tests/Wires/ZulipBouncerTests"),
     tests(
-      "ZulipServerTests", "Accounts", "HTTP", "Operator", "Platform", "Settings", "HTTPClient", "Providers",
+      "ZulipServerTests", "Accounts", "HTTP", "Operator", "Providers",
       "ProviderSimulator", "Registrations",
       "Sealing", "Server", "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "Timing",
       "ZulipBouncer", "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       path: "Tests/Wires/ZulipServerTests"),
     tests(
-      "WebPushGatewayTests", "HTTP", "HTTPClient", "ProviderSimulator", "Providers", "Sealing", "Server",
+      "WebPushGatewayTests", "HTTP", "ProviderSimulator", "Providers", "Sealing", "Server",
       "SQL",
       "TestService", "TestSupport", "WebPushGateway", "ZulipBouncer", "Crypto", "HTTPTypes", "NIOCore",
       path: "Tests/Wires/WebPushGatewayTests"),
     tests(
       "NextcloudTests", "Accounts", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator",
-      "Platform",
-      "Settings", "HTTPClient", "Providers",
+      "HTTPClient", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "TestDatabase", "TestService",
       "TestStore", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", path: "Tests/Wires/NextcloudTests",
       embed: ["vectors.json"]),
     tests(
-      "OperatorTests", "Accounts", "Delivery", "HTTP", "KeyExchange", "Migrations", "NextcloudProxy",
+      "OperatorTests", "ZulipBouncer", "ZulipServer", "Accounts", "Delivery", "HTTP", "KeyExchange",
+      "Migrations", "NextcloudProxy",
       "NextcloudServer",
       "Operator", "Platform", "Settings", "HTTPClient", "Providers", "ProviderSimulator", "Registrations",
       "Sealing", "SQL", "TestDatabase",
       "TestSupport", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
-      "HummingbirdTesting", "Logging", "Metrics", "NIOCore", path: "Tests/Service/OperatorTests"),
+      "HummingbirdTesting", "Logging", "NIOCore", path: "Tests/Service/OperatorTests"),
     tests(
-      "AppCheckTests", "Accounts", "AppCheck", "NextcloudProxy", "Operator", "Platform", "Settings",
-      "HTTPClient",
+      "AppCheckTests", "AppCheck", "NextcloudProxy", "Operator", "Platform", "Settings",
       "Providers", "Sealing", "TestSupport",
       "Crypto",
       path: "Tests/Tools/AppCheckTests",
       embed: ["talk.apk", "talk-protocol-buffers.apk"]),
     tests(
-      "ZulipImportTests", "Settings", "Platform", "HTTPClient", "Accounts", "Registrations", "Sealing", "SQL",
+      "ZulipImportTests", "Registrations", "Sealing", "SQL",
       "TestDatabase", "TestSupport",
       "ZulipImport", path: "Tests/Tools/ZulipImportTests",
       embed: ["zulip.sql"]),
@@ -312,7 +311,7 @@ let package = Package(
       "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
       path: "Tests/Tools/ProviderSimulatorTests"),
     tests(
-      "ServerTests", "HTTPClient", "Accounts", "HTTP", "Operator", "Platform", "Settings",
+      "ServerTests", "HTTPClient", "HTTP", "Operator", "Platform", "Settings",
       "ProviderSimulator", "Registrations",
       "Sealing", "Server", "SQL",
       "TestService",
@@ -320,7 +319,7 @@ let package = Package(
       "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Yams",
       path: "Tests/Service/ServerTests"),
     tests(
-      "push-bouncerTests", "Accounts", "Demo", "HTTP", "Migrations", "Operator", "Platform", "Settings",
+      "push-bouncerTests", "Registrations", "Demo", "HTTP", "Migrations", "Operator", "Platform", "Settings",
       "HTTPClient",
       "Providers", "ProviderSimulator",
       "push-bouncer", "Sealing", "Server", "SQL", "TestDatabase", "TestSupport", "ZulipServer",
@@ -328,7 +327,7 @@ let package = Package(
       path: "Tests/Service/push-bouncerTests"),
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     module(
-      "Fuzzing", "Accounts", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator", "Platform", "Settings",
+      "Fuzzing", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator", "Platform", "Settings",
       "HTTPClient", "Providers", "Registrations", "Sealing", "WebPushGateway",
       "ZulipAPI", "ZulipBouncer", "ZulipImport", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOEmbedded", "NIOHPACK", "NIOHTTP1", path: "Tests/Proof/Fuzzing/Fuzzing"),
