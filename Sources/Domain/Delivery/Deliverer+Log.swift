@@ -8,10 +8,10 @@ import Sealing
 extension RateLimitedLog.Limit {
   static let losses = Self("registrations ended, notifications refused or given up", perMinute: 60)
   static func waits(for reason: Reason) -> Self { Self("notifications that wait: \(reason)", perMinute: 5) }
-  /// Anybody may register a device with the push proxy and send to it, so backlogs of single devices have a limit of their
-  /// own.
+  /// Anybody may register a device of an open kind and send to it, so backlogs of these have a limit of their own, as
+  /// have those whose reason is their device's.
   static let backlogOfDevice = Self(
-    "notifications refused because of a backlog, for reasons of their device", perMinute: 1)
+    "notifications refused because of a backlog of a single device or of an open kind", perMinute: 1)
   static let backlogOfRoute = Self("notifications refused because of a backlog", perMinute: 1)
 }
 
@@ -71,14 +71,14 @@ extension Deliverer {
   /// - Parameter refused: the devices, each with the reason why its notification would have had to wait.
   func logBacklog(_ refused: [(device: RegistrationReference, wait: RegisteredPush.WaitReason?)]) {
     for (device, wait) in refused {
-      let isOwn = wait?.isOwn == true || device.kind.isOpen
+      let isOwn = wait?.isOwn == true
       let maximum = outbox.mostPerDevice
       rateLimitedLog.log(
         .warning,
         isOwn
           ? "notifications refused: \(maximum) already wait for this device, which is the maximum"
           : "notifications refused: too many already wait for this device (at most \(maximum)) or for its push service",
-        isOwn ? .backlogOfDevice : .backlogOfRoute, to: logger, now: now(),
+        isOwn || device.kind.isOpen ? .backlogOfDevice : .backlogOfRoute, to: logger, now: now(),
         metadata: [
           "device": "\(device.name)", "reason": "\(wait?.reason.description ?? "")",
           "advice": isOwn

@@ -112,4 +112,18 @@ import Testing
     #expect(line.metadata["reason"] == "serverOverPace" && line.metadata["device"] == "nextcloud:7")
     #expect("\(line.metadata["advice"] ?? "")".contains("push-bouncer device show nextcloud:7"))
   }
+
+  @Test func `A backlog because of the route is called so, whoever may register the device`() async throws {
+    let device = try await bench.devices(.apns)[0]
+    bench.providers.use(try bench.credentials(keyID: "ZZZZZZZZZZ"))
+    let pushes = (0..<102).map {
+      var push = bench.push("\($0)", to: device)
+      push.registration = RegistrationReference(.gateway, id: 7, registeredAt: bench.clock.now)
+      return push
+    }
+    #expect(try await bench.deliverer.deliver(pushes).count { $0 == .refused(.backlogged) } == 2)
+    let line = try #require(bench.log.lines.first { $0.message.hasPrefix("notifications refused:") })
+    #expect(line.metadata["device"] == "gateway:7")
+    #expect("\(line.metadata["advice"] ?? "")".contains("push-bouncer routes list"))
+  }
 }
