@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import random
@@ -44,6 +45,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=5, help="how often each case is measured (default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=3, help="how long a case takes in a round (default: %(default)s)")
     parser.add_argument("--only", action="append", metavar="TEXT", help="cases whose names have this text alone; may be given several times")
+    parser.add_argument("--floor", action="store_true", help="h2load and nghttpx on the same simulator, at 1, 8 and 64 at once: what no client and no relay costs less than")
     parser.add_argument("--peers", action="store_true", help="aioapns and firebase-admin on the same simulator, at 1, 8 and 64 at once")
     parser.add_argument("--sygnal", metavar="DIR", help="Sygnal from this checkout, too, in a Python of its own")
     parser.add_argument("--postgresql", action="store_true", help="the same on PostgreSQL, its own CPU time apart")
@@ -100,7 +102,7 @@ class Bench:
         services = self.services()
         for who, service, database in services:
             self.cases_of(who, service, database)
-        if self.options.peers or self.options.sygnal:
+        if self.options.floor or self.options.peers or self.options.sygnal:
             self.cases_of_peers(services[0][1])
         if self.options.only:
             self.cases = [case for case in self.cases if any(text in f"{case.who}, {case.what}" for text in self.options.only)]
@@ -158,6 +160,8 @@ class Bench:
         add("registration", registrations, pushes=False, prepare=service.forget_new)
         for per_request in (1, 2, 20):
             add(f"notification, {per_request} a request", service.notifications(tokens, per_request, self.payload), per_request)
+        # A phone gets 240 messages a minute at once, and further ones at that pace.
+        add("Web Push in", service.gateway_messages(1_500))
         for devices in (1, 5, 50):
             add(f"sealed here, {devices} device" + "s" * (devices > 1), service.sealed_notifications(devices), devices)
         self.add_open_loop(who, service, tokens, database)
@@ -185,6 +189,9 @@ class Bench:
         androids = [encode_url(self.random.randbytes(105)) for _ in range(100)]
         common = (self.folder, self.processes, self.simulator)
         others = []
+        if self.options.floor:
+            requests = peers.APNsRequests(self.folder, self.simulator, iphones, self.payload)
+            others += [peers.H2load(requests), peers.Nghttpx(requests, self.processes)]
         if self.options.peers:
             others += [peers.aioapns(*common, iphones, self.payload), peers.firebase_admin(*common, androids, self.payload)]
         if self.options.sygnal:
@@ -226,8 +233,8 @@ class Bench:
             least, most = case.spread("cpu")
             rows.append([
                 case.who, case.what, str(case.at_once), f"{case.median('cpu') * 1e6:.1f} ({least * 1e6:.1f} to {most * 1e6:.1f})",
-                f"{case.median('rate'):,.0f}", f"{case.median('p50') * 1e3:.1f}", f"{case.median('p99') * 1e3:.1f}",
-                f"{case.median('memory'):.0f}"])
+                f"{case.median('rate'):,.0f}", *(self.cell(case.median(figure), 1e3, 1) for figure in ("p50", "p99")),
+                self.cell(case.median("memory"))])
             if self.options.postgresql:
                 rows[-1].append(f"{case.median('database') * 1e6:.1f}" if case.database else "")
         widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
@@ -239,6 +246,10 @@ class Bench:
                 print(f"{case.who}, {case.at_once} at once: {refused:,} more requests were refused, in all rounds together")
         for who, memory in self.memory.items():
             print(f"memory of {who}: {memory['idle']:.0f} MB idle, {memory['own']:.0f} MB of these its own, {memory['end']:.0f} MB at the end")
+
+    @staticmethod
+    def cell(value, times=1, digits=0):
+        return "" if math.isnan(value) else f"{value * times:.{digits}f}"
 
     # The short run of --keep and --check.
 

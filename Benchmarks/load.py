@@ -22,15 +22,19 @@ class Load:
     refused: int = 0
 
 
+# Each line of the file of requests has a path, and a body in hexadecimal, as a body may be any bytes.
 SCRIPT = """
-local bodies, index = {{}}, 0
-for line in io.lines("{bodies}") do bodies[#bodies + 1] = line end
+local requests, index = {{}}, 0
+local function bytes(text) return (text:gsub("..", function(digits) return string.char(tonumber(digits, 16)) end)) end
+for line in io.lines("{requests}") do
+  local path, body = line:match("(%S+) (%S*)")
+  requests[#requests + 1] = {{ path, bytes(body) }}
+end
 wrk.method = "POST"
-wrk.headers["Authorization"] = "{authorization}"
-wrk.headers["Content-Type"] = "{content_type}"
+{headers}
 request = function()
-  index = index % #bodies + 1
-  return wrk.format(nil, nil, nil, bodies[index])
+  index = index % #requests + 1
+  return wrk.format(nil, requests[index][1], nil, requests[index][2])
 end
 """
 
@@ -39,12 +43,13 @@ def closed(folder, targets, connections, seconds):
     """Keeps so many requests under way: each answer is followed by the next request. One wrk runs for each target."""
     loads, start = [], time.monotonic()
     for number, target in enumerate(targets):
-        bodies, script = folder / f"bodies{number}", folder / f"load{number}.lua"
-        bodies.write_text("\n".join(target.bodies))
-        script.write_text(SCRIPT.format(bodies=bodies, authorization=target.authorization, content_type=target.content_type))
+        requests, script = folder / f"requests{number}", folder / f"load{number}.lua"
+        requests.write_text("\n".join(f"{path} {body.hex()}" for path, body in target.requests))
+        headers = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in target.headers.items())
+        script.write_text(SCRIPT.format(requests=requests, headers=headers))
         command = [
             "wrk", "-t1", f"-c{max(1, connections // len(targets))}", f"-d{seconds}s", "--timeout", "30s", "--latency",
-            "-s", script, target.url]
+            "-s", script, target.origin]
         loads.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     outputs = [load.communicate()[0].splitlines() for load in loads]
     elapsed = time.monotonic() - start
@@ -74,8 +79,8 @@ def open_loop(target, rate, seconds, connections=128):
 
 
 async def _open_loop(target, rate, seconds, connections):
-    url = urllib.parse.urlparse(target.url)
-    requests = [_request(url, target, body) for body in target.bodies]
+    url = urllib.parse.urlparse(target.origin)
+    requests = [_request(url, target, path, body) for path, body in target.requests]
     free, latencies, failures = [], [], []
     loop = asyncio.get_running_loop()
 
@@ -95,7 +100,7 @@ async def _open_loop(target, rate, seconds, connections):
             head, separator, body = self.buffer.partition(b"\r\n\r\n")
             if not separator or len(body) < _content_length(head):
                 return
-            if not head.startswith(b"HTTP/1.1 200"):
+            if not head.startswith(b"HTTP/1.1 20"):
                 failures.append(head.split(b"\r\n")[0].decode())
             latencies.append(loop.time() - self.due)
             self.buffer, self.due = b"", None
@@ -130,11 +135,10 @@ async def _open_loop(target, rate, seconds, connections):
     return Load(total, elapsed, at(0.5), at(0.99), problem + (f" {missing} not answered" if missing else ""))
 
 
-def _request(url, target, body):
-    body = body.encode()
-    return (
-        f"POST {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\nAuthorization: {target.authorization}\r\n"
-        f"Content-Type: {target.content_type}\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body
+def _request(url, target, path, body):
+    headers = {"Host": url.netloc, **target.headers, "Content-Length": len(body)}
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode() + body
 
 
 def _content_length(head):
@@ -147,9 +151,8 @@ def _content_length(head):
 
 @dataclasses.dataclass
 class Target:
-    """The address to which bodies are posted, one after the other and then from the first again."""
+    """An origin to which requests are posted, one after the other and then from the first again: each a path and a body."""
 
-    url: str
-    authorization: str
-    content_type: str
-    bodies: list
+    origin: str
+    headers: dict
+    requests: list

@@ -1,17 +1,24 @@
 """Other projects' clients and gateways on the same simulator, with the same payloads."""
 
+import contextlib
 import json
+import math
 import os
+import re
+import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
 
 import load
 from conformance.phones import encode
 from processes import cpu_seconds, free_ports, memory_megabytes
-from service import TOPIC
+from service import TOPIC, jwt
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "Benchmarks/peers"
@@ -55,6 +62,79 @@ def firebase_admin(folder, processes, simulator, tokens, payload):
     return Client("firebase-admin", "firebase_client.py", simulator.fcm, folder, processes, simulator, tokens, payload)
 
 
+class APNsRequests:
+    """The requests of a client of Apple's, made once, as a program sends them that makes none itself."""
+
+    def __init__(self, folder, simulator, tokens, payload):
+        description = json.loads((simulator.keys / "apns/simulator.json").read_text())
+        key = serialization.load_pem_private_key((simulator.keys / "apns" / description["key_file"]).read_bytes(), None)
+        token = jwt(key, {"kid": description["key_id"]}, {"iss": description["team_id"], "iat": int(time.time())})
+        self.headers = {
+            "Authorization": f"bearer {token}", "apns-topic": description["topics"][0], "apns-push-type": "alert", "apns-priority": "10"}
+        self.body = json.dumps({**payload, "aps": {"mutable-content": 1, "alert": {"title": "New notification"}}}).encode()
+        self.paths = [f"/3/device/{token}" for token in tokens]
+        self.folder, self.origin = folder, simulator.apns
+
+
+class H2load:
+    """The floor of a client: C, one connection, the same requests over and over. It looks at nothing of the answers but
+    their status, nor at the certificate."""
+
+    name = "h2load"
+
+    def __init__(self, requests):
+        self.requests, self.used = requests, 0
+        self.paths, self.body = requests.folder / "h2load.paths", requests.folder / "h2load.body"
+        self.paths.write_text("\n".join(requests.origin + path for path in requests.paths) + "\n")
+        self.body.write_bytes(requests.body)
+
+    def cpu(self):
+        return self.used
+
+    def memory(self):
+        return math.nan
+
+    def run(self, concurrency, seconds):
+        command = ["h2load", f"--duration={seconds}", "-c1", f"-m{concurrency}", f"--input-file={self.paths}", f"--data={self.body}"]
+        for name, value in self.requests.headers.items():
+            command += ["-H", f"{name}: {value}"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+        self.used += usage.ru_utime + usage.ru_stime
+        counts = re.search(r"(\d+) done, (\d+) succeeded, (\d+) failed", output)
+        if status or not counts:
+            raise SystemExit(f"h2load: {output}")
+        done, succeeded, _ = map(int, counts.groups())
+        # It tells no percentiles.
+        return load.Load(succeeded, seconds, math.nan, math.nan, refused=done - succeeded)
+
+
+class Nghttpx(Peer):
+    """The floor of a relay: C, HTTP/1.1 in, HTTP/2 and TLS out. It knows neither JSON nor a database, and loses what it has when
+    it ends."""
+
+    name = "nghttpx"
+
+    def __init__(self, requests, processes):
+        self.requests = requests
+        (port,) = free_ports(1)
+        provider = urllib.parse.urlsplit(requests.origin)
+        self.process = processes.start([
+            "nghttpx", "--conf=/dev/null", "--workers=1", "--single-process", f"--frontend=127.0.0.1,{port};no-tls",
+            f"--backend={provider.hostname},{provider.port};;proto=h2;tls", "--insecure", "--accesslog-file=/dev/null", "--errorlog-file=/dev/null"])
+        self.target = load.Target(f"http://127.0.0.1:{port}", requests.headers, [(path, requests.body) for path in requests.paths])
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                return
+            time.sleep(0.1)
+        raise SystemExit("nghttpx does not listen")
+
+    def run(self, concurrency, seconds):
+        return load.closed(self.requests.folder, [self.target], concurrency, seconds)
+
+
 class Sygnal(Peer):
     """Matrix's push gateway, from a checkout, in a Python of its own: it wants an older aioapns than the one that is measured
     beside it. At 64 at once it refuses some."""
@@ -77,7 +157,8 @@ class Sygnal(Peer):
         self.folder = folder
         devices = [{"app_id": TOPIC, "pushkey": encode(bytes.fromhex(token)), "data": {"default_payload": payload}} for token in tokens]
         bodies = [json.dumps({"notification": {"event_id": "$1", "room_id": "!1", "prio": "high", "devices": [device]}}) for device in devices]
-        self.target = load.Target(f"http://127.0.0.1:{self.port}/_matrix/push/v1/notify", "", "application/json", bodies)
+        requests = [("/_matrix/push/v1/notify", body.encode()) for body in bodies]
+        self.target = load.Target(f"http://127.0.0.1:{self.port}", {"Content-Type": "application/json"}, requests)
         for _ in range(300):
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5).read()

@@ -12,6 +12,10 @@ import urllib.parse
 import urllib.request
 import uuid
 
+import http_ece
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, utils
+
 import load
 from conformance import phones, simulator
 from conformance.limits import TIMEOUT
@@ -21,7 +25,16 @@ from processes import cpu_seconds, free_ports, memory_megabytes
 REALM = "6a0f3a5e-9c1d-4a3b-8f6e-1c2d3e4f5a6b"
 HOST = "chat.example.org"
 TOPIC = "org.example.chat"
+PUBLIC_URL = "https://push.example.org"
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 BACKEND_TOKEN = "a-token-of-the-benchmark-long-enough-to-be-accepted"
+
+
+def jwt(key, header, claims):
+    """A token that is signed with ES256."""
+    text = ".".join(phones.encode_url(json.dumps(part).encode()) for part in ({"alg": "ES256", **header}, claims))
+    r, s = utils.decode_dss_signature(key.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
+    return f"{text}.{phones.encode_url(r.to_bytes(32) + s.to_bytes(32))}"
 
 
 class Simulator(simulator.Simulator):
@@ -39,6 +52,8 @@ class Simulator(simulator.Simulator):
 
 class Service:
     """One service: a binary, a database with so many registrations in it, and one node or several."""
+
+    backend_headers = {"Authorization": f"Bearer {BACKEND_TOKEN}", "Content-Type": JSON}
 
     def __init__(self, binary, folder, processes, simulator, database=None, nodes=1, prefill=0, settings={}, log=None):
         self.binary, self.folder, self.database = binary, folder, database
@@ -58,6 +73,10 @@ class Service:
             "PUSH_BOUNCER_SERVER_RATE_LIMIT_PER_USER": "0",
             # The default would send more than a thousand a second through the outbox.
             "PUSH_BOUNCER_BOUNCER_NOTIFICATIONS_PER_SERVER": "0",
+            "PUSH_BOUNCER_WEBPUSH_GATEWAY_ENABLED": "true",
+            "PUSH_BOUNCER_WEBPUSH_GATEWAY_RATE_LIMIT_PER_ADDRESS": "0",
+            "PUSH_BOUNCER_WEBPUSH_GATEWAY_NEW_SUBSCRIPTIONS_PER_ADDRESS": "0",
+            "PUSH_BOUNCER_HTTP_PUBLIC_URL": PUBLIC_URL,
             "PUSH_BOUNCER_BACKEND_TOKEN": BACKEND_TOKEN,
             "PUSH_BOUNCER_LOG_LEVEL": "warning",
             **settings,
@@ -100,13 +119,14 @@ class Service:
             tokens.append((token_id, kind))
             bodies.append(urllib.parse.urlencode({
                 "realm_uuid": REALM, "token_id": token_id, "encrypted_push_registration": sealed, "bouncer_public_key": self.key}))
-        return self.targets("push/e2ee/register", "application/x-www-form-urlencoded", bodies), tokens
+        return self.chat_server_targets("push/e2ee/register", FORM, bodies), tokens
 
     def register(self, count, fcm_share=0.5):
         """Registers so many devices, which notifications go to. Returns their tokens."""
         targets, tokens = self.registrations(count, fcm_share)
-        for body in targets[0].bodies + [body for target in targets[1:] for body in target.bodies]:
-            self.post(targets[0].url, body, self.authorization, "application/x-www-form-urlencoded")
+        for target in targets:
+            for path, body in target.requests:
+                self.post(target.origin + path, body, target.headers)
         return tokens
 
     def notifications(self, tokens, per_request, payload):
@@ -114,7 +134,23 @@ class Service:
         for _ in range(5_000):
             items = [phones.item(*self.random.choice(tokens), payload) for _ in range(per_request)]
             bodies.append(json.dumps({"realm_uuid": REALM, "push_requests": items}))
-        return self.targets("push/e2ee/notify", "application/json", bodies)
+        return self.chat_server_targets("push/e2ee/notify", JSON, bodies)
+
+    def gateway_messages(self, devices):
+        """Targets at the Web Push gateway: a sender with a VAPID key posts encrypted messages to so many apps."""
+        sender = ec.generate_private_key(ec.SECP256R1())
+        key = phones.encode_url(phones.point(sender))
+        paths = []
+        for number in range(devices):
+            kind = ("apns", "fcm")[number % 2]
+            fields = {"token_kind": kind, "token": self.token(kind), "ios_app_id": TOPIC, "application_server_key": key}
+            made = self.post(f"http://127.0.0.1:{self.ports[0]}/webpush/v1/subscriptions", json.dumps(fields), {"Content-Type": JSON})
+            paths.append(urllib.parse.urlparse(made["endpoint"]).path)
+        token = jwt(sender, {"typ": "JWT"}, {"aud": PUBLIC_URL, "exp": int(time.time()) + 3600, "sub": "mailto:bench@example.org"})
+        headers = {"TTL": "3600", "Content-Encoding": "aes128gcm", "Authorization": f"vapid t={token}, k={key}"}
+        app = {"dh": phones.point(ec.generate_private_key(ec.SECP256R1())), "auth_secret": self.random.randbytes(16)}
+        seal = lambda text: http_ece.encrypt(text, private_key=ec.generate_private_key(ec.SECP256R1()), version="aes128gcm", **app)
+        return self.targets(headers, [(path, seal(self.random.randbytes(300))) for path in paths])
 
     def sealed_notifications(self, devices):
         """Targets at the built-in chat server: the host application sends a notification, which is sealed for each device."""
@@ -128,16 +164,15 @@ class Service:
         payload = {"type": "message", "recipient_type": "direct", "content": "x" * 200, "sender_full_name": "Iago", "message_id": 1}
         path = f"/backend/v1/realms/{realm}/users/{user}/notifications"
         body = json.dumps({"zulip": payload})
-        return [
-            load.Target(f"http://127.0.0.1:{port}{path}", f"Bearer {BACKEND_TOKEN}", "application/json", [body]) for port in self.ports]
+        return self.targets(self.backend_headers, [(path, body)] * len(self.ports))
 
     def phones(self, account, count):
         """Registers devices of a user of the built-in server, and waits until they are active."""
-        credentials = basic(account["email"], account["api_key"])
+        headers = {"Authorization": basic(account["email"], account["api_key"]), "Content-Type": FORM}
 
         def call(endpoint, **fields):
             url = f"http://127.0.0.1:{self.ports[0]}/api/v1/{endpoint}"
-            return self.post(url, urllib.parse.urlencode(fields), credentials, "application/x-www-form-urlencoded")
+            return self.post(url, urllib.parse.urlencode(fields), headers)
 
         # Not Google's, for which there is a pace.
         for _ in range(count):
@@ -153,11 +188,17 @@ class Service:
             time.sleep(0.1)
         raise SystemExit(f"devices are not active: {list(devices)[:3]}")
 
-    def targets(self, endpoint, content_type, bodies):
+    def chat_server_targets(self, endpoint, content_type, bodies):
+        """Targets to which a chat server posts."""
+        headers = {"Authorization": self.authorization, "Content-Type": content_type}
+        return self.targets(headers, [(f"/api/v1/remotes/{endpoint}", body) for body in bodies])
+
+    def targets(self, headers, requests):
+        """The requests, each of which is a path and a text, shared out among the nodes."""
+        requests = [(path, body if isinstance(body, bytes) else body.encode()) for path, body in requests]
         count = len(self.ports)
         return [
-            load.Target(f"http://127.0.0.1:{port}/api/v1/remotes/{endpoint}", self.authorization, content_type, bodies[node::count])
-            for node, port in enumerate(self.ports)]
+            load.Target(f"http://127.0.0.1:{port}", headers, requests[node::count]) for node, port in enumerate(self.ports)]
 
     def token(self, kind):
         return base64.urlsafe_b64encode(self.random.randbytes(105)).decode() if kind == "fcm" else self.random.randbytes(32).hex()
@@ -170,7 +211,7 @@ class Service:
     def upload_realm(self):
         body = urllib.parse.urlencode(phones.upload(phones.realm(uuid=REALM)))
         url = f"http://127.0.0.1:{self.ports[0]}/api/v1/remotes/server/analytics"
-        self.post(url, body, self.authorization, "application/x-www-form-urlencoded")
+        self.post(url, body, {"Authorization": self.authorization, "Content-Type": FORM})
 
     def prefill(self, count):
         """Adds registrations that no notification goes to, so that the database is as large as wanted."""
@@ -212,12 +253,12 @@ class Service:
         return json.loads(output.stdout)
 
     def backend(self, method, url, body):
-        return self.post(url, json.dumps(body), f"Bearer {BACKEND_TOKEN}", "application/json", method)
+        return self.post(url, json.dumps(body), self.backend_headers, method)
 
     @staticmethod
-    def post(url, body, authorization, content_type, method="POST"):
-        headers = {"Authorization": authorization, "Content-Type": content_type}
-        request = urllib.request.Request(url, data=body.encode(), method=method, headers=headers)
+    def post(url, body, headers, method="POST"):
+        data = body if isinstance(body, bytes) else body.encode()
+        request = urllib.request.Request(url, data=data, method=method, headers=headers)
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
             return json.load(answer)
 

@@ -76,9 +76,9 @@ class WebPushService(Service):
 def send_all(what, target, at_once):
     """Sends every body once, so many requests at a time. Returns the seconds that it took."""
     elapsed = 0
-    for start in range(0, len(target.bodies), at_once):
-        part = dataclasses.replace(target, bodies=target.bodies[start:start + at_once])
-        done = load.open_loop(part, 1e6, len(part.bodies) / 1e6, connections=32)
+    for start in range(0, len(target.requests), at_once):
+        part = dataclasses.replace(target, requests=target.requests[start:start + at_once])
+        done = load.open_loop(part, 1e6, len(part.requests) / 1e6, connections=32)
         if done.failures:
             raise SystemExit(f"{what}: {done.failures}")
         elapsed += done.elapsed
@@ -196,14 +196,14 @@ class Bench:
         target = self.target([body])
         # The service refuses notifications when too many wait for a device.
         with contextlib.suppress(urllib.error.HTTPError):
-            self.service.post(target.url, body, target.authorization, target.content_type)
+            self.service.post(target.origin + target.requests[0][0], body, target.headers)
 
     def body(self, tokens):
         items = [item(*token, self.payload) for token in tokens]
         return json.dumps({"realm_uuid": REALM, "push_requests": items})
 
     def target(self, bodies):
-        return self.service.targets("push/e2ee/notify", "application/json", bodies)[0]
+        return self.service.chat_server_targets("push/e2ee/notify", "application/json", bodies)[0]
 
 
 def main():
