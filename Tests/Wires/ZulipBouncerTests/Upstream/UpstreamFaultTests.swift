@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import HTTPTypes
+import Hummingbird
 import Logging
 import Platform
 import ProviderSimulator
@@ -347,7 +348,37 @@ struct UpstreamFaultTests {
       #expect(place.upstream.realms == [place.realm])
     }
   }
+
+  /// It has rung the phone then, and would ring it again.
+  @Test
+  func `cuts the connection gets it again after 1, 5 and 15 minutes`() async throws {
+    try await BeforeZulips.test { place in
+      #expect(try await place.registerStore("store").isSuccess)
+      place.upstream.fault("push/e2ee/notify") { [upstream = place.upstream] call in
+        _ = upstream.truth(call)
+        return Response(status: .ok, body: ResponseBody { _ in throw Cut() })
+      }
+      let answer = try await place.notify([PushItem.fcm("store")])
+      #expect(answer.json["android_successfully_sent_count"] == 0, "\(answer.text)")
+      for (tries, minutes) in [1.0, 5, 15].enumerated() {
+        try await eventually("it waits") {
+          try await place.bouncer.rows("SELECT id FROM outbox WHERE doubts = \(tries + 1)").count == 1
+        }
+        #expect(place.heard("store") == tries + 1)
+        let due = try #require(try await place.bouncer.rows("SELECT due_at FROM outbox").first?.first?.number)
+        let pause = Double(due) / 1000 - place.bouncer.clock.now.timeIntervalSince1970
+        #expect((minutes * 60 - 5...minutes * 66).contains(pause), "\(pause) s after \(tries + 1)")
+        if minutes == 15 { place.upstream.fault("push/e2ee/notify", nil) }
+        place.bouncer.clock.advance(pause + 1)
+        await eventually("it is sent again") { place.heard("store") == tries + 2 }
+      }
+      try await eventually("it is done") { try await place.bouncer.rows("SELECT id FROM outbox").isEmpty }
+      #expect(place.heard("store") == 4)
+    }
+  }
 }
+
+private struct Cut: Error {}
 
 /// Holds calls back until it is opened.
 private actor Gate {
