@@ -32,7 +32,7 @@ CREATE TABLE remote_servers (
   last_installation_count_id $int NOT NULL DEFAULT 0,
   last_audit_event_id $int NOT NULL DEFAULT 0,
   report_rows $int NOT NULL DEFAULT 0,        -- how many rows of its reports are kept
-  strangers_at $int,                          -- when it first named devices that nobody knows, but perhaps the upstream bouncer
+  unknown_named_at $int,                      -- when it first named devices that nobody knows, but perhaps the upstream bouncer
   created_at $int NOT NULL,
   updated_at $int NOT NULL
 ) $strict;

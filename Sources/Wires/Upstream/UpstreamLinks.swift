@@ -103,7 +103,7 @@ package struct UpstreamLinks: Sendable {
             \(Reports.List.allCases.map { "\($0.acceptedColumn) = 0" }.joined(separator: ", "))
           """, arguments: arguments))
       try connection.run(Self.hastening(server, now()))
-      try connection.run("UPDATE remote_servers SET strangers_at = NULL WHERE id = $1", .integer(server))
+      try connection.run("UPDATE remote_servers SET unknown_named_at = NULL WHERE id = $1", .integer(server))
       try connection.run(Self.forgetLegacy, .integer(server))
       try connection.run(
         """
@@ -123,7 +123,7 @@ package struct UpstreamLinks: Sendable {
       try connection.run("DELETE FROM upstream_links WHERE server_id = $1", .integer(server))
       try connection.run("DELETE FROM upstream_unregistrations WHERE server_id = $1", .integer(server))
       // The operator has said that no other bouncer knows the server's devices: unknown ones are reported at once.
-      try connection.run("UPDATE remote_servers SET strangers_at = 0 WHERE id = $1", .integer(server))
+      try connection.run("UPDATE remote_servers SET unknown_named_at = 0 WHERE id = $1", .integer(server))
       try connection.run(Self.forgetLegacy, .integer(server))
       return try connection.run(
         """
@@ -280,12 +280,12 @@ package struct UpstreamLinks: Sendable {
   package func recordUnknownDevices(of server: Int64) async throws -> (since: Date, isFirst: Bool) {
     let now = now()
     let row = try await database.lookUp(
-      "SELECT strangers_at FROM remote_servers WHERE id = $1", .integer(server)
+      "SELECT unknown_named_at FROM remote_servers WHERE id = $1", .integer(server)
     ).first
-    if let since = try row?.optionalDate("strangers_at") { return (since, false) }
+    if let since = try row?.optionalDate("unknown_named_at") { return (since, false) }
     let changed = try await database.execute(
       Statement(
-        "UPDATE remote_servers SET strangers_at = $2 WHERE id = $1 AND strangers_at IS NULL RETURNING id",
+        "UPDATE remote_servers SET unknown_named_at = $2 WHERE id = $1 AND unknown_named_at IS NULL RETURNING id",
         .integer(server), .integer(now.milliseconds)))
     return (now, !changed.isEmpty)
   }
@@ -294,10 +294,10 @@ package struct UpstreamLinks: Sendable {
   package func serversWithUnknownDevices() async throws -> [(server: String, since: Date)] {
     try await database.query(
       """
-      SELECT hostname, strangers_at FROM remote_servers WHERE strangers_at >= $1 AND deactivated_at IS NULL
+      SELECT hostname, unknown_named_at FROM remote_servers WHERE unknown_named_at >= $1 AND deactivated_at IS NULL
         AND id NOT IN (SELECT server_id FROM upstream_links) ORDER BY hostname_key
       """, .integer((now() - 86_400).milliseconds)
-    ).map { (try $0.text("hostname"), try $0.date("strangers_at")) }
+    ).map { (try $0.text("hostname"), try $0.date("unknown_named_at")) }
   }
 
   /// Advice for a server that may need a link.
