@@ -171,8 +171,8 @@ struct APNsOutcomeTests {
 
 extension ProviderResponse {
   /// An answer by what is looked at.
-  init(status: Int, _ body: String, retryAfter: String? = nil) {
+  init(status: Int, _ body: String, retryAfter: String? = nil, isCut: Bool = false) {
     let headers = HPACKHeaders(retryAfter.map { [("retry-after", $0)] } ?? [])
-    self.init(status: status, headers: headers, body: ByteBuffer(string: body))
+    self.init(status: status, headers: headers, body: ByteBuffer(string: body), isCut: isCut)
   }
 }

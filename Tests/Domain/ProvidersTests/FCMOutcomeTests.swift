@@ -146,6 +146,14 @@ struct FCMOutcomeTests {
     #expect(Self.outcome(200, body) == .retry(.unreadableAnswer, notBefore: nil, scope: .route))
   }
 
+  @Test(arguments: ["", "{", #"{"name":"projects/p/mess"#])
+  func `A success that is cut may be one`(body: String) {
+    let outcome = Outcome(fcm: ProviderResponse(status: 200, body, isCut: true)) { Self.now }
+    #expect(outcome == .retry(.connectionLost, notBefore: nil, scope: .connection) && outcome.isInDoubt)
+    let failure = Outcome(fcm: ProviderResponse(status: 503, body, isCut: true)) { Self.now }
+    #expect(failure == .retry(.serverError, notBefore: nil, scope: .provider) && !failure.isInDoubt)
+  }
+
   @Test func `Retry-After goes before our own pause`() {
     let body = Self.error(429, "RESOURCE_EXHAUSTED", fcm: "QUOTA_EXCEEDED")
     #expect(

@@ -26,4 +26,19 @@ struct UpstreamCallTests {
     #expect(server.requests.map(\.path) == ["/api/v1/remotes/server/x"])
     await providers.shutdown()
   }
+
+  @Test(arguments: [
+    (200, "<html>", false, Reason.unreadableAnswer), (200, "", false, .unreadableAnswer),
+    (200, "", true, .unreadableReceipt), (200, #"{"result":"succ"#, true, .unreadableReceipt),
+    (200, #"{"result":"success","delete_token_ids":"all"}"#, false, .unreadableReceipt),
+    (502, "<html>", true, .serverError),
+  ])
+  func `that it may have carried out are made again slowly`(
+    status: Int, body: String, isCut: Bool, reason: Reason
+  ) {
+    let answer = ProviderResponse(status: status, body, isCut: isCut)
+    let outcome = Outcome(upstream: answer) { Date() }
+    #expect(outcome == .retry(reason, notBefore: nil, scope: .tokenOrRoute))
+    #expect(outcome.isInDoubt == (reason == .unreadableReceipt))
+  }
 }

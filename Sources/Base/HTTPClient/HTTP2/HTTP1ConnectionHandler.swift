@@ -108,7 +108,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     if let taken = exchange {
       exchange = nil
       if let head = taken.head {
-        answer(taken, head)
+        answer(taken, head, isCut: true)
       } else {
         owner.finished(taken.pending, on: id, .failure(failure))
       }
@@ -117,15 +117,15 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     context?.closeAtOnce()
   }
 
-  private func answer(_ exchange: Exchange, _ head: HTTPResponseHead) {
+  private func answer(_ exchange: Exchange, _ head: HTTPResponseHead, isCut: Bool) {
     let response = ProviderResponse(
       status: Int(head.status.code), headers: HPACKHeaders(httpHeaders: head.headers), body: exchange.body,
-      connection: id)
+      isCut: isCut, connection: id)
     owner.finished(exchange.pending, on: id, .success(response))
   }
 
   /// Completes the request with the answer that was read, whole or cut at the limit.
-  private func finish(isReusable: Bool) {
+  private func finish(isReusable: Bool, isCut: Bool = false) {
     guard let taken = exchange, let head = taken.head else { return }
     exchange = nil
     if !isReusable {
@@ -133,7 +133,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
       hasEnded = true
       owner.draining(id)
     }
-    answer(taken, head)
+    answer(taken, head, isCut: isCut)
     guard isReusable else {
       owner.closed(id, wasUp: true, failure: .connectionLost)
       context?.closeAtOnce()
@@ -176,7 +176,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
       if let slice = part.readSlice(length: min(part.readableBytes, room)) {
         exchange?.body.writeImmutableBuffer(slice)
       }
-      if part.readableBytes > 0 { finish(isReusable: false) }
+      if part.readableBytes > 0 { finish(isReusable: false, isCut: true) }
     case .end:
       finish(isReusable: exchange?.head?.isKeepAlive ?? false)
     }

@@ -136,7 +136,7 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
   /// Ends the stream with an answer, whole or cut.
   ///
   /// - Parameter isOpen: whether the peer may still send on it.
-  private func answer(_ stream: HTTP2StreamID, isOpen: Bool) {
+  private func answer(_ stream: HTTP2StreamID, isCut: Bool = false, isOpen: Bool = false) {
     guard let taken = streams.removeValue(forKey: stream) else { return }
     // The answer came before the whole request was sent: the rest is not needed.
     if output.discardUnsent(of: stream) || isOpen { output.reset(stream) }
@@ -145,7 +145,8 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
       owner.finished(taken.pending, on: id, .failure(.streamReset))
       return
     }
-    let response = ProviderResponse(status: status, headers: taken.headers, body: taken.body, connection: id)
+    let response = ProviderResponse(
+      status: status, headers: taken.headers, body: taken.body, isCut: isCut, connection: id)
     owner.finished(taken.pending, on: id, .success(response))
     startIdleTimer()
   }
@@ -211,7 +212,7 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
     hasEnded = true
     for (stream, open) in streams.sorted(by: { $0.key < $1.key }) {
       guard open.status == nil else {
-        answer(stream, isOpen: false)
+        answer(stream, isCut: true)
         continue
       }
       streams[stream] = nil
@@ -280,18 +281,18 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
       stream.headers = headers
       input.allowance.earn(headers.count)
     }
-    if endsStream { answer(id, isOpen: false) }
+    if endsStream { answer(id) }
   }
 
   private func read(_ data: ByteBuffer, on id: HTTP2StreamID, _ endsStream: Bool) {
     guard let stream = streams[id] else { return }
     guard stream.body.readableBytes + data.readableBytes <= ProviderResponse.maximumBody else {
-      answer(id, isOpen: true)
+      answer(id, isCut: true, isOpen: true)
       return
     }
     if data.readableBytes > 0 { input.allowance.earn(1) }
     if stream.body.readableBytes == 0 { stream.body = data } else { stream.body.writeImmutableBuffer(data) }
-    if endsStream { answer(id, isOpen: false) }
+    if endsStream { answer(id) }
   }
 
   /// The peer has closed the stream before the answer was complete.
@@ -301,7 +302,7 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
       unprocessed(stream)
     } else {
       // With a status it counts as an answer, perhaps a cut one; without, as a reset.
-      answer(stream, isOpen: false)
+      answer(stream, isCut: true)
     }
   }
 

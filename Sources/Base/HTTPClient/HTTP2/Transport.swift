@@ -22,8 +22,10 @@ package struct ProviderRequest: Sendable {
 package struct ProviderResponse: Sendable {
   package var status: Int
   package var headers: HPACKHeaders
-  /// The body, cut at ``maximumBody`` bytes.
   package var body: ByteBuffer
+  /// Whether the rest of the body is missing: the connection or the stream ended before, or it is longer than
+  /// ``maximumBody``.
+  package var isCut: Bool
   /// The connection it came over, for ``Transport/retire(_:)``.
   package var connection: ConnectionID?
 
@@ -31,10 +33,13 @@ package struct ProviderResponse: Sendable {
   /// so that a longer body is noticed before the peer waits for more window.
   package static let maximumBody = 32_768
 
-  package init(status: Int, headers: HPACKHeaders, body: ByteBuffer, connection: ConnectionID? = nil) {
+  package init(
+    status: Int, headers: HPACKHeaders, body: ByteBuffer, isCut: Bool = false, connection: ConnectionID? = nil
+  ) {
     self.status = status
     self.headers = headers
     self.body = body
+    self.isCut = isCut
     self.connection = connection
   }
 }

@@ -102,6 +102,11 @@ extension Outcome {
     }
     let now = now()
     let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now)
+    if answer.status == 200, answer.isCut {
+      // What it said of the message is in the part that is missing.
+      self = Outcome(TransportFailure.connectionLost)
+      return
+    }
     guard let error = FCMAnswer.error(in: answer.body), answer.status >= 400 else {
       self =
         answer.status >= 500

@@ -69,9 +69,14 @@ package enum Outcome: Sendable, Hashable {
     }
   }
 
-  /// Whether the connection broke while the request was out, so that the provider may have taken it.
+  /// Whether the provider may have taken the request: the connection broke while it was out, or what was said of it cannot
+  /// be read.
   package var isInDoubt: Bool {
-    if case .retry(let reason, _, .connection) = self { reason != .refused } else { false }
+    switch self {
+    case .retry(.unreadableReceipt, _, _): true
+    case .retry(let reason, _, .connection): reason != .refused
+    default: false
+    }
   }
 
   /// Whether the provider, or the upstream bouncer, took it.
@@ -179,6 +184,7 @@ extension Outcome {
         "rejected": [.requestRefused, .upstreamDisallows],
         "retry": [
           .upstreamKeyRefused, .upstreamRealmRefused, .tooManyRequests, .serverError, .unreadableAnswer,
+          .unreadableReceipt,
         ],
       ]
     }

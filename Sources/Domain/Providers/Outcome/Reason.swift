@@ -229,6 +229,8 @@ extension Reason {
   package static let unknown = Reason("unknown")
   /// An answer that is not the provider's: HTML, empty or cut; from a push service, a redirect.
   package static let unreadableAnswer = Reason("unreadableAnswer")
+  /// The upstream bouncer has taken the notifications, and what it says of them is cut or of another form.
+  package static let unreadableReceipt = Reason("unreadableReceipt")
   /// The operator has ended what was registered with the upstream bouncer.
   package static let upstreamDisabled = Reason("upstreamDisabled")
   /// The upstream bouncer does not send for this chat server, for example because of its plan.

@@ -75,9 +75,10 @@ extension Outcome {
     let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now())
     switch (answer.status, refusal?.code) {
     case (200, _):
+      let mayBeTaken = answer.isCut || Success(answer) != nil
       self =
         UpstreamReceipt(answer.body).map { .passedOn($0) }
-        ?? .retry(.unreadableAnswer, notBefore: nil, scope: .tokenOrRoute)
+        ?? .retry(mayBeTaken ? .unreadableReceipt : .unreadableAnswer, notBefore: nil, scope: .tokenOrRoute)
     case (401, _): self = .retry(.upstreamKeyRefused, notBefore: notBefore, scope: .tokenOrRoute)
     case (403, _?): self = .retry(.upstreamRealmRefused, notBefore: notBefore, scope: .tokenOrRoute)
     case (429, _): self = .retry(.tooManyRequests, notBefore: notBefore, scope: .tokenOrRoute)

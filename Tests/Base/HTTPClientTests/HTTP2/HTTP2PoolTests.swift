@@ -330,12 +330,16 @@ struct HTTP2PoolTests {
     #expect(server.pings >= 2)
   }
 
-  @Test func `A cut answer keeps its status`() async throws {
-    let server = try await TestServer.start { _ in [.begin(503, "<html>"), .drop] }
+  @Test func `A cut answer keeps its status, and says that it is cut`() async throws {
+    let server = try await TestServer.start { request in
+      request.path == "/whole" ? [.answer(503, [], "<html>")] : [.begin(503, "<html>"), .drop]
+    }
     let pool = try Self.pool(server)
-    let ending = await pool.execute(Self.request("/"), deadline: .longest)
-    #expect(try ending.get().status == 503)
-    #expect(try String(buffer: ending.get().body) == "<html>")
+    for path in ["/whole", "/cut"] {
+      let answer = try await pool.execute(Self.request(path), deadline: .longest).get()
+      #expect((answer.status, String(buffer: answer.body)) == (503, "<html>"))
+      #expect(answer.isCut == (path == "/cut"))
+    }
   }
 
   @Test func `A body without end is cut`() async throws {
@@ -351,7 +355,7 @@ struct HTTP2PoolTests {
     #expect(await Self.send(50, at: 10, over: pool) == [.success(200): 50])
     let ending = await pool.execute(Self.request("/endless"), deadline: .longest)
     #expect(try ending.get().status == 500)
-    #expect(try ending.get().body.readableBytes <= ProviderResponse.maximumBody)
+    #expect(try ending.get().isCut && ending.get().body.readableBytes <= ProviderResponse.maximumBody)
     await eventually { server.resets == 1 }
   }
 
