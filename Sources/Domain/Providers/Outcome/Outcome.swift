@@ -70,10 +70,10 @@ package enum Outcome: Sendable, Hashable {
   }
 
   /// Whether the provider may have taken the request: the connection broke while it was out, or what was said of it cannot
-  /// be read.
+  /// be read. (What waits for that reason alone has the scope of the token, and was not sent.)
   package var isInDoubt: Bool {
     switch self {
-    case .retry(.unreadableReceipt, _, _): true
+    case .retry(.unreadableReceipt, _, .tokenOrRoute): true
     case .retry(let reason, _, .connection): reason != .refused
     default: false
     }

@@ -43,11 +43,13 @@ extension Reason {
       "The upstream bouncer has said that it took the notification, but what became of it was cut off or cannot be read.",
       Advice(
         """
-        No action needed at first: as the phone may have it, it is sent again after 1, 5, 15 and 60 minutes. If it goes on, see         whether a machine in between cuts answers, and whether a newer push-bouncer reads them.
+        No action needed at first: as the phone may have it, it is sent again after 1, 5, 15 and 60 minutes. If it goes \
+        on, see whether a machine in between cuts answers, and whether a newer push-bouncer reads them.
         """,
-        forServers:
-          "No action needed at first: it is sent again after 1, 5, 15 and 60 minutes. If it goes on, tell the operator of this push notification service."
-      )),
+        forServers: """
+          No action needed at first: it is sent again after 1, 5, 15 and 60 minutes. If it goes on, tell the operator of \
+          this push notification service.
+          """)),
     Row(
       .upstreamDisabled,
       "The chat server's notifications are not passed on to the upstream bouncer any more.",
