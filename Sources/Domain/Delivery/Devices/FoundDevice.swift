@@ -1,9 +1,13 @@
 package import Foundation
+package import HTTP
+internal import HTTPClient
 package import Providers
 package import Registrations
+internal import SQL
 package import Sealing
 
-/// A registration, with everything that shows whether its device gets notifications.
+/// A registration, with everything that shows whether its device gets notifications: for people as ``facts``, for
+/// programs as ``json(for:)``.
 package struct FoundDevice: Sendable, Hashable {
   /// The chat server or the realm that a device belongs to.
   package struct Origin: Sendable, Hashable {
@@ -75,33 +79,80 @@ package struct FoundDevice: Sendable, Hashable {
 
   /// The operator's name for it: `e2ee:12`.
   package var name: String { "\(kind):\(id)" }
+}
 
-  /// The device's state, from worst to best.
-  package enum State: String, Sendable {
-    /// The provider has reported the token as dead.
-    case ended
-    /// Its server or realm is deactivated.
-    case switchedOff = "switched off"
-    /// The last notification was refused or given up, or its deletion is held back.
-    case failing
-    /// Notifications wait for it, and nothing has failed.
-    case waiting
-    /// Nothing has been sent to it yet.
-    case unused
-    /// The last notification was delivered.
-    case working
+extension FoundDevice {
+  private static let entries = "FROM outbox o WHERE o.registration_id = g.id"
+  private static let next = "\(entries) ORDER BY o.due_at, o.id LIMIT 1"
+
+  /// SQL that reads registrations `g`, up to the condition: the columns for ``init(_:_:)``.
+  static let select = """
+    SELECT g.id, g.kind, COALESCE(g.app, CASE WHEN g.wire <= 2 THEN g.target END) AS app, g.registered_at,
+      g.delivered_at, g.failure, g.failed_at, (SELECT COUNT(*) \(entries)) AS waiting,
+      (SELECT MIN(o.created_at) \(entries)) AS waiting_since, (SELECT o.reason \(next)) AS wait_reason,
+      (SELECT o.due_at \(next)) AS waiting_until, g.dead_reason, g.dead_since, s.uuid AS server_uuid, s.hostname,
+      s.deactivated_at AS server_deactivated_at, r.uuid AS realm_uuid, r.host,
+      r.is_deactivated AS realm_is_deactivated, g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id,
+      g.user_id, g.user_uuid, g.device_identifier, g.user_key, g.account_id, g.endpoint_hash, k.public_key,
+      g.ended_at, u.username, g.elsewhere, g.environment, g.token_changed_at
+    FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
+      LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
+      LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
+    """
+
+  /// Returns nil for an unknown kind of registration.
+  init?(_ row: Row, _ storageKey: StorageKey) throws {
+    guard let kind = RegistrationReference.Kind(rawValue: try row.int64("wire")) else { return nil }
+    func place(uuid: String, host: String, _ isDeactivated: Bool) throws -> Origin? {
+      guard let uuid = try row.optionalText(uuid), let host = try row.optionalText(host) else { return nil }
+      return Origin(uuid: uuid, host: host, isDeactivated: isDeactivated)
+    }
+    func failure(_ reason: String, at: String) throws -> Failure? {
+      guard let reason = try row.optionalText(reason), let at = try row.optionalDate(at) else { return nil }
+      return Failure(reason: reason, at: at)
+    }
+    let tokenPlace = SealedPlace.token(
+      realm: kind == .e2ee ? try row.value("realm_id") : .null, tokenID: try row.value("token_id"),
+      server: try row.value("server_id"), user: try row.value("user_id"), uuid: try row.value("user_uuid"),
+      identifier: try row.value("device_identifier"), userKey: try row.value("user_key"),
+      account: try row.value("account_id"), endpoint: try row.value("endpoint_hash"))
+    // The first of Talk's two tokens is the one for notifications.
+    let token = try row.optionalBytes("token").flatMap { storageKey.openText($0, at: tokenPlace) }.map {
+      text in
+      kind == .nextcloud ? String(text.prefix { $0 != " " }) : text
+    }
+    let path = DeliveryPath(try row.int64("kind"), token, isElsewhere: try row.value("elsewhere") != .null)
+    let tokenID =
+      try row.optionalInt64("token_id").map(TokenID.init(storage:))
+      ?? (kind == .legacy ? token.map(TokenID.init(token:)) : nil)
+    let user =
+      try row.optionalText("user_uuid") ?? row.optionalInt64("user_id").map(String.init)
+      ?? row.optionalText("username")
+    self.init(
+      kind: kind, id: try row.int64("id"), provider: path.provider, app: try row.optionalText("app"),
+      target: kind == .nextcloud ? try row.optionalText("target") : path.target,
+      environment: .init(storage: try row.optionalInt64("environment")), tokenID: tokenID,
+      fingerprint: kind == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
+      isInstallationID: path.provider == PushToken.Kind.fcm.rawValue
+        ? token.map(FCMMessage.isInstallationID) : nil,
+      tokenChangedAt: try row.optionalDate("token_changed_at"),
+      bouncerKey: try row.optionalText("public_key"),
+      server: try place(
+        uuid: "server_uuid", host: "hostname", try row.value("server_deactivated_at") != .null),
+      realm: try place(
+        uuid: "realm_uuid", host: "host",
+        try row.optionalInt64("realm_is_deactivated").map { $0 != 0 } ?? false),
+      user: user,
+      identifier: try row.optionalBytes("device_identifier").map { Base64.encode($0) },
+      registeredAt: try row.date("registered_at"), endedAt: try row.optionalDate("ended_at"),
+      deliveredAt: try row.optionalDate("delivered_at"), failure: try failure("failure", at: "failed_at"),
+      held: try failure("dead_reason", at: "dead_since"), waiting: try row.int64("waiting"),
+      waitingSince: try row.optionalDate("waiting_since"), waitReason: try row.optionalText("wait_reason"),
+      waitingUntil: try row.optionalDate("waiting_until"))
   }
+}
 
-  package var state: State {
-    if endedAt != nil { return .ended }
-    if server?.isDeactivated == true || realm?.isDeactivated == true { return .switchedOff }
-    // Usually only a day's first success is written, but the first success after a failure always is.
-    if let failure, deliveredAt.map({ $0 <= failure.at }) ?? true { return .failing }
-    if held != nil { return .failing }
-    if waiting > 0 { return .waiting }
-    return deliveredAt == nil ? .unused : .working
-  }
-
+extension FoundDevice {
   /// Everything known about the device, each fact with a label in lower case.
   package var facts: [(name: String, fact: Fact)] {
     let all: [(name: String, fact: Fact?)] = [
@@ -137,39 +188,84 @@ package struct FoundDevice: Sendable, Hashable {
     case failure(Failure)
     case waiting(Int64, since: Date?)
   }
+}
 
-  /// An explanation of the state, and what to do about it, in sentences.
-  package var advice: String { advice(for: .operator) }
+extension FoundDevice {
+  /// What `device show` and `push/status` say of it.
+  package func json(for reader: Explanation.Reader) -> JSON.Object {
+    [
+      "name": .string(name), "kind": .string("\(kind)"), "state": .string(state.rawValue),
+      "advice": .string(advice(for: reader)), "provider": .string(provider), "app": .optional(app),
+      "target": .optional(target), "environment": .optional(environment?.rawValue),
+      "server": server.map { .object(.server($0.uuid, hostname: $0.host, isDeactivated: $0.isDeactivated)) }
+        ?? .null,
+      "realm": realm.map { .object(.realm($0.uuid, host: $0.host, isDeactivated: $0.isDeactivated)) }
+        ?? .null,
+      "user": .optional(user), "token_id": .optional(tokenID?.base64),
+      "token_fingerprint": .optional(fingerprint),
+      "token_kind": .optional(isInstallationID.map { $0 ? "installation_id" : "token" }),
+      "token_changed_at": .time(tokenChangedAt), "bouncer_key": .optional(bouncerKey),
+      "device_identifier": .optional(identifier), "registered_at": .time(registeredAt),
+      "ended_at": .time(endedAt), "last_success_at": .time(deliveredAt),
+      "last_failure": failure?.json(for: reader) ?? .null,
+      "held_deletion": held?.json(for: reader) ?? .null, "waiting": .integer(waiting),
+      "waiting_since": .time(waitingSince),
+      "waiting_for": waitingFor(for: reader),
+    ]
+  }
 
-  func advice(for reader: Explanation.Reader) -> String {
-    switch state {
-    case .ended:
-      return """
-        The registration has ended: nothing is sent to it. \(failure.map { "\($0.explanation(for: reader).meaning) " } ?? "")The app \
-        registers again when it is opened; if it does not, log out and in again in the app.
-        """
-    case .switchedOff:
-      return """
-        Its \(server?.isDeactivated == true ? "chat server" : "realm") is deactivated: nothing is sent to it. \
-        \(reader == .operator ? "\"push-bouncer server show\"" : Advice.theOperator) can say more.
-        """
-    case .failing:
-      let explanation = (failure ?? held)?.explanation(for: reader)
-      return explanation.map { "\($0.meaning) \($0.advice)" } ?? ""
-    case .waiting:
-      let explanation = waitReason.map { Explanation.of($0, to: reader) }
-      return "Notifications wait. " + (explanation.map { "\($0.meaning) \($0.advice)" } ?? "")
-    case .unused:
-      return """
-        It is registered, and nothing has been sent to it \(kind.isOpen ? "" : "by its chat server ")since. \
-        Send a test notification from the app; if nothing comes, look in the chat server's log, and whether the user \
-        has notifications switched on.
-        """
-    case .working:
-      return """
-        The provider takes its notifications. If the phone shows none, look there: notifications may be off for the \
-        app, or the phone saves power or is offline.
-        """
+  /// Why the notification that is due first waits, and until when.
+  private func waitingFor(for reader: Explanation.Reader) -> JSON {
+    guard let waitReason else { return .null }
+    var json = JSON.Object.explained(waitReason, for: reader)
+    json["until"] = .time(waitingUntil)
+    return .object(json)
+  }
+}
+
+extension FoundDevice.Failure {
+  fileprivate func json(for reader: Explanation.Reader) -> JSON {
+    var json = JSON.Object.explained(reason, for: reader)
+    json["at"] = .time(at)
+    return .object(json)
+  }
+}
+
+extension JSON.Object {
+  /// A reason, with what it means and what to do.
+  package static func explained(
+    _ reason: String?, for reader: Explanation.Reader = .operator
+  ) -> JSON.Object {
+    let explanation = reason.map { Explanation.of($0, to: reader) }
+    return [
+      "reason": .optional(reason), "meaning": .optional(explanation?.meaning),
+      "advice": .optional(explanation?.advice),
+    ]
+  }
+}
+
+/// The service that delivers to a device, and the target there. Of a Web Push endpoint only the host is kept.
+private struct DeliveryPath {
+  var provider: String
+  var target: String?
+
+  /// - Parameter kind: the stored number of the token's kind.
+  init(_ kind: Int64, _ token: String?, isElsewhere: Bool) {
+    guard !isElsewhere else {
+      provider = Route.Provider.elsewhere.rawValue
+      return
     }
+    provider = PushToken.Kind(storage: kind)?.rawValue ?? (kind == 3 ? "pushkit" : "unknown")
+    guard kind == PushToken.Kind.fcm.storage, let token, WebPushSubscription.isToken(token) else { return }
+    provider = Route.Provider.webPush.rawValue
+    target = (try? WebPushSubscription(token: token))?.endpoint.authority
+  }
+}
+
+extension TokenID {
+  /// The fingerprint in the log: the first half of the token's id.
+  var fingerprint: String {
+    let digits = String(UInt64(bitPattern: storage) >> 32, radix: 16)
+    return String(repeating: "0", count: 8 - digits.count) + digits
   }
 }

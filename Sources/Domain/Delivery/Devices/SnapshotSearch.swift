@@ -267,104 +267,10 @@ struct SnapshotSearch {
     }
   }
 
-  /// Reads the columns of a ``FoundDevice``.
   private func rows(_ condition: String, arguments: [Value], order: String, limit: Int64) throws -> [Row] {
-    let entries = "FROM outbox o WHERE o.registration_id = g.id"
-    let next = "\(entries) ORDER BY o.due_at, o.id LIMIT 1"
-    return try connection.query(
+    try connection.query(
       Statement(
-        """
-        SELECT g.id, g.kind, COALESCE(g.app, CASE WHEN g.wire <= 2 THEN g.target END) AS app, g.registered_at,
-          g.delivered_at, g.failure, g.failed_at, (SELECT COUNT(*) \(entries)) AS waiting,
-          (SELECT MIN(o.created_at) \(entries)) AS waiting_since, (SELECT o.reason \(next)) AS wait_reason,
-          (SELECT o.due_at \(next)) AS waiting_until, g.dead_reason, g.dead_since, s.uuid AS server_uuid, s.hostname,
-          s.deactivated_at AS server_deactivated_at, r.uuid AS realm_uuid, r.host,
-          r.is_deactivated AS realm_is_deactivated, g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id,
-          g.user_id, g.user_uuid, g.device_identifier, g.user_key, g.account_id, g.endpoint_hash, k.public_key,
-          g.ended_at, u.username, g.elsewhere, g.environment, g.token_changed_at
-        FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
-          LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
-          LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
-        WHERE \(condition) ORDER BY \(order) LIMIT $1
-        """, arguments: [.integer(limit)] + arguments))
-  }
-}
-
-/// The service that delivers to a device, and the target there. Of a Web Push endpoint only the host is kept.
-private struct DeliveryPath {
-  var provider: String
-  var target: String?
-
-  /// - Parameter kind: the stored number of the token's kind.
-  init(_ kind: Int64, _ token: String?, isElsewhere: Bool) {
-    guard !isElsewhere else {
-      provider = Route.Provider.elsewhere.rawValue
-      return
-    }
-    provider = PushToken.Kind(storage: kind)?.rawValue ?? (kind == 3 ? "pushkit" : "unknown")
-    guard kind == PushToken.Kind.fcm.storage, let token, WebPushSubscription.isToken(token) else { return }
-    provider = Route.Provider.webPush.rawValue
-    target = (try? WebPushSubscription(token: token))?.endpoint.authority
-  }
-}
-
-extension FoundDevice {
-  /// Returns nil for an unknown kind of registration.
-  fileprivate init?(_ row: Row, _ storageKey: StorageKey) throws {
-    guard let kind = RegistrationReference.Kind(rawValue: try row.int64("wire")) else { return nil }
-    func place(uuid: String, host: String, _ isDeactivated: Bool) throws -> Origin? {
-      guard let uuid = try row.optionalText(uuid), let host = try row.optionalText(host) else { return nil }
-      return Origin(uuid: uuid, host: host, isDeactivated: isDeactivated)
-    }
-    func failure(_ reason: String, at: String) throws -> Failure? {
-      guard let reason = try row.optionalText(reason), let at = try row.optionalDate(at) else { return nil }
-      return Failure(reason: reason, at: at)
-    }
-    let tokenPlace = SealedPlace.token(
-      realm: kind == .e2ee ? try row.value("realm_id") : .null, tokenID: try row.value("token_id"),
-      server: try row.value("server_id"), user: try row.value("user_id"), uuid: try row.value("user_uuid"),
-      identifier: try row.value("device_identifier"), userKey: try row.value("user_key"),
-      account: try row.value("account_id"), endpoint: try row.value("endpoint_hash"))
-    // The first of Talk's two tokens is the one for notifications.
-    let token = try row.optionalBytes("token").flatMap { storageKey.openText($0, at: tokenPlace) }.map {
-      text in
-      kind == .nextcloud ? String(text.prefix { $0 != " " }) : text
-    }
-    let path = DeliveryPath(try row.int64("kind"), token, isElsewhere: try row.value("elsewhere") != .null)
-    let tokenID =
-      try row.optionalInt64("token_id").map(TokenID.init(storage:))
-      ?? (kind == .legacy ? token.map(TokenID.init(token:)) : nil)
-    let user =
-      try row.optionalText("user_uuid") ?? row.optionalInt64("user_id").map(String.init)
-      ?? row.optionalText("username")
-    self.init(
-      kind: kind, id: try row.int64("id"), provider: path.provider, app: try row.optionalText("app"),
-      target: kind == .nextcloud ? try row.optionalText("target") : path.target,
-      environment: .init(storage: try row.optionalInt64("environment")), tokenID: tokenID,
-      fingerprint: kind == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
-      isInstallationID: path.provider == PushToken.Kind.fcm.rawValue
-        ? token.map(FCMMessage.isInstallationID) : nil,
-      tokenChangedAt: try row.optionalDate("token_changed_at"),
-      bouncerKey: try row.optionalText("public_key"),
-      server: try place(
-        uuid: "server_uuid", host: "hostname", try row.value("server_deactivated_at") != .null),
-      realm: try place(
-        uuid: "realm_uuid", host: "host",
-        try row.optionalInt64("realm_is_deactivated").map { $0 != 0 } ?? false),
-      user: user,
-      identifier: try row.optionalBytes("device_identifier").map { Base64.encode($0) },
-      registeredAt: try row.date("registered_at"), endedAt: try row.optionalDate("ended_at"),
-      deliveredAt: try row.optionalDate("delivered_at"), failure: try failure("failure", at: "failed_at"),
-      held: try failure("dead_reason", at: "dead_since"), waiting: try row.int64("waiting"),
-      waitingSince: try row.optionalDate("waiting_since"), waitReason: try row.optionalText("wait_reason"),
-      waitingUntil: try row.optionalDate("waiting_until"))
-  }
-}
-
-extension TokenID {
-  /// The fingerprint in the log: the first half of the token's id.
-  var fingerprint: String {
-    let digits = String(UInt64(bitPattern: storage) >> 32, radix: 16)
-    return String(repeating: "0", count: 8 - digits.count) + digits
+        "\(FoundDevice.select) WHERE \(condition) ORDER BY \(order) LIMIT $1",
+        arguments: [.integer(limit)] + arguments))
   }
 }
