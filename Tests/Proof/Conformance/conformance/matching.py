@@ -35,9 +35,8 @@ class Matcher:
             case "match":
                 return isinstance(value, str) and re.fullmatch(self.argument, value, re.DOTALL) is not None
             case "has":
-                # At least these members.
-                return isinstance(value, dict) and not list(differences(self.argument, {
-                    name: value.get(name, ABSENT) for name in self.argument}))
+                # At least these members; `differences` compares them.
+                return False
             case "among":
                 return value in self.argument
             case "contains":
@@ -62,7 +61,9 @@ MATCHERS = {"any", "text", "integer", "number", "match", "has", "among", "contai
 def differences(wanted, got, place=""):
     """Yields a description of each difference."""
     if isinstance(wanted, Matcher):
-        if not wanted.accepts(got):
+        if wanted.kind == "has" and isinstance(got, dict):
+            yield from differences(wanted.argument, {name: got[name] for name in wanted.argument if name in got}, place)
+        elif not wanted.accepts(got):
             yield f"{place or 'it'} is {got!r}, not {wanted!r}"
     elif isinstance(wanted, dict) and isinstance(got, dict):
         for name in [*wanted, *(name for name in got if name not in wanted)]:

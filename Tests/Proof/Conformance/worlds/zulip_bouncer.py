@@ -340,7 +340,7 @@ class World(worlds.World):
         return ",".join(str(number) for number in range(first, last + 1))
 
     def make_status(self, argument):
-        """What push/status says of a phone's registration, with changes."""
+        """What push/status says at least of a phone's registration, with changes."""
         name, *changes = [argument] if isinstance(argument, str) else argument
         phone, time = getattr(self, name), Matcher("match", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
         wanted = {
@@ -353,7 +353,7 @@ class World(worlds.World):
             "token_changed_at": None, "bouncer_key": Matcher("text"), "device_identifier": None, "registered_at": time,
             "last_success_at": None, "last_failure": None, "held_deletion": None, "ended_at": None, "waiting": 0,
             "waiting_since": None, "waiting_for": None}
-        return wanted | (changes[0] if changes else {})
+        return Matcher("has", wanted | (changes[0] if changes else {}))
 
     def make_legacy_status(self, name):
         """The same of a phone that is registered in clear."""
