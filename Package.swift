@@ -204,7 +204,7 @@ let package = Package(
     program(
       "simulated-world", "Accounts", "CVirtualTime", "Delivery", "HTTP", "Migrations", "NextcloudProxy",
       "NextcloudServer", "Operator", "Platform", "HTTPClient", "Providers", "Registrations",
-      "Sealing", "Server", "SQL", "Upstream",
+      "Sealing", "Server", "SQL", "Upstream", "WebPushGateway",
       "ZulipBouncer", "ZulipServer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOEmbedded", "NIOHPACK", path: "Tests/Proof/SimulatedWorld/World"),
 

@@ -18,7 +18,7 @@ struct StandInCase: CustomTestStringConvertible {
 
   var testDescription: String { standIn }
 
-  /// All but those of the push proxy, of the built-in servers, of the upstream bouncer, and of worlds with strangers
+  /// All but those of the push proxy, of the built-in servers, of the gateway, of the upstream bouncer, and of worlds with strangers
   /// or several tenants.
   static let all: [StandInCase] = [
     .init("forgetful-outbox", "what is promised arrives", seed: 6),
@@ -66,7 +66,8 @@ struct StandInTests {
       known
         == Set(
           (StandInCase.all + NextcloudWorldTests.wrong + ChatWorldTests.wrong
-            + NextcloudServerWorldTests.wrong + HostileWorldTests.wrong + UpstreamWorldTests.wrong
+            + NextcloudServerWorldTests.wrong + GatewayWorldTests.wrong + HostileWorldTests.wrong
+            + UpstreamWorldTests.wrong
             + [UpstreamWorldTests.believing]
             + SlowWorldTests.wrong + TenantWorldTests.wrong).map(\.standIn)))
   }

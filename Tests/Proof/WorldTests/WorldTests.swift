@@ -93,9 +93,32 @@ struct NextcloudServerWorldTests {
   func `find a wrong Nextcloud server`(_ wrong: StandInCase) throws { try wrong.find("--nextcloud-server") }
 }
 
+@Suite("Simulated worlds with the Web Push gateway")
+struct GatewayWorldTests {
+  @Test(arguments: [[], ["--nextcloud"]])
+  func `keep every promise`(_ more: [String]) throws {
+    let worlds = try Worlds.run(["--gateway", "--seed", "1", "--worlds", "14"] + more)
+    #expect(worlds.status == 0, "\(worlds.output)")
+  }
+
+  /// Gateways as they must not be.
+  static let wrong: [StandInCase] = [
+    .init("gateway-topic-is-everybodys", "what is promised arrives", seed: 1),
+    .init("gateway-promises-too-much", "what is promised arrives", seed: 1),
+    .init("gateway-forgets-its-time", "nothing arrives after its time", seed: 1),
+    .init("gateway-forgets-bodies", "what waits can be fetched", seed: 1),
+    .init("gateway-keeps-token", "no living registration ends", seed: 1),
+    .init("gateway-trouble-is-death", "no living registration ends", seed: 1),
+    .init("gateway-tells-no-deaths", "a dead registration ends", seed: 1),
+  ]
+
+  @Test(arguments: wrong)
+  func `find a wrong gateway`(_ wrong: StandInCase) throws { try wrong.find("--gateway") }
+}
+
 @Suite("Simulated worlds with strangers whose devices are refused")
 struct HostileWorldTests {
-  @Test(arguments: [[], ["--nextcloud"]])
+  @Test(arguments: [[], ["--nextcloud"], ["--gateway"]])
   func `keep every promise, and nobody's notifications are late`(_ more: [String]) throws {
     let worlds = try Worlds.run(["--hostile", "--seed", "1", "--worlds", "6"] + more)
     #expect(worlds.status == 0, "\(worlds.output)")

@@ -88,6 +88,7 @@ extension World {
         wire.troubles.remove(at: index)
         world.note("-- the way to the proxy no longer \(trouble)")
       }
+    case .webPush(let message, let users): gateway?.notify(nextMessage(), message, users: users)
     case .changePushKey(let number):
       chat?.phones[number - Chat.firstPhone].makeKey()
       open(app(number))
@@ -113,6 +114,7 @@ extension World {
 
   /// The app on the phone of this number.
   private func app(_ number: Int) -> any App {
+    if let gateway, number >= Gateway.firstPhone { return gateway.phones[number - Gateway.firstPhone] }
     if let nextcloudChat, number >= NextcloudChat.firstPhone {
       return nextcloudChat.phones[number - NextcloudChat.firstPhone]
     }
@@ -184,6 +186,7 @@ extension World {
       for phone in nextcloud?.phones ?? [] { open(phone) }
       for phone in chat?.phones ?? [] { open(phone) }
       for phone in nextcloudChat?.phones ?? [] { open(phone) }
+      for phone in gateway?.phones ?? [] { open(phone) }
       pass(until: time + 30)
     }
     findUpdated()
@@ -196,6 +199,7 @@ extension World {
     checkNextcloudPromises()
     checkChatRegistrations()
     checkNextcloudServerPromises()
+    checkGatewayPromises()
     upstream?.isSettled = true
     note("-- a message for everybody")
     let label = probe()
@@ -203,8 +207,10 @@ extension World {
     checkNextcloudReach(label)
     checkChatReach(label)
     checkNextcloudServerReach(label)
+    checkGatewayReach(label)
     guard violation == nil,
       hasDeadOnes || hasDeadNextcloudRows || hasDeadChatDevices || hasDeadNextcloudServerRows
+        || deadEndpoint != nil
     else {
       return checkSecrets()
     }
@@ -217,6 +223,7 @@ extension World {
     checkNextcloudDeaths()
     checkChatDeaths()
     checkNextcloudServerDeaths()
+    checkGatewayDeaths()
     checkSecrets()
   }
 
@@ -230,6 +237,7 @@ extension World {
     if let nextcloud { Task { await nextcloud.notify(label, users: nil) } }
     if let chat { for user in 0..<Chat.users { Task { await chat.notify(label, user: user) } } }
     nextcloudChat?.notify(label, users: 0..<NextcloudChat.users)
+    gateway?.notify(label, Plan.WebPushPlan(), users: nil)
     for server in servers {
       let users = Array(Set(phones.filter { $0.server === server }.map(\.user))).sorted()
       Task { await server.notify(label, users: users) }

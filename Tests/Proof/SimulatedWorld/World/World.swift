@@ -40,6 +40,7 @@ final class World: @unchecked Sendable {
   private(set) var nextcloud: NextcloudServer?
   private(set) var chat: Chat?
   private(set) var nextcloudChat: NextcloudChat?
+  private(set) var gateway: Gateway?
   private(set) var strangers: [Stranger] = []
   private(set) var upstream: UpstreamBouncer?
   private(set) var tenancy: Tenancy?
@@ -123,13 +124,17 @@ final class World: @unchecked Sendable {
     if !plan.nextcloud.isEmpty {
       nextcloud = NextcloudServer(plan.nextcloud, world: self, seed: plan.seed)
     }
-    if hasPushProxy {
+    if !plan.gateway.isEmpty { gateway = Gateway(plan.gateway, world: self, seed: plan.seed) }
+    if hasStoreRecords {
       for node in nodes { try? FileManager.default.removeItem(at: node.storeRecord) }
     }
   }
 
   /// Whether its nodes are also Nextcloud's push proxy.
-  private var hasPushProxy: Bool { nextcloud != nil || nextcloudChat != nil }
+  var hasPushProxy: Bool { nextcloud != nil || nextcloudChat != nil }
+
+  /// Whether its nodes look out for lost databases.
+  var hasStoreRecords: Bool { hasPushProxy || gateway != nil }
 
   /// Seconds since it began.
   var time: Double { Double(virtual_time_now() - start) / 1e9 }
@@ -197,7 +202,7 @@ final class World: @unchecked Sendable {
       work()
     } while VirtualExecutor.shared.pass(upTo: .max - 1, grain: 3_600_000_000_000)
     virtual_time_leave()
-    if hasPushProxy { for node in nodes { try? FileManager.default.removeItem(at: node.storeRecord) } }
+    if hasStoreRecords { for node in nodes { try? FileManager.default.removeItem(at: node.storeRecord) } }
   }
 
   func nextMessage() -> String {

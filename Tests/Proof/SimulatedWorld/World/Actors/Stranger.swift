@@ -5,7 +5,7 @@ import HTTPTypes
 import Providers
 import Sealing
 
-/// A hostile sender: a chat server, or devices registered with the push proxy from one address. Its provider
+/// A hostile sender: a chat server, or devices registered with the push proxy or the Web Push gateway from one address. Its provider
 /// refuses every push to its devices, always in the same way, and it sends in bursts. The notifications of
 /// other senders must arrive all the same.
 ///
@@ -20,6 +20,8 @@ final class Stranger: @unchecked Sendable {
   let number: Int
   private let plan: Plan.StrangerPlan
   private let tokens: [String]
+  /// The endpoints of its subscriptions to the gateway.
+  private var endpoints: [String] = []
   private unowned let world: World
   private var random: WorldRandom
 
@@ -39,7 +41,7 @@ final class Stranger: @unchecked Sendable {
   func come() async {
     for device in tokens.indices {
       for attempt in 1...4 where !world.isOver {
-        if await register(device) == 200 { break }
+        if let status = await register(device), 200...201 ~= status { break }
         try? await Task.sleep(for: .milliseconds(300 * attempt))
       }
     }
@@ -87,8 +89,11 @@ final class Stranger: @unchecked Sendable {
   private static let user = "8f0b6a4e-8c1e-4d43-9d0f-3f1c2a5b7d10"
 
   private func register(_ device: Int) async -> Int? {
-    guard let identity = plan.chatServer else {
-      return await call("/devices", type: Self.form, Form.encode(fields(of: device)))
+    let identity: Int
+    switch plan.place {
+    case .chatServer(let number): identity = number
+    case .proxy: return await call("/devices", type: Self.form, Form.encode(fields(of: device)))
+    case .gateway: return await subscribe(device)
     }
     return await call(
       "/api/v1/remotes/push/e2ee/register", type: Self.form,
@@ -104,7 +109,12 @@ final class Stranger: @unchecked Sendable {
   }
 
   private func notify() async -> Int? {
-    guard let identity = plan.chatServer else { return await notifyProxy() }
+    let identity: Int
+    switch plan.place {
+    case .chatServer(let number): identity = number
+    case .proxy: return await notifyProxy()
+    case .gateway: return await notifyGateway()
+    }
     let payload = #""payload":{"push_key_id":1,"encrypted_data":"\#(World.plaintext)x.x.x"}"#
     let rest =
       plan.kind == .apns
@@ -129,16 +139,45 @@ final class Stranger: @unchecked Sendable {
     return await call("/notifications", type: Self.form, Form.encode(entries))
   }
 
+  private func subscribe(_ device: Int) async -> Int? {
+    let kind =
+      plan.kind == .apns
+      ? #""token_kind":"apns","ios_app_id":"\#(World.topic)""# : #""token_kind":"fcm""#
+    let body = #"{"token":"\#(tokens[device])",\#(kind)}"#
+    let answer = await answer("/webpush/v1/subscriptions", type: "application/json", Array(body.utf8))
+    if let endpoint = answer?.json["endpoint"]?.string { endpoints.append(endpoint) }
+    return answer?.status
+  }
+
+  private func notifyGateway() async -> Int? {
+    var status: Int?
+    for endpoint in endpoints {
+      let body = (0..<random.int(in: 103...4096)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+      status = await answer(
+        String(endpoint.dropFirst(Gateway.address.count)), type: "application/octet-stream", body,
+        [.init("TTL")!: "86400", .contentEncoding: "aes128gcm"]
+      )?.status
+    }
+    return status
+  }
+
   private func call(_ path: String, type: String, _ body: [UInt8]) async -> Int? {
+    await answer(path, type: type, body)?.status
+  }
+
+  private func answer(
+    _ path: String, type: String, _ body: [UInt8], _ more: HTTPFields = [:]
+  ) async -> Answer? {
     let node = world.balanced(&random)
-    var headers: HTTPFields = [.contentType: type]
+    var headers = more
+    headers[.contentType] = type
     headers[.forwardedFor] = Self.address
     headers[.userAgent] =
       plan.kind == .apns ? "Mozilla/5.0 (iOS) Nextcloud-Talk v20" : "Mozilla/5.0 (Android) Nextcloud-Talk v20"
     if let identity = plan.chatServer.map({ World.strangers[$0] }) {
       headers[.authorization] = "Basic " + Base64.encode(Array("\(identity.uuid):\(identity.key)".utf8))
     }
-    return await node.call(path, headers: headers, body: body)?.status
+    return await node.call(path, headers: headers, body: body)
   }
 
   private func preimage(of device: Int) -> [UInt8] {

@@ -14,6 +14,7 @@ struct Command {
   private var hasNextcloud = false
   private var hasChat = false
   private var hasNextcloudServer = false
+  private var hasGateway = false
   private var isHostile = false
   private var hasUpstream = false
   private var hasTenants = false
@@ -47,6 +48,7 @@ struct Command {
       case "--nextcloud": hasNextcloud = true
       case "--chat": hasChat = true
       case "--nextcloud-server": hasNextcloudServer = true
+      case "--gateway": hasGateway = true
       case "--hostile": isHostile = true
       case "--upstream": hasUpstream = true
       case "--tenants": hasTenants = true
@@ -72,6 +74,7 @@ struct Command {
       var plan = Plan(seed: 0, steps: 0)
       if hasNextcloud { plan.addNextcloud() }
       if hasNextcloudServer { plan.addNextcloudServer() }
+      if hasGateway { plan.addGateway() }
       if isHostile { plan.addHostile() }
       if hasUpstream { plan.addUpstream() }
       if hasTenants { plan.addTenants() }
@@ -94,6 +97,7 @@ struct Command {
       if hasNextcloud { plan.addNextcloud() }
       if hasChat { plan.addChat() }
       if hasNextcloudServer { plan.addNextcloudServer() }
+      if hasGateway { plan.addGateway() }
       if isHostile { plan.addHostile() }
       if hasUpstream { plan.addUpstream() }
       if hasTenants { plan.addTenants() }
@@ -137,7 +141,7 @@ struct Command {
     print(
       """
 
-      Again: Scripts/proof/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(story.map { " --story \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "")\(hasNextcloudServer ? " --nextcloud-server" : "")\(isHostile ? " --hostile" : "")\(hasUpstream ? " --upstream" : "")\(hasTenants ? " --tenants" : "") --only \(only) --log\
+      Again: Scripts/proof/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(story.map { " --story \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "")\(hasNextcloudServer ? " --nextcloud-server" : "")\(hasGateway ? " --gateway" : "")\(isHostile ? " --hostile" : "")\(hasUpstream ? " --upstream" : "")\(hasTenants ? " --tenants" : "") --only \(only) --log\
       \(standIn.name == "none" ? "" : " --stand-in \(standIn.name)")
       """)
   }

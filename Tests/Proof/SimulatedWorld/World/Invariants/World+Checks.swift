@@ -10,6 +10,7 @@ extension World {
     checkNextcloudRows()
     checkChatDevices()
     checkNextcloudServer()
+    checkGatewayRows()
     checkLeftovers()
     checkPauses()
     checkLegacyRows()
@@ -173,6 +174,7 @@ extension World {
     }
     checkChatSecrets(in: image)
     checkNextcloudServerSecrets(in: image)
+    checkGatewaySecrets(in: image)
   }
 }
 

@@ -23,6 +23,11 @@ extension World {
         checkDelay(label, label, to: row.phone.phone, since: request.time)
       }
     }
+    for message in promptMessages {
+      checkDelay(
+        message.key, message.label, to: message.subscription.phone.phone,
+        since: message.answeredAt ?? message.postedAt)
+    }
   }
 
   private func checkDelay(_ key: String, _ label: String, to phone: Phone, since promise: Double) {

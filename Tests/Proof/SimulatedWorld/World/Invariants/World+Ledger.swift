@@ -21,6 +21,7 @@ extension World {
     guard let owner = owners[push.token] else {
       return violate("readable to nobody", "a push goes to a token that nobody has")
     }
+    if owner.number >= Gateway.firstPhone { return arrivedFromGateway(arrival, at: owner) }
     if owner.number >= NextcloudChat.firstPhone { return arrivedFromNextcloudChat(arrival, at: owner) }
     if owner.number >= Chat.firstPhone { return arrivedFromChat(arrival, at: owner) }
     note("\(owner.name): \(push.label)\(push.isLegacy ? " in clear" : "") (\(arrival.life.node))")

@@ -118,7 +118,8 @@ extension World {
     guard nextcloudChat != nil else { return nil }
     let known = Set(nextcloudServerRows().map(\.tokenHash))
     return owners.byToken.sorted { $0.key < $1.key }.first { token, phone in
-      phone.number >= NextcloudChat.firstPhone && !isLive(token) && known.contains(hash(token))
+      (NextcloudChat.firstPhone..<Gateway.firstPhone).contains(phone.number) && !isLive(token)
+        && known.contains(hash(token))
     }?.value
   }
 

@@ -104,7 +104,7 @@ extension World {
   }
 
   /// Whether the clock of this run has jumped so lately that the service has to doubt it, whatever it has seen since.
-  private func isClockDoubted(by life: Life) -> Bool {
+  func isClockDoubted(by life: Life) -> Bool {
     // What was decided before it may be told a little later.
     guard let jump = life.jumpedAt,
       (ledger.databaseTroubleAt < jump - 30 ? 0.5..<590 : 10..<590).contains(time - jump)

@@ -17,16 +17,11 @@ extension Node {
   /// The push proxy, where the world has a Nextcloud server, stock or built-in.
   func nextcloudProxy(
     _ settings: Configuration, database: any Database, storageKey: StorageKey, recorder: RegistrationStore,
-    deliverer: Deliverer, now: @escaping @Sendable () -> Date, isClockTrusted: @escaping @Sendable () -> Bool,
-    logger: Logger
-  ) -> (proxy: PushProxy, lossDetector: StoreLossDetector) {
-    let devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
-    let lossDetector = StoreLossDetector(
-      file: storeRecord, database: database, now: now, isClockTrusted: isClockTrusted, logger: logger)
-    let proxy = PushProxy(
-      settings.nextcloudProxy, http: settings.http, devices: devices, recorder: recorder,
-      deliverer: deliverer, lossDetector: lossDetector,
-      logger: logger)
-    return (proxy, lossDetector)
+    deliverer: Deliverer, lossDetector: StoreLossDetector, now: @escaping @Sendable () -> Date, logger: Logger
+  ) -> PushProxy {
+    PushProxy(
+      settings.nextcloudProxy, http: settings.http,
+      devices: NextcloudDevices(database: database, storageKey: storageKey, now: now), recorder: recorder,
+      deliverer: deliverer, lossDetector: lossDetector, logger: logger)
   }
 }

@@ -15,6 +15,7 @@ import SQL
 import Sealing
 import Server
 import Upstream
+import WebPushGateway
 import ZulipBouncer
 
 /// One run of the service's process. After its end it can no longer change anything in the world.
@@ -48,6 +49,8 @@ final class Life: @unchecked Sendable {
 struct Answer: Sendable {
   let status: Int
   let text: String
+  var headers = HTTPFields()
+  var body: [UInt8] = []
   var json: JSON { (try? JSON.parse(text)) ?? .null }
 }
 
@@ -128,19 +131,32 @@ final class Node: @unchecked Sendable {
       keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }, upstream: upstream)
     let routes = ZulipBouncerRoutes(bouncer)
     let bodies = BodyBudget(limit: 64 << 20, largest: 1 << 20)
-    let nextcloud =
-      world.nextcloud == nil && world.nextcloudChat == nil
+    let lossDetector =
+      world.hasStoreRecords
+      ? StoreLossDetector(
+        file: storeRecord, database: database, now: now, isClockTrusted: isClockTrusted, logger: logger)
+      : nil
+    let proxy =
+      world.hasPushProxy
+      ? lossDetector.map {
+        nextcloudProxy(
+          settings, database: database, storageKey: storageKey, recorder: registrations,
+          deliverer: deliverer, lossDetector: $0, now: now, logger: logger)
+      } : nil
+    let gateway =
+      world.gateway == nil
       ? nil
-      : nextcloudProxy(
-        settings, database: database, storageKey: storageKey, recorder: registrations, deliverer: deliverer,
-        now: now,
-        isClockTrusted: isClockTrusted, logger: logger)
+      : lossDetector.map {
+        self.gateway(
+          settings, database: database, storageKey: storageKey, deliverer: deliverer, lossDetector: $0,
+          now: now, logger: logger)
+      }
     let nextcloudServer =
       world.nextcloudChat == nil
       ? nil
-      : nextcloud.map {
+      : proxy.map {
         self.nextcloudServer(
-          settings, proxy: $0.proxy, database: database, storageKey: storageKey, deliverer: deliverer,
+          settings, proxy: $0, database: database, storageKey: storageKey, deliverer: deliverer,
           now: now, isClockTrusted: isClockTrusted, logger: logger)
       }
     let chat =
@@ -155,7 +171,8 @@ final class Node: @unchecked Sendable {
         forwarding: ForwardingFaults(), bodies: bodies
       ) {
         routes.addRoutes(to: $0)
-        if let proxy = nextcloud?.proxy { NextcloudProxyRoutes(proxy).addRoutes(to: $0) }
+        if let proxy { NextcloudProxyRoutes(proxy).addRoutes(to: $0) }
+        if let gateway { GatewayRoutes(gateway).addRoutes(to: $0) }
         nextcloudServer?.routes.addRoutes(to: $0)
         chat?.addRoutes($0)
       }.responder
@@ -166,7 +183,8 @@ final class Node: @unchecked Sendable {
         + (links.map { [$0.reports.bringForward, $0.unregistrations.bringForward] } ?? []), logger: logger)
     let housekeeping = Housekeeping(
       settings, registrations: registrations,
-      removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }], logger: logger)
+      removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }]
+        + (gateway.map { settings.gateway.cleanup($0).removals } ?? []), logger: logger)
     running = Task {
       try? await clock.compareWithDatabase()
       await withTaskGroup { group in
@@ -174,7 +192,7 @@ final class Node: @unchecked Sendable {
         group.addTask { await sender.run() }
         group.addTask { await deliverer.followHeldDeletions() }
         group.addTask { await housekeeping.run() }
-        group.addTask { await nextcloud?.lossDetector.run() }
+        group.addTask { await lossDetector?.run() }
         group.addTask { await chat?.run() }
         if let nextcloudServer { group.addTask { await nextcloudServer.sender.run() } }
         if let upstream = bouncer.upstream { group.addTask { await upstream.run() } }
@@ -229,7 +247,9 @@ final class Node: @unchecked Sendable {
         if let response { try? await response.body.write(Collector(collected: collected)) }
         guard life.isAlive else { return }
         let answer = response.map {
-          Answer(status: Int($0.status.code), text: String(buffer: collected.buffer))
+          Answer(
+            status: Int($0.status.code), text: String(buffer: collected.buffer), headers: $0.headers,
+            body: Array(buffer: collected.buffer))
         }
         life.calls.removeValue(forKey: id)?(answer)
       }

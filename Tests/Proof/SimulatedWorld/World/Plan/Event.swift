@@ -8,7 +8,7 @@ struct Event: Sendable, CustomStringConvertible {
   let time: Double
   let action: Action
 
-  /// Phones are numbered across all servers: those of Nextcloud and of the chats from their `firstPhone` on.
+  /// Phones are numbered across all servers: those of Nextcloud, of the chats and of the gateway from their `firstPhone` on.
   enum Action: Sendable {
     case message(server: Int, users: [Int])
     case open(Int), changeToken(Int), reinstall(Int), logOut(Int), logIn(Int), uninstall(Int), comeBack(Int)
@@ -24,6 +24,7 @@ struct Event: Sendable, CustomStringConvertible {
     case chatMessage([Int]), changePushKey(Int)
     case nextcloudChatMessage([Int]), takeBack(user: Int, isByPhone: Bool)
     case proxyTrouble(Trouble, seconds: Double)
+    case webPush(Plan.WebPushPlan, users: [Int])
     case hostile(Hostile)
     case tenant(Tenant)
     case upstreamTrouble(UpstreamTrouble, seconds: Double)
@@ -69,6 +70,8 @@ extension Event.Action: CustomStringConvertible {
     case .takeBack(let user, let isByPhone):
       "\(isByPhone ? "a phone" : "the chat") takes a message to user \(user) back"
     case .proxyTrouble(let trouble, let seconds): "the way to the proxy \(trouble) for \(Int(seconds)) s"
+    case .webPush(let message, let users):
+      "a Web Push sender has a message for \(users.map { "user \($0)" }.joined(separator: ", ")) (\(message))"
     case .changePushKey(let phone): "phone \(phone) makes a new key"
     case .hostile(let event): "\(event)"
     case .tenant(let event): "\(event)"

@@ -14,11 +14,20 @@ enum Refusal: Hashable, Sendable {
 
 extension Plan {
   struct StrangerPlan: Sendable {
-    /// Which of the strangers' chat servers; nil: they are devices at the push proxy.
-    let chatServer: Int?
+    enum Place: Sendable {
+      /// One of the strangers' chat servers.
+      case chatServer(Int)
+      /// Devices at the push proxy.
+      case proxy
+      case gateway
+    }
+
+    let place: Place
     let kind: Route.Provider
     let devices: Int
     let refusal: Refusal
+
+    var chatServer: Int? { if case .chatServer(let number) = place { number } else { nil } }
   }
 
   /// Adds strangers, and messages for those who belong here. Most of these worlds are calm: nothing else goes wrong, so
@@ -27,16 +36,17 @@ extension Plan {
     var random = WorldRandom(seed: seed, "hostile")
     isCalm = random.chance(0.75)
     if isCalm { events.removeAll { $0.action.isTrouble } }
-    let servers: [Int?] =
-      Array(0..<random.int(in: 1...Stranger.chatServers)) + (nextcloud.isEmpty ? [] : [nil])
-    strangers = servers.map { server in
+    let places: [StrangerPlan.Place] =
+      (0..<random.int(in: 1...Stranger.chatServers)).map { .chatServer($0) }
+      + (nextcloud.isEmpty ? [] : [.proxy]) + (gateway.isEmpty ? [] : [.gateway])
+    strangers = places.map { place in
       let kind: Route.Provider = random.chance(0.3) ? .apns : .fcm
       let retryAfter = random.pick([nil, nil, 30, 3600])
       let refusals: [Refusal] =
         [.tooMany(retryAfter: retryAfter), .silent]
         + (kind == .fcm ? [.thirdPartyAuth, .senderMismatch] : [])
       return StrangerPlan(
-        chatServer: server, kind: kind, devices: random.chance(0.2) ? 1 : random.int(in: 2...30),
+        place: place, kind: kind, devices: random.chance(0.2) ? 1 : random.int(in: 2...30),
         refusal: random.pick(refusals))
     }
     let end = min(max(events.last?.time ?? 0, 60), 900)
@@ -53,6 +63,9 @@ extension Plan {
           let some = Set((0..<random.int(in: 1...3)).map { _ in random.int(in: 0...users - 1) })
           more.append(
             (time + delay, .message(server: random.int(in: 0...self.servers - 1), users: some.sorted())))
+          if !gateway.isEmpty, random.chance(0.5) {
+            more.append((time + delay, .webPush(WebPushPlan(&random), users: [random.pick(gateway).user])))
+          }
           guard !nextcloud.isEmpty, random.chance(0.5) else { continue }
           more.append((time + delay, .nextcloudMessage([random.pick(nextcloud).user])))
         }

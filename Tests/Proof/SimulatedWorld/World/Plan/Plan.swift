@@ -26,6 +26,8 @@ struct Plan: Sendable {
   var chat: [ChatPhonePlan] = []
   /// The phones of its built-in Nextcloud server, if it has one.
   var nextcloudChat: [NextcloudChatPhonePlan] = []
+  /// The phones of the Web Push gateway, if it has any.
+  var gateway: [GatewayPhonePlan] = []
   /// The upstream bouncer, if there is one.
   var upstream: UpstreamPlan?
   /// Senders whose devices their provider refuses.

@@ -16,6 +16,8 @@ struct ReceivedPush: Sendable {
   let keyID: Int?
   /// The encrypted part and its signature, if it is Nextcloud's.
   let subject, signature: [UInt8]?
+  /// What is the Web Push gateway's, if it is from there.
+  private(set) var gateway: GatewayPush?
   /// Apple's topic, and the id of the key that the request is signed with.
   let topic, key: String?
 
@@ -48,7 +50,9 @@ struct ReceivedPush: Sendable {
     let shown = request.headers.first(name: "authorization")?.split(separator: " ").last
     key = provider == .apns ? shown.flatMap(Self.keyID) : shown.map(String.init)
     (subject, signature) = (Self.bytes("subject", in: body), Self.bytes("signature", in: body))
-    (label, sealed, keyID) = Self.message(body)
+    gateway = GatewayPush(request, body, provider: provider)
+    let message = Self.message(body)
+    (label, sealed, keyID) = (gateway?.label ?? message.label, message.sealed, message.keyID)
     isLegacy = sealed == nil
   }
 

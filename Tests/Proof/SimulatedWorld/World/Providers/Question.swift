@@ -47,6 +47,7 @@ struct Question: Sendable {
     }
     recipient = Recipient(route: route, token: push.token)
     label = push.label
-    kind = push.subject != nil ? "nextcloud" : push.isLegacy ? "legacy" : "e2ee"
+    kind =
+      push.gateway != nil ? "gateway" : push.subject != nil ? "nextcloud" : push.isLegacy ? "legacy" : "e2ee"
   }
 }

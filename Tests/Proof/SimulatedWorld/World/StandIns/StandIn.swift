@@ -55,5 +55,5 @@ struct StandIn: Sendable {
   /// No fault.
   static let none = StandIn("none")
   static let all =
-    storage + answers + replies + nextcloud + chat + nextcloudServer + upstream + slow + tenants
+    storage + answers + replies + nextcloud + chat + nextcloudServer + gateway + upstream + slow + tenants
 }
