@@ -210,7 +210,8 @@ final class Gateway: @unchecked Sendable {
 
   /// Stands for what only the phone can decrypt.
   private func body(_ label: String, _ bytes: Int) -> [UInt8] {
-    let text = Array("\(World.plaintext)\(label)\"".utf8)
+    // A combining mark must not follow the quotation mark.
+    let text = Array("\(World.plaintext)\(label)\".".utf8)
     return text + (0..<max(0, bytes - text.count)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
   }
 }

@@ -136,7 +136,7 @@ final class GatewayPhone: App, @unchecked Sendable {
       try? await Task.sleep(for: .seconds(random.seconds(0...min(1800, max(0, left)))))
     }
     for _ in 0..<8 {
-      guard !world.isOver, subscription === message.subscription else { return }
+      guard !world.isOver, phone.isWaiting, subscription === message.subscription else { return }
       if random.chance(0.1) { await trespass(id, message) }
       let began = world.time
       message.fetchedAt = message.fetchedAt ?? began

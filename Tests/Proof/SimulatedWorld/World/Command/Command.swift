@@ -59,8 +59,8 @@ struct Command {
         exit(2)
       }
     }
-    guard !hasTenants || !hasUpstream else {
-      print("--tenants and --upstream are for different worlds")
+    guard !hasTenants || !hasUpstream && !hasGateway else {
+      print("--tenants is for other worlds than --upstream and --gateway")
       exit(2)
     }
   }
