@@ -18,9 +18,18 @@ extension Deliverer {
 extension RegisteredPush {
   /// Redirects the push to the present token of its device.
   mutating func retarget(_ current: RegistrationStore.Current) {
-    guard let token = current.token, case .fcm(var message) = push, message.token != token else { return }
-    message.token = token
-    push = .fcm(message)
+    guard let token = current.token else { return }
+    switch push {
+    case .fcm(var message) where message.token != token:
+      message.token = token
+      push = .fcm(message)
+    // One of another app would be called wrong.
+    case .apns(var notification)
+    where notification.token != token.lowercased() && notification.topic == current.target:
+      (notification.token, notification.environment) = (token.lowercased(), nil)
+      push = .apns(notification)
+    default: return
+    }
     registration = RegistrationReference(
       registration.kind, id: registration.id, registeredAt: current.registeredAt)
   }

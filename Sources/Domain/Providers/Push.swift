@@ -40,6 +40,22 @@ package enum Push: Sendable, Codable {
     }
   }
 
+  /// Shortens a time to live that counts from when the push is sent, by the seconds for which it has waited.
+  package mutating func wait(_ seconds: TimeInterval) {
+    func rest(of timeToLive: Int?) -> Int? {
+      timeToLive.map { max(min(1, $0), Int(Double($0) - max(0, seconds))) }
+    }
+    switch self {
+    case .fcm(var message):
+      message.timeToLive = rest(of: message.timeToLive)
+      self = .fcm(message)
+    case .webPush(var message):
+      message.timeToLive = rest(of: message.timeToLive)
+      self = .webPush(message)
+    case .apns, .upstream: break
+    }
+  }
+
   /// The id that a newer push shares which replaces it in the outbox; nil if none may.
   package var collapseID: String? {
     switch self {

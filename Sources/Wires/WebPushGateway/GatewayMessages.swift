@@ -20,13 +20,19 @@ final class GatewayMessages: Sendable {
   private let database: any Database
   private let storageKey: StorageKey
   private let now: @Sendable () -> Date
+  private let isClockTrusted: @Sendable () -> Bool
   /// How many wait by owner, as of the last count, and what this process has kept since.
   private let waiting = Mutex<[Owner: Int]>([:])
 
-  init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  /// - Parameter isClockTrusted: whether the time of a body may be over; false while the clock is in doubt.
+  init(
+    database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date,
+    isClockTrusted: @escaping @Sendable () -> Bool = { true }
+  ) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
+    self.isClockTrusted = isClockTrusted
   }
 
   /// Keeps a body.
@@ -78,7 +84,7 @@ final class GatewayMessages: Sendable {
       SELECT m.encoding, m.crypto_key, m.encryption, m.body, r.device_identifier FROM gateway_messages m
         JOIN registrations r ON r.id = m.registration_id
       WHERE m.id = $1 AND m.expires_at > $2
-      """, .bytes(id.bytes), .integer(now().milliseconds)
+      """, .bytes(id.bytes), .integer(isClockTrusted() ? now().milliseconds : 0)
     ).first
     guard let row, let subscription = GatewayID(try row.bytes("device_identifier")),
       let body = storageKey.open(

@@ -44,7 +44,8 @@ package final class WebPushGateway: Sendable {
     self.http = http
     self.publicURL = publicURL
     subscriptions = GatewaySubscriptions(database: database, storageKey: storageKey, now: now)
-    messages = GatewayMessages(database: database, storageKey: storageKey, now: now)
+    messages = GatewayMessages(
+      database: database, storageKey: storageKey, now: now, isClockTrusted: lossDetector.isClockTrusted)
     secrets = GatewaySecrets(storageKey: storageKey)
     self.keyring = keyring
     bouncerKeys = BouncerKeys(database: database, now: now)

@@ -250,6 +250,33 @@ struct SendingTests {
     }
   }
 
+  @Test(arguments: PushToken.Kind.allCases)
+  func `that wait go to the app's present token, for the rest of their time`(_ kind: PushToken.Kind)
+    async throws
+  {
+    try await Gateway.test(isWorking: true) { gateway in
+      let app = try await gateway.subscribe(Gateway.registration(kind))
+      let working = gateway.simulator.faults
+      var faults = working
+      faults.fcm.outage = true
+      faults.apns.outage = true
+      await gateway.simulator.setFaults(faults)
+      #expect(try await gateway.post(app, ttl: "3600").status == 201)
+      let token = String((kind == .apns ? Gateway.apnsToken : Gateway.fcmToken).reversed())
+      let renewal = Gateway.registration(kind, token: token)
+      #expect(try await gateway.call(.put, app.path, renewal, secret: app.secret).status == 200)
+      await gateway.simulator.setFaults(working)
+      gateway.clock.advance(1200)
+      try await eventually { !gateway.simulator.deliveries().isEmpty }
+      let delivery = try #require(gateway.simulator.deliveries().first)
+      #expect(delivery.token == token)
+      guard kind == .fcm else { return }
+      let json = try JSON.parse(Array(delivery.payload))
+      let left = json["message"]?["android"]?["ttl"]?.string.flatMap { Int($0.dropLast()) }
+      #expect(left.map { (2300...2400).contains($0) } == true, "\(String(describing: left))")
+    }
+  }
+
   /// Two senders to one app use the same topic.
   @Test func `of one topic of two subscriptions stand apart on an iPhone`() async throws {
     try await Gateway.test { gateway in
@@ -324,6 +351,21 @@ struct SendingTests {
       gateway.clock.advance(60)
       #expect(
         try await gateway.call(.get, "/webpush/v1/messages/\(message)", secret: app.secret).status == 200)
+    }
+  }
+
+  @Test func `whose bodies wait can be fetched while the clock is in doubt`() async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe()
+      #expect(try await gateway.post(app, body: Gateway.ciphertext(4096)).status == 201)
+      let message = try #require(gateway.arrived().first?["message"]?.string)
+      func fetch() async throws -> Int {
+        try await gateway.call(.get, "/webpush/v1/messages/\(message)", secret: app.secret).status
+      }
+      gateway.clock.jump(25 * 3600)
+      #expect(try await fetch() == 200)
+      gateway.clock.jump(-25 * 3600)
+      #expect(try await fetch() == 200)
     }
   }
 

@@ -76,14 +76,16 @@ extension Outbox {
       let lease = Lease(row: held, share: kind.map { OutboxDepth.Share(queue: queue, kind: $0) })
       let id = try row.int64("registration_id")
       let expiresAt = try row.date("expires_at")
-      guard let kind, let push = open(try row.bytes("push"), for: id) else {
+      guard let kind, var push = open(try row.bytes("push"), for: id) else {
         unreadable.append((lease, isOver(expiresAt) ? nil : Postponement(until: now + Self.unreadablePause)))
         continue
       }
+      let createdAt = try row.date("created_at")
+      if isClockTrusted() { push.wait(now.timeIntervalSince(createdAt)) }
       let registration = RegistrationReference(kind, id: id, registeredAt: try row.date("registered_at"))
       var delivery = RegisteredPush(
         push: push, registration: registration, owner: owner, isBackground: try row.flag("is_background"))
-      delivery.promisedAt = try row.date("created_at")
+      delivery.promisedAt = createdAt
       let doubts = Int(try row.int64("doubts"))
       delivery.wait = try row.optionalText("reason").flatMap(Reason.init).map {
         .init(reason: $0, doubts: doubts)

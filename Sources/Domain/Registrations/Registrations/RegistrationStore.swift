@@ -54,8 +54,11 @@ package final class RegistrationStore: Sendable {
     package let registeredAt: Date
     /// The environment of APNs that has its token, if that is known.
     package let environment: APNsCredential.Environment?
-    /// The present FCM token of a device that anybody may register, whose row outlives a change of its token.
+    /// The present token where the row outlives a change of it: FCM's of a device that anybody may register, and any of the
+    /// Web Push gateway's.
     package let token: String?
+    /// The app's bundle id, or its Firebase project; nil: the default one.
+    package let target: String?
   }
 
   /// The present values of these registrations, by row id. Those that have ended are left out.
@@ -63,8 +66,8 @@ package final class RegistrationStore: Sendable {
     guard !ids.isEmpty else { return [:] }
     let rows = try await database.query(
       """
-      SELECT id, registered_at, environment, CASE WHEN wire IN (\(RegistrationReference.Kind.openKinds)) AND kind = 2 THEN token END AS token,
-        device_identifier, user_key
+      SELECT id, registered_at, environment, device_identifier, user_key, target,
+        CASE WHEN wire = 5 OR wire IN (\(RegistrationReference.Kind.openKinds)) AND kind = 2 THEN token END AS token
       FROM registrations WHERE id IN ($list) AND ended_at IS NULL
       """, list: ids.map { .integer($0) })
     return Dictionary(
@@ -74,7 +77,8 @@ package final class RegistrationStore: Sendable {
         let current = Current(
           registeredAt: try row.date("registered_at"),
           environment: .init(storage: try row.optionalInt64("environment")),
-          token: try row.optionalBytes("token").flatMap { storageKey.openText($0, at: place) })
+          token: try row.optionalBytes("token").flatMap { storageKey.openText($0, at: place) },
+          target: try row.optionalText("target"))
         return (try row.int64("id"), current)
       }
     ) { $1 }
