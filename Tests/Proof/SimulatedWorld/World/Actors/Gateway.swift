@@ -147,7 +147,9 @@ final class Gateway: @unchecked Sendable {
     ) { answer in
       // What has ended may be lost instead.
       guard answer.text.contains("provider does not take") else { return !world.gatewayHas(subscription) }
-      if let confirmed { refusals[confirmed.token, default: 0] += 1 }
+      if let confirmed, confirmed.subscription === subscription {
+        refusals[confirmed.token, default: 0] += 1
+      }
       return true
     }
     let phone = subscription.phone

@@ -152,7 +152,7 @@ final class Stranger: @unchecked Sendable {
   private func notifyGateway() async -> Int? {
     var status: Int?
     for endpoint in endpoints {
-      let body = (0..<random.int(in: 103...4096)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+      let body = [UInt8](repeating: UInt8(number), count: random.chance(0.1) ? 4096 : 150)
       status = await answer(
         String(endpoint.dropFirst(Gateway.address.count)), type: "application/octet-stream", body,
         [.init("TTL")!: "86400", .contentEncoding: "aes128gcm"]

@@ -45,8 +45,10 @@ extension Plan {
       let refusals: [Refusal] =
         [.tooMany(retryAfter: retryAfter), .silent]
         + (kind == .fcm ? [.thirdPartyAuth, .senderMismatch] : [])
+      // A message to the gateway is a call of its own.
+      let most = if case .gateway = place { 4 } else { 30 }
       return StrangerPlan(
-        place: place, kind: kind, devices: random.chance(0.2) ? 1 : random.int(in: 2...30),
+        place: place, kind: kind, devices: random.chance(0.2) ? 1 : random.int(in: 2...most),
         refusal: random.pick(refusals))
     }
     let end = min(max(events.last?.time ?? 0, 60), 900)

@@ -1,5 +1,4 @@
 import Foundation
-import HTTP
 import HTTPClient
 import NIOHPACK
 import Providers
@@ -19,27 +18,25 @@ struct GatewayPush: Sendable {
 
   /// Returns nil if a push is not the gateway's.
   init?(_ request: ProviderRequest, _ text: String, provider: Route.Provider) {
-    guard provider == .apns || provider == .fcm, text.contains(#""subscription":""#),
-      let json = try? JSON.parse(text)
-    else { return nil }
-    let members = provider == .apns ? json : json["message"]?["data"] ?? .null
-    guard let subscription = members["subscription"]?.string else { return nil }
-    self.subscription = subscription
-    encoding = members["encoding"]?.string
-    cryptoKey = members["crypto_key"]?.string
-    encryption = members["encryption"]?.string
-    body = members["body"]?.string.flatMap(ReceivedPush.decoded).map(Array.init)
-    message = members["message"]?.string
-    if case .object(let data) = members, provider == .fcm {
-      size = data.members.reduce(0) {
-        $0 + $1.name.description.utf8.count + ($1.value.string?.utf8.count ?? 0)
-      }
-    } else {
-      size = text.utf8.count
+    // No value has a character that JSON escapes.
+    let names = ["subscription", "encoding", "crypto_key", "encryption", "body", "message"]
+    let members = Dictionary(
+      uniqueKeysWithValues: names.compactMap { name in
+        text.between("\"\(name)\":\"", "\"").map { (name, $0) }
+      })
+    guard provider == .apns || provider == .fcm, let subscription = members["subscription"] else {
+      return nil
     }
+    self.subscription = subscription
+    (encoding, cryptoKey) = (members["encoding"], members["crypto_key"])
+    (encryption, message) = (members["encryption"], members["message"])
+    body = members["body"].flatMap(ReceivedPush.decoded).map(Array.init)
+    size =
+      provider == .apns
+      ? text.utf8.count : members.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
     let expiration = request.headers.first(name: "apns-expiration").flatMap(Double.init)
     self.expiration = expiration == 0 ? nil : expiration
-    timeToLive = json["message"]?["android"]?["ttl"]?.string.flatMap { Double($0.dropLast()) }
+    timeToLive = text.between(#""ttl":""#, "s\"").flatMap(Double.init)
   }
 
   var label: String? { body.flatMap(Self.label) }
