@@ -166,17 +166,14 @@ extension WebPushGateway {
     }
     // The token does not open: the operator learns of it by other ways.
     guard let push else { throw APIError.tryAgainLater }
-    do {
-      let result = try await deliverer.deliver(
-        [RegisteredPush(push: push, registration: subscription.reference, owner: owner)],
-        within: settings.deadline
-      )[0]
-      if let refusal = APIError(result) { throw refusal }
-    } catch {
-      // If this fails, it goes when its time is over.
-      if isKept { try? await messages.remove(message.id) }
-      throw error
-    }
+    // If this fails, the push may be on its way all the same: its body goes when its time is over.
+    let result = try await deliverer.deliver(
+      [RegisteredPush(push: push, registration: subscription.reference, owner: owner)],
+      within: settings.deadline
+    )[0]
+    guard let refusal = APIError(result) else { return }
+    if isKept { try? await messages.remove(message.id) }
+    throw refusal
   }
 }
 

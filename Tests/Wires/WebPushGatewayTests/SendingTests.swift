@@ -266,14 +266,14 @@ struct SendingTests {
       let renewal = Gateway.registration(kind, token: token)
       #expect(try await gateway.call(.put, app.path, renewal, secret: app.secret).status == 200)
       await gateway.simulator.setFaults(working)
-      gateway.clock.advance(1200)
+      gateway.clock.advance(150)
       try await eventually { !gateway.simulator.deliveries().isEmpty }
       let delivery = try #require(gateway.simulator.deliveries().first)
       #expect(delivery.token == token)
       guard kind == .fcm else { return }
       let json = try JSON.parse(Array(delivery.payload))
       let left = json["message"]?["android"]?["ttl"]?.string.flatMap { Int($0.dropLast()) }
-      #expect(left.map { (2300...2400).contains($0) } == true, "\(String(describing: left))")
+      #expect(left.map { (3300...3450).contains($0) } == true, "\(String(describing: left))")
     }
   }
 

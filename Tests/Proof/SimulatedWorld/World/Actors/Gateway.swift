@@ -44,6 +44,8 @@ final class Gateway: @unchecked Sendable {
     var answeredAt: Double?
     /// Whether it was answered 201.
     var isAccepted = false
+    /// The token that the subscription had all the while, as its phone knows.
+    var token: String?
     /// When its app first asked for its body.
     var fetchedAt: Double?
 
@@ -158,6 +160,9 @@ final class Gateway: @unchecked Sendable {
     switch answer?.status {
     case 201:
       message.isAccepted = true
+      if phone.isConfirmed(confirmed), confirmed?.subscription === subscription {
+        message.token = confirmed?.token
+      }
       world.figures.promises += 1
       if hadEnded {
         world.violate("what has ended is refused", "\(label) to \(phone.phone.name) is answered 201")

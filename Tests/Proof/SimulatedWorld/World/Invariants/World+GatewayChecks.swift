@@ -169,6 +169,7 @@ extension World {
   var promptMessages: [Gateway.Message] {
     (gateway?.messages.values.sorted { $0.label < $1.label } ?? []).filter {
       $0.isAccepted && isReachable($0) && !isReplaced($0) && $0.plan.timeToLive >= 60
+        && $0.token == $0.subscription.phone.phone.token
     }
   }
 
