@@ -148,7 +148,8 @@ extension World {
     var heard = AnswersHeard.Pause(
       life: question.life, heardAt: time, until: time + min(pause, RetryAfter.limit),
       isDate: value?.contains(":") == true)
-    answersHeard.latestPause = max(answersHeard.latestPause, heard.until)
+    // A clock that is ahead postpones as much further.
+    answersHeard.latestPause = max(answersHeard.latestPause, heard.until + max(0, question.life.ahead()))
     answersHeard.pausesOfNotifications[notification] = heard
     guard isOfToken else { return }
     heard.until = max(heard.until, answersHeard.pausesOfTokens[ear]?.until ?? 0)
