@@ -101,6 +101,13 @@ struct GatewayWorldTests {
     #expect(worlds.status == 0, "\(worlds.output)")
   }
 
+  /// A body is asked for while a clock is ahead; a push is in the outbox although the database's answer was lost.
+  @Test(arguments: ["197", "961"])
+  func `keep every promise about bodies that wait`(seed: String) throws {
+    let worlds = try Worlds.run("--gateway", "--as-it-is", "--seed", seed)
+    #expect(worlds.status == 0, "\(worlds.output)")
+  }
+
   /// Gateways as they must not be.
   static let wrong: [StandInCase] = [
     .init("gateway-topic-is-everybodys", "what is promised arrives", seed: 8),
