@@ -67,7 +67,8 @@ package final class RegistrationStore: Sendable {
     let rows = try await database.query(
       """
       SELECT id, registered_at, environment, device_identifier, user_key, target,
-        CASE WHEN wire = 5 OR wire IN (\(RegistrationReference.Kind.openKinds)) AND kind = 2 THEN token END AS token
+        CASE WHEN wire = \(RegistrationReference.Kind.gateway.rawValue)
+          OR wire IN (\(RegistrationReference.Kind.openKinds)) AND kind = 2 THEN token END AS token
       FROM registrations WHERE id IN ($list) AND ended_at IS NULL
       """, list: ids.map { .integer($0) })
     return Dictionary(
