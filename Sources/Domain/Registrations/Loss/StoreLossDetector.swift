@@ -17,8 +17,8 @@ package final class StoreLossDetector: Sendable {
 
   private struct State {
     var record: StoreRecord?
-    /// Whether this process has compared the database with the record yet.
-    var hasCompared = false
+    /// How often this process has compared the database with the record.
+    var comparisons = 0
     /// Whether the operator was warned that the file cannot be written.
     var hasWarned = false
   }
@@ -72,7 +72,7 @@ package final class StoreLossDetector: Sendable {
   /// Whether an unknown device may be one that the database has lost. Compares the database with the record first,
   /// and counts as few devices as possible.
   package func isDoubtful() async throws -> Bool {
-    let (record, hasCompared) = state.withLock { ($0.record, $0.hasCompared) }
+    let (record, hasCompared) = state.withLock { ($0.record, $0.comparisons > 0) }
     if let record {
       if isDoubtful(record) { return true }
       let most = min(record.leastExpected(removed: record.state.removed), Self.mostCounted)
@@ -89,18 +89,29 @@ package final class StoreLossDetector: Sendable {
   /// Compares the database with the record, and updates both.
   @discardableResult
   package func compare() async throws -> StoreRecord {
-    let found = try await database.storeState()
+    while true {
+      let comparisons = state.withLock(\.comparisons)
+      let found = try await database.storeState()
+      // What was read before another comparison would look like a database that was put back.
+      if let record = try await compare(found, readAfter: comparisons) { return record }
+    }
+  }
+
+  /// Returns nil, and changes nothing, if there were more comparisons since the database was read.
+  private func compare(_ found: StoreState, readAfter comparisons: Int) async throws -> StoreRecord? {
     let now = now()
     let machineTime = machineTime()
-    let (before, after, loss) = state.withLock { state in
+    let compared = state.withLock { state -> (StoreRecord?, StoreRecord, StoreRecord.Loss?)? in
+      guard state.comparisons == comparisons else { return nil }
       let before = state.record
       var record = before ?? StoreRecord(found)
-      let pause = state.hasCompared ? nil : found.heartbeat.map { machineTime.timeIntervalSince($0) }
+      let pause = comparisons > 0 ? nil : found.heartbeat.map { machineTime.timeIntervalSince($0) }
       let loss = record.update(found, at: now, after: pause ?? 0)
       state.record = record
-      state.hasCompared = true
+      state.comparisons += 1
       return (before, record, loss)
     }
+    guard let (before, after, loss) = compared else { return nil }
     if let loss, after.isDoubtful(at: now) {
       logger.log(
         level: loss == .unused ? .notice : .warning,

@@ -4,6 +4,7 @@ import ProviderSimulator
 import Registrations
 import SQL
 import Sealing
+import Synchronization
 import TestSupport
 import Testing
 
@@ -157,6 +158,23 @@ struct StoreMemoryTests {
     #expect(try await restarted.isDoubtful())
   }
 
+  /// As at a start: a phone registers while the database is compared for the first time.
+  @Test(.bench)
+  func `takes a comparison that was overtaken for no loss`() async throws {
+    try await bench.lossDetector.compare()
+    let overtaken = OvertakenDatabase(bench.database)
+    let detector = StoreLossDetector(
+      file: bench.folder.appending(path: "other.json"), database: overtaken, now: bench.devices.now,
+      logger: bench.logger)
+    overtaken.overtake { [bench] in
+      _ = try await ProxyPhone().register(at: bench)
+      try await detector.compare()
+    }
+    try await detector.compare()
+    #expect(!overtaken.isToBeOvertaken)
+    #expect(!(try await detector.isDoubtful()))
+  }
+
   @Test
   func `survives a restart`() throws {
     var record = StoreRecord(state(1, 1000))
@@ -246,4 +264,37 @@ struct StoreMemoryTests {
       ))
     #expect(try await bench.lossDetector.isDoubtful())
   }
+}
+
+/// A database on which something happens between the first answer to a query and its caller's getting it.
+private final class OvertakenDatabase: Database {
+  private let database: any Database
+  private let event = Mutex<(@Sendable () async throws -> Void)?>(nil)
+
+  init(_ database: any Database) { self.database = database }
+
+  var engine: DatabaseEngine { database.engine }
+  var isToBeOvertaken: Bool { event.withLock { $0 != nil } }
+
+  func overtake(_ event: @escaping @Sendable () async throws -> Void) {
+    self.event.withLock { $0 = event }
+  }
+
+  func transaction(
+    _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
+  ) async throws {
+    try await database.transaction(kind, work)
+  }
+
+  func query(_ statement: Statement) async throws -> [Row] {
+    let rows = try await database.query(statement)
+    try await event.withLock { exchange(&$0, with: nil) }?()
+    return rows
+  }
+
+  func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
+
+  func execute(_ statement: Statement) async throws -> [Row] { try await database.execute(statement) }
+
+  func close() async { await database.close() }
 }
