@@ -22,6 +22,7 @@ package struct ProviderRequest: Sendable {
 package struct ProviderResponse: Sendable {
   package var status: Int
   package var headers: HPACKHeaders
+  /// The body, cut at ``maximumBody`` bytes.
   package var body: ByteBuffer
   /// Whether the rest of the body is missing: the connection or the stream ended before, or it is longer than
   /// ``maximumBody``.
