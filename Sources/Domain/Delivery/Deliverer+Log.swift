@@ -65,27 +65,25 @@ extension Deliverer {
     }
   }
 
-  /// Logs refusals because of a backlog: the maximum number of notifications wait for the device already, or for the
-  /// push service.
+  /// Logs that a notification was refused because too many wait already: for the device, or for all devices of its owner.
   ///
-  /// - Parameter refused: the devices, each with the reason why its notification would have had to wait.
-  func logBacklog(_ refused: [(device: RegistrationReference, wait: RegisteredPush.WaitReason?)]) {
-    for (device, wait) in refused {
-      let isOwn = wait?.isOwn == true
-      let maximum = outbox.mostPerDevice
-      rateLimitedLog.log(
-        .warning,
-        isOwn
-          ? "notifications refused: \(maximum) already wait for this device, which is the maximum"
-          : "notifications refused: too many already wait for this device (at most \(maximum)) or for its push service",
-        isOwn || device.kind.isOpen ? .backlogOfDevice : .backlogOfRoute, to: logger, now: now(),
-        metadata: [
-          "device": "\(device.name)", "reason": "\(wait?.reason.description ?? "")",
-          "advice": isOwn
-            ? "the route works; why they wait: push-bouncer device show \(device.name)"
-            : "see which route does not work, and why: push-bouncer routes list",
-        ])
-    }
+  /// - Parameter wait: why the notification would have had to wait.
+  func logBacklog(
+    _ device: RegistrationReference, _ reason: Reason, _ wait: RegisteredPush.WaitReason?
+  ) {
+    let isOwn = wait?.isOwn == true
+    rateLimitedLog.log(
+      .warning,
+      reason == .backlogged
+        ? "notifications refused: \(outbox.mostPerDevice) already wait for this device, which is the maximum"
+        : "notifications refused: too many already wait for the devices of this one's address or sender",
+      isOwn || device.kind.isOpen ? .backlogOfDevice : .backlogOfRoute, to: logger, now: now(),
+      metadata: [
+        "device": "\(device.name)", "reason": "\(wait?.reason.description ?? "")",
+        "advice": isOwn
+          ? "the route works; why they wait: push-bouncer device show \(device.name)"
+          : "see which route does not work, and why: push-bouncer routes list",
+      ])
   }
 }
 

@@ -90,16 +90,16 @@ extension Deliverer {
   private func logBacklog(
     _ decisions: [Decision], _ results: [DeliveryResult], _ deliveries: [RegisteredPush]
   ) {
-    let backlogged = results.indices.filter {
-      results[$0] == .refused(.backlogged) && deliveries[$0].push.provider != .webPush
+    for index in results.indices where deliveries[index].push.provider != .webPush {
+      guard case .refused(let reason) = results[index], reason.isBacklog else { continue }
+      logBacklog(deliveries[index].registration, reason, decisions[index].retry?.wait)
     }
-    logBacklog(backlogged.map { (deliveries[$0].registration, decisions[$0].retry?.wait) })
   }
 
   /// Records and logs that background notifications were dropped from the outbox to make room for these.
   func recordDisplacing(_ deliveries: [RegisteredPush]) async {
     guard !deliveries.isEmpty else { return }
-    logBacklog(deliveries.map { ($0.registration, $0.wait) })
+    for delivery in deliveries { logBacklog(delivery.registration, .backlogged, delivery.wait) }
     await recordGivenUp(deliveries, because: .backlogged)
   }
 
@@ -147,10 +147,16 @@ extension DeliveryResult {
   /// backlog have lines of their own.
   fileprivate var isLoss: Bool {
     switch self {
-    case .refused(.backlogged), .delivered, .passedOn, .queued: false
-    case .ended, .refused: true
+    case .refused(let reason): !reason.isBacklog
+    case .ended: true
+    case .delivered, .passedOn, .queued: false
     }
   }
+}
+
+extension Reason {
+  /// Whether too many notifications waited already.
+  fileprivate var isBacklog: Bool { self == .backlogged || self == .noRoom }
 }
 
 /// Metrics of notifications and registrations. Frequently used handles are kept.

@@ -81,27 +81,27 @@ package final class Deliverer: Sendable {
           (delivery, $0, decision.retry.map { dueAt($0, after: 1, doubts: 1) } ?? now() + lease)
         }
       }
-      var kept: [Outbox.Lease?]?
+      var kept: [Outbox.Kept]?
       defer {
         // A late answer is acted on even if its entry could not be stored.
         for (place, index) in queued.enumerated() {
           guard let (start, answer) = decisions[index].late else { continue }
-          handleLateAnswer(answer, to: deliveries[index], start, under: kept?[place])
+          handleLateAnswer(answer, to: deliveries[index], start, under: kept?[place].lease)
         }
       }
       var displacing: Set<Int64> = []
-      let leases = try await outbox.keep(additions) { queue, registration in
+      let results = try await outbox.keep(additions) { queue, registration in
         history?.count(.givenUp(queue.route))
         displacing.insert(registration)
       }
-      kept = leases
+      kept = results
       await recordDisplacing(
         additions.filter { displacing.contains($0.delivery.registration.id) }.map(\.delivery))
-      for (lease, index) in zip(leases, queued) where lease == nil {
-        decisions[index].result = .refused(.backlogged)
-        if let route = decisions[index].route { history?.count(.refused(route, .backlogged)) }
+      for case (.leftOut(let reason), let index) in zip(results, queued) {
+        decisions[index].result = .refused(reason)
+        if let route = decisions[index].route { history?.count(.refused(route, reason)) }
       }
-      await logWaiting(zip(additions, leases).compactMap { $1 == nil ? nil : $0 })
+      await logWaiting(zip(additions, results).compactMap { $1.lease == nil ? nil : $0 })
     }
     return await record(decisions, on: deliveries)
   }

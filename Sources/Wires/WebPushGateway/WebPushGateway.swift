@@ -186,6 +186,7 @@ extension APIError {
     case .refused(.payloadTooLarge):
       self.init(.contentTooLarge, "The message is too long for the app's provider.")
     case .refused(.backlogged): self = .tooManyMessages
+    case .refused(.noRoom): self = .tryAgainLater
     case .refused:
       self = .unavailable("The app's provider does not take this message now.", retryAfter: 300)
     }

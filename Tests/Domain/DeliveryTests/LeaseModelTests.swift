@@ -64,7 +64,7 @@ import Testing
       _ = try await store.database.execute(Statement("DELETE FROM outbox"))
       if let row = step.before {
         let kept = try await outbox.keep([(push, OutboxStore.route, date(0))])
-        id = try #require(kept[0]).id
+        id = try #require(kept[0].lease).id
         _ = try await store.database.execute(
           Statement(
             "UPDATE outbox SET attempts = $1, due_at = $2", .integer(Int64(row.attempts)),

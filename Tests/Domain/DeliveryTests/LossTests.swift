@@ -104,7 +104,7 @@ import Testing
     let warnings = lines.filter { $0.level == .warning }
     #expect(warnings.count == 2)
     #expect(warnings.allSatisfy { $0.message.hasPrefix("notifications refused:") })
-    #expect(warnings.first?.message.contains("at most 100") == true)
+    #expect(warnings.first?.message.contains("100 already wait for this device") == true)
     #expect(lines.compactMap { $0.metadata["left_out"].map { "\($0)" } } == ["2"])
     #expect(!bench.log.lines.contains { $0.message == "notification refused" })
   }

@@ -44,7 +44,7 @@ import Testing
     let store = try await OutboxStore()
     func keep() async throws -> Outbox.Lease {
       let delivery = RegisteredPush.sample("one", registration: 5)
-      return try #require(try await store.outbox.keep([(delivery, route, store.clock.now + 75)]).first ?? nil)
+      return try #require(try await store.outbox.keep([(delivery, route, store.clock.now + 75)]).first?.lease)
     }
     let first = try await keep()
     try await store.outbox.settle([(first, nil)])
@@ -216,7 +216,7 @@ import Testing
     try await store.outbox.keep(entries(2, route, .nextcloud) + entries(1, other, .nextcloud))
     for route in [route, other] {
       // Others' of the same request are kept.
-      #expect(try await store.outbox.keep(entries(1, route, .nextcloud)).compactMap(\.self).isEmpty)
+      #expect(try await store.outbox.keep(entries(1, route, .nextcloud)).compactMap(\.lease).isEmpty)
     }
     for kind in [RegistrationReference.Kind.e2ee, .legacy] {
       try await store.outbox.keep(entries(2, route, kind) + entries(1, other, kind))
@@ -225,7 +225,7 @@ import Testing
     let reopened = store.reopened(limits: limits)
     try await reopened.recount()
     #expect(reopened.count == 9)
-    #expect(try await reopened.keep(entries(1, other, .nextcloud)).compactMap(\.self).isEmpty)
+    #expect(try await reopened.keep(entries(1, other, .nextcloud)).compactMap(\.lease).isEmpty)
     try await reopened.remove(reopened.take(on: other))
     try await reopened.keep(entries(1, other, .nextcloud))
     #expect(reopened.count == 7)
@@ -241,20 +241,21 @@ import Testing
     }
     let kept = try await store.outbox.keep(entries(0..<60, 1) + entries(0..<1, 2) + entries(60..<150, 1))
     // The last of them are not taken.
-    #expect(kept.map { $0 != nil } == Array(repeating: true, count: 101) + Array(repeating: false, count: 50))
+    #expect(
+      kept.map { $0.lease != nil } == Array(repeating: true, count: 101) + Array(repeating: false, count: 50))
     #expect(try await store.rows() == 101)
     #expect(store.outbox.count == 101)
-    #expect(try await store.outbox.keep(entries(0..<1, 1)).allSatisfy { $0 == nil })
-    #expect(try await store.outbox.keep(entries(0..<1, 3, .nextcloud)).allSatisfy { $0 != nil })
+    #expect(try await store.outbox.keep(entries(0..<1, 1)).allSatisfy { $0.lease == nil })
+    #expect(try await store.outbox.keep(entries(0..<1, 3, .nextcloud)).allSatisfy { $0.lease != nil })
     try await store.outbox.remove(store.outbox.take(1))
-    #expect(try await store.outbox.keep(entries(0..<2, 1)).map { $0 != nil } == [true, false])
+    #expect(try await store.outbox.keep(entries(0..<2, 1)).map { $0.lease != nil } == [true, false])
     // The newest of a collapse id takes the older one's place however many there are.
     let collapsing = (0..<3).map {
       (RegisteredPush.sample("\($0)", registration: 2, collapseID: "c"), route, now)
     }
     try await store.outbox.keep(entries(0..<98, 2) + collapsing[..<1])
-    #expect(try await store.outbox.keep(Array(collapsing[1...])).allSatisfy { $0 != nil })
-    #expect(try await store.outbox.keep(entries(0..<1, 2)).allSatisfy { $0 == nil })
+    #expect(try await store.outbox.keep(Array(collapsing[1...])).allSatisfy { $0.lease != nil })
+    #expect(try await store.outbox.keep(entries(0..<1, 2)).allSatisfy { $0.lease == nil })
     try await store.outbox.recount()
     #expect(try await store.rows() == 201)
     #expect(store.outbox.count == 201)
@@ -274,7 +275,7 @@ import Testing
       try await store.outbox.keep(additions) { queue, registration in
         #expect(registration == 1)
         former.append(queue)
-      }.count { $0 != nil }
+      }.count { $0.lease != nil }
     }
     #expect(try await keep(entries(names("silent", 0..<150), isBackground: true)) == 100)
     #expect(try await keep(entries(["more"], isBackground: true)) == 0)
@@ -304,7 +305,7 @@ import Testing
     try await store.outbox.keep([silent("first")])
     let shown: [Outbox.Addition] = (0..<100).map { (.sample("\($0)", registration: 1), route, now) }
     let kept = try await store.outbox.keep([silent("second")] + shown)
-    #expect(kept.map { $0 != nil } == [false] + Array(repeating: true, count: 100))
+    #expect(kept.map { $0.lease != nil } == [false] + Array(repeating: true, count: 100))
     #expect(store.outbox.count == 100)
     #expect(try await store.rows() == 100)
   }
@@ -352,6 +353,22 @@ import Testing
     try await store.outbox.remove([old])
     #expect(try await store.outbox.texts() == ["new"])
     #expect(store.outbox.count == 1)
+  }
+
+  @Test func `The oldest is not the first if that was replaced since`() async throws {
+    let store = try await OutboxStore()
+    #expect(try await store.outbox.oldest() == nil)
+    let start = store.clock.now
+    try await store.keep(.sample("old", collapseID: "c"))
+    store.clock.advance(10)
+    try await store.keep(.sample("another"))
+    store.clock.advance(10)
+    #expect(try await store.outbox.oldest() == start)
+    try await store.keep(.sample("new", collapseID: "c"))
+    #expect(try await store.outbox.oldest() == start + 10)
+    store.clock.advance(100)
+    try await store.outbox.recount()
+    #expect(try await store.outbox.oldestLate() == start + 10)
   }
 
   @Test func `An entry ends with the notification's own expiration or the greatest age`() async throws {

@@ -113,6 +113,29 @@ import Testing
     #expect("\(line.metadata["advice"] ?? "")".contains("push-bouncer device show nextcloud:7"))
   }
 
+  @Test func `An address that has its share of the outbox is called so, and not the device`() async throws {
+    let device = try await bench.devices(.apns)[0]
+    bench.providers.use(try bench.credentials(keyID: "ZZZZZZZZZZ"))
+    var limits = Outbox.Limits()
+    limits.perRoute = 2
+    let outbox = Outbox(
+      database: bench.database, storageKey: StorageKey(bytes: [UInt8](repeating: 7, count: 32)), maxAge: 3600,
+      limits: limits, now: { bench.clock.now })
+    let deliverer = Deliverer(
+      providers: bench.providers, registrations: bench.recorder, outbox: outbox, deadline: .seconds(5),
+      now: { bench.clock.now }, metrics: bench.metrics, logger: bench.log.logger)
+    let pushes = (0..<4).map {
+      var push = bench.push("\($0)", to: device)
+      push.registration = RegistrationReference(.nextcloud, id: Int64($0), registeredAt: bench.clock.now)
+      return push
+    }
+    let results = try await deliverer.deliver(pushes)
+    #expect(results.count { $0 == .refused(.noRoom) } == 2, "\(results)")
+    let line = try #require(bench.log.lines.first { $0.message.hasPrefix("notifications refused:") })
+    #expect(line.message.contains("address") && !line.message.contains("this device"))
+    #expect("\(line.metadata["advice"] ?? "")".contains("push-bouncer routes list"))
+  }
+
   @Test func `A backlog because of the route is called so, whoever may register the device`() async throws {
     let device = try await bench.devices(.apns)[0]
     bench.providers.use(try bench.credentials(keyID: "ZZZZZZZZZZ"))

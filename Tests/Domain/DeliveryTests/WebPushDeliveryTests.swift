@@ -57,7 +57,7 @@ import Testing
     let results = try await deliverer.deliver(batch)
     #expect(results.last == .delivered)
     #expect(results.prefix(4).count { $0 == .queued } == 2, "\(results)")
-    #expect(results.prefix(4).count { $0 == .refused(.backlogged) } == 2)
+    #expect(results.prefix(4).count { $0 == .refused(.noRoom) } == 2)
     // It works again, and gets what has waited.
     await bench.faults { _ in }
     let sender = OutboxSender(

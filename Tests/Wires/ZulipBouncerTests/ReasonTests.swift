@@ -67,10 +67,10 @@ import Testing
     func answer(_ delivery: RegisteredPush, _ outcome: Outcome) async throws {
       let sender = try #require(deliverer.providers.routeSender(for: delivery.push))
       let now = bouncer.clock.now
-      let lease = try #require(try await deliverer.outbox.keep([(delivery, sender.route, now + 75)]).first)
+      let kept = try #require(try await deliverer.outbox.keep([(delivery, sender.route, now + 75)]).first)
       let start = DeliveryStart(began: now, takenAt: now, handedOver: nil, sent: now)
       let answer = RouteSender.Answer(outcome: outcome, sender: sender)
-      deliverer.handleLateAnswer({ answer }, to: delivery, start, under: lease)
+      deliverer.handleLateAnswer({ answer }, to: delivery, start, under: kept.lease)
       await deliverer.settled()
     }
 

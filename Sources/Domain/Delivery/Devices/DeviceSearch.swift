@@ -8,7 +8,7 @@ package import Sealing
 package struct DeviceSearch: Sendable {
   /// The result of a search.
   package struct SearchResult: Sendable, Hashable {
-    /// The devices, ordered by kind and then by first registration.
+    /// The devices. Those of each server, realm, user or token that matches stand together.
     package let devices: [FoundDevice]
     /// Whether more devices match than the limit allows.
     package let isCut: Bool

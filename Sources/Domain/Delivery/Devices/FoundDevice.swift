@@ -51,9 +51,9 @@ package struct FoundDevice: Sendable, Hashable {
   package let tokenChangedAt: Date?
   /// The bouncer key that the registration was encrypted to, in base64; nil for a legacy or an imported one.
   package let bouncerKey: String?
-  /// The chat server; nil for Nextcloud devices.
+  /// The chat server; nil for devices of Nextcloud and of the Web Push gateway.
   package let server: Origin?
-  /// The realm; nil for Nextcloud devices, and for legacy registrations whose realm is not known yet.
+  /// The realm; nil where there is no chat server, and for legacy registrations whose realm is not known yet.
   package let realm: Origin?
   /// The user of a legacy registration: a number or a UUID.
   package let user: String?

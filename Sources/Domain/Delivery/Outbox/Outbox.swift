@@ -12,7 +12,7 @@ import Synchronization
 /// sender takes it over only after that. The lease outlasts the longest wait for an answer. The entry is
 /// removed after the answer; a crash in between sends it a second time, with the same `apns-id`.
 package final class Outbox: Sendable {
-  /// Limits on the number of entries. Each kind of registration has limits of its own, so that one kind takes
+  /// Limits on the number of entries. Each kind of registration is counted by itself, so that one kind takes
   /// no room from another. Within each limit an owner has at most three times as much as is free
   /// (``FairShare``).
   package struct Limits: Sendable {
@@ -32,6 +32,18 @@ package final class Outbox: Sendable {
 
   /// Thrown when the outbox is full: the caller must not promise what it cannot store.
   package struct Full: Error, Hashable {}
+
+  /// What became of a delivery that was to be stored.
+  enum Kept: Sendable {
+    case stored(Lease)
+    /// It is not stored: ``Reason/backlogged`` or ``Reason/noRoom``.
+    case leftOut(Reason)
+
+    var lease: Lease? {
+      guard case .stored(let lease) = self else { return nil }
+      return lease
+    }
+  }
 
   /// A delivery to be stored, and when it is due.
   typealias Addition = (delivery: RegisteredPush, route: Route, dueAt: Date)
@@ -82,18 +94,17 @@ package final class Outbox: Sendable {
   /// Maximum number of entries that may wait for one device; further notifications are refused.
   package var mostPerDevice: Int { limits.perRegistration }
 
-  /// Stores deliveries, all or none; they are durable when this returns. Deliveries are left out if their
-  /// registration, push service, or the address that registered with the push proxy has its maximum of
-  /// entries. Background notifications are left out first, and are removed even if they were stored before. A
-  /// delivery that is under way at its provider is due when its lease ends.
+  /// Stores deliveries, all or none; they are durable when this returns. A delivery is left out if its registration has
+  /// its maximum of entries: background notifications first, which are removed even if they were stored before. One is
+  /// left out, too, if its push service has its maximum, or the owner of registrations of an open kind. A delivery that
+  /// is under way at its provider is due when its lease ends.
   ///
   /// - Parameter displaced: called with the queue and the registration of each entry that was stored before and is removed.
-  /// - Returns: the lease of each stored delivery; nil for one that was left out.
   /// - Throws: ``Full``, or the database's own error.
   @discardableResult
   func keep(
     _ additions: [Addition], displaced: (OutboxQueue, Int64) -> Void = { _, _ in }
-  ) async throws -> [Lease?] {
+  ) async throws -> [Kept] {
     let now = now()
     let shares = additions.map {
       OutboxDepth.Share(
@@ -110,14 +121,17 @@ package final class Outbox: Sendable {
       // More than one attempt means that it replaced an older entry with the same collapse id, which was
       // counted already.
       depth.release(zip(reserved, kept).filter { ($1?.attempts ?? 2) > 1 }.map(\.0))
-      var leases = [Lease?](repeating: nil, count: additions.count)
+      var results = [Kept](repeating: .leftOut(.noRoom), count: additions.count)
       for (index, kept) in zip(taken, kept) {
-        leases[index] = kept.map {
-          Lease(
-            row: .init(id: $0.id, attempts: $0.attempts, end: additions[index].dueAt), share: shares[index])
-        }
+        results[index] =
+          kept.map {
+            .stored(
+              Lease(
+                row: .init(id: $0.id, attempts: $0.attempts, end: additions[index].dueAt),
+                share: shares[index]))
+          } ?? .leftOut(.backlogged)
       }
-      return leases
+      return results
     } catch {
       depth.release(reserved)
       throw error

@@ -210,11 +210,17 @@ extension Outbox {
 
   package func count(for route: Route) -> Int { depth.routes[route] ?? 0 }
 
-  /// When the oldest entry was stored; nil if there is none. An entry that a newer notification has replaced
-  /// counts from its original time.
+  /// How many entries are looked at for the oldest, in order of arrival. A newer notification that has replaced one keeps
+  /// its place, and counts from its own time.
+  private static let oldestLooked = 100
+
+  /// When the oldest entry was stored; nil if there is none.
   package func oldest() async throws -> Date? {
-    let statement = Statement("SELECT created_at FROM outbox ORDER BY id LIMIT 1")
-    return try await database.query(statement).first?.date("created_at")
+    try await database.query(
+      """
+      SELECT MIN(created_at) AS created_at FROM (SELECT created_at FROM outbox ORDER BY id LIMIT $1) AS first
+      """, .integer(Int64(Self.oldestLooked))
+    ).first?.optionalDate("created_at")
   }
 
   /// Like ``oldest()``, but only for entries that were tried again or are overdue: not for those postponed on
@@ -227,15 +233,18 @@ extension Outbox {
     guard count > webPush else { return nil }
     let statement = Statement(
       """
-      SELECT o.created_at FROM (
-        SELECT id, route_id, created_at, due_at, attempts, reason FROM outbox ORDER BY id LIMIT $3
-      ) AS o JOIN outbox_routes r ON r.id = o.route_id
-      WHERE r.provider <> 'webpush' AND (o.due_at <= $1
-        OR o.reason IS DISTINCT FROM $4 AND (o.attempts > 2 OR o.due_at - o.created_at <= $2))
-      ORDER BY o.id LIMIT 1
+      SELECT MIN(created_at) AS created_at FROM (
+        SELECT o.created_at FROM (
+          SELECT id, route_id, created_at, due_at, attempts, reason FROM outbox ORDER BY id LIMIT $3
+        ) AS o JOIN outbox_routes r ON r.id = o.route_id
+        WHERE r.provider <> 'webpush' AND (o.due_at <= $1
+          OR o.reason IS DISTINCT FROM $4 AND (o.attempts > 2 OR o.due_at - o.created_at <= $2))
+        ORDER BY o.id LIMIT $5
+      ) AS first
       """, .integer(now().milliseconds - 60_000), .integer(Self.longestFirstPause),
-      .integer(Int64(webPush + 5000)), .text(Reason.deviceOverPace.rawValue))
-    return try await database.query(statement).first?.date("created_at")
+      .integer(Int64(webPush + 5000)), .text(Reason.deviceOverPace.rawValue),
+      .integer(Int64(Self.oldestLooked)))
+    return try await database.query(statement).first?.optionalDate("created_at")
   }
 
   /// Milliseconds; more than the longest pause between a first and a second try.

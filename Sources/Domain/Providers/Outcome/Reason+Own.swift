@@ -29,6 +29,16 @@ extension Reason {
       )
     ),
     Row(
+      .noRoom,
+      """
+      Too many notifications wait already: for its push service, or for all devices that were registered from one address \
+      or belong to one sender.
+      """,
+      Advice(
+        "See which route does not work: push-bouncer routes list. There is room again as soon as some are sent.",
+        forServers: "There is room again as soon as some are sent.")
+    ),
+    Row(
       .overloaded, "Too many notifications wait for a connection to the provider.",
       .ifItLasts("see whether the provider is slow, or whether far more is sent than usual.")),
     Row(

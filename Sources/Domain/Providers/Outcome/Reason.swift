@@ -195,6 +195,8 @@ extension Reason {
   package static let forbiddenAddress = Reason("forbiddenAddress")
   /// The device gets more notifications than its pace at the push proxy allows.
   package static let deviceOverPace = Reason("deviceOverPace")
+  /// The device's owner, or the push service, has as many waiting pushes as are allowed.
+  package static let noRoom = Reason("noRoom")
   /// FCM does not know a Firebase installation id that it has never accepted anything for.
   package static let installationIDUnknown = Reason("installationIDUnknown")
   /// FCM calls the registration token malformed (it says `INVALID_ARGUMENT` for that too).

@@ -109,3 +109,11 @@ extension RegisteredPush {
     }
   }
 }
+
+extension Outbox.Kept {
+  /// Why it was left out.
+  var reason: Reason? {
+    guard case .leftOut(let reason) = self else { return nil }
+    return reason
+  }
+}
