@@ -223,8 +223,8 @@ extension NextcloudDevices {
   package func counts() async throws -> [Count] {
     let statement = Statement(
       """
-      SELECT app, kind, failure, COUNT(*) AS count FROM registrations WHERE seen_at IS NOT NULL
-      GROUP BY app, kind, failure ORDER BY app, kind
+      SELECT app, kind, CASE WHEN \(RegistrationReference.isFailing) THEN failure END AS reason, COUNT(*) AS count
+      FROM registrations WHERE seen_at IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2
       """)
     var counts: [Count] = []
     for row in try await database.query(statement) {
@@ -232,7 +232,7 @@ extension NextcloudDevices {
       let new = Count(app: try row.text("app"), kind: kind)
       var count = counts.last.flatMap { ($0.app, $0.kind) == (new.app, kind) ? counts.popLast() : nil } ?? new
       count.devices += try row.int64("count")
-      if let failure = try row.optionalText("failure") { count.failures[failure] = try row.int64("count") }
+      if let reason = try row.optionalText("reason") { count.failures[reason] = try row.int64("count") }
       counts.append(count)
     }
     return counts

@@ -123,8 +123,9 @@ final class GatewaySubscriptions: Sendable {
   func counts() async throws -> [Count] {
     try await database.query(
       """
-      SELECT kind, COALESCE(target, '') AS app, COUNT(*) AS count, COUNT(failure) AS failing FROM registrations
-      WHERE wire = 5 GROUP BY 1, 2 ORDER BY 1, 2
+      SELECT kind, COALESCE(target, '') AS app, COUNT(*) AS count,
+        COUNT(CASE WHEN \(RegistrationReference.isFailing) THEN 1 END) AS failing
+      FROM registrations WHERE wire = 5 GROUP BY 1, 2 ORDER BY 1, 2
       """
     ).compactMap { row in
       try PushToken.Kind(storage: try row.int64("kind")).map {

@@ -106,6 +106,8 @@ package struct RegistrationReference: Sendable, Hashable {
     "dead_since = NULL, dead_reason = NULL, dead_before = NULL, dead_route_id = NULL"
   /// SQL for a row that is registered again: clears its failure and a deletion held back.
   package static let clearFailureAndHold = "failure = NULL, failed_at = NULL, failed_by = NULL, \(notDead)"
+  /// SQL for whether the latest notification failed. A success leaves the failure where it is.
+  package static let isFailing = "failure IS NOT NULL AND (delivered_at IS NULL OR delivered_at <= failed_at)"
   /// SQL for the row of the chat server that a registration is of; NULL for Nextcloud's.
   static let chatServer =
     "COALESCE(server_id, (SELECT r.server_id FROM remote_realms r WHERE r.id = registrations.realm_id))"

@@ -245,6 +245,11 @@ import Testing
     #expect(counts.map(\.kind) == [.apns, .fcm])
     #expect(counts.map(\.devices) == [1, 3])
     #expect(counts.map(\.failures) == [[:], ["unconfigured": 2]])
+    // What was delivered since then shows that it works again.
+    try await store.database.execute(
+      "UPDATE registrations SET delivered_at = failed_at + 1 WHERE id = $1", .integer(failing[0].reference.id)
+    )
+    #expect(try await devices.counts().map(\.failures) == [[:], ["unconfigured": 1]])
   }
 
   @Test func `A store has an id of its own and keeps it`() async throws {
