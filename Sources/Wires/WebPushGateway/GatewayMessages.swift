@@ -35,7 +35,7 @@ final class GatewayMessages: Sendable {
     self.isClockTrusted = isClockTrusted
   }
 
-  /// Keeps a body.
+  /// Keeps a body. May be repeated.
   ///
   /// - Throws: 429 if too many wait for the subscription, 503 if there is no room for the owner.
   func keep(_ message: GatewayMessage, for subscription: GatewaySubscription, of owner: Owner) async throws {
@@ -64,7 +64,7 @@ final class GatewayMessages: Sendable {
           """
           INSERT INTO gateway_messages
             (id, registration_id, owner, encoding, crypto_key, encryption, body, expires_at)
-          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+          VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING
           """, arguments: values))
     }
     waiting.withLock { $0[owner, default: 0] += 1 }

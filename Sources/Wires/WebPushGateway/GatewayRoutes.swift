@@ -16,6 +16,8 @@ package struct GatewayRoutes: Sendable {
   private static let subscriptionsPath = "/webpush/v1/subscriptions"
   static let pushPath = "/webpush/v1/push/"
   static let messagesPath = "/webpush/v1/messages/"
+  /// How long a call waits for a database that is away: most senders lose what is refused, and some wait for 10 s only.
+  private static let databaseWait = Duration.seconds(6)
 
   let gateway: WebPushGateway
   private let perAddress: RateLimiter<ClientAddress>
@@ -34,14 +36,14 @@ package struct GatewayRoutes: Sendable {
     router.endpoint("\(Self.messagesPath){message}", .get, use: answering(fetch))
   }
 
-  /// Wraps a handler with what all endpoints share: the rate limit and error answers.
+  /// Wraps a handler with what all endpoints share: the rate limit, the wait for the database, and error answers.
   private func answering(_ handler: @escaping Handler) -> Handler {
     { request, context in
       do {
         if let seconds = perAddress.count(context.clientAddress.source).retryAfter {
           throw APIError.tooMany("Too many requests. Try again later.", retryAfter: seconds)
         }
-        return try await handler(request, context)
+        return try await DatabaseWait.wait(upTo: Self.databaseWait) { try await handler(request, context) }
       } catch is Outbox.Full {
         return APIError.tryAgainLater.gatewayResponse
       } catch {
@@ -98,7 +100,7 @@ extension GatewayRoutes {
       gateway.secrets.isSecret(secret, of: subscription)
     else { throw APIError(.notFound, "There is no such message for this subscription (any more).") }
     // The app gets it even while nothing can be written.
-    try? await gateway.messages.end(id)
+    try? await DatabaseWait.wait(upTo: .seconds(1)) { try await gateway.messages.end(id) }
     var headers: HTTPFields = [
       .contentType: "application/octet-stream", .contentEncoding: encryption.encoding,
       .cacheControl: "no-store",

@@ -11,7 +11,7 @@ import Testing
 @testable import Demo
 
 /// Tests a PostgreSQL server that accepts connections but does not answer, as behind a broken network or on a
-/// stuck disk.
+/// stuck disk, or that is away for a moment.
 @Suite(.needsPostgreSQL) struct FrozenDatabaseTests {
   @Test func `Everybody is answered and the service goes on`() async throws {
     try await PostgreSQLServer.test { cluster in
@@ -69,6 +69,39 @@ import Testing
       }
     }
   }
+
+  @Test func `What is sent while it is restarted waits for it, at every wire`() async throws {
+    try await PostgreSQLServer.test { cluster in
+      try await Stage.test(database: cluster.url) { stage in
+        try await stage.serve("--nextcloud.enabled", "true") { running, server in
+          let phone = try await stage.phones(1, at: server)
+          let endpoint = try await server.subscribe(Stage.phone(.fcm))
+          try cluster.shutDown()
+          async let promise = server.mark(phone)
+          async let message = server.post(to: endpoint)
+          async let answer = running.call(
+            path: "/notifications", method: "POST", headers: [("Content-Type", "application/json")],
+            body: Self.unknownDevice)
+          try cluster.start()
+          await stage.expectArrival(of: Set(try await promise.marks))
+          _ = try await message
+          let told = try await answer
+          #expect(told.status == 200, "\(told.text)")
+        }
+      }
+    }
+  }
+
+  /// A notification for a device that the push proxy does not know.
+  private static let unknownDevice: [UInt8] = {
+    func text(_ count: Int) -> JSON { .string(Base64.encode([UInt8](repeating: 7, count: count))) }
+    let entry: JSON = [
+      "deviceIdentifier": text(64), "pushTokenHash": .string(String(repeating: "07", count: 64)),
+      "subject": text(256), "signature": text(256), "priority": "normal", "type": "alert",
+    ]
+    let body: JSON = ["notifications": [.string(entry.text)]]
+    return body.bytes
+  }()
 
   /// Calls of every part of the service that ask the database before anything else.
   private static let calls: [(method: String, path: String, headers: [(String, String)], body: String?)] = {

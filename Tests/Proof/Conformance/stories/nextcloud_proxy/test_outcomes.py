@@ -1,5 +1,6 @@
 """The outcome of notifications when providers, phones or the proxy itself fail."""
 
+import concurrent.futures
 import time
 import types
 
@@ -146,21 +147,29 @@ def test_for_an_hour_after_the_database_was_emptied_nobody_is_unknown(world):
     assert answered(world.notify(phones[1].entry(3))) == taken([phones[1].identifier], 1)
 
 
-@RULES("nextcloud/3.4/unknown-makes.b", "nextcloud/3.4/503-with-retry")
-def test_a_database_that_is_away_makes_nobody_unknown(world):
+@RULES("nextcloud/3.4/unknown-makes.b", "nextcloud/3.4/503-with-retry", "nextcloud/3.4/time.c")
+@pytest.mark.option("waits-for-its-database")
+def test_a_database_that_is_away_is_waited_for_and_makes_nobody_unknown(world):
     phone = world.talk_android
     assert world.register(phone).status == 200
-    with world.running.without_database(), world.simulator.outage():
-        answer = world.notify(phone.entry(), world.files_android.entry())
+    with concurrent.futures.ThreadPoolExecutor() as threads, world.simulator.outage():
+        with world.running.without_database():
+            began = time.monotonic()
+            answer = world.notify(phone.entry(), world.files_android.entry())
+            assert time.monotonic() - began < 10
+            # For a later one it comes back.
+            late = threads.submit(world.notify, phone.entry(2))
+            concurrent.futures.wait([late], 0.5)
+        assert answered(late.result()) == taken()
     # What can be told without it is; what could not be kept is not sent either.
     assert answer.status == 503 and answer.header("Retry-After") and b"unknown" not in answer.bytes
-    assert answered(world.notify(phone.entry(2))) == taken()
-    assert len(world.arrived(1)) == 1
+    assert answered(world.notify(phone.entry(3))) == taken()
+    assert len(world.arrived(2)) == 2
 
 
 @pytest.mark.slow
 @RULES("nextcloud/3.4/pace.abcd")
-@pytest.mark.option("repetition")
+@pytest.mark.option("proxy-limits")
 def test_a_device_gets_240_at_once_and_a_hundred_more_at_that_pace(world):
     phone = world.talk_android
     assert world.register(phone).status == 200

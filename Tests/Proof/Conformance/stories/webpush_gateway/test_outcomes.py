@@ -110,13 +110,25 @@ def test_what_a_provider_refuses_is_not_promised(world, name, reason):
     assert world.texts(1) == ["Hello 3"]
 
 
-@RULES("3.3/503-with.b")
-def test_a_database_that_is_away_promises_nothing(world):
-    world.subscribed(world.android, sender="sender")
-    with world.running.without_database(), world.outage():
-        assert refused(world.post(world.android), 503)
-    assert world.post(world.android, number=2).status == 201
-    assert world.texts(1) == ["Hello 2"]
+@RULES("3.3/503-with.b", "3.3/a-database-that-is-away")
+@pytest.mark.option("waits-for-its-database")
+def test_a_database_that_is_away_is_waited_for_and_nothing_is_promised_without_it(world):
+    phone = world.android
+    world.subscribed(phone, sender="sender")
+    with concurrent.futures.ThreadPoolExecutor() as threads, world.outage():
+        with world.running.without_database():
+            began = time.monotonic()
+            assert refused(world.post(phone), 503)
+            # Mastodon would have given up by then, and post again what may have been taken.
+            assert time.monotonic() - began < 10
+            # For later ones it comes back.
+            late = [threads.submit(world.post, phone, number=2), threads.submit(world.post, phone, number=3, length=4096)]
+            concurrent.futures.wait(late, 0.5)
+        assert [call.result().status for call in late] == [201, 201]
+    assert world.post(phone, number=4).status == 201
+    arrived = [world.data(arrival) for arrival in world.arrived(3)]
+    assert sorted(phone.open(data) for data in arrived if "body" in data) == [b"Hello 2", b"Hello 4"]
+    assert world.fetch(phone.kept, phone).bytes == phone.message(3, length=4096)[0]
 
 
 @RULES("3.3/nobody-is-told", "2.2/a-put.b", "2.1/put-webpush.b")
