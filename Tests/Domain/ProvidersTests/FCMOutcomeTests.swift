@@ -118,6 +118,23 @@ struct FCMOutcomeTests {
     (302, "", .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
   ]
 
+  /// What `Reason+FCM.swift` says of a code holds without a line of code, whatever status it comes with.
+  @Test(arguments: [401, 403, 404]) func `A row of the table is enough`(status: Int) throws {
+    for row in Reason.fcm where row.reason != .fcmInvalidArgument {
+      let reason = row.reason
+      let expected: Outcome =
+        switch try #require(row.statement) {
+        case .dead: status == 404 ? .dead(reason, since: nil) : .suspect(reason)
+        case .suspect: .suspect(reason)
+        case .misconfigured: .misconfigured(reason)
+        case .rejected: .rejected(reason)
+        case .retry(let scope): .retry(reason, notBefore: nil, scope: scope)
+        }
+      #expect(
+        Self.outcome(status, Self.error(status, "OTHER", fcm: reason.rawValue)) == expected, "\(reason)")
+    }
+  }
+
   @Test(arguments: rows) func `Each row means what the table says`(row: (Int, String, Outcome)) {
     #expect(Self.outcome(row.0, row.1) == row.2)
   }

@@ -115,28 +115,36 @@ extension Outcome {
       return
     }
     let reason = error.fcmCode ?? Reason(providerName: error.status ?? "")
-    let statement = Reason.fcmNames.contains(reason) ? reason.row?.statement : nil
     switch answer.status {
     case 429:
       // It may be the device's quota, so the whole project does not pause for it.
       self = .retry(.fcmQuotaExceeded, notBefore: notBefore ?? now + Self.quotaPause, scope: .tokenOrRoute)
     case 500...:
       self = .retry(reason, notBefore: notBefore, scope: .provider)
-    case 400 where reason == .fcmInvalidArgument:
-      self = error.blamesToken ? .suspect(.invalidRegistrationToken) : .rejected(reason)
-    case _ where statement == .retry(.route):
-      self = .retry(reason, notBefore: notBefore, scope: .route)
-    case _ where statement == .dead:
-      self = answer.status == 404 && error.fcmCode != nil ? .dead(reason, since: nil) : .suspect(reason)
-    case 403 where statement == .suspect:
-      self = .suspect(reason)
-    case 401 where error.fcmCode != nil, 403 where error.fcmCode != nil:
-      // The APNs key in the Firebase project is refused. Perhaps only this token's app uses it.
-      self = .retry(reason, notBefore: notBefore, scope: .tokenOrRoute)
-    case 401, 403, 404:
-      self = .misconfigured(reason)
+    case 400 where reason == .fcmInvalidArgument && error.blamesToken:
+      self = .suspect(.invalidRegistrationToken)
     default:
-      self = .rejected(reason)
+      switch Reason.fcmNames.contains(reason) ? reason.row?.statement : nil {
+      case .dead where answer.status == 404 && error.fcmCode != nil: self = .dead(reason, since: nil)
+      case .dead, .suspect: self = .suspect(reason)
+      case .misconfigured: self = .misconfigured(reason)
+      case .retry(let scope): self = .retry(reason, notBefore: notBefore, scope: scope)
+      case .rejected where answer.status == 400: self = .rejected(reason)
+      case .rejected, nil: self = Self.unknown(reason, error, status: answer.status, notBefore: notBefore)
+      }
+    }
+  }
+
+  /// Maps a code that this program does not know, or not with this status.
+  private static func unknown(
+    _ reason: Reason, _ error: FCMAnswer.Status, status: Int, notBefore: Date?
+  ) -> Outcome {
+    switch status {
+    // The APNs key in the Firebase project is refused. Perhaps only this token's app uses it.
+    case 401 where error.fcmCode != nil, 403 where error.fcmCode != nil:
+      .retry(reason, notBefore: notBefore, scope: .tokenOrRoute)
+    case 401, 403, 404: .misconfigured(reason)
+    default: .rejected(reason)
     }
   }
 }
