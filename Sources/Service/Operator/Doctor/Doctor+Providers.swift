@@ -4,7 +4,6 @@ internal import Foundation
 internal import HTTP
 package import HTTPClient
 internal import KeyExchange
-internal import Migrations
 internal import NIOCore
 internal import Platform
 package import Providers
@@ -257,12 +256,11 @@ extension Doctor {
       ?? "apps get it at \(path) of this service"
     let none = Finding.good("webpush", "it is on; serve makes its VAPID key pair, and \(place)")
     guard let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
-      let database = await visit.existing()
+      let database = await database()
     else { return none }
     do {
-      guard try await Migrator.version(of: database) == Schema.version,
-        let key = try await VAPIDKeys(database: database, storageKey: storageKey, now: now).find()
-      else { return none }
+      let keys = VAPIDKeys(database: database, storageKey: storageKey, now: now)
+      guard let key = try await keys.find() else { return none }
       let digest = SHA256.hash(data: Array(key.publicKey.utf8)).prefix(4)
       let fingerprint = digest.map { String(format: "%02x", $0) }.joined()
       return .good(

@@ -1,6 +1,5 @@
 internal import Delivery
 internal import Foundation
-internal import Migrations
 internal import Platform
 internal import Providers
 internal import Registrations
@@ -15,9 +14,7 @@ extension Doctor {
   /// Compares the apps and projects of living registrations with the credentials. Those of chat servers are faults; at
   /// the push proxy anybody may register.
   func unservedFindings(_ credentials: Credentials) async -> [Finding] {
-    guard let database = await visit.existing(),
-      (try? await Migrator.version(of: database)) == Schema.version
-    else { return [] }
+    guard let database = await database() else { return [] }
     let key = try? KeyFolder.existingStorageKey(in: configuration.keys.directory)
     let targets = RegistrationTargets(database: database)
     let found: [Finding]

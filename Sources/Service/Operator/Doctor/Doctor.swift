@@ -153,12 +153,19 @@ extension Doctor {
 }
 
 extension Doctor {
+  /// The database; nil unless it is there and has this program's tables. One that cannot be used has its own finding.
+  func database() async -> (any Database)? {
+    guard let database = await visit.existing(),
+      (try? await Migrator.version(of: database)) == Schema.version
+    else { return nil }
+    return database
+  }
+
   /// Reports each chat server's link to the upstream bouncer, if there is one.
   func linkFindings() async -> [Finding] {
     guard configuration.upstream.url != nil else { return [] }
     guard let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
-      let database = await visit.existing(),
-      (try? await Migrator.version(of: database)) == Schema.version
+      let database = await database()
     else { return [.skipped("upstream", "the database cannot be used")] }
     let links = UpstreamLinks(database: database, storageKey: storageKey, now: now)
     var providers = PushProviders.Configuration(configuration)
@@ -171,12 +178,8 @@ extension Doctor {
   /// Reports deletions held back because a provider reported too many tokens as dead; one finding per
   /// credential.
   func heldFindings() async -> [Finding] {
-    // A database that cannot be opened has its own finding.
-    guard let database = await visit.existing() else { return [] }
-    var held: [RegistrationStore.Held] = []
-    if (try? await Migrator.version(of: database)) == Schema.version {
-      held = (try? await RegistrationStore.held(in: database)) ?? []
-    }
+    guard let database = await database() else { return [] }
+    let held = (try? await RegistrationStore.held(in: database)) ?? []
     let services = held.filter { $0.provider == "webpush" }
     let routes = Dictionary(grouping: held.filter { $0.provider != "webpush" }) {
       "\($0.provider):\($0.credential)"
