@@ -262,7 +262,7 @@ CREATE TABLE registrations (
   registered_at $int NOT NULL,                -- the last time
   ended_at $int,
   delivered_at $int,                          -- the last success, to the day, or the first after a failure
-  failure $text,                              -- reason of the last failed delivery
+  failure $text,                              -- reason of the last failed delivery; a later success leaves it
   failed_at $int,
   failed_by $int,                             -- the row of the chat server whose notification that was
   environment $int,                           -- of Apple's, that has taken the token: 1 production, 2 sandbox; NULL: not known

@@ -19,7 +19,7 @@ extension Device {
     @OptionGroup var options: GlobalOptions
     @Option(help: "The chat server: its hostname or org id.") var server: String
     @Option(help: "One of its realms: its host or UUID.") var realm: String?
-    @Option(help: "The maximum number of devices of each kind to show.") var limit = 100
+    @Option(help: "The maximum number of devices to show.") var limit = 100
 
     func validate() throws {
       guard (1...100_000).contains(limit) else {

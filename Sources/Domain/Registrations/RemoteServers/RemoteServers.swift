@@ -149,7 +149,8 @@ package struct RemoteServer: Sendable, Hashable {
   /// Whether it has deactivated itself: another server may then take its hostname, and a proof of its hostname
   /// reactivates it. What the operator has deactivated, only the operator reactivates.
   package let isDeactivatedByItself: Bool
-  /// Time of its last authenticated call, as far as it was written.
+  /// Time of its last authenticated call, as far as it was written; nil if it never called. An import brings the time of
+  /// the last call at the bouncer before this one.
   package let lastRequestAt: Date?
   package let version: String?
   /// Commit that its version is based on.
