@@ -88,8 +88,8 @@ package struct UpstreamLinks: Sendable {
   // MARK: Switching on and off
 
   /// Switches a server's link on. If it was on, its key is forgotten, and old apps' FCM tokens are tried here again before
-  /// they are passed on. Registrations that ended when the link was switched off become valid again, and notifications that
-  /// wait for the upstream bouncer are tried at once.
+  /// they are passed on. Registrations that ended when the link was switched off become valid again. What waits for the
+  /// upstream bouncer is tried once the server's next call brings its key.
   package func enable(_ server: Int64) async throws {
     defer { cache.clear() }
     let arguments: [Value] = [.integer(server), .integer(now().milliseconds)]
@@ -102,7 +102,6 @@ package struct UpstreamLinks: Sendable {
             attempts = 0, failure = NULL, refused_at = NULL,
             \(Reports.List.allCases.map { "\($0.acceptedColumn) = 0" }.joined(separator: ", "))
           """, arguments: arguments))
-      try connection.run(Self.hastening(server, now()))
       try connection.run("UPDATE remote_servers SET unknown_named_at = NULL WHERE id = $1", .integer(server))
       try connection.run(Self.forgetLegacy, .integer(server))
       try connection.run(
@@ -153,23 +152,18 @@ package struct UpstreamLinks: Sendable {
 
   // MARK: Keys
 
-  /// Stores the key with which a server signs in, unless one is stored already. Notifications that wait for the key are tried
-  /// at once.
+  /// Stores the key with which a server signs in, unless one is stored already. Notifications that wait because its key was
+  /// missing or refused, or its realm refused, are tried at once.
   package func keep(_ key: String, of server: Int64) async throws {
     try await update(
       server, "org_key = $2 WHERE server_id = $1 AND org_key IS NULL", sealed(key, .upstreamKey, server))
-    _ = try await database.execute(Self.hastening(server, now()))
-  }
-
-  /// SQL that makes due the notifications that wait because a server's key was missing or refused, or its realm refused. One
-  /// that is being tried at the moment may then be tried twice, which does no harm, since it was not accepted before.
-  private static func hastening(_ server: Int64, _ now: Date) -> Statement {
-    Statement(
+    // One that is being tried at the moment may then be tried twice, which does no harm, since it was not accepted before.
+    try await database.execute(
       """
       UPDATE outbox SET due_at = $2
       WHERE due_at > $2 AND reason IN ('upstreamKeyMissing', 'upstreamKeyRefused', 'upstreamRealmRefused')
         AND route_id IN (SELECT id FROM outbox_routes WHERE provider = 'upstream' AND owner = $1)
-      """, .integer(Owner.chatServer(server).id), .integer(now.milliseconds))
+      """, .integer(Owner.chatServer(server).id), .integer(now().milliseconds))
   }
 
   /// Records that the server is about to get this key at the upstream bouncer.
