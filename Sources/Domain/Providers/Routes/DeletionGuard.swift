@@ -7,8 +7,8 @@ package import HTTPClient
 /// once. So refusals are believed only on a route that has worked, and only while they are the exception. If most tokens
 /// die within minutes, that is not believed either, so that a fault at the provider does not end every registration.
 ///
-/// Evidence counts by owner: an owner whose tokens are all refused does not put other owners' tokens in
-/// doubt. Three such owners do, or all owners if there are fewer.
+/// Evidence counts by owner: an owner whose tokens are all refused puts its own in doubt, and not those of other owners.
+/// Three such owners do, or all owners if there are fewer.
 package struct DeletionGuard: Sendable {
   /// Why a route's refusals of tokens are not believed.
   package struct Doubt: Sendable, Hashable {
@@ -20,9 +20,9 @@ package struct DeletionGuard: Sendable {
   /// The number of latest answers that count.
   static let window = 50
 
-  /// Dead tokens are doubted if there were more than this number, and more than half of all answers, within
-  /// ``burstInterval``.
-  static let toleratedDeadTokens = 20
+  /// Dead tokens, and refused ones of one owner, are doubted if there were more than this number, and more than half of all
+  /// answers, within ``burstInterval``.
+  static let toleratedTokens = 20
   /// In seconds.
   static let burstInterval: TimeInterval = 600
 
@@ -64,20 +64,21 @@ package struct DeletionGuard: Sendable {
   /// - Returns: whether to believe that it is the token.
   package mutating func refused(of owner: Owner, because reason: Reason, now: Date) -> Bool {
     record(.suspect, owner, now)
-    if hasDelivered, !areRefused(now: now) { return true }
+    if hasDelivered, !areRefused(now: now), !isBurst(.suspect, own[owner], now) { return true }
     doubt = doubt ?? Doubt(reason: reason, since: now)
     return false
   }
 
   /// Whether too many tokens have died recently to be believed: of this owner, or of several owners.
   private func isBurst(of owner: Owner, now: Date) -> Bool {
-    func isBurst(_ answers: [Answers.Answer]) -> Bool {
-      let dead = answers.count { $0.kind == .dead }
-      return dead > Self.toleratedDeadTokens && dead * 2 > answers.count
-    }
-    if let own = own[owner], isBurst(own.latest(now)) { return true }
-    let recent = shared.latest(now)
-    return isBurst(recent) && owners(mostly: .dead, recent).these >= Self.requiredOwners
+    isBurst(.dead, own[owner], now)
+      || isBurst(.dead, shared, now) && owners(mostly: .dead, shared.latest(now)).these >= Self.requiredOwners
+  }
+
+  private func isBurst(_ kind: Answers.Kind, _ answers: Answers?, _ now: Date) -> Bool {
+    guard let latest = answers?.latest(now) else { return false }
+    let these = latest.count { $0.kind == kind }
+    return these > Self.toleratedTokens && these * 2 > latest.count
   }
 
   /// Whether most tokens are refused, for enough owners to put the route in doubt.

@@ -64,20 +64,23 @@ extension World {
     let provider = phone.judge
     guard ledger.believed[token].map({ time - $0 > Self.badHour }) ?? true else { return }
     ledger.believed[token] = time
-    let count = ledger.believed.count { self.owners[$0]?.judge == provider && time - $1 < Self.badHour }
-    // The guard counts deaths by chat server, and doubts the whole route only if three of them hear of many.
-    let owners = provider == .upstream || plan.tenants != nil ? servers.count : 1
-    if count > Self.mostBelieved * lives * owners {
+    // The guard counts by chat server.
+    let count = ledger.believed.count { token, at in
+      guard let other = self.owners[token], other.server === phone.server else { return false }
+      return other.judge == provider && time - at < Self.badHour
+    }
+    if count > Self.mostBelieved * lives {
       violate(
         "no living registration ends",
-        "\(provider) was believed \(count) times in a bad hour, of \(phones.count) phones")
+        "\(provider) was believed \(count) times of server \(phone.server.number) in a bad hour, of \(phones.count) phones"
+      )
     }
   }
 
   /// The period over which the guard counts dead tokens, in seconds.
   private static let badHour = 600.0
 
-  /// The number of dead tokens that a node may accept in that period.
+  /// The number of dead tokens of a chat server that a node may accept in that period.
   private static let mostBelieved = 25
 
   /// "What was promised arrives or has an end that is told."
