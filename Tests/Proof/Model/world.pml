@@ -137,7 +137,7 @@ inline beginKeeping(k) {
 #endif
 }
 
-/* code: Sources/Domain/Delivery/Deliverer.swift: deliver: let leases = try await outbox.keep(additions)
+/* code: Sources/Domain/Delivery/Deliverer.swift: deliver: let results = try await outbox.keep(additions)
  * code: Sources/Domain/Delivery/Outbox/Outbox.swift: row: let expiry = min(now + maxAge, push.expiration(from: now) ?? .distantFuture)
  * code: Sources/Base/SQL/DatabaseWait.swift: retrying: } catch let error as DatabaseError where error.isTransient && error.code != .closed { */
 inline keep(k) {
@@ -161,7 +161,7 @@ inline keep(k) {
   }
 }
 
-/* code: Sources/Domain/Delivery/Deliverer.swift: deliver: handleLateAnswer(answer, to: deliveries[index], start, under: kept?[place]) */
+/* code: Sources/Domain/Delivery/Deliverer.swift: deliver: handleLateAnswer(answer, to: deliveries[index], start, under: kept?[place].lease) */
 inline endKeeping(k) {
   if
   :: try[k].result == Outstanding -> try[k].state = UnderWay
