@@ -174,7 +174,7 @@ struct Main {
       if line.hasPrefix("- ") { old = String(line.dropFirst(2)) }
       guard line.hasPrefix("+ ") else { continue }
       let new = String(line.dropFirst(2))
-      let name = String(path.split(separator: "/")[1])
+      let name = module(of: path)
       guard let index = files[name]?.firstIndex(where: { $0.path == path }),
         case let file = files[name]![index], case let places = file.text.ranges(of: old), places.count == 1
       else { fatalError("\(list.path): \(path) must have this once: \(old)") }
