@@ -35,7 +35,7 @@ final class GatewayMessages: Sendable {
     self.isClockTrusted = isClockTrusted
   }
 
-  /// Keeps a body. May be repeated.
+  /// Keeps a body. May be repeated: the database's answer may have been lost.
   ///
   /// - Throws: 429 if too many wait for the subscription, 503 if there is no room for the owner.
   func keep(_ message: GatewayMessage, for subscription: GatewaySubscription, of owner: Owner) async throws {
@@ -55,8 +55,10 @@ final class GatewayMessages: Sendable {
     guard hasRoom else { throw APIError.tryAgainLater }
     try await database.write { connection in
       let count = try connection.query(
-        "SELECT COUNT(*) AS count FROM gateway_messages WHERE registration_id = $1 AND expires_at > $2",
-        .integer(subscription.reference.id), .integer(soon)
+        """
+        SELECT COUNT(*) AS count FROM gateway_messages
+        WHERE registration_id = $1 AND expires_at > $2 AND id <> $3
+        """, .integer(subscription.reference.id), .integer(soon), .bytes(message.id.bytes)
       )[0].int64("count")  // COUNT gives one row.
       guard count < Self.perSubscription else { throw APIError.tooManyMessages }
       try connection.run(
