@@ -4,7 +4,7 @@ package import HTTP
 import NIOCore
 import NIOHTTP1
 import Providers
-package import Sealing
+import Sealing
 
 /// A phone whose app gets its messages by way of the Web Push gateway: from any sender, and readable by nobody else.
 package struct GatewayPhone {

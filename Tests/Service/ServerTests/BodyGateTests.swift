@@ -3,6 +3,7 @@ import NIOCore
 import NIOEmbedded
 import NIOHTTPTypes
 import NIOPosix
+import Synchronization
 import TestService
 import TestSupport
 import Testing
@@ -83,11 +84,11 @@ import Testing
     try channel.writeInbound(Self.asking)
     #expect(try channel.readOutbound(as: HTTPResponsePart.self) == nil)
     let promise = channel.eventLoop.makePromise(of: Void.self)
-    var isHeard = false
-    promise.futureResult.whenSuccess { isHeard = true }
+    let isHeard = Mutex(false)
+    promise.futureResult.whenSuccess { isHeard.withLock { $0 = true } }
     channel.triggerUserOutboundEvent(BodyWanted(), promise: promise)
-    #expect(isHeard)
-    if !isHeard { promise.succeed() }
+    #expect(isHeard.withLock(\.self))
+    if !isHeard.withLock(\.self) { promise.succeed() }
     #expect(try channel.readOutbound(as: HTTPResponsePart.self) == .head(HTTPResponse(status: .continue)))
     try channel.writeInbound(HTTPRequestPart.end(nil))
     try channel.writeOutbound(answer)

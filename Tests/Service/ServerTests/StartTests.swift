@@ -152,10 +152,9 @@ import Testing
     }
   }
 
-  @Test func `The names of a key and of its folders are synced before it is shown, whoever made them`()
-    async throws
+  @Test func `The names of a key and of its folders are synced before it is shown, whoever made them`() throws
   {
-    try await withTemporaryFolder { folder in
+    try withTemporaryFolder { folder in
       let keys = folder.appending(path: "Keys")
       let files = BouncerKeyFiles(directory: keys.path)
       _ = try files.generate()

@@ -269,7 +269,7 @@ struct SendingTests {
       #expect(try await gateway.call(.put, app.path, renewal, secret: app.secret).status == 200)
       await gateway.simulator.setFaults(working)
       gateway.clock.advance(150)
-      try await eventually { gateway.simulator.deliveries().count == 2 }
+      await eventually { gateway.simulator.deliveries().count == 2 }
       let delivery = try #require(gateway.simulator.deliveries().last)
       #expect(delivery.token == token)
       guard kind == .fcm else { return }

@@ -8,6 +8,7 @@ import ProviderSimulator
 import Registrations
 import SQL
 import Sealing
+import Settings
 import TestService
 import TestSupport
 import Testing

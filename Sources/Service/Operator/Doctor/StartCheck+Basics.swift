@@ -6,7 +6,7 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
-package import Settings
+internal import Settings
 internal import ZulipBouncer
 
 extension StartCheck {

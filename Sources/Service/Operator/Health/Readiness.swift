@@ -1,7 +1,7 @@
 package import Delivery
 package import Foundation
 package import HTTP
-package import Logging
+internal import Logging
 package import Platform
 package import Providers
 internal import Registrations

@@ -29,7 +29,7 @@ struct LongRequestTests {
           }
         }
         // A part of each of theirs is there.
-        try await eventually("four parts under way") { bench.proxy.places.taken >= 2000 }
+        await eventually("four parts under way") { bench.proxy.places.taken >= 2000 }
         let answer = try await bench.notify(own, address: "192.0.2.9")
         #expect(answer.status == 200 && answer.failed == 0, "\(answer.text)")
         #expect(done.value == 0)

@@ -136,7 +136,6 @@ struct StoreMemoryTests {
 
   @Test(.bench, arguments: [true, false])
   func `knows the first devices at once, and all of them after a clean stop`(isStopped: Bool) async throws {
-    let devices = bench.devices
     try await bench.lossDetector.compare()
     for _ in 0..<(isStopped ? 3 : 1) { _ = try await ProxyPhone().register(at: bench) }
     if isStopped {

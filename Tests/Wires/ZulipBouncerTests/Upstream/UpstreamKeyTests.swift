@@ -209,7 +209,7 @@ struct UpstreamKeyTests {
       #expect(try await link(place).nextKey != nil)
       place.upstream.fault("server/register", nil)
       #expect(try await place.notify([PushItem.fcm("store")]).isSuccess)
-      try await eventually("it rings") {
+      await eventually("it rings") {
         place.bouncer.clock.advance(30)
         return place.heard("store") == 1
       }
