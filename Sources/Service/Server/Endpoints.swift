@@ -50,7 +50,8 @@ package struct Endpoints: Sendable {
 /// Limits how long a request waits for the database, so that a hanging database does not block callers.
 private struct DatabaseLimit: RouterMiddleware {
   func handle(
-    _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
+    _ request: Request, context: WireContext,
+    next: @concurrent (Request, WireContext) async throws -> Response
   ) async throws -> Response {
     try await DatabaseWait.limit(eachCallTo: .seconds(12)) { try await next(request, context) }
   }

@@ -29,7 +29,7 @@ import Testing
         var text = ""
         func receive(until end: String) async throws -> String {
           while !text.contains(end) {
-            guard let part = try await answers.next() else { throw ChannelError.eof }
+            guard let part = try await answers.next(isolation: #isolation) else { throw ChannelError.eof }
             text += String(buffer: part)
           }
           defer { text = "" }
@@ -87,8 +87,8 @@ import Testing
     let isHeard = Mutex(false)
     promise.futureResult.whenSuccess { isHeard.withLock { $0 = true } }
     channel.triggerUserOutboundEvent(BodyWanted(), promise: promise)
-    #expect(isHeard.withLock(\.self))
-    if !isHeard.withLock(\.self) { promise.succeed() }
+    #expect(isHeard.withLock { $0 })
+    if !isHeard.withLock { $0 } { promise.succeed() }
     #expect(try channel.readOutbound(as: HTTPResponsePart.self) == .head(HTTPResponse(status: .continue)))
     try channel.writeInbound(HTTPRequestPart.end(nil))
     try channel.writeOutbound(answer)

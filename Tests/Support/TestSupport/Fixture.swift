@@ -24,7 +24,7 @@ package struct Fixture<Value: Sendable>: SuiteTrait, TestTrait, TestScoping {
   }
 
   package func provideScope(
-    for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+    for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
   ) async throws {
     let (values, made) = AsyncStream.makeStream(of: Value.self)
     let (uses, used) = AsyncStream.makeStream(of: Never.self)

@@ -28,7 +28,8 @@ package struct EnvelopeMiddleware: RouterMiddleware {
   }
 
   package func handle(
-    _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
+    _ request: Request, context: WireContext,
+    next: @concurrent (Request, WireContext) async throws -> Response
   ) async throws -> Response {
     var context = context
     context.requestID = request.headers.value(.xRequestID).flatMap(Self.acceptable) ?? Self.newRequestID()

@@ -81,7 +81,7 @@ struct MeteredBody: AsyncSequence, Sendable {
     /// Whether the first part was the whole body, as it usually is.
     var isWhole = false
 
-    mutating func next() async throws -> ByteBuffer? {
+    @concurrent mutating func next() async throws -> ByteBuffer? {
       let isFirst = !hasBegun
       hasBegun = true
       // A short body is refused when it arrives.

@@ -63,12 +63,12 @@ package struct PlainPaths<Responder: HTTPResponder>: HTTPResponder {
     self.responder = responder
   }
 
-  package func respond(to request: Request, context: Responder.Context) async throws -> Response {
+  @concurrent package func respond(to request: Request, context: Responder.Context) async throws -> Response {
     guard request.method == .head else { return try await answer(request, context) }
     return try await answer(request.replacingMethod(by: .get), context).createHeadResponse()
   }
 
-  private func answer(_ request: Request, _ context: Responder.Context) async throws -> Response {
+  @concurrent private func answer(_ request: Request, _ context: Responder.Context) async throws -> Response {
     let path = (request.head.path ?? "").utf8.prefix { $0 != UInt8(ascii: "?") }
     guard path.allSatisfy({ (0x21...0x7E).contains($0) }) else {
       return APIError("Malformed request").response

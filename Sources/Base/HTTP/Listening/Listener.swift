@@ -135,7 +135,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
     return poll(&entry, 1, 0) > 0
   }
 
-  private func answer(
+  @concurrent private func answer(
     _ request: Request, _ writer: consuming ResponseWriter, _ channel: any Channel
   ) async throws {
     var response: Response

@@ -51,7 +51,8 @@ package final class RequestObserver: RouterMiddleware {
   }
 
   package func handle(
-    _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
+    _ request: Request, context: WireContext,
+    next: @concurrent (Request, WireContext) async throws -> Response
   ) async throws -> Response {
     let response = try await next(request, context)
     let duration = ContinuousClock.now - context.received

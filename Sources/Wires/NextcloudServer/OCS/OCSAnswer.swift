@@ -177,7 +177,8 @@ enum OCSXML {
 /// without a body.
 struct UnknownOCSPaths: RouterMiddleware {
   func handle(
-    _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
+    _ request: Request, context: WireContext,
+    next: @concurrent (Request, WireContext) async throws -> Response
   ) async throws -> Response {
     guard let version = OCSVersion(path: request.uri.path) else { return try await next(request, context) }
     do {

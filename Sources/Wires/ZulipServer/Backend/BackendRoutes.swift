@@ -54,7 +54,8 @@ package struct BackendRoutes: Sendable {
     let token: BearerToken
 
     func handle(
-      _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
+      _ request: Request, context: WireContext,
+      next: @concurrent (Request, WireContext) async throws -> Response
     ) async throws -> Response {
       try token.check(request, from: context.clientAddress)
       return try await next(request, context)
