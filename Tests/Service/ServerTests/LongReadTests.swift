@@ -1,7 +1,10 @@
 import Dispatch
+import HTTPTypes
+import Hummingbird
 import NIOCore
 import NIOPosix
 import Synchronization
+import TestService
 import Testing
 
 @testable import HTTP
@@ -17,6 +20,31 @@ import Testing
       )
     }
     #expect(short && !long)
+  }
+
+  @Test(arguments: [(bytes: 100, staysThere: true), (bytes: 20_000, staysThere: false)])
+  func `A call with a long body is not answered on the event loop`(_ call: (bytes: Int, staysThere: Bool))
+    async throws
+  {
+    let loop = MultiThreadedEventLoopGroup.singleton.next()
+    let router = Router(context: WireContext.self)
+    router.add(middleware: EnvelopeMiddleware())
+    router.post("/") { request, _ in
+      let body = try await request.wholeBody(upTo: call.bytes)
+      return Response(
+        status: loop.inEventLoop == call.staysThere ? .ok : .conflict,
+        headers: [.eTag: "\(body.readableBytes)"])
+    }
+    let head = HTTPRequest(
+      method: .post, scheme: "http", authority: "a", path: "/",
+      headerFields: [.contentLength: "\(call.bytes)"])
+    let request = Request(
+      head: head, body: RequestBody(buffer: ByteBuffer(repeating: 0x61, count: call.bytes)))
+    let responder = router.buildResponder()
+    let response = try await withTaskExecutorPreference(EventLoopExecutor(loop)) {
+      try await responder.respond(to: request, context: WireContext(inProcess: .quiet))
+    }
+    #expect(response.status == .ok && response.headers[.eTag] == "\(call.bytes)")
   }
 
   @Test func `Who comes later with little does not wait for all that another has`() async throws {

@@ -41,12 +41,17 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     }
     context.notes.record(client: context.clientAddress)
     var request = request
-    let charge = meter(&request, context)
+    let framing = BodyFraming(request.head)
+    let charge = meter(&request, framing, context)
     defer { charge?.release() }
     var response: Response
     do {
       response = try await LongRead.$source.withValue(context.clientAddress.source) {
-        try await next(request, context)
+        guard framing.isToBeAskedFor else { return try await next(request, context) }
+        // What is long keeps no event loop from its other connections (`Documentation/Decisions` 0023).
+        return try await withTaskExecutorPreference(globalConcurrentExecutor) {
+          try await next(request, context)
+        }
       }
     } catch {
       let error = APIError(error, logger: context.logger)
@@ -58,10 +63,10 @@ package struct EnvelopeMiddleware: RouterMiddleware {
   }
 
   /// Charges the body to the budget while it is read and held.
-  private func meter(_ request: inout Request, _ context: WireContext) -> BodyCharge? {
-    guard let bodies else { return nil }
-    let framing = BodyFraming(request.head)
-    guard framing.mayBeThere else { return nil }
+  private func meter(
+    _ request: inout Request, _ framing: BodyFraming, _ context: WireContext
+  ) -> BodyCharge? {
+    guard let bodies, framing.mayBeThere else { return nil }
     let charge = BodyCharge(bodies, source: context.clientAddress.source, channel: context.channel)
     request.body = RequestBody(
       asyncSequence: MeteredBody(
