@@ -1,4 +1,6 @@
+import Dispatch
 import Foundation
+import HTTPClient
 import NIOCore
 import Providers
 import Registrations
@@ -38,6 +40,27 @@ import Testing
       #expect(kept.registration == push.registration)
       #expect(try encoder.encode(kept.push) == encoder.encode(push.push))
     }
+  }
+
+  @Test func `Who stores little waits for one long write of another, not for all of them`() async throws {
+    let store = try await OutboxStore()
+    @Sendable func keep(_ registrations: ClosedRange<Int64>, of owner: Owner) async throws {
+      let deliveries = registrations.map { RegisteredPush.sample("", registration: $0, owner: owner) }
+      try await store.outbox.keep(deliveries.map { ($0, route, store.clock.now) })
+    }
+    // Their queues exist.
+    for owner: Int64 in 1...2 { try await keep(1...1, of: .chatServer(owner)) }
+    let gate = DispatchSemaphore(value: 0)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      // Nothing is written before all are there.
+      group.addImmediateTask { try await store.database.write { _ in gate.wait() } }
+      for _ in 1...5 { group.addImmediateTask { try await keep(100...199, of: .chatServer(1)) } }
+      group.addImmediateTask { try await keep(999...999, of: .chatServer(2)) }
+      gate.signal()
+      try await group.waitForAll()
+    }
+    #expect(try await store.rows(before: 999) <= 2 + 200)
+    #expect(try await store.rows() == 2 + 500 + 1)
   }
 
   @Test func `A removal that comes late removes no newer entry`() async throws {

@@ -1,4 +1,6 @@
 package import Foundation
+import HTTP
+import HTTPClient
 import Providers
 import Registrations
 package import SQL
@@ -30,7 +32,7 @@ package final class Outbox: Sendable {
     package init() {}
   }
 
-  /// Thrown when the outbox is full: the caller must not promise what it cannot store.
+  /// Thrown when the outbox has no room, or too much is being written: the caller must not promise what it cannot store.
   package struct Full: Error, Hashable {}
 
   /// What became of a delivery that was to be stored.
@@ -56,7 +58,14 @@ package final class Outbox: Sendable {
   let now: @Sendable () -> Date
   let isClockTrusted: @Sendable () -> Bool
   let depth: OutboxDepth
+  /// Limits the long writes at a time to two, and to one of each owner: short ones of others wait for few of them.
+  let longWrites = FairSemaphore<Owner>(2, each: 1)
   let unsettled = Mutex<[(lease: Lease, postponement: Postponement?)]>([])
+
+  /// Maximum number of rows that are written without waiting for a turn, in a millisecond or two.
+  private static let shortWrite = 50
+  /// The longest wait for a turn.
+  private static let turnLimit = Duration.seconds(6)
 
   /// The longest wait that a provider may ask for plus the try after it, in seconds.
   package static let longestPause: TimeInterval = 2 * 3600
@@ -115,7 +124,10 @@ package final class Outbox: Sendable {
     let reserved = taken.map { shares[$0] }
     defer { depth.arrived(reserved) }
     do {
-      let (kept, former) = try await insert(taken.map { (try row(of: additions[$0], now), shares[$0].queue) })
+      let rows = try taken.map { (try row(of: additions[$0], now), shares[$0].queue) }
+      let (kept, former) = try await inTurn(of: additions.first?.delivery.owner, rows: rows.count) {
+        try await insert(rows)
+      }
       depth.release(former.map(\.share))
       for (registration, share) in former { displaced(share.queue, registration) }
       // More than one attempt means that it replaced an older entry with the same collapse id, which was
@@ -136,6 +148,18 @@ package final class Outbox: Sendable {
       depth.release(reserved)
       throw error
     }
+  }
+
+  /// Runs `write`, which writes this many rows. If they are many, it waits for its owner's turn.
+  ///
+  /// - Throws: ``Full`` if others' writes take too long.
+  private func inTurn<Result>(
+    of owner: Owner?, rows: Int, _ write: () async throws -> Result
+  ) async throws -> Result {
+    guard let owner, rows > Self.shortWrite else { return try await write() }
+    guard try await longWrites.acquire(1, of: owner, within: Self.turnLimit) else { throw Full() }
+    defer { longWrites.release(1, of: owner) }
+    return try await write()
   }
 
   /// A row of the table, without its route.

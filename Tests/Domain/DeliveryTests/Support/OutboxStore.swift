@@ -53,6 +53,17 @@ final class OutboxStore: Sendable {
     try await database.read { try $0.query(Statement("SELECT COUNT(*) FROM outbox")).integer }
   }
 
+  /// How many rows were written before the only one of a registration.
+  func rows(before registration: Int64) async throws -> Int64 {
+    try await database.read {
+      try $0.query(
+        Statement(
+          "SELECT COUNT(*) FROM outbox WHERE id < (SELECT id FROM outbox WHERE registration_id = $1)",
+          .integer(registration))
+      ).integer
+    }
+  }
+
   /// Whether this text is kept in clear.
   func keeps(inClear text: String) async throws -> Bool {
     try await test.contents().range(of: Data(text.utf8)) != nil
