@@ -26,11 +26,12 @@ import Testing
         .init(name: "database"),
         .init(
           name: "outbox", status: .degraded, state: "degraded",
-          reason: "a notification has waited for 6 min"),
+          meaning: "A notification has waited for 6 min."),
         credential,
         .init(
           name: "keys", status: .degraded, state: "failing", summary: "key files cannot be used",
-          reason: "key files cannot be used", files: [.init(file: "apns/x.json", message: "it is not JSON")]),
+          meaning: "Key files cannot be used.", files: [.init(file: "apns/x.json", message: "it is not JSON")]
+        ),
       ],
       ["b.example", "a.example"].map { target in
         .init(
@@ -41,12 +42,13 @@ import Testing
     #expect(health.summary == "key files cannot be used, 2 routes do not work, 79 notifications wait")
     let problems = health.problems
     #expect(problems.count == 3)
-    #expect(problems.first?.sentence == "key files cannot be used; apns/x.json: it is not JSON")
+    #expect(problems.first?.sentence == "Key files cannot be used. apns/x.json: it is not JSON")
     let parts = problems[1].parts
     #expect(parts.count == 2)
     #expect(parts[0].hasPrefix("apns:k a.example for 40 s (since ") && parts[0].hasSuffix(" UTC), 79 wait"))
     #expect(problems[1].sentence.hasSuffix("(connectFailed)"))
     #expect(problems.last?.parts == ["outbox"])
+    #expect(problems.last?.sentence == "A notification has waited for 6 min.")
   }
 
   @Test func `What waits is told of with a route that does not work, and what a check means`() {
@@ -86,7 +88,9 @@ import Testing
     var health = health()
     health.unserved = many
     #expect(health.problems.count == Health.mostUnserved + 1)
-    #expect(Health.check(many)?.json["targets"]?.elements.count == Health.mostUnserved)
+    let check = Health.check(many)?.json
+    #expect(check?["targets"]?.elements.count == Health.mostUnserved)
+    #expect(check?["more_targets"]?.integer == Int64(many.count - Health.mostUnserved))
     #expect(Health.check([]) == nil)
   }
 

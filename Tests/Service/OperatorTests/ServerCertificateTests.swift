@@ -38,6 +38,8 @@ import Testing
         let health = try await step(days)
         let check = health.json["checks"]?["certificate"]
         #expect(health.status == .degraded && check?["status"]?.string == state, "\(health.json)")
+        #expect(check?["expires_at"]?.string == certificate.end.formatted(.iso8601))
+        #expect(check?["meaning"]?.string?.hasPrefix("The certificate \(phrase) \(end.day)") == true)
         #expect(health.summary.hasPrefix("the certificate \(phrase) \(end.day)"))
         #expect(health.problems.first?.advice?.hasPrefix("renew it") == true)
         #expect(recorder.lines.last?.message == "the certificate \(phrase) \(end.day)")

@@ -31,7 +31,7 @@ import Testing
       #expect(answer.status == 200)
       #expect(answer.headers[.contentType] == "text/html; charset=utf-8")
       for text in [
-        "Degraded", "there is no credential in Keys/apns and Keys/fcm: nothing can be delivered",
+        "Degraded", "There is no credential in Keys/apns and Keys/fcm: nothing can be delivered",
         "Nothing yet.",
       ] {
         #expect(answer.text.contains(text), "\(text)")

@@ -45,7 +45,7 @@ import Testing
       #expect(lines.count == 1 && lines.first?.level == .warning)
       let ready = try await ready(test)
       let check = ready["checks"]?["http.trusted_proxies"]
-      #expect(check?["status"]?.string == "failing" && check?["reason"]?.string?.contains("unknown") == true)
+      #expect(check?["status"]?.string == "failing" && check?["meaning"]?.string?.contains("unknown") == true)
       let doctor = Doctor(
         test.configuration, providerTime: { nil }, running: { ReportedHealth(ready) }, mounts: "")
       let finding = try #require(await doctor.forwardingFindings().first)

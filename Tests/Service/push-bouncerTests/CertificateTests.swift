@@ -137,7 +137,7 @@ import Testing
       #expect(ready.json["status"]?.string == "degraded")
       let check = ready.json["checks"]?["certificate"]
       #expect(check?["status"]?.string == "failing")
-      #expect(check?["reason"]?.string?.contains("key.pem") == true)
+      #expect(check?["meaning"]?.string?.contains("key.pem") == true)
       #expect(try await Client.reaches(running, trusting: old))
 
       // Half of the file is there, and that is a new problem; looked at again, it is an old one.

@@ -43,7 +43,7 @@ import Testing
       }
       let ready = try await running.call("admin", path: "/readyz")
       #expect(ready.status == 200 && ready.json["status"]?.string == "degraded")
-      #expect(ready.json["checks"]?["clock"]?["reason"]?.string?.contains("25 h ahead of") == true)
+      #expect(ready.json["checks"]?["clock"]?["meaning"]?.string?.contains("25 h ahead of") == true)
       #expect(
         try await running.call("admin", path: "/metrics").text.contains("push_bouncer_clock_trusted 0"))
       await eventually("a warning") { running.logged.contains("push-bouncer clock trust") }
@@ -63,7 +63,7 @@ import Testing
     try await stage.serve { running, server in
       await stage.expectArrival(of: promised)
       let clock = try await running.call("admin", path: "/readyz").json["checks"]?["clock"]
-      #expect(clock?["reason"]?.string?.contains("6 h behind") == true)
+      #expect(clock?["meaning"]?.string?.contains("6 h behind") == true)
       // What is new goes out, too.
       let phone = Stage.phone(.fcm)
       try await stage.register(phone, at: server)

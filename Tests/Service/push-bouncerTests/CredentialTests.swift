@@ -100,7 +100,7 @@ extension Chaos {
       await eventually("promises") { ledger.now.marks.count >= before + count }
     }
 
-    /// Waits until `/readyz` tells so of a check, with a reason if it is a fault.
+    /// Waits until `/readyz` tells so of a check, with a meaning if it is a fault.
     private func check(
       _ running: Running, _ name: String, is states: [String], reason: String? = nil,
       sourceLocation: SourceLocation = #_sourceLocation
@@ -111,9 +111,9 @@ extension Chaos {
         return states.contains(last["status"]?.string ?? "")
       }
       guard states != ["ok"] else { return }
-      let told = last["reason"]?.string ?? ""
-      #expect(!told.isEmpty, "\(last.text)", sourceLocation: sourceLocation)
-      if let reason { #expect(told == reason, sourceLocation: sourceLocation) }
+      let meaning = last["meaning"]?.string ?? ""
+      #expect(!meaning.isEmpty, "\(last.text)", sourceLocation: sourceLocation)
+      if let reason { #expect(last["reason"]?.string == reason, sourceLocation: sourceLocation) }
     }
   }
 }

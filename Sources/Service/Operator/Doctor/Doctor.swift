@@ -143,12 +143,8 @@ extension Doctor {
   /// Reports what the service that runs has noticed of its proxies within an hour.
   func forwardingFindings() async -> [Finding] {
     let name = Readiness.forwardingName
-    guard let check = await running()?.checks[name], let reason = check.reason else { return [] }
-    return [
-      .bad(
-        name, [reason, check.meaning].compactMap(\.self).joined(separator: ". "),
-        advice: check.advice ?? "")
-    ]
+    guard let check = await running()?.checks[name], let meaning = check.meaning else { return [] }
+    return [.bad(name, meaning, advice: check.advice ?? "")]
   }
 }
 

@@ -23,7 +23,7 @@ extension Health {
     check.advice = first.advice
     check.details["targets"] = .array(unserved.prefix(mostUnserved).map(\.json))
     if unserved.count > mostUnserved {
-      check.details["more"] = .integer(Int64(unserved.count - mostUnserved))
+      check.details["more_targets"] = .integer(Int64(unserved.count - mostUnserved))
     }
     return check
   }

@@ -26,10 +26,12 @@ package struct Health: Sendable {
     var state = "ok"
     /// What is wrong, to be joined with other summaries into the page's first sentence.
     var summary = ""
+    /// A name for programs: the provider's for the reason, or this program's own.
     var reason: String?
     /// The topic or project of the failing route.
     var target: String?
     var since: Date?
+    /// What is wrong and what it means, in sentences.
     var meaning: String?
     var advice: String?
     /// Key files that cannot be used.
@@ -166,11 +168,11 @@ extension Health {
   }
 
   private func problem(_ check: Check) -> Problem {
-    let text = check.meaning.map { meaning in meaning + (check.reason.map { " (\($0))" } ?? "") }
+    let files = check.files.map { "\($0.file): \($0.message)" }.joined(separator: "; ")
     return Problem(
       parts: [check.since.map { lasting(check.name, since: $0) } ?? check.name],
-      sentence: ([text ?? check.reason ?? ""] + check.files.map { "\($0.file): \($0.message)" })
-        .joined(separator: "; "),
+      sentence: [check.meaning, check.reason.map { "(\($0))" }, files.isEmpty ? nil : files]
+        .compactMap(\.self).joined(separator: " "),
       advice: check.advice)
   }
 

@@ -125,14 +125,14 @@ package final class Readiness: Sendable {
   /// The outbox is unhealthy if a notification has waited too long. That a device has as many waiting as it may is its
   /// own matter; where its route is the reason, the route's check says so.
   private func outboxCheck() async -> Health.Check {
-    let depth = outbox.count
-    var check = Health.Check(name: "outbox", details: ["depth": .integer(Int64(depth))])
+    let waiting = outbox.count
+    var check = Health.Check(name: "outbox", details: ["waiting": .integer(Int64(waiting))])
     let reasons = outbox.reasons.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
-    if depth > 0, !reasons.isEmpty {
+    if waiting > 0, !reasons.isEmpty {
       check.details["reasons"] = .object(
         JSON.Object(reasons.map { .init($0.key.rawValue, .integer(Int64($0.value))) }))
     }
-    guard depth > 0, let answer = await oldest.answer(within: .milliseconds(800)) ?? nil,
+    guard waiting > 0, let answer = await oldest.answer(within: .milliseconds(800)) ?? nil,
       let oldest = answer.oldest
     else { return check }
     func age(_ date: Date) -> TimeInterval { max(0, now().timeIntervalSince(date)).rounded() }
@@ -140,7 +140,7 @@ package final class Readiness: Sendable {
     if let late = answer.late, age(late) > Self.longestWait {
       check.status = .degraded
       check.state = "degraded"
-      check.reason = "a notification has waited for \(Phrase.duration(age(late)))"
+      check.meaning = "A notification has waited for \(Phrase.duration(age(late)))."
       check.advice = """
         See which route does not work, and for what else it waits: push-bouncer outbox list. What waits is given up \
         after delivery.max_age.
@@ -158,19 +158,19 @@ package final class Readiness: Sendable {
     guard let doubt = clockDoubt() else { return .init(name: "clock") }
     return .init(
       name: "clock", status: .degraded, state: "failing", summary: "the clock is doubted",
-      reason: "\(doubt)", since: doubt.since, meaning: ClockDoubt.meaning, advice: ClockDoubt.advice)
+      since: doubt.since, meaning: "The clock is doubted: \(doubt). \(ClockDoubt.meaning)",
+      advice: ClockDoubt.advice)
   }
 
   /// A new certificate that cannot be used leaves the previous one in use, which expires one day.
   private static func check(_ certificate: ServerCertificate) -> Health.Check {
     var check = Health.Check(name: "certificate")
-    check.details["expires"] = .string(certificate.end.formatted(.iso8601))
+    check.details["expires_at"] = .string(certificate.end.formatted(.iso8601))
     let expiry = certificate.expiry
     if let expiry {
       check.status = .degraded
       check.state = expiry.isOver ? "failing" : "degraded"
       check.summary = "the certificate \(expiry.phrase)"
-      check.reason = expiry.phrase
       check.since = expiry.isOver ? expiry.end : nil
       check.meaning = expiry.meaning
       check.advice = CertificateExpiry.advice
@@ -180,7 +180,8 @@ package final class Readiness: Sendable {
       check.state = "failing"
       check.summary =
         "the new certificate cannot be used" + (expiry.map { ", and the old one \($0.phrase)" } ?? "")
-      check.reason = problem
+      check.meaning = [expiry?.meaning, "The new certificate cannot be used: \(problem)."]
+        .compactMap(\.self).joined(separator: " ")
     }
     return check
   }
@@ -192,9 +193,11 @@ package final class Readiness: Sendable {
     return [
       .init(
         name: "storage.key", status: .degraded, state: "failing",
-        summary: "values in the database cannot be opened", reason: columns.joined(separator: ", "),
-        meaning:
-          "Values do not open: moved from other rows, damaged, or sealed with another storage.key. They are kept and not used.",
+        summary: "values in the database cannot be opened",
+        meaning: """
+          Values of \(columns.joined(separator: ", ")) do not open: moved from other rows, damaged, or sealed with \
+          another storage.key. They are kept and not used.
+          """,
         advice: "if the database was restored: put the storage.key of the same backup beside it, and restart")
     ]
   }
@@ -206,9 +209,10 @@ package final class Readiness: Sendable {
       .init(
         name: Self.forwardingName, status: .degraded, state: "failing",
         summary: "a proxy does not say who calls",
-        reason:
-          "X-Forwarded-For of \(unreadable.proxy) has an entry that is no address: \(unreadable.entry)",
-        meaning: "All clients behind that proxy count as one and share one limit.",
+        meaning: """
+          X-Forwarded-For of \(unreadable.proxy) has an entry that is no address: \(unreadable.entry). All clients \
+          behind that proxy count as one and share one limit.
+          """,
         advice: ForwardingFaults.Unreadable.advice)
     ]
   }
@@ -222,13 +226,12 @@ package final class Readiness: Sendable {
     if snapshot.bouncer.isEmpty {
       return .init(
         name: "keys", status: .unavailable, state: "failing", summary: "there is no bouncer key",
-        reason: shortage.problem, advice: shortage.advice)
+        meaning: shortage.meaning, advice: shortage.advice)
     }
     guard !snapshot.problems.isEmpty else { return .init(name: "keys") }
-    let reason = "key files cannot be used"
     return .init(
-      name: "keys", status: .degraded, state: "failing", summary: reason, reason: reason,
-      files: snapshot.problems)
+      name: "keys", status: .degraded, state: "failing", summary: "key files cannot be used",
+      meaning: "Key files cannot be used; what was loaded before stays in use.", files: snapshot.problems)
   }
 
   /// Whether there is any way to deliver.
@@ -240,7 +243,7 @@ package final class Readiness: Sendable {
     return [
       .init(
         name: "providers", status: .degraded, state: "failing",
-        summary: "no provider credentials: nothing can be delivered", reason: shortage.problem,
+        summary: "no provider credentials: nothing can be delivered", meaning: shortage.meaning,
         advice: shortage.advice)
     ]
   }

@@ -42,6 +42,8 @@ extension KeyFolder {
     /// What is missing, and the consequence.
     package let problem: String
     package let advice: String
+    /// The problem as a sentence.
+    var meaning: String { "\(problem.capitalizedFirst)." }
     /// Whether the service cannot work without it; false if it may be missing on purpose.
     package var isFault = true
 
