@@ -83,7 +83,7 @@ def phone(binary, authority, fcm, base):
     played = subprocess.run([
         binary, "device", "phone", "--kind", "webpush", "--org-id", str(uuid.uuid4()), "--org-key", "k" * 64, "--realm",
         str(uuid.uuid4()), "--bouncer", bouncer.url, "--public-key", encode(bytes(bouncer.box.public_key)), "--simulator", fcm,
-        "--push-service", base, "--ca", authority, "--count", str(len(TEXTS)), "--json", *sends],
+        "--push-service", base, "--ca-file", authority, "--count", str(len(TEXTS)), "--json", *sends],
         capture_output=True, text=True, timeout=TIMEOUT)
     check("pywebpush: what it sends to our phone is accepted", bouncer.sent == [201] * len(TEXTS), (bouncer.sent, played.stderr))
     told = [json.loads(json.loads(line)["plaintext"])["content"] for line in played.stdout.splitlines() if line]

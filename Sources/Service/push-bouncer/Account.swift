@@ -23,15 +23,23 @@ extension Account {
 
     @OptionGroup var options: GlobalOptions
     @Option(help: "The email address that the user signs in with.") var email: String
-    @Option(help: "The UUID of the user's realm (default: the only one; if there is none, one is made).")
-    var realm: String?
-    @Option(help: "The user's number in the chat (default: the next free one).") var userID: Int64?
     @Option(
-      help:
-        "The login at the Nextcloud endpoints (default: the part of the email before the @, or all of it if taken)."
-    )
+      help: ArgumentHelp(
+        "The UUID of the user's realm (default: the only one; if there is none, one is made).",
+        valueName: "uuid"))
+    var realm: String?
+    @Option(
+      help: ArgumentHelp("The user's number in the chat (default: the next free one).", valueName: "n"))
+    var userID: Int64?
+    @Option(
+      help: ArgumentHelp(
+        "The login at the Nextcloud endpoints (default: the part of the email before the @, or all of it if taken).",
+        valueName: "name"))
     var username: String?
-    @Option(help: "The user's API key, 32 letters and digits (default: one is made).") var apiKey: String?
+    @Option(
+      help: ArgumentHelp(
+        "The user's API key, 32 letters and digits (default: one is made).", valueName: "key"))
+    var apiKey: String?
 
     func run() async throws {
       guard AccountStore.isEmail(email) else {
@@ -91,7 +99,7 @@ extension Account {
         [
           .text("email", "EMAIL") { $0.email }, .text("username", "USERNAME") { $0.username },
           .member("user_id") { .integer($0.userID) }, .cell("USER", isNumber: true) { .init("\($0.userID)") },
-          .text("realm", "REALM") { $0.realm.name },
+          .text("realm_name", "REALM") { $0.realm.name },
           .text("realm_uuid", "REALM UUID") { $0.realm.uuid.canonical },
         ], none: "no accounts: add one with push-bouncer account add --email EMAIL")
     }

@@ -18,8 +18,14 @@ struct Copy: AsyncParsableCommand {
       """)
 
   @OptionGroup var options: GlobalOptions
-  @Option(help: "The database that the service has used so far, written as in database.url.") var from: String
-  @Option(help: "The database that the service is to use; it must be empty or not exist yet.") var to: String
+  @Option(
+    help: ArgumentHelp(
+      "The database that the service has used so far, written as in database.url.", valueName: "url"))
+  var from: String
+  @Option(
+    help: ArgumentHelp(
+      "The database that the service is to use; it must be empty or not exist yet.", valueName: "url"))
+  var to: String
 
   func run() async throws {
     let from = try url(from, "--from")

@@ -19,7 +19,7 @@ extension Device {
     @OptionGroup var options: GlobalOptions
     @Option(help: "The chat server: its hostname or org id.") var server: String
     @Option(help: "One of its realms: its host or UUID.") var realm: String?
-    @Option(help: "The maximum number of devices to show.") var limit = 100
+    @Option(help: ArgumentHelp("The maximum number of devices to show.", valueName: "n")) var limit = 100
 
     func validate() throws {
       guard (1...100_000).contains(limit) else {
@@ -46,7 +46,7 @@ extension Device {
     @Argument(help: "What to look for.") var text: String?
     @Option(help: "The chat server of --user: its hostname or org id.") var server: String?
     @Option(help: "A user of old apps: a number or a UUID.") var user: String?
-    @Option(help: "A token's id.") var tokenID: String?
+    @Option(help: ArgumentHelp("A token's id.", valueName: "id")) var tokenID: String?
     @Option(help: ArgumentHelp("A file that holds a token; - is standard input.", valueName: "file"))
     var tokenFile: String?
     @Option(help: "A Nextcloud device identifier, in base64 or hexadecimal.") var identifier: String?

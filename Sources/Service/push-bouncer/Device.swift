@@ -15,9 +15,10 @@ struct Device: AsyncParsableCommand {
 extension Phone {
   /// The options for Nextcloud Talk at a Nextcloud server.
   struct NextcloudOptions: ParsableArguments {
-    @Option(help: "The Nextcloud server's address.")
+    @Option(help: ArgumentHelp("The Nextcloud server's address.", valueName: "url"))
     var nextcloud: String?
-    @Option(help: "The push proxy's address (default: the server's own).") var proxy: String?
+    @Option(help: ArgumentHelp("The push proxy's address (default: the server's own).", valueName: "url"))
+    var proxy: String?
   }
 
   /// Runs as Nextcloud Talk on an iPhone: signs in, registers at the server and the push proxy, and listens.
@@ -111,9 +112,9 @@ extension Phone {
 extension Phone {
   /// The options for an app at a chat server.
   struct AppOptions: ParsableArguments {
-    @Option(help: "The chat server's address.") var server: String?
+    @Option(help: ArgumentHelp("The chat server's address.", valueName: "url")) var server: String?
     @Option(help: "The user's email.") var email: String?
-    @Option(help: "The user's API key.") var apiKey: String?
+    @Option(help: ArgumentHelp("The user's API key.", valueName: "key")) var apiKey: String?
     @Flag(help: "Asks the chat server for a test notification.") var test = false
     @Flag(help: "Logs out at the end, also after Ctrl-C: the chat server forgets the device.") var forget =
       false
@@ -121,12 +122,14 @@ extension Phone {
 
   /// The options for playing the chat server as well.
   struct OwnServerOptions: ParsableArguments {
-    @Option(help: "zulip_org_id of the chat server.") var orgID: String?
-    @Option(help: "zulip_org_key of the chat server.") var orgKey: String?
-    @Option(help: "The realm's UUID, any that is not another server's.") var realm: String?
+    @Option(help: ArgumentHelp("zulip_org_id of the chat server.", valueName: "id")) var orgID: String?
+    @Option(help: ArgumentHelp("zulip_org_key of the chat server.", valueName: "key")) var orgKey: String?
+    @Option(help: ArgumentHelp("The realm's UUID, any that is not another server's.", valueName: "uuid"))
+    var realm: String?
     @Option(help: "Uploads the realm first, with this hostname; needed once for each realm.") var hostname:
       String?
-    @Option(help: "Sends itself a notification with this text.") var send: [String] = []
+    @Option(help: ArgumentHelp("Sends itself a notification with this text.", valueName: "text"))
+    var send: [String] = []
   }
 
   /// What the virtual phone is connected to.

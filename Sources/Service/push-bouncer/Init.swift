@@ -54,12 +54,9 @@ struct Init: AsyncParsableCommand {
 
     options.show(
       [
-        "config": .string(file), "keys": .string(directory),
+        "config": .string(file), "keys_directory": .string(directory),
         "database": .string("\(configuration.database.url)"), "public_key": .string(key.publicKey),
-        "lines": .array(
-          instructions.all.map {
-            ["for": .string($0.title), "file": .string($0.file), "lines": .array($0.lines.map(JSON.string))]
-          }),
+        "instructions": .array(instructions.all.map(\.json)),
       ]
     ) { page in
       page.add(isNew ? "Wrote \(file)." : "\(file) was there already.")
@@ -72,9 +69,13 @@ struct Init: AsyncParsableCommand {
       page.add("Your bouncer's public key")
       page.add()
       page.add("    \(key.publicKey)", .heading)
+      var program: String?
       for instruction in instructions.all {
         page.add()
-        page.add("\(instruction.title), \(instruction.file)")
+        let then = instruction.then.map { " (then: \($0))" } ?? ""
+        page.add(
+          "\(instruction.program == program ? "The same" : instruction.program), \(instruction.file)\(then)")
+        program = instruction.program
         page.add()
         for line in instruction.lines { page.add("    \(line)", .heading) }
       }
@@ -113,14 +114,24 @@ struct Init: AsyncParsableCommand {
 struct AppInstructions {
   /// Lines for one file.
   struct Instruction {
-    let title: String
+    let program: String
     let file: String
     let lines: [String]
+    /// The command to run afterwards.
+    let then: String?
 
-    init(_ title: String, _ file: String, _ lines: String...) {
-      self.title = title
+    init(_ program: String, _ file: String, _ lines: String..., then: String? = nil) {
+      self.program = program
       self.file = file
       self.lines = lines
+      self.then = then
+    }
+
+    var json: JSON {
+      [
+        "program": .string(program), "file": .string(file), "lines": .array(lines.map(JSON.string)),
+        "then": .optional(then),
+      ]
     }
   }
 
@@ -131,19 +142,20 @@ struct AppInstructions {
   /// - Parameter url: the service's public address; nil if it is not known yet.
   init(publicKey: String, url: String?, isForNextcloud: Bool) {
     let url = url ?? Self.exampleURL
+    let app = "Zulip's app (zulip-flutter)"
     let zulip = [
       Instruction(
-        "Zulip's app (zulip-flutter)", "lib/model/push_device.dart",
+        app, "lib/model/push_device.dart",
         "static final bouncerPublicKey = base64Decode('\(publicKey)');"),
       Instruction(
-        "The same", "lib/firebase_options.dart", "const kFirebaseOptionsAndroid = FirebaseOptions(",
+        app, "lib/firebase_options.dart", "const kFirebaseOptionsAndroid = FirebaseOptions(",
         "  appId: '...',              // google-services.json: client[].client_info.mobilesdk_app_id",
         "  messagingSenderId: '...',  // project_info.project_number",
         "  projectId: '...',          // project_info.project_id",
         "  apiKey: '...',             // client[].api_key[].current_key", ");"),
       Instruction(
-        "Zulip's server", "/etc/zulip/settings.py (then: manage.py register_server)",
-        "ZULIP_SERVICE_PUSH_NOTIFICATIONS = True", "ZULIP_SERVICES_URL = \"\(url)\""),
+        "Zulip's server", "/etc/zulip/settings.py", "ZULIP_SERVICE_PUSH_NOTIFICATIONS = True",
+        "ZULIP_SERVICES_URL = \"\(url)\"", then: "manage.py register_server"),
     ]
     let nextcloud = [
       Instruction(

@@ -144,7 +144,9 @@ extension Keys {
       abstract: "Imports the key pairs from a Zulip bouncer's secrets file.")
 
     @OptionGroup var options: GlobalOptions
-    @Option(help: "The file zulip-secrets.conf, which has push_registration_encryption_keys.")
+    @Option(
+      help: ArgumentHelp(
+        "The file zulip-secrets.conf, which has push_registration_encryption_keys.", valueName: "file"))
     var zulipSecrets: String
 
     func run() async throws {
@@ -172,13 +174,18 @@ extension Keys {
         """)
 
     @OptionGroup var options: GlobalOptions
-    @Option(help: "How many seconds to wait for other processes to end.") var wait = 60
+    @Option(
+      help: ArgumentHelp("How long to wait for other processes to end, such as 5m.", valueName: "duration"))
+    var wait = "60s"
     @Option(help: .hidden) var silence = 15
 
     func run() async throws {
+      guard let timeout = Quantity.duration(wait) else {
+        throw ValidationError("--wait must be a duration, like 5m")
+      }
       let configuration = try options.load()
       let count = try await configuration.locating {
-        try await Store.rotateStorageKey(configuration, timeout: .seconds(wait), silence: .seconds(silence)) {
+        try await Store.rotateStorageKey(configuration, timeout: timeout, silence: .seconds(silence)) {
           printError($0)
         }
       }

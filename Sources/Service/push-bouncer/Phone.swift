@@ -27,7 +27,8 @@ struct Phone: AsyncParsableCommand {
   @OptionGroup(title: "As an app at a chat server") var app: AppOptions
   @OptionGroup(title: "As an app and its chat server in one") var own: OwnServerOptions
   @OptionGroup(title: "As Nextcloud Talk") var nextcloud: NextcloudOptions
-  @Option(help: "The bouncer's public key; not for --nextcloud.") var publicKey: String?
+  @Option(help: ArgumentHelp("The bouncer's public key; not for --nextcloud.", valueName: "key"))
+  var publicKey: String?
   @Option(
     help: """
       How messages come: fcm (Android), apns (iPhone), webpush (Android without Google) or gateway (from any sender of Web \
@@ -36,22 +37,34 @@ struct Phone: AsyncParsableCommand {
   var kind = Kind.fcm
   @Flag(name: .customLong("iphone"), help: "With gateway: it is an iPhone, with the app of --app-id.")
   var isIPhone = false
-  @Option(help: "With gateway: the VAPID key of the only sender that may send.") var sender: String?
-  @Option(help: "The app's bundle id, for apns.") var appID = "org.example.chat"
   @Option(
-    help: """
+    help: ArgumentHelp("With gateway: the VAPID key of the only sender that may send.", valueName: "key"))
+  var sender: String?
+  @Option(help: ArgumentHelp("The app's bundle id, for apns.", valueName: "id"))
+  var appID = "org.example.chat"
+  @Option(
+    help: ArgumentHelp(
+      """
       The bouncer's address (default: the chat server's, for a phone that asks for the key of Web Push; with --org-id \
       http://127.0.0.1:8080).
-      """)
+      """, valueName: "url"))
   var bouncer: String?
-  @Option(help: "The simulator's FCM address.") var simulator = "https://127.0.0.1:2198"
-  @Option(help: "The simulator's Web Push address, for webpush.") var pushService = "https://127.0.0.1:2199"
+  @Option(help: ArgumentHelp("The simulator's FCM address.", valueName: "url"))
+  var simulator = "https://127.0.0.1:2198"
+  @Option(help: ArgumentHelp("The simulator's Web Push address, for webpush.", valueName: "url"))
+  var pushService = "https://127.0.0.1:2199"
   @Flag(
     help: "With webpush: subscribes as UnifiedPush does through Google, at an endpoint like /fcm/send/ID.")
   var throughGoogle = false
-  @Option(help: "A certificate authority to trust beyond the system's: the simulator's.") var ca: String?
+  @Option(
+    help: ArgumentHelp(
+      "A certificate authority to trust beyond the system's: the simulator's.", valueName: "file"))
+  var caFile: String?
   @Flag(help: "Rotates push key and token once it is registered.") var rotate = false
-  @Option(help: "Stops after this many notifications; otherwise listens until Ctrl-C.") var count: Int?
+  @Option(
+    help: ArgumentHelp(
+      "Stops after this many notifications; otherwise listens until Ctrl-C.", valueName: "n"))
+  var count: Int?
 
   func validate() throws {
     switch try role() {
@@ -88,8 +101,8 @@ struct Phone: AsyncParsableCommand {
   }
 
   func run() async throws {
-    if let ca { try FileOwner.become(ofWaysTo: [ca]) }
-    let client = try PhoneHome.client(ca: ca)
+    if let caFile { try FileOwner.become(ofWaysTo: [caFile]) }
+    let client = try PhoneHome.client(ca: caFile)
     do {
       let home = PhoneHome(url: simulator, client: client)
       switch try role() {

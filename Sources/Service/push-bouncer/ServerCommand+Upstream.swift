@@ -149,8 +149,8 @@ extension UpstreamReport {
     [
       "host": .optional(host), "enabled_at": .time(link.enabledAt), "has_key": .bool(link.key != nil),
       "registrations": .integer(encrypted), "legacy_registrations": .integer(legacy),
-      "last_report_at": .time(link.reportedAt), "failure": .optional(link.failure),
-      "refused_at": .time(link.refusedAt),
+      "last_report_at": .time(link.reportedAt), "last_report_failure": .optional(link.failure),
+      "sending_refused_at": .time(link.refusedAt),
     ]
   }
 }

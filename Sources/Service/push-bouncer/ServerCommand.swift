@@ -27,14 +27,20 @@ extension ServerCommand {
 
     @OptionGroup var options: GlobalOptions
     @Option(help: "The chat server's hostname, as it is in its own settings.") var hostname: String
-    @Option(help: "The server's zulip_org_id, if it has one already; otherwise one is made.") var orgID:
-      String?
-    @Option(help: "The server's zulip_org_key (64 characters), if it has one already; otherwise one is made.")
+    @Option(
+      help: ArgumentHelp(
+        "The server's zulip_org_id, if it has one already; otherwise one is made.", valueName: "id"))
+    var orgID: String?
+    @Option(
+      help: ArgumentHelp(
+        "The server's zulip_org_key (64 characters), if it has one already; otherwise one is made.",
+        valueName: "key"))
     var orgKey: String?
     @Option(
-      help:
-        "The email address of the server's administrator. The upstream bouncer (upstream.url) needs it for a new key."
-    ) var email: String = ""
+      help: ArgumentHelp(
+        "The email address of the server's administrator. The upstream bouncer (upstream.url) needs it for a new key.",
+        valueName: "email"))
+    var contactEmail: String = ""
 
     func run() async throws {
       guard let name = Hostname(international: hostname) else {
@@ -50,7 +56,8 @@ extension ServerCommand {
       }
       let (server, key) = try await Store.with(options) { store in
         do {
-          return try await store.servers.add(hostname: name, uuid: id, key: orgKey, contactEmail: email)
+          return try await store.servers.add(
+            hostname: name, uuid: id, key: orgKey, contactEmail: contactEmail)
         } catch RemoteServers.RegistrationError.hostnameTaken {
           throw Fault("a server with hostname \(hostname) already exists")
         } catch RemoteServers.RegistrationError.alreadyThere {
@@ -91,13 +98,15 @@ extension ServerCommand {
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
-    @Option(help: "The email address of the server's administrator from now on.") var email: String?
+    @Option(
+      help: ArgumentHelp("The email address of the server's administrator from now on.", valueName: "email"))
+    var contactEmail: String?
 
     func run() async throws {
       let configuration = try options.load()
       let (found, key) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
-        return (found, try await store.rotateKey(of: found, email: email, configuration))
+        return (found, try await store.rotateKey(of: found, email: contactEmail, configuration))
       }
       guard let key else { throw Fault("there is no server \(server)") }
       options.show(ServerCommand.credentials(of: found, key), ServerCommand.settings(of: found, key))
@@ -129,7 +138,7 @@ extension ServerCommand {
       let id = uuid.canonical
       options.show(
         [
-          "realm_uuid": .string(id), "host": .string(found.realm), "server": .string(found.server),
+          "realm_uuid": .string(id), "host": .string(found.realm), "server_hostname": .string(found.server),
           "released_until": .time(end),
         ],
         """

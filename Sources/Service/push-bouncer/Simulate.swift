@@ -30,14 +30,19 @@ struct Simulate: AsyncParsableCommand {
       """)
 
   @OptionGroup var options: GlobalOptions
-  @Option(help: "The port of APNs: HTTP/2 over TLS; 0 picks a free one.") var apnsPort = 2197
+  @Option(help: ArgumentHelp("The port of APNs: HTTP/2 over TLS; 0 picks a free one.", valueName: "port"))
+  var apnsPort = 2197
   @Option(
-    help:
-      "The port of FCM, its OAuth endpoint and the control calls: with or without TLS; 0 picks a free one.")
+    help: ArgumentHelp(
+      "The port of FCM, its OAuth endpoint and the control calls: with or without TLS; 0 picks a free one.",
+      valueName: "port"))
   var fcmPort = 2198
-  @Option(help: "The port of the Web Push service: HTTP/2 or HTTP/1.1 over TLS; 0 picks a free one.")
+  @Option(
+    help: ArgumentHelp(
+      "The port of the Web Push service: HTTP/2 or HTTP/1.1 over TLS; 0 picks a free one.",
+      valueName: "port"))
   var webpushPort = 2199
-  @Option(help: "The folder that gets the credentials.") var keysOut: String
+  @Option(help: ArgumentHelp("The folder that gets the credentials.", valueName: "dir")) var keysOut: String
   @Option(help: "A bundle id that APNs knows; may be given several times.") var topic: [String] = []
   @Flag(
     help: "Plays the sandbox of APNs, too: writes a second key, whose pushes are the sandbox's.")
@@ -67,7 +72,7 @@ struct Simulate: AsyncParsableCommand {
     options.show(
       [
         "apns_endpoint": .string(simulator.apnsEndpoint), "fcm_endpoint": .string(simulator.fcmEndpoint),
-        "webpush_endpoint": .string(simulator.webPushEndpoint), "keys": .string(keysOut),
+        "webpush_endpoint": .string(simulator.webPushEndpoint), "keys_directory": .string(keysOut),
         "ca_file": .string("\(keysOut)/ca.pem"),
       ],
       """

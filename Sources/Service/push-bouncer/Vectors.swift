@@ -11,7 +11,7 @@ struct Vectors: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Makes sealed test vectors, or checks those of another implementation.", shouldDisplay: false)
 
-  @Option(help: "A JSON file with vectors to check.") var check: String?
+  @Option(help: ArgumentHelp("A JSON file with vectors to check.", valueName: "file")) var check: String?
   @Flag(help: "Makes those of Nextcloud instead.") var nextcloud = false
 
   func run() throws {

@@ -55,7 +55,7 @@ extension AppCheck.Service {
     let kinds = Dictionary(uniqueKeysWithValues: NextcloudApp.kinds.map { ($1, $0) })
     return [
       "bouncer_keys": .array(
-        keys.map { ["key": .string($0.text), "state": $0.isActive ? "active" : "retired"] }),
+        keys.map { ["public_key": .string($0.text), "state": $0.isActive ? "active" : "retired"] }),
       "apns": .array(
         apple.map {
           [
@@ -87,7 +87,7 @@ extension AppCheck.Service {
       let field = try Field(JSON.parse(bytes), path: "expected")
       func texts(_ field: Field) throws -> [String] { try field.elements().map { try $0.string() } }
       keys = try field["bouncer_keys"].elements().map {
-        Key(text: try $0["key"].string(), isActive: try $0["state"].string() == "active")
+        Key(text: try $0["public_key"].string(), isActive: try $0["state"].string() == "active")
       }
       apple = try field["apns"].elements().map { key in
         guard let environment = APNsCredential.Environment(rawValue: try key["environment"].string()) else {

@@ -96,7 +96,7 @@ extension Story {
 
     A phone of that user, and a notification to it:
       push-bouncer device --server \(bouncer) --email \(hero.email) --api-key \(hero.apiKey) \\
-        --public-key \(publicKey) --simulator \(home.url) --ca \(folder)/Keys/ca.pem --forget
+        --public-key \(publicKey) --simulator \(home.url) --ca-file \(folder)/Keys/ca.pem --forget
         (without Google: also --kind webpush --push-service \(pushService.url))
       curl -H 'Authorization: Bearer \(backendToken)' -d '{"zulip":{"type":"message","content":"Hello"}}' \\
         \(bouncer)/backend/v1/realms/\(hero.host.realm)/users/\(hero.id)/notifications

@@ -254,7 +254,7 @@ package struct UpstreamBouncer: Sendable {
       throw failure(
         """
         it needs the address of the server's administrator, which is not known here. Give it with the next change of the \
-        key: push-bouncer server rotate-key \(server.hostname) --email ADDRESS
+        key: push-bouncer server rotate-key \(server.hostname) --contact-email ADDRESS
         """)
     }
     let end = ContinuousClock.now + Self.timeout

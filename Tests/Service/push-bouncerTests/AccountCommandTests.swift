@@ -32,9 +32,9 @@ import Testing
 
     let listed = try await accounts(place)
     #expect(listed.count == 1)
-    #expect(Set(names(listed[0])) == ["realm_uuid", "realm", "user_id", "email", "username"])
+    #expect(Set(names(listed[0])) == ["realm_uuid", "realm_name", "user_id", "email", "username"])
     #expect(listed[0]["realm_uuid"] == (try added.json["realm_uuid"]))
-    #expect(listed[0]["realm"] == "push-bouncer")
+    #expect(listed[0]["realm_name"] == "push-bouncer")
     let text = try await place.run("account", "list").output
     #expect(text.contains("Iago@example.org") && text.contains("push-bouncer"))
     #expect(!text.contains(key))
@@ -62,7 +62,7 @@ import Testing
     #expect(try added.json["username"] == "ann.b")
     #expect(try added.json["api_key"]?.string == key)
     let listed = try await accounts(place)
-    #expect(listed.first?["realm"] == "Chat")
+    #expect(listed.first?["realm_name"] == "Chat")
     let text = try await place.run("account", "add", "--email", "b@example.org").output
     #expect(text.contains("api_key = ") && text.contains("user 1 of Chat"))
     // The realm that is there is taken.

@@ -115,7 +115,7 @@ import Testing
         let arguments = [
           "device", "--org-id", server.id, "--org-key", server.key, "--realm", server.realm, "--public-key",
           stage.bouncerKey, "--bouncer", running.url("public"), "--simulator", stage.simulator.fcmEndpoint,
-          "--ca",
+          "--ca-file",
           "Keys/ca.pem", "--send", "Lunch?", "--send", "At noon?", "--count", "2", "--admin.port",
           "\(try #require(running.port(of: "admin")))",
         ]
@@ -277,7 +277,7 @@ import Testing
     (app + ["--push-service", "127.0.0.1:2199"], "--push-service must be the address of a server"),
     (app + ["--bouncer", "push.example.org"], "--bouncer must be the address of a server"),
     (app + ["--kind", "gcm"], "'gcm' is invalid for '--kind <kind>'"),
-    (app + ["--ca", "nowhere.pem"], "nowhere.pem is no file with a certificate in PEM"),
+    (app + ["--ca-file", "nowhere.pem"], "nowhere.pem is no file with a certificate in PEM"),
   ])
   func `A phone says what is wrong with its options, and wants one role whole`(
     _ arguments: [String], _ told: String
@@ -285,7 +285,7 @@ import Testing
     try await Workplace.test { place in
       let key = Base64.encode([UInt8](repeating: 9, count: 32))
       let result = try await place.run(["device", "--public-key", key] + arguments)
-      #expect(result.status == (arguments.contains("--ca") ? 1 : 64) && result.output == "")
+      #expect(result.status == (arguments.contains("--ca-file") ? 1 : 64) && result.output == "")
       #expect(result.errors.contains(told), "\(result.errors)")
     }
   }

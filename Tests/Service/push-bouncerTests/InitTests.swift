@@ -16,6 +16,8 @@ import Testing
     let result = try await place.run("init", "--json")
     #expect(result.status == 0)
     let key = try #require(try result.json["public_key"]?.string)
+    let settings = try result.json["instructions"]?.elements.last
+    #expect(settings?["file"] == "/etc/zulip/settings.py" && settings?["then"] == "manage.py register_server")
     #expect(try place.text(of: "push-bouncer.yaml") == Configuration.sampleYAML())
     #expect(try mode(place.folder.appending(path: "push-bouncer.yaml")) == 0o600)
     #expect(try place.text(of: "Keys/README.md") == KeyFolder.readme)
@@ -32,8 +34,9 @@ import Testing
     #expect(result.status == 0)
     for text in [
       "ZULIP_SERVICE_PUSH_NOTIFICATIONS = True", #"ZULIP_SERVICES_URL = "https://push.example.org""#,
-      "lib/firebase_options.dart", "server add --hostname", "storage.key", "Keys/README.md",
-      "http.public_url",
+      "The same, lib/firebase_options.dart\n",
+      "Zulip's server, /etc/zulip/settings.py (then: manage.py register_server)\n", "server add --hostname",
+      "storage.key", "Keys/README.md", "http.public_url",
     ] {
       #expect(result.output.contains(text))
     }

@@ -64,10 +64,10 @@ import Testing
     "device list: devices[].token_changed_at",
     "device phone --nextcloud: call",
     "device phone --nextcloud: plaintext", "keys generate: last_used_at",
-    "server show: upstream.failure",
-    "server show: upstream.last_report_at", "server show: upstream.refused_at",
-    "server upstream show: failure", "server upstream show: last_report_at",
-    "server upstream show: refused_at",
+    "server show: upstream.last_report_at", "server show: upstream.last_report_failure",
+    "server show: upstream.sending_refused_at",
+    "server upstream show: last_report_at", "server upstream show: last_report_failure",
+    "server upstream show: sending_refused_at",
   ]
 
   @Test(.stage) func `Every value on the page is printed`() async throws {
@@ -85,9 +85,8 @@ import Testing
         "device", "--org-id", server.id,
         with: [
           "--org-key", server.key, "--realm", server.realm, "--public-key", stage.bouncerKey, "--bouncer",
-          running.url("public"), "--simulator", stage.simulator.fcmEndpoint, "--ca", "Keys/ca.pem", "--send",
-          "Lunch?",
-          "--count", "1",
+          running.url("public"), "--simulator", stage.simulator.fcmEndpoint, "--ca-file", "Keys/ca.pem",
+          "--send", "Lunch?", "--count", "1",
         ] + admin)
       _ = try await stage.subscribers(1, at: server, of: running)
       // So many at once are not believed.

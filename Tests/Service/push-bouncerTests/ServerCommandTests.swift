@@ -8,7 +8,7 @@ import Testing
 
   @Test func `A server is added listed and shown`() async throws {
     let added = try await place.run(
-      "server", "add", "--hostname", "Chat.Example.org", "--email", "a@example.org", "--json")
+      "server", "add", "--hostname", "Chat.Example.org", "--contact-email", "a@example.org", "--json")
     #expect(added.status == 0)
     let id = try #require(try added.json["org_id"]?.string)
     #expect(UUID(uuidString: id) != nil)

@@ -78,7 +78,7 @@ import Testing
             server["org_key"]?.string ?? "", "--realm", "0b1f1bb4-6a5c-4e36-93d0-0f2a9d7a0c11",
             "--hostname",
             "chat.example.org", "--public-key", key, "--kind", kind, "--simulator", fcm,
-            "--push-service", webPush, "--ca",
+            "--push-service", webPush, "--ca-file",
             "Keys/ca.pem",
             "--send", "Lunch?", "--rotate", "--count", "1", "--json")
           #expect(phone.status == 0, "\(phone.errors)")

@@ -140,8 +140,8 @@ extension Chaos {
     #expect(try on.json["enabled"] == true, "\(on.errors)")
     let shown = try await place.run(["server", "upstream", "show", "a.example.org", "--json"] + url).json
     #expect(shown["enabled"] == true && shown["has_key"] == false && shown["host"] == "push.example.com")
-    #expect(shown["registrations"] == 0 && shown["last_report_at"] == .null && shown["failure"] == .null)
-    #expect(shown["refused_at"] == .null)
+    #expect(shown["registrations"] == 0 && shown["last_report_at"] == .null)
+    #expect(shown["last_report_failure"] == .null && shown["sending_refused_at"] == .null)
     let text = try await place.run(["server", "show", "a.example.org"] + url).output
     #expect(text.contains("Upstream bouncer push.example.com\n"), "\(text)")
     #expect(text.contains("The server's key is not known yet"))

@@ -14,6 +14,7 @@ package struct AdminSettings: Sendable {
 
   @Setting(
     "admin.token", .token,
-    "where set, the bearer token that /metrics, /admin and the checks of /readyz require", secrecy: .whole)
+    "where set, the bearer token that /metrics, /deliveries, /admin and the checks of /readyz require",
+    secrecy: .whole)
   package var token: String?
 }

@@ -63,7 +63,7 @@ struct Stage {
 
   /// What makes `device` a phone without Google.
   var webPush: [String] {
-    ["--kind", "webpush", "--push-service", simulator.webPushEndpoint, "--ca", "Keys/ca.pem"]
+    ["--kind", "webpush", "--push-service", simulator.webPushEndpoint, "--ca-file", "Keys/ca.pem"]
   }
 
   /// Runs the service for as long as `test` lasts; a service that is still there then is killed.

@@ -277,7 +277,8 @@ struct UpstreamKeyTests {
         try await store.rotateKey(of: server, place.bouncer.test.configuration)
       }
       #expect(
-        "\(try #require(fault))".contains("push-bouncer server rotate-key chat.example.org --email ADDRESS"))
+        "\(try #require(fault))".contains(
+          "push-bouncer server rotate-key chat.example.org --contact-email ADDRESS"))
       #expect(place.upstream.calls.count { $0 == "server/register" } == calls)
       let key = try #require(
         try await store.rotateKey(of: server, email: "admin@example.org", place.bouncer.test.configuration))
