@@ -203,7 +203,7 @@ extension FoundDevice {
         ?? .null,
       "user": .optional(user), "token_id": .optional(tokenID?.base64),
       "token_fingerprint": .optional(fingerprint),
-      "token_kind": .optional(isInstallationID.map { $0 ? "installation_id" : "token" }),
+      "fcm_token_form": .optional(isInstallationID.map { $0 ? "installation_id" : "registration_token" }),
       "token_changed_at": .time(tokenChangedAt), "bouncer_key": .optional(bouncerKey),
       "device_identifier": .optional(identifier), "registered_at": .time(registeredAt),
       "ended_at": .time(endedAt), "last_success_at": .time(deliveredAt),

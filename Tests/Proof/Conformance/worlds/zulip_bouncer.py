@@ -346,7 +346,8 @@ class World(worlds.World):
         wanted = {
             "name": Matcher("match", "e2ee:[0-9]+"), "kind": "e2ee", "state": "unused", "advice": Matcher("text"),
             "provider": "webpush" if phone.is_web else phone.kind, "app": phone.app_id, "target": None,
-            "environment": None, "token_kind": "token" if phone.kind == "fcm" and not phone.is_web else None,
+            "environment": None,
+            "fcm_token_form": "registration_token" if phone.kind == "fcm" and not phone.is_web else None,
             "server": {"org_id": self.server.id, "hostname": self.server.hostname, "deactivated": False},
             "realm": {"uuid": self.server.realm, "host": Matcher("text"), "deactivated": False},
             "user": None, "token_id": phone.token_id, "token_fingerprint": Matcher("match", "[0-9a-f]{8}"),
