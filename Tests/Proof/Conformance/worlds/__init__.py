@@ -40,6 +40,10 @@ class World:
     def make_basic(self, text):
         return "Basic " + encode(text.encode())
 
+    def make_time(self, _):
+        """Any time, as RFC 3339 has it, in UTC and to the second."""
+        return Matcher("match", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
     def make_json(self, value):
         return json.dumps(value, separators=(",", ":"))
 

@@ -342,7 +342,7 @@ class World(worlds.World):
     def make_status(self, argument):
         """What push/status says at least of a phone's registration, with changes."""
         name, *changes = [argument] if isinstance(argument, str) else argument
-        phone, time = getattr(self, name), Matcher("match", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+        phone, time = getattr(self, name), self.make_time(None)
         wanted = {
             "name": Matcher("match", "e2ee:[0-9]+"), "kind": "e2ee", "state": "unused", "advice": Matcher("text"),
             "provider": "webpush" if phone.is_web else phone.kind, "app": phone.app_id, "target": None,
