@@ -77,7 +77,7 @@ extension GatewayRoutes {
     let subscription = try await find(id, otherwise: .noSubscription)
     var members: [JSON.Object.Member] = [
       .init("token_kind", .string(subscription.kind.rawValue)),
-      .init("registered_at", .time(subscription.reference.registeredAt)),
+      .init("renewed_at", .time(subscription.reference.registeredAt)),
     ]
     if let appID = subscription.appID { members.append(.init("ios_app_id", .string(appID))) }
     if !subscription.senderKey.isEmpty {

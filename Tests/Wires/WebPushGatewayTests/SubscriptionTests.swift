@@ -29,7 +29,7 @@ struct SubscriptionTests {
       #expect(shown.status == 200)
       #expect(shown.json["id"]?.string == app.id && shown.json["endpoint"]?.string == app.endpoint)
       #expect(shown.json["token_kind"]?.string == kind.rawValue)
-      #expect(shown.json["registered_at"]?.string?.hasSuffix("Z") == true)
+      #expect(shown.json["renewed_at"]?.string?.hasSuffix("Z") == true)
       #expect(shown.json["ios_app_id"]?.string == (kind == .apns ? Gateway.topic : nil))
       #expect(shown.json["application_server_key"]?.string == sender.publicKey)
       #expect(!shown.text.contains(Gateway.apnsToken) && !shown.text.contains(Gateway.fcmToken))

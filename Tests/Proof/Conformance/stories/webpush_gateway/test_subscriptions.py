@@ -54,16 +54,16 @@ def test_a_restart_changes_neither_secrets_nor_endpoints(world):
 
 
 @RULES("2.1/get-webpush.a", "2.1/put-webpush.a")
-def test_it_shows_when_it_was_last_registered(world):
+def test_it_shows_when_it_was_last_renewed(world):
     def now():
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
     before = now()
     world.subscribed(world.android)
-    first = world.show(world.android).body["registered_at"]
+    first = world.show(world.android).body["renewed_at"]
     time.sleep(1.1)
     assert world.renew(world.android).status == 200
-    second = world.show(world.android).body["registered_at"]
+    second = world.show(world.android).body["renewed_at"]
     assert before <= first < second <= now()
 
 
