@@ -81,11 +81,12 @@ struct Stats: AsyncParsableCommand {
     let sent = hours.map(\.sent).reduce(0, +)
     let failed = hours.map(\.failed).reduce(0, +)
     let numbers: [ReportColumn<HourlyCounts.ServerHour>] = [
-      .number("sent", "HANDED IN", .plain) { $0.sent }, .number("failed", "REFUSED", .bad) { $0.failed },
+      .number("handed_in", "HANDED IN", .plain) { $0.sent },
+      .number("refused", "REFUSED", .bad) { $0.failed },
     ]
     let columns = [.hour(\.start)] + numbers
     var json = server.json
-    json["total"] = ["sent": .integer(sent), "failed": .integer(failed)]
+    json["total"] = ["handed_in": .integer(sent), "refused": .integer(failed)]
     json["hours"] = hours.json(columns)
     options.show(.object(json)) { page in
       page.add(
