@@ -67,7 +67,7 @@ extension PushStatus {
         pace.map {
           [
             "notifications": .integer(Int64($0.calls)), "seconds": .integer(Int64($0.seconds)),
-            "delay": .integer(Int64(delay.rounded(.up))),
+            "delay_seconds": .integer(Int64(delay.rounded(.up))),
           ]
         } ?? .null),
     ]

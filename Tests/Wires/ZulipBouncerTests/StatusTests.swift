@@ -80,7 +80,7 @@ struct StatusTests {
           "\($0["provider"]?.string ?? "") \($0["target"]?.string ?? "") \($0["status"]?.string ?? "")"
         }
           == ["apns example.app ok", "fcm \(simulated.simulator.projectID) ok"])
-      #expect(answer.json["pace"] == ["notifications": 60_000, "seconds": 60, "delay": 0])
+      #expect(answer.json["pace"] == ["notifications": 60_000, "seconds": 60, "delay_seconds": 0])
       for token in ["c0ffee", "android-token", "decade", "old-token"] {
         #expect(!answer.text.contains(token))
       }

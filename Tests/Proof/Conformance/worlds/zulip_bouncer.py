@@ -373,7 +373,7 @@ class World(worlds.World):
         wanted = {
             "registrations": registrations, "next": None, "routes": routes,
             "last_24_hours": {"handed_in": 0, "refused": 0, "latest_refusals": [], "refused_registrations": []},
-            "pace": {"notifications": Matcher("integer"), "seconds": Matcher("integer"), "delay": 0}}
+            "pace": {"notifications": Matcher("integer"), "seconds": Matcher("integer"), "delay_seconds": 0}}
         return wanted | (changes[0] if changes else {})
 
     def make_tomorrow(self, _):
