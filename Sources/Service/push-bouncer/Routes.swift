@@ -211,13 +211,17 @@ private struct RouteReport {
     [status?.meaning, status?.advice].compactMap(\.self) + held.map(\.line) + waits
   }
 
+  /// How many wait for each reason, the most first.
+  private var counts: [(key: String, value: Int)] {
+    reasons.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+  }
+
   /// Why notifications wait, unless that is the route's own reason.
   private var waits: [String] {
-    reasons.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.filter { $0.key != status?.reason }
-      .map {
-        let count = Phrase.count($1, "notification waits", "notifications wait")
-        return "\(count) (\($0)): \(Explanation.of($0).meaning)"
-      }
+    counts.filter { $0.key != status?.reason }.map {
+      let count = Phrase.count($1, "notification waits", "notifications wait")
+      return "\(count) (\($0)): \(Explanation.of($0).meaning)"
+    }
   }
 
   private var state: Table.Cell {
@@ -239,9 +243,8 @@ private struct RouteReport {
       .text(nil, "SINCE") { $0.status?.since.map { Phrase.age($0) } },
       .text(nil, "REASON") { $0.status?.reason },
       .number("waiting", "WAITING") { Int64($0.waiting) },
-      .member("waiting_for") {
-        .object(
-          JSON.Object($0.reasons.sorted { $0.key < $1.key }.map { .init($0.key, .integer(Int64($0.value))) }))
+      .member("waiting_by_reason") {
+        .array($0.counts.map { ["reason": .string($0.key), "count": .integer(Int64($0.value))] })
       },
       .number("held_deletions", "HELD BACK") { Int64($0.held.map(\.count).reduce(0, +)) },
       .member("held_by_reason") { $0.held.json(RegistrationStore.Held.columns) },

@@ -14,8 +14,8 @@ package struct ImportReport: Sendable, Hashable {
   package subscript(table: ZulipTable) -> ImportCounts { tables[table] ?? ImportCounts() }
 
   package var json: JSON {
-    let tables = ZulipTable.allCases.map { JSON.Object.Member($0.rawValue, self[$0].json) }
-    return ["complete": .bool(isComplete), "tables": .object(JSON.Object(tables))]
+    let tables = ZulipTable.allCases.map { self[$0].json(of: $0) }
+    return ["complete": .bool(isComplete), "tables": .array(tables)]
   }
 
   /// The report for people: a paragraph per table, with only the results that occurred.
@@ -73,17 +73,17 @@ package struct ImportCounts: Sendable, Hashable {
     left.refused.merge(right.refused, uniquingKeysWith: +)
   }
 
-  fileprivate var json: JSON {
+  fileprivate func json(of table: ZulipTable) -> JSON {
     func number(_ name: String, _ count: Int) -> JSON.Object.Member {
       .init(Name(name), .integer(Int64(count)))
     }
-    let reasons = Refusal.allCases.compactMap { reason in refused[reason].map { number(reason.rawValue, $0) }
+    let reasons = Refusal.allCases.compactMap { reason in
+      refused[reason].map { JSON.object(["reason": .string(reason.rawValue), "count": .integer(Int64($0))]) }
     }
-    return .object(
-      JSON.Object(
-        [number("read", read)] + Result.allCases.map { number($0.rawValue, self[$0]) } + [
-          number("refused", refusals), .init("refused_by_reason", .object(JSON.Object(reasons))),
-        ]))
+    var members: [JSON.Object.Member] = [.init("table", .string(table.rawValue)), number("read", read)]
+    members += Result.allCases.map { number($0.rawValue, self[$0]) }
+    members += [number("refused", refusals), .init("refused_by_reason", .array(reasons))]
+    return .object(JSON.Object(members))
   }
 
   fileprivate var lines: [String] {

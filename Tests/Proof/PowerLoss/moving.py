@@ -110,4 +110,4 @@ class Import(scenarios.Scenario):
     def outcome(report):
         """The counts of each table, whether this run or an earlier one imported the rows."""
         brought = ["imported", "already_there", "merged_spellings", "merged_tokens"]
-        return {name: (table["read"], sum(table[each] for each in brought), table["refused"]) for name, table in report["tables"].items()}
+        return {table["table"]: (table["read"], sum(table[each] for each in brought), table["refused"]) for table in report["tables"]}

@@ -109,14 +109,12 @@ struct JSONPage {
         let name = member.name.text
         if let known = shape.members[name] {
           check(member.value, known, path + dot + name, &differences, met)
-        } else if let any = shape.members["*"] {
-          check(member.value, any, path + dot + "*", &differences, met)
         } else {
           differences.append("\(path)\(dot)\(name) is not on the page")
         }
       }
       for (name, member) in shape.members
-      where name != "*" && object[name] == nil && !member.types.contains("absent") {
+      where object[name] == nil && !member.types.contains("absent") {
         differences.append("\(path)\(dot)\(name) is missing")
       }
     case .array(let elements) where shape.element != nil:
