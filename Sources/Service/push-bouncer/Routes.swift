@@ -237,7 +237,7 @@ private struct RouteReport {
 
   static var columns: [ReportColumn<RouteReport>] {
     [
-      .text("name", "ROUTE") { $0.name },
+      .text("route", "ROUTE") { $0.name },
       .member("provider") { .string(String($0.name.prefix { $0 != ":" })) },
       .members { $0.status?.json ?? StatusReport.unknown }, .cell("STATUS") { $0.state },
       .text(nil, "SINCE") { $0.status?.since.map { Phrase.age($0) } },

@@ -37,7 +37,7 @@ extension Chaos {
           let list = try await stage.place.run(
             "routes", "list", "--json", "--admin.port", "\(running.port(of: "admin") ?? 0)")
           let routes = try list.json["routes"]?.elements ?? []
-          #expect(routes.map { $0["name"]?.string } == ["apns:simulator", "fcm:default", "webpush"])
+          #expect(routes.map { $0["route"]?.string } == ["apns:simulator", "fcm:default", "webpush"])
           #expect(routes.map { $0["held_deletions"]?.integer } == [0, 40, 0])
           #expect(routes.map { $0["status"]?.string } == ["unknown", "failing", "unknown"])
 
