@@ -30,6 +30,15 @@ package struct NextcloudDevice: Sendable {
       case fcm = 2
       /// A PushKit token alone, as Talk of 2018 to 2020 sends it.
       case pushKit = 3
+
+      /// Its name in metrics, which `Documentation/JSON.md` has as well.
+      var name: String {
+        switch self {
+        case .apns: "apns"
+        case .fcm: "fcm"
+        case .pushKit: "pushkit"
+        }
+      }
     }
 
     var kind: Kind

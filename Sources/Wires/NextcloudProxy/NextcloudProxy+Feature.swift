@@ -7,10 +7,10 @@ extension NextcloudProxyRoutes {
   /// The descriptions of its metrics.
   package static let metrics: [MetricDescription] = [
     .init(
-      "push_bouncer_nextcloud_devices", .gauge, labels: ["app", "kind"],
+      "push_bouncer_nextcloud_devices", .gauge, labels: ["app", "token_kind"],
       "Devices of the Nextcloud push proxy."),
     .init(
-      "push_bouncer_nextcloud_devices_failing", .gauge, labels: ["app", "kind", "reason"],
+      "push_bouncer_nextcloud_devices_failing", .gauge, labels: ["app", "token_kind", "reason"],
       "Devices of the Nextcloud push proxy whose last notification was refused, by reason."),
   ]
 
@@ -21,14 +21,15 @@ extension NextcloudProxyRoutes {
     feature.gauges = [
       PolledGauge("push_bouncer_nextcloud_devices") {
         try await devices.counts().map {
-          .init(Double($0.devices), labels: [("app", $0.app), ("kind", "\($0.kind)")])
+          .init(Double($0.devices), labels: [("app", $0.app), ("token_kind", $0.kind.name)])
         }
       },
       PolledGauge("push_bouncer_nextcloud_devices_failing") {
         try await devices.counts().flatMap { count in
           count.failures.map { reason, number in
             .init(
-              Double(number), labels: [("app", count.app), ("kind", "\(count.kind)"), ("reason", reason)])
+              Double(number),
+              labels: [("app", count.app), ("token_kind", count.kind.name), ("reason", reason)])
           }
         }
       },
@@ -41,7 +42,7 @@ extension NextcloudProxyRoutes {
           otherwise: "No device yet.",
           rows: try await devices.counts().map { count in
             [
-              .text(count.app), .text("\(count.kind)"), .number(count.devices),
+              .text(count.app), .text(count.kind.name), .number(count.devices),
               .number(count.failures.values.reduce(0, +)),
             ]
           })

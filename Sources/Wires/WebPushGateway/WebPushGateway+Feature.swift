@@ -6,10 +6,10 @@ extension WebPushGateway {
   /// The descriptions of its metrics.
   package static let metrics: [MetricDescription] = [
     .init(
-      "push_bouncer_gateway_subscriptions", .gauge, labels: ["kind", "app"],
+      "push_bouncer_gateway_subscriptions", .gauge, labels: ["token_kind", "app"],
       "Subscriptions to the Web Push gateway."),
     .init(
-      "push_bouncer_gateway_subscriptions_failing", .gauge, labels: ["kind", "app"],
+      "push_bouncer_gateway_subscriptions_failing", .gauge, labels: ["token_kind", "app"],
       "Subscriptions to the Web Push gateway whose last message was refused."),
     .init(
       "push_bouncer_gateway_messages", .gauge,
@@ -23,7 +23,7 @@ extension WebPushGateway {
     {
       PolledGauge(name) { [subscriptions] in
         try await subscriptions.counts().map {
-          .init(Double(value($0)), labels: [("kind", $0.kind.rawValue), ("app", $0.app)])
+          .init(Double(value($0)), labels: [("token_kind", $0.kind.rawValue), ("app", $0.app)])
         }
       }
     }

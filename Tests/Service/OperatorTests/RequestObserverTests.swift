@@ -153,10 +153,10 @@ import Testing
     #expect(told.allSatisfy { $0["route"]?.description == "/things/{id}" })
     let metrics = await registry.text()
     let route = #"route="/things/{id}""#
-    for (kind, count) in [("member", 206), ("value", 103), ("parameter", 106)] {
+    for (part, count) in [("member", 206), ("value", 103), ("parameter", 106)] {
       let line = try #require(
         metrics.split(separator: "\n").first {
-          $0.hasPrefix("push_bouncer_unknown_input_total{") && $0.contains(#"kind="\#(kind)""#)
+          $0.hasPrefix("push_bouncer_unknown_input_total{") && $0.contains(#"part="\#(part)""#)
         })
       #expect(line.contains(route) && line.hasSuffix(" \(count)"))
     }

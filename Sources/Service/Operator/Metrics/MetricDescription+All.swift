@@ -39,7 +39,7 @@ extension MetricDescription {
       "push_bouncer_http_request_duration_seconds", .histogram, labels: ["route"],
       "Time from the head of an HTTP request to its answer."),
     .init(
-      "push_bouncer_unknown_input_total", .counter, labels: ["route", "kind"],
+      "push_bouncer_unknown_input_total", .counter, labels: ["route", "part"],
       "Unknown members, parameters and enumeration values in requests, which were ignored: their sender is newer than this program."
     ),
     .init(

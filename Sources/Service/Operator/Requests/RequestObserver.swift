@@ -23,7 +23,7 @@ package final class RequestObserver: RouterMiddleware {
   /// What additions are counted by.
   private struct AdditionLabels: Hashable {
     let route: String
-    let kind: Additions.Kind
+    let part: Additions.Kind
   }
 
   private let factory: any MetricsFactory
@@ -106,12 +106,12 @@ package final class RequestObserver: RouterMiddleware {
     for (addition, count) in found.counts {
       let isNew = additions.withLock { known in
         let kind = addition.kind
-        let labels = AdditionLabels(route: route, kind: kind)
+        let labels = AdditionLabels(route: route, part: kind)
         var entry =
           known[labels] ?? (
             Counter(
               label: "push_bouncer_unknown_input_total",
-              dimensions: [("route", route), ("kind", kind.rawValue)], factory: factory), []
+              dimensions: [("route", route), ("part", kind.rawValue)], factory: factory), []
           )
         entry.count.increment(by: count)
         let isNew = entry.logged.count < Self.mostLogged && entry.logged.insert(addition.text).inserted

@@ -250,6 +250,7 @@ import Testing
       "UPDATE registrations SET delivered_at = failed_at + 1 WHERE id = $1", .integer(failing[0].reference.id)
     )
     #expect(try await devices.counts().map(\.failures) == [[:], ["unconfigured": 1]])
+    #expect(NextcloudDevice.Destination.Kind.allCases.map(\.name) == ["apns", "fcm", "pushkit"])
   }
 
   @Test func `A store has an id of its own and keeps it`() async throws {
