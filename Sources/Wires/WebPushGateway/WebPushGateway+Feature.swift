@@ -6,13 +6,13 @@ extension WebPushGateway {
   /// The descriptions of its metrics.
   package static let metrics: [MetricDescription] = [
     .init(
-      "push_bouncer_gateway_subscriptions", .gauge, labels: ["token_kind", "app"],
+      "push_bouncer_webpush_gateway_subscriptions", .gauge, labels: ["token_kind", "app"],
       "Subscriptions to the Web Push gateway."),
     .init(
-      "push_bouncer_gateway_subscriptions_failing", .gauge, labels: ["token_kind", "app"],
+      "push_bouncer_webpush_gateway_subscriptions_failing", .gauge, labels: ["token_kind", "app"],
       "Subscriptions to the Web Push gateway whose last message was refused."),
     .init(
-      "push_bouncer_gateway_messages", .gauge,
+      "push_bouncer_webpush_gateway_messages", .gauge,
       "Bodies that did not fit into a push and wait at the Web Push gateway for their apps."),
   ]
 
@@ -30,9 +30,9 @@ extension WebPushGateway {
     var feature = Feature()
     feature.routes = { [self] in GatewayRoutes(self).addRoutes(to: $0) }
     feature.gauges = [
-      gauge("push_bouncer_gateway_subscriptions", \.subscriptions),
-      gauge("push_bouncer_gateway_subscriptions_failing", \.failing),
-      .single("push_bouncer_gateway_messages") { [messages] in Double(try await messages.count()) },
+      gauge("push_bouncer_webpush_gateway_subscriptions", \.subscriptions),
+      gauge("push_bouncer_webpush_gateway_subscriptions_failing", \.failing),
+      .single("push_bouncer_webpush_gateway_messages") { [messages] in Double(try await messages.count()) },
     ]
     feature.tables = [
       { [subscriptions] in
