@@ -123,7 +123,7 @@ import Testing
         },
       ],
       logger: log.logger, metrics: registry)
-    let expired = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="expired"}"#
+    let ended = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="ended"}"#
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#
 
     let chat = try await accounts.put(
@@ -138,7 +138,7 @@ import Testing
     try await housekeeping.work(&round)
     // Its device has moved on.
     #expect(await registry.text().contains(#"{kind="legacy",provider="fcm",state="live"} 1"#))
-    #expect(await registry.text().contains("\(expired) 1\n"))
+    #expect(await registry.text().contains("\(ended) 1\n"))
     #expect(try await notifications.hasAny(user: reader))
     #expect(await registry.text().contains("\(live) 1\n"))
 
@@ -146,7 +146,7 @@ import Testing
     clock.isTrusted = false
     clock.advance(1000 * 86_400)
     try await housekeeping.work(&round)
-    #expect(await registry.text().contains("\(expired) 1\n"))
+    #expect(await registry.text().contains("\(ended) 1\n"))
     #expect(try await notifications.hasAny(user: reader))
     #expect(try await nextcloud.lookup([[1]]).count == 1)
     clock.advance(-1000 * 86_400)
@@ -154,7 +154,7 @@ import Testing
 
     clock.advance(2 * 86_400)
     try await housekeeping.work(&round)
-    #expect(await registry.text().contains("\(expired) 0\n"))
+    #expect(await registry.text().contains("\(ended) 0\n"))
     #expect(try await notifications.hasAny(user: reader) == false)
     #expect(await registry.text().contains("\(live) 1\n"))
     #expect(await registry.text().contains(#"{kind="e2ee",provider="apns",state="live"} 0"#))

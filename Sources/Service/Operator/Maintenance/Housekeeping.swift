@@ -61,7 +61,7 @@ package struct Housekeeping: Sendable {
     reportUnopened(&round)
     for count in try await registrations.counts() {
       gauge(count, "live").record(count.live)
-      if count.registrations == .e2ee { gauge(count, "expired").record(count.ended) }
+      if count.registrations == .e2ee { gauge(count, "ended").record(count.ended) }
     }
   }
 

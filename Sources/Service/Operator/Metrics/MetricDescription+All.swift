@@ -119,7 +119,8 @@ extension MetricDescription {
     // Registrations.
     .init(
       "push_bouncer_registrations", .gauge, labels: ["kind", "provider", "state"],
-      "Registrations of phones, counted every minute."),
+      "Registrations of chat servers' phones, encrypted (e2ee) and legacy, counted every minute; an encrypted one that has ended counts as ended until it is removed. The provider fcm includes Web Push. Nextcloud's and the Web Push gateway's have metrics of their own."
+    ),
     .init(
       "push_bouncer_registrations_ended_total", .counter, labels: ["kind", "reason"],
       "Registrations whose notification showed that the token is dead; others with that token end too, and are not counted."
