@@ -74,7 +74,7 @@ extension Feature {
     var feature = Feature()
     if let certificate {
       feature.gauges = [
-        .single("push_bouncer_certificate_expires_seconds") { certificate.end.timeIntervalSince1970 }
+        .single("push_bouncer_certificate_expiry_timestamp_seconds") { certificate.end.timeIntervalSince1970 }
       ]
     }
     feature.work = [

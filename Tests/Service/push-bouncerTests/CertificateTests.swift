@@ -110,7 +110,7 @@ import Testing
       #expect(try await !Client.reaches(running, trusting: old))
       // The new one expires within the hour; clocks are rounded.
       #expect(try await running.check("certificate")["status"] == "degraded")
-      let end = try await running.metric("push_bouncer_certificate_expires_seconds")
+      let end = try await running.metric("push_bouncer_certificate_expiry_timestamp_seconds")
       let left = try #require(end) - Date().timeIntervalSince1970
       #expect((0...3700).contains(left))
     }

@@ -138,7 +138,7 @@ extension MetricDescription {
       "push_bouncer_clock_trusted", .gauge,
       "1 while the clock is trusted; 0 while it may be wrong and nothing expires."),
     .init(
-      "push_bouncer_certificate_expires_seconds", .gauge,
+      "push_bouncer_certificate_expiry_timestamp_seconds", .gauge,
       "When the listener's TLS certificate ends, in seconds since 1970."),
     .init(
       "push_bouncer_key_reloads_total", .counter, labels: ["result"],
