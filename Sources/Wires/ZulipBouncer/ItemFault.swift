@@ -44,7 +44,7 @@ struct ItemFaults {
   }
 
   private static func counter(_ reason: String) -> Counter {
-    Counter(label: "push_bouncer_notifications_dropped_total", dimensions: [("reason", reason)])
+    Counter(label: "push_bouncer_notifications_invalid_total", dimensions: [("reason", reason)])
   }
 
   /// Counts the dropped notifications and logs them in one line.

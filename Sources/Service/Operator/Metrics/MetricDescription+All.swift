@@ -100,7 +100,7 @@ extension MetricDescription {
       "push_bouncer_late_answers_pending", .gauge,
       "Tries whose answer is still outstanding although the call that asked for them has been answered."),
     .init(
-      "push_bouncer_notifications_dropped_total", .counter, labels: ["reason"],
+      "push_bouncer_notifications_invalid_total", .counter, labels: ["reason"],
       "Notifications that cannot be sent: malformed, too large, or for a damaged registration."
     ),
 
