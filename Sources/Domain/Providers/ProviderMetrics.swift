@@ -107,7 +107,7 @@ final class ProviderMetrics: Sendable {
 
   private static func counter(_ key: Key, _ factory: any MetricsFactory) -> Counter {
     Counter(
-      label: "push_bouncer_deliveries_total",
+      label: "push_bouncer_delivery_attempts_total",
       dimensions: [
         ("provider", key.provider.rawValue), ("outcome", key.outcome), ("reason", key.reason?.rawValue ?? ""),
       ], factory: factory)

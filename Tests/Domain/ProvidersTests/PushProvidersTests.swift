@@ -212,15 +212,16 @@ struct PushProvidersTests {
     metrics.connectionsChanged(.apns, by: 1)
     metrics.connectionsChanged(.apns, by: -1)
     let refused = try test.expectCounter(
-      "push_bouncer_deliveries_total",
+      "push_bouncer_delivery_attempts_total",
       [("provider", "apns"), ("outcome", "suspect"), ("reason", "BadDeviceToken")])
     #expect(refused.totalValue == 2)
     let delivered = try test.expectCounter(
-      "push_bouncer_deliveries_total",
+      "push_bouncer_delivery_attempts_total",
       [("provider", "apns"), ("outcome", "delivered"), ("reason", "")])
     #expect(delivered.totalValue == 1)
     let unconfigured = try test.expectCounter(
-      "push_bouncer_deliveries_total", [("provider", "apns"), ("outcome", "unconfigured"), ("reason", "")])
+      "push_bouncer_delivery_attempts_total",
+      [("provider", "apns"), ("outcome", "unconfigured"), ("reason", "")])
     #expect(unconfigured.totalValue == 1)
     let duration = try test.expectTimer(
       "push_bouncer_provider_request_duration_seconds", [("provider", "apns")])

@@ -53,7 +53,7 @@ extension MetricDescription {
 
     // Deliveries.
     .init(
-      "push_bouncer_deliveries_total", .counter, labels: ["provider", "outcome", "reason"],
+      "push_bouncer_delivery_attempts_total", .counter, labels: ["provider", "outcome", "reason"],
       "Tries to send a notification to Apple, Google, a push service or the upstream bouncer, by outcome and reason. A notification may need several tries; one call to the upstream bouncer may carry several notifications."
     ),
     .init(
