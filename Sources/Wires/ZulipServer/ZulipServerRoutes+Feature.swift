@@ -6,12 +6,13 @@ extension ZulipServerRoutes {
   /// The descriptions of its metrics.
   package static let metrics: [MetricDescription] = [
     .init(
-      "push_bouncer_event_waiters", .gauge, "Apps of the built-in chat-server side that wait for events now."),
+      "push_bouncer_server_event_waiters", .gauge,
+      "Apps of the built-in chat-server side that wait for events now."),
     .init(
-      "push_bouncer_device_registrations_pending", .gauge,
+      "push_bouncer_server_device_registrations_pending", .gauge,
       "Devices of the built-in chat-server side that its bouncer has not registered yet."),
     .init(
-      "push_bouncer_legacy_unregistrations_pending", .gauge,
+      "push_bouncer_server_legacy_unregistrations_pending", .gauge,
       "Old tokens of the built-in chat-server side that its bouncer has not removed yet."),
   ]
 
@@ -22,9 +23,9 @@ extension ZulipServerRoutes {
     var feature = Feature()
     feature.routes = { addRoutes(to: $0) }
     feature.gauges = [
-      .single("push_bouncer_event_waiters") { Double(eventNotifier.waiters) },
-      .single("push_bouncer_device_registrations_pending") { Double(try await devices.jobs.count()) },
-      .single("push_bouncer_legacy_unregistrations_pending") {
+      .single("push_bouncer_server_event_waiters") { Double(eventNotifier.waiters) },
+      .single("push_bouncer_server_device_registrations_pending") { Double(try await devices.jobs.count()) },
+      .single("push_bouncer_server_legacy_unregistrations_pending") {
         Double(try await devices.legacyTokens.jobs.count())
       },
     ]

@@ -61,7 +61,7 @@ import Testing
       let id = try #require(queue["queue_id"]?.string)
       async let waiting = running.call(path: "/api/v1/events?queue_id=\(id)&last_event_id=0", user: user)
       try await eventually("a waiting client") {
-        try await running.metric("push_bouncer_event_waiters") == 1
+        try await running.metric("push_bouncer_server_event_waiters") == 1
       }
       let start = ContinuousClock.now
       await running.end()
