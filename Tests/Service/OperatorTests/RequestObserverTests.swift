@@ -38,9 +38,10 @@ import Testing
       }
     }
     #expect(
-      metrics.contains(#"push_bouncer_http_requests_total{method="GET",route="/things/{id}",status="200"} 2"#)
+      metrics.contains(
+        #"push_bouncer_http_requests_total{endpoint="/things/{id}",method="GET",status="200"} 2"#)
     )
-    #expect(metrics.contains(#"push_bouncer_http_request_duration_seconds_count{route="/things/{id}"} 2"#))
+    #expect(metrics.contains(#"push_bouncer_http_request_duration_seconds_count{endpoint="/things/{id}"} 2"#))
     #expect(requests.count == 2)
     #expect(!"\(requests) \(metrics)".contains("secret"))
   }
@@ -67,7 +68,8 @@ import Testing
       }
     }
     #expect(
-      metrics.contains(#"push_bouncer_http_requests_total{method="GET",route="unmatched",status="404"} 3"#))
+      metrics.contains(#"push_bouncer_http_requests_total{endpoint="unmatched",method="GET",status="404"} 3"#)
+    )
     #expect(requests.count == 3)
     #expect(!"\(requests) \(metrics)".contains("secret"))
   }
@@ -114,8 +116,8 @@ import Testing
       }
       try await client.execute(uri: "/things/1", method: .post) { #expect($0.status == .methodNotAllowed) }
     }
-    #expect(metrics.contains(#"{method="GET",route="/broken",status="500"} 1"#))
-    #expect(metrics.contains(#"{method="POST",route="/things/{id}",status="405"} 1"#))
+    #expect(metrics.contains(#"{endpoint="/broken",method="GET",status="500"} 1"#))
+    #expect(metrics.contains(#"{endpoint="/things/{id}",method="POST",status="405"} 1"#))
     #expect(requests.first?.contains("r-1") == true)
   }
 
@@ -152,13 +154,13 @@ import Testing
     #expect(Set(texts("parameter").prefix(2)) == ["newer", "(other)"] && texts("parameter").count == 20)
     #expect(told.allSatisfy { $0["route"]?.description == "/things/{id}" })
     let metrics = await registry.text()
-    let route = #"route="/things/{id}""#
+    let endpoint = #"endpoint="/things/{id}""#
     for (part, count) in [("member", 206), ("value", 103), ("parameter", 106)] {
       let line = try #require(
         metrics.split(separator: "\n").first {
           $0.hasPrefix("push_bouncer_unknown_input_total{") && $0.contains(#"part="\#(part)""#)
         })
-      #expect(line.contains(route) && line.hasSuffix(" \(count)"))
+      #expect(line.contains(endpoint) && line.hasSuffix(" \(count)"))
     }
     #expect(!log.texts.joined().contains(token) && !metrics.contains(token))
   }
