@@ -109,7 +109,7 @@ extension Device {
     @OptionGroup var options: GlobalOptions
     @Argument(
       help: """
-        Its name, as list and find show it: e2ee:12, legacy:7, nextcloud:3, nextcloudWebPush:5 or gateway:9.
+        Its name, as list and find show it: e2ee:12, legacy:7, nextcloud:3, nextcloud_webpush:5 or webpush_gateway:9.
         """)
     var name: String
 

@@ -68,17 +68,16 @@ extension OutboxCommand {
     @Flag(help: "All of them.") var all = false
     @Flag(name: [.short, .long], help: "Does not ask first.") var yes = false
 
-    enum Kind: String, ExpressibleByArgument, CaseIterable {
-      case e2ee, legacy, nextcloud, nextcloudWebPush, gateway
+    /// A kind of registration, by its name.
+    struct Kind: ExpressibleByArgument {
+      static let allValueStrings = RegistrationReference.Kind.allCases.map(\.description)
+      static var defaultCompletionKind: CompletionKind { .list(allValueStrings) }
 
-      var kind: RegistrationReference.Kind {
-        switch self {
-        case .e2ee: .e2ee
-        case .legacy: .legacy
-        case .nextcloud: .nextcloud
-        case .nextcloudWebPush: .nextcloudWebPush
-        case .gateway: .gateway
-        }
+      let kind: RegistrationReference.Kind
+
+      init?(argument: String) {
+        guard let kind = RegistrationReference.Kind(name: argument) else { return nil }
+        self.kind = kind
       }
     }
 

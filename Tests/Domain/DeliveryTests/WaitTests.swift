@@ -146,7 +146,7 @@ import Testing
     }
     #expect(try await bench.deliverer.deliver(pushes).count { $0 == .refused(.backlogged) } == 2)
     let line = try #require(bench.log.lines.first { $0.message.hasPrefix("notifications refused:") })
-    #expect(line.metadata["device"] == "gateway:7")
+    #expect(line.metadata["device"] == "webpush_gateway:7")
     #expect("\(line.metadata["advice"] ?? "")".contains("push-bouncer routes list"))
   }
 }

@@ -100,6 +100,14 @@ import Testing
     #expect(throws: DeviceQuery.Refusal.looksLikeToken) { try DeviceQuery("fcm:" + long) }
   }
 
+  @Test func `Each kind of registration has a name that people type`() {
+    let names = ["e2ee", "legacy", "nextcloud", "nextcloud_webpush", "webpush_gateway"]
+    for (name, kind) in zip(names, Int64(1)...) {
+      #expect(DeviceQuery.row("\(name):7") == .registration(kind: kind, id: 7))
+    }
+    #expect(DeviceQuery.row("gateway:7") == nil)
+  }
+
   @Test func `A device is found by everything that it is known by`() async throws {
     let world = try await World()
     let id = world.apns.id

@@ -35,7 +35,8 @@ extension Chaos {
             unasked.status == 1 && unasked.errors.contains("this would drop 2 notifications: add --yes"))
           for arguments in [
             ["--route", "apns:other"], ["--kind", "legacy"], ["--older-than", "1h"],
-            ["--route", "apns:simulator", "--kind", "nextcloud"],
+            ["--route", "apns:simulator", "--kind", "nextcloud"], ["--kind", "nextcloud_webpush"],
+            ["--kind", "webpush_gateway"],
           ] {
             let none = try await stage.place.run(["outbox", "drop", "--yes"] + arguments)
             #expect(none.status == 1 && none.errors.contains("no such notification waits"))

@@ -54,7 +54,7 @@ package struct Registration: Sendable, Hashable {
 /// Refers to a registration in the state in which a notification was made for it.
 package struct RegistrationReference: Sendable, Hashable {
   /// The kind of registration. The raw values are stored in the database (`wire`).
-  package enum Kind: Int64, Sendable, Hashable, CaseIterable {
+  package enum Kind: Int64, Sendable, Hashable, CaseIterable, CustomStringConvertible {
     /// A registration by an app that gets end-to-end encrypted notifications.
     case e2ee = 1
     /// A registration by an old app, which gets unencrypted notifications.
@@ -65,6 +65,23 @@ package struct RegistrationReference: Sendable, Hashable {
     case nextcloudWebPush = 4
     /// A subscription to the Web Push gateway.
     case gateway = 5
+
+    /// - Parameter name: as ``description`` has it.
+    package init?(name: some StringProtocol) {
+      guard let kind = Self.allCases.first(where: { $0.description == name }) else { return nil }
+      self = kind
+    }
+
+    /// The kind as people type and read it: in commands, JSON, metrics and the log.
+    package var description: String {
+      switch self {
+      case .e2ee: "e2ee"
+      case .legacy: "legacy"
+      case .nextcloud: "nextcloud"
+      case .nextcloudWebPush: "nextcloud_webpush"
+      case .gateway: "webpush_gateway"
+      }
+    }
 
     /// Whether anybody may register one, without an account or a chat server. Such a device has limits of its own, and what
     /// goes wrong with it is not the route's fault.

@@ -77,7 +77,7 @@ extension DeviceQuery {
   package static func row(_ text: String) -> DeviceQuery? {
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
     guard parts.count == 2, let id = Int64(parts[1]),
-      let kind = RegistrationReference.Kind.allCases.first(where: { "\($0)" == parts[0] })
+      let kind = RegistrationReference.Kind(name: parts[0])
     else { return nil }
     return .registration(kind: kind.rawValue, id: id)
   }

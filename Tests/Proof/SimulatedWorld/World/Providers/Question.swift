@@ -48,6 +48,7 @@ struct Question: Sendable {
     recipient = Recipient(route: route, token: push.token)
     label = push.label
     kind =
-      push.gateway != nil ? "gateway" : push.subject != nil ? "nextcloud" : push.isLegacy ? "legacy" : "e2ee"
+      push.gateway != nil
+      ? "webpush_gateway" : push.subject != nil ? "nextcloud" : push.isLegacy ? "legacy" : "e2ee"
   }
 }
