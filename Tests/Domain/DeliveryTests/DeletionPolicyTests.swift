@@ -9,7 +9,8 @@ import Testing
 /// Tests what a provider's answer means for a token, by what others were answered.
 @Suite struct DeletionPolicyTests {
   fileprivate enum Label: String {
-    case keep, end, doubtRoute, hold
+    case keep, end, hold
+    case doubtRoute = "doubt_route"
   }
 
   fileprivate static let registered = Date(timeIntervalSince1970: 1000)

@@ -119,7 +119,7 @@ extension DeletionPolicy.Verdict {
     switch self {
     case .end(let reason, _): ("end", reason)
     case .hold(let reason, _): ("hold", reason)
-    case .doubtRoute(let reason): ("doubtRoute", reason)
+    case .doubtRoute(let reason): ("doubt_route", reason)
     case .renewed(let reason): ("keep", reason)
     case .keep, .pause, .giveUp: nil
     }

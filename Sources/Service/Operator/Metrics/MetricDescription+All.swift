@@ -94,7 +94,7 @@ extension MetricDescription {
       "push_bouncer_webpush_waiting", .gauge, "Notifications in the outbox that wait for a push service."),
     .init(
       "push_bouncer_deletion_verdicts_total", .counter, labels: ["provider", "verdict", "reason"],
-      "Decisions about tokens that a provider reported as dead or refused: keep, end, hold or doubtRoute."
+      "Decisions about tokens that a provider reported as dead or refused: keep, end, hold or doubt_route."
     ),
     .init(
       "push_bouncer_late_answers_pending", .gauge,
