@@ -184,7 +184,8 @@ import Testing
     #expect(
       found.state == .waiting && found.waiting == 1 && found.waitingSince == Date(timeIntervalSince1970: 4))
     try await world.run("UPDATE remote_servers SET deactivated_at = 1")
-    #expect(try await device().state == .switchedOff)
+    found = try await device()
+    #expect(found.state == .switchedOff && found.state.rawValue == "switched_off")
     try await world.run(
       "UPDATE registrations SET ended_at = 5000, failure = 'Unregistered', failed_at = 5000")
     found = try await device()

@@ -8,7 +8,7 @@ extension FoundDevice {
     /// The provider has reported the token as dead.
     case ended
     /// Its server or realm is deactivated.
-    case switchedOff = "switched off"
+    case switchedOff = "switched_off"
     /// The last notification was refused or given up, or its deletion is held back.
     case failing
     /// Notifications wait for it, and nothing has failed.

@@ -257,8 +257,9 @@ extension Dashboard {
   /// - Parameter pages: the row ids of the chat servers that have a page, by UUID.
   private func device(_ device: FoundDevice, _ pages: [String: Int64]) -> FindPage.Device {
     .init(
-      style: device.state.style, state: device.state.rawValue.capitalizedFirst, kind: Self.kind(device),
-      name: device.name, advice: device.advice,
+      style: device.state.style,
+      state: device.state.rawValue.replacing("_", with: " ").capitalizedFirst,
+      kind: Self.kind(device), name: device.name, advice: device.advice,
       facts: device.facts.map { name, fact in
         .init(title: name.capitalizedFirst, content: content(of: fact, pages))
       })
