@@ -32,45 +32,45 @@ extension DatabaseError {
   /// The kind of a ``DatabaseError``; `description` can label a metric.
   package enum Code: String, Sendable, Hashable, CustomStringConvertible {
     /// A row with this key exists.
-    case uniqueViolation
+    case uniqueViolation = "unique_violation"
     /// The referenced row does not exist, or the row is still referenced.
-    case foreignKeyViolation
+    case foreignKeyViolation = "foreign_key_violation"
     /// A value is outside what its column allows.
-    case checkViolation
+    case checkViolation = "check_violation"
     /// A value is missing.
-    case notNullViolation
+    case notNullViolation = "not_null_violation"
     /// A concurrent transaction interfered; trying again may succeed.
-    case serializationFailure
+    case serializationFailure = "serialization_failure"
     /// Another process kept the database locked for too long.
     case busy
     /// The disk is full, or the database has reached its size limit.
     case full
     /// The database, or our access to it, is read-only.
-    case readOnly
+    case readOnly = "read_only"
     /// The disk or the file system failed, the file cannot be opened, or memory ran out.
     case io
     /// The file is damaged, or not a database.
     case corrupt
     /// The connection to the server broke, so the work under way may or may not have been done.
-    case connectionLost
+    case connectionLost = "connection_lost"
     /// When opening: the server cannot be reached or refuses the user. The message is libpq's.
     case unreachable
     /// A pooler gives each transaction another session of the server, so that settings and prepared statements
     /// are lost.
     case pooled
     /// The user lacks a right. The message names the object.
-    case notPermitted
+    case notPermitted = "not_permitted"
     /// The database has been closed, as in a shutdown.
     case closed
     /// A newer version of this program has migrated the database.
-    case newerSchema
+    case newerSchema = "newer_schema"
     /// An applied migration differs from the one in this program.
-    case changedMigration
+    case changedMigration = "changed_migration"
     /// A column has another type than the one asked for: a mistake in this program.
-    case typeMismatch
+    case typeMismatch = "type_mismatch"
     /// The arguments do not fit the statement: too many, too few, or text with U+0000.
-    case invalidArgument
-    case invalidURL
+    case invalidArgument = "invalid_argument"
+    case invalidURL = "invalid_url"
     /// Anything else, usually a mistake in a statement.
     case other
 
