@@ -39,9 +39,9 @@ import Testing
     }
     #expect(
       metrics.contains(
-        #"push_bouncer_http_requests_total{endpoint="/things/{id}",method="GET",status="200"} 2"#)
+        #"push_bouncer_http_requests_total{method="GET",path="/things/{id}",status="200"} 2"#)
     )
-    #expect(metrics.contains(#"push_bouncer_http_request_duration_seconds_count{endpoint="/things/{id}"} 2"#))
+    #expect(metrics.contains(#"push_bouncer_http_request_duration_seconds_count{path="/things/{id}"} 2"#))
     #expect(requests.count == 2)
     #expect(!"\(requests) \(metrics)".contains("secret"))
   }
@@ -68,7 +68,7 @@ import Testing
       }
     }
     #expect(
-      metrics.contains(#"push_bouncer_http_requests_total{endpoint="unmatched",method="GET",status="404"} 3"#)
+      metrics.contains(#"push_bouncer_http_requests_total{method="GET",path="unmatched",status="404"} 3"#)
     )
     #expect(requests.count == 3)
     #expect(!"\(requests) \(metrics)".contains("secret"))
@@ -116,8 +116,8 @@ import Testing
       }
       try await client.execute(uri: "/things/1", method: .post) { #expect($0.status == .methodNotAllowed) }
     }
-    #expect(metrics.contains(#"{endpoint="/broken",method="GET",status="500"} 1"#))
-    #expect(metrics.contains(#"{endpoint="/things/{id}",method="POST",status="405"} 1"#))
+    #expect(metrics.contains(#"{method="GET",path="/broken",status="500"} 1"#))
+    #expect(metrics.contains(#"{method="POST",path="/things/{id}",status="405"} 1"#))
     #expect(requests.first?.contains("r-1") == true)
   }
 
@@ -154,13 +154,13 @@ import Testing
     #expect(Set(texts("parameter").prefix(2)) == ["newer", "(other)"] && texts("parameter").count == 20)
     #expect(told.allSatisfy { $0["route"]?.description == "/things/{id}" })
     let metrics = await registry.text()
-    let endpoint = #"endpoint="/things/{id}""#
+    let path = #"path="/things/{id}""#
     for (part, count) in [("member", 206), ("value", 103), ("parameter", 106)] {
       let line = try #require(
         metrics.split(separator: "\n").first {
           $0.hasPrefix("push_bouncer_unknown_input_total{") && $0.contains(#"part="\#(part)""#)
         })
-      #expect(line.contains(endpoint) && line.hasSuffix(" \(count)"))
+      #expect(line.contains(path) && line.hasSuffix(" \(count)"))
     }
     #expect(!log.texts.joined().contains(token) && !metrics.contains(token))
   }

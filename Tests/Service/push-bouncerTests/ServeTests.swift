@@ -37,7 +37,7 @@ import Testing
         running.lines.filter { $0["request_id"] == "caller-1" && $0["route"] != nil }.count == 3
       }
       for line in [
-        #"push_bouncer_http_requests_total{endpoint="unmatched",method="GET",status="404"} 3"#,
+        #"push_bouncer_http_requests_total{method="GET",path="unmatched",status="404"} 3"#,
         #"push_bouncer_route_up{provider="apns",credential="main",target="org.example.chat"} 1"#,
         "# TYPE push_bouncer_database_duration_seconds histogram", "push_bouncer_key_problems 0",
         "push_bouncer_registrations{",

@@ -47,7 +47,7 @@ extension UnservedReport {
     [
       "provider": .string(target.provider.rawValue), "target": .optional(target.target),
       "environment": .optional(target.environment?.rawValue),
-      "nextcloud_proxy": .bool(target.isUntrusted), "last_hour": .integer(Int64(came)),
+      "open_to_anybody": .bool(target.isUntrusted), "last_hour": .integer(Int64(came)),
       "waiting": .integer(Int64(waiting)), "meaning": .string("\(sentence)."), "advice": .string(advice),
     ]
   }

@@ -129,8 +129,8 @@ package final class Readiness: Sendable {
     var check = Health.Check(name: "outbox", details: ["waiting": .integer(Int64(waiting))])
     let reasons = outbox.reasons.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
     if waiting > 0, !reasons.isEmpty {
-      check.details["reasons"] = .object(
-        JSON.Object(reasons.map { .init($0.key.rawValue, .integer(Int64($0.value))) }))
+      check.details["waiting_by_reason"] = .array(
+        reasons.map { ["reason": .string($0.key.rawValue), "count": .integer(Int64($0.value))] })
     }
     guard waiting > 0, let answer = await oldest.answer(within: .milliseconds(800)) ?? nil,
       let oldest = answer.oldest

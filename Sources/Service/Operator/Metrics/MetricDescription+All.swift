@@ -33,13 +33,13 @@ extension MetricDescription {
   private static let service: [MetricDescription] = [
     // Requests.
     .init(
-      "push_bouncer_http_requests_total", .counter, labels: ["method", "endpoint", "status"],
-      "HTTP requests answered, by the endpoint that served them."),
+      "push_bouncer_http_requests_total", .counter, labels: ["method", "path", "status"],
+      "HTTP requests answered, by the path of the endpoint that served them."),
     .init(
-      "push_bouncer_http_request_duration_seconds", .histogram, labels: ["endpoint"],
+      "push_bouncer_http_request_duration_seconds", .histogram, labels: ["path"],
       "Time from the head of an HTTP request to its answer."),
     .init(
-      "push_bouncer_unknown_input_total", .counter, labels: ["endpoint", "part"],
+      "push_bouncer_unknown_input_total", .counter, labels: ["path", "part"],
       "Unknown members, parameters and enumeration values in requests, which were ignored: their sender is newer than this program."
     ),
     .init(

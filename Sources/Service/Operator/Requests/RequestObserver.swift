@@ -16,13 +16,13 @@ package final class RequestObserver: RouterMiddleware {
 
   private struct Labels: Hashable {
     let method: String
-    let endpoint: String
+    let path: String
     let status: Int
   }
 
   /// What additions are counted by.
   private struct AdditionLabels: Hashable {
-    let endpoint: String
+    let path: String
     let part: Additions.Kind
   }
 
@@ -82,16 +82,16 @@ package final class RequestObserver: RouterMiddleware {
   private func count(
     _ method: HTTPRequest.Method, _ route: String, _ status: HTTPResponse.Status, _ duration: Duration
   ) {
-    let labels = Labels(method: Self.name(method), endpoint: route, status: status.code)
+    let labels = Labels(method: Self.name(method), path: route, status: status.code)
     let (count, timer) = metrics.withLock { metrics in
       if let known = metrics[labels] { return known }
       let made = (
         Counter(
           label: "push_bouncer_http_requests_total",
-          dimensions: [("method", labels.method), ("endpoint", route), ("status", "\(status.code)")],
+          dimensions: [("method", labels.method), ("path", route), ("status", "\(status.code)")],
           factory: factory),
         Timer(
-          label: "push_bouncer_http_request_duration_seconds", dimensions: [("endpoint", route)],
+          label: "push_bouncer_http_request_duration_seconds", dimensions: [("path", route)],
           factory: factory)
       )
       metrics[labels] = made
@@ -106,12 +106,12 @@ package final class RequestObserver: RouterMiddleware {
     for (addition, count) in found.counts {
       let isNew = additions.withLock { known in
         let kind = addition.kind
-        let labels = AdditionLabels(endpoint: route, part: kind)
+        let labels = AdditionLabels(path: route, part: kind)
         var entry =
           known[labels] ?? (
             Counter(
               label: "push_bouncer_unknown_input_total",
-              dimensions: [("endpoint", route), ("part", kind.rawValue)], factory: factory), []
+              dimensions: [("path", route), ("part", kind.rawValue)], factory: factory), []
           )
         entry.count.increment(by: count)
         let isNew = entry.logged.count < Self.mostLogged && entry.logged.insert(addition.text).inserted
