@@ -58,7 +58,8 @@ struct BuiltInServer {
         $0, accounts: store.accounts, devices: devices, isClockTrusted: store.isClockTrusted, logger: logger)
     }
     let notifier = Notifier(
-      devices: devices, bouncer: bouncer, removal: settings.alertsOnRemoval ? .alertingRemoval : .removal)
+      devices: devices, bouncer: bouncer,
+      removal: settings.sendsRemovalsAsAlerts ? .alertingRemoval : .removal)
     let server = ZulipServerRoutes(
       core.configuration.server, http: core.configuration.http, accounts: store.accounts,
       eventNotifier: eventNotifier, notifier: notifier)

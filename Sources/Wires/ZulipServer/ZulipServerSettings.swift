@@ -31,9 +31,9 @@ package struct ZulipServerSettings: Sendable {
   package var orgKey: String?
 
   @Setting(
-    "server.alert_removals", "false", .flag,
+    "server.removals_as_alerts", "false", .flag,
     "removals reach iPhones as alerts, for apps with Apple's filtering entitlement; others would show them")
-  package var alertsOnRemoval: Bool
+  package var sendsRemovalsAsAlerts: Bool
 }
 
 extension SettingShape<ZulipServerSettings.Bouncer> {

@@ -19,7 +19,7 @@ Settings have names of our own, so that cases need not know an implementation's:
     bouncer_private_key   in base64: the only key that phones seal to, in the place of one of its own making
     bouncer               "local" (the default), "off", or "played": at the address and with the credentials of
                           conformance.bouncer.shared().settings
-    alert_removals        true: removals reach iPhones as alerts
+    removals_as_alerts        true: removals reach iPhones as alerts
     nextcloud             false: no Nextcloud push proxy and server side
     new_devices_per_address  "2/1h": new devices at the push proxy
     proxy_calls_per_address  "2/1h": calls to the push proxy

@@ -41,7 +41,7 @@ OPTIONS = {
     "web_push": "webpush.enabled",
     "verify_private": "bouncer.verify_allow_private_addresses",
     "calls_per_user": "server.rate_limit.per_user",
-    "alert_removals": "server.alert_removals",
+    "removals_as_alerts": "server.removals_as_alerts",
     "bouncer": "server.bouncer",
     "org_id": "server.org_id",
     "org_key": "server.org_key",
