@@ -155,7 +155,7 @@ private func list(_ page: inout Page, _ answer: DeviceSearch.SearchResult) {
 private func describe(_ page: inout Page, _ answer: DeviceSearch.SearchResult) {
   if answer.isCut { page.add("The first \(answer.devices.count):", .heading) }
   for device in answer.devices {
-    page.add("\(device.name): \(device.state.rawValue)", device.state.tone)
+    page.add("\(device.name): \(device.state.words)", device.state.tone)
     page.add(device.advice)
     var table = Table("", "")
     for (name, fact) in device.facts {
@@ -196,7 +196,7 @@ extension FoundDevice {
   fileprivate static var columns: [ReportColumn<FoundDevice>] {
     [
       .members { $0.json(for: .operator) }, .text(nil, "DEVICE") { $0.name },
-      .text(nil, "STATE", tone: \.state.tone) { $0.state.rawValue },
+      .text(nil, "STATE", tone: \.state.tone) { $0.state.words },
       .text(nil, "REALM") { $0.realm?.host }, .text(nil, "USER") { $0.user },
       .cell("APP") { device in
         let pushService = device.provider == "webpush" ? device.target : nil

@@ -116,7 +116,7 @@ import Testing
     }
     #expect(listed.count == 10)
     let first = try #require(listed.first)
-    #expect(first["name"] == "webpush:24.stranger.example" && first["waiting"] == 24)
+    #expect(first["route"] == "webpush:24.stranger.example" && first["waiting"] == 24)
     let report = StatusReport(
       "open", since: Self.now - 60, reason: "connectFailed",
       meaning: Reason.connectFailed.explanation.meaning, advice: Reason.connectFailed.explanation.advice)

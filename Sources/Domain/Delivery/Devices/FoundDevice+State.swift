@@ -17,6 +17,9 @@ extension FoundDevice {
     case unused
     /// The last notification was delivered.
     case working
+
+    /// The name, for people.
+    package var words: String { rawValue.replacing("_", with: " ") }
   }
 
   package var state: State {

@@ -258,7 +258,7 @@ extension Dashboard {
   private func device(_ device: FoundDevice, _ pages: [String: Int64]) -> FindPage.Device {
     .init(
       style: device.state.style,
-      state: device.state.rawValue.replacing("_", with: " ").capitalizedFirst,
+      state: device.state.words.capitalizedFirst,
       kind: Self.kind(device), name: device.name, advice: device.advice,
       facts: device.facts.map { name, fact in
         .init(title: name.capitalizedFirst, content: content(of: fact, pages))

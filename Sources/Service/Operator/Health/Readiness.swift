@@ -299,7 +299,7 @@ package final class Readiness: Sendable {
             service.isPaused ? "open" : "failing", since: service.since, reason: reason.rawValue,
             meaning: explanation.meaning, advice: explanation.advice
           ).json.withoutNulls
-          json["name"] = .string("\(service.route)")
+          json["route"] = .string("\(service.route)")
           json["waiting"] = .integer(Int64(service.waiting))
           return .object(json)
         })

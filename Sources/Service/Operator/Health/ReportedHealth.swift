@@ -16,7 +16,7 @@ package struct ReportedHealth: Sendable {
     let webPush = checks["webpush"]
     failingServices = Int(webPush?["failing"]?.integer ?? 0)
     services = (webPush?["failing_services"]?.elements ?? []).reduce(into: [:]) { services, service in
-      if let name = service["name"]?.string { services[name] = StatusReport(service) }
+      if let route = service["route"]?.string { services[route] = StatusReport(service) }
     }
   }
 }
