@@ -32,45 +32,45 @@ extension DatabaseError {
   /// The kind of a ``DatabaseError``; `description` can label a metric.
   package enum Code: String, Sendable, Hashable, CustomStringConvertible {
     /// A row with this key exists.
-    case uniqueViolation = "unique_violation"
+    case uniqueViolation
     /// The referenced row does not exist, or the row is still referenced.
-    case foreignKeyViolation = "foreign_key_violation"
+    case foreignKeyViolation
     /// A value is outside what its column allows.
-    case checkViolation = "check_violation"
+    case checkViolation
     /// A value is missing.
-    case notNullViolation = "not_null_violation"
+    case notNullViolation
     /// A concurrent transaction interfered; trying again may succeed.
-    case serializationFailure = "serialization_failure"
+    case serializationFailure
     /// Another process kept the database locked for too long.
     case busy
     /// The disk is full, or the database has reached its size limit.
     case full
     /// The database, or our access to it, is read-only.
-    case readOnly = "read_only"
+    case readOnly
     /// The disk or the file system failed, the file cannot be opened, or memory ran out.
     case io
     /// The file is damaged, or not a database.
     case corrupt
     /// The connection to the server broke, so the work under way may or may not have been done.
-    case connectionLost = "connection_lost"
+    case connectionLost
     /// When opening: the server cannot be reached or refuses the user. The message is libpq's.
     case unreachable
     /// A pooler gives each transaction another session of the server, so that settings and prepared statements
     /// are lost.
     case pooled
     /// The user lacks a right. The message names the object.
-    case notPermitted = "not_permitted"
+    case notPermitted
     /// The database has been closed, as in a shutdown.
     case closed
     /// A newer version of this program has migrated the database.
-    case newerSchema = "newer_schema"
+    case newerSchema
     /// An applied migration differs from the one in this program.
-    case changedMigration = "changed_migration"
+    case changedMigration
     /// A column has another type than the one asked for: a mistake in this program.
-    case typeMismatch = "type_mismatch"
+    case typeMismatch
     /// The arguments do not fit the statement: too many, too few, or text with U+0000.
-    case invalidArgument = "invalid_argument"
-    case invalidURL = "invalid_url"
+    case invalidArgument
+    case invalidURL
     /// Anything else, usually a mistake in a statement.
     case other
 

@@ -41,7 +41,7 @@ struct SQLiteErrorTests {
 
   @Test
   func `codes are short words, fit for a label`() {
-    #expect(DatabaseError.Code.uniqueViolation.description == "unique_violation")
+    #expect(DatabaseError.Code.uniqueViolation.description == "uniqueViolation")
     #expect(DatabaseError(.full, "no room").description == "full: no room")
     #expect(DatabaseError(.serializationFailure, "").isTransient)
     #expect(!DatabaseError(.corrupt, "").isTransient)

@@ -84,7 +84,7 @@ import Testing
   }
 
   @Test func `The log names an error of the database by its code and any other by its type`() {
-    #expect(DatabaseError.name(of: DatabaseError(.connectionLost, "secret")) == "connection_lost")
+    #expect(DatabaseError.name(of: DatabaseError(.connectionLost, "secret")) == "connectionLost")
     #expect(DatabaseError.name(of: CancellationError()) == "CancellationError")
   }
 }
