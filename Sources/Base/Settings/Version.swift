@@ -3,7 +3,7 @@ internal import CVersion
 /// The version of push-bouncer that `--version`, metrics, the log and other nodes get.
 package enum Version {
   /// The current release, or the next one.
-  package static let number = "0.1.0"
+  package static let number = "1.0.0"
 
   /// The commit of the build, which `Scripts/build` and `Scripts/package` pass in; nil after a plain `swift
   /// build`.
@@ -12,6 +12,6 @@ package enum Version {
     return commit.isEmpty ? nil : commit
   }()
 
-  /// `0.1.0 (45f11d8a1b2c)`
+  /// `1.0.0 (45f11d8a1b2c)`
   package static let text = "\(number) (\(commit ?? "built from source"))"
 }
