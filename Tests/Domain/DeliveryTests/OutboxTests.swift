@@ -63,6 +63,29 @@ import Testing
     #expect(try await store.rows() == 2 + 500 + 1)
   }
 
+  @Test func `What a device has no room for, whatever else waits, is not even written`() async throws {
+    var limits = Outbox.Limits()
+    limits.perRegistration = 3
+    let store = try await OutboxStore(limits: limits)
+    func sample(_ text: String, collapseID: String? = nil) -> Outbox.Addition {
+      let isBackground = text.hasPrefix("silent")
+      return (
+        .sample(text, registration: 1, collapseID: collapseID, isBackground: isBackground), route,
+        store.clock.now
+      )
+    }
+    let kept = try await store.outbox.keep(
+      ["silent 0", "silent 1", "silent 2", "silent 3", "shown 0", "shown 1", "shown 2", "shown 3"].map {
+        sample($0)
+      } + [sample("collapsing", collapseID: "c")])
+    #expect(
+      kept.map { $0.reason == .backlogged } == [true, true, true, true, false, false, false, true, true])
+    #expect(store.outbox.count == 3)
+    try await store.keep(.sample("next", registration: 2))
+    // All but the last of the silent ones and the last of those shown: what collapses may replace one of these.
+    #expect(try await store.newestID() == 7 + 1)
+  }
+
   @Test func `A removal that comes late removes no newer entry`() async throws {
     let store = try await OutboxStore()
     func keep() async throws -> Outbox.Lease {

@@ -123,6 +123,23 @@ struct E2EERegistrationTests {
   }
 
   @Test
+  func `that fail keep their last reason, however many there are`() async throws {
+    var devices: [RegistrationReference] = []
+    for number in 0..<250 {
+      let token = try apns(String(format: "%04x", number))
+      try await stage.registerLegacy(token)
+      devices.append(try await stage.legacy(token, server: stage.server.id))
+    }
+    let failures = ["TooBig", "timeout"].flatMap { reason in
+      devices.map { RegistrationStore.Failure($0, reason: reason) }
+    }
+    try await stage.registrations.recordFailures(failures)
+    #expect(
+      try await stage.store.rows("SELECT failure, COUNT(*) FROM registrations GROUP BY failure")
+        == [[.text("timeout"), 250]])
+  }
+
+  @Test
   func `of the same device in another case have one hash and two ids`() async throws {
     for text in ["c0ffee", "C0FFEE"] {
       try await stage.register(apns(text), app: "app")

@@ -119,8 +119,9 @@ package final class Outbox: Sendable {
       OutboxDepth.Share(
         queue: OutboxQueue(route: $0.route, owner: $0.delivery.owner), kind: $0.delivery.registration.kind)
     }
-    let granted = try depth.reserve(shares)
-    let taken = additions.indices.filter { granted[$0] }
+    let fitting = fitting(additions)
+    let granted = try depth.reserve(fitting.map { shares[$0] })
+    let taken = zip(fitting, granted).filter(\.1).map(\.0)
     let reserved = taken.map { shares[$0] }
     defer { depth.arrived(reserved) }
     do {
@@ -133,7 +134,8 @@ package final class Outbox: Sendable {
       // More than one attempt means that it replaced an older entry with the same collapse id, which was
       // counted already.
       depth.release(zip(reserved, kept).filter { ($1?.attempts ?? 2) > 1 }.map(\.0))
-      var results = [Kept](repeating: .leftOut(.noRoom), count: additions.count)
+      var results = [Kept](repeating: .leftOut(.backlogged), count: additions.count)
+      for (index, isGranted) in zip(fitting, granted) where !isGranted { results[index] = .leftOut(.noRoom) }
       for (index, kept) in zip(taken, kept) {
         results[index] =
           kept.map {
@@ -147,6 +149,21 @@ package final class Outbox: Sendable {
     } catch {
       depth.release(reserved)
       throw error
+    }
+  }
+
+  /// The indices of all but those that would be stored only to be removed: one that replaces nothing, after as many to the
+  /// same registration as that may have.
+  private func fitting(_ additions: [Addition]) -> [Int] {
+    guard additions.count > limits.perRegistration else { return Array(additions.indices) }
+    var counts: [Int64: (all: Int, shown: Int)] = [:]
+    return additions.indices.filter { index in
+      let delivery = additions[index].delivery
+      guard delivery.push.collapseID == nil else { return true }
+      let (all, shown) = counts[delivery.registration.id] ?? (0, 0)
+      counts[delivery.registration.id] = (all + 1, shown + (delivery.isBackground ? 0 : 1))
+      // A notification displaces background ones.
+      return (delivery.isBackground ? all : shown) < limits.perRegistration
     }
   }
 

@@ -79,23 +79,30 @@ extension RegistrationStore {
     }
   }
 
-  /// Records why notifications could not be delivered, for the operator. Registrations renewed meanwhile are
-  /// not changed.
+  /// Records why notifications could not be delivered, for the operator: the last reason of each registration.
+  /// Registrations renewed meanwhile are not changed. Many are written in several transactions, so that others' writes
+  /// come in between.
   package func recordFailures(_ failures: [Failure]) async throws {
-    guard !failures.isEmpty else { return }
     let now = Value.integer(now().milliseconds)
-    try await database.write { connection in
-      for failure in failures.sorted(by: { $0.registration.id < $1.registration.id }) {
-        try connection.run(
-          Statement(
-            """
-            UPDATE registrations SET failure = $3, failed_at = $4, failed_by = \(RegistrationReference.chatServer)
-            WHERE id = $1 AND registered_at = $2
-            """,
-            arguments: failure.registration.arguments + [.text(failure.reason), now]))
+    let reasons = Dictionary(failures.map { ($0.registration, $0.reason) }) { $1 }
+      .sorted { $0.key.id < $1.key.id }
+    for start in stride(from: 0, to: reasons.count, by: Self.failuresAtOnce) {
+      try await database.write { connection in
+        for (registration, reason) in reasons[start...].prefix(Self.failuresAtOnce) {
+          try connection.run(
+            Statement(
+              """
+              UPDATE registrations SET failure = $3, failed_at = $4, failed_by = \(RegistrationReference.chatServer)
+              WHERE id = $1 AND registered_at = $2
+              """,
+              arguments: registration.arguments + [.text(reason), now]))
+        }
       }
     }
   }
+
+  /// Maximum number of registrations in one transaction, which takes a millisecond or two.
+  private static let failuresAtOnce = 100
 
   // MARK: - Deletions that are held back
 

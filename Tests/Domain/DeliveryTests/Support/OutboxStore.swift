@@ -64,6 +64,11 @@ final class OutboxStore: Sendable {
     }
   }
 
+  /// The id of the newest row. Ids are given in turn, and none twice.
+  func newestID() async throws -> Int64 {
+    try await database.read { try $0.query(Statement("SELECT MAX(id) FROM outbox")).integer }
+  }
+
   /// Whether this text is kept in clear.
   func keeps(inClear text: String) async throws -> Bool {
     try await test.contents().range(of: Data(text.utf8)) != nil
