@@ -1,4 +1,5 @@
 import Dispatch
+import Foundation
 import HTTPTypes
 import Hummingbird
 import NIOCore
@@ -46,6 +47,45 @@ import Testing
     }
     #expect(response.status == .ok && response.headers[.eTag] == "\(call.bytes)")
   }
+
+  @Test func `However many long calls there are, Swift's own threads are left to others`() async throws {
+    let gate = DispatchSemaphore(value: 0)
+    let begun = DispatchSemaphore(value: 0)
+    let router = Router(context: WireContext.self)
+    router.add(middleware: EnvelopeMiddleware())
+    router.post("/") { _, _ in
+      begun.signal()
+      Self.block(gate)
+      return Response(status: .ok)
+    }
+    let responder = router.buildResponder()
+    let head = HTTPRequest(
+      method: .post, scheme: "http", authority: "a", path: "/", headerFields: [.contentLength: "20000"])
+    let count = NIOCore.System.coreCount
+    let wasFree = Mutex(false)
+    // A thread of its own says whether Swift's were free: they may all be blocked.
+    Thread.detachNewThread {
+      for _ in 0..<count { begun.wait() }
+      let answered = DispatchSemaphore(value: 0)
+      Task.detached { answered.signal() }
+      wasFree.withLock { $0 = answered.wait(timeout: .now() + 10) == .success }
+      for _ in 0..<2 * count { gate.signal() }
+    }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<2 * count {
+        group.addTask {
+          let request = Request(head: head, body: RequestBody(buffer: ByteBuffer()))
+          let response = try await responder.respond(to: request, context: WireContext(inProcess: .quiet))
+          #expect(response.status == .ok)
+        }
+      }
+      try await group.waitForAll()
+    }
+    #expect(wasFree.withLock { $0 })
+  }
+
+  /// Blocks the thread, as a long computation does.
+  private static func block(_ gate: DispatchSemaphore) { gate.wait() }
 
   @Test func `Who comes later with little does not wait for all that another has`() async throws {
     let many = try #require(ClientAddress("192.0.2.1"))

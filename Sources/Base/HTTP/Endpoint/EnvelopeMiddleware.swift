@@ -47,9 +47,8 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     var response: Response
     do {
       response = try await LongRead.$source.withValue(context.clientAddress.source) {
-        guard framing.isToBeAskedFor else { return try await next(request, context) }
-        // What is long keeps no event loop from its other connections (`Documentation/Decisions` 0023).
-        return try await withTaskExecutorPreference(globalConcurrentExecutor) {
+        guard framing.isLong else { return try await next(request, context) }
+        return try await withTaskExecutorPreference(LongWorkExecutor.shared) {
           try await next(request, context)
         }
       }
@@ -71,7 +70,7 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     request.body = RequestBody(
       asyncSequence: MeteredBody(
         body: request.body, charge: charge, declared: framing.length ?? 0,
-        channel: framing.isToBeAskedFor ? context.channel : nil))
+        channel: framing.isLong ? context.channel : nil))
     return charge
   }
 

@@ -49,8 +49,9 @@ package struct BodyFraming: Sendable {
     }
   }
 
-  /// Whether the body is read only once the handler asks for it. Short bodies are read at once.
-  package var isToBeAskedFor: Bool {
+  /// Whether the body may be long: it is read only once the handler asks for it, and handled by ``LongWorkExecutor``. A short
+  /// one is read at once, and handled on the event loop.
+  package var isLong: Bool {
     mayBeThere && (expectation != nil || (length ?? .max) > 16 << 10)
   }
 }

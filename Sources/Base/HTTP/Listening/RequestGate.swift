@@ -86,7 +86,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
       open += 1
       wasUsed = true
       let framing = BodyFraming(request)
-      isBodyHeld = framing.isToBeAskedFor
+      isBodyHeld = framing.isLong
       isContinueExpected =
         isBodyHeld && framing.expectation?.dropping(prefix: "100-continue")?.isEmpty == true
       isLast =
