@@ -121,6 +121,8 @@ final class Impostor: @unchecked Sendable {
         [("realm_counts", "[]"), ("installation_counts", "[]"), ("realms", realms)])
     case .takeName, .takeKey:
       let isName = act == .takeName
+      // So it is with the name of a server that has deactivated itself.
+      if isName, world.tenancy?.isBusy == true { return }
       await call(
         "server/register", isOthers: true,
         [
