@@ -326,6 +326,9 @@ let package = Package(
       "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle",
       path: "Tests/Service/push-bouncerTests"),
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
+    program(
+      "client-bench", "HTTPClient", "AsyncHTTPClient", "Logging", "NIOCore", "NIOHPACK", "NIOHTTP1",
+      "NIOPosix", "NIOSSL", path: "Benchmarks/ClientBench"),
     module(
       "Fuzzing", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator", "Platform", "Settings",
       "HTTPClient", "Providers", "Registrations", "Sealing", "WebPushGateway",

@@ -46,6 +46,7 @@ def arguments():
     parser.add_argument("--seconds", type=int, default=3, help="how long a case takes in a round (default: %(default)s)")
     parser.add_argument("--only", action="append", metavar="TEXT", help="cases whose names have this text alone; may be given several times")
     parser.add_argument("--floor", action="store_true", help="h2load and nghttpx on the same simulator, at 1, 8 and 64 at once: what no client and no relay costs less than")
+    parser.add_argument("--clients", metavar="CLIENT_BENCH", help="clients of HTTP/2 alone on the same simulator, at 1, 8 and 64 at once: ours and AsyncHTTPClient in this build of client-bench, and libcurl")
     parser.add_argument("--peers", action="store_true", help="aioapns and firebase-admin on the same simulator, at 1, 8 and 64 at once")
     parser.add_argument("--sygnal", metavar="DIR", help="Sygnal from this checkout, too, in a Python of its own")
     parser.add_argument("--postgresql", action="store_true", help="the same on PostgreSQL, its own CPU time apart")
@@ -102,7 +103,7 @@ class Bench:
         services = self.services()
         for who, service, database in services:
             self.cases_of(who, service, database)
-        if self.options.floor or self.options.peers or self.options.sygnal:
+        if self.options.floor or self.options.clients or self.options.peers or self.options.sygnal:
             self.cases_of_peers(services[0][1])
         if self.options.only:
             self.cases = [case for case in self.cases if any(text in f"{case.who}, {case.what}" for text in self.options.only)]
@@ -189,8 +190,10 @@ class Bench:
         androids = [encode_url(self.random.randbytes(105)) for _ in range(100)]
         common = (self.folder, self.processes, self.simulator)
         others = []
+        requests = peers.APNsRequests(self.folder, self.simulator, iphones, self.payload)
+        if self.options.clients:
+            others += peers.clients(requests, self.processes, self.simulator, Path(self.options.clients).resolve())
         if self.options.floor:
-            requests = peers.APNsRequests(self.folder, self.simulator, iphones, self.payload)
             others += [peers.H2load(requests), peers.Nghttpx(requests, self.processes)]
         if self.options.peers:
             others += [peers.aioapns(*common, iphones, self.payload), peers.firebase_admin(*common, androids, self.payload)]

@@ -35,13 +35,9 @@ class Peer:
 class Client(Peer):
     """A process that only sends: it has neither an HTTP listener nor a database."""
 
-    def __init__(self, name, script, endpoint, folder, processes, simulator, tokens, payload):
+    def __init__(self, name, command, processes):
         self.name = name
-        file = folder / f"{name}.tokens"
-        file.write_text("\n".join(tokens))
-        self.process = processes.start(
-            [sys.executable, HERE / script, simulator.keys, endpoint, file, json.dumps(payload)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = processes.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, concurrency, seconds):
         self.process.stdin.write(f"{concurrency} {seconds}\n")
@@ -52,14 +48,20 @@ class Client(Peer):
         return load.Load(**json.loads(line))
 
 
+def python_client(name, script, endpoint, folder, processes, simulator, tokens, payload):
+    file = folder / f"{name}.tokens"
+    file.write_text("\n".join(tokens))
+    return Client(name, [sys.executable, HERE / script, simulator.keys, endpoint, file, json.dumps(payload)], processes)
+
+
 def aioapns(folder, processes, simulator, tokens, payload):
     payload = {**payload, "aps": {"mutable-content": 1, "alert": {"title": "New notification"}}}
-    return Client("aioapns", "aioapns_client.py", simulator.apns, folder, processes, simulator, tokens, payload)
+    return python_client("aioapns", "aioapns_client.py", simulator.apns, folder, processes, simulator, tokens, payload)
 
 
 def firebase_admin(folder, processes, simulator, tokens, payload):
     payload = {key: str(value) for key, value in payload.items()}
-    return Client("firebase-admin", "firebase_client.py", simulator.fcm, folder, processes, simulator, tokens, payload)
+    return python_client("firebase-admin", "firebase_client.py", simulator.fcm, folder, processes, simulator, tokens, payload)
 
 
 class APNsRequests:
@@ -74,6 +76,18 @@ class APNsRequests:
         self.body = json.dumps({**payload, "aps": {"mutable-content": 1, "alert": {"title": "New notification"}}}).encode()
         self.paths = [f"/3/device/{token}" for token in tokens]
         self.folder, self.origin = folder, simulator.apns
+
+
+def clients(requests, processes, simulator, program):
+    """Clients of HTTP/2 alone, over one connection each: ours and AsyncHTTPClient, in `program`, and libcurl."""
+    libcurl = requests.folder / "libcurl_client"
+    subprocess.run(["clang", "-O2", "-o", libcurl, HERE / "libcurl_client.c", "-lcurl"], check=True)
+    paths, body = requests.folder / "client.paths", requests.folder / "client.body"
+    paths.write_text("\n".join(requests.paths) + "\n")
+    body.write_bytes(requests.body)
+    arguments = [requests.origin, simulator.keys / "ca.pem", paths, body, *(f"{name}:{value}" for name, value in requests.headers.items())]
+    commands = {"our client": [program, "own"], "AsyncHTTPClient": [program, "async-http-client"], "libcurl": [libcurl]}
+    return [Client(name, command + arguments, processes) for name, command in commands.items()]
 
 
 class H2load:
