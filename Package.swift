@@ -295,7 +295,7 @@ let package = Package(
       "TestSupport", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "NIOCore", path: "Tests/Service/OperatorTests"),
     tests(
-      "AppCheckTests", "AppCheck", "NextcloudProxy", "Operator", "Platform", "Settings",
+      "AppCheckTests", "AppCheck", "HTTP", "NextcloudProxy", "Operator", "Platform", "Settings",
       "Providers", "Sealing", "TestSupport",
       "Crypto",
       path: "Tests/Tools/AppCheckTests",

@@ -119,5 +119,7 @@ import Testing
     let now = Date(timeIntervalSince1970: 1_800_000_000)
     for device in 1...3 { #expect(pace.admit(device, now: now) == nil) }
     for device in [1, 2, 3, 3 + (1 << 16)] { #expect(pace.admit(device, now: now) != nil) }
+    let roomy = DevicePace([.init(pushes: 1, seconds: 60)], capacity: 2)
+    for device in [3, 3 + (1 << 16)] { #expect(roomy.admit(device, now: now) == nil) }
   }
 }

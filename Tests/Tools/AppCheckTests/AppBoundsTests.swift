@@ -76,6 +76,12 @@ import Testing
     #expect(result.seconds < 60)
   }
 
+  @Test func `No more is read than any app has, in however many files`() throws {
+    let budget = Budget()
+    for _ in 0..<2 { try budget.read(Budget.bytes / 2) }
+    #expect(throws: Budget.Exceeded.self) { try budget.read(1) }
+  }
+
   @Test func `A part that is larger than any app's is not unpacked`() throws {
     var app = App(["base/manifest/AndroidManifest.xml": "\n\0"])
     app.files["base/resources.pb"] = Data(count: Budget.part + 1)

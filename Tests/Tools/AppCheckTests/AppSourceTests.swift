@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import Providers
 import Sealing
 import TestSupport
@@ -96,6 +97,19 @@ import Testing
     let report = try App.talkForIOS.check(.example(publicURL: nil))
     #expect(report.faults == [])
     #expect(report.skipped.map(\.check) == ["push proxy"])
+  }
+
+  @Test func `A comment of build settings begins with two slashes`() {
+    let lines = XcodeProject.lines(of: Data("A = b/c // d\n// e\n/\nURL = https:/$()/x/".utf8))
+    #expect(lines.map(\.text) == ["A = b/c", "", "/", "URL = https:/$()/x/"])
+  }
+
+  @Test func `What a service expects is read again as it was written`() throws {
+    let service = try AppCheck.Service.example(publicURL: "https://push.example.org/a")
+    let again = try AppCheck.Service(Array(service.json.text.utf8), path: "expected.json")
+    #expect(again.json == service.json)
+    #expect(again.defaultProject == "example-chat" && again.address == "https://push.example.org/a")
+    #expect(again.keys.filter(\.isActive).map(\.text) == [AppCheck.Service.active.publicKeyBase64])
   }
 
   @Test func `Links are not followed`() throws {
