@@ -152,8 +152,8 @@ package final class Outbox: Sendable {
     }
   }
 
-  /// The indices of all but those that would be stored only to be removed: one that replaces nothing, after as many to the
-  /// same registration as that may have.
+  /// The indices of the additions that may stay. The others would be stored only to be removed at once: each replaces nothing,
+  /// and comes after as many to its registration as that may have.
   private func fitting(_ additions: [Addition]) -> [Int] {
     guard additions.count > limits.perRegistration else { return Array(additions.indices) }
     var counts: [Int64: (all: Int, shown: Int)] = [:]

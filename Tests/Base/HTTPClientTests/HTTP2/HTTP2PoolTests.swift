@@ -268,6 +268,24 @@ struct HTTP2PoolTests {
     #expect(server.requests.isEmpty)
   }
 
+  @Test
+  func `A connection whose settings do not come is given up, and one that has had them has no such limit`()
+    async throws
+  {
+    var limits = HTTP2ConnectionHandler.Limits()
+    limits.handshake = .seconds(2)
+    let silent = try await TestServer.start(.init(delaySettings: .hours(1))) { _ in [.answer(200)] }
+    #expect(
+      try await Self.pool(silent, connection: limits).status("/") == .failure(.unconnected(.handshakeTimeout))
+    )
+    #expect(silent.connections > 1)
+    let server = try await TestServer.start { _ in [.answer(200)] }
+    let pool = try Self.pool(server, connection: limits)
+    let end = ContinuousClock.now + .seconds(3)
+    while ContinuousClock.now < end { #expect(await pool.status("/") == .success(200)) }
+    #expect(server.connections == 1)
+  }
+
   @Test func `A proxy connects us through`() async throws {
     let server = try await TestServer.start { _ in [.answer(200)] }
     let tunnel = try await TestProxy.start()
