@@ -121,7 +121,7 @@ final class Impostor: @unchecked Sendable {
         [("realm_counts", "[]"), ("installation_counts", "[]"), ("realms", realms)])
     case .takeName, .takeKey:
       let isName = act == .takeName
-      // So it is with the name of a server that has deactivated itself.
+      // While a server has deactivated itself, whoever registers with its name gets it.
       if isName, world.tenancy?.isBusy == true { return }
       await call(
         "server/register", isOthers: true,
