@@ -28,6 +28,8 @@ package struct LeasedQueue: Sendable {
   private let table: String
   private let key: String
   private let taking: String
+  /// The same for a single row, without the temporary tables of the former: it costs half as much.
+  private let takingOne: String
   private let longestPause: TimeInterval
   private let all: String
   private let database: any Database
@@ -67,11 +69,10 @@ package struct LeasedQueue: Sendable {
       } else {
         "SELECT \(key) \(due) LIMIT $3 $skip_locked"
       }
-    taking = """
-      UPDATE \(table) SET due_at = $2, attempts = attempts + 1\(change.map { ", \($0)" } ?? "")
-      WHERE \(key) IN (\(chosen))
-      RETURNING \(key), attempts\(columns.map { ", \($0)" } ?? "")
-      """
+    let update = "UPDATE \(table) SET due_at = $2, attempts = attempts + 1\(change.map { ", \($0)" } ?? "")"
+    let returning = "RETURNING \(key), attempts\(columns.map { ", \($0)" } ?? "")"
+    taking = "\(update) WHERE \(key) IN (\(chosen)) \(returning)"
+    takingOne = "\(update) WHERE \(key) = (SELECT \(key) \(due) LIMIT $3 $skip_locked) \(returning)"
     self.database = database
     self.now = now
   }
@@ -89,7 +90,8 @@ package struct LeasedQueue: Sendable {
     let now = now()
     let end = now + seconds
     let times: [Value] = [.integer(now.milliseconds), .integer(end.milliseconds), .integer(Int64(limit))]
-    return try await database.execute(Statement(taking, arguments: times + arguments)).map { row in
+    let statement = Statement(limit == 1 ? takingOne : taking, arguments: times + arguments)
+    return try await database.execute(statement).map { row in
       let lease = Lease(id: try row.int64(key), attempts: Int(try row.int64("attempts")), end: end)
       return (lease, row)
     }

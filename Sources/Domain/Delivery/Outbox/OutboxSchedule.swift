@@ -25,15 +25,61 @@ struct OutboxSchedule: Sendable {
     let limit: Int
   }
 
-  /// The state of a route.
+  /// The state of a route. It is changed in place: there may be thousands of owners, and a round for each 64 entries.
   private struct RouteState {
     var window = SendWindow()
     /// Number of entries whose answers are outstanding, by owner.
     var late: [Owner: Int] = [:]
-    /// The owners with something due, in the order of their turns.
-    var due: [Owner] = []
+    var due = DueOwners()
 
-    var lateInAll: Int { late.values.reduce(0, +) }
+    /// Chooses whose entries are sent now, and how many. The chosen owners are removed from `due`.
+    mutating func turns(late latest: Int) -> [Turn] {
+      let total = late.values.reduce(0, +)
+      let limit = min(window.window, latest - total)
+      let chosen = due.take(max(0, limit)) { [late] owner in
+        FairShare.allows(own: late[owner, default: 0], total: total, limit: latest)
+      }
+      return chosen.enumerated().map { index, owner in
+        let share = limit / chosen.count + (index < limit % chosen.count ? 1 : 0)
+        let room = FairShare.room(own: late[owner, default: 0], total: total, limit: latest)
+        return Turn(owner: owner, limit: min(share, room))
+      }
+    }
+
+    mutating func ended(_ round: Round, now: Date) {
+      late.merge(round.late, uniquingKeysWith: +)
+      for owner in round.more { due.add(owner) }
+      if round.ended > 0 || round.late.isEmpty {
+        window.ended(tries: round.ended, failures: round.failures, notBefore: round.notBefore, now: now)
+      }
+    }
+  }
+
+  /// The owners with something due, in the order of their turns.
+  private struct DueOwners {
+    private var order: [Owner] = []
+    private var members: Set<Owner> = []
+
+    var isEmpty: Bool { order.isEmpty }
+
+    /// Gives an owner the last turn, unless it has one.
+    mutating func add(_ owner: Owner) {
+      if members.insert(owner).inserted { order.append(owner) }
+    }
+
+    /// Removes the first owners that are allowed a turn; those before them that are not keep their places.
+    mutating func take(_ limit: Int, where isAllowed: (Owner) -> Bool) -> [Owner] {
+      var taken: [Owner] = []
+      var passed: [Owner] = []
+      var end = 0
+      while end < order.count, taken.count < limit {
+        if isAllowed(order[end]) { taken.append(order[end]) } else { passed.append(order[end]) }
+        end += 1
+      }
+      order.replaceSubrange(..<end, with: passed)
+      members.subtract(taken)
+      return taken
+    }
   }
 
   /// An active push service.
@@ -59,12 +105,9 @@ struct OutboxSchedule: Sendable {
     let owners = Dictionary(grouping: due, by: \.route).mapValues { $0.map(\.owner) }
     var seen: Set<Route> = []
     for route in due.lazy.map(\.route) where seen.insert(route).inserted {
-      var state = routes[route] ?? RouteState()
-      let known = Set(state.due)
       let queues = owners[route] ?? []
-      state.due += queues.filter { !known.contains($0) }
-      routes[route] = state
-      guard !state.window.isPaused(at: now) else { continue }
+      for owner in queues { routes[route, default: RouteState()].due.add(owner) }
+      guard !isFailing(route, now: now) else { continue }
       if route.provider != .webPush {
         admitted.append(route)
       } else if activeHosts[route] == nil {
@@ -98,23 +141,7 @@ struct OutboxSchedule: Sendable {
 
   /// Chooses whose entries of a route are sent now, and how many; owners take turns. The chosen owners are
   /// removed from `due`.
-  mutating func turns(of route: Route) -> [Turn] {
-    guard var state = routes[route] else { return [] }
-    let late = state.lateInAll
-    let limit = min(state.window.window, limits.late - late)
-    let chosen = state.due.filter {
-      FairShare.allows(own: state.late[$0, default: 0], total: late, limit: limits.late)
-    }.prefix(max(0, limit))
-    guard !chosen.isEmpty else { return [] }
-    let removed = Set(chosen)
-    state.due.removeAll { removed.contains($0) }
-    routes[route] = state
-    return chosen.enumerated().map { index, owner in
-      let share = limit / chosen.count + (index < limit % chosen.count ? 1 : 0)
-      let room = FairShare.room(own: state.late[owner, default: 0], total: late, limit: limits.late)
-      return Turn(owner: owner, limit: min(share, room))
-    }
-  }
+  mutating func turns(of route: Route) -> [Turn] { routes[route]?.turns(late: limits.late) ?? [] }
 
   /// Results of a round of a route.
   struct Round: Sendable {
@@ -134,17 +161,10 @@ struct OutboxSchedule: Sendable {
   ///
   /// - Returns: whether to start another round at once.
   mutating func ended(_ round: Round, of route: Route, now: Date) -> Bool {
-    guard var state = routes[route] else { return false }
-    defer { routes[route] = state }
-    state.late.merge(round.late, uniquingKeysWith: +)
-    state.due += round.more.filter { !state.due.contains($0) }
-    if round.ended > 0 || round.late.isEmpty {
-      state.window.ended(
-        tries: round.ended, failures: round.failures, notBefore: round.notBefore, now: now)
-    }
+    guard routes[route]?.ended(round, now: now) != nil else { return false }
     activeHosts[route]?.rounds += 1
     if let work = activeHosts[route], work.rounds >= limits.rounds { return false }
-    return !state.due.isEmpty && !state.window.isPaused(at: now)
+    return routes[route]?.due.isEmpty == false && !isFailing(route, now: now)
   }
 
   /// Records the result of an entry whose answer came after its round.
