@@ -21,4 +21,10 @@ import Testing
     }
     #expect(UUID(hyphenated: "") == nil)
   }
+
+  @Test(arguments: [8, 13, 18, 23]) func `a hyphen beside its place is none`(place: Int) {
+    var text = Array("6A0F3A5E-9c1d-4a3b-8f6e-1c2d3e4f5a6b")
+    text.swapAt(place, place + 1)
+    #expect(UUID(hyphenated: String(text)) == nil)
+  }
 }

@@ -37,6 +37,16 @@ struct APNsTests {
     await providers.sendOnce(push, deadline: .now + .seconds(seconds))
   }
 
+  @Test func `An ID is a UUID of version 4, and otherwise random`() {
+    let ids = (0..<1000).map { _ in
+      withUnsafeBytes(of: UUID.random().uuid) { $0.loadUnaligned(as: UInt128.self).bigEndian }
+    }
+    let always: UInt128 = 0b0100 << 76 | 0b10 << 62
+    let never: UInt128 = 0b1011 << 76 | 0b01 << 62
+    #expect(ids.reduce(.max, &) == always)
+    #expect(ids.reduce(0, |) == ~never)
+  }
+
   @Test func `A notification arrives with its headers and its body`() async throws {
     let server = try await TestServer.start { [.answer(200, [("apns-id", $0["apns-id"] ?? "")])] }
     let providers = try Self.providers(server)

@@ -134,16 +134,23 @@ extension UUID {
   /// Parses 36 characters: hexadecimal digits in either case, with hyphens in their places.
   /// `UUID(uuidString:)` uses the C library, which also accepts `-A` and ` A` as numbers.
   package init?(hyphenated text: String) {
-    guard text.utf8.count == 36 else { return nil }
-    let parts = text.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
-    guard parts.map(\.count) == [8, 4, 4, 4, 12] else { return nil }
-    self.init(digits: parts.joined())
+    let hyphen = UInt8(ascii: "-")
+    let bytes = text.utf8
+    guard bytes.count == 36,
+      [8, 13, 18, 23].allSatisfy({ bytes[bytes.index(bytes.startIndex, offsetBy: $0)] == hyphen })
+    else { return nil }
+    self.init(digits: bytes.lazy.filter { $0 != hyphen })
   }
 
-  package init?(digits: some Collection<UInt8>) {
-    let values = digits.compactMap(\.hexadecimalValue)
-    guard values.count == 32, digits.count == 32 else { return nil }
-    let bits = values.reduce(UInt128(0)) { $0 << 4 | UInt128($1) }
+  package init?(digits: some Sequence<UInt8>) {
+    var bits = UInt128(0)
+    var count = 0
+    for digit in digits {
+      guard let value = digit.hexadecimalValue, count < 32 else { return nil }
+      bits = bits << 4 | UInt128(value)
+      count += 1
+    }
+    guard count == 32 else { return nil }
     self = withUnsafeBytes(of: bits.bigEndian) { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
   }
 

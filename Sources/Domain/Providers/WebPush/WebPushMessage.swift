@@ -119,7 +119,9 @@ package enum WebPushEncryption {
     return body
   }
 
-  private static func randomSalt() -> [UInt8] { (0..<saltSize).map { _ in .random(in: .min ... .max) } }
+  private static func randomSalt() -> [UInt8] {
+    SymmetricKey(size: SymmetricKeySize(bitCount: saltSize * 8)).withUnsafeBytes([UInt8].init)
+  }
 }
 
 /// The key pair that identifies us to push services (RFC 8292). Subscriptions are bound to it, so it is
