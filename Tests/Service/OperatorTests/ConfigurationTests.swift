@@ -191,6 +191,11 @@ import ZulipServer
     #expect(try fault(yaml: yaml).source?.contains("/push-bouncer.yaml") == true)
   }
 
+  @Test(arguments: ["[1, 2]", "just text"])
+  func `A file without keys is told what its lines look like`(_ yaml: String) throws {
+    #expect(try fault(yaml: yaml).problem == "must have lines of the form key: value")
+  }
+
   @Test(arguments: [
     "", "# nothing\n", "http:\n", "http:\n  # port: 1\n", "http: {port: }\n", "http.port: ~\n",
     "http: {tls: null}\n",

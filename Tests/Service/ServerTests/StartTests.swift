@@ -93,6 +93,16 @@ import Testing
     #expect(key("127.0.0.1", 0) == nil)
   }
 
+  @Test(arguments: [("60000/60s", 7200.0), ("10/3600s", 64_800), ("0", 7200)])
+  func `What exceeds its server's pace may wait for as many windows as it is spread over`(
+    _ pace: String, _ seconds: TimeInterval
+  ) throws {
+    let (configuration, _) = try Configuration.load(
+      file: nil, environment: [:], overrides: ["bouncer.notifications_per_server": pace],
+      workingDirectory: "/")
+    #expect(configuration.longestPause == seconds)
+  }
+
   @Test func `Systemd is not told that it is ready before the operator's listener is`() async throws {
     let path = FileManager.default.temporaryDirectory.appending(path: "\(UUID().uuidString.prefix(8)).sock")
       .path

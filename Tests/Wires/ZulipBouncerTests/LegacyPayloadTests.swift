@@ -51,6 +51,16 @@ struct LegacyPayloadTests {
     }
     #expect(push.pushType == .background && push.priority == 5)
     #expect(push.expiration == Date(timeIntervalSince1970: 87_400))
+    for shown: JSON in [
+      ["custom": ["zulip": ["event": "message"]]],
+      ["alert": "Hello", "custom": ["zulip": ["event": "remove"]]],
+    ] {
+      let shown = try notification(["apns_payload": shown])
+      guard case .apns(let push)? = shown.apnsPush(for: registration, payload: ByteBuffer(), now: now) else {
+        throw CocoaError(.coderInvalidValue)
+      }
+      #expect(push.pushType == .alert && push.priority == nil)
+    }
     let few = try notification(["gcm_payload": ["event": "remove", "zulip_message_ids": "32,5,31"]])
     #expect(few.fcmData["zulip_message_ids"] == "5,31,32")
     let homeless = Registration(reference, token: registration.token, iosAppID: nil)

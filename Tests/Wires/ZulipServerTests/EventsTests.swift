@@ -63,6 +63,8 @@ import Testing
     let client = try await chat.user()
     let (queue, last, _) = try await open(client)
     async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
+    // Nobody closes another's.
+    #expect(try await !chat.devices.closeQueue(queue, user: client.user.id + 1))
     #expect(try await chat.devices.closeQueue(queue, user: client.user.id))
     #expect(try await waiting.code == "BAD_EVENT_QUEUE_ID")
   }

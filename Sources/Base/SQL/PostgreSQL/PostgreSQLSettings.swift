@@ -4,7 +4,7 @@ import Foundation
 /// Connection settings: the URL's options and our defaults for those that it leaves out.
 struct PostgreSQLSettings: Sendable {
   /// libpq's options by name; may contain a password.
-  private var options: [String: String]
+  private(set) var options: [String: String]
 
   /// Run on every new connection. Not sent as the libpq option `options`, because the URL may use that.
   ///

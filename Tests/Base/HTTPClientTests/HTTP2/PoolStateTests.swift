@@ -122,6 +122,18 @@ struct PoolStateTests {
     #expect(Self.words(state.finished(on: Self.id(1), answered: true, now: Self.start)) == ["start 9 on a"])
   }
 
+  @Test func `What was certainly not processed waits for a connection that works, however many did not`() {
+    var state = Self.ready(streams: 1, limits: .init(attempts: 1))
+    _ = state.add(1, now: Self.start)
+    _ = state.add(2, now: Self.start)
+    #expect(
+      Self.words(state.closed(Self.id(2), .unconnected(.connectFailed), now: Self.start)) == [
+        "connect 3 after 100 ms"
+      ])
+    #expect(Self.words(state.add(9, again: true, now: Self.start)) == [])
+    #expect(Self.words(state.finished(on: Self.id(1), answered: true, now: Self.start)) == ["start 9 on a"])
+  }
+
   @Test func `Failed attempts wait longer each time, and the third tells those who wait`() {
     var state = State()
     _ = state.add(1, now: Self.start)

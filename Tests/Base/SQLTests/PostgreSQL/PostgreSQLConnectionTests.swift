@@ -26,6 +26,24 @@ struct PostgreSQLConnectionTests {
     #expect(try PostgreSQLSettings(url: url, statementTimeout: 1).sslMode == mode)
   }
 
+  @Test(arguments: [
+    ("postgres://a:1,b:2,c:3/d", "b", "2", ["host": "a,c,b", "port": "1,3,2"]),
+    ("postgres://a:1,a:2,a:3/d", "a", "2", ["host": "a,a,a", "port": "1,3,2"]),
+    (
+      "postgres://a,b,c/d?hostaddr=10.0.0.1,10.0.0.2,10.0.0.3", "10.0.0.1", "5432",
+      ["host": "b,c,a", "hostaddr": "10.0.0.2,10.0.0.3,10.0.0.1"]
+    ),
+    ("postgres://a,b:2/d", "a", "5432", ["host": "b,a", "port": "2,"]),
+    ("postgres://a:1,b:1/d", "c", "1", ["host": "a,b"]), ("postgres://a:1/d", "a", "1", ["host": "a"]),
+  ])
+  func `the server that another has replaced is tried last`(
+    url: String, host: String, port: String, expected: [String: String]
+  ) throws {
+    let settings = try PostgreSQLSettings(url: url, statementTimeout: 1)
+    let options = settings.last(.init(host: host, port: port, startedAt: "")).options
+    #expect(options.filter { expected[$0.key] != nil } == expected)
+  }
+
   @Test(arguments: ["postgres://u:secret@host/name?no_such_option=1", "postgres://u:sec%zzret@host/n"])
   func `a URL that libpq does not understand is refused without being repeated`(url: String) async throws {
     let error = try await databaseError { try await PostgreSQLDatabase.open(url: url) }

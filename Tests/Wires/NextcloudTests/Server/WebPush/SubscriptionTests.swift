@@ -54,6 +54,11 @@ import Testing
       for app in [app, second, bob, app.withAPIKey] {
         #expect(try await Browser(app).subscribe().status == 201)
       }
+      // A phone of a Zulip server is none of them.
+      _ = try await instance.database.execute(
+        Statement(
+          "INSERT INTO registrations (wire, kind, token, token_hash, registered_at) VALUES (1, 2, $1, 1, 1)",
+          .bytes([1])))
       #expect(try await second.call(.delete, "core/apppassword").status == 200)
       #expect(try await instance.counts() == [3, 0])
       #expect(try await Browser(second).subscribe().status == 401)
