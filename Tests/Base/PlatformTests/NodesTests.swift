@@ -63,6 +63,27 @@ import Testing
     }
   }
 
+  @Test(arguments: DatabaseEngine.available)
+  func `The heartbeat of one node keeps no other in the list`(_ engine: DatabaseEngine) async throws {
+    try await TestDatabase.with(engine) { database in
+      let clock = TestClock()
+      let (silent, beating) = (
+        Nodes(database: database) { clock.now }, Nodes(database: database) { clock.now }
+      )
+      for node in [silent, beating] { try await node.join(Self.key, isServing: true) }
+      var sightings: Nodes.Sightings = [:]
+      var living: [UUID] = []
+      let end = ContinuousClock.now + longestWait
+      repeat {
+        clock.advance(1)
+        #expect(try await beating.touch(isServing: true))
+        living = try await beating.living(within: .milliseconds(300), &sightings).map(\.id)
+        try await Task.sleep(for: .milliseconds(20))
+      } while living.count > 1 && .now < end
+      #expect(living == [beating.own])
+    }
+  }
+
   /// The present migrations, and two that a later program could have.
   private static func later(_ engine: DatabaseEngine) -> [Migration] {
     let next = Schema.version + 1

@@ -165,6 +165,10 @@ struct MigratorTests {
         #expect(error?.code == .changedMigration)
         #expect(error?.message.contains("migration 1 (first)") == true)
       }
+      // The newest one, too.
+      let newest = Migration(2, "second", sql: Self.second.sql + " ")
+      let error = try await databaseError { try await Migrator.check(database, [Self.first, newest]) }
+      #expect(error?.code == .changedMigration && error?.message.contains("migration 2") == true)
       #expect(try await numbers(database) == [1, 2])
     }
   }
