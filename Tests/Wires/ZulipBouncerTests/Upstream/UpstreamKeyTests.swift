@@ -42,6 +42,19 @@ struct UpstreamKeyTests {
   }
 
   @Test
+  func `is refused only until the upstream bouncer sends for its server again`() async throws {
+    try await BeforeZulips.test { place in
+      let server = try #require(try await place.bouncer.servers.find(hostname: "chat.example.org")).id
+      #expect(try await place.links.recordRefusal(of: server))
+      #expect(try await place.links.link(of: server)?.refusedAt != nil)
+      // Once an hour is often enough to log it.
+      #expect(try await !place.links.recordRefusal(of: server))
+      try await place.links.recordAccepted(for: server)
+      #expect(try await place.links.link(of: server)?.refusedAt == nil)
+    }
+  }
+
+  @Test
   func `is kept, sealed, from its next call on, and forgotten`() async throws {
     try await BeforeZulips.test { place in
       #expect(try await link(place).key == place.server.key)
