@@ -78,6 +78,7 @@ import Testing
         clock.advance(1)
         #expect(try await beating.touch(isServing: true))
         living = try await beating.living(within: .milliseconds(300), &sightings).map(\.id)
+        // Between two looks; the silence is measured by the monotonic clock, which no test sets.
         try await Task.sleep(for: .milliseconds(20))
       } while living.count > 1 && .now < end
       #expect(living == [beating.own])

@@ -33,15 +33,15 @@ struct OutboxSchedule: Sendable {
     var due = DueOwners()
 
     /// Chooses whose entries are sent now, and how many. The chosen owners are removed from `due`.
-    mutating func turns(late latest: Int) -> [Turn] {
+    mutating func turns(maximumLate: Int) -> [Turn] {
       let total = late.values.reduce(0, +)
-      let limit = min(window.window, latest - total)
+      let limit = min(window.window, maximumLate - total)
       let chosen = due.take(max(0, limit)) { [late] owner in
-        FairShare.allows(own: late[owner, default: 0], total: total, limit: latest)
+        FairShare.allows(own: late[owner, default: 0], total: total, limit: maximumLate)
       }
       return chosen.enumerated().map { index, owner in
         let share = limit / chosen.count + (index < limit % chosen.count ? 1 : 0)
-        let room = FairShare.room(own: late[owner, default: 0], total: total, limit: latest)
+        let room = FairShare.room(own: late[owner, default: 0], total: total, limit: maximumLate)
         return Turn(owner: owner, limit: min(share, room))
       }
     }
@@ -141,7 +141,7 @@ struct OutboxSchedule: Sendable {
 
   /// Chooses whose entries of a route are sent now, and how many; owners take turns. The chosen owners are
   /// removed from `due`.
-  mutating func turns(of route: Route) -> [Turn] { routes[route]?.turns(late: limits.late) ?? [] }
+  mutating func turns(of route: Route) -> [Turn] { routes[route]?.turns(maximumLate: limits.late) ?? [] }
 
   /// Results of a round of a route.
   struct Round: Sendable {
