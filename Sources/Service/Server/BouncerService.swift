@@ -84,6 +84,7 @@ package struct BouncerService {
     let bodies = bodies ?? BodyBudget(limit: http.maxBytesInFlight, largest: http.largestBodyBytes)
     metrics.watchProcess()
     metrics.add(.single("push_bouncer_clock_trusted") { core.isClockTrusted() ? 1 : 0 })
+    metrics.add(.single("push_bouncer_log_lines_dropped_total") { Double(LogWriter.standardError.dropped) })
     metrics.add(.single("push_bouncer_http_body_bytes") { Double(bodies.bytes) })
     for gauge in features.flatMap(\.gauges) { metrics.add(gauge) }
     let forwarding = ForwardingFaults()

@@ -105,7 +105,7 @@ struct Core {
       pushServices: pushServices, clockDoubt: { [time] in time.doubt }, certificate: certificate,
       isDelivering: configuration.isDelivering,
       unopened: { [key = store.storageKey] in key.failures },
-      unreadableForwarding: { forwarding.unreadable })
+      unreadableForwarding: { forwarding.unreadable }, logBacklog: { LogWriter.standardError.backlog() })
   }
 }
 

@@ -58,6 +58,8 @@ struct PushBouncer: AsyncParsableCommand {
       }
     } catch {
       ProgressLine.clear()
+      // Where nothing reads the log, nothing would read the error either, and the process would not end.
+      guard LogWriter.standardError.flush() else { Glibc.exit(EXIT_FAILURE) }
       exit(withError: error)
     }
   }

@@ -1,32 +1,28 @@
+import Foundation
 import HTTP
 import Logging
-import Synchronization
 import Testing
 
 @testable import Platform
 
 @Suite struct ServiceLogHandlerTests {
-  private final class Output: Sendable {
-    private let lines = Mutex<[String]>([])
-    var all: [String] { lines.withLock { $0 } }
-    func append(_ line: String) { lines.withLock { $0.append(line) } }
-  }
-
   /// The lines that a logger of this format writes.
-  private func lines(_ format: LogFormat, level: Logger.Level = .info, _ use: (inout Logger) -> Void)
+  private func lines(_ format: LogFormat, level: Logger.Level = .info, _ use: (inout Logger) -> Void) throws
     -> [String]
   {
-    let output = Output()
-    var logger = Logger(label: "test") { _ in
-      ServiceLogHandler(level: level, format: format, write: output.append)
-    }
+    let pipe = Pipe()
+    let writer = LogWriter(to: pipe.fileHandleForWriting.fileDescriptor)
+    var logger = Logger(label: "test") { _ in ServiceLogHandler(level: level, format: format, to: writer) }
     use(&logger)
-    return output.all
+    #expect(writer.flush())
+    try pipe.fileHandleForWriting.close()
+    return String(decoding: try pipe.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+      .split(separator: "\n").map(String.init)
   }
 
   @Test func `A line for people has time level message and fields`() throws {
     let line = try #require(
-      lines(.text) { logger in
+      try lines(.text) { logger in
         logger[metadataKey: "request_id"] = "r1"
         logger[metadataKey: "hb.request.id"] = "other"
         logger.warning("it happened", metadata: ["a": "1", "z": "two words", "q": "say \"x\"", "e": ""])
@@ -38,7 +34,7 @@ import Testing
 
   @Test func `A line for machines is one JSON object`() throws {
     let line = try #require(
-      lines(.json) { logger in
+      try lines(.json) { logger in
         logger[metadataKey: "request_id"] = "r1"
         logger.error("say \"x\"\nand y", metadata: ["a": "1", "level": "mine", "bytes": "\u{1}\u{7f}"])
       }.first)
@@ -55,7 +51,7 @@ import Testing
 
   @Test func `Numbers are numbers for machines`() throws {
     let line = try #require(
-      lines(.json) { logger in
+      try lines(.json) { logger in
         logger.info(
           "x",
           metadata: [
@@ -69,7 +65,7 @@ import Testing
 
   @Test(arguments: ["a\nb", "a\r\nb", "a\tb", "\u{1b}[31m", "a\u{2028}b", "a\u{85}b"])
   func `Nothing breaks out of its line`(_ text: String) throws {
-    let lines = lines(.text) { logger in
+    let lines = try lines(.text) { logger in
       logger.info("field", metadata: ["a": "\(text)"])
       logger.info("\(text)")
     }
@@ -80,16 +76,16 @@ import Testing
     }
   }
 
-  @Test func `Lines below the level are not written`() {
-    let lines = lines(.text, level: .warning) { logger in
+  @Test func `Lines below the level are not written`() throws {
+    let lines = try lines(.text, level: .warning) { logger in
       logger.info("quiet")
       logger.warning("loud")
     }
     #expect(lines.count == 1)
   }
 
-  @Test func `A line's own field wins over the logger's`() {
-    let lines = lines(.text) { logger in
+  @Test func `A line's own field wins over the logger's`() throws {
+    let lines = try lines(.text) { logger in
       logger[metadataKey: "a"] = "1"
       logger.info("x", metadata: ["a": "2"])
     }

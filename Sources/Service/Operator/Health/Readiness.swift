@@ -31,6 +31,7 @@ package final class Readiness: Sendable {
   private let certificate: ServerCertificate?
   private let unopened: @Sendable () -> [String: Int]
   private let unreadableForwarding: @Sendable () -> ForwardingFaults.Unreadable?
+  private let logBacklog: @Sendable () -> LogWriter.Backlog?
   private let isDelivering: Bool
   private let isDraining = Atomic(false)
 
@@ -43,6 +44,7 @@ package final class Readiness: Sendable {
   ///   - unopened: the columns with sealed values that `storage.key` did not open.
   ///   - isDelivering: false where another bouncer has all credentials.
   ///   - unreadableForwarding: the last entry of `X-Forwarded-For` within an hour that is no address.
+  ///   - logBacklog: the log lines that nothing takes.
   package init(
     database: any Database, keyFolder: KeyFolder, outbox: Outbox, now: @escaping @Sendable () -> Date,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
@@ -52,7 +54,8 @@ package final class Readiness: Sendable {
     clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil },
     certificate: ServerCertificate? = nil, isDelivering: Bool = true,
     unopened: @escaping @Sendable () -> [String: Int] = { [:] },
-    unreadableForwarding: @escaping @Sendable () -> ForwardingFaults.Unreadable? = { nil }
+    unreadableForwarding: @escaping @Sendable () -> ForwardingFaults.Unreadable? = { nil },
+    logBacklog: @escaping @Sendable () -> LogWriter.Backlog? = { nil }
   ) {
     self.database = DatabaseCheck(database, now: now)
     failover = Cached(for: .seconds(60)) { try await FailoverPromise(of: database) }
@@ -69,6 +72,7 @@ package final class Readiness: Sendable {
     self.unserved = unserved
     self.unopened = unopened
     self.unreadableForwarding = unreadableForwarding
+    self.logBacklog = logBacklog
   }
 
   /// Called when the shutdown begins; the service is not ready from then on.
@@ -84,7 +88,7 @@ package final class Readiness: Sendable {
     }
     var checks = [await databaseCheck(), keysCheck(), await outboxCheck, clockCheck()]
     if let certificate { checks.append(Self.check(certificate)) }
-    checks += sealedCheck() + forwardingCheck()
+    checks += sealedCheck() + forwardingCheck() + logCheck()
     if isDraining.load(ordering: .relaxed) {
       checks.append(
         .init(
@@ -214,6 +218,24 @@ package final class Readiness: Sendable {
           behind that proxy count as one and share one limit.
           """,
         advice: ForwardingFaults.Unreadable.advice)
+    ]
+  }
+
+  /// The log itself cannot tell this one.
+  private func logCheck() -> [Health.Check] {
+    guard let backlog = logBacklog() else { return [] }
+    return [
+      .init(
+        name: "log", status: .degraded, state: "failing", summary: "the log takes no lines",
+        since: backlog.since,
+        meaning: """
+          Standard error takes no lines: \
+          \(backlog.dropped == 0 ? "they wait in memory" : Phrase.count(backlog.dropped, "line was dropped", "lines were dropped")). \
+          Everything else works.
+          """,
+        advice:
+          "see to what reads the log: journald, the container's log driver, a stopped terminal, or a full disk"
+      )
     ]
   }
 

@@ -149,6 +149,9 @@ extension MetricDescription {
       "Time that a read, a write or a commit of the database took."),
 
     // Process.
+    .init(
+      "push_bouncer_log_lines_dropped_total", .counter,
+      "Log lines that were dropped because standard error took no more, or refused them."),
     .init("process_cpu_seconds_total", .counter, "CPU time that the process has taken, of user and system."),
     .init("process_resident_memory_bytes", .gauge, "Memory of the process that is resident."),
     .init("process_open_fds", .gauge, "Open file descriptors of the process."),

@@ -1,0 +1,101 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Platform
+
+/// Tests logs that are not read, or not taken.
+@Suite struct LogWriterTests {
+  /// A pipe, and a writer to it that has room for so many bytes.
+  private func unread(capacity: Int) -> (pipe: Pipe, writer: LogWriter) {
+    // As in the service.
+    signal(SIGPIPE, SIG_IGN)
+    let pipe = Pipe()
+    return (pipe, LogWriter(to: pipe.fileHandleForWriting.fileDescriptor, capacity: capacity))
+  }
+
+  /// Reads until there is a line that ends so.
+  private func read(_ pipe: Pipe, untilLine end: String) -> [String] {
+    var bytes = Data()
+    while true {
+      let more = pipe.fileHandleForReading.availableData
+      bytes.append(more)
+      let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
+      if more.isEmpty || bytes.last == UInt8(ascii: "\n") && lines.last?.hasSuffix(end) == true {
+        return lines
+      }
+    }
+  }
+
+  @Test func `What nobody reads is dropped and counted, and the log says so once it is read`() throws {
+    let (pipe, writer) = unread(capacity: 100_000)
+    // More than a pipe and the writer take together.
+    let lines = (0..<3000).map { "line \($0) \(String(repeating: "x", count: 80))" }
+    for line in lines { writer.write(line, .text) }
+    let dropped = writer.dropped
+    #expect(dropped > 500)
+    #expect(writer.backlog()?.dropped == dropped)
+    let gap = "log lines were dropped, because the log took no more dropped=\(dropped)"
+    let read = read(pipe, untilLine: gap)
+    #expect(Array(read.dropLast()) == Array(lines.prefix(lines.count - dropped)))
+    #expect(writer.flush())
+    #expect(writer.backlog() == nil)
+    writer.write("later", .text)
+    #expect(self.read(pipe, untilLine: "later") == ["later"])
+    #expect(writer.dropped == dropped)
+  }
+
+  @Test func `A reader who stops is noticed before anything is dropped`() async throws {
+    let (pipe, writer) = unread(capacity: 1 << 20)
+    #expect(writer.backlog(patience: 0) == nil)
+    for _ in 0..<2000 { writer.write(String(repeating: "x", count: 80), .text) }
+    await eventually("a full pipe") { writer.backlog(patience: 0.2) != nil }
+    #expect(writer.backlog(patience: 0)?.dropped == 0)
+    #expect(writer.backlog(patience: 1000) == nil)
+    #expect(!writer.flush())
+    writer.write("last", .text)
+    #expect(read(pipe, untilLine: "last").count == 2001)
+  }
+
+  @Test func `A descriptor that takes a part, or nothing for now, gets all of it`() throws {
+    let (pipe, writer) = unread(capacity: 1 << 20)
+    // The pipe of another program's, which may be so.
+    let descriptor = pipe.fileHandleForWriting.fileDescriptor
+    #expect(fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK) == 0)
+    // Longer than a pipe, so that none is written in one go.
+    let lines = (0..<5).map { "\($0)" + String(repeating: "y", count: 100_000) }
+    for line in lines { writer.write(line, .text) }
+    writer.write("last", .text)
+    #expect(read(pipe, untilLine: "last") == lines + ["last"])
+    #expect(writer.dropped == 0)
+  }
+
+  @Test func `What is refused for good is dropped, and later lines are written`() throws {
+    let (pipe, writer) = unread(capacity: 1 << 20)
+    let descriptor = pipe.fileHandleForWriting.fileDescriptor
+    let kept = dup(descriptor)
+    let full = open("/dev/full", O_WRONLY)
+    defer {
+      close(kept)
+      close(full)
+    }
+    dup2(full, descriptor)
+    for _ in 0..<3 { writer.write("nobody gets this", .json) }
+    #expect(writer.flush())
+    #expect(writer.dropped == 3)
+    #expect(writer.backlog()?.dropped == 3)
+    dup2(kept, descriptor)
+    writer.write("again", .json)
+    let lines = read(pipe, untilLine: #""dropped":3}"#)
+    #expect(lines.count == 2 && lines[0] == "again")
+    #expect(writer.flush() && writer.backlog() == nil)
+  }
+
+  @Test func `A reader who is gone ends nothing`() throws {
+    let (pipe, writer) = unread(capacity: 1 << 20)
+    try pipe.fileHandleForReading.close()
+    writer.write("x", .text)
+    #expect(writer.flush())
+    #expect(writer.dropped == 1)
+  }
+}
