@@ -102,7 +102,7 @@ package struct ChatServer {
 struct HostApplication {
   /// Its realm's UUID.
   let realm: String
-  private let backend: JSONService
+  var backend: JSONService
 
   /// - Parameters:
   ///   - service: push-bouncer's address.
