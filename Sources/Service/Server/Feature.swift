@@ -74,7 +74,12 @@ extension Feature {
     var feature = Feature()
     if let certificate {
       feature.gauges = [
-        .single("push_bouncer_certificate_expiry_timestamp_seconds") { certificate.end.timeIntervalSince1970 }
+        .single("push_bouncer_certificate_expiry_timestamp_seconds") {
+          certificate.life.end.timeIntervalSince1970
+        },
+        .single("push_bouncer_certificate_renewal_timestamp_seconds") {
+          certificate.life.renewal.timeIntervalSince1970
+        },
       ]
     }
     feature.work = [

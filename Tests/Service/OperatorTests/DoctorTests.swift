@@ -118,12 +118,13 @@ import Testing
 
   @Test(
     .keyFolder,
-    arguments: [(15, .good), (13, .fault), (-1, .fault)] as [(Double, Finding.Standing)])
+    arguments: ServerCertificateTests.lives.flatMap { [($0, $1 + 0.1, .good), ($0, $1 - 0.1, .fault)] }
+      + [(90, -1, .fault)] as [(Double, Double, Finding.Standing)])
   func `A certificate has one finding, which says when it expires`(
-    days: Double, standing: Finding.Standing
+    life: Double, days: Double, standing: Finding.Standing
   ) async throws {
     let end = Date() + 30 * 86_400
-    let (certificate, key) = try TestCertificate.makePEM(end: end)
+    let (certificate, key) = try TestCertificate.makePEM(start: end - life * 86_400, end: end)
     try Data(certificate.utf8).write(to: folder.url.appending(path: "c.pem"))
     try Data(key.utf8).write(to: folder.url.appending(path: "k.pem"))
     let files = [

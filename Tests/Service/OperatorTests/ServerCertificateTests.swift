@@ -8,13 +8,19 @@ import Testing
 @testable import Platform
 
 @Suite struct ServerCertificateTests {
-  @Test func `A certificate that runs out degrades the service, and the log says so once at each step`()
-    async throws
-  {
-    let end = Date() + 30 * 86_400
+  /// Days of a certificate's life, and those left of it when it has to have been renewed: of a year, 90 and 45 days, and
+  /// of 160 hours.
+  static let lives: [(life: Double, rest: Double)] = [(365, 14), (90, 14), (45, 11.25), (160 / 24, 40 / 24)]
+
+  @Test(arguments: lives)
+  func `A certificate that runs out degrades the service, and the log says so once at each step`(
+    life: Double, rest: Double
+  ) async throws {
+    // Certificates count whole seconds.
+    let end = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded() + 30 * 86_400)
     let recorder = LogRecorder()
     let certificate: @Sendable (TestFolder, TestClock) throws -> ServerCertificate = { folder, clock in
-      let (certificate, key) = try TestCertificate.makePEM(end: end)
+      let (certificate, key) = try TestCertificate.makePEM(start: end - life * 86_400, end: end)
       try Data(certificate.utf8).write(to: folder.url.appending(path: "c.pem"))
       try Data(key.utf8).write(to: folder.url.appending(path: "k.pem"))
       return try ServerCertificate(
@@ -29,16 +35,17 @@ import Testing
         for _ in 0..<3 { certificate.report(&logged) }
         return await stand.readiness.report()
       }
-      #expect(try await step(14.5).status == .ready)
+      #expect(try await step(life - 0.1).status == .ready)
+      #expect(try await step(rest + 0.1).status == .ready)
       #expect(recorder.lines.isEmpty)
 
       for (days, state, phrase, level) in [
-        (13.5, "degraded", "expires on", "warning"), (-0.1, "failing", "expired on", "error"),
+        (rest - 0.1, "degraded", "expires on", "warning"), (-0.1, "failing", "expired on", "error"),
       ] {
         let health = try await step(days)
         let check = health.json["checks"]?["certificate"]
         #expect(health.status == .degraded && check?["status"]?.string == state, "\(health.json)")
-        #expect(check?["expires_at"]?.string == certificate.end.formatted(.iso8601))
+        #expect(check?["expires_at"]?.string == end.formatted(.iso8601))
         #expect(check?["meaning"]?.string?.hasPrefix("The certificate \(phrase) \(end.day)") == true)
         #expect(health.summary.hasPrefix("the certificate \(phrase) \(end.day)"))
         #expect(health.problems.first?.advice?.hasPrefix("renew it") == true)
@@ -46,7 +53,7 @@ import Testing
         #expect(recorder.lines.last.map { "\($0.level)" } == level)
       }
       // The clock was wrong.
-      #expect(try await step(20).status == .ready)
+      #expect(try await step(rest + 0.1).status == .ready)
       #expect(recorder.lines.count == 3, "\(recorder.texts)")
     }
   }

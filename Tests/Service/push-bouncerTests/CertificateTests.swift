@@ -96,7 +96,7 @@ import Testing
     try await serve { place, running, old in
       try await Client.with(running, trusting: old) { early in
         #expect(await early.isAnswered())
-        let (new, key) = try TestCertificate.makePEM(end: Date() + 3600)
+        let (new, key) = try TestCertificate.makePEM(start: Date() - 86_400, end: Date() + 3600)
         try place.write("key.pem", key)
         try place.write("certificate.pem", new)
         if bySignal { running.send(SIGHUP) }
@@ -113,6 +113,10 @@ import Testing
       let end = try await running.metric("push_bouncer_certificate_expiry_timestamp_seconds")
       let left = try #require(end) - Date().timeIntervalSince1970
       #expect((0...3700).contains(left))
+      // A quarter of its 25 hours before that.
+      let renewal = try await running.metric("push_bouncer_certificate_renewal_timestamp_seconds")
+      let sinceRenewal = try #require(end) - #require(renewal)
+      #expect((22_400...22_600).contains(sinceRenewal))
     }
   }
 

@@ -41,7 +41,7 @@ package struct TestCertificate: Sendable {
   ///
   /// - Parameter isRSA: whether to make an RSA key, which TLS without forward secrecy needs.
   package static func makePEM(
-    isRSA: Bool = false, host: String? = nil, address: [UInt8]? = nil,
+    isRSA: Bool = false, host: String? = nil, address: [UInt8]? = nil, start: Date = Date() - 3600,
     end: Date = Date() + 30 * 86_400
   ) throws -> (certificate: String, key: String) {
     let key: Certificate.PrivateKey =
@@ -57,7 +57,7 @@ package struct TestCertificate: Sendable {
       }
     let certificate = try Certificate(
       version: .v3, serialNumber: .init(), publicKey: key.publicKey,
-      notValidBefore: Date() - 3600, notValidAfter: end, issuer: name, subject: name,
+      notValidBefore: start, notValidAfter: end, issuer: name, subject: name,
       extensions: try Certificate.Extensions {
         Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
         SubjectAlternativeNames(names)

@@ -36,7 +36,7 @@ extension StartCheck {
     return [
       StartCheck(key) { key in
         let certificates = try PEMFile(path, key: key).certificates()
-        let expired = certificates.count { $0.end <= now() }
+        let expired = certificates.count { $0.life.end <= now() }
         guard expired > 0 else {
           return .good(key, "\(path) has \(Phrase.count(certificates.count, "certificate"))")
         }

@@ -1,20 +1,27 @@
 package import Foundation
 internal import Settings
 
-/// A certificate that has expired, or will within ``notice``.
-package struct CertificateExpiry: Sendable, Hashable {
-  /// How long before its end a certificate counts as about to expire: Let's Encrypt's are renewed 30 days
-  /// before, so that one this close to its end was not renewed.
-  package static let notice: TimeInterval = 14 * 86_400
+/// The time for which a certificate is valid.
+package struct CertificateLife: Sendable, Hashable {
+  package let start: Date
+  package let end: Date
 
+  /// When it has to have been renewed: when a quarter of its life is left, at most 14 days. Whatever renews certificates
+  /// does that earlier, so that one this close to its end was not renewed; and certificates live for 90 days, for 45,
+  /// or for 160 hours.
+  package var renewal: Date { end - min(max(0, end.timeIntervalSince(start)) / 4, 14 * 86_400) }
+}
+
+/// A certificate that has expired, or has not been renewed in time.
+package struct CertificateExpiry: Sendable, Hashable {
   package let end: Date
   /// Whether it has expired.
   package let isOver: Bool
 
-  /// Returns nil if the certificate is valid for longer than ``notice``.
-  package init?(end: Date, now: Date) {
-    guard end.timeIntervalSince(now) < Self.notice else { return nil }
-    self.end = end
+  /// Returns nil if the certificate does not have to have been renewed yet.
+  package init?(_ life: CertificateLife, now: Date) {
+    guard now >= life.renewal else { return nil }
+    end = life.end
     isOver = end <= now
   }
 

@@ -13,7 +13,7 @@ package final class ServerCertificate: Sendable {
   private struct State {
     var signature: [FileAttributes?]
     var context: NIOSSLContext
-    var end: Date
+    var life: CertificateLife
     var problem: String?
   }
 
@@ -28,17 +28,18 @@ package final class ServerCertificate: Sendable {
     self.now = now
     self.logger = logger
     state = Mutex(
-      State(signature: files.signature, context: try files.serverContext(), end: try files.expiryDate()))
+      State(signature: files.signature, context: try files.serverContext(), life: try files.certificateLife())
+    )
   }
 
   /// The TLS context for new connections, looked up for each connection.
   package var forNewConnections: @Sendable () -> NIOSSLContext { { self.state.withLock { $0.context } } }
 
-  /// The expiry of the certificate in use.
-  package var end: Date { state.withLock { $0.end } }
+  /// That of the certificate in use.
+  package var life: CertificateLife { state.withLock { $0.life } }
 
   /// The expiry to warn about; nil while the certificate in use is valid for long enough.
-  package var expiry: CertificateExpiry? { CertificateExpiry(end: end, now: now()) }
+  package var expiry: CertificateExpiry? { CertificateExpiry(life, now: now()) }
 
   /// What is wrong with the current files; nil if they are in use.
   package var problem: String? { state.withLock { $0.problem } }
@@ -51,7 +52,8 @@ package final class ServerCertificate: Sendable {
       // files.
       guard signature != state.signature || state.problem != nil else { return }
       do {
-        state = State(signature: signature, context: try files.serverContext(), end: try files.expiryDate())
+        state = State(
+          signature: signature, context: try files.serverContext(), life: try files.certificateLife())
         logger.notice("certificate reloaded", metadata: ["file": "\(files.certificateFile)"])
       } catch {
         state.signature = signature
@@ -84,7 +86,7 @@ package final class ServerCertificate: Sendable {
     logged = expiry
     guard let expiry else {
       logger.notice(
-        "the certificate is valid until \(end.day)", metadata: ["file": "\(files.certificateFile)"])
+        "the certificate is valid until \(life.end.day)", metadata: ["file": "\(files.certificateFile)"])
       return
     }
     logger.log(
@@ -149,7 +151,11 @@ package struct PEMFile: Sendable {
 }
 
 extension NIOSSLCertificate {
-  package var end: Date { Date(timeIntervalSince1970: TimeInterval(notValidAfter)) }
+  package var life: CertificateLife {
+    CertificateLife(
+      start: Date(timeIntervalSince1970: TimeInterval(notValidBefore)),
+      end: Date(timeIntervalSince1970: TimeInterval(notValidAfter)))
+  }
 }
 
 extension String.UTF8View {
@@ -176,8 +182,7 @@ extension CertificateFiles {
     return context
   }
 
-  /// When the certificate expires.
-  package func expiryDate() throws(Fault) -> Date { try certificates()[0].end }
+  package func certificateLife() throws(Fault) -> CertificateLife { try certificates()[0].life }
 
   private func certificates() throws(Fault) -> [NIOSSLCertificate] {
     try PEMFile(certificateFile, key: "http.tls.certificate_file").certificates()

@@ -31,9 +31,9 @@ extension StartCheck {
             return .skipped($0, "http.tls.certificate_file is not set: TLS is up to a proxy")
           }
           _ = try tls.serverContext()
-          let end = try tls.expiryDate()
-          guard let expiry = CertificateExpiry(end: end, now: now()) else {
-            return .good($0, "\(tls.certificateFile) expires on \(end.day)")
+          let life = try tls.certificateLife()
+          guard let expiry = CertificateExpiry(life, now: now()) else {
+            return .good($0, "\(tls.certificateFile) expires on \(life.end.day)")
           }
           return .bad(
             $0, "\(tls.certificateFile) \(expiry.phrase). \(expiry.meaning)",

@@ -169,7 +169,7 @@ package final class Readiness: Sendable {
   /// A new certificate that cannot be used leaves the previous one in use, which expires one day.
   private static func check(_ certificate: ServerCertificate) -> Health.Check {
     var check = Health.Check(name: "certificate")
-    check.details["expires_at"] = .string(certificate.end.formatted(.iso8601))
+    check.details["expires_at"] = .string(certificate.life.end.formatted(.iso8601))
     let expiry = certificate.expiry
     if let expiry {
       check.status = .degraded

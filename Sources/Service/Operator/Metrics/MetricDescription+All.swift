@@ -141,6 +141,12 @@ extension MetricDescription {
       "push_bouncer_certificate_expiry_timestamp_seconds", .gauge,
       "When the listener's TLS certificate ends, in seconds since 1970."),
     .init(
+      "push_bouncer_certificate_renewal_timestamp_seconds", .gauge,
+      """
+      When the listener's TLS certificate has to have been renewed, a quarter of its life and at most 14 days before its end; \
+      in seconds since 1970.
+      """),
+    .init(
       "push_bouncer_key_reloads_total", .counter, labels: ["result"],
       "How often the key folder was read, and with what result."),
     .init("push_bouncer_key_problems", .gauge, "Files in the key folder that cannot be used."),
