@@ -109,7 +109,7 @@ extension PushProxy {
       let entries = entries.map { NotificationEntry(text: $0, &additions) }
       var gone = Gone()
       let failed = try await notify(entries, by: deadline, &gone)
-      return Receipt(unknown: await isDoubtful(gone) ? [] : gone.identifiers, failed: failed)
+      return Receipt(unknown: await unknown(gone), failed: failed)
     } catch {
       throw APIError(ofProxy: error, logger: logger)
     }
@@ -140,8 +140,7 @@ extension PushProxy {
       let entries = try await Self.read(&body, count)
       failed += try await notify(entries, by: deadline, &gone)
     }
-    let receipt = Receipt(unknown: await isDoubtful(gone) ? [] : gone.identifiers, failed: failed)
-    return (receipt, body.additions)
+    return (Receipt(unknown: await unknown(gone), failed: failed), body.additions)
   }
 
   private static func read(
@@ -161,16 +160,12 @@ extension PushProxy {
     return entries
   }
 
-  /// Devices that the server should delete, each once.
+  /// Devices that the server should delete.
   private struct Gone {
-    private(set) var identifiers: [String] = []
-    private var seen: Set<Bytes> = []
-
-    mutating func add(_ entries: [NotificationEntry]) {
-      for entry in entries where seen.insert(Bytes(entry.identifier)).inserted {
-        identifiers.append(entry.identifierText)
-      }
-    }
+    /// A provider has declared their tokens dead, and they are the tokens that their servers name.
+    var dead: [NotificationEntry] = []
+    /// This database does not know them, or not with the tokens that their servers name.
+    var notFound: [NotificationEntry] = []
   }
 
   /// Sends a part of a request's notifications.
@@ -190,7 +185,8 @@ extension PushProxy {
       try await devices.recordUse(
         (differing + accepted).map { .init(device: $0.device, namesToken: $0.namesToken) })
     }
-    gone.add(batch.missing + differing.filter(hasRenewalTimeEnded).map(\.entry) + ended)
+    gone.dead += ended
+    gone.notFound += batch.missing + differing.filter(hasRenewalTimeEnded).map(\.entry)
     return entries.count - sent
   }
 
@@ -205,10 +201,16 @@ extension PushProxy {
     return now().timeIntervalSince(since) >= Self.renewalTime && lossDetector.isClockTrusted()
   }
 
-  /// Whether the database may have lost these devices; then no server is told to delete any.
-  private func isDoubtful(_ gone: Gone) async -> Bool {
-    guard !gone.identifiers.isEmpty else { return false }
-    return await orReport { try await lossDetector.isDoubtful() } ?? true
+  /// The identifiers that a server is told, each once. While the database may have lost devices, those that it does not know
+  /// are left out.
+  private func unknown(_ gone: Gone) async -> [String] {
+    var isDoubtful = false
+    if !gone.notFound.isEmpty { isDoubtful = await orReport { try await lossDetector.isDoubtful() } ?? true }
+    var seen: Set<Bytes> = []
+    return (gone.dead + (isDoubtful ? [] : gone.notFound)).filter {
+      seen.insert(Bytes($0.identifier)).inserted
+    }
+    .map(\.identifierText)
   }
 
   /// Sends the notifications that were not sent before.

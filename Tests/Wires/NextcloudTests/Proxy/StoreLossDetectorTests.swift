@@ -134,6 +134,33 @@ struct StoreMemoryTests {
     #expect(!(try await bench.lossDetector.isDoubtful()))
   }
 
+  @Test(.bench)
+  func `tells servers even in doubt of a phone that its provider declares dead`() async throws {
+    bench.clock.stop()
+    let phones = (0..<5).map { _ in ProxyPhone() }
+    for phone in phones { _ = try await phone.register(at: bench) }
+    var renewed = phones[1]
+    renewed.token = ProxyPhone.App.talkAndroid.token
+    _ = try await bench.notify([renewed.entry()])
+    bench.clock.advance(3601)
+    try await bench.lossDetector.compare()
+    // The store has lost the other three.
+    _ = try await bench.database.execute(
+      Statement(
+        """
+        DELETE FROM registrations WHERE id IN (SELECT id FROM registrations WHERE wire = 3 ORDER BY id DESC LIMIT 3)
+        """))
+    #expect(try await bench.lossDetector.isDoubtful())
+    bench.simulator.setToken(phones[0].token, TokenRule(status: 404, reason: "UNREGISTERED"))
+    let answer = try await bench.notify([phones[4].entry(), renewed.entry(), phones[0].entry()])
+    #expect(answer.unknown == [phones[0].identifierText] && answer.failed == 3)
+    // Its row is gone with that. The store does not know it any more, as it does not know what it has lost.
+    #expect(try await bench.notify([phones[0].entry()]).unknown == [])
+    bench.clock.advance(3601)
+    let later = try await bench.notify([phones[4].entry(), renewed.entry(), phones[0].entry()])
+    #expect(later.unknown?.count == 3)
+  }
+
   @Test(.bench, arguments: [true, false])
   func `knows the first devices at once, and all of them after a clean stop`(isStopped: Bool) async throws {
     try await bench.lossDetector.compare()
