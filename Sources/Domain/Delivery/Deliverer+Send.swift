@@ -109,6 +109,7 @@ extension Deliverer {
     let push = batch.dropFirst().reduce(delivery.push) { $0.merged(with: $1.push) }
     func all(_ decision: Decision) -> [Decision] { batch.map { _ in decision } }
     let handedOver = now()
+    let waitsSince = ContinuousClock.now
     while true {
       // Looked up for each try: the credential may have been replaced meanwhile.
       guard let routeSender = providers.routeSender(for: push) else {
@@ -136,10 +137,12 @@ extension Deliverer {
       }
       let other = providers.otherSender(for: push, than: routeSender)
       var answer = await routeSender.attempt(
-        push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil, isFirst: other != nil)
+        push, of: delivery.owner, since: waitsSince, deadline: deadline, isPatient: backoff == nil,
+        isFirst: other != nil)
       if let other, case .ended(let first) = answer, first.outcome.concernsEnvironment {
         answer = await other.attempt(
-          push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil, after: first)
+          push, of: delivery.owner, since: waitsSince, deadline: deadline, isPatient: backoff == nil,
+          after: first)
       }
       var decisions: [Decision] = []
       switch answer {

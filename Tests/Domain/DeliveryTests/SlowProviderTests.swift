@@ -137,6 +137,24 @@ import Testing
     #expect(bench.state(bench.apnsRoute) == .ok)
   }
 
+  @Test(.bench(deadline: .seconds(3)), arguments: [true, false])
+  func `A provider that is away costs three their deadline`(wasThere: Bool) async throws {
+    let devices = try await bench.devices(.apns, 9)
+    if wasThere { #expect(try await bench.deliverPatiently("first", to: devices[0]) == .delivered) }
+    await bench.faults { $0.apns.outage = true }
+    var waits: [Duration] = []
+    for (index, device) in devices.enumerated() {
+      let began = ContinuousClock.now
+      #expect(try await bench.deliver("\(index)", to: device) == .queued)
+      waits.append(.now - began)
+    }
+    #expect(waits.filter { $0 >= .seconds(1) }.count <= 3, "\(waits)")
+    await bench.faults { _ in }
+    try await bench.drained()
+    #expect(bench.accepted().count == 9 + (wasThere ? 1 : 0))
+    #expect(bench.state(bench.apnsRoute) == .ok)
+  }
+
   @Test(.bench(deadline: .seconds(20))) func `A caller that goes away takes nothing back`() async throws {
     let devices = try await bench.devices(.apns, 2)
     for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }

@@ -94,9 +94,9 @@ struct FailureRun: Sendable {
 
 /// Detects a route that answers too late for callers that wait for the answer.
 ///
-/// While a provider hangs, every call would take its whole deadline. So after three callers in turn have waited in vain,
-/// callers do not wait any more until an answer takes less time than those three waited, or nothing is under way. Pushes
-/// from the outbox still go, and their answers show when the route is fast again.
+/// While a provider hangs or is away, every call would take its whole deadline. So after three callers in turn have waited
+/// in vain, callers do not wait any more until an answer takes less time than those three waited, or nothing is under way.
+/// Pushes from the outbox still go, and their answers show when the route is fast again.
 struct Slowness: Sendable {
   /// The number of callers that must have waited in vain, each beginning after the one before gave up: pushes sent
   /// together count once.
@@ -113,9 +113,12 @@ struct Slowness: Sendable {
   var isSlow: Bool { strikes >= Self.threshold }
 
   /// A caller waited from `start` until now without an answer.
-  mutating func waitedInVain(from start: NIODeadline, now: NIODeadline) {
+  ///
+  /// - Parameter hasFailed: whether there was no connection or it broke, so that this says nothing about how long answers
+  ///   take.
+  mutating func waitedInVain(from start: NIODeadline, now: NIODeadline, hasFailed: Bool = false) {
     guard now - start >= Self.fairChance else { return }
-    tooShort = min(tooShort, now - start)
+    if !hasFailed { tooShort = min(tooShort, now - start) }
     guard strikes == 0 || start >= lastStrike else { return }
     strikes += 1
     lastStrike = now

@@ -97,13 +97,17 @@ final class RouteHealth: Sendable {
     }
   }
 
-  /// A caller has waited since `start` and goes on without an answer.
+  /// A caller has waited since `start` and has no answer.
   ///
-  /// - Parameter token: set if the push is still under way, so that its answer may come late.
-  func waitedInVain(from start: NIODeadline, late token: Int? = nil, now: Date) {
+  /// - Parameters:
+  ///   - token: set if the push is still under way, so that its answer may come late.
+  ///   - hasFailed: whether there was no connection or it broke before the caller's deadline.
+  func waitedInVain(
+    from start: NIODeadline, late token: Int? = nil, hasFailed: Bool = false, now: Date
+  ) {
     mutex.withLock { state in
       if let token { state.tokens.beganLate(token) }
-      state.slowness.waitedInVain(from: start, now: .now())
+      state.slowness.waitedInVain(from: start, now: .now(), hasFailed: hasFailed)
       if state.slowness.isSlow { state.slowSince = state.slowSince ?? now }
     }
   }

@@ -74,18 +74,20 @@ package final class RouteSender: Sendable {
   /// token or its owner has to wait.
   ///
   /// - Parameters:
+  ///   - began: when the caller began to wait, if this is not its first try.
   ///   - isPatient: whether to send even if the route answers too slowly for most callers.
   ///   - isFirst: whether APNs' other environment is asked next if this one does not know the token or the key
   ///     (``Outcome/concernsEnvironment``). An unknown key then counts against the route only once that environment
   ///     has not taken the push either.
   ///   - first: what APNs' other environment said, which was asked first.
   package func attempt(
-    _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false,
-    isFirst: Bool = false, after first: Answer? = nil
+    _ push: Push, of owner: Owner, since began: ContinuousClock.Instant? = nil,
+    deadline: ContinuousClock.Instant,
+    isPatient: Bool = false, isFirst: Bool = false, after first: Answer? = nil
   ) async -> Awaited<Answer> {
     let recipient = Recipient(push, of: await account(of: owner))
     switch await sendIfAllowed(
-      recipient, deadline, isPatient: isPatient, isFirst: isFirst,
+      recipient, since: began, deadline, isPatient: isPatient, isFirst: isFirst,
       { await sender.request(push, to: route.target, of: owner, deadline: $0) })
     {
     case .ended(let answer): return .ended(self.answer(answer, to: recipient, after: first))
@@ -115,11 +117,13 @@ package final class RouteSender: Sendable {
 
   /// Sends if the route's health allows it, and records the answer there.
   func sendIfAllowed(
-    _ recipient: Recipient, _ deadline: ContinuousClock.Instant, isPatient: Bool, isFirst: Bool = false,
+    _ recipient: Recipient, since began: ContinuousClock.Instant? = nil,
+    _ deadline: ContinuousClock.Instant, isPatient: Bool, isFirst: Bool = false,
     _ send: (NIODeadline) async -> Awaited<Sender.Answer>
   ) async -> Awaited<Sender.Answer> {
     let started = NIODeadline.now()
     let end = started + TimeAmount(deadline - .now)
+    let waitsSince = began.map { started - TimeAmount(.now - $0) } ?? started
     // The deadline had passed before: says nothing about the route.
     guard started < end else { return .ended(unsent(Outcome(TransportFailure.timeout), since: started)) }
     var unproven: WebPushHost.UnprovenRequest?
@@ -143,10 +147,12 @@ package final class RouteSender: Sendable {
     switch await send(end) {
     case .ended(let answer):
       endRequest()
-      if answer.source == .transport, .now() >= end { health.waitedInVain(from: started, now: sender.now()) }
+      if answer.isInVain {
+        health.waitedInVain(from: waitsSince, hasFailed: .now() < end, now: sender.now())
+      }
       return .ended(recorded(answer, recipient, since: started, isProbe: isProbe, isFirst: isFirst))
     case .underWay(let answer):
-      health.waitedInVain(from: started, late: recipient.token, now: sender.now())
+      health.waitedInVain(from: waitsSince, late: recipient.token, now: sender.now())
       return .underWay { [self] in
         let answer = await answer()
         endRequest()

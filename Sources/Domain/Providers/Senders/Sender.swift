@@ -44,6 +44,14 @@ struct Sender: Sendable {
       self.response = response
     }
 
+    /// Whether the provider did not answer, for a reason that concerns the route.
+    var isInVain: Bool {
+      switch outcome {
+      case .retry(_, _, .route), .retry(_, _, .connection): source == .transport
+      default: false
+      }
+    }
+
     /// The answer to a request that precedes the notification itself: if its connection broke, the notification was not
     /// sent, so there is no doubt about it.
     var withoutDoubt: Answer {
