@@ -139,6 +139,15 @@ package final class SettingsReader: Sendable {
   ) -> Value? {
     state.withLock { $0.declarations.append(declaration) }
     guard let written = written[declaration.key] else { return try? parse(declaration.standard) }
+    if let control = written.text.unicodeScalars.first(where: { $0.properties.generalCategory == .control }) {
+      // What people do not see in it would be taken for a part of a token, a name or a path.
+      let fault = Fault(
+        source: written.source, key: declaration.key,
+        "has a control character in it: U+\(String(format: "%04X", control.value))",
+        advice: "write it anew in one line, without tabs, and with the line ends of Unix")
+      state.withLock { $0.fault = $0.fault ?? fault }
+      return try? parse(declaration.standard)
+    }
     var problem = "must be \(declaration.expected)"
     // An invalid value of a setting with a secret is never shown, since the secret could be anywhere in it.
     if declaration.secrecy == .none, !written.text.isEmpty { problem += ", not \"\(written.text)\"" }

@@ -248,6 +248,70 @@ import ZulipServer
     }
   }
 
+  @Test(arguments: ["", "  ", "\t", "\n"]) func `A variable without anything in it is unset`(_ blank: String)
+    throws
+  {
+    let environment = [
+      "PUSH_BOUNCER_HTTP_PORT": blank, "PUSH_BOUNCER_HTTP_HOST": blank, "PUSH_BOUNCER_ADMIN_TOKEN": blank,
+      "PUSH_BOUNCER_NONSENSE": blank,
+    ]
+    let (configuration, warnings) = try load(yaml: "http.port: 9000", environment: environment)
+    #expect(configuration.http.port == 9000)
+    #expect(configuration.http.host == "127.0.0.1")
+    #expect(configuration.admin.token == nil)
+    #expect(!configuration.changed.contains { $0.key == "admin.token" } && warnings == [])
+  }
+
+  @Test(arguments: [
+    ("http.port", "8080\r", "U+000D"), ("http.port", "80\u{1b}80", "U+001B"),
+    ("admin.token", "hunter2hunter2hunter2\n", "U+000A"), ("operator.email", "a@example.org\u{7f}", "U+007F"),
+    ("http.trusted_proxies", "10.0.0.1,\t10.0.0.2", "U+0009"), ("log.level", "info\u{85}", "U+0085"),
+  ])
+  func `A control character is refused wherever it was written, by its number`(
+    _ key: String, _ value: String, _ number: String
+  ) throws {
+    let variable = "PUSH_BOUNCER_\(key.uppercased().replacing(".", with: "_"))"
+    let written = value.unicodeScalars.map {
+      $0.properties.generalCategory == .control ? String(format: "\\u%04x", $0.value) : "\($0)"
+    }.joined()
+    let faults = [
+      try #require(throws: Fault.self) { try load(environment: [variable: value]) },
+      try fault(yaml: "\(key): \"\(written)\""), try fault([key: value]),
+    ]
+    #expect(faults[0].source == variable)
+    for fault in faults {
+      #expect(fault.key == key && fault.problem.contains(number), "\(fault)")
+      #expect(!fault.description.contains("hunter2"))
+      #expect(fault.description.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control })
+    }
+  }
+
+  /// What a pod is given where a Service beside it has the name of a section.
+  @Test(arguments: [
+    ("ADMIN_PORT", "tcp://10.0.0.1:8081", "admin.port"), ("HTTP_PORT", "tcp://10.0.0.1:80", "http.port"),
+    ("HTTP_HOST", "udp://[2001:db8::1]:80", "http.host"),
+  ])
+  func `A Service's link in the place of a value is an error that says how to have none`(
+    _ name: String, _ value: String, _ key: String
+  ) throws {
+    let error = try #require(throws: Fault.self) { try load(environment: ["PUSH_BOUNCER_\(name)": value]) }
+    #expect(error.source == "PUSH_BOUNCER_\(name)" && error.key == key)
+    #expect(error.advice?.contains("enableServiceLinks: false") == true, "\(error)")
+  }
+
+  @Test func `Links to Services of one's own name are one warning that says how to have none`() throws {
+    let links = [
+      "SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "80", "SERVICE_PORT_PUBLIC": "80",
+      "PORT": "tcp://10.0.0.1:80", "PORT_80_TCP": "tcp://10.0.0.1:80", "PORT_80_TCP_PROTO": "tcp",
+      "PORT_80_TCP_PORT": "80", "PORT_80_TCP_ADDR": "10.0.0.1", "OPERATOR_SERVICE_HOST": "10.0.0.2",
+    ]
+    let environment = Dictionary(uniqueKeysWithValues: links.map { ("PUSH_BOUNCER_\($0)", $1) })
+    let (_, warnings) = try load(environment: environment)
+    #expect(warnings.count == 1, "\(warnings)")
+    #expect(warnings.first?.contains("PUSH_BOUNCER_SERVICE_HOST") == true)
+    #expect(warnings.first?.contains("enableServiceLinks: false") == true)
+  }
+
   @Test func `An unknown variable is a warning only`() throws {
     let (_, warnings) = try load(environment: ["PUSH_BOUNCER_HTTP_PROT": "secret-1"])
     #expect(warnings.count == 1)

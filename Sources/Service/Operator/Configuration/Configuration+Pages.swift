@@ -35,7 +35,7 @@ extension Configuration {
       A value is taken from the first of these that has one:
 
       1. the command line: `--http.port 9000` or `--http-port 9000`
-      2. the environment: the variable below each key
+      2. the environment: the variable below each key, unless it is empty or blank
       3. the file: the one that `--config` names, else `push-bouncer.yaml` in the working folder, else \
       `\(systemFolder)/push-bouncer.yaml`
       4. the default
@@ -48,7 +48,9 @@ extension Configuration {
         trusted_proxies: [10.0.0.0/8, "2001:db8::/32"]
       ```
 
-      An unknown key or an invalid value is an error: nothing starts half-configured.
+      An unknown key or an invalid value is an error: nothing starts half-configured. So is a control character in a value, such
+      as the line break that a secret may end in. Unknown variables are a warning. In Kubernetes a Service may put its address into
+      variables of these names: the pod's spec needs `enableServiceLinks: false`, as the manifests have it.
       `push-bouncer init` writes a file with every key, commented out. `push-bouncer doctor` checks the values in use.
       What is marked *secret* is never logged or shown.
 

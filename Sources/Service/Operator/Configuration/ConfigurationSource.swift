@@ -41,21 +41,41 @@ struct ConfigurationSource {
       self.file = obstacle == nil ? usual : nil
     }
     if let file = self.file { try read(file) }
-    read(environment)
+    try read(environment)
     for (key, text) in overrides {
       guard settings[key] != nil else { throw Self.unknown(key, source: "the command line") }
       values[key] = WrittenValue(text: text, source: "the command line")
     }
   }
 
-  private mutating func read(_ environment: [String: String]) {
+  /// A variable with nothing in it counts as unset.
+  private mutating func read(_ environment: [String: String]) throws(Fault) {
+    var links: [String] = []
     for (variable, text) in environment.sorted(by: { $0.key < $1.key })
-    where variable.hasPrefix(SettingDeclaration.prefix) {
-      if let setting = settings.values.first(where: { $0.variable == variable }) {
-        values[setting.key] = WrittenValue(text: text, source: variable)
-      } else {
-        warnings.append("the variable \(variable) is no setting; it has no effect")
+    where variable.hasPrefix(SettingDeclaration.prefix)
+      && !text.trimmingCharacters(in: .whitespacesAndNewlines).isEmpty
+    {
+      guard let setting = settings.values.first(where: { $0.variable == variable }) else {
+        if ServiceLink.isName(variable) || ServiceLink.isValue(text) {
+          links.append(variable)
+        } else {
+          warnings.append("the variable \(variable) is no setting; it has no effect")
+        }
+        continue
       }
+      guard !ServiceLink.isValue(text) else {
+        throw Fault(
+          source: variable, key: setting.key, "has the address of one of Kubernetes' Services",
+          advice: ServiceLink.advice)
+      }
+      values[setting.key] = WrittenValue(text: text, source: variable)
+    }
+    if !links.isEmpty {
+      warnings.append(
+        """
+        the variables \(links.joined(separator: ", ")) are addresses of Kubernetes' Services and no settings; they have no \
+        effect. To be rid of them, \(ServiceLink.advice)
+        """)
     }
   }
 
@@ -153,6 +173,20 @@ struct ConfigurationSource {
       throw Fault(source: place, key: key, "is there twice", advice: "remove one of them")
     }
     values[key] = WrittenValue(text: text, source: place)
+  }
+}
+
+/// The variables that Kubernetes makes of each Service in a pod's namespace, named after it. Those of a Service
+/// `push-bouncer` begin as settings do, and those of `push-bouncer-admin` include `PUSH_BOUNCER_ADMIN_PORT`.
+private enum ServiceLink {
+  static let advice = "set enableServiceLinks: false in the pod's spec, or give the Service another name"
+
+  static func isName(_ variable: String) -> Bool {
+    variable.contains(/_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$/)
+  }
+
+  static func isValue(_ text: String) -> Bool {
+    ["tcp://", "udp://", "sctp://"].contains(where: text.trimmingCharacters(in: .whitespaces).hasPrefix)
   }
 }
 
