@@ -96,6 +96,27 @@ struct CredentialFileTests {
     #expect(credential.privateKey == key)
   }
 
+  /// As OpenSSL writes it: out of a PKCS #12 file, and with `ecparam -genkey`.
+  @Test(arguments: [
+    "Bag Attributes\n    friendlyName: Chat\nKey Attributes: <No Attributes>\n",
+    "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n", "\r\n \n",
+    "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+  ])
+  func `What stands around Apple's key is passed over`(before: String) throws {
+    let key = TestKeys.apns.pemRepresentation
+    let folder = try Self.folder(key: "\(before)\(key)\nThe end\n")
+    let credential = try APNsCredential(name: "main", json: Self.apns(), directory: folder)
+    #expect(credential.privateKey == key)
+  }
+
+  @Test func `A file with two keys is no key, as nobody knows which is meant`() throws {
+    let key = TestKeys.apns.pemRepresentation
+    let error = try #require(throws: CredentialError.self) {
+      _ = try APNsCredential(name: "main", json: Self.apns(), directory: Self.folder(key: "\(key)\n\(key)"))
+    }
+    #expect(error.description.contains("AuthKey_X.p8 has several keys"), "\(error)")
+  }
+
   @Test func `A field of another type is told from one that is missing`() throws {
     for (value, state) in [
       (nil, "is missing"), ("org.example", "is no list of texts"), ([String](), "is empty"),
@@ -128,7 +149,7 @@ struct CredentialFileTests {
     #expect(credential.clientEmail == "sender@demo.iam.gserviceaccount.com")
     #expect(credential.privateKeyID == "k1")
     #expect(credential.tokenURI.absoluteString == "https://oauth2.googleapis.com/token")
-    #expect(credential.privateKey == (try TestKeys.google.get()))
+    #expect(credential.privateKey == (try TestKeys.google.get()).trimmingCharacters(in: .newlines))
   }
 
   static let fcmFaults: [(String, (any Sendable)?, CredentialError.Code)] = [

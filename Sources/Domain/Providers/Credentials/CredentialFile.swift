@@ -163,17 +163,17 @@ extension FCMCredential {
       throw file.fault(
         .invalidField, "token_uri", "is not a URL: Google's is https://oauth2.googleapis.com/token")
     }
-    let key = try file.text("private_key", example: "-----BEGIN PRIVATE KEY-----...")
-    let kind = PrivateKeyText(Data(key.utf8)).kind
-    guard kind == .rsa else {
+    let text = try file.text("private_key", example: "-----BEGIN PRIVATE KEY-----...")
+    let key = PrivateKeyText(Data(text.utf8))
+    guard key.kind == .rsa else {
       throw file.fault(
         .invalidKey, "private_key",
-        "\(kind.sentence); Google's is an RSA key: take the file from the Firebase console unchanged")
+        "\(key.kind.sentence); Google's is an RSA key: take the file from the Firebase console unchanged")
     }
     self.init(
       name: name, projectID: projectID,
       clientEmail: try file.word("client_email", example: "name@my-project.iam.gserviceaccount.com"),
       privateKeyID: try file.word("private_key_id", example: "the key's id in hex"),
-      privateKey: key, tokenURI: tokenURI)
+      privateKey: key.text, tokenURI: tokenURI)
   }
 }

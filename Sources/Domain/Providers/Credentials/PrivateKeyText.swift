@@ -7,7 +7,7 @@ struct PrivateKeyText {
   enum Kind: Hashable {
     case p256, rsa
     case otherCurve, encrypted, certificate, publicKey, cutOff, damaged
-    case notPEM, notText, empty
+    case several, notPEM, notText, empty
 
     /// A sentence whose subject is the file or field, without its full stop.
     var sentence: String {
@@ -20,6 +20,7 @@ struct PrivateKeyText {
       case .publicKey: "is a public key"
       case .cutOff: "is cut off: it has no line -----END ...-----"
       case .damaged: "is damaged, or another kind of key"
+      case .several: "has several keys"
       case .notPEM: "is no PEM file: it has no line -----BEGIN PRIVATE KEY-----"
       case .notText: "is no ASCII text"
       case .empty: "is empty"
@@ -27,6 +28,7 @@ struct PrivateKeyText {
     }
   }
 
+  /// The key alone, without what stands around it.
   let text: String
   let kind: Kind
 
@@ -35,8 +37,16 @@ struct PrivateKeyText {
     let bytes = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes.dropFirst(3) : bytes
     // PEM is ASCII of a few thousand bytes.
     let isText = bytes.count <= 1 << 16 && bytes.allSatisfy { (1..<0x80).contains($0) }
-    text = isText ? String(decoding: bytes, as: UTF8.self) : ""
-    kind = bytes.isEmpty ? .empty : isText ? Self.kind(of: text) : .notText
+    let whole = isText ? String(decoding: bytes, as: UTF8.self) : ""
+    let keys = Self.keys(in: whole)
+    text = keys.count == 1 ? String(keys[0]) : whole
+    kind = bytes.isEmpty ? .empty : !isText ? .notText : keys.count > 1 ? .several : Self.kind(of: text)
+  }
+
+  /// The private keys. OpenSSL writes a key's attributes, or the parameters of its curve, before it.
+  private static func keys(in text: String) -> [Substring] {
+    text.matches(of: /-----BEGIN (?<label>[A-Z ]{0,32}PRIVATE KEY)-----[^-]*-----END \k<label>-----/).map(
+      \.output.0)
   }
 
   private static func kind(of text: String) -> Kind {
