@@ -44,6 +44,7 @@ struct Init: AsyncParsableCommand {
     // Also creates `storage.key`, unless the database was sealed with another key.
     try await Store.with(options, configuration, making: true) { _ in }
     try KeyFolder.writeReadme(in: directory)
+    try KeyFolder.makeFolders(in: directory)
     let files = BouncerKeyFiles(directory: directory)
     let key = try files.list().first { $0.state == .active } ?? files.generate()
     // An earlier init may have been killed when it had made the key.

@@ -27,6 +27,11 @@ import Testing
     #expect(files.count == 1)
     #expect(try place.text(of: "Keys/bouncer/\(files[0])").contains(key))
     #expect(try mode(place.folder.appending(path: "Keys/bouncer/\(files[0])")) == 0o600)
+    // What is moved there must not become a file of that name.
+    for folder in ["apns", "bouncer", "fcm"] {
+      #expect(place.exists("Keys/\(folder)/."))
+      #expect(try mode(place.folder.appending(path: "Keys/\(folder)")) == 0o700)
+    }
   }
 
   @Test func `As text it says what to put where`() async throws {
@@ -85,6 +90,14 @@ import Testing
       try FileManager.default.contentsOfDirectory(atPath: place.folder.appending(path: "Keys/bouncer").path)
         .count
         == 1)
+  }
+
+  @Test func `A file in the place of a folder is named`() async throws {
+    try place.write("Keys/fcm", "{}")
+    let result = try await place.run("init")
+    #expect(result.status == 1)
+    #expect(result.errors.contains("Keys/fcm is no folder"), "\(result.errors)")
+    #expect(try place.text(of: "Keys/fcm") == "{}")
   }
 
   @Test func `A named file is written where it is named`() async throws {

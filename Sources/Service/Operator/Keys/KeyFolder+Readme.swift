@@ -17,6 +17,20 @@ extension KeyFolder {
     return try PrivateFile.write(Array(readme.utf8), to: "\(directory)/README.md", replacing: false)
   }
 
+  /// Makes the folders for keys and credentials that are missing. Otherwise what is moved to `Keys/fcm` would become a
+  /// file of that name.
+  package static func makeFolders(in directory: String) throws {
+    for folder in KeyFile.folders {
+      let path = "\(directory)/\(folder)"
+      try PrivateFile.makeFolder(at: path)
+      var isFolder: ObjCBool = false
+      guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue else {
+        throw Fault(
+          source: path, "is no folder, which it has to be", advice: "move it away, and run this again")
+      }
+    }
+  }
+
   /// Why the folder cannot be listed; nil if it can be or does not exist.
   static func closed(_ directory: String) -> Fault? {
     guard FileManager.default.fileExists(atPath: directory),
