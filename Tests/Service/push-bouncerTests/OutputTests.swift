@@ -27,14 +27,17 @@ import Testing
     let text = table().text(for: Terminal(isTerminal: true, ["TERM": "xterm"]))
     #expect(text.contains("\u{1b}[1mHOST\u{1b}[0m"))
     #expect(text.contains("\u{1b}[31mfailing\u{1b}[0m"))
-    for terminal in [
-      Terminal(isTerminal: true, ["NO_COLOR": "1"]), Terminal(isTerminal: true, ["TERM": "dumb"]),
-      Terminal(isTerminal: false, [:]),
-    ] {
+    for (isTerminal, environment, isRewritten) in [
+      (true, ["TERM": "xterm", "NO_COLOR": "1"], true), (true, ["TERM": "dumb"], false), (true, [:], false),
+      (true, ["TERM": ""], false), (false, ["TERM": "xterm"], false),
+    ] as [(Bool, [String: String], Bool)] {
+      let terminal = Terminal(isTerminal: isTerminal, environment)
       #expect(!terminal.hasColour)
       #expect(table().text(for: terminal) == table().text(for: .plain))
+      // A progress line, which NO_COLOR says nothing about.
+      #expect(terminal.isTerminal == isRewritten, "\(environment)")
     }
-    #expect(Terminal(isTerminal: true, ["NO_COLOR": ""]).hasColour)
+    #expect(Terminal(isTerminal: true, ["TERM": "xterm", "NO_COLOR": ""]).hasColour)
   }
 
   @Test(arguments: [
@@ -44,7 +47,7 @@ import Testing
   func `What a stranger named ends no row and commands no terminal`(_ name: String, _ shown: String) {
     var table = Table("NAME", "STATE")
     table.add(Table.Cell(name), "active")
-    let lines = table.text(for: Terminal(isTerminal: true, [:])).split(separator: "\n")
+    let lines = table.text(for: Terminal(isTerminal: true, ["TERM": "xterm"])).split(separator: "\n")
     #expect(lines.count == 2 && lines.last?.hasPrefix(shown) == true)
   }
 

@@ -101,9 +101,10 @@ struct Terminal: Sendable {
     self.init(isTerminal: isatty(descriptor) == 1, ProcessInfo.processInfo.environment)
   }
 
-  /// - Parameter environment: `NO_COLOR` (https://no-color.org) and `TERM=dumb` turn colour off.
+  /// - Parameter environment: `NO_COLOR` (https://no-color.org) turns colour off, and nothing else. A terminal that is
+  ///   `dumb`, or of which `TERM` says nothing, gets no escape codes at all.
   init(isTerminal: Bool, _ environment: [String: String]) {
-    let isDumb = environment["TERM"] == "dumb"
+    let isDumb = ["", "dumb"].contains(environment["TERM", default: ""])
     self.isTerminal = isTerminal && !isDumb
     hasColour = self.isTerminal && environment["NO_COLOR", default: ""].isEmpty
   }
