@@ -44,18 +44,28 @@ struct PushBouncer: AsyncParsableCommand {
     // and the output.
     for stream in 0...2 where fcntl(CInt(stream), F_GETFD) < 0 { _ = open("/dev/null", O_RDWR) }
     do {
-      var command = try parseAsRoot(SettingArguments.rewrite(Array(CommandLine.arguments.dropFirst())))
+      let arguments = SettingArguments.rewrite(Array(CommandLine.arguments.dropFirst()))
+      if let wrong = WrongUsage.unknownCommand(in: arguments) { throw wrong }
+      var command = try parseAsRoot(arguments)
       do {
         if var command = command as? any AsyncParsableCommand {
           try await command.run()
         } else {
           try command.run()
         }
+      } catch let error as ValidationError {
+        throw WrongUsage(message: error.message, command: type(of: command))
       } catch {
         // Errors of ArgumentParser are left to it, including the internal error type for `--help`.
         let isParsers = String(reflecting: type(of: error)).hasPrefix("ArgumentParser.")
         throw isParsers ? error : Fault(error)
       }
+    } catch let error as WrongUsage {
+      printError(error.text)
+      exit(withError: ExitCode.validationFailure)
+    } catch  where exitCode(for: error) == .validationFailure {
+      printError(WrongUsage.suggesting(in: fullMessage(for: error)))
+      exit(withError: ExitCode.validationFailure)
     } catch {
       ProgressLine.clear()
       // Where nothing reads the log, nothing would read the error either, and the process would not end.

@@ -27,6 +27,48 @@ import Testing
     #expect(!place.exists("push-bouncer.sqlite"))
   }
 
+  @Test(
+    .place(),
+    arguments: [
+      (["server", "add", "--hostname", "a.example", "--org-id", "1"], "server add"),
+      (["server", "add"], "server add"), (["keys", "list", "--set", "http.port"], "keys list"),
+      (["serve", "--clock-offset", "soon"], "serve"), (["stats", "--hours", "0"], "stats"),
+      (["server", "list", "--nonsense"], "server list"), (["server", "nonsense"], "server"),
+    ])
+  func `Wrong usage shows how the command itself is used`(_ arguments: [String], _ command: String)
+    async throws
+  {
+    let errors = try await place.run(arguments).errors
+    #expect(errors.contains("Usage: push-bouncer \(command) "), "\(errors)")
+    #expect(errors.contains("See 'push-bouncer \(command) --help'"), "\(errors)")
+  }
+
+  @Test(
+    .place(),
+    arguments: [
+      (["servr"], "serve"), (["rotues", "list"], "routes"), (["doctro", "--json"], "doctor"),
+      (["server", "lst"], "server list"),
+      (["help", "sever"], "server"), (["help", "server", "ad"], "server add"),
+      (["doctor", "--http-prot", "1"], "--http-port"), (["doctor", "--http.prot=1"], "--http.port"),
+      (["keys", "list", "--jsn"], "--json"), (["serve", "--admin-tokn", "x"], "--admin-token"),
+    ])
+  func `What was perhaps meant is named`(_ arguments: [String], _ meant: String) async throws {
+    let result = try await place.run(arguments)
+    #expect(result.status == 64)
+    #expect(result.errors.contains("Did you mean '\(meant)'?"), "\(result.errors)")
+  }
+
+  @Test(
+    .place(),
+    arguments: [
+      ["nonsense"], ["server", String(repeating: "list", count: 9999)], ["doctor", "--nonsensical"],
+    ])
+  func `Nothing is guessed where nothing is like it`(_ arguments: [String]) async throws {
+    let result = try await place.run(arguments)
+    #expect(result.status == 64)
+    #expect(!result.errors.contains("Did you mean"), "\(result.errors)")
+  }
+
   @Test(.place(), arguments: [["serve"], ["keys", "list"], ["server", "list"], ["init"]])
   func `A wrong configuration is one and names key and file`(_ arguments: [String]) async throws {
     try place.write("push-bouncer.yaml", "http:\n  prot: 1\n")
