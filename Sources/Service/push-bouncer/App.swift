@@ -17,18 +17,16 @@ struct App: AsyncParsableCommand {
     subcommands: [Check.self, Expect.self])
 
   /// What the service has that is configured here.
-  private static func service(_ options: GlobalOptions, isNeeded: Bool) throws -> AppCheck.Service {
+  fileprivate static func service(_ options: GlobalOptions, isNeeded: Bool) throws -> AppCheck.Service {
     let configuration = try options.load(isNeeded: isNeeded)
     let folder = configuration.keys.directory
-    if !FileManager.default.fileExists(atPath: folder) {
-      // Says so if they are only out of this user's reach.
+    if let obstacle = FileObstacle.listing(folder) {
+      // Says so if the configuration is only out of this user's reach.
       _ = try options.load()
+      guard obstacle == FileObstacle(ENOENT) else { throw Fault(obstacle, of: folder, key: "keys.directory") }
       throw Fault(
         "there is no configuration and no folder \(folder) here to compare the app with",
-        advice: """
-          run this where the service's are, or name its configuration with --config; elsewhere pass --against a file with \
-          the output of push-bouncer app expect from there
-          """)
+        advice: "run this where the service's are, or name its configuration with --config")
     }
     let keys = KeyFolder(
       directory: folder, defaultProject: configuration.fcm.defaultProject,
@@ -38,6 +36,19 @@ struct App: AsyncParsableCommand {
     return try .init(
       bouncerKeys: keys.bouncer, credentials: keys.credentials, publicURL: configuration.http.publicURL,
       apps: NextcloudApps.configured(configuration.nextcloudProxy))
+  }
+
+  /// The same, for somebody who has an app and perhaps not the service.
+  fileprivate static func serviceToCompare(_ options: GlobalOptions) throws -> AppCheck.Service {
+    do {
+      return try service(options, isNeeded: false)
+    } catch let fault as Fault {
+      let other =
+        "pass --against a file with the output of push-bouncer app expect from where both can be read"
+      throw Fault(
+        source: fault.source, key: fault.key, fault.problem,
+        advice: fault.advice.map { "\($0); or \(other)" } ?? other)
+    }
   }
 }
 
@@ -75,7 +86,7 @@ extension App {
       let service = try against.map { path in
         try AppCheck.Service(Array(Data(contentsOf: URL(fileURLWithPath: path))), path: path)
       }
-      let report = try AppCheck(service: service ?? App.service(options, isNeeded: false)).report(on: app)
+      let report = try AppCheck(service: service ?? App.serviceToCompare(options)).report(on: app)
       options.show([
         "app": .string(report.app), "counts": Self.counts(report),
         "findings": report.findings.json(Self.columns),

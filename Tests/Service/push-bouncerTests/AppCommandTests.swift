@@ -92,6 +92,35 @@ import Testing
     }
   }
 
+  /// The configuration, the keys, or a folder on the way to these.
+  @Test(
+    .enabled(if: geteuid() == 0 && FileManager.default.fileExists(atPath: Mistake.nobody[0])),
+    arguments: [
+      ("push-bouncer.yaml", 0o640, []), ("push-bouncer.yaml", 0o640, ["--config", "push-bouncer.yaml"]),
+      ("Keys", 0o700, []), ("closed", 0o700, ["--keys.directory", "closed/Keys"]),
+    ] as [(String, Int, [String])])
+  func `Who may not read what the app is compared with hears how else to compare it`(
+    _ closed: String, _ mode: Int, _ options: [String]
+  ) async throws {
+    try await Workplace.test(begun: true) { place in
+      try writeTalk(place)
+      try place.write("closed/Keys/README.md", "")
+      if closed == "push-bouncer.yaml" {
+        try FileManager.default.moveItem(
+          at: place.folder.appending(path: "Keys"), to: place.folder.appending(path: "elsewhere"))
+      }
+      try place.giveAway()
+      let path = place.folder.appending(path: closed).path
+      try #require(chown(path, 0, 0) == 0 && chmod(path, mode_t(mode)) == 0)
+      let result = try await place.run(["app", "check", "talk"] + options, through: Mistake.nobody)
+      #expect(result.status == 1)
+      for text in [closed, "push-bouncer app expect", "--against"] {
+        #expect(result.errors.contains(text), "\(result)")
+      }
+      #expect(result.output.isEmpty, "\(result)")
+    }
+  }
+
   @Test func `An app with this bouncer's key fits`() async throws {
     try await Workplace.test(begun: true) { place in
       let keys = try await place.run("keys", "list", "--json").json["keys"]
