@@ -201,7 +201,14 @@ private struct GuardedChannel: ServerChildChannel {
         let observer = KeyExchangeObserver(.server) { [metrics = connections.metrics] in metrics.count($0) }
         try pipeline.addHandlers([observer, NIOSSLServerHandler(context: tls())])
       }
-    }.flatMap { base.setup(channel: channel, logger: logger) }
+    }.flatMap {
+      base.setup(channel: channel, logger: logger)
+    }.flatMapThrowing { value in
+      let pipeline = channel.pipeline.syncOperations
+      let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
+      try pipeline.addHandler(HeadCheck(), position: .after(decoder))
+      return value
+    }
   }
 
   func handle(value: HTTP1Channel.Value, logger: Logger) async {

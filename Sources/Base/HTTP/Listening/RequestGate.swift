@@ -91,7 +91,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
         isBodyHeld && framing.expectation?.dropping(prefix: "100-continue")?.isEmpty == true
       isLast =
         isShuttingDown || request.method == .connect || request.headerFields[.upgrade] != nil
-        || open == Self.maximumPipelined
+        || request.headerFields[.connection] == "close" || open == Self.maximumPipelined
       if isShuttingDown { timeout = Self.shutdownTimeout }
     case .body: isContinueExpected = false
     case .end:
