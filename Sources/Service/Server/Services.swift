@@ -108,13 +108,21 @@ extension ServiceManager {
       if isListening(), await answers(database) { break }
       guard (try? await Task.sleep(for: .milliseconds(50))) != nil else { return }
     }
-    if !notify(.ready) { logger.warning("NOTIFY_SOCKET: systemd is not listening there") }
+    // Without it systemd would end the start, so it is sent until systemd takes it.
+    var ready = notify(.ready)
+    while ready == .full {
+      guard (try? await Task.sleep(for: .milliseconds(50))) != nil else { return }
+      ready = notify(.ready)
+    }
+    if ready == .notListening { logger.warning("NOTIFY_SOCKET: systemd is not listening there") }
     guard let watchdogInterval else { return }
+    var pause = watchdogInterval
     repeat {
       for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() { try? await loop.submit {}.get() }
       _ = await answers(database)
-      notify(.alive)
-    } while (try? await Task.sleep(for: watchdogInterval)) != nil
+      // A whole interval later could be too late.
+      pause = notify(.alive) == .full ? min(.seconds(1), watchdogInterval) : watchdogInterval
+    } while (try? await Task.sleep(for: pause)) != nil
   }
 
   private func answers(_ database: any Database) async -> Bool {

@@ -90,12 +90,37 @@ import Testing
     await database.close()
   }
 
+  @Test func `Nobody waits for a service manager that does not listen now, and it learns all the same`()
+    async throws
+  {
+    let socket = try NotifySocket(path: path)
+    defer { unlink(path) }
+    let manager = try #require(
+      try ServiceManager(environment: ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "20000"], processID: getpid()))
+    socket.fill()
+    #expect(manager.notify(.stopping) == .full)
+    let file = FileManager.default.temporaryDirectory.appending(path: "\(UUID().uuidString).sqlite").path
+    let database = try await SQLiteDatabase.open(path: file)
+    let following = Task { await manager.follow(database, logger: Logger(label: "test")) { true } }
+    // It finds the queue full meanwhile, and it may come to nothing else.
+    try await Task.sleep(for: .milliseconds(100))
+    await eventually("ready") { socket.messages.contains("READY=1") }
+    await eventually("a sign of life") { socket.messages.last == "WATCHDOG=1" }
+    socket.fill()
+    try await Task.sleep(for: .milliseconds(100))
+    let before = socket.messages.count
+    await eventually("signs of life") { socket.messages.count > before + 2 }
+    following.cancel()
+    await following.value
+    await database.close()
+  }
+
   @Test func `A name in the abstract namespace works`() async throws {
     let name = "push-bouncer-\(UUID().uuidString)"
     let socket = try NotifySocket(path: "\0\(name)", isAbstract: true)
     let manager = try #require(try ServiceManager(environment: ["NOTIFY_SOCKET": "@\(name)"], processID: 1))
     #expect(manager.watchdogInterval == nil)
-    #expect(manager.notify(.ready))
+    #expect(manager.notify(.ready) == .sent)
     #expect(socket.messages == ["READY=1"])
   }
 
@@ -108,7 +133,8 @@ import Testing
 
   @Test func `Nothing is told where nobody listens`() throws {
     #expect(try ServiceManager(environment: [:], processID: 1) == nil)
-    #expect(try ServiceManager(environment: ["NOTIFY_SOCKET": path], processID: 1)?.notify(.ready) == false)
+    #expect(
+      try ServiceManager(environment: ["NOTIFY_SOCKET": path], processID: 1)?.notify(.ready) == .notListening)
   }
 
   @Test func `A passed socket speaks TLS`() async throws {

@@ -55,16 +55,27 @@ package final class ServiceManager: Sendable {
     close(descriptor)
   }
 
-  /// Sends the state; returns false if the service manager is not listening.
+  /// What became of a message.
+  package enum Result: Sendable {
+    case sent
+    /// The service manager has not read its earlier messages yet.
+    case full
+    /// The service manager is not listening.
+    case notListening
+  }
+
+  /// Sends the state if the service manager takes it at once.
   @discardableResult
-  package func notify(_ message: Message) -> Bool {
+  package func notify(_ message: Message) -> Result {
     let bytes = Array(message.rawValue.utf8)
-    return address.withUnsafeBytes { address in
+    let sent = address.withUnsafeBytes { address in
       sendto(
-        descriptor, bytes, bytes.count, CInt(MSG_NOSIGNAL),
+        descriptor, bytes, bytes.count, CInt(MSG_NOSIGNAL | MSG_DONTWAIT),
         address.assumingMemoryBound(to: sockaddr.self).baseAddress,
-        socklen_t(address.count)) == bytes.count
+        socklen_t(address.count))
     }
+    guard sent < 0 else { return .sent }
+    return [EAGAIN, ENOBUFS, EINTR].contains(errno) ? .full : .notListening
   }
 
   /// The size of `sun_path`.
