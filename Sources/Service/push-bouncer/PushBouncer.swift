@@ -12,6 +12,9 @@ enum Program {
   /// Runs the command on other threads, while the main thread only waits. An asynchronous `main` would let
   /// the main thread exit, and that thread would keep root's rights when root becomes another user.
   static func main() {
+    // Swift's threads ask for priorities that few processes may have, and without them nothing is lost. libdispatch would
+    // write "Failed to set thread priority" to the system's log each time.
+    setenv("LIBDISPATCH_LOG", "NO", 0)
     Task.detached {
       await PushBouncer.main()
       exit(EXIT_SUCCESS)
