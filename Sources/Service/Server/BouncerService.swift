@@ -172,7 +172,7 @@ package struct BouncerService {
       name: "public", responder: endpoints.responder, socket: address.socket,
       tls: core.certificate?.forNewConnections,
       connections: descriptors.connections(http.maxConnections), perSource: http.maxConnectionsPerAddress,
-      proxies: http.trustedProxies, logger: logger
+      proxies: http.trustedProxies, receiveMemory: http.maxBytesInFlight, logger: logger
     ) { channel in
       port.announce("public", scheme: http.tls == nil ? "http" : "https", channel, logger: logger)
     }

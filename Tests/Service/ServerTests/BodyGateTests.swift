@@ -167,17 +167,64 @@ import Testing
   private static let get = HTTPRequestPart.head(
     HTTPRequest(method: .get, scheme: "http", authority: "a", path: "/"))
 
-  @Test func `Who asks much without waiting is not read further`() throws {
+  @Test func `While a request is being answered nothing more is read`() throws {
     let connection = try Connection()
     let channel = connection.channel
-    for _ in 0..<8 {
+    for _ in 0..<3 {
       #expect(connection.reads { channel.read() } == 1)
       try channel.writeInbound(Self.get)
+      // Its end may have to be read.
+      #expect(connection.reads { channel.read() } == 1)
       try channel.writeInbound(HTTPRequestPart.end(nil))
+      #expect(connection.reads { channel.read() } == 0)
+      // The next one came with it.
+      try channel.writeInbound(Self.get)
+      try channel.writeInbound(HTTPRequestPart.end(nil))
+      for reads in [0, 1] {
+        try channel.writeOutbound(answer)
+        #expect(
+          try connection.reads { try channel.writeOutbound(HTTPResponsePart.end(nil)) } == reads)
+      }
     }
+  }
+
+  @Test func `While answers are left unread nothing more is read`() throws {
+    let connection = try Connection()
+    let channel = connection.channel
+    channel.isWritable = false
+    channel.pipeline.fireChannelWritabilityChanged()
     #expect(connection.reads { channel.read() } == 0)
-    try channel.writeOutbound(answer)
-    #expect(try connection.reads { try channel.writeOutbound(HTTPResponsePart.end(nil)) } == 1)
+    channel.isWritable = true
+    #expect(connection.reads { channel.pipeline.fireChannelWritabilityChanged() } == 1)
+  }
+
+  @Test func `A long body is read a part each time that it is wanted`() throws {
+    let connection = try Connection()
+    let channel = connection.channel
+    try channel.writeInbound(Self.head([.contentLength: "1000000"]))
+    #expect(connection.reads { channel.read() } == 0)
+    for _ in 0..<3 {
+      #expect(connection.reads { channel.triggerUserOutboundEvent(BodyWanted(), promise: nil) } == 1)
+      try channel.writeInbound(HTTPRequestPart.body(ByteBuffer(string: "a=b")))
+      #expect(connection.reads { channel.read() } == 0)
+    }
+  }
+
+  @Test func `However small its chunks are, what one read has brought is one part`() throws {
+    let channel = try Connection().channel
+    try channel.writeInbound(Self.head([.transferEncoding: "chunked"]))
+    _ = try channel.readInbound(as: HTTPRequestPart.self)
+    for _ in 0..<1000 {
+      channel.pipeline.fireChannelRead(HTTPRequestPart.body(ByteBuffer(string: "ab")))
+    }
+    #expect(try channel.readInbound(as: HTTPRequestPart.self) == nil)
+    channel.pipeline.fireChannelReadComplete()
+    let whole = ByteBuffer(string: String(repeating: "ab", count: 1000))
+    #expect(try channel.readInbound(as: HTTPRequestPart.self) == .body(whole))
+    channel.pipeline.fireChannelRead(HTTPRequestPart.body(ByteBuffer(string: "c")))
+    channel.pipeline.fireChannelRead(HTTPRequestPart.end(nil))
+    #expect(try channel.readInbound(as: HTTPRequestPart.self) == .body(ByteBuffer(string: "c")))
+    #expect(try channel.readInbound(as: HTTPRequestPart.self) == .end(nil))
   }
 
   @Test func `Who asks too much in one go gets some of it`() throws {

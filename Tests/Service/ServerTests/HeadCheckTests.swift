@@ -1,10 +1,12 @@
 import Foundation
+import HTTPTypes
 import NIOCore
 import NIOPosix
 import TestService
 import TestSupport
 import Testing
 
+@testable import HTTP
 @testable import Server
 
 /// What a head has to say before anything else of a request is looked at (RFC 9112).
@@ -74,5 +76,18 @@ import Testing
   func `Some requests are the last of their connection`(_ head: String, _ status: String) async throws {
     let answers = try await answers(head + "\r\n" + Self.next)
     #expect(answers.map(\.status) == [status] && answers.allSatisfy(\.closes))
+  }
+
+  @Test func `A long head takes room as a body does`() async throws {
+    let bodies = BodyBudget(limit: 4 << 10, largest: 3 << 10)
+    try await TestService.run(bodies: bodies) { test in
+      for (length, status) in [(1000, 404), (2500, 404), (4000, 503), (2500, 404)] {
+        let answer = try await test.call(
+          .get, "/", headers: [.userAgent: String(repeating: "a", count: length)])
+        #expect(answer.status == status)
+        #expect((answer.headers[.retryAfter] != nil) == (status == 503))
+        #expect(bodies.bytes == 0)
+      }
+    }
   }
 }

@@ -46,6 +46,7 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     defer { charge?.release() }
     var response: Response
     do {
+      if framing.headBytes > Self.shortHead { try charge?.add(framing.headBytes, isAll: !framing.mayBeThere) }
       response = try await LongRead.$source.withValue(context.clientAddress.source) {
         guard framing.isLong else { return try await next(request, context) }
         return try await withTaskExecutorPreference(LongWorkExecutor.shared) {
@@ -61,12 +62,18 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     return response
   }
 
+  /// Bytes of a head that is not counted.
+  private static let shortHead = 2 << 10
+
   /// Charges the body to the budget while it is read and held.
+  ///
+  /// - Returns: the charge, to which a long head is added; nil if there is nothing to charge.
   private func meter(
     _ request: inout Request, _ framing: BodyFraming, _ context: WireContext
   ) -> BodyCharge? {
-    guard let bodies, framing.mayBeThere else { return nil }
+    guard let bodies, framing.mayBeThere || framing.headBytes > Self.shortHead else { return nil }
     let charge = BodyCharge(bodies, source: context.clientAddress.source, channel: context.channel)
+    guard framing.mayBeThere else { return charge }
     request.body = RequestBody(
       asyncSequence: MeteredBody(
         body: request.body, charge: charge, declared: framing.length ?? 0,

@@ -27,16 +27,20 @@ extension Request {
   }
 }
 
-/// The information about a request's body in its head.
+/// What a request's head says of its body, and how long it is itself.
 package struct BodyFraming: Sendable {
   /// The declared length, if it is a valid number.
   package private(set) var length: Int?
   package private(set) var mayBeThere = false
   package private(set) var expectation: String?
+  /// Bytes of the head's path and fields.
+  private(set) var headBytes: Int
 
   package init(_ head: HTTPRequest) {
     var lengths = 0
+    headBytes = head.path?.utf8.count ?? 0
     for field in head.headerFields {
+      headBytes += field.name.rawName.utf8.count + field.value.utf8.count
       switch field.name {
       case .contentLength:
         lengths += 1
@@ -56,10 +60,10 @@ package struct BodyFraming: Sendable {
   }
 }
 
-/// An outbound event that tells a connection to read the body of its request.
+/// An outbound event that tells a connection to read more of its request's body.
 package struct BodyWanted: Sendable {}
 
-/// A body that is charged to the budget as it arrives. A long one is not read before the handler asks for it.
+/// A body that is charged to the budget as it arrives. Of a long one no more is read than the handler asks for.
 struct MeteredBody: AsyncSequence, Sendable {
   typealias Element = ByteBuffer
 
@@ -86,8 +90,8 @@ struct MeteredBody: AsyncSequence, Sendable {
       let isFirst = !hasBegun
       hasBegun = true
       // A short body is refused when it arrives.
-      if isFirst, let channel {
-        try charge.checkRoom(for: declared)
+      if let channel {
+        if isFirst { try charge.checkRoom(for: declared) }
         channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)
       }
       guard let part = try await body.next() else {

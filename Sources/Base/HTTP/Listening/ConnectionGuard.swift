@@ -10,8 +10,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundIn = ByteBuffer
 
-  /// The bytes that may arrive without yielding a part of a request: more than the longest head.
-  static let maximumUnparsed = 256 << 10
+  /// The bytes that may arrive without yielding a part of a request: more than the longest head, and what is read at once.
+  static let maximumUnparsed = 40 << 10
 
   /// How long a connection stays open after its last answer was sent, so that the peer can read it. If unread
   /// bytes of the peer are left at the close, the kernel discards what the peer has not received.
@@ -47,6 +47,9 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     isReadingStopped = true
     closesWhenSent = true
   }
+
+  /// - Returns: whether the connection has a large one now.
+  func enlargeReceiveBuffer() -> Bool { connection.map(connections.buffers.enlarge) ?? false }
 
   func countClosed(_ reason: ConnectionMetrics.Reason) { connections.metrics.countClosed(reason) }
 

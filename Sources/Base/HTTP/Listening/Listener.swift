@@ -33,17 +33,19 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
   ///   - name: for the metrics.
   ///   - connections: limit of connections.
   ///   - perSource: limit for each source except `proxies`, which have many clients behind them.
+  ///   - receiveMemory: bytes that may wait in the kernel to be read.
   ///   - onRunning: called once it listens.
   package init(
     name: String, responder: Responder, socket: ListeningSocket, tls: (@Sendable () -> NIOSSLContext)? = nil,
-    connections: Int, perSource: Int, proxies: [ClientAddress.Network] = [],
+    connections: Int, perSource: Int, proxies: [ClientAddress.Network] = [], receiveMemory: Int = 1 << 20,
     stallTimeout: Duration = .seconds(15), logger: Logger,
     onRunning: @escaping @Sendable (any Channel) -> Void
   ) {
     self.responder = responder
     self.socket = socket
     self.tls = tls
-    limits = .init(total: connections, perSource: perSource, proxies: proxies)
+    limits = .init(
+      total: connections, perSource: perSource, proxies: proxies, receiveMemory: receiveMemory)
     self.stallTimeout = stallTimeout
     metrics = ConnectionMetrics(listener: name)
     self.logger = logger
@@ -56,12 +58,12 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
       responder: { try await answer($0, $1, $2) },
       configuration: .init(
         additionalChannelHandlers: [RequestGate(timeout: .seconds(30))],
-        // Larger than any client needs, and small enough to buffer for each connection.
+        // As much as other servers take, and little enough to buffer for each connection.
         httpDecoderConfiguration: .init(
-          maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 200)))
+          maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 16 << 10, maxHeaderFieldCount: 200)))
     let connection = GuardedChannel(base: http, tls: tls, connections: connections)
     let descriptor = try socket.open()
-    limit(descriptor)
+    limit(descriptor, receiving: connections.buffers.size)
     let server = try await ServerBootstrap(group: group)
       .serverChannelInitializer { $0.pipeline.addHandler(OpenConnections.Counting(connections)) }
       .childChannelOption(.allowRemoteHalfClosure, value: true)
@@ -70,7 +72,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
         .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16 << 10)
       )
       .childChannelOption(.maxMessagesPerRead, value: 1)
-      .childChannelOption(.writeBufferWaterMark, value: .init(low: 16 << 10, high: 32 << 10))
+      .childChannelOption(.writeBufferWaterMark, value: .init(low: 4 << 10, high: 8 << 10))
       .bind(descriptor) { connection.setup(channel: $0, logger: logger) }
     onRunning(server.channel)
     try await withGracefulShutdownHandler {
@@ -96,10 +98,10 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
 
   /// Limits the kernel's buffers of each connection, and how long it keeps a connection whose peer reads
   /// nothing. Connections inherit these from the listening socket.
-  private func limit(_ descriptor: CInt) {
+  private func limit(_ descriptor: CInt, receiving size: Int) {
     let options: [(level: CInt, name: CInt, value: CInt)] = [
-      (SOL_SOCKET, SO_RCVBUF, 256 << 10), (SOL_SOCKET, SO_SNDBUF, 64 << 10),
-      (CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, 16 << 10),
+      (SOL_SOCKET, SO_RCVBUF, CInt(size)), (SOL_SOCKET, SO_SNDBUF, 64 << 10),
+      (CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, 4 << 10),
       (CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, CInt(stallTimeout / .milliseconds(1))),
     ]
     for option in options {

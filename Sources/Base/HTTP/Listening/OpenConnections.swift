@@ -14,6 +14,8 @@ final class OpenConnections: Sendable {
     var perSource: Int
     /// Reverse proxies, which are exempt from `perSource` because many clients share them.
     var proxies: [ClientAddress.Network] = []
+    /// Bytes that may wait in the kernel to be read.
+    var receiveMemory = 64 << 20
   }
 
   private struct State {
@@ -34,11 +36,13 @@ final class OpenConnections: Sendable {
   private static let modestShare = 8
 
   private let limits: Limits
+  let buffers: ReceiveBuffers
   let metrics: ConnectionMetrics
   private let state = Mutex(State())
 
   init(_ limits: Limits, _ metrics: ConnectionMetrics) {
     self.limits = limits
+    buffers = ReceiveBuffers(memory: limits.receiveMemory, connections: limits.total)
     self.metrics = metrics
   }
 

@@ -6,9 +6,11 @@ import NIOHTTPTypes
 ///
 /// - Each request has to arrive completely in time, counted from the opening of the connection or the end of
 ///   the last answer. The time stops only while a complete request waits for its answer.
-/// - A long body is read only once the handler asks for it. With `Expect: 100-continue` the client is then
-///   told to continue (RFC 9110 10.1.1), or gets the final answer without having sent the body.
-/// - Reading pauses while several requests are unanswered.
+/// - A long body is read only once the handler asks for it, and then a part each time that it asks. With
+///   `Expect: 100-continue` the client is then told to continue (RFC 9110 10.1.1), or gets the final answer without
+///   having sent the body.
+/// - While a request is being answered nothing more is read, nor while the peer leaves answers unread: what would follow waits
+///   at its sender, not in this process.
 /// - The connection closes with the answer to a request that ends HTTP on it (CONNECT, an upgrade), with the
 ///   last of too many pipelined requests, and after malformed input. Nothing is read after those.
 /// - When the listener shuts down (`ChannelShouldQuiesceEvent`), the connection closes with its next answer,
@@ -21,10 +23,10 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   typealias OutboundIn = HTTPResponsePart
   typealias OutboundOut = HTTPResponsePart
 
-  /// The number of unanswered requests at which reading pauses. One read may yield more.
-  private static let maximumUnanswered = 8
-  /// The number of pipelined requests after which the connection closes (RFC 9112 9.3.2).
-  static let maximumPipelined = 64
+  /// The number of pipelined requests after which the connection closes (RFC 9112 9.3.2). One read may yield several.
+  static let maximumPipelined = 16
+  /// Bytes of a body that is worth a large receive buffer.
+  private static let largeBody = 64 << 10
   /// How long a connection may be silent during shutdown before its first request.
   private static let shutdownTimeout = TimeAmount.seconds(2)
   /// How long a connection may be silent during shutdown after an answer.
@@ -42,8 +44,14 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   private var wasUsed = false
   private var isShuttingDown = false
 
-  /// Whether the latest request's body has not been asked for yet.
+  /// Whether the latest request's body is read only as it is asked for.
+  private var isBodyLong = false
+  /// Whether more of that body is there to be read, and has not been asked for yet.
   private var isBodyHeld = false
+  /// Its declared length.
+  private var bodyLength = 0
+  /// The part of a body that this read has yielded so far.
+  private var part: ByteBuffer?
   /// Whether the client waits for `100 Continue` before it sends that body.
   private var isContinueExpected = false
   /// Whether a read was requested and held back.
@@ -86,24 +94,44 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
       open += 1
       wasUsed = true
       let framing = BodyFraming(request)
+      isBodyLong = framing.isLong
       isBodyHeld = framing.isLong
+      bodyLength = framing.length ?? 0
       isContinueExpected =
         isBodyHeld && framing.expectation?.dropping(prefix: "100-continue")?.isEmpty == true
       isLast =
         isShuttingDown || request.method == .connect || request.headerFields[.upgrade] != nil
         || request.headerFields[.connection] == "close" || open == Self.maximumPipelined
       if isShuttingDown { timeout = Self.shutdownTimeout }
-    case .body: isContinueExpected = false
+    case .body(let bytes):
+      isContinueExpected = false
+      isBodyHeld = isBodyLong
+      // However small its chunks are: each would take more memory than its bytes.
+      if part?.writeImmutableBuffer(bytes) == nil { part = bytes }
     case .end:
+      forwardPart(context)
       countWaiting(1, context)
       if isLast { stopReading() }
+      isBodyLong = false
       releaseBody(context)
     }
     if isShuttingDown, waiting <= 0 { startClock(context) }
-    context.fireChannelRead(data)
+    if part == nil { context.fireChannelRead(data) }
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    forwardPart(context)
+    context.fireChannelReadComplete()
+  }
+
+  private func forwardPart(_ context: ChannelHandlerContext) {
+    guard let bytes = part else { return }
+    part = nil
+    context.fireChannelRead(wrapInboundOut(.body(bytes)))
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    forwardPart(context)
     stopReading()
     context.fireErrorCaught(error)
   }
@@ -124,10 +152,17 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   func read(context: ChannelHandlerContext) {
-    if mayRead { context.read() } else { isReadHeld = true }
+    if mayRead(context) { context.read() } else { isReadHeld = true }
   }
 
-  private var mayRead: Bool { !isBodyHeld && !isReadingStopped && open < Self.maximumUnanswered }
+  func channelWritabilityChanged(context: ChannelHandlerContext) {
+    readIfHeld(context)
+    context.fireChannelWritabilityChanged()
+  }
+
+  private func mayRead(_ context: ChannelHandlerContext) -> Bool {
+    !isBodyHeld && !isReadingStopped && waiting <= 0 && context.channel.isWritable
+  }
 
   private func releaseBody(_ context: ChannelHandlerContext) {
     isBodyHeld = false
@@ -136,7 +171,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   private func readIfHeld(_ context: ChannelHandlerContext) {
-    guard isReadHeld, mayRead else { return }
+    guard isReadHeld, mayRead(context) else { return }
     isReadHeld = false
     context.read()
   }
@@ -151,6 +186,11 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
     if isContinueExpected, open == 1 {
       context.writeAndFlush(wrapOutboundOut(.head(HTTPResponse(status: .continue))), promise: nil)
     }
+    if isBodyHeld, bodyLength > Self.largeBody, connectionGuard?.enlargeReceiveBuffer() == true {
+      // What it holds beyond this body nobody counts.
+      isLast = true
+    }
+    bodyLength = 0
     releaseBody(context)
     promise?.succeed()
   }
@@ -169,7 +209,12 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
       countWaiting(-1, context)
       guard endsWithAnswer || isLast && open == 0 else {
         // Reads and discards the rest of a body that nobody asked for.
-        if open == 0 { releaseBody(context) } else { readIfHeld(context) }
+        if open == 0 {
+          isBodyLong = false
+          releaseBody(context)
+        } else {
+          readIfHeld(context)
+        }
         return context.write(data, promise: promise)
       }
       let promise = promise ?? context.eventLoop.makePromise()
