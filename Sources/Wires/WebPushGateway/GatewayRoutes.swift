@@ -150,6 +150,8 @@ extension GatewayRoutes {
         gateway.secrets.subscription(ofEndpoint: $0)
       })
     else { throw APIError(.notFound, "There is no such endpoint.") }
+    let memory = try gateway.chargeMessage(from: context.clientAddress)
+    defer { memory.release() }
     let subscription = try await find(id, otherwise: .subscriptionEnded)
     let sender = try gateway.sender(request.headers, to: subscription)
     let message = try await GatewayMessage(

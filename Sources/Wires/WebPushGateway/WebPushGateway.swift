@@ -28,6 +28,7 @@ package final class WebPushGateway: Sendable {
   private let lossDetector: StoreLossDetector
   private let newSubscriptions: RateLimiter<ClientAddress>
   private let senders = VerifiedSenders()
+  private let work: WorkBudget
   private let rateLimitedLog = RateLimitedLog()
   let now: @Sendable () -> Date
   private let logger: Logger
@@ -50,6 +51,7 @@ package final class WebPushGateway: Sendable {
     self.keyring = keyring
     bouncerKeys = BouncerKeys(database: database, now: now)
     self.deliverer = deliverer
+    work = WorkBudget(limit: http.maxBytesInFlight)
     self.lossDetector = lossDetector
     self.logger = logger
     newSubscriptions = RateLimiter(settings.newSubscriptionsPerAddress, now: now)
@@ -121,6 +123,22 @@ extension WebPushGateway {
 
 /// The sender's side.
 extension WebPushGateway {
+  /// Bytes of memory that a message takes on its way, at most: its request, the push made from it, and its entry in the
+  /// outbox if it gets one.
+  private static let messageMemory = 48 << 10
+
+  /// Counts memory for a message from this address, until it is released. Addresses share it, since whoever calls from one
+  /// may have any number of subscriptions and keys.
+  ///
+  /// - Throws: 503 if there is no room for the address at present.
+  func chargeMessage(from address: ClientAddress) throws(APIError) -> WorkBudget.Charge {
+    do {
+      return try work.charge(Self.messageMemory, to: secrets.owner(address.source.description))
+    } catch {
+      throw .tryAgainLater
+    }
+  }
+
   /// The public key of whoever sends, if that is verified.
   ///
   /// - Throws: 401 or 403 if the subscription is for one sender only, and this is not that one; also if an authorization

@@ -388,4 +388,29 @@ struct SendingTests {
       #expect(try await gateway.post(app, body: Gateway.ciphertext(4096), ttl: "86400").status == 201)
     }
   }
+
+  @Test func `that are under way take no more memory than there is, and addresses leave each other room`()
+    async throws
+  {
+    // Enough for eight at a time, of one address six.
+    try await Gateway.test(["http.max_bytes_in_flight": "400 KiB"]) { gateway in
+      let slow = try await gateway.subscribe(Gateway.registration(.apns))
+      let quick = try await gateway.subscribe()
+      let rule = TokenRule(status: 200, delayMilliseconds: 4000)
+      gateway.simulator.setToken(Gateway.apnsToken, rule)
+      try await withThrowingTaskGroup(of: Answer.self) { group in
+        for _ in 0..<20 {
+          group.addTask { try await gateway.post(slow, [.xForwardedFor: "192.0.2.1"]) }
+        }
+        var answers = [try #require(try await group.next())]
+        // The first to be answered is refused, while others wait for the provider.
+        #expect(answers[0].status == 503 && answers[0].headers[.retryAfter] == "5")
+        #expect(answers[0].json["message"]?.string == "Service temporarily unavailable")
+        #expect(try await gateway.post(quick, [.xForwardedFor: "192.0.2.2"]).status == 201)
+        for try await answer in group { answers.append(answer) }
+        #expect(answers.count { $0.status == 201 } == 6 && answers.count { $0.status == 503 } == 14)
+      }
+      #expect(try await gateway.post(quick, [.xForwardedFor: "192.0.2.1"]).status == 201)
+    }
+  }
 }

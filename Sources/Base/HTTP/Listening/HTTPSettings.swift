@@ -51,7 +51,7 @@ package struct HTTPSettings: Sendable {
 
   @Setting(
     "http.max_bytes_in_flight", "64 MiB", .size,
-    "bytes of all bodies in memory, of one address a quarter; as much again for chat servers' notifications under way, and for the push proxy's"
+    "bytes of all bodies in memory, of one address a quarter; as much again each for chat servers' notifications under way, the push proxy's, the Web Push gateway's, and what the kernel has received"
   )
   package var maxBytesInFlight: Int
 
