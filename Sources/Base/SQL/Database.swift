@@ -29,12 +29,17 @@ package protocol Database: Sendable {
   /// of other nodes do so in the same order, the first arguments are the key of the row that it writes.
   func execute(_ statement: Statement) async throws -> [Row]
 
+  /// What keeps it from working, as far as its connections know; nil if they have met nothing, or it has passed.
+  var trouble: DatabaseTrouble.Cause? { get }
+
   /// Finishes calls under way and closes. Later calls throw ``DatabaseError/Code/closed``; closing again does
   /// nothing.
   func close() async
 }
 
 extension Database {
+  package var trouble: DatabaseTrouble.Cause? { nil }
+
   /// Runs `body` in a read-only snapshot, concurrently with other readers and the writer.
   package func read<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result

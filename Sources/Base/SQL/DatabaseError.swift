@@ -53,8 +53,22 @@ extension DatabaseError {
     case corrupt
     /// The connection to the server broke, so the work under way may or may not have been done.
     case connectionLost
-    /// When opening: the server cannot be reached or refuses the user. The message is libpq's.
+    /// No connection to the server could be made, for none of the next seven reasons. The message of all eight is libpq's.
     case unreachable
+    /// The server refuses the user or its password.
+    case loginRefused
+    /// The server's `pg_hba.conf` does not admit this machine, user and database.
+    case notAdmitted
+    /// The server has no such database.
+    case databaseMissing
+    /// The server has no connection left.
+    case tooManyConnections
+    /// The server starts or stops.
+    case starting
+    /// No TLS connection could be made: mostly because of a certificate.
+    case tlsFailed
+    /// The server's name stands for no address.
+    case nameNotResolved
     /// A pooler gives each transaction another session of the server, so that settings and prepared statements
     /// are lost.
     case pooled
@@ -75,13 +89,26 @@ extension DatabaseError {
     case other
 
     package var description: String { rawValue }
+
+    /// Whether no connection to the server could be made.
+    package var isOfConnecting: Bool {
+      switch self {
+      case .unreachable, .loginRefused, .notAdmitted, .databaseMissing, .tooManyConnections, .starting,
+        .tlsFailed,
+        .nameNotResolved:
+        true
+      default: false
+      }
+    }
   }
 
   /// Whether the same call may succeed later, without a change of the program or the data.
   package var isTransient: Bool {
     switch code {
     case .serializationFailure, .busy, .full, .readOnly, .io, .connectionLost, .closed, .unreachable, .pooled,
-      .notPermitted:
+      .notPermitted, .loginRefused, .notAdmitted, .databaseMissing, .tooManyConnections, .starting,
+      .tlsFailed,
+      .nameNotResolved:
       true
     case .uniqueViolation, .foreignKeyViolation, .checkViolation, .notNullViolation, .corrupt, .newerSchema,
       .changedMigration, .typeMismatch, .invalidArgument, .invalidURL, .other:

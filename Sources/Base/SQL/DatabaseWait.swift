@@ -61,6 +61,8 @@ package struct RetryingDatabase: Database {
     try await retrying { try await database.execute(statement) }
   }
 
+  package var trouble: DatabaseTrouble.Cause? { database.trouble }
+
   package func close() async { await database.close() }
 
   private func retrying<Result>(_ call: () async throws -> Result) async throws -> Result {

@@ -35,6 +35,7 @@ final class JobQueue<Work: Sendable>: Sendable {
   private let maximumGroup: Int
   private let maximumWaiting: Int
   private let waitLimit: Duration?
+  private let trouble: DatabaseTrouble
   private let observer: DatabaseObserver?
   private let perform: @Sendable (_ worker: Int, [Job]) -> Void
   private let end: @Sendable (_ worker: Int) -> Void
@@ -45,12 +46,14 @@ final class JobQueue<Work: Sendable>: Sendable {
   ///   - maximumGroup: most jobs in a group.
   ///   - maximumWaiting: most jobs that wait; a further one fails with ``DatabaseError/Code/busy``.
   ///   - waitLimit: how long a job waits for a worker; nil for no limit.
+  ///   - trouble: what the workers' connections have met.
   ///   - observer: gets the time that callers waited.
   ///   - perform: does the jobs of one group in order, and answers each.
   ///   - end: releases the worker's resources at its end.
   init(
     label: String, workers: Int, maximumGroup: Int, maximumWaiting: Int = .max, waitLimit: Duration? = nil,
-    observer: DatabaseObserver?, perform: @escaping @Sendable (_ worker: Int, [Job]) -> Void,
+    trouble: DatabaseTrouble = DatabaseTrouble(), observer: DatabaseObserver?,
+    perform: @escaping @Sendable (_ worker: Int, [Job]) -> Void,
     end: @escaping @Sendable (_ worker: Int) -> Void
   ) {
     let numbers = 0..<workers
@@ -60,6 +63,7 @@ final class JobQueue<Work: Sendable>: Sendable {
     self.maximumGroup = maximumGroup
     self.maximumWaiting = maximumWaiting
     self.waitLimit = waitLimit
+    self.trouble = trouble
     self.observer = observer
     self.perform = perform
     self.end = end
@@ -177,11 +181,13 @@ final class JobQueue<Work: Sendable>: Sendable {
       }
       for job in expired {
         job.caller.fail(
-          DatabaseError(.connectionLost, "no connection to the database became free in time"))
+          trouble.current?.error
+            ?? DatabaseError(.connectionLost, "no connection to the database became free in time"))
       }
       // Their jobs remain queued or running, and are left out unless their work has begun.
       for job in late {
-        job.caller.fail(DatabaseError(.connectionLost, "the database did not answer in time"))
+        job.caller.fail(
+          trouble.current?.error ?? DatabaseError(.connectionLost, "the database did not answer in time"))
       }
     }
   }

@@ -45,7 +45,10 @@ extension Feature {
     feature.gauges = .delivery(deliverer, outbox, core.pushServices, now: core.now)
     feature.sharedBackgroundWork = [
       { [history = core.history] in
-        await history.run { _ in logger.warning("the history could not be written") }
+        await history.run { error in
+          logger.warning(
+            "the history could not be written", metadata: ["error": "\(DatabaseError.name(of: error))"])
+        }
       }
     ]
     feature.close = { [providers = core.providers] in

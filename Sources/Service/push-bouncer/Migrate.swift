@@ -98,7 +98,7 @@ extension Migrate {
         report = try await untilSignal {
           try await run.run(from: source, rejects: refused) { line.show($0.text(since: start)) }
         }
-      } catch let error as DatabaseError where error.code == .unreachable {
+      } catch let error as DatabaseError where error.code.isOfConnecting {
         guard case .database(let url) = source else { throw error }
         throw Fault(error, of: url, key: "--from")
       }

@@ -2,6 +2,7 @@ internal import Foundation
 package import Logging
 package import Platform
 internal import Registrations
+internal import SQL
 internal import Upstream
 
 extension Bouncer {
@@ -10,7 +11,12 @@ extension Bouncer {
     var feature = Feature()
     feature.routes = { ZulipBouncerRoutes(self).addRoutes(to: $0) }
     feature.work = [
-      { await requestTimes.run { _ in logger.warning("times of requests could not be written") } }
+      {
+        await requestTimes.run { error in
+          logger.warning(
+            "times of requests could not be written", metadata: ["error": "\(DatabaseError.name(of: error))"])
+        }
+      }
     ]
     let reports = Reports(database: database, isRemovable: UpstreamLinks.isAccepted)
     feature.removals = [

@@ -77,7 +77,7 @@ import Testing
     for _ in 0..<2 {
       let check = try await service.check("database")
       #expect(check?["reason"] == "closed" && check?["since"]?.string == since)
-      #expect(check?["meaning"] == "The database was closed.")
+      #expect(check?["meaning"] == "The database (database.url) cannot be used: it was closed.")
       #expect(check?["advice"]?.string?.contains("push-bouncer doctor") == true)
       service.clock.advance(30)
     }

@@ -56,6 +56,9 @@ package struct PostgreSQLServer: Sendable {
     "postgres:///postgres?user=postgres&host=\(servers.map(\.folder).joined(separator: ","))"
   }
 
+  /// Runs a statement as its superuser.
+  package func run(_ sql: String) async throws { try await PostgreSQLDatabase.runAlone(sql, url: url) }
+
   /// Changes a setting for all sessions.
   package func set(_ setting: String, to value: String) async throws {
     try await PostgreSQLDatabase.runAlone("ALTER SYSTEM SET \(setting) = '\(value)'", url: url)
@@ -83,7 +86,7 @@ package struct PostgreSQLServer: Sendable {
   }
 
   /// Waits until a query returns a row.
-  private func untilRow(of query: String) async throws {
+  package func untilRow(of query: String) async throws {
     try await eventually("a row of \(query)") {
       try await ForeignPostgreSQL.snapshot(of: DatabaseURL(url)) { try await $0.query(Statement(query)) }
         .isEmpty == false

@@ -14,7 +14,7 @@ extension Fault {
       self.init(obstacle, of: "\(url)", key: key)
       return
     }
-    let (problem, advice) = Self.words(error, isFile: url.sqlitePath != nil)
+    let (problem, advice) = error.words(isFile: url.sqlitePath != nil)
     self.init(key: key, "names \(url): \(problem)", advice: advice)
   }
 
@@ -27,14 +27,44 @@ extension Fault {
 
   /// An error of the configured database, where its URL is not at hand.
   init(_ error: DatabaseError) {
-    let (problem, advice) = Self.words(error, isFile: true)
+    let (problem, advice) = error.words(isFile: true)
     self.init("the database: \(problem)", advice: advice)
   }
+}
 
-  private static func words(_ error: DatabaseError, isFile: Bool) -> (problem: String, advice: String) {
-    switch error.code {
-    case .invalidURL, .invalidArgument: (error.message, "correct it")
-    case .unreachable: (error.message, advice(onUnreachable: error.message))
+extension DatabaseError {
+  /// What is wrong with the database, and what to do about it, without a capital letter and a full stop.
+  ///
+  /// - Parameter isFile: whether it is a file, rather than at a server.
+  package func words(isFile: Bool) -> (problem: String, advice: String) {
+    switch code {
+    case .invalidURL, .invalidArgument: (message, "correct it")
+    case .unreachable: (message, adviceOnUnreachable)
+    case .loginRefused:
+      (
+        message,
+        """
+        correct user and password: in the URL, postgres://USER:PASSWORD@HOST:PORT/NAME, @ : / ? # % are written %40 %3A %2F \
+        %3F %23 %25
+        """
+      )
+    case .notAdmitted: (message, "let the server's pg_hba.conf admit this machine, user and database")
+    case .databaseMissing: (message, "create it on the server, or correct the URL")
+    case .tooManyConnections:
+      (message, "wait, or raise the server's max_connections: each node needs up to 9")
+    case .starting: (message, "wait until the server is up")
+    case .tlsFailed:
+      (
+        message,
+        message.contains("does not support SSL")
+          ? "switch TLS on at the server, or add ?sslmode=disable to the URL"
+          : """
+          see that the server's certificate has not expired and is for the URL's host, and that sslrootcert in the URL is \
+          its authority
+          """
+      )
+    case .nameNotResolved:
+      (message, "correct the host of the URL, or see whether the resolver of names works")
     case .pooled:
       (
         "a pooler gives each transaction another session of the server",
@@ -42,20 +72,20 @@ extension Fault {
       )
     case .notPermitted:
       (
-        "the user lacks a right: \(error.message)",
+        "the user lacks a right: \(message)",
         "make the user the owner of the database, in psql: ALTER DATABASE name OWNER TO user"
       )
     case .connectionLost: ("the connection was lost", "see whether the server runs")
     case .busy:
       isFile
         ? ("another process keeps it locked", "end that process or wait for it")
-        : ("the server is too busy", "wait, or look at what it is doing")
+        : ("the server is too busy, or a lock is held for too long", "wait, or look at what it is doing")
     case .full: ("there is no room left on the disk", "free some space")
     case .readOnly:
       isFile
         ? ("nothing can be written", "let \(FileObstacle.user) write to the file")
         : (
-          "nothing can be written: \(error.message)",
+          "nothing can be written: \(message)",
           "name the primary server, or all servers, with commas between"
         )
     case .io: ("the disk or the file system fails", "look at the system's log and at the file's owner")
@@ -69,41 +99,26 @@ extension Fault {
     case .serializationFailure: ("another process got in the way", "try again")
     default:
       (
-        "it refuses what this program asks: \(error.message)\(error.constraint.map { " (\($0))" } ?? "")",
+        "it refuses what this program asks: \(message)\(constraint.map { " (\($0))" } ?? "")",
         "it may hold another program's tables; otherwise please report this as a bug of push-bouncer"
       )
     }
   }
-}
 
-extension Fault {
   /// The advice for libpq's message about a connection that it could not open.
-  private static func advice(onUnreachable message: String) -> String {
+  private var adviceOnUnreachable: String {
     let words: [(String, String)] = [
-      (
-        "authentication failed",
-        "correct user and password: in the URL, @ : / ? # % are written %40 %3A %2F %3F %23 %25"
-      ),
-      ("no password supplied", "put the password into the URL: postgres://USER:PASSWORD@HOST:PORT/NAME"),
-      ("no pg_hba.conf entry", "let the server's pg_hba.conf admit this machine, user and database"),
-      ("server does not support SSL", "switch TLS on at the server, or add ?sslmode=disable to the URL"),
-      (
-        "certificate",
-        "see that sslrootcert in the URL is the server's authority, and that the certificate is for the URL's host"
-      ),
-      ("could not translate host name", "correct the host of the URL"),
-      (" does not exist", "create it on the server, or correct the URL"),
       ("Connection refused", "see whether the server runs, and listens on that address and port"),
       ("No such file or directory", "see whether the server runs, and which folder its socket is in"),
       ("timeout expired", "see whether the host is right, and whether a firewall blocks it"),
-      ("too many", "wait, or raise the server's max_connections: each node needs up to 9"),
-      ("starting up", "wait until the server is up"),
       ("invalid", "correct the options of the URL"),
     ]
     return words.first { message.contains($0.0) }?.1
       ?? "see whether the server runs, and whether host, user, password, database and sslmode of the URL are right"
   }
+}
 
+extension Fault {
   /// Converts any error to a fault in this program's words.
   package init(_ error: any Error) {
     switch error {

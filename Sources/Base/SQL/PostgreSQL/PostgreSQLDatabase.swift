@@ -10,25 +10,30 @@ package final class PostgreSQLDatabase: Database {
 
   let transactions: JobQueue<PostgreSQLTransaction>
   let writes: JobQueue<PostgreSQLWrite>
+  private let met: DatabaseTrouble
 
   private init(_ settings: PostgreSQLSettings, _ options: Options, observer: DatabaseObserver?) {
     let repetition = Repetition()
     let watch = PrimaryWatch(settings)
+    let met = DatabaseTrouble()
+    self.met = met
     let makeWorker = {
       PostgreSQLWorker(
-        settings, watch: watch, preparedStatements: options.preparedStatements, repetition, observer: observer
-      )
+        settings, watch: watch, trouble: met, preparedStatements: options.preparedStatements, repetition,
+        observer: observer)
     }
     let workers = (0..<options.connections).map { _ in makeWorker() }
     transactions = JobQueue(
       label: "PostgreSQL", workers: options.connections, maximumGroup: 1,
-      maximumWaiting: options.maximumWaiting, waitLimit: .seconds(options.waitLimit), observer: observer,
+      maximumWaiting: options.maximumWaiting, waitLimit: .seconds(options.waitLimit), trouble: met,
+      observer: observer,
       perform: { worker, jobs in for job in jobs { workers[worker].perform(job) } },
       end: { workers[$0].close() })
     let writer = makeWorker()
     writes = JobQueue(
       label: "PostgreSQL w", workers: 1, maximumGroup: options.maximumWriteGroup,
-      maximumWaiting: options.maximumWaiting, waitLimit: .seconds(options.waitLimit), observer: observer,
+      maximumWaiting: options.maximumWaiting, waitLimit: .seconds(options.waitLimit), trouble: met,
+      observer: observer,
       perform: { _, jobs in
         // All nodes lock in the same order, so that no two deadlock on each other's rows.
         writer.commit(jobs.sorted { $0.work.statement.comes(before: $1.work.statement) }[...])
@@ -52,6 +57,8 @@ package final class PostgreSQLDatabase: Database {
   package func query(_ statement: Statement) async throws -> [Row] {
     try await read { try $0.query(statement) }
   }
+
+  package var trouble: DatabaseTrouble.Cause? { met.current }
 
   /// A server takes a round trip, so nothing is read at once.
   package func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }

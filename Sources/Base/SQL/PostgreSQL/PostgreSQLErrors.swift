@@ -22,6 +22,36 @@ extension DatabaseError {
   }
 }
 
+extension DatabaseError {
+  /// Why no connection could be made, in libpq's words.
+  ///
+  /// libpq gives no SQLSTATE for that. A server that speaks another language than English is ``Code/unreachable``, and its
+  /// own words say why.
+  init(connecting message: String) {
+    let known = Self.wordsOfConnecting.first { _, words in words.contains { message.contains($0) } }
+    self.init(known?.code ?? .unreachable, message)
+  }
+
+  /// If there are several hosts, the message has a line for each; what comes first here is told first. The words of an
+  /// earlier one may stand in the message of a later one.
+  private static let wordsOfConnecting: [(code: Code, words: [String])] = [
+    (.tooManyConnections, ["too many clients", "too many connections", "connection slots are reserved"]),
+    (.notAdmitted, ["pg_hba.conf"]),
+    (
+      .loginRefused,
+      [
+        "authentication failed", "no password supplied", "not permitted to log in", #"role ""#,
+        "permission denied for database",
+      ]
+    ),
+    (.databaseMissing, [" does not exist"]),
+    (.tlsFailed, ["certificate", "SSL error", "does not support SSL"]),
+    (.nameNotResolved, ["could not translate host name"]),
+    (.starting, ["starting up", "shutting down", "in recovery mode", "not yet accepting connections"]),
+    (.readOnly, ["session is read-only", "in hot standby mode"]),
+  ]
+}
+
 extension DatabaseError.Code {
   /// The kind of failure for a SQLSTATE (PostgreSQL 15, appendix A).
   init(sqlState: String) {

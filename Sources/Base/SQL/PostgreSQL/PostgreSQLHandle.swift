@@ -74,7 +74,7 @@ final class PostgreSQLHandle {
   /// Connects; blocks for up to `connect_timeout` a host.
   ///
   /// - Parameter watch: tells whether another server has replaced this session's.
-  /// - Throws: ``DatabaseError/Code/connectionLost`` with libpq's message, or ``DatabaseError/Code/readOnly``.
+  /// - Throws: ``DatabaseError/Code/unreachable`` or what else libpq's message says, or ``DatabaseError/Code/readOnly``.
   init(_ settings: PostgreSQLSettings, watch: PrimaryWatch? = nil) throws(DatabaseError) {
     let settings = watch?.replacedServer.map(settings.last) ?? settings
     guard let handle = settings.connect() else { throw DatabaseError(.io, "no memory for a connection") }
@@ -86,7 +86,7 @@ final class PostgreSQLHandle {
       // Indented lines only guess at the cause of the line before.
       let lines = String(cString: PQerrorMessage(handle)).split(whereSeparator: \.isNewline)
         .filter { !$0.hasPrefix("\t") }
-      throw DatabaseError(.connectionLost, lines.joined(separator: "; "))
+      throw DatabaseError(connecting: lines.joined(separator: "; "))
     }
     guard takesWrites || !settings.mustTakeWrites else {
       isLost = true

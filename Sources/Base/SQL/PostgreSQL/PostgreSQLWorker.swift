@@ -20,6 +20,7 @@ final class PostgreSQLWorker: Sendable {
 
   private let settings: PostgreSQLSettings
   private let watch: PrimaryWatch
+  private let trouble: DatabaseTrouble
   private let preparedStatements: Int
   private let repetition: Repetition
   private let observer: DatabaseObserver?
@@ -28,11 +29,12 @@ final class PostgreSQLWorker: Sendable {
   private let handle = Mutex<PostgreSQLHandle?>(nil)
 
   init(
-    _ settings: PostgreSQLSettings, watch: PrimaryWatch, preparedStatements: Int, _ repetition: Repetition,
-    observer: DatabaseObserver?
+    _ settings: PostgreSQLSettings, watch: PrimaryWatch, trouble: DatabaseTrouble, preparedStatements: Int,
+    _ repetition: Repetition, observer: DatabaseObserver?
   ) {
     self.settings = settings
     self.watch = watch
+    self.trouble = trouble
     self.preparedStatements = preparedStatements
     self.repetition = repetition
     self.observer = observer
@@ -48,7 +50,7 @@ final class PostgreSQLWorker: Sendable {
     repetition.run(until: job.caller.deadline) {
       failure = nil
       do {
-        return try withConnection(until: job.caller.deadline ?? .now) { handle in
+        return try withConnection(for: job.work.kind, until: job.caller.deadline ?? .now) { handle in
           let connection = PostgreSQLConnection(handle, begin: job.work.kind.begin)
           // A snapshot is ended after its caller was answered.
           defer { connection.end() }
@@ -57,6 +59,7 @@ final class PostgreSQLWorker: Sendable {
             try job.work.body(connection)
             if let failure = connection.failure { throw failure }
             if job.work.kind == .write { try observingCommit(observer) { try connection.commit() } }
+            trouble.passed(job.work.kind)
             job.caller.succeed()
             return false
           } catch {
@@ -71,7 +74,10 @@ final class PostgreSQLWorker: Sendable {
         return false
       }
     }
-    if let failure { job.caller.fail(failure) }
+    if let failure {
+      trouble.met(failure, in: job.work.kind)
+      job.caller.fail(failure)
+    }
   }
 
   /// Commits the statements of several callers in one transaction and one round trip, and answers each after
@@ -88,7 +94,8 @@ final class PostgreSQLWorker: Sendable {
       result = observingCommit(observer) {
         do throws(DatabaseError) {
           return .success(
-            try withConnection(until: first.caller.deadline ?? .now) { handle throws(DatabaseError) in
+            try withConnection(for: .write, until: first.caller.deadline ?? .now) {
+              handle throws(DatabaseError) in
               group = jobs.filter(\.caller.isWaiting)[...]
               return try group.isEmpty ? .init() : handle.commit(group.map(\.work.statement))
             })
@@ -103,6 +110,7 @@ final class PostgreSQLWorker: Sendable {
     switch result {
     case .success(let answer):
       guard let failure = answer.failure else {
+        trouble.passed(.write)
         for (job, output) in zip(group, answer.outputs) {
           job.work.rows.value = output.rows
           job.caller.succeed()
@@ -110,6 +118,7 @@ final class PostgreSQLWorker: Sendable {
         return
       }
       guard group.count > 1 else {
+        trouble.met(failure, in: .write)
         group.first?.caller.fail(failure)
         return
       }
@@ -119,21 +128,24 @@ final class PostgreSQLWorker: Sendable {
       commit(group[..<failed])
       commit(group[failed...failed])
       commit(group[(failed + 1)...])
-    case .failure(let error): for job in jobs { job.caller.fail(error) }
+    case .failure(let error):
+      trouble.met(error, in: .write)
+      for job in jobs { job.caller.fail(error) }
     case nil: break
     }
   }
 
   /// Runs `body` with a connection that is usable as far as is known without asking the server.
   ///
-  /// - Throws: ``DatabaseError/Code/connectionLost`` if no connection was made until `deadline`, or
-  ///   ``DatabaseError/Code/readOnly`` if the last one was to a server that takes no writes.
+  /// - Throws: why no connection was made until `deadline`, or ``DatabaseError/Code/readOnly`` if the last one was to a
+  ///   server that takes no writes.
   private func withConnection<Result>(
-    until deadline: ContinuousClock.Instant, _ body: (PostgreSQLHandle) throws(DatabaseError) -> Result
+    for kind: TransactionKind, until deadline: ContinuousClock.Instant,
+    _ body: (PostgreSQLHandle) throws(DatabaseError) -> Result
   ) throws(DatabaseError) -> Result {
     try handle.withLock { held throws(DatabaseError) in
       if let old = held, !old.isUsable() { held = nil }
-      let handle = if let held { held } else { try connect(until: deadline) }
+      let handle = if let held { held } else { try connect(for: kind, until: deadline) }
       held = handle
       handle.longestSilence = settings.longestSilence
       defer {
@@ -146,12 +158,16 @@ final class PostgreSQLWorker: Sendable {
 
   func close() { handle.withLock { $0 = nil } }
 
-  private func connect(until deadline: ContinuousClock.Instant) throws(DatabaseError) -> PostgreSQLHandle {
+  private func connect(
+    for kind: TransactionKind, until deadline: ContinuousClock.Instant
+  ) throws(DatabaseError) -> PostgreSQLHandle {
+    let start = ContinuousClock.now
     var tries = 0
     while true {
       do {
         return try PostgreSQLHandle(settings, watch: watch)
       } catch {
+        trouble.met(error, in: kind, since: start)
         tries += 1
         let pause = Self.backoff.pause(after: tries)
         guard ContinuousClock.now + .seconds(pause) < deadline else { throw error }

@@ -16,16 +16,20 @@ package final class SQLiteDatabase: Database {
   private let idleReaders: [SQLiteWorker]
   /// When a read on a caller's thread was slow, until when reads use only the readers' threads.
   private let slowUntil = Mutex<ContinuousClock.Instant?>(nil)
+  private let met: DatabaseTrouble
   private let observer: DatabaseObserver?
 
   private init(
-    writer: SQLiteWorker, readers: [SQLiteWorker], _ options: Options, observer: DatabaseObserver?
+    writer: SQLiteWorker, readers: [SQLiteWorker], _ options: Options, trouble: DatabaseTrouble,
+    observer: DatabaseObserver?
   ) {
+    met = trouble
     self.writer = JobQueue(
-      label: "SQLite writer", workers: 1, maximumGroup: options.maximumWriteGroup, observer: observer,
+      label: "SQLite writer", workers: 1, maximumGroup: options.maximumWriteGroup, trouble: trouble,
+      observer: observer,
       perform: { writer.commit($1) }, end: { _ in writer.close() })
     self.readers = JobQueue(
-      label: "SQLite reader", workers: readers.count, maximumGroup: 32, observer: observer,
+      label: "SQLite reader", workers: readers.count, maximumGroup: 32, trouble: trouble, observer: observer,
       perform: { readers[$0].read($1) }, end: { readers[$0].close() })
     idleReaders = readers
     self.observer = observer
@@ -85,6 +89,8 @@ package final class SQLiteDatabase: Database {
     if duration >= .milliseconds(20) { slowUntil.withLock { $0 = .now + .seconds(1) } }
   }
 
+  package var trouble: DatabaseTrouble.Cause? { met.current }
+
   package func close() async {
     await readers.close()
     // Closing the last connection checkpoints the WAL.
@@ -139,13 +145,14 @@ extension SQLiteDatabase {
     // SQLite treats ":memory:", "file:" and the empty path specially, but not an absolute path.
     let path = URL(fileURLWithPath: path).path
     try createPrivately(path)
-    let writer = SQLiteWorker(path: path, options, isWriter: true, observer: observer)
+    let trouble = DatabaseTrouble()
+    let writer = SQLiteWorker(path: path, options, isWriter: true, trouble: trouble, observer: observer)
     // Reports errors of the file now.
     try writer.withHandle { _ in }
     let readers = (0..<options.readers).map { _ in
-      SQLiteWorker(path: path, options, isWriter: false, observer: observer)
+      SQLiteWorker(path: path, options, isWriter: false, trouble: trouble, observer: observer)
     }
-    self.init(writer: writer, readers: readers, options, observer: observer)
+    self.init(writer: writer, readers: readers, options, trouble: trouble, observer: observer)
   }
 }
 

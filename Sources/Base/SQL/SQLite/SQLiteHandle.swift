@@ -1,11 +1,17 @@
 import CSQLite
+import Glibc
 
 /// A connection to an SQLite file with its prepared statements, used by one thread at a time.
 package final class SQLiteHandle {
   let connection: OpaquePointer
 
-  /// How long it waits for locks of others, in milliseconds.
-  private let busyTimeout: CInt
+  /// How long it waits for locks of others.
+  private let busyTimeout: Duration
+  /// Whether it does so now.
+  private var mayWait = true
+  /// When the present wait began.
+  private var waitingSince = ContinuousClock.now
+  private let isHeldUp: (ContinuousClock.Instant) -> Void
 
   /// By their SQL. All are discarded if there are too many.
   private var statements: [String: Prepared] = [:]
@@ -39,8 +45,12 @@ package final class SQLiteHandle {
 
   /// Opens an existing file.
   ///
-  /// - Parameter busyTimeout: how long it waits for locks of others, in seconds.
-  package init(path: String, busyTimeout: Double) throws(DatabaseError) {
+  /// - Parameters:
+  ///   - busyTimeout: how long it waits for locks of others, in seconds.
+  ///   - isHeldUp: called while it waits longer than others usually take, with the time when the wait began.
+  package init(
+    path: String, busyTimeout: Double, isHeldUp: @escaping (ContinuousClock.Instant) -> Void = { _ in }
+  ) throws(DatabaseError) {
     var opened: OpaquePointer?
     let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
     let code = sqlite3_open_v2(path, &opened, flags, nil)
@@ -49,8 +59,27 @@ package final class SQLiteHandle {
       throw DatabaseError(sqlite: code, opened)
     }
     connection = opened
-    self.busyTimeout = CInt(busyTimeout * 1000)
-    sqlite3_busy_timeout(connection, self.busyTimeout)
+    self.busyTimeout = .seconds(busyTimeout)
+    self.isHeldUp = isHeldUp
+    sqlite3_busy_handler(
+      connection,
+      { context, count in
+        guard let context else { return 0 }
+        return Unmanaged<SQLiteHandle>.fromOpaque(context).takeUnretainedValue().waitForLock(count) ? 1 : 0
+      }, Unmanaged.passUnretained(self).toOpaque())
+  }
+
+  /// Waits for a moment.
+  ///
+  /// - Parameter count: how often it has waited for this lock before.
+  /// - Returns: whether to try again.
+  private func waitForLock(_ count: CInt) -> Bool {
+    let now = ContinuousClock.now
+    if count == 0 { waitingSince = now }
+    guard mayWait, now - waitingSince < busyTimeout else { return false }
+    if now - waitingSince > .milliseconds(500) { isHeldUp(waitingSince) }
+    usleep(min(1 << min(UInt32(count), 10), 25) * 1000)
+    return true
   }
 
   deinit {
@@ -71,9 +100,9 @@ package final class SQLiteHandle {
   ///
   /// - Parameter mayWait: whether it waits for locks of others.
   func queryAlone(_ statement: Statement, mayWait: Bool) throws(DatabaseError) -> [Row] {
-    if !mayWait { sqlite3_busy_timeout(connection, 0) }
+    self.mayWait = mayWait
     defer {
-      if !mayWait { sqlite3_busy_timeout(connection, busyTimeout) }
+      self.mayWait = true
       // The statement may have been a BEGIN.
       if isInTransaction { try? run("ROLLBACK") }
     }

@@ -24,6 +24,7 @@ final class SQLiteWorker: Sendable {
   private let path: String
   private let options: SQLiteDatabase.Options
   private let isWriter: Bool
+  private let trouble: DatabaseTrouble
   private let observer: DatabaseObserver?
 
   /// Callers' threads lock it only if it is free, and for microseconds.
@@ -31,12 +32,18 @@ final class SQLiteWorker: Sendable {
   private let isClosed = Atomic(false)
 
   /// - Parameter isWriter: whether this is the one connection that writes.
-  init(path: String, _ options: SQLiteDatabase.Options, isWriter: Bool, observer: DatabaseObserver?) {
+  init(
+    path: String, _ options: SQLiteDatabase.Options, isWriter: Bool, trouble: DatabaseTrouble,
+    observer: DatabaseObserver?
+  ) {
     self.path = path
     self.options = options
     self.isWriter = isWriter
+    self.trouble = trouble
     self.observer = observer
   }
+
+  private var kind: TransactionKind { isWriter ? .write : .read }
 
   /// Runs each read in its own snapshot and answers it.
   func read(_ jobs: [Job]) {
@@ -82,6 +89,9 @@ final class SQLiteWorker: Sendable {
     } catch {
       failures = jobs.map { _ in error }
     }
+    let errors = failures.compactMap(\.self)
+    for error in errors { trouble.met(error, in: kind) }
+    if errors.count < failures.count { trouble.passed(kind) }
     for (job, failure) in zip(jobs, failures) {
       if let failure { job.caller.fail(failure) } else { job.caller.succeed() }
     }
@@ -139,7 +149,10 @@ final class SQLiteWorker: Sendable {
   }
 
   private func open() throws(DatabaseError) -> SQLiteHandle {
-    let handle = try SQLiteHandle(path: path, busyTimeout: options.busyTimeout)
+    let handle = try SQLiteHandle(path: path, busyTimeout: options.busyTimeout) { [trouble, kind] start in
+      trouble.met(
+        DatabaseError(.busy, "another process keeps the database locked"), in: kind, since: start)
+    }
     if isWriter { try prepareToWrite(handle) } else { try handle.run("PRAGMA query_only = 1") }
     return handle
   }

@@ -10,31 +10,32 @@ final class DatabaseCheck: Sendable {
   enum Failure: Sendable, Hashable {
     /// The database did not answer in time.
     case timeout
-    case error(DatabaseError.Code)
+    case error(DatabaseError)
 
-    init(_ error: any Error) { self = .error((error as? DatabaseError)?.code ?? .other) }
+    init(_ error: any Error) {
+      self = .error(error as? DatabaseError ?? DatabaseError(.other, DatabaseError.name(of: error)))
+    }
 
     var reason: String {
       switch self {
       case .timeout: "timeout"
-      case .error(let code): code.description
+      case .error(let error): error.code.description
       }
     }
 
-    /// Whether reading may still work and only writing fails.
-    var isOfWriting: Bool { isOne(of: [.full, .readOnly, .io, .busy]) }
-
-    /// Whether the database does not answer at all, rather than refuse a write.
-    var isSilence: Bool {
-      self == .timeout || isOne(of: [.closed, .connectionLost, .unreachable, .busy])
-    }
-
-    private func isOne(of codes: [DatabaseError.Code]) -> Bool {
-      if case .error(let code) = self { codes.contains(code) } else { false }
+    /// What fails, in a few words.
+    var summary: String {
+      guard case .error(let error) = self else { return "the database does not answer" }
+      return switch error.code {
+      case .full, .readOnly, .io, .busy: "the database takes no writes"
+      case let code where code.isOfConnecting: "no connection to the database can be opened"
+      case .closed, .connectionLost: "the database does not answer"
+      default: "the database cannot be used"
+      }
     }
   }
 
-  private let engine: DatabaseEngine
+  private let database: any Database
   private let now: @Sendable () -> Date
   private let reading: Probe<Failure?>
   /// Reads and writes.
@@ -46,14 +47,18 @@ final class DatabaseCheck: Sendable {
   private static let interval = Duration.seconds(2)
 
   init(_ database: any Database, now: @escaping @Sendable () -> Date) {
-    engine = database.engine
+    self.database = database
     self.now = now
     let lastWrite = Mutex<(at: ContinuousClock.Instant, failure: Failure?)?>(nil)
     reading = Probe { await Self.readFailure(database) }
     writing = Probe {
       if let failure = await Self.readFailure(database) { return failure }
       let start = ContinuousClock.now
-      if let last = lastWrite.withLock({ $0 }), start - last.at < Self.interval { return last.failure }
+      if let last = lastWrite.withLock({ $0 }), start - last.at < Self.interval,
+        last.failure != nil || database.trouble == nil
+      {
+        return last.failure
+      }
       let failure = await Self.writeFailure(database)
       lastWrite.withLock { $0 = (start, failure) }
       return failure
@@ -62,47 +67,47 @@ final class DatabaseCheck: Sendable {
 
   /// What is wrong with the database and since when; nil if it works. Takes less than a second.
   func finding() async -> (failure: Failure, since: Date)? {
-    let failure = await writing.answer(within: Self.timeout) ?? .timeout
+    let trouble = database.trouble
+    let failure = await writing.answer(within: Self.timeout) ?? silence
+    // Calls may have failed long before anybody asks here.
+    let elapsed = (trouble ?? database.trouble).map { (ContinuousClock.now - $0.since) / .seconds(1) } ?? 0
     let now = now()
-    let since = since.withLock { since -> Date in
-      defer { if failure == nil { since = nil } }
-      since = since ?? now
-      return since ?? now
+    return since.withLock { since in
+      guard let failure else {
+        since = nil
+        return nil
+      }
+      let start = since ?? now.addingTimeInterval(-elapsed)
+      since = start
+      return (failure, start)
     }
-    return failure.map { ($0, since) }
   }
 
   /// What is wrong with reading; nil if it works. Takes less than a second.
   func readFailure() async -> Failure? {
-    await reading.answer(within: Self.timeout) ?? .timeout
+    await reading.answer(within: Self.timeout) ?? silence
   }
+
+  /// Whether calls have failed, and none has succeeded since.
+  var isSuspect: Bool { database.trouble != nil }
+
+  /// Why no answer comes, as far as the database's connections know.
+  private var silence: Failure { database.trouble.map { .error($0.error) } ?? .timeout }
 
   /// What a failure means, and what to do.
   func explanation(of failure: Failure) -> Explanation {
-    Explanation(
-      Self.meaning(of: failure),
-      engine == .postgreSQL
-        ? "See that PostgreSQL runs and can be reached (database.url); push-bouncer doctor says more."
-        : "See that the disk with the database (database.url) works and has room; push-bouncer doctor says more."
-    )
-  }
-
-  private static func meaning(of failure: Failure) -> String {
-    guard case .error(let code) = failure else { return "The database does not answer in time." }
-    return switch code {
-    case .full: "The database has no room left on its disk."
-    case .readOnly: "The database can be read and not written."
-    case .busy: "Another process keeps the database locked."
-    case .io: "The disk or the file system of the database fails."
-    case .corrupt: "The database is damaged."
-    case .closed: "The database was closed."
-    case .connectionLost: "The connection to the database is lost."
-    case .pooled:
-      "A pooler gives each transaction another session of the database's server: it must pool sessions."
-    case .notPermitted: "The database's user lacks a right."
-    case .unreachable: "No connection to the database can be opened."
-    default: "The database refuses what the service asks."
+    let more = "push-bouncer doctor says more."
+    guard case .error(let error) = failure else {
+      return Explanation(
+        "The database does not answer in time, and does not say why.",
+        database.engine == .postgreSQL
+          ? "See that PostgreSQL runs and can be reached (database.url); \(more)"
+          : "See that the disk with the database (database.url) works; \(more)")
     }
+    let (problem, advice) = error.words(isFile: database.engine == .sqlite)
+    return Explanation(
+      "The database (database.url) cannot be used: \(problem).",
+      "\(advice.prefix(1).uppercased())\(advice.dropFirst()); \(more)")
   }
 
   private static func readFailure(_ database: any Database) async -> Failure? {

@@ -19,10 +19,14 @@ extension Readiness {
       if round.isMultiple(of: 5), let services = pushServices() { log.check(services, outbox, now: now()) }
       if round.isMultiple(of: 2) {
         // Every test write is a commit, so most checks are reads while the database works.
-        let isWriting = log.isDatabaseFailing || round.isMultiple(of: 30)
-        let failure = isWriting ? await database.finding()?.failure : await database.readFailure()
+        let isWriting = log.isDatabaseFailing || database.isSuspect || round.isMultiple(of: 10)
+        let failure = await isWriting ? nil : database.readFailure()
+        // Also tells since when.
+        let finding = await isWriting || failure != nil ? database.finding() : nil
         guard !Task.isCancelled else { return }
-        log.check(failure, failure.map(database.explanation), now: now())
+        log.check(
+          finding?.failure, finding.map { database.explanation(of: $0.failure) }, since: finding?.since,
+          now: now())
       }
       round += 1
     }
@@ -38,11 +42,14 @@ struct ProblemLog {
   private let logger: Logger
   private let rateLimited = RateLimitedLog()
   private var clock = ProblemReporter()
-  /// A state of the database counts once it was seen twice in a row.
-  private var database = ProblemReporter(onset: 1, steadiness: 1)
+  /// A moment counts neither as a failure of the database nor as its end.
+  private var database = ProblemReporter(onset: 2, steadiness: 1)
+  /// The reasons of the database's present problem that have their line, and the last one that was seen.
+  private var databaseReasons: (told: Set<String>, last: String) = ([], "")
   private var routes = RouteReporters()
   private var webPush = RouteReporters()
   private var pushServices = RouteReporters()
+
 
   init(_ logger: Logger) { self.logger = logger }
 
@@ -62,12 +69,23 @@ struct ProblemLog {
     }
   }
 
-  mutating func check(_ failure: DatabaseCheck.Failure?, _ explanation: Explanation?, now: Date) {
-    switch database.update(isFailing: failure != nil, now: now) {
-    case .began:
-      logger.warning(
-        failure?.isOfWriting == true ? "the database takes no writes" : "the database does not answer",
-        metadata: Self.metadata(failure?.reason, explanation))
+  /// - Parameter since: when the failure began.
+  mutating func check(
+    _ failure: DatabaseCheck.Failure?, _ explanation: Explanation?, since: Date? = nil, now: Date
+  ) {
+    let event = database.update(isFailing: failure != nil, since: since, now: now)
+    if let failure {
+      // What was first met is not always the cause: a server that restarts is lost, and then refuses the login.
+      let isAnother = database.isLogged && failure != .timeout && failure.reason == databaseReasons.last
+      databaseReasons.last = failure.reason
+      if event == .began || isAnother, databaseReasons.told.insert(failure.reason).inserted {
+        logger.warning("\(failure.summary)", metadata: Self.metadata(failure.reason, explanation))
+      }
+    } else if !database.isLogged {
+      databaseReasons = ([], "")
+    }
+    switch event {
+    case .began: break
     case .ended(let seconds):
       logger.notice(
         "the database works again, after \(Phrase.span(seconds))", metadata: Self.metadata(seconds))

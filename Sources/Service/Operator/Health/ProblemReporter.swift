@@ -1,7 +1,6 @@
 internal import Foundation
 
-/// Decides when to log a problem: once when it begins, and once when it is over. What changes in between is not
-/// logged.
+/// Decides when to log a problem: once when it begins, and once when it is over.
 struct ProblemReporter: Sendable {
   enum Event: Sendable, Hashable {
     case began
@@ -16,7 +15,8 @@ struct ProblemReporter: Sendable {
   private let steadiness: TimeInterval
   private var since: Date?
   private var goneSince: Date?
-  private var isLogged = false
+  /// Whether its beginning was logged and its end was not.
+  private(set) var isLogged = false
   private var isNextNew = false
 
   init(onset: TimeInterval = 0, steadiness: TimeInterval = 0) {

@@ -121,9 +121,7 @@ package final class Readiness: Sendable {
     let explanation = database.explanation(of: failure)
     return .init(
       name: "database", status: .unavailable, state: "failing",
-      summary: failure.isSilence
-        ? "the database does not answer" : "the database takes nothing (\(failure.reason))",
-      reason: failure.reason, since: since, meaning: explanation.meaning, advice: explanation.advice)
+      summary: failure.summary, reason: failure.reason, since: since, meaning: explanation.meaning, advice: explanation.advice)
   }
 
   /// The outbox is unhealthy if a notification has waited too long. That a device has as many waiting as it may is its
