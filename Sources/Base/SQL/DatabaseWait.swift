@@ -34,13 +34,19 @@ package enum DatabaseWait {
 ///
 /// Also repeats calls whose result is unknown after a broken connection. A write that must not happen twice
 /// has to ensure that itself.
+///
+/// A call that fails because a generated key is taken says nothing about what the caller wrote: the key's sequence is
+/// brought forward, and the call is repeated.
 package struct RetryingDatabase: Database {
   private static let backoff = Backoff(first: 0.05, longest: 0.5, shares: 0.5...1)
 
   private let database: any Database
+  private let broughtForward: @Sendable ([String]) -> Void
 
-  package init(_ database: any Database) {
+  /// - Parameter broughtForward: is called with the tables whose sequences were behind them and no longer are.
+  package init(_ database: any Database, broughtForward: @escaping @Sendable ([String]) -> Void = { _ in }) {
     self.database = database
+    self.broughtForward = broughtForward
   }
 
   package var engine: DatabaseEngine { database.engine }
@@ -66,6 +72,16 @@ package struct RetryingDatabase: Database {
   package func close() async { await database.close() }
 
   private func retrying<Result>(_ call: () async throws -> Result) async throws -> Result {
+    do { return try await waiting(call) } catch let error as DatabaseError {
+      guard let table = error.tableOfTakenKey else { throw error }
+      // None, if another call was faster.
+      let tables = try await waiting { try await database.bringSequencesForward(of: [table]) }
+      if !tables.isEmpty { broughtForward(tables) }
+      return try await waiting(call)
+    }
+  }
+
+  private func waiting<Result>(_ call: () async throws -> Result) async throws -> Result {
     guard let deadline = DatabaseWait.deadline else { return try await call() }
     var tries = 0
     while true {

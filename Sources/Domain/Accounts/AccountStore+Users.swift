@@ -91,7 +91,9 @@ extension AccountStore {
           if description.username == nil { continue }
           throw UserError.usernameTaken
         }
-        throw constraint.contains("email") ? UserError.emailTaken : UserError.userIDTaken
+        if constraint.contains("email") { throw UserError.emailTaken }
+        if constraint.contains("user_id") { throw UserError.userIDTaken }
+        throw error
       }
     }
     throw UserError.usernameTaken

@@ -61,7 +61,9 @@ package struct Store {
     }
     let database: RetryingDatabase
     do {
-      database = RetryingDatabase(try await openDatabase(url: url, sqlite: options, observer: observer))
+      database = RetryingDatabase(try await openDatabase(url: url, sqlite: options, observer: observer)) {
+        Self.tell(logger, ofSequences: $0)
+      }
     } catch let error as DatabaseError {
       throw Fault(error, of: url)
     }
@@ -75,11 +77,20 @@ package struct Store {
             "seeing whether older nodes are alive, which a migration would cut off",
             metadata: ["nodes": .stringConvertible(rows), "within": "\(Nodes.watch)"])
         }
+        let tables = try await database.bringSequencesForward(of: Schema.tables)
+        if !tables.isEmpty { tell(logger, ofSequences: tables) }
       } catch let error as DatabaseError {
         throw Fault(error, of: url)
       }
       return database
     }
+  }
+
+  private static func tell(_ logger: Logger?, ofSequences tables: [String]) {
+    logger?.notice(
+      """
+      sequences of the database were behind their tables, as after a move by logical replication; they were brought forward
+      """, metadata: ["tables": "\(tables.joined(separator: ", "))"])
   }
 
   /// Replaces the storage key, with the service stopped.

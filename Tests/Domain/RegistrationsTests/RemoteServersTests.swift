@@ -1,6 +1,7 @@
 import Foundation
 package import SQL
 import Sealing
+import TestDatabase
 import TestStore
 import TestSupport
 import Testing
@@ -45,6 +46,40 @@ struct RemoteServersTests {
     #expect(
       try await store.rows("SELECT event_type FROM remote_server_audit_log ORDER BY id")
         == [[.integer(10215)], [.integer(10201)], [.integer(10202)]])
+  }
+
+  /// As after a move by logical replication. The database itself brings it forward (``RetryingDatabase``); this one does not.
+  @Test(.needsPostgreSQL)
+  func `are not taken for others because a sequence is behind`() async throws {
+    guard store.database.engine == .postgreSQL else { return }
+    let (server, key) = try await store.server()
+    try await store.database.write { connection in
+      _ = try connection.query(Statement("SELECT setval('remote_servers_id_seq', 1, false)"))
+    }
+    let application = RemoteServers.Application(
+      uuid: UUID(), key: "k", hostname: try Hostname("new.example.org"), contactEmail: "a@b.org")
+    let error = await #expect(throws: DatabaseError.self) {
+      try await store.servers.register(application, mayCreate: true)
+    }
+    #expect(error?.code == .uniqueViolation && error?.constraint == "remote_servers_pkey")
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: key) == .authenticated(server))
+    let node = RemoteServers(
+      database: RetryingDatabase(store.database), storageKey: store.storageKey,
+      now: { [clock = store.clock] in clock.now })
+    #expect(try await node.register(application, mayCreate: true))
+  }
+
+  @Test
+  func `that register twice at once are one`() async throws {
+    let application = RemoteServers.Application(
+      uuid: UUID(), key: "k", hostname: try Hostname("new.example.org"), contactEmail: "a@b.org")
+    let answers = try await withThrowingTaskGroup(of: Bool.self) { [store] group in
+      for _ in 0..<8 {
+        group.addTask { try await store.servers.register(application, mayCreate: true) }
+      }
+      return try await group.reduce(into: []) { $0.append($1) }
+    }
+    #expect(answers.count(where: \.self) == 1)
   }
 
   @Test

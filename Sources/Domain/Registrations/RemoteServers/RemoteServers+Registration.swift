@@ -50,7 +50,7 @@ extension RemoteServers {
   package func register(_ application: Application, mayCreate: Bool, mustProve: Bool = false) async throws
     -> Bool
   {
-    try await write(hostname: application.hostname) { connection in
+    try await write { connection in
       let row = try check(application, mayCreate: mayCreate, mustProve: mustProve, on: connection)
       try connection.free(application.hostname, for: try row?.int64("id"), at: now())
       if let row {
@@ -101,7 +101,7 @@ extension RemoteServers {
   ) async throws -> (server: RemoteServer, key: String) {
     let key = key ?? RandomText.alphanumeric(Self.keyLength)
     let application = Application(uuid: uuid, key: key, hostname: hostname, contactEmail: contactEmail)
-    let server = try await write(hostname: hostname) { connection in
+    let server = try await write { connection in
       guard try connection.query(Self.selectWithKeys(uuid)).isEmpty else {
         throw RegistrationError.alreadyThere
       }
@@ -114,16 +114,18 @@ extension RemoteServers {
     return (server, key)
   }
 
-  /// Handles two processes that find the same hostname free: the database's constraint decides.
+  /// Runs `body` again if another process has added a server with the same id or hostname meanwhile, which the database's
+  /// constraint detects: `body` then finds that one.
   private func write<Result: Sendable>(
-    hostname: Hostname, _ body: @escaping @Sendable (any Connection) throws -> Result
+    _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
     defer { cache.clear() }
     do {
       return try await database.write(body)
     } catch let error as DatabaseError where error.code == .uniqueViolation {
-      throw try await find(hostname: hostname) != nil
-        ? RegistrationError.hostnameTaken : RegistrationError.wrongKey
+      guard let constraint = error.constraint, constraint.contains("uuid") || constraint.contains("hostname")
+      else { throw error }
+      return try await database.write(body)
     }
   }
 

@@ -102,7 +102,10 @@ package struct Reports: Sendable {
     guard advanced == 1 else { return false }
     try connection.run(
       Statement(
-        "INSERT INTO \(list.table) (server_id, remote_id, \(list.columns)) VALUES $rows ON CONFLICT DO NOTHING",
+        """
+        INSERT INTO \(list.table) (server_id, remote_id, \(list.columns)) VALUES $rows
+        ON CONFLICT (server_id, remote_id) DO NOTHING
+        """,
         rows: rows.map { [.integer(server), .integer($0.id)] + $0.values }))
     return true
   }

@@ -52,6 +52,18 @@ import Testing
     #expect(try await accounts.realms().map(\.uuid) == [realm, uuid])
   }
 
+  /// As after a move by logical replication. The service's database brings it forward; this one does not.
+  @Test
+  func `are not taken for others because a sequence is behind`() async throws {
+    guard store.database.engine == .postgreSQL else { return }
+    _ = try await add("a@example.org", id: 7)
+    try await store.database.write { connection in
+      _ = try connection.query(Statement("SELECT setval('users_id_seq', 1, false)"))
+    }
+    let error = await #expect(throws: DatabaseError.self) { try await add("b@example.org", id: 8) }
+    #expect(error?.code == .uniqueViolation && error?.constraint == "users_pkey")
+  }
+
   @Test
   func `of realms keep their owner secret, sealed`() async throws {
     let chat = try #require(try await accounts.find(realm: realm))
