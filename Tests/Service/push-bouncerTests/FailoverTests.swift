@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import Demo
+@testable import Operator
 
 extension Chaos {
   /// Tests that a 200 outlives the database's primary (`Documentation/Operating/HighAvailability.md`). Two nodes share a
@@ -48,7 +49,7 @@ extension Chaos {
             .first { $0["check"]?.string == "failover" }
           #expect(
             finding?["status"] == (isSynchronous ? "ok" : "warning"), "\(String(describing: finding))")
-          try await NodesTests().nodes(2, of: stage) { robin, _ in
+          try await NodesTests().nodes(2, of: stage) { robin, supervisor in
             let (ledger, pulse, arrivals) = (Ledger(), Pulse(), Arrivals(at: stage.simulator))
 
             var random = SplitMix(seed: seed)
@@ -71,6 +72,10 @@ extension Chaos {
             }
             print(Row.table(rows))
             try await settle(stage, robin, ledger, arrivals, mayLose: !isSynchronous)
+            for number in 0..<2 {
+              let node = try #require(supervisor.running(number))
+              try await expectWarning(!isSynchronous, of: node)
+            }
             if let longestPause {
               #expect(rows.allSatisfy { $0.pause <= .seconds(longestPause) })
             }
@@ -119,6 +124,19 @@ extension Chaos {
         end: end, refusals: pulse.now.refusals - before.refusals,
         outage: (times.dropFirst(11).first ?? .now) - began,
         pause: (times.dropFirst(11).first ?? .now) - promoted)
+    }
+
+    /// Expects that a node says whether a failover may have lost something.
+    private static func expectWarning(_ isExpected: Bool, of node: Running) async throws {
+      func warnings() -> Int { node.logged.components(separatedBy: FailoverReport.Loss.summary).count - 1 }
+      if isExpected {
+        await eventually("a warning") { warnings() > 0 }
+        #expect(warnings() <= failovers)
+      }
+      let check = try await node.check("database")
+      #expect(check["status"] == (isExpected ? "degraded" : "ok"), "\(check)")
+      #expect(check["reason"] == (isExpected ? "failover" : nil))
+      if !isExpected { #expect(warnings() == 0) }
     }
 
     private static func load(

@@ -11,8 +11,11 @@ extension Doctor {
     }
     let findings = Self.findings(settings)
     let failover = try? await FailoverPromise(of: database)
+    let loss = try? await FailoverReport.loss(in: database, now: now())
     return (findings.isEmpty ? [.good("durability", "PostgreSQL answers when the disk has it")] : findings)
       + [failover.flatMap(\.self).map(Self.finding)].compactMap(\.self)
+      + [loss.flatMap(\.self).map { .warning("failover", $0.meaning, advice: FailoverReport.Loss.advice) }]
+      .compactMap(\.self)
   }
 
   static func finding(_ promise: FailoverPromise) -> Finding {

@@ -28,6 +28,7 @@ extension Readiness {
           finding?.failure, finding.map { database.explanation(of: $0.failure) }, since: finding?.since,
           now: now())
       }
+      if round.isMultiple(of: 10) { log.check(await failoverReport()?.loss) }
       round += 1
     }
   }
@@ -50,6 +51,7 @@ struct ProblemLog {
   private var webPush = RouteReporters()
   private var pushServices = RouteReporters()
 
+  private var toldLoss: FailoverReport.Loss?
 
   init(_ logger: Logger) { self.logger = logger }
 
@@ -91,6 +93,15 @@ struct ProblemLog {
         "the database works again, after \(Phrase.span(seconds))", metadata: Self.metadata(seconds))
     case nil: break
     }
+  }
+
+  /// - Parameter loss: the last failover that may have lost something; nil if there was none for long.
+  mutating func check(_ loss: FailoverReport.Loss?) {
+    guard let loss, loss != toldLoss else { return }
+    toldLoss = loss
+    logger.warning(
+      "\(FailoverReport.Loss.summary)",
+      metadata: Self.metadata("failover", Explanation(loss.meaning, Advice(FailoverReport.Loss.advice))))
   }
 
   mutating func check(_ senders: [RouteSender], _ outbox: Outbox, now: Date) {

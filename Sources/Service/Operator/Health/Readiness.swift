@@ -19,8 +19,7 @@ package final class Readiness: Sendable {
   let database: DatabaseCheck
   private let keyFolder: KeyFolder
   let outbox: Outbox
-  /// What the database promises for a failover; nil for SQLite.
-  private let failover: Cached<FailoverPromise?>
+  private let failover: Cached<FailoverReport?>
   private let oldest: Probe<(oldest: Date?, late: Date?)?>
   let now: @Sendable () -> Date
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
@@ -58,7 +57,7 @@ package final class Readiness: Sendable {
     logBacklog: @escaping @Sendable () -> LogWriter.Backlog? = { nil }
   ) {
     self.database = DatabaseCheck(database, now: now)
-    failover = Cached(for: .seconds(60)) { try await FailoverPromise(of: database) }
+    failover = Cached(for: .seconds(8)) { try await FailoverReport(of: database, now: now()) }
     oldest = Probe { try? await (outbox.oldest(), outbox.oldestLate()) }
     self.keyFolder = keyFolder
     self.outbox = outbox
@@ -110,18 +109,33 @@ package final class Readiness: Sendable {
       waiting: outbox.count, unserved: unserved)
   }
 
+  /// What the database promises for a failover, and what the last one may have cost; nil for SQLite.
+  func failoverReport() async -> FailoverReport? {
+    await failover.value(within: .milliseconds(500))?.value ?? nil
+  }
+
   private func databaseCheck() async -> Health.Check {
     guard let (failure, since) = await database.finding() else {
       var check = Health.Check(name: "database")
-      if let promise = await failover.value(within: .milliseconds(500))?.value {
-        check.details = ["failover": .string(promise.name), "failover_meaning": .string(promise.sentence)]
-      }
+      guard let report = await failoverReport() else { return check }
+      check.details = [
+        "failover": .string(report.promise.name), "failover_meaning": .string(report.promise.sentence),
+      ]
+      guard let loss = report.loss?.ifRecent(at: now()) else { return check }
+      check.status = .degraded
+      check.state = "degraded"
+      check.reason = "failover"
+      check.since = loss.at
+      check.summary = FailoverReport.Loss.summary
+      check.meaning = loss.meaning
+      check.advice = FailoverReport.Loss.advice
       return check
     }
     let explanation = database.explanation(of: failure)
     return .init(
       name: "database", status: .unavailable, state: "failing",
-      summary: failure.summary, reason: failure.reason, since: since, meaning: explanation.meaning, advice: explanation.advice)
+      summary: failure.summary, reason: failure.reason, since: since, meaning: explanation.meaning,
+      advice: explanation.advice)
   }
 
   /// The outbox is unhealthy if a notification has waited too long. That a device has as many waiting as it may is its
