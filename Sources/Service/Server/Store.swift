@@ -69,7 +69,9 @@ package struct Store {
     }
     return try await closing(database, onlyOnError: true) {
       do {
-        if !making, try await Migrator.version(of: database) == 0 {
+        if try await Migrator.version(of: database) > 0 {
+          try await DatabaseCopy.checkIsWhole(database, url)
+        } else if !making {
           throw MissingStoreError.database("\(url) holds no database of push-bouncer")
         }
         try await Nodes(database: database).migrate(migrations(database.engine)) { rows in

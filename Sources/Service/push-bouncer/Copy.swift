@@ -13,7 +13,7 @@ struct Copy: AsyncParsableCommand {
     abstract: "Copies everything from one database to another, from SQLite to PostgreSQL or back.",
     discussion: """
       The service must not run meanwhile: copy refuses if one does. A copy that was stopped continues when the same \
-      command is run again. At the end both databases are compared row by row. Keep the Keys folder as it is: the new \
+      command is run again; until it has ended, serve and all commands refuse its target. At the end both databases are compared row by row. Keep the Keys folder as it is: the new \
       database needs the same storage.key.
       """)
 
@@ -37,17 +37,16 @@ struct Copy: AsyncParsableCommand {
         var known: [[Nodes.Node]] = []
         for (option, nodes) in sides { known.append(try await silent(nodes, option)) }
         let line = ProgressLine()
-        let reports = try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run {
-          table, rows in
+        return try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { table, rows in
           line.show(rows > 0 ? "\(table): \(Phrase.count(rows, "row"))" : table)
-        }
-        // A process that has started in the meantime may have written rows that were not copied.
-        for ((option, nodes), before) in zip(sides, known) {
-          if let node = try await nodes.serving().first(where: { !before.contains($0) }) {
-            throw Self.refusal(node, option, "was started meanwhile")
+        } approve: {
+          // A process that has started in the meantime may have written rows that were not copied.
+          for ((option, nodes), before) in zip(sides, known) {
+            if let node = try await nodes.serving().first(where: { !before.contains($0) }) {
+              throw Self.refusal(node, option, "was started meanwhile")
+            }
           }
         }
-        return reports
       }
     }
     let columns: [ReportColumn<DatabaseCopy.Report>] = [
@@ -112,8 +111,11 @@ struct Copy: AsyncParsableCommand {
     }
     return try await database.use {
       do {
-        if option == "--from", try await Migrator.version(of: database) == 0 {
-          throw Fault("\(option): \(url) is not a database of push-bouncer")
+        if option == "--from" {
+          guard try await Migrator.version(of: database) > 0 else {
+            throw Fault("\(option): \(url) is not a database of push-bouncer")
+          }
+          try await DatabaseCopy.checkIsWhole(database, url, key: option)
         }
         // Tables of a newer program would be left behind.
         guard try await Migrator.version(of: database) <= Schema.version else {

@@ -127,7 +127,7 @@ extension Migrate {
       let database = try await openDatabase(url: url)
       return try await database.use {
         try await ImportRun.rehearse(
-          target: try await Self.isCurrent(database, key) ? database : nil, storageKey: key, body)
+          target: try await Self.isCurrent(database, url, key) ? database : nil, storageKey: key, body)
       }
     }
   }
@@ -135,9 +135,12 @@ extension Migrate {
 
 extension Migrate.Zulip {
   /// Whether the database has this version's tables and should be copied; false if it is empty.
-  private static func isCurrent(_ database: any Database, _ key: StorageKey) async throws -> Bool {
+  private static func isCurrent(_ database: any Database, _ url: DatabaseURL, _ key: StorageKey) async throws
+    -> Bool
+  {
     let version = try await Migrator.version(of: database)
     guard version > 0 else { return false }
+    try await DatabaseCopy.checkIsWhole(database, url)
     guard version >= Schema.version else {
       throw Fault(
         "the database is of an older version of this program: start the service once, or any other command")

@@ -4,7 +4,8 @@ internal import Settings
 /// Copies the whole service from one database to another, whatever their engines: page by page in the order
 /// of the keys, so that an interrupted copy can be continued and memory use stays constant.
 ///
-/// Nobody may write to either database meanwhile. Sealed values stay sealed under the same `storage.key`.
+/// Nobody may write to either database meanwhile. The target has a mark until everything is there, and whoever would use it
+/// refuses (``checkIsWhole(_:_:key:)``). Sealed values stay sealed under the same `storage.key`.
 package struct DatabaseCopy: Sendable {
   /// Result of copying a table.
   package struct Report: Sendable, Hashable {
@@ -21,7 +22,7 @@ package struct DatabaseCopy: Sendable {
     case sameDatabase
     /// The target belongs to another service.
     case foreignTarget
-    /// After the copy, a table's rows differ from the source's, at this row or before it.
+    /// A table's rows differ from the source's, at this row or before it.
     case different(table: String, row: Int)
 
     package var description: String {
@@ -56,11 +57,16 @@ package struct DatabaseCopy: Sendable {
     self.target = target
   }
 
-  /// Copies what the target lacks, and then compares everything.
+  /// Copies what the target lacks, and then compares everything. A target that is neither empty nor an unfinished copy is
+  /// only compared.
   ///
-  /// - Parameter progress: called now and then with a table and the number of rows copied so far.
+  /// - Parameters:
+  ///   - progress: called now and then with a table and the number of rows copied so far.
+  ///   - approve: called at the end; if it throws, the copy stays unfinished.
   /// - Throws: ``Failure``, or a database's error; what was copied stays, and another run continues.
-  package func run(progress: @Sendable (_ table: String, _ rows: Int) -> Void) async throws -> [Report] {
+  package func run(
+    progress: @Sendable (_ table: String, _ rows: Int) -> Void, approve: () async throws -> Void = {}
+  ) async throws -> [Report] {
     guard try await !isOneDatabase() else { throw Failure.sameDatabase }
     let seal = Statement("SELECT value FROM metadata WHERE name = 'storage_key'")
     let sourceKey = try await source.query(seal)
@@ -68,14 +74,49 @@ package struct DatabaseCopy: Sendable {
       throw Failure.foreignTarget
     }
     let tables = try await tables()
-    var copied: [Int] = []
-    for table in tables { copied.append(try await copy(table, progress)) }
+    var copied = tables.map { _ in 0 }
+    if try await isToBeCopied(tables) {
+      for (index, table) in tables.enumerated() { copied[index] = try await copy(table, progress) }
+    }
     var reports: [Report] = []
     for (table, copied) in zip(tables, copied) {
       progress("comparing \(table.name)", 0)
       reports.append(Report(table: table.name, copied: copied, rows: try await compare(table)))
     }
+    try await approve()
+    _ = try await target.execute("DELETE FROM metadata WHERE name = $1", .text(Self.mark))
     return reports
+  }
+
+  /// The name in `metadata` of what an unfinished copy has.
+  private static let mark = "copy"
+
+  /// Whether the target is an unfinished copy, as it is from now on if it was empty.
+  private func isToBeCopied(_ tables: [TableDescription]) async throws -> Bool {
+    if try await Self.isUnfinished(target) { return true }
+    for table in tables where try await !target.query(table.select(after: nil, limit: 1)).isEmpty {
+      return false
+    }
+    _ = try await target.execute(
+      "INSERT INTO metadata (name, value) VALUES ($1, $2)", .text(Self.mark), .bytes([]))
+    return true
+  }
+
+  private static func isUnfinished(_ database: any Database) async throws -> Bool {
+    try await !database.query("SELECT 1 AS mark FROM metadata WHERE name = $1", .text(mark)).isEmpty
+  }
+
+  /// Throws ``Fault`` if the database, which must not be empty, is a copy that has not ended.
+  ///
+  /// - Parameter key: the setting or option that names it.
+  package static func checkIsWhole(
+    _ database: any Database, _ url: DatabaseURL, key: String = "database.url"
+  ) async throws {
+    guard try await isUnfinished(database) else { return }
+    throw Fault(
+      key: key,
+      "names \(url), an unfinished copy: push-bouncer copy is still writing it, or was stopped before it had ended",
+      advice: "run the same copy again, which goes on and says when it is done, or remove that database")
   }
 
   /// Whether what is written to the target appears in the source. The URLs do not show that, because a file or a server may have
@@ -150,7 +191,7 @@ package struct DatabaseCopy: Sendable {
 extension TableDescription {
   /// Excludes rows that belong to a deployment and not to the service.
   private var condition: String {
-    name == "metadata" ? "name <> 'write_check' AND name NOT LIKE 'lease.%'" : "TRUE"
+    name == "metadata" ? "name NOT IN ('write_check', 'copy') AND name NOT LIKE 'lease.%'" : "TRUE"
   }
 
   private var order: String { key.joined(separator: ", ") }

@@ -106,6 +106,7 @@ extension StartCheck {
       return "\(url) is empty; serve fills it"
     }
     try await Migrator.check(database, Schema.migrations(for: database.engine))
+    try await DatabaseCopy.checkIsWhole(database, url)
     if let key = try KeyFolder.existingStorageKey(in: directory) {
       guard try await StorageSeal.matches(key, in: database) ?? true else {
         throw Fault(

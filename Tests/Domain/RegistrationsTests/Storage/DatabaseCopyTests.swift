@@ -173,6 +173,42 @@ import Testing
     }
   }
 
+  @Test(arguments: DatabaseEngine.available)
+  func `A copy that has not ended is refused until it has`(engine: DatabaseEngine) async throws {
+    struct Refused: Error {}
+    try await test(.sqlite, engine, rows: 5) { source, target in
+      let copy = DatabaseCopy(from: source, to: target, tables: Schema.tables)
+      let url = DatabaseURL(sqlitePath: "copy.sqlite")
+      try await DatabaseCopy.checkIsWhole(target, url)
+      for _ in 0..<2 {
+        await #expect(throws: Refused.self) {
+          try await copy.run { _, _ in
+          } approve: {
+            throw Refused()
+          }
+        }
+        let fault = await #expect(throws: (any Error).self) {
+          try await DatabaseCopy.checkIsWhole(target, url)
+        }
+        #expect("\(String(describing: fault))".contains("sqlite:copy.sqlite, an unfinished copy"))
+      }
+      #expect(try await copy.run { _, _ in }.allSatisfy { $0.copied == 0 })
+      try await DatabaseCopy.checkIsWhole(target, url)
+      try await DatabaseCopy.checkIsWhole(source, url)
+    }
+  }
+
+  @Test func `What is neither empty nor an unfinished copy is left as it is`() async throws {
+    try await test(rows: 5) { source, target in
+      _ = try await target.execute("INSERT INTO metadata (name, value) VALUES ('own', $1)", .bytes([1]))
+      await #expect(throws: DatabaseCopy.Failure.different(table: "bouncer_keys", row: 1)) {
+        try await DatabaseCopy(from: source, to: target, tables: Schema.tables).run { _, _ in }
+      }
+      #expect(try await target.query("SELECT 1 FROM registrations").isEmpty)
+      #expect(try await target.query("SELECT name FROM metadata").map(\.values) == [[.text("own")]])
+    }
+  }
+
   @Test func `Tables of other programs are left alone`() async throws {
     try await test(rows: 5) { source, target in
       // Litestream's.
