@@ -82,7 +82,7 @@ struct Core {
       configuration: configuration, time: time, keyFolder: keyFolder, certificate: certificate, store: store,
       clockRecord: record,
       lossDetector: StoreLossDetector(
-        file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "store.json"),
+        file: StoreRecord.file(in: configuration.keys.directory),
         database: store.database, now: now, machineTime: { Date() }, isClockTrusted: isClockTrusted,
         logger: logger),
       providers: providers, outbox: outbox, history: history, upstream: upstream, deliverer: deliverer,
@@ -104,6 +104,7 @@ struct Core {
       unserved: { [deliverer] in deliverer.unserved() },
       pushServices: pushServices, clockDoubt: { [time] in time.doubt }, certificate: certificate,
       isDelivering: configuration.isDelivering,
+      earlier: { [lossDetector] in lossDetector.earlier },
       unopened: { [key = store.storageKey] in key.failures },
       unreadableForwarding: { forwarding.unreadable }, logBacklog: { LogWriter.standardError.backlog() })
   }

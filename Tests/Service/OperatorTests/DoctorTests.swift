@@ -76,6 +76,41 @@ import Testing
     #expect(finding.standing == standing && finding.detail.contains(detail), "\(finding)")
   }
 
+  /// What lies where `database.url` leads, when store.json knows a database.
+  enum Place: String, CaseIterable {
+    case same, missing, empty, new, other
+  }
+
+  @Test(.keyFolder, arguments: Place.allCases, [true, false])
+  func `A database that is not the one before is a fault`(place: Place, isKnown: Bool) async throws {
+    let path = "\(folder.path)/test.sqlite"
+    let id = [UInt8](repeating: 1, count: 16)
+    if isKnown {
+      let file = StoreRecord.file(in: folder.path)
+      try Data(StoreRecord(StoreState(id: id, devices: 0)).bytes).write(to: file)
+    }
+    if place != .missing {
+      let database = try await SQLiteDatabase.open(path: path)
+      if place != .empty { try await Schema.migrate(database) }
+      if place == .same || place == .other {
+        try await database.execute(
+          "INSERT INTO metadata (name, value) VALUES ('store', $1)", .bytes(place == .same ? id : [2]))
+      }
+      await database.close()
+    }
+    let finding = try #require(try await doctor(folder).examine().first { $0.check == "database" })
+    #expect(finding.isGood == (place == .same || !isKnown), "\(finding)")
+    let sentence: [Place: String] = [
+      .missing: "is not there", .empty: "is empty", .new: "is new", .other: "is another one",
+    ]
+    if isKnown, let sentence = sentence[place] {
+      #expect(finding.detail.contains("\(sentence), and \(folder.path)/store.json knows"), "\(finding)")
+      #expect(finding.advice?.contains("remove store.json") == true)
+    }
+    // It has only looked.
+    #expect(FileManager.default.fileExists(atPath: path) == (place != .missing))
+  }
+
   @Test(.keyFolder) func `Once a chat server has called http.public_url should be set`() async throws {
     let database = try await SQLiteDatabase.open(path: "\(folder.path)/test.sqlite")
     try await Schema.migrate(database)

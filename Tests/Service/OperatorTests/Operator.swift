@@ -28,6 +28,7 @@ struct Operator: Sendable {
       var clockDoubt: ClockDoubt?
       var unopened: [String: Int] = [:]
       var unreadable: ForwardingFaults.Unreadable?
+      var earlier: StoreRecord.Earlier?
     }
 
     private let state = Mutex(State())
@@ -73,7 +74,8 @@ struct Operator: Sendable {
         database: database, keyFolder: keys, outbox: outbox, now: { clock.now },
         routeStates: { stage.now.routes }, pushServices: { stage.now.services },
         clockDoubt: { stage.now.clockDoubt }, certificate: try certificate?(folder, clock),
-        unopened: { stage.now.unopened }, unreadableForwarding: { stage.now.unreadable })
+        earlier: { stage.now.earlier }, unopened: { stage.now.unopened },
+        unreadableForwarding: { stage.now.unreadable })
       let metrics = PrometheusRegistry()
       let router = Router(context: WireContext.self)
       router.add(middleware: EnvelopeMiddleware())

@@ -6,7 +6,6 @@ import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
 import Providers
-import Registrations
 import SQL
 import Synchronization
 import TestSupport
@@ -15,6 +14,7 @@ import Testing
 @testable import Delivery
 @testable import Operator
 @testable import Platform
+@testable import Registrations
 
 /// `/healthz`, `/readyz` and `/metrics`.
 @Suite struct OperatorRoutesTests {
@@ -69,6 +69,17 @@ import Testing
         "advice": .string(ClockDoubt.advice),
       ])
     #expect(ClockDoubt.advice.contains("push-bouncer clock trust"))
+  }
+
+  @Test(.listener()) func `Another database than before is shown`() async throws {
+    #expect(try await service.ready().document["checks"]?["store"] == nil)
+    service.stage.now.earlier = .init(id: [1], since: Date(timeIntervalSince1970: 1_790_000_000))
+    let (status, document) = try await service.ready()
+    #expect(status == 200 && document["status"] == "degraded")
+    let check = document["checks"]?["store"]
+    #expect(check?["status"] == "failing" && check?["since"] == "2026-09-21T14:13:20Z", "\(document)")
+    #expect(check?["meaning"]?.string?.hasPrefix("Another database was served before") == true)
+    #expect(check?["advice"]?.string?.contains("remove store.json") == true)
   }
 
   @Test(.listener()) func `Values that do not open are shown with their columns`() async throws {

@@ -10,8 +10,17 @@ internal import Timing
 ///
 /// It compares the database with a record of it, which is kept in memory and in a file beside the keys. If a whole machine
 /// is restored, so is the file; then only the database's heartbeat is old.
+///
+/// However young the copy is that was put back: each `Keys` folder has a mark in the database, a number that rises at each
+/// start, at each clean stop, once a minute, and soon after a new registration. The file has the number before the database
+/// has it. So a database with a lower one went back; or the process was killed between the two, or could not write any
+/// more, and then the hour of doubt is needless and harmless. Each folder has a mark of its own, so that what one node
+/// writes into a database that went back does not hide it from another. What one finds, it writes there for all.
 package final class StoreLossDetector: Sendable {
-  private static let interval = Duration.seconds(60)
+  /// How often it is seen whether there are new registrations.
+  private static let interval = Duration.seconds(5)
+  /// How often the database is compared even if there are none, in these intervals.
+  private static let rounds = 12
   /// Maximum number of devices that a call counts. Once a minute all are counted.
   private static let mostCounted: Int64 = 1000
 
@@ -19,11 +28,17 @@ package final class StoreLossDetector: Sendable {
     var record: StoreRecord?
     /// How often this process has compared the database with the record.
     var comparisons = 0
+    /// How often it has changed the record; what was read from the database before a change cannot be compared with it.
+    var changes = 0
+    /// Whether the file is there, as far as this process knows.
+    var isWritten: Bool
     /// Whether the operator was warned that the file cannot be written.
     var hasWarned = false
   }
 
   private let file: URL
+  /// The id of the file's folder.
+  private let folder: [UInt8]
   private let database: any Database
   private let now: @Sendable () -> Date
   /// The machine's own time, which heartbeats are written with.
@@ -47,15 +62,26 @@ package final class StoreLossDetector: Sendable {
     self.machineTime = machineTime ?? now
     self.isClockTrusted = isClockTrusted
     self.logger = logger
-    state = Mutex(State(record: (try? Data(contentsOf: file)).flatMap { StoreRecord(bytes: [UInt8]($0)) }))
+    let record = StoreRecord(at: file)
+    folder = record?.folder ?? StoreRecord.newFolder()
+    state = Mutex(State(record: record, isWritten: record != nil))
   }
+
+  /// The database that was served before, if this one is another and the operator has not said that it is right.
+  package var earlier: StoreRecord.Earlier? { state.withLock { $0.record?.earlier } }
 
   /// Compares periodically until the task is cancelled, and once more then, so that the record is up to date
   /// after a restart.
   package func run() async {
+    var (round, newest) = (0, Int64(-1))
     await every(Self.interval) {
+      round += 1
+      let found = try await database.newestRegistration()
+      guard found != newest || round % Self.rounds == 1 else { return }
       try await compare()
+      newest = found
     } onError: { error in
+      guard round % Self.rounds == 1 else { return }
       logger.warning(
         "the database could not be compared with its record",
         metadata: ["error": "\(DatabaseError.name(of: error))"])
@@ -73,11 +99,14 @@ package final class StoreLossDetector: Sendable {
   /// and counts as few devices as possible.
   package func isDoubtful() async throws -> Bool {
     let (record, hasCompared) = state.withLock { ($0.record, $0.comparisons > 0) }
-    if let record {
+    if var record {
       if isDoubtful(record) { return true }
       let most = min(record.leastExpected(removed: record.state.removed), Self.mostCounted)
-      let found = try await database.storeState(countingTo: most)
-      if hasCompared, record.loss(in: found, countedTo: most) == nil { return false }
+      let found = try await database.storeState(countingTo: most, markedBy: folder)
+      if hasCompared, record.loss(in: found, countedTo: most) == nil {
+        record.adopt(found.lostAt, at: now())
+        return isDoubtful(record)
+      }
     }
     return isDoubtful(try await compare())
   }
@@ -90,40 +119,63 @@ package final class StoreLossDetector: Sendable {
   @discardableResult
   package func compare() async throws -> StoreRecord {
     while true {
-      let comparisons = state.withLock(\.comparisons)
-      let found = try await database.storeState()
-      // What was read before another comparison would look like a database that was put back.
-      if let record = try await compare(found, readAfter: comparisons) { return record }
+      let changes = state.withLock(\.changes)
+      let found = try await database.storeState(markedBy: folder)
+      // What was read before a change of the record would look like a database that was put back.
+      if let record = try await compare(found, readAfter: changes) { return record }
     }
   }
 
-  /// Returns nil, and changes nothing, if there were more comparisons since the database was read.
-  private func compare(_ found: StoreState, readAfter comparisons: Int) async throws -> StoreRecord? {
+  /// Returns nil, and changes nothing, if the record has changed since the database was read.
+  private func compare(_ found: StoreState, readAfter changes: Int) async throws -> StoreRecord? {
     let now = now()
     let machineTime = machineTime()
+    let isFileThere = FileManager.default.fileExists(atPath: file.path)
     let compared = state.withLock { state -> (StoreRecord?, StoreRecord, StoreRecord.Loss?)? in
-      guard state.comparisons == comparisons else { return nil }
+      guard state.changes == changes else { return nil }
       let before = state.record
-      var record = before ?? StoreRecord(found)
-      let pause = comparisons > 0 ? nil : found.heartbeat.map { machineTime.timeIntervalSince($0) }
+      var record = before ?? StoreRecord(found, folder: folder)
+      // That is how the operator says that this database is the right one.
+      if state.isWritten, !isFileThere { record.confirm() }
+      let pause = state.comparisons > 0 ? nil : found.heartbeat.map { machineTime.timeIntervalSince($0) }
       let loss = record.update(found, at: now, after: pause ?? 0)
       state.record = record
       state.comparisons += 1
+      state.changes += 1
       return (before, record, loss)
     }
     guard let (before, after, loss) = compared else { return nil }
-    if let loss, after.isDoubtful(at: now) {
-      logger.log(
-        level: loss == .unused ? .notice : .warning,
-        "\(loss.sentence): for an hour no server is told that a device is unknown",
-        metadata: ["devices": "\(after.state.devices)", "before": "\(before?.state.devices ?? 0)"])
+    log(loss, before, after, at: now)
+    let mark = max(before?.state.mark ?? 0, found.mark) + 1
+    let isWritten = write(after.marked(mark))
+    let hasToWarn = state.withLock { state in
+      state.isWritten = isWritten
+      return !isWritten && !exchange(&state.hasWarned, with: true)
     }
-    try await database.beat(at: machineTime)
     // Without the file, the record in memory lasts until the next start.
-    if after != before, !write(after), state.withLock({ !exchange(&$0.hasWarned, with: true) }) {
+    if hasToWarn {
       logger.warning("\(file.lastPathComponent) cannot be written into the folder of the keys")
     }
+    try await database.beat(
+      at: machineTime, mark: isWritten ? (folder, mark) : nil, lostAt: loss == nil ? nil : now)
+    state.withLock { state in
+      guard isWritten, let record = state.record else { return }
+      state.record = record.marked(mark)
+      state.changes += 1
+    }
     return after
+  }
+
+  private func log(_ loss: StoreRecord.Loss?, _ before: StoreRecord?, _ after: StoreRecord, at now: Date) {
+    guard let loss, after.isDoubtful(at: now) else { return }
+    let isOther = loss == .replaced && after.earlier != nil
+    var metadata: Logger.Metadata = [
+      "devices": "\(after.state.devices)", "before": "\(before?.state.devices ?? 0)",
+    ]
+    if isOther { metadata["advice"] = "\(StoreRecord.Earlier.advice)" }
+    logger.log(
+      level: isOther ? .error : loss == .unused ? .notice : .warning,
+      "\(loss.sentence): for an hour no server is told that a device is unknown", metadata: metadata)
   }
 
   /// Replaces the file; returns false on failure.

@@ -47,7 +47,11 @@ extension StartCheck {
           return .good($0, "the settings of providers can be used")
         },
         StartCheck("storage.key") { try storageKey($0, configuration) },
-        StartCheck("database") { .good($0, try await database(configuration, visit)) },
+        StartCheck("database") { name in
+          let found = try await database(configuration, visit)
+          guard let problem = try await otherDatabase(configuration, visit) else { return .good(name, found) }
+          return .bad(name, problem, advice: StoreRecord.Earlier.advice)
+        },
       ]
     return strength(configuration) + checks
   }
@@ -72,6 +76,22 @@ extension StartCheck {
 }
 
 extension StartCheck {
+  /// What is wrong if the database is not the one that `store.json` knows; nil if it is, or nothing is known. It does not
+  /// keep `serve` from starting.
+  private static func otherDatabase(_ configuration: Configuration, _ visit: DatabaseVisit) async throws
+    -> String?
+  {
+    let file = StoreRecord.file(in: configuration.keys.directory)
+    guard let record = StoreRecord(at: file) else { return nil }
+    let url = configuration.database.url
+    let before = "\(file.path) knows a database that was served before"
+    guard visit.mayExist else { return "\(url) is not there, and \(before)" }
+    let database = try await visit.database()
+    guard try await Migrator.version(of: database) > 0 else { return "\(url) is empty, and \(before)" }
+    let id = try await database.storeID()
+    return id == record.expectedID ? nil : "\(url) is \(id == nil ? "new" : "another one"), and \(before)"
+  }
+
   /// Opens the database only if it exists, and does not migrate it: another version's service may be using
   /// it.
   static func database(_ configuration: Configuration, _ visit: DatabaseVisit) async throws -> String {

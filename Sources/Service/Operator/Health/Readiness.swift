@@ -4,7 +4,7 @@ package import HTTP
 internal import Logging
 package import Platform
 package import Providers
-internal import Registrations
+package import Registrations
 package import SQL
 internal import Sealing
 internal import Settings
@@ -28,6 +28,7 @@ package final class Readiness: Sendable {
   let pushServices: @Sendable () -> PushServices?
   let clockDoubt: @Sendable () -> ClockDoubt?
   private let certificate: ServerCertificate?
+  private let earlier: @Sendable () -> StoreRecord.Earlier?
   private let unopened: @Sendable () -> [String: Int]
   private let unreadableForwarding: @Sendable () -> ForwardingFaults.Unreadable?
   private let logBacklog: @Sendable () -> LogWriter.Backlog?
@@ -40,6 +41,7 @@ package final class Readiness: Sendable {
   ///   - pushServices: the health of Web Push; nil if it is switched off.
   ///   - clockDoubt: why the clock is doubted; nil if it is trusted.
   ///   - certificate: the public listener's certificate; nil if it does not speak TLS.
+  ///   - earlier: the database that was served before, if this is another and the operator has not confirmed it.
   ///   - unopened: the columns with sealed values that `storage.key` did not open.
   ///   - isDelivering: false where another bouncer has all credentials.
   ///   - unreadableForwarding: the last entry of `X-Forwarded-For` within an hour that is no address.
@@ -52,6 +54,7 @@ package final class Readiness: Sendable {
     pushServices: @escaping @Sendable () -> PushServices? = { nil },
     clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil },
     certificate: ServerCertificate? = nil, isDelivering: Bool = true,
+    earlier: @escaping @Sendable () -> StoreRecord.Earlier? = { nil },
     unopened: @escaping @Sendable () -> [String: Int] = { [:] },
     unreadableForwarding: @escaping @Sendable () -> ForwardingFaults.Unreadable? = { nil },
     logBacklog: @escaping @Sendable () -> LogWriter.Backlog? = { nil }
@@ -69,6 +72,7 @@ package final class Readiness: Sendable {
     self.certificate = certificate
     self.isDelivering = isDelivering
     self.unserved = unserved
+    self.earlier = earlier
     self.unopened = unopened
     self.unreadableForwarding = unreadableForwarding
     self.logBacklog = logBacklog
@@ -87,7 +91,7 @@ package final class Readiness: Sendable {
     }
     var checks = [await databaseCheck(), keysCheck(), await outboxCheck, clockCheck()]
     if let certificate { checks.append(Self.check(certificate)) }
-    checks += sealedCheck() + forwardingCheck() + logCheck()
+    checks += storeCheck() + sealedCheck() + forwardingCheck() + logCheck()
     if isDraining.load(ordering: .relaxed) {
       checks.append(
         .init(
@@ -200,6 +204,16 @@ package final class Readiness: Sendable {
         .compactMap(\.self).joined(separator: " ")
     }
     return check
+  }
+
+  /// A database that is not the one before works; but it may have been put there, or made anew, by mistake.
+  private func storeCheck() -> [Health.Check] {
+    guard let earlier = earlier() else { return [] }
+    return [
+      .init(
+        name: "store", status: .degraded, state: "failing", summary: "the database is not the one before",
+        since: earlier.since, meaning: StoreRecord.Earlier.meaning, advice: StoreRecord.Earlier.advice)
+    ]
   }
 
   /// What does not open is kept, and nothing can be sent to it. It counts until the process is restarted.
