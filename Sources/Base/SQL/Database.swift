@@ -32,6 +32,10 @@ package protocol Database: Sendable {
   /// What keeps it from working, as far as its connections know; nil if they have met nothing, or it has passed.
   var trouble: DatabaseTrouble.Cause? { get }
 
+  /// Throws if writes fail because the database's files are not at their paths any more, which no read shows. Takes
+  /// microseconds.
+  func checkFiles() throws
+
   /// Finishes calls under way and closes. Later calls throw ``DatabaseError/Code/closed``; closing again does
   /// nothing.
   func close() async
@@ -39,6 +43,9 @@ package protocol Database: Sendable {
 
 extension Database {
   package var trouble: DatabaseTrouble.Cause? { nil }
+
+  /// A server looks after its own files.
+  package func checkFiles() throws {}
 
   /// Runs `body` in a read-only snapshot, concurrently with other readers and the writer.
   package func read<Result: Sendable>(

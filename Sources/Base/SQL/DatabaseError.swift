@@ -47,6 +47,9 @@ extension DatabaseError {
     case full
     /// The database, or our access to it, is read-only.
     case readOnly
+    /// A file of the database is not at its path any more, or another one is: it was moved, removed or replaced, or its
+    /// folder unmounted. The message names it. What was written may be lost.
+    case moved
     /// The disk or the file system failed, the file cannot be opened, or memory ran out.
     case io
     /// The file is damaged, or not a database.
@@ -105,10 +108,9 @@ extension DatabaseError {
   /// Whether the same call may succeed later, without a change of the program or the data.
   package var isTransient: Bool {
     switch code {
-    case .serializationFailure, .busy, .full, .readOnly, .io, .connectionLost, .closed, .unreachable, .pooled,
-      .notPermitted, .loginRefused, .notAdmitted, .databaseMissing, .tooManyConnections, .starting,
-      .tlsFailed,
-      .nameNotResolved:
+    case .serializationFailure, .busy, .full, .readOnly, .moved, .io, .connectionLost, .closed, .unreachable,
+      .pooled, .notPermitted, .loginRefused, .notAdmitted, .databaseMissing, .tooManyConnections, .starting,
+      .tlsFailed, .nameNotResolved:
       true
     case .uniqueViolation, .foreignKeyViolation, .checkViolation, .notNullViolation, .corrupt, .newerSchema,
       .changedMigration, .typeMismatch, .invalidArgument, .invalidURL, .other:

@@ -69,6 +69,8 @@ package struct RetryingDatabase: Database {
 
   package var trouble: DatabaseTrouble.Cause? { database.trouble }
 
+  package func checkFiles() throws { try database.checkFiles() }
+
   package func close() async { await database.close() }
 
   private func retrying<Result>(_ call: () async throws -> Result) async throws -> Result {

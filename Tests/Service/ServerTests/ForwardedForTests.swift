@@ -48,11 +48,11 @@ import Testing
       #expect(check?["status"]?.string == "failing" && check?["meaning"]?.string?.contains("unknown") == true)
       let doctor = Doctor(
         test.configuration, providerTime: { nil }, running: { ReportedHealth(ready) }, mounts: "")
-      let finding = try #require(await doctor.forwardingFindings().first)
+      let finding = try #require(await doctor.runningFindings().first)
       #expect(finding.check == "http.trusted_proxies" && !finding.isGood)
       #expect(finding.detail.contains("unknown") && finding.advice?.isEmpty == false)
       let other = Doctor(test.configuration, providerTime: { nil }, mounts: "")
-      #expect(await other.forwardingFindings().isEmpty)
+      #expect(await other.runningFindings().isEmpty)
     }
   }
 }

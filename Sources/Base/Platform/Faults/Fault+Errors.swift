@@ -88,6 +88,10 @@ extension DatabaseError {
           "nothing can be written: \(message)",
           "name the primary server, or all servers, with commas between"
         )
+    case .moved:
+      (
+        message, "put the same file back, or run the command again: what it has written may be lost"
+      )
     case .io: ("the disk or the file system fails", "look at the system's log and at the file's owner")
     case .corrupt:
       ("it is not a database, or it is damaged", "name another file, or restore a backup")

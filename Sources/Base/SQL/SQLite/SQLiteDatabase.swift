@@ -8,21 +8,26 @@ import Synchronization
 /// instead of one per write.
 ///
 /// Other processes may use the same file; a write waits for theirs up to the busy timeout.
+///
+/// If its files are moved, removed or replaced, reads go on, and writes fail with ``DatabaseError/Code/moved`` until the
+/// same files are back.
 package final class SQLiteDatabase: Database {
   package let engine = DatabaseEngine.sqlite
 
   let writer: JobQueue<SQLiteWork>
   let readers: JobQueue<SQLiteWork>
   private let idleReaders: [SQLiteWorker]
+  private let files: SQLiteFiles
   /// When a read on a caller's thread was slow, until when reads use only the readers' threads.
   private let slowUntil = Mutex<ContinuousClock.Instant?>(nil)
   private let met: DatabaseTrouble
   private let observer: DatabaseObserver?
 
   private init(
-    writer: SQLiteWorker, readers: [SQLiteWorker], _ options: Options, trouble: DatabaseTrouble,
-    observer: DatabaseObserver?
+    writer: SQLiteWorker, readers: [SQLiteWorker], _ files: SQLiteFiles, _ options: Options,
+    trouble: DatabaseTrouble, observer: DatabaseObserver?
   ) {
+    self.files = files
     met = trouble
     self.writer = JobQueue(
       label: "SQLite writer", workers: 1, maximumGroup: options.maximumWriteGroup, trouble: trouble,
@@ -91,6 +96,8 @@ package final class SQLiteDatabase: Database {
 
   package var trouble: DatabaseTrouble.Cause? { met.current }
 
+  package func checkFiles() throws { try files.check() }
+
   package func close() async {
     await readers.close()
     // Closing the last connection checkpoints the WAL.
@@ -144,30 +151,14 @@ extension SQLiteDatabase {
   ) throws(DatabaseError) {
     // SQLite treats ":memory:", "file:" and the empty path specially, but not an absolute path.
     let path = URL(fileURLWithPath: path).path
-    try createPrivately(path)
+    let files = try SQLiteFiles(of: path)
     let trouble = DatabaseTrouble()
-    let writer = SQLiteWorker(path: path, options, isWriter: true, trouble: trouble, observer: observer)
+    let writer = SQLiteWorker(files, options, isWriter: true, trouble: trouble, observer: observer)
     // Reports errors of the file now.
     try writer.withHandle { _ in }
     let readers = (0..<options.readers).map { _ in
-      SQLiteWorker(path: path, options, isWriter: false, trouble: trouble, observer: observer)
+      SQLiteWorker(files, options, isWriter: false, trouble: trouble, observer: observer)
     }
-    self.init(writer: writer, readers: readers, options, trouble: trouble, observer: observer)
+    self.init(writer: writer, readers: readers, files, options, trouble: trouble, observer: observer)
   }
-}
-
-/// Creates the file if it does not exist, but not through a dangling symbolic link. SQLite gives the WAL and
-/// the shared memory beside it the same mode.
-private func createPrivately(_ path: String) throws(DatabaseError) {
-  let kind = O_RDWR | O_CLOEXEC
-  var file = open(path, kind)
-  if file < 0, errno == ENOENT { file = open(path, kind | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600) }
-  // Another process has created it meanwhile.
-  if file < 0, errno == EEXIST { file = open(path, kind) }
-  guard file >= 0 else {
-    let number = errno
-    let code: DatabaseError.Code = number == EROFS || number == EACCES ? .readOnly : .io
-    throw DatabaseError(code, "the file cannot be opened (error \(number))")
-  }
-  close(file)
 }

@@ -21,7 +21,7 @@ enum SQLiteWork: Sendable {
 final class SQLiteWorker: Sendable {
   typealias Job = JobQueue<SQLiteWork>.Job
 
-  private let path: String
+  private let files: SQLiteFiles
   private let options: SQLiteDatabase.Options
   private let isWriter: Bool
   private let trouble: DatabaseTrouble
@@ -33,10 +33,10 @@ final class SQLiteWorker: Sendable {
 
   /// - Parameter isWriter: whether this is the one connection that writes.
   init(
-    path: String, _ options: SQLiteDatabase.Options, isWriter: Bool, trouble: DatabaseTrouble,
+    _ files: SQLiteFiles, _ options: SQLiteDatabase.Options, isWriter: Bool, trouble: DatabaseTrouble,
     observer: DatabaseObserver?
   ) {
-    self.path = path
+    self.files = files
     self.options = options
     self.isWriter = isWriter
     self.trouble = trouble
@@ -62,9 +62,11 @@ final class SQLiteWorker: Sendable {
   }
 
   /// Commits the writes of several callers in one transaction. Answers each after the commit, also the failed
-  /// ones, since a write may have failed because of another one in the group.
+  /// ones, since a write may have failed because of another one in the group. Answers no success if the files are not at
+  /// their paths any more.
   func commit(_ jobs: [Job]) {
     answer(jobs) { handle in
+      try files.check()
       try handle.run("BEGIN IMMEDIATE")
       // A single job needs no savepoint, for which SQLite would copy each page that the job changes, in a
       // file if there are many.
@@ -73,6 +75,7 @@ final class SQLiteWorker: Sendable {
         jobs.count == 1
         ? [nil] : try jobs.map { $0.caller.isWaiting ? try failure(of: $0.work, on: handle) : nil }
       try observingCommit(observer) { try handle.run("COMMIT") }
+      try files.check()
       return failures
     }
   }
@@ -149,11 +152,15 @@ final class SQLiteWorker: Sendable {
   }
 
   private func open() throws(DatabaseError) -> SQLiteHandle {
-    let handle = try SQLiteHandle(path: path, busyTimeout: options.busyTimeout) { [trouble, kind] start in
+    let handle = try SQLiteHandle(path: files.path, busyTimeout: options.busyTimeout) {
+      [trouble, kind] start in
       trouble.met(
         DatabaseError(.busy, "another process keeps the database locked"), in: kind, since: start)
     }
     if isWriter { try prepareToWrite(handle) } else { try handle.run("PRAGMA query_only = 1") }
+    // Readers are opened when they are needed, and must not open what was put there meanwhile.
+    try files.check()
+    if isWriter { files.addSideFiles() }
     return handle
   }
 
@@ -172,6 +179,8 @@ final class SQLiteWorker: Sendable {
           PRAGMA journal_size_limit = 67108864;
           PRAGMA cache_size = -\(options.writerCache);
           PRAGMA wal_autocheckpoint = \(options.checkpoint);
+          -- Makes the log and its index.
+          SELECT COUNT(*) FROM sqlite_master;
           """)
       } catch {
         guard error.code == .busy, ContinuousClock.now < deadline else { throw error }

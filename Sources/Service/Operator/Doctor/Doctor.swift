@@ -86,7 +86,7 @@ package struct Doctor: Sendable {
       unless: faults.intersection(["providers", "providers.ca_file", "storage.key"]).sorted(),
       clockAhead: { await ahead.value })
     findings.append(await publicURLFinding(asksDatabase: !faults.contains("database")))
-    findings += await forwardingFindings()
+    findings += await runningFindings()
     findings.append(await clock)
     findings += await routes
     findings += await webPush
@@ -140,11 +140,14 @@ extension Doctor {
 }
 
 extension Doctor {
-  /// Reports what the service that runs has noticed of its proxies within an hour.
-  func forwardingFindings() async -> [Finding] {
-    let name = Readiness.forwardingName
-    guard let check = await running()?.checks[name], let meaning = check.meaning else { return [] }
-    return [.bad(name, meaning, advice: check.advice ?? "")]
+  /// Reports what only the service that runs can notice: that the database which it has open is gone, and what its
+  /// proxies have sent within an hour.
+  func runningFindings() async -> [Finding] {
+    let checks = await running()?.checks ?? [:]
+    return ["database", Readiness.forwardingName].compactMap { name in
+      guard let check = checks[name], let meaning = check.meaning else { return nil }
+      return .bad(name, meaning, advice: check.advice ?? "")
+    }
   }
 }
 

@@ -23,10 +23,14 @@ final class DatabaseCheck: Sendable {
       }
     }
 
+    /// Whether a file of the database is gone: reads work, and what is written would be lost.
+    var isOfFiles: Bool { if case .error(let error) = self { error.code == .moved } else { false } }
+
     /// What fails, in a few words.
     var summary: String {
       guard case .error(let error) = self else { return "the database does not answer" }
       return switch error.code {
+      case .moved: "the database's file is gone: nothing is accepted"
       case .full, .readOnly, .io, .busy: "the database takes no writes"
       case let code where code.isOfConnecting: "no connection to the database can be opened"
       case .closed, .connectionLost: "the database does not answer"
@@ -96,6 +100,7 @@ final class DatabaseCheck: Sendable {
 
   /// What a failure means, and what to do.
   func explanation(of failure: Failure) -> Explanation {
+    if failure.isOfFiles { return Self.movedFiles }
     let more = "push-bouncer doctor says more."
     guard case .error(let error) = failure else {
       return Explanation(
@@ -110,8 +115,23 @@ final class DatabaseCheck: Sendable {
       "\(advice.prefix(1).uppercased())\(advice.dropFirst()); \(more)")
   }
 
+  private static let movedFiles = Explanation(
+    """
+    The file of the database (database.url), or the -wal or -shm beside it, was moved, removed or replaced while the \
+    service has it open. What is written now would be lost, so nothing is accepted.
+    """,
+    """
+    Move the same files back, and the service goes on. If only -wal or -shm is gone, restart the service in order \
+    (SIGTERM): it then writes all it has into the database. If the database was removed, save it before the service \
+    ends: Documentation/Troubleshooting.md, "The database's file is gone". Stop the service before you put another \
+    database there.
+    """)
+
   private static func readFailure(_ database: any Database) async -> Failure? {
-    await failure { _ = try await database.query(Statement("SELECT 1")) }
+    await failure {
+      try database.checkFiles()
+      _ = try await database.query(Statement("SELECT 1"))
+    }
   }
 
   /// Tests a write. A full disk, for example, allows reads only, and then no notification can be accepted.

@@ -81,7 +81,9 @@ struct ProblemLog {
       let isAnother = database.isLogged && failure != .timeout && failure.reason == databaseReasons.last
       databaseReasons.last = failure.reason
       if event == .began || isAnother, databaseReasons.told.insert(failure.reason).inserted {
-        logger.warning("\(failure.summary)", metadata: Self.metadata(failure.reason, explanation))
+        logger.log(
+          level: failure.isOfFiles ? .error : .warning, "\(failure.summary)",
+          metadata: Self.metadata(failure.reason, explanation))
       }
     } else if !database.isLogged {
       databaseReasons = ([], "")
