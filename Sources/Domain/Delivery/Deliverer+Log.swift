@@ -48,9 +48,12 @@ extension Deliverer {
     return metadata
   }
 
-  /// Logs notifications that wait although their route works, because their device or chat server has to wait.
+  /// Logs notifications that wait although their route works: their device or chat server has to wait, or the provider did
+  /// not take this one. What a route that does not work holds up has a line of the route.
   func logWaiting(_ kept: [Outbox.Addition]) async {
-    let waiting = Dictionary(grouping: kept) { $0.delivery.wait.flatMap { $0.isOwn ? $0.reason : nil } }
+    let waiting = Dictionary(grouping: kept) { kept in
+      kept.delivery.wait.flatMap { $0.isOwn || works(kept.route) ? $0.reason : nil }
+    }
     for case (let reason?, let kept) in waiting {
       let limit = RateLimitedLog.Limit.waits(for: reason)
       let servers = await hostnames(of: kept.map(\.delivery), within: limit)
@@ -63,6 +66,12 @@ extension Deliverer {
           ])
       }
     }
+  }
+
+  private func works(_ route: Route) -> Bool {
+    let target = route.provider == .webPush ? route.credential : route.target
+    let sender = providers.routeSender(route.provider, target: target.isEmpty ? nil : target)
+    return sender.map { $0.state.failure == nil } ?? false
   }
 
   /// Logs that a notification was refused because too many wait already: for the device, or for all devices of its owner.

@@ -74,7 +74,7 @@ extension Deliverer {
   ) -> Outbox.Postponement {
     Outbox.Postponement(
       until: dueAt(retry, after: attempts, doubts: (delivery.wait?.doubts ?? 0) + retry.wait.doubts),
-      registration: retry.scope == .token ? delivery.registration.id : nil, reason: retry.reason,
+      registration: retry.scope == .token ? delivery.registration.id : nil, reason: retry.shownReason,
       doubts: retry.wait.doubts)
   }
 
@@ -105,6 +105,12 @@ extension Deliverer {
       if let lease, decision.result != .queued || decision.retry != nil {
         let postponement = decision.retry.map {
           self.postponement(by: $0, delivery, after: lease.attempts)
+        }
+        if delivery.promisedAt == nil, let retry = decision.retry, let postponement,
+          let route = decision.route
+        {
+          recorded.wait = retry.wait
+          await logWaiting([(recorded, route, postponement.until)])
         }
         // If the database cannot be written now, the outbox keeps this in memory and writes it later.
         try? await outbox.settle([(lease, postponement)])

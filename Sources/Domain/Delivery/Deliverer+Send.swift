@@ -29,15 +29,28 @@ extension Deliverer {
     let scope: Outcome.Scope
     /// The reason why it was not accepted.
     let reason: Reason
+    /// The reason why it waits: where nothing was sent, that of its route.
+    var shownReason: Reason
     /// The pauses between tries from the outbox.
-    var backoff = Backoff.outbox
+    var backoff: Backoff
     /// Maximum number of tries within a request; more would only delay its caller.
     var triesInRequest = 3
     /// Whether the provider may have the notification, and would not recognize a second one as the same.
     var isInDoubt = false
 
+    init(
+      notBefore: Date?, scope: Outcome.Scope, reason: Reason, because shownReason: Reason? = nil,
+      backoff: Backoff = .outbox
+    ) {
+      self.notBefore = notBefore
+      self.scope = scope
+      self.reason = reason
+      self.shownReason = shownReason ?? reason
+      self.backoff = backoff
+    }
+
     var wait: RegisteredPush.WaitReason {
-      .init(reason: reason, isOwn: scope == .token, doubts: isInDoubt ? 1 : 0)
+      .init(reason: shownReason, isOwn: scope == .token, doubts: isInDoubt ? 1 : 0)
     }
   }
 
@@ -125,8 +138,8 @@ extension Deliverer {
         return wait(until: notBefore, .serverOverPace)
       }
       let sent = now()
-      let device = delivery.pacedDevice
-      if let device, let time = pace.admit(device, isBackground: delivery.isBackground, now: sent) {
+      let claim = delivery.paceClaim
+      if let claim, let time = pace.admit(claim, now: sent) {
         return wait(until: time, .deviceOverPace, .pace)
       }
       tries += 1
@@ -147,7 +160,7 @@ extension Deliverer {
       var decisions: [Decision] = []
       switch answer {
       case .ended(let answer):
-        if let device, answer.outcome.isUncounted { pace.uncount(device, admitted: sent) }
+        if let claim, answer.outcome.isUncounted { pace.giveBack(claim, now: now()) }
         let outcomes = push.outcomes(answer.outcome, of: batch.map(\.registration.id))
         for (index, outcome) in outcomes.enumerated() {
           decisions.append(await decide(on: answer.with(outcome), for: batch[index], starts[index]))
@@ -252,7 +265,9 @@ extension Deliverer {
     because reason: Reason, notBefore: Date?, _ scope: Outcome.Scope, after answer: RouteSender.Answer,
     _ delivery: RegisteredPush
   ) -> Retry {
-    var retry = Retry(notBefore: notBefore, scope: scope, reason: reason)
+    var retry = Retry(
+      notBefore: notBefore, scope: scope, reason: reason,
+      because: reason == .breakerOpen ? answer.sender.state.failure?.reason : nil)
     if answer.sender.route.provider == .apns, scope == .provider {
       retry.backoff = .outage
       retry.triesInRequest = 2

@@ -31,12 +31,12 @@ package final class Deliverer: Sendable {
   /// - Parameters:
   ///   - deadline: time limit of a batch whose caller gives none.
   ///   - history: counts the results of notifications, for the operator.
-  ///   - pace: limits of pushes to one device.
+  ///   - pace: limit of pushes to one device.
   ///   - relay: where notifications of registrations that live elsewhere go; nil if there is none.
   ///   - work: limit of the memory for notifications of requests that are not answered yet, in bytes.
   package init(
     providers: PushProviders, registrations: RegistrationStore, outbox: Outbox, deadline: Duration,
-    history: History? = nil, pace: [DevicePace.Limit] = DevicePace.google,
+    history: History? = nil, pace: DevicePace.Limit = DevicePace.google,
     relay: (any Relay)? = nil, work: Int = 64 << 20,
     now: @escaping @Sendable () -> Date,
     metrics: any MetricsFactory = MetricsSystem.factory, logger: Logger
@@ -101,7 +101,11 @@ package final class Deliverer: Sendable {
         decisions[index].result = .refused(reason)
         if let route = decisions[index].route { history?.count(.refused(route, reason)) }
       }
-      await logWaiting(zip(additions, results).compactMap { $1.lease == nil ? nil : $0 })
+      // What is under way may still be accepted.
+      await logWaiting(
+        zip(additions, zip(results, queued)).compactMap { addition, stored in
+          stored.0.lease == nil || decisions[stored.1].retry == nil ? nil : addition
+        })
     }
     return await record(decisions, on: deliveries)
   }
@@ -150,7 +154,7 @@ package final class Deliverer: Sendable {
     for doubt in doubts() where !doubt.kind.isOpen && doubt.route.provider != .webPush {
       switch states[doubt.route] {
       case .failing, .open: break
-      case .unknown, .ok, nil: states[doubt.route] = .failing(doubt.reason, since: doubt.since)
+      case .unknown, .ok, nil: states[doubt.route] = .failing(doubt.shownReason, since: doubt.since)
       }
     }
     return states

@@ -1,151 +1,162 @@
-import Foundation
+package import Foundation
+import HTTPClient
 import Providers
 import Registrations
 import Synchronization
 
-/// Limits the pushes to one device to what Google accepts in a minute and in an hour (Firebase, "Throttling and quotas").
-/// Further pushes wait. Background pushes have half of each limit, so that visible ones need not wait for them.
+/// Limits the pushes to one device to what Google accepts: 240 in a minute and 5,000 in an hour (Firebase, "Throttling and
+/// quotas"). Further pushes wait.
 ///
-/// Pushes are counted when they are sent, whatever wire they come from, and by token, since a device may have several
-/// registrations. The counts are this process's own and are lost when it ends.
+/// A device has 160 places. A push takes one, and every 0.75 seconds the one that was taken first is free again: that is at
+/// most 240 in any minute and 4,960 in any hour, and however much is sent, there is room again within a second.
+///
+/// Whoever knows a token can register it, so the places are shared out between the owners (``FairShare``): each has at most
+/// three times as many as are free. Owners without credentials, of whom there may be any number, find only half of the
+/// places, and so do background pushes: what chat servers show need not wait for them.
+///
+/// Places are taken when a push is sent, whatever wire it comes from, and by token, since a device may have several
+/// registrations. They are this process's own and are lost when it ends.
 package final class DevicePace: Sendable {
-  /// Maximum number of pushes to a device in a time.
+  /// What a device may get.
   package struct Limit: Sendable, Hashable {
-    let pushes: Int
-    let seconds: Int
+    let places: Int
+    /// Seconds until the next place is free.
+    let seconds: TimeInterval
 
-    package init(pushes: Int, seconds: Int) {
-      self.pushes = pushes
+    package init(places: Int, seconds: TimeInterval) {
+      self.places = places
       self.seconds = seconds
     }
   }
 
-  package static let google = [Limit(pushes: 240, seconds: 60), Limit(pushes: 5000, seconds: 3600)]
+  package static let google = Limit(places: 160, seconds: 0.75)
 
-  private struct State {
-    /// Pushes to devices that were sent to since `rotatedAt`, and to others. Once in the longest of the limits' times, the
-    /// old ones are dropped and the recent ones become old.
-    var recent: [Int: SentPushes] = [:]
-    var old: [Int: SentPushes] = [:]
-    /// Seconds since 1970.
-    var rotatedAt = Int.min
-    /// Pushes to devices for which there was no room. Several devices share a place.
-    var shared: [Int: SentPushes] = [:]
+  /// A push as the limit sees it.
+  struct Claim: Sendable, Hashable {
+    /// Hash of the device's token.
+    let device: Int
+    let owner: Owner
+    /// Whether its owner has no credentials.
+    var isOpen = false
+    /// Whether the push shows nothing.
+    var isBackground = false
   }
 
-  private static let places = 1 << 16
-  private let limits, halves: [Limit]
-  private let longest: Int
+  /// The shortest wait of an owner that has its share, in seconds, so that several of its pushes go together.
+  private static let shortestWait: TimeInterval = 10
+
+  private let limit: Limit
   private let capacity: Int
   private let state = Mutex(State())
 
-  /// - Parameter capacity: number of devices that have a place of their own.
-  init(_ limits: [Limit], capacity: Int = 1_000_000) {
-    self.limits = limits
+  /// - Parameter capacity: number of devices that are told apart. Owners without credentials get at most half of them.
+  init(_ limit: Limit, capacity: Int = 1_000_000) {
+    self.limit = limit
     self.capacity = capacity
-    halves = limits.map { Limit(pushes: ($0.pushes + 1) / 2, seconds: $0.seconds) }
-    longest = limits.map(\.seconds).max() ?? 0
   }
 
-  /// Counts a push to a device, unless it has to wait.
+  /// Takes a place for a push to a device, unless it has to wait.
   ///
-  /// - Parameter isBackground: whether the push shows nothing.
   /// - Returns: the time until which it has to wait; nil if it may be sent.
-  func admit(_ device: Int, isBackground: Bool = false, now: Date) -> Date? {
-    let second = Self.second(of: now)
-    let limits = isBackground ? halves : limits
-    return change(device, second) { $0.admit(second, limits, longest) }.map {
-      Date(timeIntervalSince1970: TimeInterval($0))
+  func admit(_ claim: Claim, now: Date) -> Date? {
+    let places = limit.places / ((claim.isOpen ? 2 : 1) * (claim.isBackground ? 2 : 1))
+    let time = now.timeIntervalSince1970
+    let wait = with(claim, time) { pushes -> TimeInterval? in
+      pushes.release(until: time, limit)
+      guard let free = pushes.free(for: claim.owner, of: max(1, places)) else {
+        pushes.take(claim.owner, now: time, limit)
+        return nil
+      }
+      return pushes.has(claim.owner) ? max(free, time + Self.shortestWait) : free
     }
+    return wait.map { Date(timeIntervalSince1970: $0) }
   }
 
-  /// Uncounts a push that did not reach the provider.
-  func uncount(_ device: Int, admitted time: Date) {
-    let second = Self.second(of: time)
-    change(device, second) { $0.uncount(second) }
+  /// Gives back the place of a push that did not reach the provider.
+  func giveBack(_ claim: Claim, now: Date) {
+    with(claim, now.timeIntervalSince1970) { $0.giveBack(claim.owner) }
   }
 
-  private static func second(of time: Date) -> Int { Int(time.timeIntervalSince1970.rounded(.down)) }
-
-  @discardableResult
-  private func change<Result: Sendable>(
-    _ device: Int, _ second: Int, _ body: (inout SentPushes) -> Result
+  private func with<Result: Sendable>(
+    _ claim: Claim, _ time: TimeInterval, _ body: (inout SentPushes) -> Result
   ) -> Result {
     state.withLock { state in
-      // Begins anew if the clock was put back.
-      if second < state.rotatedAt || second - longest >= state.rotatedAt {
-        state.old = state.recent
-        state.recent = [:]
-        state.rotatedAt = second
-      }
-      if let kept = state.old.removeValue(forKey: device) { state.recent[device] = kept }
-      guard state.recent[device] != nil || state.recent.count + state.old.count < capacity else {
-        return body(&state.shared[device & (Self.places - 1), default: SentPushes()])
-      }
-      return body(&state.recent[device, default: SentPushes()])
+      state.rotate(time, after: TimeInterval(limit.places) * limit.seconds)
+      return state.with(claim.device, capacity: claim.isOpen ? capacity / 2 : capacity, body)
     }
   }
 }
 
-/// The pushes that were sent to a device: by second in the last minute, by minute before.
+private struct State {
+  /// Pushes to devices that were sent to since `rotatedAt`, and to others. Once all places are free again, the old ones are
+  /// dropped and the recent ones become old.
+  private var recent: [Int: SentPushes] = [:]
+  private var old: [Int: SentPushes] = [:]
+  /// Seconds since 1970.
+  private var rotatedAt = -TimeInterval.infinity
+  /// Pushes to devices for which there was no room. Several devices share their places.
+  private var shared: [Int: SentPushes] = [:]
+
+  private static let sharedCount = 1 << 16
+
+  mutating func rotate(_ time: TimeInterval, after longest: TimeInterval) {
+    // Begins anew if the clock was put back.
+    guard time < rotatedAt || time - longest >= rotatedAt else { return }
+    old = recent
+    recent = [:]
+    rotatedAt = time
+  }
+
+  mutating func with<Result>(_ device: Int, capacity: Int, _ body: (inout SentPushes) -> Result) -> Result {
+    if let kept = old.removeValue(forKey: device) { recent[device] = kept }
+    guard recent[device] != nil || recent.count + old.count < capacity else {
+      return body(&shared[device & (Self.sharedCount - 1), default: SentPushes()])
+    }
+    return body(&recent[device, default: SentPushes()])
+  }
+}
+
+/// The pushes to a device that have places, in the order in which these are free again.
 private struct SentPushes {
-  private struct Bucket {
-    /// Time of the last of them, in seconds since 1970.
-    var second: Int
-    var pushes: Int
+  private var taken: [(owner: Owner, until: TimeInterval)] = []
+
+  mutating func release(until now: TimeInterval, _ limit: DevicePace.Limit) {
+    // A time that far ahead means that the clock was put back.
+    if let last = taken.last, last.until > now + TimeInterval(limit.places + 1) * limit.seconds { taken = [] }
+    taken.removeFirst(taken.prefix { $0.until <= now }.count)
   }
 
-  private static let mostBuckets = 128
+  func has(_ owner: Owner) -> Bool { taken.contains { $0.owner == owner } }
 
-  /// The counts in the order of time.
-  private var buckets: [Bucket] = []
-
-  /// Counts a push; if a limit does not allow it, returns the second from which it may go.
-  mutating func admit(_ now: Int, _ limits: [DevicePace.Limit], _ longest: Int) -> Int? {
-    // A time after now means that the clock was put back.
-    buckets.removeAll { $0.second > now || $0.second < now - longest }
-    var free = now
-    for limit in limits {
-      var sum = 0
-      for bucket in buckets.reversed() {
-        sum += bucket.pushes
-        guard sum >= limit.pushes else { continue }
-        free = max(free, bucket.second + limit.seconds + 1)
-        break
-      }
+  /// The time from which an owner may take one more of this many places; nil if it may now.
+  func free(for owner: Owner, of places: Int) -> TimeInterval? {
+    var own = taken.count { $0.owner == owner }
+    var total = taken.count
+    var free: TimeInterval?
+    for push in taken where !FairShare.allows(own: own, total: total, limit: places) {
+      free = push.until
+      total -= 1
+      if push.owner == owner { own -= 1 }
     }
-    guard free <= now else { return free }
-    if buckets.last?.second == now {
-      buckets[buckets.count - 1].pushes += 1
-    } else {
-      if buckets.count >= Self.mostBuckets { merge(before: now - 60) }
-      buckets.append(Bucket(second: now, pushes: 1))
-    }
-    return nil
+    return free
   }
 
-  mutating func uncount(_ second: Int) {
-    guard let index = buckets.lastIndex(where: { $0.second == second && $0.pushes > 0 }) else { return }
-    buckets[index].pushes -= 1
+  mutating func take(_ owner: Owner, now: TimeInterval, _ limit: DevicePace.Limit) {
+    taken.append((owner, max(now, taken.last?.until ?? now) + limit.seconds))
   }
 
-  private mutating func merge(before time: Int) {
-    buckets = buckets.reduce(into: []) { merged, bucket in
-      if let last = merged.last, bucket.second < time, last.second / 60 == bucket.second / 60 {
-        merged[merged.count - 1] = Bucket(second: bucket.second, pushes: last.pushes + bucket.pushes)
-      } else {
-        merged.append(bucket)
-      }
-    }
+  mutating func giveBack(_ owner: Owner) {
+    if let index = taken.lastIndex(where: { $0.owner == owner }) { taken.remove(at: index) }
   }
 }
 
 extension RegisteredPush {
-  /// The device whose limits the push counts against; nil if it has none. A device that anybody may register always has
+  /// How the push counts against its device's limits; nil if it has none. A device that anybody may register always has
   /// limits; of the others, those that Google delivers to.
-  var pacedDevice: Int? {
-    guard push.provider == .fcm || registration.kind.isOpen else { return nil }
-    return push.tokenHash
+  var paceClaim: DevicePace.Claim? {
+    guard push.provider == .fcm || registration.kind.isOpen, let device = push.tokenHash else { return nil }
+    return DevicePace.Claim(
+      device: device, owner: owner, isOpen: registration.kind.isOpen, isBackground: isBackground)
   }
 }
 

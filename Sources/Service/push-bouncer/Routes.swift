@@ -116,9 +116,8 @@ extension Routes {
       abstract: "Deletes the registrations that this credential's provider reported as dead.",
       discussion: """
         If a provider reports more than half of the tokens as dead, their deletion is held back: a registration is \
-        deleted only if the provider reports it again an hour later. If you know that the tokens are dead, for example \
-        after importing old ones, this command deletes their registrations now. Registrations that were renewed \
-        meanwhile are kept. The service may keep running.
+        deleted only if the provider reports it again an hour later. This command deletes all of them now. \
+        \(Advice.trust("NAME")) Registrations that were renewed meanwhile are kept. The service may keep running.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -208,7 +207,11 @@ private struct RouteReport {
 
   /// What is wrong and what to do, in sentences.
   var sentences: [String] {
-    [status?.meaning, status?.advice].compactMap(\.self) + held.map(\.line) + waits
+    let explained = [status?.meaning, status?.advice].compactMap(\.self)
+    // The service may not run, or its route fail for another reason.
+    let isHeldExplained = held.isEmpty || status?.reason == Reason.deletionsHeld.rawValue
+    let advice = isHeldExplained ? [] : [Advice.heldDeletions(on: name).text]
+    return explained + held.map(\.line) + advice + waits
   }
 
   /// How many wait for each reason, the most first.

@@ -35,7 +35,7 @@ import Testing
   }
 
   private static func expectFailing(_ deliverer: Deliverer, _ bench: DeliveryBench) {
-    guard case .failing(reason, since: _)? = deliverer.routeStates()[bench.fcmRoute] else {
+    guard case .failing(.deletionsHeld, since: _)? = deliverer.routeStates()[bench.fcmRoute] else {
       Issue.record("the route is \(String(describing: deliverer.routeStates()[bench.fcmRoute]))")
       return
     }

@@ -63,6 +63,27 @@ import Testing
     #expect(bench.log.lines.contains { $0.message == "notification given up" })
   }
 
+  @Test func `What was not sent, as its route does not work, is named with the reason of the route`()
+    async throws
+  {
+    let devices = try await bench.devices(.apns, 30)
+    await bench.faults { $0.apns.status = 503 }
+    _ = try await bench.deliverer.deliver(devices.dropLast().map { bench.push("n", to: $0) })
+    guard case .open(let reason, _)? = bench.state(bench.apnsRoute) else {
+      Issue.record("\(String(describing: bench.state(bench.apnsRoute)))")
+      return
+    }
+    #expect(reason != .breakerOpen)
+    #expect(try await bench.deliver("n", to: devices[29]) == .queued)
+    #expect(try await found(devices[29]).waitReason == "\(reason)")
+    // Nor does another try of it, or of others, say anything else.
+    try await bench.database.execute("UPDATE outbox SET due_at = 0")
+    try await bench.sending {
+      try await eventually { try await bench.number("SELECT MAX(attempts) FROM outbox") > 1 }
+    }
+    #expect(try await bench.number("SELECT COUNT(*) FROM outbox WHERE reason = 'breakerOpen'") == 0)
+  }
+
   @Test func `What its server's pace holds back says so`() async throws {
     let device = try await bench.devices(.fcm)[0]
     var push = bench.push("n", to: device)
@@ -74,6 +95,24 @@ import Testing
     #expect(bench.log.lines.contains { $0.metadata["reason"] == "serverOverPace" })
     let until = try #require(waiting.waitingUntil)
     #expect((89.0...100).contains(until.timeIntervalSince(bench.clock.now)))
+  }
+
+  @Test(arguments: [false, true])
+  func `The first failure of the provider at one token is in the log, also where its answer comes late`(
+    isLate: Bool
+  ) async throws {
+    let devices = try await bench.devices(.fcm, 2)
+    #expect(try await bench.deliver("warm", to: devices[1]) == .delivered)
+    bench.simulator.setToken(devices[0].token, TokenRule(status: 500, reason: "INTERNAL"))
+    if isLate { await bench.faults { $0.fcm.latencyMilliseconds = 1500 } }
+    let pushes = devices.map { bench.push("n", to: $0) }
+    let results = try await bench.deliverer.deliver(pushes, within: isLate ? .milliseconds(300) : nil)
+    #expect(results == (isLate ? [.queued, .queued] : [.queued, .delivered]))
+    await bench.deliverer.settled()
+    #expect(bench.state(bench.fcmRoute) == .ok)
+    let lines = bench.log.lines.filter { $0.message == "notification waits" }
+    #expect(lines.count == 1 && lines.first?.metadata["reason"] == "INTERNAL")
+    #expect(lines.first?.metadata["device"] == "\(devices[0].registration.name)")
   }
 
   @Test func `What waits for its answer at the deadline waits for the provider`() async throws {

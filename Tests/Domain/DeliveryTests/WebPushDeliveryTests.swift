@@ -39,6 +39,18 @@ import Testing
     return "\(bench.simulator.webPushEndpoint)/push/\(id)"
   }
 
+  @Test(.bench(isSending: false))
+  func `A subscription at a name that no name server ever knows ends with its next notification`()
+    async throws
+  {
+    let names = ["push.invalid", "push.test", "push.example", "push.onion:8443"]
+    let batch = try await pushes(to: names.map { "https://\($0)/1" } + [endpoint(bench)], bench)
+    let results = try await bench.deliverer.deliver(batch)
+    #expect(results == [DeliveryResult](repeating: .ended(.nameReserved), count: 4) + [.delivered])
+    #expect(try await bench.recorder.living(batch.map(\.registration.id)) == [batch[4].registration.id])
+    #expect(bench.outbox.count == 0)
+  }
+
   @Test(.bench(isSending: false)) func `A push service with as many as may wait fails no request for others`()
     async throws
   {

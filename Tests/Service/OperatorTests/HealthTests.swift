@@ -64,6 +64,24 @@ import Testing
       credential.meaning != nil && sentence?.hasPrefix(credential.meaning ?? "") == true, "\(sentence ?? "")")
   }
 
+  @Test func `Deletions held back are told with their number, and how to end them with its condition`() throws
+  {
+    let route = Health.RouteHealth(
+      route: Route(provider: .fcm, credential: "default", target: "demo"),
+      state: .failing(.deletionsHeld, since: Self.now - 40), waiting: 0, held: 35)
+    var check = Health.Check(name: "fcm:default")
+    check.fail(.deletionsHeld, on: "demo", since: Self.now - 40, of: "fcm:default")
+    let health = health([check], [route])
+    #expect(health.summary == "35 deletions are held back")
+    let problem = try #require(health.problems.first)
+    #expect(health.problems.count == 1 && problem.parts[0].hasSuffix(", 35 deletions held back"))
+    for advice in [problem.advice, check.advice] {
+      let text = try #require(advice)
+      #expect(text.contains("push-bouncer routes trust fcm:default only if you know why so many are dead"))
+      #expect(text.hasPrefix("Each ends if the provider says the same of it again"))
+    }
+  }
+
   @Test func `Without a fault everything works`() {
     #expect(health().summary == "everything works" && health().problems.isEmpty)
   }

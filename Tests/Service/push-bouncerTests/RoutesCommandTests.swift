@@ -10,6 +10,10 @@ import Testing
 extension Chaos {
   /// Tests how the operator handles held reports of dead tokens.
   @Suite struct RoutesCommandTests {
+    /// Wherever the command is named, that stands beside it.
+    private static let condition =
+      "push-bouncer routes trust fcm:default only if you know why so many are dead"
+
     @Test func `What is held back outlives a kill, and ends at the operator's word`() async throws {
       try await Stage.test { stage in
         var phones: [VirtualPhone] = []
@@ -22,13 +26,17 @@ extension Chaos {
           for phone in phones { stage.simulator.setToken(phone.token, TokenRule(status: 404)) }
           #expect(try await server.mark(phones).deleted.count == 20)
           try await check(running, held: 40)
-          #expect(running.logged.contains("push-bouncer routes trust fcm:default"))
+          #expect(running.logged.contains(Self.condition))
           await running.end(SIGKILL, status: SIGKILL)
         }
         let doctor = try await stage.place.run(
           "doctor", "--json", "--providers.ca_file", "Keys/ca.pem", "--apns.endpoint",
           stage.simulator.apnsEndpoint, "--fcm.endpoint", stage.simulator.fcmEndpoint)
-        #expect(doctor.output.contains("routes trust fcm:default"))
+        #expect(doctor.output.contains(Self.condition))
+        // Without a service, too.
+        #expect(try await stage.place.run("routes", "list").output.contains(Self.condition))
+        let shown = try await stage.place.run("device", "find", "chat.example.org")
+        #expect(!shown.output.contains("the registration ends") && shown.output.contains("failing"))
         try await stage.serve("--delivery.deadline", "60s") { running, server in
           try await check(running, held: 40)
           let wrong = try await stage.place.run("routes", "trust", "apns:simulator")

@@ -40,8 +40,8 @@ extension Chaos {
                 "Web Push", Post(stage, server, to: try await stage.subscribers(3, at: server, of: running)),
                 150
               ),
-              // A device gets 240 a minute at once: more would be late, strangers or not.
-              ("Nextcloud", try await nextcloud(stage, running), 300),
+              // A device gets 60 at once and 80 a minute: more would be late, strangers or not.
+              ("Nextcloud", try await nextcloud(stage, running), Self.seconds < 10 ? 300 : 800),
             ]
             let quiet = await Self.send(friends)
             let memory = try running.memory("VmHWM")

@@ -200,6 +200,12 @@ struct StatusTests {
       #expect(registration["state"] == "failing" && registration["ended_at"] == .null)
       #expect(registration["held_deletion"]?["reason"] == "UNREGISTERED")
       #expect(registration["held_deletion"]?["at"]?.string?.hasSuffix("Z") == true)
+      // It is not said to end, nor is the operator's command named to a chat server.
+      for advice in [registration["advice"], registration["held_deletion"]?["advice"]] {
+        let text = try #require(advice?.string)
+        #expect(text.contains("ends if the provider says the same of it again"), "\(text)")
+        #expect(!text.contains("No action needed") && !text.contains("push-bouncer"), "\(text)")
+      }
       #expect(registration["last_failure"] == .null && answer.json["pace"] == .null)
     }
   }

@@ -112,14 +112,10 @@ final class HeldDeletions: Sendable {
     where !logged.contains(subject) {
       let name = "\(doubt.route.provider):\(doubt.route.credential)"
       logger.warning(
-        """
-        the provider reports too many tokens as dead to be believed: their registrations stay. One ends when the provider \
-        says the same an hour later. If you know that the tokens are dead, end all of them with: \
-        push-bouncer routes trust \(name)
-        """,
+        "the provider reports too many tokens as dead to be believed: their registrations stay",
         metadata: [
           "route": "\(doubt.route)", "kind": "\(doubt.kind)", "reason": "\(doubt.reason)",
-          "held": "\(doubt.held)",
+          "held": "\(doubt.held)", "advice": "\(Advice.heldDeletions(on: name).text)",
         ])
     }
     for subject in logged.subtracting(known) {
@@ -158,6 +154,9 @@ package struct Doubt: Sendable, Hashable {
   package let since: Date
   /// Number of deletions held back.
   package var held = 0
+
+  /// The reason that is shown as the route's: what a provider means by its own is not what happens to those held back.
+  package var shownReason: Reason { held > 0 ? .deletionsHeld : reason }
 
   package var route: Route { subject.route }
   package var kind: RegistrationReference.Kind { subject.kind }

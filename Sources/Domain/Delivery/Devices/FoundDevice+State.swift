@@ -32,6 +32,16 @@ extension FoundDevice {
     return deliveredAt == nil ? .unused : .working
   }
 
+  /// What a failure means. A token that its provider calls dead has not ended a registration that is held or lives.
+  func explanation(of failure: Failure, for reader: Explanation.Reader) -> Explanation {
+    let usual = Explanation.of(failure.reason)
+    guard endedAt == nil, Reason(rawValue: failure.reason)?.isOfDeadToken == true else {
+      return usual.told(to: reader)
+    }
+    let advice = held == nil ? Advice.renewed : .heldDeletions()
+    return usual.advising(advice).told(to: reader)
+  }
+
   /// An explanation of the state, and what to do about it, in sentences.
   package var advice: String { advice(for: .operator) }
 
@@ -39,7 +49,7 @@ extension FoundDevice {
     switch state {
     case .ended:
       return """
-        The registration has ended: nothing is sent to it. \(failure.map { "\($0.explanation(for: reader).meaning) " } ?? "")The app \
+        The registration has ended: nothing is sent to it. \(failure.map { "\(explanation(of: $0, for: reader).meaning) " } ?? "")The app \
         registers again when it is opened; if it does not, log out and in again in the app.
         """
     case .switchedOff:
@@ -48,8 +58,9 @@ extension FoundDevice {
         \(reader == .operator ? "\"push-bouncer server show\"" : Advice.theOperator) can say more.
         """
     case .failing:
-      let explanation = (failure ?? held)?.explanation(for: reader)
-      return explanation.map { "\($0.meaning) \($0.advice)" } ?? ""
+      guard let failure = failure ?? held else { return "" }
+      let told = explanation(of: failure, for: reader)
+      return "\(told.meaning) \(told.advice)"
     case .waiting:
       let explanation = waitReason.map { Explanation.of($0, to: reader) }
       return "Notifications wait. " + (explanation.map { "\($0.meaning) \($0.advice)" } ?? "")

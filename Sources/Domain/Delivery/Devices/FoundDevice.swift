@@ -23,9 +23,7 @@ package struct FoundDevice: Sendable, Hashable {
     package let reason: String
     package let at: Date
 
-    package var explanation: Explanation { explanation(for: .operator) }
-
-    func explanation(for reader: Explanation.Reader) -> Explanation { .of(reason, to: reader) }
+    package var meaning: String { Explanation.of(reason).meaning }
   }
 
   package let kind: RegistrationReference.Kind
@@ -207,11 +205,18 @@ extension FoundDevice {
       "token_changed_at": .time(tokenChangedAt), "bouncer_key": .optional(bouncerKey),
       "device_identifier": .optional(identifier), "registered_at": .time(registeredAt),
       "ended_at": .time(endedAt), "last_success_at": .time(deliveredAt),
-      "last_failure": failure?.json(for: reader) ?? .null,
-      "held_deletion": held?.json(for: reader) ?? .null, "waiting": .integer(waiting),
+      "last_failure": json(of: failure, for: reader), "held_deletion": json(of: held, for: reader),
+      "waiting": .integer(waiting),
       "waiting_since": .time(waitingSince),
       "waiting_for": waitingFor(for: reader),
     ]
+  }
+
+  private func json(of failure: Failure?, for reader: Explanation.Reader) -> JSON {
+    guard let failure else { return .null }
+    var json = JSON.Object.explained(failure.reason, explanation(of: failure, for: reader))
+    json["at"] = .time(failure.at)
+    return .object(json)
   }
 
   /// Why the notification that is due first waits, and until when.
@@ -223,21 +228,16 @@ extension FoundDevice {
   }
 }
 
-extension FoundDevice.Failure {
-  fileprivate func json(for reader: Explanation.Reader) -> JSON {
-    var json = JSON.Object.explained(reason, for: reader)
-    json["at"] = .time(at)
-    return .object(json)
-  }
-}
-
 extension JSON.Object {
   /// A reason, with what it means and what to do.
   package static func explained(
     _ reason: String?, for reader: Explanation.Reader = .operator
   ) -> JSON.Object {
-    let explanation = reason.map { Explanation.of($0, to: reader) }
-    return [
+    explained(reason, reason.map { Explanation.of($0, to: reader) })
+  }
+
+  fileprivate static func explained(_ reason: String?, _ explanation: Explanation?) -> JSON.Object {
+    [
       "reason": .optional(reason), "meaning": .optional(explanation?.meaning),
       "advice": .optional(explanation?.advice),
     ]

@@ -44,6 +44,11 @@ package struct Explanation: Sendable, Hashable {
     }
   }
 
+  /// The same meaning with other advice.
+  package func advising(_ advice: Advice) -> Explanation {
+    Explanation(meaning, advice, publicMeaning: publicMeaning)
+  }
+
   /// The explanation of a stored reason. A name that is not known (any more) has a general one.
   package static func of(_ name: String, to reader: Reader = .operator) -> Explanation {
     (Reason(rawValue: name) ?? .unknown).explanation.told(to: reader)
@@ -54,7 +59,7 @@ package struct Explanation: Sendable, Hashable {
 /// act.
 package struct Advice: Sendable, Hashable, ExpressibleByStringInterpolation {
   /// For the operator.
-  let text: String
+  package let text: String
   /// For a chat server's admin.
   let forServers: String
 
@@ -136,6 +141,34 @@ package struct Advice: Sendable, Hashable, ExpressibleByStringInterpolation {
     """
   static let registersAgain = same(
     "No action needed: the registration ends, and the phone registers again when its app is opened.")
+
+  private static let endsLater = """
+    Each ends if the provider says the same of it again an hour or more later, and stays if its app registers again.
+    """
+
+  /// For registrations that a provider reports as dead, too many at once to be believed.
+  ///
+  /// - Parameter route: the credential's name in `routes list`.
+  package static func heldDeletions(on route: String = "ROUTE") -> Advice {
+    Advice(
+      "\(endsLater) See with push-bouncer doctor whether the credential is the right one. \(trust(route))",
+      forServers: endsLater)
+  }
+
+  /// Whoever reads of the command that deletes them reads its condition.
+  package static func trust(_ route: String = "ROUTE") -> String {
+    """
+    Delete them at once with push-bouncer routes trust \(route) only if you know why so many are dead, for example after \
+    moving in with many old tokens.
+    """
+  }
+
+  /// For a registration that lives although its provider has called the token dead.
+  package static let renewed = same(
+    """
+    The registration stays, because it was made or renewed after the token died. If the provider says so again an hour or \
+    more after that, it ends, and the phone registers again when its app is opened.
+    """)
   static let compareProject: Advice = """
     See that the file in Keys/fcm is of the Firebase project whose google-services.json the app was built with.
     """

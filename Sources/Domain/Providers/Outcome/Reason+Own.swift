@@ -22,8 +22,17 @@ extension Reason {
       .connectionLost, "The provider, or a machine in between, takes connections and cuts them.",
       .cutConnections),
     Row(
+      .deletionsHeld,
+      """
+      The provider reports too many tokens as dead at once to be believed: their registrations stay, and their deletion is \
+      held back.
+      """, .heldDeletions()),
+    Row(
       .deviceOverPace,
-      "More notifications come for this device than its pace allows (240 a minute, 5,000 an hour, as at Google).",
+      """
+      More notifications come for this device than its pace allows: 240 a minute and 5,000 an hour, as at Google, which its \
+      senders share.
+      """,
       .same(
         "No action needed: those beyond the pace are sent as it allows. See who or what sends its user so many."
       )

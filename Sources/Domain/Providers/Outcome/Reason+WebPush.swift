@@ -9,6 +9,11 @@ extension Reason {
       .subscriptionUnknown, .dead, "The push service does not know this subscription.",
       .registersAgain),
     Row(
+      .nameReserved, .dead,
+      """
+      No name server ever knows the push service's name: names that end in .invalid, .test, .example or .onion are reserved.
+      """, .registersAgain),
+    Row(
       .requestRefused, .rejected,
       "The push service does not take the message, and sending it again would not help.",
       """

@@ -110,6 +110,9 @@ extension Reason {
     }
   }
 
+  /// Whether a provider means by it that the token is dead.
+  package var isOfDeadToken: Bool { row?.statement == .dead }
+
   /// Whether the upstream bouncer lets nothing of one chat server in, until its key or its realms are in order there.
   package var concernsAccess: Bool {
     [.upstreamKeyMissing, .upstreamKeyRefused, .upstreamRealmRefused].contains(self)
@@ -192,8 +195,10 @@ extension Reason {
   /// The connection was closed while the request was under way, so the provider may have taken the push.
   package static let connectionLost = Reason("connectionLost")
   /// The push service's name has an address that must not be called.
+  package static let nameReserved = Reason("nameReserved")
   package static let forbiddenAddress = Reason("forbiddenAddress")
   /// The device gets more notifications than its pace at the push proxy allows.
+  package static let deletionsHeld = Reason("deletionsHeld")
   package static let deviceOverPace = Reason("deviceOverPace")
   /// The device's owner, or the push service, has as many waiting pushes as are allowed.
   package static let noRoom = Reason("noRoom")

@@ -14,6 +14,8 @@ struct Sender: Sendable {
   /// Set for APNs.
   var environment: APNsCredential.Environment?
   let authority: Authority
+  /// Whether the name of a push service can never be found: whatever is to be sent there is dead.
+  var neverResolves = false
   /// Used with ``Authority/owners(_:)`` only.
   let introduced = Introduced()
   let now: @Sendable () -> Date
@@ -71,6 +73,7 @@ struct Sender: Sendable {
   func request(
     _ push: Push, to target: String, of owner: Owner, deadline: NIODeadline
   ) async -> Awaited<Answer> {
+    guard !neverResolves else { return .ended(Answer(.dead(.nameReserved, since: nil), .ourselves)) }
     guard case .tokens(let tokens) = authority else {
       return await sendAsOwner(push, of: owner, deadline: deadline)
     }

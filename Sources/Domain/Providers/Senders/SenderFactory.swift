@@ -81,7 +81,7 @@ struct SenderFactory: Sendable {
         tokens(.webPush, VAPIDToken.limits) { [now] in
           VAPIDToken.make(for: endpoint.origin, by: webPush, now: now())
         }),
-      now: now)
+      neverResolves: webPushAddresses.neverResolves(endpoint.host), now: now)
     return RouteSender(
       Route(provider: .webPush, credential: endpoint.authority, target: ""), sender, metrics, host: host)
   }

@@ -82,6 +82,9 @@ struct WebPushAddresses: Sendable {
   /// Endings of names that exist in local networks only.
   private static let privateEndings = [".localhost", ".local", ".internal", ".lan", ".home.arpa"]
 
+  /// Endings of names that no name server ever knows (RFC 6761, RFC 7686).
+  private static let reservedEndings = [".invalid", ".test", ".example", ".onion"]
+
   /// Hosts that may have any address, in lower case.
   let privateHosts: Set<String>
   let resolve: @Sendable (String) async throws -> [String]
@@ -90,7 +93,7 @@ struct WebPushAddresses: Sendable {
   /// is looked up again for each connection.
   func allow(_ host: String) async -> Bool {
     guard !privateHosts.contains(host) else { return true }
-    guard !Self.isPrivateName(host) else { return false }
+    guard !Self.isPrivateName(host), !Self.isReserved(host) else { return false }
     guard let addresses = try? await withTimeout(Self.lookupTimeout, { try await resolve(host) }) else {
       return true
     }
@@ -102,10 +105,19 @@ struct WebPushAddresses: Sendable {
   /// - Throws: ``OutgoingClient/HostError``, or ``LookupsExhausted``.
   func addresses(of host: String) async throws -> [String] {
     let isTrusted = privateHosts.contains(host)
-    guard isTrusted || !Self.isPrivateName(host) else { throw OutgoingClient.HostError.forbiddenAddress }
+    guard isTrusted || !Self.isPrivateName(host) && !Self.isReserved(host) else {
+      throw OutgoingClient.HostError.forbiddenAddress
+    }
     return try HostAddresses.callable(try await resolve(host)) { address in
       isTrusted || IPAddress(address)?.isPublic == true
     }
+  }
+
+  /// Whether a host can never be found, so that what is sent there would wait in vain for ever.
+  func neverResolves(_ host: String) -> Bool { !privateHosts.contains(host) && Self.isReserved(host) }
+
+  private static func isReserved(_ host: String) -> Bool {
+    reservedEndings.contains { host.hasSuffix($0) }
   }
 
   /// Whether a host is an address, in any spelling, or a name of local networks only.

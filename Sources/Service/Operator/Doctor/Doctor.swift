@@ -191,11 +191,7 @@ extension Doctor {
         """
         the deletions of \(count) registrations have been held back since \(since.formatted(.iso8601)), because the \
         provider reported too many tokens as dead at once
-        """,
-        advice: """
-          wait: a registration is deleted if the provider reports it again an hour later; after a week the report is \
-          forgotten. If you know that the tokens are dead: push-bouncer routes trust \(name)
-          """)
+        """, advice: Advice.heldDeletions(on: name).text)
     } + (services.isEmpty ? [] : [finding(ofHeldAt: services)])
   }
 

@@ -42,8 +42,13 @@ package struct Health: Sendable {
     var isWell: Bool { state == "ok" || state == "unknown" }
 
     /// Marks the part as failing for a provider's reason, with the reason's explanation.
-    mutating func fail(_ reason: Reason, _ state: String = "failing", on target: String? = nil, since: Date) {
-      let explanation = reason.explanation
+    ///
+    /// - Parameter credential: the route's name, for advice that names it.
+    mutating func fail(
+      _ reason: Reason, _ state: String = "failing", on target: String? = nil, since: Date,
+      of credential: String? = nil
+    ) {
+      let explanation = reason.explanation(for: credential)
       self.status = .degraded
       self.state = state
       self.reason = reason.rawValue
@@ -71,6 +76,8 @@ package struct Health: Sendable {
     let route: Route
     let state: PushProviders.RouteState
     let waiting: Int
+    /// Deletions held back on it.
+    var held = 0
   }
 
   let at: Date
@@ -91,6 +98,14 @@ package struct Health: Sendable {
       "status": .string("\(status)"),
       "checks": .object(JSON.Object(checks.map { .init($0.name, $0.json) })),
     ]
+  }
+}
+
+extension Reason {
+  /// The explanation for a credential, whose name stands in the advice.
+  fileprivate func explanation(for credential: String?) -> Explanation {
+    guard self == .deletionsHeld, let credential else { return explanation }
+    return explanation.advising(.heldDeletions(on: credential))
   }
 }
 
@@ -116,13 +131,13 @@ extension Health {
   }
 
   /// Every failing route, with all of Web Push as one route.
-  private var failures: [(route: Route, reason: Reason, since: Date, waiting: Int)] {
+  private var failures: [(route: Route, reason: Reason, since: Date, waiting: Int, held: Int)] {
     let webPush = pushServices.flatMap { services in
-      services.outage.map { (Route.webPush, $0.reason, $0.since, services.waiting) }
+      services.outage.map { (Route.webPush, $0.reason, $0.since, services.waiting, services.held) }
     }
     return [webPush].compactMap(\.self)
       + routes.compactMap { route in
-        route.state.failure.map { (route.route, $0.reason, $0.since, route.waiting) }
+        route.state.failure.map { (route.route, $0.reason, $0.since, route.waiting, route.held) }
       }
   }
 
@@ -143,23 +158,29 @@ extension Health {
     let routes = Dictionary(grouping: failures, by: \.reason).sorted { $0.key.rawValue < $1.key.rawValue }
     return causes.map(problem) + unservedProblems
       + routes.map { reason, routes in
-        Problem(
+        let credentials = Set(routes.map { "\($0.route.provider.rawValue):\($0.route.credential)" })
+        let explanation = reason.explanation(for: credentials.count == 1 ? credentials.first : nil)
+        return Problem(
           parts: routes.sorted { "\($0.route)" < "\($1.route)" }.map {
-            lasting("\($0.route)", since: $0.since) + ($0.waiting == 0 ? "" : ", \(Self.wait($0.waiting))")
+            lasting("\($0.route)", since: $0.since)
+              + ($0.held == 0 ? "" : ", \(Phrase.count($0.held, "deletion")) held back")
+              + ($0.waiting == 0 ? "" : ", \(Self.wait($0.waiting))")
           },
-          sentence: "\(reason.explanation.meaning) (\(reason))", advice: reason.explanation.advice)
+          sentence: "\(explanation.meaning) (\(reason))", advice: explanation.advice)
       } + [outbox].compactMap { $0.map(problem) }
   }
 
   /// The state of the service in a few words.
   var summary: String {
     var phrases = causes.map(\.summary)
-    let failing = failures.count
+    let failing = failures.count { $0.reason != .deletionsHeld }
+    let held = failures.reduce(0) { $0 + $1.held }
     if !unserved.isEmpty {
       phrases.append(
         "no credential serves \(Phrase.count(unserved.count, "app or project", "apps or projects"))")
     }
     if failing > 0 { phrases.append(Phrase.count(failing, "route does not work", "routes do not work")) }
+    if held > 0 { phrases.append("\(Phrase.count(held, "deletion is", "deletions are")) held back") }
     if waiting > 0, failing > 0 || outbox != nil {
       phrases.append(Phrase.count(waiting, "notification waits", "notifications wait"))
     }

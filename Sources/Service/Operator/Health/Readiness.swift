@@ -86,8 +86,10 @@ package final class Readiness: Sendable {
     let now = now()
     let credentials = keyFolder.current.credentials
     let services = pushServices()
+    let held = Dictionary(doubts().map { ($0.route, $0.held) }, uniquingKeysWith: +)
     let routes = routeStates().sorted { "\($0.key)" < "\($1.key)" }.map {
-      Health.RouteHealth(route: $0.key, state: $0.value, waiting: outbox.count(for: $0.key))
+      Health.RouteHealth(
+        route: $0.key, state: $0.value, waiting: outbox.count(for: $0.key), held: held[$0.key] ?? 0)
     }
     var checks = [await databaseCheck(), keysCheck(), await outboxCheck, clockCheck()]
     if let certificate { checks.append(Self.check(certificate)) }
@@ -307,7 +309,7 @@ package final class Readiness: Sendable {
     if let failing = own.first(where: { $0.state.failure != nil }), let failure = failing.state.failure {
       check.fail(
         failure.reason, failing.state.isOpen ? "open" : "failing", on: failing.route.target,
-        since: failure.since)
+        since: failure.since, of: check.name)
     } else if !own.contains(where: { $0.state == .ok }) {
       check.state = "unknown"
     }
@@ -315,14 +317,11 @@ package final class Readiness: Sendable {
     if waiting > 0 { check.details["waiting"] = .integer(Int64(waiting)) }
     let doubts = doubts().filter { isOwn($0.route) }
     let held = doubts.map(\.held).reduce(0, +)
-    if held > 0 {
-      check.details["held_deletions"] = .integer(Int64(held))
-      check.advice = "push-bouncer routes trust \(check.name)"
-    }
+    if held > 0 { check.details["held_deletions"] = .integer(Int64(held)) }
     // Deletions of devices that anybody may register are shown, but do not degrade the service.
     if let doubt = doubts.filter({ $0.kind.isOpen }).min(by: { $0.since < $1.since }) {
       var devices = Health.Check(name: "\(doubt.kind)")
-      devices.fail(doubt.reason, on: doubt.route.target, since: doubt.since)
+      devices.fail(doubt.shownReason, on: doubt.route.target, since: doubt.since, of: check.name)
       check.details[devices.name] = devices.json
     }
     return check

@@ -154,7 +154,7 @@ struct WebPushAddressesTests {
     "localhost", "ntfy", "push.localhost", "push.local", "push.internal", "push.lan", "push.home.arpa",
     "127.0.0.1", "10.0.0.1", "1.1.1.1", "127.1", "0x7f.1", "1.0x7f000001", "push.example.256", "2001:db8::1",
     "::1",
-    "2606:4700::1111",
+    "2606:4700::1111", "push.invalid", "push.test", "push.example", "push.onion",
   ])
   func `Neither addresses nor names that mean nothing outside`(host: String) async throws {
     let addresses = Self.addresses([host: ["1.1.1.1"]])

@@ -135,18 +135,21 @@ struct ProxyDevicesTests {
   }
 
   @Test
-  func `is kept to each of its paces: what a minute allows an hour may not`() async throws {
-    #expect(DevicePace.google == [.init(pushes: 240, seconds: 60), .init(pushes: 5000, seconds: 3600)])
+  func `is kept to its pace, and no other device with it`() async throws {
+    #expect(DevicePace.google == .init(places: 160, seconds: 0.75))
     try await ProxyBench.test({
-      $0.pace = [.init(pushes: 4, seconds: 60), .init(pushes: 6, seconds: 3600)]
+      // Whoever has no credentials has three quarters of half.
+      $0.pace = .init(places: 8, seconds: 60)
       $0.isSending = false
     }) { bench in
       let (phone, quiet) = (ProxyPhone(), ProxyPhone())
       for phone in [phone, quiet] { #expect(try await phone.register(at: bench).status == 200) }
-      _ = try await bench.notify((0..<4).map { _ in phone.entry() } + [quiet.entry()])
+      _ = try await bench.notify((0..<3).map { _ in phone.entry() } + [quiet.entry()])
       #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 0)
+      _ = try await bench.notify([phone.entry()])
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 1)
       bench.clock.advance(61)
-      _ = try await bench.notify((0..<4).map { _ in phone.entry() })
+      _ = try await bench.notify((0..<2).map { _ in phone.entry() })
       #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 2)
     }
   }

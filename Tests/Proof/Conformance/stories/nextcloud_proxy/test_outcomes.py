@@ -170,13 +170,13 @@ def test_a_database_that_is_away_is_waited_for_and_makes_nobody_unknown(world):
 @pytest.mark.slow
 @RULES("nextcloud/3.4/pace.abcd")
 @pytest.mark.option("proxy-limits")
-def test_a_device_gets_240_at_once_and_a_hundred_more_at_that_pace(world):
+def test_a_device_gets_60_at_once_and_a_hundred_more_at_that_pace(world):
     phone = world.talk_android
     assert world.register(phone).status == 200
-    answer = answered(world.notify(*[phone.entry(number) for number in range(400)]))
+    answer = answered(world.notify(*[phone.entry(number) for number in range(250)]))
     failed = answer[1]["failed"]
-    assert answer == taken(failed=failed) and 0 < failed <= 60
-    assert len(world.arrived(400 - failed)) == 400 - failed
+    assert answer == taken(failed=failed) and 0 < failed <= 90
+    assert len(world.arrived(250 - failed)) == 250 - failed
 
 
 @short_deadline
