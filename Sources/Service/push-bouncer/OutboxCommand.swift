@@ -25,12 +25,18 @@ extension OutboxCommand {
 
     @OptionGroup var options: GlobalOptions
 
+    /// How many of the servers over their pace are named.
+    private static let mostServers = 10
+
     func run() async throws {
-      let listing = try await Store.with(options) { try await $0.outbox.listing() }
+      let (listing, overPace) = try await Store.with(options) { store in
+        (try await store.outbox.listing(), try await store.outbox.serversOverPace())
+      }
       options.show([
         "waiting": .integer(Int64(listing.count)),
         "groups": listing.groups.json(OutboxContents.Group.columns),
         "more_services": .integer(Int64(listing.servicesLeft)),
+        "servers_over_pace": overPace.json(OutboxContents.ServerOverPace.columns),
       ]) { page in
         guard let oldest = listing.oldestAt else { return page.add("nothing waits") }
         let count = Phrase.count(listing.count, "notification waits", "notifications wait")
@@ -44,6 +50,14 @@ extension OutboxCommand {
           page.add(reason, .heading)
           page.add("  \(explanation.meaning)")
           page.add("  \(explanation.advice)")
+          guard reason == Reason.serverOverPace.rawValue else { continue }
+          for server in overPace.prefix(Self.mostServers) {
+            page.add(
+              "  \(server.hostname): \(Phrase.count(server.waiting, "notification waits", "notifications wait"))"
+            )
+          }
+          let left = overPace.count - Self.mostServers
+          if left > 0 { page.add("  and \(Phrase.count(left, "more server")): push-bouncer server list") }
         }
       }
     }
@@ -145,6 +159,15 @@ extension OutboxContents.Group {
       .member("due_at") { .time($0.dueAt) }, .cell("NEXT TRY") { .init(Phrase.until($0.dueAt)) },
       .member("expires_at") { .time($0.expiresAt) },
       .cell("FIRST GIVEN UP") { .init(Phrase.until($0.expiresAt)) },
+    ]
+  }
+}
+
+extension OutboxContents.ServerOverPace {
+  fileprivate static var columns: [ReportColumn<Self>] {
+    [
+      .text("hostname", nil) { $0.hostname }, .text("org_id", nil) { $0.uuid },
+      .number("waiting", nil) { Int64($0.waiting) },
     ]
   }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Delivery
 import Foundation
 import HTTP
 import Operator
@@ -15,9 +16,9 @@ extension ServerCommand {
     @OptionGroup var options: GlobalOptions
 
     func run() async throws {
-      let servers = try await Store.with(options) { try await $0.servers.all() }
-      let encrypted = servers.map(\.registrations).reduce(0, +)
-      let legacy = servers.map(\.legacyRegistrations).reduce(0, +)
+      let servers = try await Store.with(options) { try await $0.listedServers() }
+      let encrypted = servers.map(\.summary.registrations).reduce(0, +)
+      let legacy = servers.map(\.summary.legacyRegistrations).reduce(0, +)
       try options.show(
         "servers", servers, ServerCommand.columns,
         "\(Phrase.count(servers.count, "server")), \(ServerCommand.registrations(encrypted, legacy))",
@@ -34,13 +35,13 @@ extension ServerCommand {
 
     func run() async throws {
       let configuration = try options.load()
-      let (summary, realms, link) = try await Store.with(options, configuration) { store in
+      let (listed, realms, link) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
-        guard let summary = try await store.servers.all().first(where: { $0.server.id == found.id }) else {
+        guard let listed = try await store.listedServers().first(where: { $0.server.id == found.id }) else {
           throw NotFound("there is no server \(server)")
         }
         return (
-          summary, try await store.realms.summaries(ofServer: found.id),
+          listed, try await store.realms.summaries(ofServer: found.id),
           try await store.link(of: found.id, configuration)
         )
       }
@@ -49,10 +50,11 @@ extension ServerCommand {
           .member("deactivated_by_itself") { .bool($0.server.isDeactivatedByItself) },
           .text("version", nil) { $0.server.version },
           .member("realm_list") { _ in realms.json(ServerCommand.realmColumns) },
-          ServerCommand.linkColumn(link),
+          ServerCommand.linkColumn(link).of(\.summary),
         ]
-      options.show(columns.json(summary)) { page in
-        let server = summary.server
+      options.show(columns.json(listed)) { page in
+        let server = listed.server
+        let summary = listed.summary
         page.add(server.hostname, .heading)
         var facts = Table("", "")
         facts.add("Org id", .init(server.uuid.canonical))
@@ -68,6 +70,10 @@ extension ServerCommand {
         facts.add(
           "Devices",
           .init(ServerCommand.registrations(summary.registrations, summary.legacyRegistrations)))
+        if listed.overPace > 0 {
+          let count = Phrase.count(listed.overPace, "notification waits", "notifications wait")
+          facts.add("Over its pace", .init("\(count) (bouncer.notifications_per_server)", .doubtful))
+        }
         page.add(facts)
         page.add()
         if let link { page.add(link) }
@@ -77,12 +83,14 @@ extension ServerCommand {
     }
   }
 
-  fileprivate static var columns: [ReportColumn<RemoteServers.Summary>] {
+  fileprivate static var columns: [ReportColumn<ListedServer>] {
     [
       .members(\.server.json), .text(nil, "HOSTNAME") { $0.server.hostname },
       .state { $0.server.isDeactivated },
-      .number("realms", "REALMS") { $0.realms }, .number("registrations", "ENCRYPTED") { $0.registrations },
-      .number("legacy_registrations", "LEGACY") { $0.legacyRegistrations },
+      .number("realms", "REALMS") { $0.summary.realms },
+      .number("registrations", "ENCRYPTED") { $0.summary.registrations },
+      .number("legacy_registrations", "LEGACY") { $0.summary.legacyRegistrations },
+      .number("waiting_over_pace", "OVER PACE", .doubtful) { $0.overPace },
       .age("last_request_at", "LAST REQUEST") { $0.server.lastRequestAt },
       .text(nil, "ORG ID") { $0.server.uuid.canonical },
       .text("contact_email", nil) { $0.server.contactEmail },
@@ -109,7 +117,24 @@ extension ServerCommand {
   }
 }
 
+/// A chat server as the lists show it.
+private struct ListedServer {
+  let summary: RemoteServers.Summary
+  /// Number of its notifications that wait because it is over its pace.
+  let overPace: Int64
+
+  var server: RemoteServer { summary.server }
+}
+
 extension Store {
+  fileprivate func listedServers() async throws -> [ListedServer] {
+    let overPace = try await outbox.serversOverPace()
+    let counts = Dictionary(overPace.map { ($0.id, $0.waiting) }) { $1 }
+    return try await servers.all().map {
+      ListedServer(summary: $0, overPace: Int64(counts[$0.server.id] ?? 0))
+    }
+  }
+
   /// The server with this org id or hostname.
   func find(_ server: String) async throws -> RemoteServer {
     let found =

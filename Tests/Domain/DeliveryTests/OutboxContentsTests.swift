@@ -1,5 +1,8 @@
 import Foundation
+import HTTPClient
+import Providers
 import Registrations
+import Sealing
 import TestDatabase
 import Testing
 
@@ -67,6 +70,49 @@ import Testing
       #expect(dropped == 91)
       listing = try await contents.listing()
       #expect(listing.count == 703 && listing.servicesLeft == 0 && listing.entriesLeft == 0)
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available)
+  func `The chat servers over their pace are named, with what waits for that`(_ engine: DatabaseEngine)
+    async throws
+  {
+    try await TestDatabase.with(engine) { database in
+      let servers = RemoteServers(
+        database: database, storageKey: StorageKey(bytes: [UInt8](repeating: 7, count: 32)), now: { Date() })
+      var ids: [Int64] = []
+      for name in ["a.example.org", "b.example.org", "c.example.org"] {
+        ids.append(try await servers.add(hostname: try Hostname(name), contactEmail: "").server.id)
+      }
+      let contents = OutboxContents(database: database)
+      #expect(try await contents.serversOverPace().isEmpty)
+      // Of the first two wait on one route, of the second three on two; the third has to wait for its provider.
+      let owners: [(Owner, String?, Int)] = [
+        (.chatServer(ids[0]), "serverOverPace", 2), (.chatServer(ids[1]), "serverOverPace", 1),
+        (.chatServer(ids[1]), "serverOverPace", 2), (.chatServer(ids[2]), "timeout", 4),
+        (.address(ids[2]), "serverOverPace", 5), (.chatServer(ids[2]), nil, 1),
+      ]
+      try await database.write { connection in
+        for (route, (owner, reason, count)) in owners.enumerated() {
+          try connection.run(
+            Statement(
+              """
+              INSERT INTO outbox_routes (id, provider, credential, target, owner)
+              VALUES ($1, 'apns', 'main', $2, $3)
+              """, .integer(Int64(route + 1)), .text("topic \(route)"), .integer(owner.id)))
+          for _ in 0..<count {
+            try connection.run(
+              Statement(
+                """
+                INSERT INTO outbox (route_id, registration_id, wire, registered_at, push, created_at, due_at,
+                  expires_at, attempts, reason) VALUES ($1, 1, 1, 0, $2, 0, 0, 0, 1, $3)
+                """, .integer(Int64(route + 1)), .bytes([1]), .text(reason)))
+          }
+        }
+      }
+      let found = try await contents.serversOverPace()
+      #expect(found.map(\.hostname) == ["b.example.org", "a.example.org"] && found.map(\.waiting) == [3, 2])
+      #expect(found.map(\.id) == [ids[1], ids[0]])
     }
   }
 

@@ -62,6 +62,30 @@ extension Chaos {
       }
     }
 
+    @Test func `A chat server over its pace is named, with how much waits for that`() async throws {
+      try await Stage.test { stage in
+        try await stage.serve("--bouncer.notifications_per_server", "2/1h") { running, server in
+          let phone = Stage.phone(.fcm)
+          try await stage.register(phone, at: server)
+          for _ in 0..<5 { _ = try await server.mark([phone]) }
+          let listing = try await stage.place.run("outbox", "list")
+          #expect(listing.output.contains("chat.example.org: 3 notifications wait"))
+          let json = try await stage.place.run("outbox", "list", "--json").json["servers_over_pace"]?.elements
+          #expect(json?.map { $0["hostname"]?.string } == ["chat.example.org"])
+          #expect(json?.map { $0["waiting"]?.integer } == [3] && json?.first?["org_id"]?.string == server.id)
+          let list = try await stage.place.run("server", "list", "--json").json["servers"]?.elements
+          #expect(list?.map { $0["waiting_over_pace"]?.integer } == [3])
+          let show = try await stage.place.run("server", "show", "chat.example.org")
+          #expect(show.output.contains("3 notifications wait (bouncer.notifications_per_server)"))
+          let page = try await running.call("admin", path: "/admin").text
+          #expect(page.contains("chat.example.org</a>: 3.") && page.contains("over its pace"))
+          let place = try #require(page.firstMatch(of: /\/admin\/servers\/[0-9]+/))
+          let own = try await running.call("admin", path: "\(place.output)").text
+          #expect(own.contains("3 notifications wait (bouncer.notifications_per_server)"))
+        }
+      }
+    }
+
     private func waiting(_ stage: Stage) async throws -> Int64? {
       try await stage.place.run("outbox", "list", "--json").json["waiting"]?.integer
     }

@@ -1,4 +1,6 @@
 package import Foundation
+import HTTPClient
+import Providers
 package import Registrations
 package import SQL
 
@@ -40,6 +42,15 @@ package struct OutboxContents: Sendable {
     package let servicesLeft: Int
     /// Number of entries for those.
     package let entriesLeft: Int
+  }
+
+  /// A chat server of which notifications wait because it sends more than its pace allows.
+  package struct ServerOverPace: Sendable, Hashable {
+    /// Its row.
+    package let id: Int64
+    package let uuid: String
+    package let hostname: String
+    package let waiting: Int
   }
 
   /// Maximum number of groups of Web Push in a listing, since anybody can name a push service.
@@ -112,6 +123,29 @@ package struct OutboxContents: Sendable {
         dueAt: try row.date("due_at"),
         expiresAt: try row.date("expires_at"))
     }
+  }
+
+  /// The chat servers over their pace, those of which most waits first.
+  package func serversOverPace() async throws -> [ServerOverPace] {
+    let counted = try await database.query(
+      Statement(
+        """
+        SELECT r.owner, COUNT(*) AS waiting FROM outbox_routes r JOIN outbox o ON o.route_id = r.id
+        WHERE o.reason = $1 GROUP BY r.owner
+        """, .text(Reason.serverOverPace.rawValue)))
+    let counts = try counted.reduce(into: [Int64: Int]()) { counts, row in
+      guard let server = Owner(id: try row.int64("owner")).chatServer else { return }
+      counts[server] = Int(try row.int64("waiting"))
+    }
+    guard !counts.isEmpty else { return [] }
+    return try await database.query(
+      "SELECT id, uuid, hostname FROM remote_servers WHERE id IN ($list)",
+      list: counts.keys.map { .integer($0) }
+    ).map { row in
+      let id = try row.int64("id")
+      return ServerOverPace(
+        id: id, uuid: try row.text("uuid"), hostname: try row.text("hostname"), waiting: counts[id] ?? 0)
+    }.sorted { ($1.waiting, $0.hostname) < ($0.waiting, $1.hostname) }
   }
 
   /// Removes entries, including leased ones: a sender finishes its try and finds the entry gone when it

@@ -177,19 +177,29 @@ extension Dashboard {
         Figure(
           depth == 0 ? PageText("none", mark: "faint") : oldest ?? unknown, "the oldest has waited"),
         Figure(recent.map { .bad($0.report.total.givenUp) } ?? unknown, "given up in 24 hours"),
-      ], reasons: depth == 0 ? nil : Self.waits(sources.outbox.reasons))
+      ], reasons: depth == 0 ? nil : Self.waits(sources.outbox.reasons, recent?.overPace ?? []))
   }
 
   /// Why notifications wait, the most frequent reasons first; nil if it has not been counted yet.
-  private static func waits(_ reasons: [Reason: Int]) -> PageTable? {
+  private static func waits(
+    _ reasons: [Reason: Int], _ overPace: [OutboxContents.ServerOverPace]
+  ) -> PageTable? {
     guard !reasons.isEmpty else { return nil }
     var table = PageTable(.text("Reason"), .number("Wait"), .text("What it means"))
     let sorted = reasons.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
     for (reason, count) in sorted.prefix(8) {
-      table.add(.code(reason.rawValue), .number(count), PageText(reason.explanation.meaning))
+      let servers = reason == .serverOverPace ? overPace.prefix(shownOverPace) : []
+      let meaning = servers.reduce(PageText(reason.explanation.meaning)) { text, server in
+        text + " " + PageText(server.hostname, link: "/admin/servers/\(server.id)")
+          + ": \(Phrase.number(server.waiting))."
+      }
+      table.add(.code(reason.rawValue), .number(count), meaning)
     }
     return table
   }
+
+  /// How many of the chat servers over their pace are named.
+  private static let shownOverPace = 5
 
   // MARK: The rest
 

@@ -92,7 +92,7 @@ extension Dashboard {
     }
     let all = recent.servers.count
     return .init(
-      table: serverTable(busiest.prefix(Self.shownServers), census), count: Phrase.number(all),
+      table: serverTable(busiest.prefix(Self.shownServers), recent, census), count: Phrase.number(all),
       shown: all > Self.shownServers ? Self.shownServers : nil)
   }
 
@@ -105,11 +105,14 @@ extension Dashboard {
     let shown = recent.servers.dropFirst((page - 1) * size).prefix(size)
     return ServersPage(
       list: .init(
-        count: Phrase.number(recent.servers.count), table: serverTable(shown, await latestCensus()),
+        count: Phrase.number(recent.servers.count), table: serverTable(shown, recent, await latestCensus()),
         number: page, pages: pages, previous: page > 1 ? page - 1 : nil, next: page < pages ? page + 1 : nil))
   }
 
-  private func serverTable(_ servers: some Sequence<Server>, _ census: Census?) -> PageTable {
+  private func serverTable(
+    _ servers: some Sequence<Server>, _ recent: Recent, _ census: Census?
+  ) -> PageTable {
+    let overPace = Set(recent.overPace.map(\.id))
     var table = PageTable(
       .text("Server"), .number("Pushes 7 d"), .number("Refused"), .text("Last seen"), .number("Encrypted"),
       .number("Legacy"), .number("Realms"), .text("Version"),
@@ -120,7 +123,8 @@ extension Dashboard {
       let week = census?.week[server.id]
       let devices = census.map { $0.byServer[server.id] ?? .init() }
       table.add(
-        PageText(server.hostname, link: "/admin/servers/\(server.id)") + .deactivated(server.isDeactivated),
+        PageText(server.hostname, link: "/admin/servers/\(server.id)") + .deactivated(server.isDeactivated)
+          + (overPace.contains(server.id) ? " " + PageText("over its pace", mark: "word doubtful") : .empty),
         .number(census.map { _ in week?.sent ?? 0 }), .bad(census.map { _ in week?.failed ?? 0 }),
         .age(server.lastRequestAt, at: sources.now()), .number(devices?.e2ee), .number(devices?.legacy),
         .number(realms), .optional(server.version))
@@ -142,7 +146,7 @@ extension Dashboard {
       guard let failure = device.failure else { continue }
       table.add(
         PageText(device.name, link: "/admin/find?q=\(device.name)"), .age(failure.at, at: sources.now()),
-        .code(failure.reason) + PageText(" \(failure.explanation.meaning)"), .optional(device.realm?.host),
+        .code(failure.reason) + PageText(" \(failure.meaning)"), .optional(device.realm?.host),
         .optional(device.app))
     }
     return table
@@ -160,9 +164,16 @@ extension Dashboard {
     return table
   }
 
-  /// What the features know of a chat server.
+  /// What the features know of a chat server, and whether it is over its pace.
   private func facts(of server: Int64) async throws -> [ServerPage.Fact] {
     var facts: [ServerPage.Fact] = []
+    if let overPace = try await sources.serversOverPace().first(where: { $0.id == server }) {
+      let count = Phrase.count(overPace.waiting, "notification waits", "notifications wait")
+      facts.append(
+        .init(
+          title: "Over its pace",
+          text: PageText("\(count) (bouncer.notifications_per_server)", mark: "word doubtful")))
+    }
     for read in sources.serverFacts {
       guard let fact = try await read(server) else { continue }
       let text = fact.sentences.reduce(PageText.empty) { text, sentence in

@@ -40,6 +40,8 @@ package struct Dashboard: Sendable {
     let servers: [Server]
     let nodes: [Nodes.Node]
     let waitingSince: Date?
+    /// The chat servers over their pace, those of which most waits first.
+    let overPace: [OutboxContents.ServerOverPace]
   }
 
   /// Data that costs a read of every registration, or of every server's hourly counts.
@@ -92,8 +94,10 @@ extension Dashboard.Sources {
     async let servers = servers()
     async let nodes = Nodes(database: database, now: now).serving()
     async let waitingSince = outbox.oldest()
+    async let overPace = serversOverPace()
     return try await Dashboard.Recent(
-      report: report, registrationsByKey: keys, servers: servers, nodes: nodes, waitingSince: waitingSince)
+      report: report, registrationsByKey: keys, servers: servers, nodes: nodes, waitingSince: waitingSince,
+      overPace: overPace)
   }
 
   fileprivate func census() async throws -> Dashboard.Census {
@@ -104,6 +108,10 @@ extension Dashboard.Sources {
       week: try await HourlyCounts(database: database, now: now).servers(hours: 7 * 24), devices: devices,
       byServer: devices.reduce(into: [:]) { $0[$1.key.server, default: .init()] += $1.value },
       keys: try await registrations.keyUsage(), tables: counted)
+  }
+
+  func serversOverPace() async throws -> [OutboxContents.ServerOverPace] {
+    outbox.count == 0 ? [] : try await OutboxContents(database: database).serversOverPace()
   }
 
   /// All chat servers, or the one with this row id.
