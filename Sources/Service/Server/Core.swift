@@ -125,11 +125,6 @@ extension KeyFolder.Snapshot {
 }
 
 extension Configuration {
-  /// False where another bouncer has all credentials.
-  fileprivate var isDelivering: Bool {
-    if case .remote = zulipServer.bouncer { nextcloudProxy.isEnabled } else { true }
-  }
-
   /// The longest time that an outbox entry may have to wait, in seconds. Providers may ask for an hour, and
   /// notifications beyond a chat server's rate limit are spread over several of the limit's windows.
   var longestPause: TimeInterval {

@@ -281,6 +281,36 @@ import Testing
     #expect(lost.map(\.standing) == [.fault])
   }
 
+  @Test(
+    .keyFolder,
+    arguments: [
+      ([:], .warning, "push services get no contact"),
+      (["http.public_url": "https://push.example.org"], .warning, "are told https://push.example.org only"),
+      (["webpush.contact": "https://example.org/push"], .good, "may write to https://example.org/push"),
+      (
+        ["http.public_url": "https://push.example.org", "operator.email": "a@example.org"], .good,
+        "may write to mailto:a@example.org"
+      ),
+    ] as [([String: String], Finding.Standing, String)])
+  func `Push services that have nobody to write to are a warning`(
+    settings: [String: String], standing: Finding.Standing, detail: String
+  ) async throws {
+    let findings = try await doctor(folder, settings).webPushFindings(asksDatabase: false)
+    let finding = try #require(findings.first { $0.check == "webpush.contact" })
+    #expect(finding.standing == standing && finding.detail.contains(detail), "\(finding)")
+  }
+
+  @Test(.keyFolder)
+  func `Where another bouncer has the credentials none is missed`() async throws {
+    try folder.writeBouncerKey()
+    let remote = [
+      "server.bouncer": "https://push.example.org", "server.org_id": UUID().uuidString,
+      "server.org_key": String(repeating: "k", count: 64),
+    ]
+    let findings = try await doctor(folder, remote).providerFindings(Credentials(apns: [], fcm: []))
+    #expect(!findings.contains { $0.check == "providers" }, "\(findings)")
+  }
+
   @Test(.keyFolder) func `Web Push alone is no fault, and its key pair is not made by who looks for it`()
     async throws
   {
@@ -289,6 +319,8 @@ import Testing
     let doctor = try doctor(folder, ["operator.email": "admin@example.org"])
     var findings = await doctor.examine()
     #expect(faults(findings).isEmpty, "\(findings)")
+    let stores = try #require(findings.first { $0.check == "providers" })
+    #expect(stores.standing == .warning && stores.detail.hasSuffix("only Web Push can be delivered"))
     #expect(
       findings.first { $0.check == "webpush" }?.detail.contains("serve makes its VAPID key pair") == true)
     #expect(

@@ -67,3 +67,10 @@ extension Configuration {
     upstream.authority.map { ["\(Route.Provider.elsewhere):\($0)"] } ?? []
   }
 }
+
+extension Configuration {
+  /// False where another bouncer has all credentials.
+  package var isDelivering: Bool {
+    if case .remote = zulipServer.bouncer { nextcloudProxy.isEnabled } else { true }
+  }
+}

@@ -70,6 +70,10 @@ extension Doctor {
       if credentials.fcm.isEmpty {
         findings.append(.skipped("fcm", "no service account in \(configuration.keys.directory)/fcm"))
       }
+      if configuration.isDelivering, credentials.apns.isEmpty, credentials.fcm.isEmpty {
+        let shortage = KeyFolder.Shortage.storeCredential
+        findings.append(.warning("providers", shortage.problem, advice: shortage.advice))
+      }
       var trials: [Trial] = []
       for await trial in tasks { trials.append(trial) }
       findings += Self.findings(trials, clockAhead: await clockAhead())
@@ -275,17 +279,20 @@ extension Doctor {
     }
   }
 
-  /// Checks the contact for push services. As far as is known, they also deliver without one.
+  /// Checks the contact for push services: most deliver without one, some refuse senders whom they cannot write to.
   private func contactFinding() -> Finding {
-    if let contact = configuration.webPushContact {
-      return .good("webpush.contact", "push services may write to \(contact)")
+    let check = "webpush.contact"
+    let isOwn = configuration.webPush.contact != nil || configuration.operator.email != nil
+    if isOwn, let contact = configuration.webPushContact {
+      return .good(check, "push services may write to \(contact)")
     }
-    return .good(
-      "webpush.contact",
-      """
-      push services get no contact, and some refuse senders without one: set operator.email, or webpush.contact to a \
-      mailto: or https: address
-      """)
+    return .warning(
+      check,
+      configuration.webPushContact.map {
+        "push services are told \($0) only, and no address that they may write to"
+      }
+        ?? "push services get no contact, and some refuse senders without one",
+      advice: "set operator.email, or webpush.contact to mailto: and an address")
   }
 
   private func finding(of host: String, _ answer: PushServiceAnswer) -> Finding {
