@@ -56,11 +56,15 @@ package struct UpstreamBouncer: Sendable {
 
   /// Passes on a server's report, which is stored here, together with its realms.
   ///
-  /// - Parameter realms: the realms as JSON. If it is nil or longer than 1 MiB, the realms stay as they were last reported.
-  package func passOnReport(realms: String?, of server: RemoteServer) async throws {
+  /// - Parameters:
+  ///   - realms: the realms as JSON. If it is nil or longer than 1 MiB, the realms stay as they were last reported.
+  ///   - more: parameters that are not known here.
+  package func passOnReport(
+    realms: String?, with more: [Form.Field] = [], of server: RemoteServer
+  ) async throws {
     guard try await serves(server) else { return }
     let realms = realms.flatMap { $0.utf8.count <= Self.longestRealms ? $0 : nil }
-    try await links.keep(realms: realms, of: server.id)
+    try await links.keep(realms: realms, with: more.map { ($0.name.text, $0.value) }, of: server.id)
     wake()
   }
 
@@ -91,12 +95,23 @@ package struct UpstreamBouncer: Sendable {
   func call(
     _ call: UpstreamCall, of server: Int64, until end: ContinuousClock.Instant = .now + timeout
   ) async throws -> JSON {
-    let answer: UpstreamAnswer
+    try result(of: try await answer(to: call, of: server, until: end))
+  }
+
+  /// - Throws: 503 if there is none.
+  func answer(
+    to call: UpstreamCall, of server: Int64, until end: ContinuousClock.Instant
+  ) async throws(APIError) -> UpstreamAnswer {
     do {
-      answer = try await sender.call(call, of: .chatServer(server), within: end - .now)
+      return try await sender.call(call, of: .chatServer(server), within: end - .now)
     } catch {
       throw Self.unavailable(host, error.outcome.reason?.description)
     }
+  }
+
+  /// - Throws: the refusal; 503 if the answer is malformed.
+  @discardableResult
+  func result(of answer: UpstreamAnswer) throws(APIError) -> JSON {
     let json = try? JSON.parse(answer.body)
     guard answer.failure == nil, let json else {
       throw Self.unavailable(host, "status \(answer.status)", retryAfter: answer.retryAfter)
@@ -115,22 +130,27 @@ package struct UpstreamBouncer: Sendable {
       retryAfter: retryAfter ?? 5)
   }
 
-  static func form(_ fields: [(String, String?)]) -> ByteBuffer {
-    ByteBuffer(bytes: Form.encode(fields.compactMap { name, value in value.map { (name, $0) } }))
+  /// - Parameter more: parameters that are not known here.
+  static func form(_ fields: [(String, String?)], with more: [Form.Field] = []) -> ByteBuffer {
+    let known = fields.compactMap { name, value in value.map { (name: name, value: $0) } }
+    return ByteBuffer(bytes: Form.encode(known + more.map { (name: $0.name.text, value: $0.value) }))
   }
 
   /// Passes on a registration that is sealed to the upstream bouncer's key. If it does not know the realm, the realm is
   /// reported first.
-  package func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID, of server: Int64)
-    async throws
-  {
+  ///
+  /// - Parameter more: parameters that are not known here.
+  package func register(
+    _ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID, with more: [Form.Field] = [],
+    of server: Int64
+  ) async throws {
     let call = UpstreamCall(
       "push/e2ee/register",
-      form: Self.form([
-        ("realm_uuid", realm.canonical), ("token_id", tokenID.base64),
-        ("encrypted_push_registration", sealed),
-        ("bouncer_public_key", publicKey),
-      ]))
+      form: Self.form(
+        [
+          ("realm_uuid", realm.canonical), ("token_id", tokenID.base64),
+          ("encrypted_push_registration", sealed), ("bouncer_public_key", publicKey),
+        ], with: more))
     let end = ContinuousClock.now + Self.timeout
     do {
       try await self.call(call, of: server, until: end)
@@ -147,22 +167,26 @@ package struct UpstreamBouncer: Sendable {
 
   /// The form that registers an old app's token, and unregisters it.
   private static func form(
-    _ token: PushToken?, iosAppID: String? = nil, of user: LegacyUser, realm: UUID? = nil
+    _ token: PushToken?, iosAppID: String? = nil, of user: LegacyUser, realm: UUID? = nil,
+    with more: [Form.Field] = []
   ) -> ByteBuffer {
-    form([
-      ("user_id", user.id.map(String.init)), ("user_uuid", user.uuid?.canonical),
-      ("realm_uuid", user.uuid == nil ? nil : realm?.canonical), ("token", token?.text),
-      ("token_kind", token.map { "\($0.kind.storage)" }), ("ios_app_id", iosAppID),
-    ])
+    form(
+      [
+        ("user_id", user.id.map(String.init)), ("user_uuid", user.uuid?.canonical),
+        ("realm_uuid", user.uuid == nil ? nil : realm?.canonical), ("token", token?.text),
+        ("token_kind", token.map { "\($0.kind.storage)" }), ("ios_app_id", iosAppID),
+      ], with: more)
   }
 
   /// Registers an old app's token at the upstream bouncer.
   ///
+  /// - Parameter more: parameters that are not known here.
   /// - Returns: whether it was accepted; if not, it is registered with its next notification.
   package func registerLegacy(
-    _ token: PushToken, iosAppID: String?, of user: LegacyUser, realm: UUID?, server: RemoteServer
+    _ token: PushToken, iosAppID: String?, of user: LegacyUser, realm: UUID?, with more: [Form.Field] = [],
+    server: RemoteServer
   ) async -> Bool {
-    let form = Self.form(token, iosAppID: iosAppID, of: user, realm: realm)
+    let form = Self.form(token, iosAppID: iosAppID, of: user, realm: realm, with: more)
     do {
       try await call(UpstreamCall("push/register", form: form), of: server.id)
       return true
@@ -176,12 +200,14 @@ package struct UpstreamBouncer: Sendable {
 
   /// Queues the unregistration of a token at the upstream bouncer, if the server has a link.
   ///
-  /// - Parameter token: nil for all tokens of the user.
+  /// - Parameters:
+  ///   - token: nil for all tokens of the user.
+  ///   - more: parameters that are not known here.
   package func unregisterLegacy(
-    _ token: PushToken?, of user: LegacyUser, server: RemoteServer
+    _ token: PushToken?, of user: LegacyUser, with more: [Form.Field] = [], server: RemoteServer
   ) async throws {
     guard try await serves(server) else { return }
-    let form = Array(Self.form(token, of: user).readableBytesView)
+    let form = Array(Self.form(token, of: user, with: more).readableBytesView)
     try await links.unregister(token, of: user, server: server.id, form: form)
     wake()
   }
@@ -226,69 +252,16 @@ package struct UpstreamBouncer: Sendable {
     try await call(
       UpstreamCall("push/test_notification", json: ByteBuffer(bytes: JSON.object(body).bytes)),
       of: server.id)
-    if try await links.link(of: server.id)?.refusedAt != nil {
-      throw APIError(
-        """
-        The upstream bouncer of this device's app (\(host)) refuses the notifications of this server, for example because \
-        of its plan there
-        """)
-    }
+    if try await links.link(of: server.id)?.refusedAt != nil { throw refusalOfTest }
   }
 
-  /// Gives a server a new key at the upstream bouncer.
-  ///
-  /// - Parameter present: the key with which the server signs in here; nil if it is not known.
-  /// - Throws: the reason why the key was not accepted, for the server's admin.
-  package func rotate(
-    _ server: RemoteServer, from present: String?, to newKey: String, hostname: String, contactEmail: String
-  ) async throws {
-    guard var link = try await links.link(of: server.id) else { return }
-    if link.key == nil, let present { try await links.keep(present, of: server.id) }
-    func failure(_ reason: String) -> APIError {
-      APIError(
-        """
-        Nothing has changed: the upstream bouncer (\(host)) did not take the new key: \(reason)
-        """)
-    }
-    guard !contactEmail.isEmpty else {
-      throw failure(
-        """
-        it needs the address of the server's administrator, which is not known here. Give it with the next change of the \
-        key: push-bouncer server rotate-key \(server.hostname) --contact-email ADDRESS
-        """)
-    }
-    let end = ContinuousClock.now + Self.timeout
-    // After an interrupted change it must first be known which of two keys the server has there.
-    var reason = "the change before may still be under way: try again in ten seconds"
-    for _ in 1...2 where link.nextKey != nil {
-      do {
-        try await status(link, until: end)
-      } catch let error as APIError {
-        reason = "which key it has now is not known after the change before: \(error.message)"
-      }
-      link = try await links.link(of: server.id) ?? link
-    }
-    guard link.nextKey == nil else { throw failure(reason) }
-    guard let key = link.key else { return }
-    let form = Self.form([
-      ("zulip_org_id", server.uuid.canonical), ("zulip_org_key", key), ("hostname", hostname),
-      ("contact_email", contactEmail), ("new_org_key", newKey),
-    ])
-    try await links.prepare(newKey, of: server.id, within: Self.timeout / .seconds(1))
-    do {
-      try await call(UpstreamCall("server/register", form: form), of: server.id, until: end)
-    } catch let error as APIError {
-      if Self.leavesKey(error) { try await links.withdraw(newKey, of: server.id) }
-      throw failure(error.message)
-    }
-    try await links.adopt(newKey, of: server.id)
-  }
-
-  /// Whether an answer to a change of keys shows that the key was not changed. Without an answer nothing is known, and the
-  /// present key may be refused because an earlier change was made.
-  private static func leavesKey(_ error: APIError) -> Bool {
-    (400..<500).contains(error.status.code) && error.status != .unauthorized
-      && error.code != "INVALID_ZULIP_SERVER"
+  /// The answer to a test of a server whose notifications the upstream bouncer refuses.
+  package var refusalOfTest: APIError {
+    APIError(
+      """
+      The upstream bouncer of this device's app (\(host)) refuses the notifications of this server, for example because \
+      of its plan there
+      """)
   }
 
   /// - Parameter server: the hostname of the chat server; nil if it is not known.

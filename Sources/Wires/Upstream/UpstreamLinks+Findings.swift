@@ -64,6 +64,11 @@ extension UpstreamLinks {
           advice: "see whether upstream.url is the address of a bouncer")
       case 200 where link.refusedAt != nil: return bad(.upstreamDisallows)
       case 200: return .good(check, "accepts the id and key of \(server)")
+      case 401 where link.nextKey != nil:
+        return .warning(
+          check,
+          "\(server): which of two keys it has there is not known yet: a change was interrupted, or enable said again",
+          advice: "no action needed at first: its next report tries the other one; ask again in a minute")
       case 401: return bad(.upstreamKeyRefused)
       default:
         return .bad(

@@ -1,4 +1,5 @@
 package import Foundation
+internal import HTTP
 internal import HTTPClient
 package import Providers
 package import Registrations
@@ -16,7 +17,8 @@ package struct UpstreamLinks: Sendable {
     package let key: String?
     /// The key that it may have there instead, because a change of keys was interrupted.
     package let nextKey: String?
-    /// Its realms with their secrets, as it last reported them; JSON.
+    /// Its realms with their secrets, as it last reported them, in JSON; or a form with them and with parameters of its report
+    /// that are not known here.
     package let realms: String?
     package let enabledAt: Date
     /// The time at which the upstream bouncer last accepted a report.
@@ -28,10 +30,20 @@ package struct UpstreamLinks: Sendable {
     package let refusedAt: Date?
     /// `nextKey` as it is stored, which differs after every change of keys.
     fileprivate let change: Value
+
+    /// What is passed on of its last report besides rows and versions: its realms as JSON, and parameters that are not known
+    /// here.
+    package var reported: [(String, String)] {
+      guard let realms else { return [] }
+      if realms.hasPrefix("[") { return [("realms", realms)] }
+      return (Form.parse(Array(realms.utf8)) ?? []).map { ($0.name.text, $0.value) }
+    }
   }
 
   private static let columns =
     "server_id, org_key, next_key, realms, enabled_at, reported_at, failure, refused_at"
+
+  private static let select = "SELECT \(columns) FROM upstream_links WHERE server_id = $1"
 
   let database: any Database
   let storageKey: StorageKey
@@ -48,10 +60,7 @@ package struct UpstreamLinks: Sendable {
   package func link(of server: Int64) async throws -> Link? {
     if let link = cache[server] { return link }
     let readAt = ContinuousClock.now
-    let row = try await database.lookUp(
-      "SELECT \(Self.columns) FROM upstream_links WHERE server_id = $1", .integer(server)
-    ).first
-    let link = try row.map(self.link)
+    let link = try await database.lookUp(Self.select, .integer(server)).first.map(self.link)
     cache.keep(link, for: server, readAt: readAt)
     return link
   }
@@ -87,19 +96,26 @@ package struct UpstreamLinks: Sendable {
 
   // MARK: Switching on and off
 
-  /// Switches a server's link on. If it was on, its key is forgotten, and old apps' FCM tokens are tried here again before
-  /// they are passed on. Registrations that ended when the link was switched off become valid again. What waits for the
+  /// Switches a server's link on. If it was on, its key is that of its next call or, if that is refused, the one that it had;
+  /// where two keys are in question already, they stay so. Old apps' FCM tokens are tried here again before they are passed on. Registrations that ended when the link was switched off become valid again. What waits for the
   /// upstream bouncer is tried once the server's next call brings its key.
   package func enable(_ server: Int64) async throws {
     defer { cache.clear() }
-    let arguments: [Value] = [.integer(server), .integer(now().milliseconds)]
-    try await database.write { connection in
+    let now = now()
+    try await database.write { [self] connection in
+      let former = try connection.query(Self.select, .integer(server)).first.map(link)
+      let arguments: [Value] = [
+        .integer(server), .integer(now.milliseconds), sealed(former?.key, .upstreamNextKey, server),
+      ]
       try connection.run(
         Statement(
           """
           INSERT INTO upstream_links (server_id, enabled_at, due_at, attempts) VALUES ($1, $2, $2, 0)
-          ON CONFLICT (server_id) DO UPDATE SET org_key = NULL, next_key = NULL, enabled_at = $2, due_at = $2,
-            attempts = 0, failure = NULL, refused_at = NULL,
+          ON CONFLICT (server_id) DO UPDATE SET enabled_at = $2, failure = NULL, refused_at = NULL,
+            org_key = CASE WHEN upstream_links.next_key IS NULL THEN NULL ELSE upstream_links.org_key END,
+            due_at = CASE WHEN upstream_links.next_key IS NULL THEN $2 ELSE upstream_links.due_at END,
+            attempts = CASE WHEN upstream_links.next_key IS NULL THEN 1 ELSE upstream_links.attempts END,
+            next_key = COALESCE(upstream_links.next_key, $3),
             \(Reports.List.allCases.map { "\($0.acceptedColumn) = 0" }.joined(separator: ", "))
           """, arguments: arguments))
       try connection.run("UPDATE remote_servers SET unknown_named_at = NULL WHERE id = $1", .integer(server))
@@ -155,8 +171,11 @@ package struct UpstreamLinks: Sendable {
   /// Stores the key with which a server signs in, unless one is stored already. Notifications that wait because its key was
   /// missing or refused, or its realm refused, are tried at once.
   package func keep(_ key: String, of server: Int64) async throws {
+    let isFormer = try await link(of: server)?.nextKey == key
     try await update(
-      server, "org_key = $2 WHERE server_id = $1 AND org_key IS NULL", sealed(key, .upstreamKey, server))
+      server,
+      "org_key = $2\(isFormer ? ", next_key = NULL" : "") WHERE server_id = $1 AND org_key IS NULL",
+      sealed(key, .upstreamKey, server))
     // One that is being tried at the moment may then be tried twice, which does no harm, since it was not accepted before.
     try await database.execute(
       """
@@ -206,8 +225,18 @@ package struct UpstreamLinks: Sendable {
       link.change)
   }
 
-  /// Stores a server's realms, as JSON, and makes its report due.
-  package func keep(realms: String?, of server: Int64) async throws {
+  /// Stores a server's realms, as JSON, with parameters of its report that are not known here, and makes its report due.
+  ///
+  /// - Parameters:
+  ///   - realms: nil: they stay as they are.
+  ///   - more: replaces what there was, unless there is nothing of both.
+  package func keep(realms: String?, with more: [(String, String)] = [], of server: Int64) async throws {
+    var realms = realms
+    if !more.isEmpty {
+      let present = try await link(of: server)?.reported.first { $0.0 == "realms" }?.1
+      let fields = ((realms ?? present).map { [("realms", $0)] } ?? []) + more
+      realms = String(decoding: Form.encode(fields.map { (name: $0.0, value: $0.1) }), as: UTF8.self)
+    }
     try await update(
       server,
       """

@@ -31,7 +31,10 @@ package struct UpstreamReport: Sendable {
       sentences.append(.init("upstream.url is not set: nothing is passed on.", isBad: true))
     } else if link.key == nil {
       sentences.append(.init("The server's key is not known yet: it is kept when the server calls next."))
-    } else if let failure = link.failure {
+    } else if link.nextKey != nil {
+      sentences.append(.init("Which of two keys it has there is not known yet: its next report finds out."))
+    }
+    if host != nil, link.key != nil, let failure = link.failure {
       sentences.append(.init("Its last report was not accepted: \(failure)", isBad: true))
     }
     if let refused = link.refusedAt {

@@ -22,6 +22,8 @@ extension APIError {
     fields: [.init("retry-after", 60), .init("cause", .string(Code.missingRealm))],
     headers: [.retryAfter: "60"])
   static let invalidRegistration = APIError("Invalid encrypted_push_registration")
+  static let unservedTest = APIError(
+    "No credential of the push notification service serves the app of this device")
   static let noRegistration = APIError("Registration not found for this hostname")
 
   static func invalid(_ name: String) -> APIError { APIError("Invalid \(name)") }

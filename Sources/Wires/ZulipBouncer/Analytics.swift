@@ -24,7 +24,7 @@ extension Bouncer {
         end = nil
       } catch let error as ReportIntake.Excess { end = error }
       // What was stored is passed on, even if the rest was refused.
-      try await passOnReport(realms: upload.realmsText, of: server)
+      try await passOnReport(realms: upload.realmsText, with: upload.more, of: server)
       if let end { throw end }
     } catch let duplicate as RealmSync.DuplicateRealm {
       throw APIError.duplicateRealm(duplicate.realm)
@@ -37,26 +37,43 @@ extension Bouncer {
 
   private func keep(_ upload: AnalyticsUpload, of server: RemoteServer, _ logger: Logger) async throws {
     let sync = RealmSync(storageKey: storageKey, now: now)
-    var kept = 0
-    for part in parts(of: upload, server.id, sync) {
-      let wait = reports.count(max(1, part.rows), of: server.id)
+    var upload = upload
+    // Rows that are not known here are stored only for the upstream bouncer.
+    if try await !passesOn(for: server) { upload.dropUnknownRows() }
+    let lastIDs = try await lastReportIDs(of: server)
+    var (kept, differing) = (0, 0)
+    for part in parts(of: upload, after: lastIDs, server.id, sync) {
+      let wait = reports.count(max(1, part.newRows), of: server.id)
       guard wait == 0 else {
         throw ReportIntake.Excess(kept: kept, rows: upload.storedCount, seconds: wait)
       }
-      try await write(part.steps, of: server, logger)
+      differing += try await write(part.steps, of: server, logger)
       kept += part.rows
+    }
+    if differing > 0, reports.mayWarnOfDifferences(of: server.id) {
+      logger.warning(
+        "a server reports rows again, with other values: those stored first stay",
+        metadata: [
+          "server": "\(server.hostname)", "rows": "\(differing)",
+          "advice": "see whether the server's database was put back to an earlier state",
+        ])
     }
     guard let realms = upload.realms else { return }
     let missing = try await database.read {
       try RealmSync.missing(from: realms, server: server.id, on: $0)
     }
     for part in missing.parts(of: ReportPart.realms) {
-      try await write([{ try sync.markDeleted(part, server: server.id, on: $0) }], of: server, logger)
+      let step: ReportPart.Step = { .init(try sync.markDeleted(part, server: server.id, on: $0)) }
+      _ = try await write([step], of: server, logger)
     }
   }
 
-  private func write(_ steps: [ReportPart.Step], of server: RemoteServer, _ logger: Logger) async throws {
-    let changes = try await database.write { connection in try steps.map { try $0(connection) } }
+  /// - Returns: the number of rows that differ from stored ones with their ids.
+  private func write(
+    _ steps: [ReportPart.Step], of server: RemoteServer, _ logger: Logger
+  ) async throws -> Int {
+    let results = try await database.write { connection in try steps.map { try $0(connection) } }
+    let changes = results.map(\.changes)
     _ = reports.count(changes.reduce(0) { $0 + $1.rows }, of: server.id)
     for takeover in changes.flatMap(\.takeovers) {
       logger.notice(
@@ -66,10 +83,13 @@ extension Bouncer {
           "registrations_kept": "\(takeover.keepsRegistrations)",
         ])
     }
+    return results.reduce(0) { $0 + $1.differing }
   }
 
   /// An upload in the order in which it is stored. A short one is one part.
-  private func parts(of upload: AnalyticsUpload, _ server: Int64, _ sync: RealmSync) -> [ReportPart] {
+  private func parts(
+    of upload: AnalyticsUpload, after lastIDs: Reports.LastIDs, _ server: Int64, _ sync: RealmSync
+  ) -> [ReportPart] {
     var parts = [ReportPart()]
     parts.add { connection in
       try connection.run(
@@ -79,22 +99,22 @@ extension Bouncer {
           WHERE id = $1
           """, .integer(server), .text(upload.version), .text(upload.mergeBase),
           .integer(upload.apiFeatureLevel)))
-      let (lastIDs, isFull) = try Reports.status(of: server, on: connection)
-      guard !isFull else { throw ReportIntake.Excess(kept: 0, rows: upload.storedCount, seconds: 3600) }
-      try upload.check(after: lastIDs)
-      return RealmSync.Changes()
+      guard try !Reports.isFull(of: server, on: connection) else {
+        throw ReportIntake.Excess(kept: 0, rows: upload.storedCount, seconds: 3600)
+      }
+      return .init()
     }
     let realms = upload.realms ?? []
     for part in realms.parts(of: ReportPart.realms) {
-      parts.add(size: 4 * part.count) { try sync.apply(part, of: realms, server: server, on: $0) }
+      parts.add(size: 4 * part.count) {
+        .init(try sync.apply(part, of: realms, server: server, on: $0))
+      }
     }
     for (list, rows) in upload.storedRows {
       for part in rows.parts(of: ReportPart.size) {
-        parts.add(size: part.count, rows: part.count) { connection in
-          guard try Reports.keep(part, in: list, of: server, on: connection) else {
-            throw AnalyticsUpload.isOutOfOrder
-          }
-          return RealmSync.Changes()
+        let new = part.count { $0.id > lastIDs[list] ?? 0 }
+        parts.add(size: part.count, rows: part.count, newRows: new) {
+          .init(differing: try Reports.keep(part, in: list, of: server, on: $0))
         }
       }
     }
@@ -104,7 +124,7 @@ extension Bouncer {
         try connection.run(
           "UPDATE remote_servers SET last_audit_log_update_at = $2 WHERE id = $1", .integer(server),
           .integer(now.milliseconds))
-        return RealmSync.Changes()
+        return .init()
       }
     }
     return parts
@@ -140,6 +160,7 @@ package struct ReportIntake: Sendable {
   /// Limits the reports that are parsed and stored at a time to two, and to one of each server.
   package let places = FairSemaphore<Int64>(2, each: 1)
   private let rate: CellRate<Int64>
+  private let warnings: RateLimiter<Int64>
 
   /// - Parameters:
   ///   - limit: maximum number of a server's rows; nil for no limit. The default is what a stock server with ten thousand
@@ -150,6 +171,7 @@ package struct ReportIntake: Sendable {
     now: @escaping @Sendable () -> Date
   ) {
     rate = CellRate(limit, windows: burst - 1, now: now)
+    warnings = RateLimiter(RateLimit(calls: 1, seconds: 86_400), now: now)
   }
 
   /// Runs `body` when it is the server's turn.
@@ -165,11 +187,25 @@ package struct ReportIntake: Sendable {
   ///
   /// - Returns: seconds until they may be stored; 0 if they may now, and are counted.
   func count(_ rows: Int, of server: Int64) -> TimeInterval { rate.book(rows, of: server).excess }
+
+  /// Whether the log may say that a server's repeated rows differ: once a day.
+  func mayWarnOfDifferences(of server: Int64) -> Bool { warnings.count(server).retryAfter == nil }
 }
 
 /// A part of a report that is stored in one transaction.
 private struct ReportPart {
-  typealias Step = @Sendable (any Connection) throws -> RealmSync.Changes
+  typealias Step = @Sendable (any Connection) throws -> Result
+
+  struct Result: Sendable {
+    var changes: RealmSync.Changes
+    /// Number of rows that differ from stored ones with their ids.
+    var differing: Int
+
+    init(_ changes: RealmSync.Changes = .init(), differing: Int = 0) {
+      self.changes = changes
+      self.differing = differing
+    }
+  }
 
   /// Maximum number of rows, whose storing takes a few milliseconds.
   static let size = 256
@@ -181,15 +217,20 @@ private struct ReportPart {
   var size = 0
   /// Number of rows without realms.
   var rows = 0
+  /// Number of those that come after what is stored.
+  var newRows = 0
 }
 
 extension [ReportPart] {
   /// Adds a step to the last part, or to a new one if it would be too long.
-  fileprivate mutating func add(size: Int = 0, rows: Int = 0, _ step: @escaping ReportPart.Step) {
+  fileprivate mutating func add(
+    size: Int = 0, rows: Int = 0, newRows: Int = 0, _ step: @escaping ReportPart.Step
+  ) {
     if self[count - 1].size + size > ReportPart.size { append(ReportPart()) }
     self[count - 1].steps.append(step)
     self[count - 1].size += size
     self[count - 1].rows += rows
+    self[count - 1].newRows += newRows
   }
 }
 
@@ -200,31 +241,20 @@ extension Array {
 }
 
 extension AnalyticsUpload {
-  fileprivate static let isOutOfOrder = APIError("Data is out of order.")
-
   /// Checks what can be wrong whatever is stored.
   fileprivate func check() throws {
-    guard (auditEvents ?? []).allSatisfy({ !$0.isStored || $0.extraData != nil }) else {
+    for ids in [
+      realmCounts.map(\.remoteID), installationCounts.map(\.remoteID), (auditEvents ?? []).map(\.remoteID),
+    ] {
+      guard zip([0] + ids, ids).allSatisfy(<) else { throw APIError("Data is out of order.") }
+    }
+    guard (auditEvents ?? []).allSatisfy({ !$0.isKnown || $0.extraData != nil }) else {
       throw APIError("Malformed audit log data")
     }
     var names: Set<UUID> = []
     for realm in realms ?? [] where !names.insert(realm.uuid).inserted {
       throw RealmSync.DuplicateRealm(realm: realm.uuid)
     }
-  }
-
-  /// Checks that the rows come after those that are stored.
-  fileprivate func check(after lastIDs: Reports.LastIDs) throws(APIError) {
-    func check(_ ids: [Int64], _ list: Reports.List) throws(APIError) {
-      var last = lastIDs[list] ?? 0
-      for id in ids {
-        guard id > last else { throw Self.isOutOfOrder }
-        last = id
-      }
-    }
-    try check(realmCounts.map(\.remoteID), .realmCounts)
-    try check(installationCounts.map(\.remoteID), .installationCounts)
-    try check((auditEvents ?? []).map(\.remoteID), .auditEvents)
   }
 
   fileprivate var storedRows: [(list: Reports.List, rows: [Reports.Row])] {
@@ -241,8 +271,26 @@ extension AnalyticsUpload {
   }
 }
 
+extension AnalyticsUpload {
+  /// Leaves only the ids of rows that are not known here.
+  fileprivate mutating func dropUnknownRows() {
+    for index in realmCounts.indices where !realmCounts[index].isKnown { realmCounts[index].isWhole = false }
+    for index in installationCounts.indices where !installationCounts[index].isKnown {
+      installationCounts[index].isWhole = false
+    }
+    auditEvents = auditEvents.map { events in
+      events.map { event in
+        var event = event
+        event.isWhole = event.isKnown
+        return event
+      }
+    }
+  }
+}
+
 extension AnalyticsUpload.Count {
-  fileprivate var isStored: Bool { CountProperty.stored.contains(property) }
+  fileprivate var isKnown: Bool { CountProperty.stored.contains(property) }
+  fileprivate var isStored: Bool { isKnown || isWhole && !CountProperty.dropped.contains(property) }
 
   fileprivate var row: Reports.Row {
     Reports.Row(
@@ -254,7 +302,8 @@ extension AnalyticsUpload.Count {
 }
 
 extension AnalyticsUpload.AuditEvent {
-  fileprivate var isStored: Bool { Self.stored.contains(eventType) }
+  fileprivate var isKnown: Bool { Self.stored.contains(eventType) }
+  fileprivate var isStored: Bool { isKnown || isWhole }
 
   fileprivate var row: Reports.Row {
     Reports.Row(

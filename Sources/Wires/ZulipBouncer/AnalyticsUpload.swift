@@ -14,6 +14,8 @@ package struct AnalyticsUpload: Sendable {
     var subgroup: String?
     var endTime: Date
     var value: Int64
+    /// Whether it has more than id and property.
+    var isWhole = true
   }
 
   /// An event in a realm, such as a change of a user.
@@ -28,6 +30,8 @@ package struct AnalyticsUpload: Sendable {
     var isBackfilled: Bool
     /// JSON; nil if it was not valid JSON.
     var extraData: String?
+    /// Whether it has more than id and type.
+    var isWhole = true
   }
 
   package private(set) var version: String?
@@ -43,6 +47,8 @@ package struct AnalyticsUpload: Sendable {
   package internal(set) var realms: [RealmDescription]?
   /// ``realms`` as it was sent, JSON.
   private(set) var realmsText: String?
+  /// Its parameters that are not known here.
+  private(set) var more: [Form.Field] = []
   /// Its members and values that are not known here.
   private(set) var additions = Additions()
 
@@ -78,32 +84,41 @@ package struct AnalyticsUpload: Sendable {
     mergeBase = try parameters.optionalJSON("merge_base")?.string()
     mergeBase = mergeBase.map(cut)
     apiFeatureLevel = try parameters.optionalInteger("api_feature_level")
+    more = parameters.undeclared
   }
 }
 
 extension AnalyticsUpload.Count {
-  /// Reads a row. Of a property that is not stored only the id matters.
+  /// Reads a row. Of a property that is not known here only the id has to be there.
   fileprivate init(
     _ field: Field, ofRealm: Bool, at place: String, _ additions: inout Additions
   ) throws(APIError) {
-    property = try field["property"].string()
-    remoteID = try field["id"].integer()
-    guard CountProperty.stored.contains(property) else {
-      realmID = nil
-      subgroup = nil
-      endTime = Date(timeIntervalSince1970: 0)
-      value = 0
-      if !CountProperty.dropped.contains(property) {
-        additions.addValue(property, of: "\(place).property")
-      }
+    let property = try field["property"].string()
+    let id = try field["id"].integer()
+    if CountProperty.stored.contains(property) {
+      try self.init(field, id, property, ofRealm)
+      additions.addMembers(of: field.value, at: place, except: Self.members)
       return
     }
-    realmID = ofRealm ? try field["realm"].integer() : nil
-    subgroup = try field["subgroup"].nullable?.string()
-    endTime = try field["end_time"].time()
-    value = try field["value"].integer()
-    additions.addMembers(of: field.value, at: place, except: Self.members)
+    if !CountProperty.dropped.contains(property) { additions.addValue(property, of: "\(place).property") }
+    if property.utf8.count <= Self.longestProperty, let whole = try? Self(field, id, property, ofRealm) {
+      self = whole
+    } else {
+      self.init(
+        remoteID: id, realmID: nil, property: property, subgroup: nil,
+        endTime: Date(timeIntervalSince1970: 0), value: 0, isWhole: false)
+    }
   }
+
+  private init(_ field: Field, _ id: Int64, _ property: String, _ ofRealm: Bool) throws(APIError) {
+    self.init(
+      remoteID: id, realmID: ofRealm ? try field["realm"].integer() : nil, property: property,
+      subgroup: try field["subgroup"].nullable?.string(), endTime: try field["end_time"].time(),
+      value: try field["value"].integer())
+  }
+
+  /// Maximum size in bytes of a property that is not known here. Zulip's have 32 characters at most.
+  private static let longestProperty = 128
 
   private static let members: Set<Name> = [
     "id", "realm", "property", "subgroup", "end_time", "value",
@@ -115,29 +130,40 @@ extension AnalyticsUpload.AuditEvent {
   /// realm's own deactivation and reactivation (`Documentation/Protocols/Zulip.md` 4.2).
   static let stored: Set<Int64> = [101, 102, 103, 104, 105, 201, 202, 229]
 
-  /// Reads a row. Of a type that is not stored only the id matters.
+  /// Reads a row. Of a type that is not known here only the id has to be there.
   fileprivate init(_ field: Field, at place: String, _ additions: inout Additions) throws(APIError) {
-    remoteID = try field["id"].integer()
-    eventType = try field["event_type"].integer()
-    guard Self.stored.contains(eventType) else {
-      realmID = 0
-      eventTime = Date(timeIntervalSince1970: 0)
-      isBackfilled = false
-      additions.addValue("\(eventType)", of: "\(place).event_type")
+    let id = try field["id"].integer()
+    let type = try field["event_type"].integer()
+    if Self.stored.contains(type) {
+      try self.init(field, id, type)
+      additions.addMembers(of: field.value, at: place, except: Self.members)
       return
     }
-    realmID = try field["realm"].integer()
-    eventTime = try field["event_time"].time()
-    isBackfilled = try field["backfilled"].bool()
+    additions.addValue("\(type)", of: "\(place).event_type")
+    if let whole = try? Self(field, id, type), whole.extraData != nil {
+      self = whole
+    } else {
+      self.init(
+        remoteID: id, realmID: 0, eventType: type, eventTime: Date(timeIntervalSince1970: 0),
+        isBackfilled: false, extraData: nil, isWhole: false)
+    }
+  }
+
+  private init(_ field: Field, _ id: Int64, _ type: Int64) throws(APIError) {
+    let realm = try field["realm"].integer()
+    let time = try field["event_time"].time()
+    let isBackfilled = try field["backfilled"].bool()
     // `extra_data` is an object, a string that contains JSON, or absent.
-    extraData =
+    let extraData: String? =
       switch try field["extra_data"].existing() {
       case .null: "{}"
       case .string(let text): (try? JSON.parse(text))?.text
       case .object(let object): JSON.object(object).text
       default: throw field["extra_data"].error("is not a string")
       }
-    additions.addMembers(of: field.value, at: place, except: Self.members)
+    self.init(
+      remoteID: id, realmID: realm, eventType: type, eventTime: time, isBackfilled: isBackfilled,
+      extraData: extraData)
   }
 
   private static let members: Set<Name> = [

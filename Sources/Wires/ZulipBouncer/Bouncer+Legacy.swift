@@ -11,23 +11,27 @@ internal import ZulipAPI
 /// Devices of old apps, which get unencrypted notifications.
 extension Bouncer {
   /// Registers an old app's token, or renews its registration.
+  ///
+  /// - Parameter more: parameters that are not known here.
   package func registerLegacy(
-    _ token: PushToken, iosAppID: String?, for user: LegacyUser, realm: UUID?, of server: RemoteServer,
-    logger: Logger
+    _ token: PushToken, iosAppID: String?, for user: LegacyUser, realm: UUID?, with more: [Form.Field] = [],
+    of server: RemoteServer, logger: Logger
   ) async throws {
     let realm = try await legacyRealm(realm, of: server, logger)
     guard await accepts(token) else { throw APIError(PushToken.Malformed.length.description) }
     try await registrations.register(token, iosAppID: iosAppID, for: user, server: server.id, realm: realm)
-    try await passOnRegistration(of: token, user, realm, server)
+    try await passOnRegistration(of: token, user, realm, with: more, server)
   }
 
   /// Removes a token of a user, or all of them.
   ///
-  /// - Parameter token: nil for all of the user's tokens.
+  /// - Parameters:
+  ///   - token: nil for all of the user's tokens.
+  ///   - more: parameters that are not known here.
   package func unregisterLegacy(
-    _ token: PushToken?, for user: LegacyUser, of server: RemoteServer
+    _ token: PushToken?, for user: LegacyUser, with more: [Form.Field] = [], of server: RemoteServer
   ) async throws {
-    try await passOnUnregistration(of: token, user, server)
+    try await passOnUnregistration(of: token, user, with: more, server)
     // A registration replaced by an encrypted one is gone already.
     try await registrations.unregister(token, of: user, server: server.id)
   }
@@ -72,10 +76,12 @@ extension Bouncer {
 
   /// Sends a test to one device of a user.
   ///
-  /// - Parameter token: nil for an invalid token.
+  /// - Parameters:
+  ///   - token: nil for an invalid token.
+  ///   - more: members that are not known here.
   package func testLegacy(
-    _ token: PushToken?, of user: LegacyUser, _ payload: JSON.Object, realm: UUID?, of server: RemoteServer,
-    since received: ContinuousClock.Instant = .now, logger: Logger
+    _ token: PushToken?, of user: LegacyUser, _ payload: JSON.Object, with more: JSON.Object = [:],
+    realm: UUID?, of server: RemoteServer, since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws {
     let memory = try charge(JSON.object(payload).memory, to: server)
     defer { memory.release() }
@@ -84,7 +90,7 @@ extension Bouncer {
     if let token { registration = try await registrations.find(token, of: user, server: server.id) }
     if let token,
       try await testElsewhere(
-        token, registration, of: user, payload, realm, server, since: received, logger: logger)
+        token, registration, of: user, payload, with: more, realm, server, since: received, logger: logger)
     {
       return
     }
@@ -110,7 +116,7 @@ extension Bouncer {
     guard let push = pushes.first?.push, let result = results.first,
       deliverer.providers.route(of: push) != nil
     else {
-      throw APIError("No credential of the push notification service serves the app of this device")
+      throw APIError.unservedTest
     }
     return result
   }

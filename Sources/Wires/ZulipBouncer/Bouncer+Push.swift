@@ -5,6 +5,7 @@ package import Logging
 internal import Providers
 package import Registrations
 package import Sealing
+internal import Upstream
 internal import ZulipAPI
 
 /// Devices with end-to-end encrypted notifications.
@@ -16,15 +17,17 @@ extension Bouncer {
   ///   - tokenID: the id of the sealed token, as the server knows it; nil for an invalid id.
   ///   - publicKey: the key that the registration was sealed to, in the server's spelling.
   ///   - realm: the realm; nil for an invalid UUID.
+  ///   - more: parameters that are not known here.
   /// - Returns: the registration's members that are not known here.
   @discardableResult
   package func register(
-    _ sealed: String, tokenID: TokenID?, publicKey: String, realm: UUID?, of server: RemoteServer
+    _ sealed: String, tokenID: TokenID?, publicKey: String, realm: UUID?, with more: [Form.Field] = [],
+    of server: RemoteServer
   ) async throws -> Additions {
     let realm = try await caller(realm, of: server)
     guard let registration = try await open(sealed, publicKey: publicKey, of: server) else {
       guard let tokenID else { throw APIError.invalidRegistration }
-      try await passOn(sealed, tokenID: tokenID, publicKey: publicKey, realm, server)
+      try await passOn(sealed, tokenID: tokenID, publicKey: publicKey, with: more, realm, server)
       return Additions()
     }
     guard registration.token.id == tokenID else { throw APIError.invalidRegistration }
@@ -88,8 +91,18 @@ extension Bouncer {
     let batch = NotifyBatch(
       notification, lookup, realm: realm.uuid, of: .chatServer(server.id), logger: logger)
     let results = try await deliver(batch.deliveries, of: server, since: received)
+    if batch.isTest, let refusal = refusal(ofTest: results) { throw refusal }
     let forgets = batch.unknown.isEmpty ? false : await mayForgetUnknown(of: server)
     return batch.receipt(results, forgetsUnknown: forgets)
+  }
+
+  /// The answer to a test that reaches nobody, for a reason that stays; nil for any other. A message is not refused for it: its
+  /// chat server would take that for a fault of its own.
+  private func refusal(ofTest results: [DeliveryResult]) -> APIError? {
+    if let upstream, results.allSatisfy({ $0 == .refused(.upstreamDisallows) }) {
+      return upstream.refusalOfTest
+    }
+    return results.allSatisfy { $0 == .refused(.unconfigured) } ? .unservedTest : nil
   }
 
   /// Counts memory for a server's notifications, until it is released.

@@ -26,16 +26,17 @@ extension Bouncer {
   }
 
   /// Passes on a report, if its server has a link.
-  func passOnReport(realms: String?, of server: RemoteServer) async throws {
-    try await upstream?.passOnReport(realms: realms, of: server)
+  func passOnReport(realms: String?, with more: [Form.Field], of server: RemoteServer) async throws {
+    try await upstream?.passOnReport(realms: realms, with: more, of: server)
   }
 
   /// Passes on a registration that is sealed to the upstream bouncer's key.
   func passOn(
-    _ sealed: String, tokenID: TokenID, publicKey: String, _ realm: RemoteRealm, _ server: RemoteServer
+    _ sealed: String, tokenID: TokenID, publicKey: String, with more: [Form.Field], _ realm: RemoteRealm,
+    _ server: RemoteServer
   ) async throws {
     try await upstream?.register(
-      sealed, tokenID: tokenID, publicKey: publicKey, realm: realm.uuid, of: server.id)
+      sealed, tokenID: tokenID, publicKey: publicKey, realm: realm.uuid, with: more, of: server.id)
     try await registrations.registerUpstream(tokenID, realm: realm.id)
   }
 
@@ -87,22 +88,24 @@ extension Bouncer {
 
   /// Registers a device of an old app upstream, if it belongs there. If that fails, its next notification registers it.
   func passOnRegistration(
-    of token: PushToken, _ user: LegacyUser, _ realm: RemoteRealm?, _ server: RemoteServer
+    of token: PushToken, _ user: LegacyUser, _ realm: RemoteRealm?, with more: [Form.Field],
+    _ server: RemoteServer
   ) async throws {
     guard let upstream = try await upstream(for: server),
       let registration = try await registrations.find(token, of: user, server: server.id),
       belongsUpstream(registration)
     else { return }
-    try await register(registration, at: upstream, of: user, realm, server)
+    try await register(registration, at: upstream, of: user, realm, with: more, server)
   }
 
   private func register(
     _ registration: Registration, at upstream: UpstreamBouncer, of user: LegacyUser, _ realm: RemoteRealm?,
-    _ server: RemoteServer
+    with more: [Form.Field] = [], _ server: RemoteServer
   ) async throws {
     guard registration.home != .elsewhere(isRegistered: true) else { return }
     let isAccepted = await upstream.registerLegacy(
-      registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid, server: server)
+      registration.token, iosAppID: registration.iosAppID, of: user, realm: realm?.uuid, with: more,
+      server: server)
     if isAccepted { try await upstream.links.confirm([registration.reference.id]) }
   }
 
@@ -110,9 +113,9 @@ extension Bouncer {
   ///
   /// - Parameter token: nil for all tokens of the user.
   func passOnUnregistration(
-    of token: PushToken?, _ user: LegacyUser, _ server: RemoteServer
+    of token: PushToken?, _ user: LegacyUser, with more: [Form.Field], _ server: RemoteServer
   ) async throws {
-    try await upstream?.unregisterLegacy(token, of: user, server: server)
+    try await upstream?.unregisterLegacy(token, of: user, with: more, server: server)
   }
 
   /// Sends an unencrypted notification to a user's devices, some of which are upstream.
@@ -146,11 +149,12 @@ extension Bouncer {
       passedOn += local.filter { foreign.contains($0.reference) }
       pushes = []
     }
+    let members: JSON.Object = [
+      "apns_payload": .object(notification.apns), "gcm_payload": .object(notification.fcm),
+      "gcm_options": .object(notification.options),
+    ]
     pushes += upstream.legacyPushes(
-      [
-        "apns_payload": .object(notification.apns), "gcm_payload": .object(notification.fcm),
-        "gcm_options": .object(notification.options),
-      ],
+      JSON.Object(members.members + notification.more.members),
       to: passedOn.filter {
         !($0.token.kind == .apns ? notification.apns : notification.fcm).members.isEmpty
       }, of: user, realm: realm?.uuid, server: server)
@@ -166,7 +170,8 @@ extension Bouncer {
   /// - Returns: false if it was not sent, because the server has no link.
   func testElsewhere(
     _ token: PushToken, _ registration: Registration?, of user: LegacyUser, _ payload: JSON.Object,
-    _ realm: RemoteRealm?, _ server: RemoteServer, since received: ContinuousClock.Instant, logger: Logger
+    with more: JSON.Object, _ realm: RemoteRealm?, _ server: RemoteServer,
+    since received: ContinuousClock.Instant, logger: Logger
   ) async throws -> Bool {
     guard let upstream = try await upstream(for: server) else { return false }
     if let registration, !belongsUpstream(registration) {
@@ -175,12 +180,12 @@ extension Bouncer {
       guard result == .refused(.fcmSenderIDMismatch) else { return true }
     }
     if let registration { try await register(registration, at: upstream, of: user, realm, server) }
-    try await upstream.test(
-      [
-        "token": .string(token.text), "token_kind": .integer(token.kind.storage),
-        "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
-        "realm_uuid": .optional(realm?.uuid.canonical), "base_payload": .object(payload),
-      ], of: server)
+    let members: JSON.Object = [
+      "token": .string(token.text), "token_kind": .integer(token.kind.storage),
+      "user_id": .optional(user.id), "user_uuid": .optional(user.uuid?.canonical),
+      "realm_uuid": .optional(realm?.uuid.canonical), "base_payload": .object(payload),
+    ]
+    try await upstream.test(JSON.Object(members.members + more.members), of: server)
     return true
   }
 }
@@ -203,15 +208,17 @@ extension NotifyRequest.Item {
 
   /// The push for a registration upstream.
   ///
-  /// - Parameter isNew: whether the upstream bouncer may not know it.
+  /// - Parameters:
+  ///   - more: members of the request that are not known here, a JSON object; nil for none.
+  ///   - isNew: whether the upstream bouncer may not know it.
   func passedOn(
-    for registration: RegistrationReference, _ realm: UUID, isNew: Bool
+    for registration: RegistrationReference, _ realm: UUID, with more: String?, isNew: Bool
   ) throws(ItemFault) -> Push {
     // Members that are unknown here are passed on, since the upstream bouncer may know them.
     let body = source ?? ByteBuffer(bytes: json.bytes)
     guard body.readableBytes <= Self.longestSource else { throw .tooLarge }
     let item = UpstreamPush.Item(
       registration: registration.id, name: tokenID.base64, isAPNs: kind == .apns, body: body, isNew: isNew)
-    return .upstream(UpstreamPush(.encrypted(realm: realm), [item]))
+    return .upstream(UpstreamPush(.encrypted(realm: realm, more: more), [item]))
   }
 }

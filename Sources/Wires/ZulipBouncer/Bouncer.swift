@@ -142,9 +142,13 @@ package struct Bouncer: Sendable {
 extension Bouncer {
   /// Registers a server or updates its registration (`Documentation/Protocols/Zulip.md` 3.2).
   ///
-  /// - Parameter spelled: the hostname in the server's spelling.
+  /// - Parameters:
+  ///   - spelled: the hostname in the server's spelling.
+  ///   - more: parameters that are not known here.
   /// - Returns: whether the server is new.
-  func register(_ application: RemoteServers.Application, spelled: String) async throws -> Bool {
+  func register(
+    _ application: RemoteServers.Application, spelled: String, with more: [Form.Field] = []
+  ) async throws -> Bool {
     let mayCreate = mayCreate(application.hostname)
     let mustProve = settings.verifyHostnames
     do {
@@ -154,7 +158,7 @@ extension Bouncer {
       {
         try await upstream.rotate(
           server, from: application.key, to: newKey, hostname: application.hostname.text,
-          contactEmail: application.contactEmail)
+          contactEmail: application.contactEmail, with: more)
       }
       return try await servers.register(application, mayCreate: mayCreate, mustProve: mustProve)
     } catch let refusal as RemoteServers.RegistrationError {

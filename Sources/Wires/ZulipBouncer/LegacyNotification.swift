@@ -20,6 +20,8 @@ package struct LegacyNotification: Sendable {
   package var fcm: JSON.Object
   /// `gcm_options`
   package let options: JSON.Object
+  /// Members of the call that are not known here, for the upstream bouncer.
+  var more: JSON.Object = [:]
 }
 
 extension LegacyNotification {
@@ -41,7 +43,7 @@ extension LegacyNotification {
   }
 
   /// Bytes of memory that it takes, about.
-  var memory: Int { [apns, fcm, options].reduce(0) { $0 + JSON.object($1).memory } }
+  var memory: Int { [apns, fcm, options, more].reduce(0) { $0 + JSON.object($1).memory } }
 
   /// A test notification (`Documentation/Protocols/Zulip.md` 7.6).
   ///

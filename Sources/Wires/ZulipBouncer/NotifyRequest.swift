@@ -19,6 +19,8 @@ package struct NotifyRequest: Sendable {
   static let mostItems = 1000
 
   package private(set) var items: [Item]
+  /// Its members that are not known here, a JSON object, if they may have to be passed on; nil for none.
+  private(set) var more: String?
   /// The items that cannot be sent.
   private(set) var faults = ItemFaults()
   /// Its members and values that are not known here.
@@ -32,7 +34,10 @@ package struct NotifyRequest: Sendable {
   /// - Parameter keepingSources: whether items may have to be passed on as they came.
   init(_ body: Field, keepingSources: Bool = false) throws(APIError) {
     items = []
-    additions.addMembers(of: body.value, except: ["realm_uuid", "push_requests"])
+    let known: Set<Name> = ["realm_uuid", "push_requests"]
+    additions.addMembers(of: body.value, except: known)
+    let others = keepingSources ? Additions.members(of: body.value, except: known) : [:]
+    if !others.members.isEmpty { more = JSON.object(others).text }
     let elements = try body["push_requests"].elements()
     guard elements.count <= Self.mostItems else {
       throw body["push_requests"].error("has too many elements (limit: \(Self.mostItems))")
@@ -204,6 +209,15 @@ extension NotifyRequest.Item {
     }
   }
 
+  /// Whether it may be a test: it is shown, and shorter than any message. What is sealed cannot be read.
+  var mayBeTest: Bool {
+    let sealed = encryptedData.utf8.count / 4 * 3
+    return !isBackground && (SecretBox.overhead + 1...SecretBox.overhead + Self.longestTest).contains(sealed)
+  }
+
+  /// Maximum size in bytes of a test. What a message has besides takes more than a hundred bytes.
+  private static let longestTest = 200
+
   /// The data for FCM, whose values are text.
   var data: [String: String] { ["push_key_id": String(pushKeyID), "encrypted_data": encryptedData] }
 
@@ -264,6 +278,9 @@ struct NotifyBatch {
   private var targets: [(tokenID: TokenID, kind: PushToken.Kind)] = []
   /// Ids without a live registration of the item's kind, each once.
   private(set) var unknown: [TokenID] = []
+  /// Whether it may be a test of devices that are all known.
+  var isTest: Bool { mayBeTest && unknown.isEmpty && !deliveries.isEmpty }
+  private let mayBeTest: Bool
 
   /// - Parameters:
   ///   - lookup: registrations whose token does not open are neither sent to nor reported as unknown.
@@ -274,6 +291,7 @@ struct NotifyBatch {
   ) {
     let byID = Dictionary(
       lookup.found.map { ($0.token.id, $0) }, uniquingKeysWith: { first, _ in first })
+    mayBeTest = notification.items.allSatisfy(\.mayBeTest)
     var seen: Set<TokenID> = []
     var faults = notification.faults
     defer { faults.report(to: logger) }
@@ -287,7 +305,7 @@ struct NotifyBatch {
         let reference: RegistrationReference
         if let registration = lookup.elsewhere[item.tokenID] {
           push = try item.passedOn(
-            for: registration, realm, isNew: lookup.new.contains(item.tokenID))
+            for: registration, realm, with: notification.more, isNew: lookup.new.contains(item.tokenID))
           reference = registration
         } else if let registration = byID[item.tokenID], registration.token.kind == item.kind {
           guard let local = try item.push(for: registration) else {

@@ -104,7 +104,7 @@ extension ZulipBouncerRoutes {
     }
     let created = try await bouncer.register(
       .init(uuid: uuid, key: key, hostname: hostname, contactEmail: contact.text, newKey: newKey),
-      spelled: spelled)
+      spelled: spelled, with: parameters.undeclared)
     context.logger.info(
       "server registered",
       metadata: [
@@ -242,7 +242,8 @@ extension ZulipBouncerRoutes {
     let sealed = try parameters.required("encrypted_push_registration")
     let publicKey = try parameters.required("bouncer_public_key")
     let additions = try await bouncer.register(
-      sealed, tokenID: TokenID(base64: tokenID), publicKey: publicKey, realm: realm, of: server)
+      sealed, tokenID: TokenID(base64: tokenID), publicKey: publicKey, realm: realm,
+      with: parameters.undeclared, of: server)
     context.notes.record(additions)
     return parameters.success(noting: context.notes)
   }
@@ -306,7 +307,8 @@ extension ZulipBouncerRoutes {
     if names.realmUUID != nil, user.uuid == nil { throw APIError.missingParameter("user_uuid") }
     context.notes.record(realm: names.realm)
     try await bouncer.registerLegacy(
-      token, iosAppID: appID, for: user, realm: names.realm, of: server, logger: context.logger)
+      token, iosAppID: appID, for: user, realm: names.realm, with: parameters.undeclared, of: server,
+      logger: context.logger)
     return parameters.success(noting: context.notes)
   }
 
@@ -317,7 +319,8 @@ extension ZulipBouncerRoutes {
     let (text, kind) = try parameters.legacyToken()
     let names = try LegacyNames(&parameters)
     let token = try PushToken(text, legacyKind: kind)
-    try await bouncer.unregisterLegacy(token, for: try names.user(), of: server)
+    try await bouncer.unregisterLegacy(
+      token, for: try names.user(), with: parameters.undeclared, of: server)
     return parameters.success(noting: context.notes)
   }
 
@@ -326,7 +329,7 @@ extension ZulipBouncerRoutes {
   ) async throws -> Response {
     var parameters = try await parameters(of: request)
     let user = try LegacyNames(&parameters).user()
-    try await bouncer.unregisterLegacy(nil, for: user, of: server)
+    try await bouncer.unregisterLegacy(nil, for: user, with: parameters.undeclared, of: server)
     return parameters.success(noting: context.notes)
   }
 
@@ -335,7 +338,7 @@ extension ZulipBouncerRoutes {
   ) async throws -> Response {
     let body = try await body(of: request)
     let names = try LegacyNames(body)
-    let notification = try LegacyNotification(body)
+    var notification = try LegacyNotification(body)
     func tokens(_ name: String) throws(APIError) -> [String] {
       var tokens: [String] = []
       for token in try body[name].ifSent?.elements().map(\.self) ?? [] { tokens.append(try token.string()) }
@@ -346,14 +349,13 @@ extension ZulipBouncerRoutes {
     ]
     let user = try names.user()
     context.notes.record(realm: names.realm)
+    let known: Set<Name> = [
+      "user_id", "user_uuid", "realm_uuid", "gcm_payload", "apns_payload", "gcm_options", "android_devices",
+      "apple_devices",
+    ]
+    notification.more = Additions.members(of: body.value, except: known)
     var additions = Additions()
-    additions.addMembers(
-      of: body.value,
-      except: [
-        "user_id", "user_uuid", "realm_uuid", "gcm_payload", "apns_payload", "gcm_options",
-        "android_devices",
-        "apple_devices",
-      ])
+    additions.addMembers(of: body.value, except: known)
     notification.addUnknownOptions(in: &additions)
     context.notes.record(additions)
     let query = try Parameters(query: request)
@@ -383,14 +385,14 @@ extension ZulipBouncerRoutes {
     let names = try LegacyNames(body)
     let user = try names.user()
     let payload = try body["base_payload"].members()
+    let known: Set<Name> = ["token", "token_kind", "user_id", "user_uuid", "realm_uuid", "base_payload"]
     var additions = Additions()
-    additions.addMembers(
-      of: body.value,
-      except: ["token", "token_kind", "user_id", "user_uuid", "realm_uuid", "base_payload"])
+    additions.addMembers(of: body.value, except: known)
     context.notes.record(additions)
     let query = try Parameters(query: request)
     try await bouncer.testLegacy(
-      try? PushToken(text, legacyKind: kind), of: user, payload, realm: names.realm, of: server,
+      try? PushToken(text, legacyKind: kind), of: user, payload,
+      with: Additions.members(of: body.value, except: known), realm: names.realm, of: server,
       since: context.received, logger: context.logger)
     return query.success(noting: context.notes)
   }

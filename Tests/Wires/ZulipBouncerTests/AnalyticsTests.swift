@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import HTTPTypes
+import Logging
 import Registrations
 import SQL
 import TestService
@@ -17,11 +18,11 @@ struct AnalyticsTests {
   private typealias Spoiling = @Sendable (inout AnalyticsUpload) -> Void
 
   private static func count(
-    _ id: Int64, realm: Int64? = 2, property: String = "messages_read::hour"
+    _ id: Int64, realm: Int64? = 2, property: String = "messages_read::hour", value: Int64 = 5
   ) -> AnalyticsUpload.Count {
     .init(
       remoteID: id, realmID: realm, property: property, subgroup: nil,
-      endTime: Date(timeIntervalSince1970: 1), value: 5)
+      endTime: Date(timeIntervalSince1970: 1), value: value)
   }
 
   private static func event(
@@ -70,11 +71,12 @@ struct AnalyticsTests {
   }
 
   private static let wrong: [(what: String, spoil: Spoiling)] = [
-    ("an older count", { $0.realmCounts = [count(5)] }),
+    ("a falling id", { $0.realmCounts = [count(7), count(6)] }),
     ("a count twice", { $0.realmCounts = [count(7), count(7)] }),
     ("a count without an id", { $0.installationCounts = [count(0, realm: nil)] }),
-    ("an older event", { $0.auditEvents = [event(4)] }),
-    ("an older event of an unknown type", { $0.auditEvents = [event(4, type: 999)] }),
+    ("an event twice", { $0.auditEvents = [event(7), event(7)] }),
+    ("an event without an id", { $0.auditEvents = [event(0)] }),
+    ("a falling id of an unknown type", { $0.auditEvents = [event(7), event(6, type: 999)] }),
     ("an id twice", { $0.realmCounts.append(count(6, property: "x")) }),
     ("an event without data", { $0.auditEvents?.append(event(7, extraData: nil)) }),
   ]
@@ -111,6 +113,127 @@ struct AnalyticsTests {
       #expect(try await refusal(base) == .badRequest)
       #expect(try await bouncer.dump() == before)
     }
+  }
+
+  /// Rows of each kind with these ids.
+  private static func history(_ ids: ClosedRange<Int64>, value: Int64 = 5) -> AnalyticsUpload {
+    var upload = upload(version: "12.0")
+    upload.realmCounts = ids.map { count($0, value: value) }
+    upload.installationCounts = ids.map { count($0, realm: nil, value: value) }
+    upload.auditEvents = ids.map { event($0, extraData: #"{"a":\#(value)}"#) }
+    return upload
+  }
+
+  private static func expectEachOnce(
+    _ ids: ClosedRange<Int64>, of server: RemoteServer, at bouncer: Bouncer
+  ) async throws {
+    for table in Reports.List.allCases.map(\.table) {
+      #expect(
+        try await bouncer.rows(
+          """
+          SELECT COUNT(*), MIN(remote_id), MAX(remote_id) FROM \(table)
+          WHERE server_id = \(server.id) AND remote_id IS NOT NULL
+          """) == [[.integer(Int64(ids.count)), .integer(ids.lowerBound), .integer(ids.upperBound)]],
+        "\(table)")
+    }
+    #expect(
+      try await bouncer.rows("SELECT report_rows FROM remote_servers WHERE id = \(server.id)")
+        == [[.integer(Int64(3 * ids.count))]])
+  }
+
+  @Test
+  func `takes rows that are sent again, and counts each once`() async throws {
+    let server = try await bouncer.remote()
+    // The first report, the same, one that has more, one with a part of it, and one that stops earlier.
+    for ids in [1...300, 1...300, 1...310, 200...250, 305...309] as [ClosedRange<Int64>] {
+      try await bouncer.parts.store(Self.history(ids), of: server, logger: .quiet)
+    }
+    try await Self.expectEachOnce(1...310, of: server, at: bouncer)
+    #expect(
+      try await bouncer.parts.lastReportIDs(of: server) == [
+        .realmCounts: 310, .installationCounts: 310, .auditEvents: 310,
+      ])
+  }
+
+  /// As a stock server's worker and `register_server` do: both have asked how far reports have come, and send what comes after.
+  @Test(arguments: [40, 700] as [Int64])
+  func `takes the same report twice at the same time`(_ rows: Int64) async throws {
+    for trial in 1...4 {
+      let server = try await bouncer.remote("chat\(trial).example.org")
+      var upload = Self.history(1...rows)
+      // More than a part has.
+      upload.realms = (0..<70).map { _ in
+        var realm = RealmDescription.sample()
+        realm.uuid = UUID()
+        return realm
+      }
+      try await withThrowingTaskGroup { [upload] group in
+        for _ in 1...2 {
+          // Two nodes do not wait for each other's reports.
+          group.addTask { try await bouncer.parts.store(upload, of: server, logger: .quiet) }
+        }
+        try await group.waitForAll()
+      }
+      try await Self.expectEachOnce(1...rows, of: server, at: bouncer)
+      #expect(
+        try await bouncer.rows("SELECT COUNT(*) FROM remote_realms WHERE server_id = \(server.id)") == [[70]])
+    }
+  }
+
+  @Test
+  func `answers 200 to a server's worker and to register_server at the same time`() async throws {
+    let realm = UUID().uuidString.lowercased()
+    let event =
+      #"{"id":3,"realm":2,"event_time":1.5,"backfilled":false,"extra_data":"{\"a\":1}","event_type":101}"#
+    let count = #"{"id":9,"realm":2,"property":"messages_read::hour","subgroup":null,"end_time":1,"value":5}"#
+    let server = try await bouncer.server()
+    let row = try #require(try await bouncer.servers.find(hostname: "chat.example.org"))
+    let register = bouncer.analytics([bouncer.realmJSON(realm)]) + [("realmauditlog_rows", "[\(event)]")]
+    var worker = register
+    worker[0].1 = "[\(count)]"
+    try await withThrowingTaskGroup { [worker] group in
+      for form in [register, worker, register, worker] {
+        group.addTask {
+          let answer = try await bouncer.post("server/analytics", form, as: server)
+          #expect(answer.isSuccess && answer.json["realms"]?[realm]?["can_push"] == true, "\(answer.text)")
+        }
+      }
+      try await group.waitForAll()
+    }
+    #expect(
+      try await bouncer.parts.lastReportIDs(of: row) == [
+        .realmCounts: 9, .installationCounts: 0, .auditEvents: 3,
+      ])
+    #expect(try await bouncer.rows("SELECT report_rows FROM remote_servers") == [[2]])
+  }
+
+  @Test
+  func `keeps the first of rows that differ, and says so once a day`() async throws {
+    let log = LogRecorder()
+    func warnings() -> [LogRecorder.Line] { log.lines.filter { $0.level == .warning } }
+    let server = try await bouncer.remote()
+    try await bouncer.parts.store(Self.history(1...3), of: server, logger: log.logger)
+    try await bouncer.parts.store(Self.history(1...3), of: server, logger: log.logger)
+    #expect(warnings().isEmpty)
+    for _ in 1...3 {
+      try await bouncer.parts.store(Self.history(2...5, value: 6), of: server, logger: log.logger)
+    }
+    #expect(
+      warnings().map { "\($0.metadata["server"] ?? "") \($0.metadata["rows"] ?? "")" } == [
+        "chat.example.org 6"
+      ])
+    try await Self.expectEachOnce(1...5, of: server, at: bouncer)
+    for table in ["remote_realm_counts", "remote_installation_counts"] {
+      #expect(
+        try await bouncer.rows("SELECT value FROM \(table) ORDER BY remote_id") == [[5], [5], [5], [6], [6]])
+    }
+    #expect(
+      try await bouncer.rows(
+        "SELECT extra_data FROM remote_realm_audit_log WHERE remote_id IS NOT NULL ORDER BY remote_id")
+        == [5, 5, 5, 6, 6].map { [.text(#"{"a":\#($0)}"#)] })
+    bouncer.clock.advance(86_401)
+    try await bouncer.parts.store(Self.history(2...5, value: 7), of: server, logger: log.logger)
+    #expect(warnings().count == 2)
   }
 
   @Test

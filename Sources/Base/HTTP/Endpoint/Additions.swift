@@ -19,6 +19,9 @@ package struct Additions: Sendable {
   /// The number of different additions of a request that are counted by name.
   private static let maximum = 16
 
+  /// Maximum size in bytes of what is not known in a request and passed on to another service that may know it.
+  package static let maximumPassedOn = 16_384
+
   /// The number of occurrences of each addition.
   package private(set) var counts: [Addition: Int] = [:]
 
@@ -32,6 +35,13 @@ package struct Additions: Sendable {
     for member in object.members where !known.contains(member.name) {
       add(.member, "\(place.isEmpty ? "" : "\(place).")\(Self.shown(member.name.text))")
     }
+  }
+
+  /// The members of an object that are not known, to be passed on; none if they are longer than ``maximumPassedOn``.
+  package static func members(of json: JSON?, except known: Set<Name>) -> JSON.Object {
+    guard case .object(let object)? = json else { return [:] }
+    let others = JSON.Object(object.members.filter { !known.contains($0.name) })
+    return others.members.isEmpty || JSON.object(others).bytes.count > maximumPassedOn ? [:] : others
   }
 
   package mutating func addParameters(_ names: some Sequence<Name>) {

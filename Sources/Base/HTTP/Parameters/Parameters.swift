@@ -119,6 +119,16 @@ package struct Parameters: Sendable {
     }
   }
 
+  /// The parameters that were sent and not declared so far, for another service that may know them. None if they are longer
+  /// together than ``Additions/maximumPassedOn``.
+  package var undeclared: [Form.Field] {
+    var last: [Name: String] = [:]
+    for field in fields where !declared.contains(field.name) { last[field.name] = field.value }
+    let bytes = last.reduce(0) { $0 + $1.key.text.utf8.count + $1.value.utf8.count }
+    guard bytes <= Additions.maximumPassedOn else { return [] }
+    return last.sorted { $0.key < $1.key }.map { Form.Field(name: $0.key, value: $0.value) }
+  }
+
   /// A success response, which lists the parameters that were sent but not declared. They are recorded as
   /// additions.
   package func success(_ members: [JSON.Object.Member] = [], noting notes: RequestNotes) -> Response {

@@ -8,8 +8,8 @@ import NIOHPACK
 package struct UpstreamPush: Sendable, Codable {
   /// The call that sends it. Only pushes with the same call may share one.
   package enum Call: Sendable, Codable, Hashable {
-    /// `push/e2ee/notify`, for devices of one realm.
-    case encrypted(realm: UUID)
+    /// `push/e2ee/notify`, for devices of one realm. `more` is a JSON object of members that are not known here; nil for none.
+    case encrypted(realm: UUID, more: String? = nil)
     /// `push/notify`: one call for all legacy devices of a user. The id tells two calls apart.
     case legacy(UUID)
   }
@@ -75,7 +75,9 @@ package struct UpstreamPush: Sendable, Codable {
 
   /// The bytes of its items and its notification.
   var bytes: Int {
-    items.reduce(notification?.readableBytes ?? 0) { $0 + ($1.body?.readableBytes ?? 0) }
+    var bytes = notification?.readableBytes ?? 0
+    if case .encrypted(_, let more?) = call { bytes += more.utf8.count }
+    return items.reduce(bytes) { $0 + ($1.body?.readableBytes ?? 0) }
   }
 
   /// The row ids of its registrations.
@@ -99,13 +101,15 @@ package struct UpstreamPush: Sendable, Codable {
   var request: UpstreamCall {
     var body = ByteBuffer()
     switch call {
-    case .encrypted(let realm):
+    case .encrypted(let realm, let more):
       body.writeString(#"{"realm_uuid":"\#(realm.uuidString.lowercased())","push_requests":["#)
       for (index, item) in items.enumerated() {
         if index > 0 { body.writeStaticString(",") }
         if let item = item.body { body.writeImmutableBuffer(item) }
       }
-      body.writeStaticString("]}")
+      body.writeStaticString("]")
+      // The other object without its first brace.
+      if let more { body.writeString(",\(more.dropFirst())") } else { body.writeStaticString("}") }
       return UpstreamCall("push/e2ee/notify", json: body)
     case .legacy:
       for (isAPNs, list) in [(true, #"{"apple_devices":["#), (false, #"],"android_devices":["#)] {

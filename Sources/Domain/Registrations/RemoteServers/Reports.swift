@@ -68,46 +68,62 @@ package struct Reports: Sendable {
 
   // MARK: Storing
 
-  private static let selectLastIDs =
-    "SELECT \(List.allCases.map(\.last).joined(separator: ", ")), report_rows FROM remote_servers WHERE id = $1"
-
-  private static func lastIDs(_ row: SQL.Row) throws -> LastIDs {
-    Dictionary(uniqueKeysWithValues: try List.allCases.map { ($0, try row.int64($0.last)) })
-  }
-
   package func lastIDs(of server: Int64) async throws -> LastIDs {
-    try await database.lookUp(Self.selectLastIDs, .integer(server)).first.map(Self.lastIDs) ?? [:]
+    let columns = List.allCases.map(\.last).joined(separator: ", ")
+    let row = try await database.lookUp(
+      "SELECT \(columns) FROM remote_servers WHERE id = $1", .integer(server)
+    ).first
+    guard let row else { return [:] }
+    return Dictionary(uniqueKeysWithValues: try List.allCases.map { ($0, try row.int64($0.last)) })
   }
 
-  /// The last ids within a transaction, and whether the server has so many rows that no more can be stored.
-  package static func status(
-    of server: Int64, on connection: any Connection
-  ) throws -> (lastIDs: LastIDs, isFull: Bool) {
-    let row = try connection.query(selectLastIDs, .integer(server)).returned
-    return (try lastIDs(row), try row.int64("report_rows") >= 2 * mostRows)
+  /// Whether the server has so many rows that no more can be stored.
+  package static func isFull(of server: Int64, on connection: any Connection) throws -> Bool {
+    try connection.query("SELECT report_rows FROM remote_servers WHERE id = $1", .integer(server))
+      .returned.int64("report_rows") >= 2 * mostRows
   }
 
-  /// Stores the next rows of a list.
+  /// Stores those rows of a list that come after the last one that is stored. A row up to that id repeats an earlier report,
+  /// and what is stored stays: also if it was removed since, and if the row differs.
   ///
-  /// - Parameter rows: at least one, with rising ids.
-  /// - Returns: false if their ids do not come after those that are stored, because another report was faster.
+  /// - Parameter rows: with rising ids.
+  /// - Returns: how many rows have the id of a stored one and differ from it.
   package static func keep(
     _ rows: ArraySlice<Row>, in list: List, of server: Int64, on connection: any Connection
-  ) throws -> Bool {
-    guard let first = rows.first, let last = rows.last else { return true }
-    let advanced = try connection.run(
-      """
-      UPDATE remote_servers SET \(list.last) = $2, report_rows = report_rows + $3 WHERE id = $1 AND \(list.last) < $4
-      """, .integer(server), .integer(last.id), .integer(Int64(rows.count)), .integer(first.id))
-    guard advanced == 1 else { return false }
-    try connection.run(
-      Statement(
-        """
-        INSERT INTO \(list.table) (server_id, remote_id, \(list.columns)) VALUES $rows
-        ON CONFLICT (server_id, remote_id) DO NOTHING
-        """,
-        rows: rows.map { [.integer(server), .integer($0.id)] + $0.values }))
-    return true
+  ) throws -> Int {
+    let last = try connection.query(
+      "SELECT \(list.last) FROM remote_servers WHERE id = $1", .integer(server)
+    ).returned.int64(list.last)
+    let repeated = rows.prefix { $0.id <= last }
+    let new = rows[repeated.endIndex...]
+    if let end = new.last {
+      try connection.run(
+        "UPDATE remote_servers SET \(list.last) = $2, report_rows = report_rows + $3 WHERE id = $1",
+        .integer(server), .integer(end.id), .integer(Int64(new.count)))
+      try connection.run(
+        Statement(
+          """
+          INSERT INTO \(list.table) (server_id, remote_id, \(list.columns)) VALUES $rows
+          ON CONFLICT (server_id, remote_id) DO NOTHING
+          """,
+          rows: new.map { [.integer(server), .integer($0.id)] + $0.values }))
+    }
+    return try differing(repeated, in: list, of: server, on: connection)
+  }
+
+  /// The number of rows that differ from the stored ones with their ids.
+  private static func differing(
+    _ rows: ArraySlice<Row>, in list: List, of server: Int64, on connection: any Connection
+  ) throws -> Int {
+    guard !rows.isEmpty else { return 0 }
+    let columns = list.columns.split(separator: ", ").map(String.init)
+    let stored = try connection.query(
+      "SELECT remote_id, \(list.columns) FROM \(list.table) WHERE server_id = $1 AND remote_id IN ($list)",
+      .integer(server), list: rows.map { .integer($0.id) })
+    let values = Dictionary(
+      try stored.map { row in (try row.int64("remote_id"), try columns.map(row.value)) }
+    ) { $1 }
+    return rows.count { row in values[row.id].map { $0 != row.values } ?? false }
   }
 
   /// Counts rows that this service has added for a server; a negative number counts removed ones.

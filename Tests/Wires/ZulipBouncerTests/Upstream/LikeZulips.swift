@@ -31,6 +31,8 @@ final class LikeZulips: Sendable {
     /// What is answered in place of the truth, by endpoint.
     var faults: [String: OthersHost.Reply] = [:]
     var calls: [String] = []
+    /// The bodies of the calls, in the same order.
+    var bodies: [String] = []
   }
 
   private let state: Mutex<State>
@@ -41,6 +43,18 @@ final class LikeZulips: Sendable {
   var rings: [String: [String]] { state.withLock(\.rings) }
   /// The endpoints that were called.
   var calls: [String] { state.withLock(\.calls) }
+  /// The bodies of an endpoint's calls.
+  func bodies(_ endpoint: String) -> [String] {
+    state.withLock { state in zip(state.calls, state.bodies).filter { $0.0 == endpoint }.map(\.1) }
+  }
+
+  /// The parameters of an endpoint's calls.
+  func forms(_ endpoint: String) -> [[String: String]] {
+    bodies(endpoint).map { body in
+      Dictionary((Form.parse(Array(body.utf8)) ?? []).map { ($0.name.text, $0.value) }) { $1 }
+    }
+  }
+
   var encrypted: Set<String> { state.withLock(\.encrypted) }
   var legacyTokens: Set<String> { state.withLock { Set($0.legacy.values.joined().map(\.token)) } }
   var realms: Set<String> { state.withLock(\.realms) }
@@ -78,6 +92,7 @@ final class LikeZulips: Sendable {
     let endpoint = String(call.path.dropFirst("/api/v1/remotes/".count))
     if let fault = state.withLock({ state in
       state.calls.append(endpoint)
+      state.bodies.append(call.body)
       return state.faults[endpoint]
     }) {
       return try await fault(call)

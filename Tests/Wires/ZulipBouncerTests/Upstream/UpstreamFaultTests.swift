@@ -280,6 +280,46 @@ struct UpstreamFaultTests {
     }
   }
 
+  /// What is sealed has 40 bytes more than this.
+  private func sealed(_ item: JSON, _ bytes: Int, priority: String = "high") -> JSON {
+    guard case .object(var item) = item else { return item }
+    if item["fcm_priority"] != nil { item["fcm_priority"] = .string(priority) }
+    item["payload"] = [
+      "push_key_id": 20, "encrypted_data": .string(Base64.encode([UInt8](repeating: 7, count: 40 + bytes))),
+    ]
+    return .object(item)
+  }
+
+  /// The upstream bouncer refuses these by the server's plan.
+  @Test
+  func `does not want a server's notifications is named in the answer to an encrypted test`() async throws {
+    try await BeforeZulips.test { place in
+      try await place.registerOwn(place.bouncer.apns("c0ffee"))
+      for token in ["store", "other"] { #expect(try await place.registerStore(token).isSuccess) }
+      let (test, message) = (110, 300)
+      #expect(try await place.notify([sealed(PushItem.fcm("store"), test)]).isSuccess)
+      place.upstream.fault(
+        "push/e2ee/notify", 400,
+        #"{"result":"error","msg":"Your plan doesn't allow it","code":"PUSH_NOTIFICATIONS_DISALLOWED"}"#)
+      let stores = [sealed(PushItem.fcm("store"), test), sealed(PushItem.apns("other"), test)]
+      for items in [stores, [stores[0]], [stores[1]]] {
+        let answer = try await place.notify(items)
+        #expect((answer.status, answer.code) == (400, "BAD_REQUEST"))
+        #expect(answer.message?.contains("because of its plan there") == true, "\(answer.text)")
+      }
+      // A test that arrives somewhere has arrived, and of nothing else a server has to hear.
+      let own = sealed(PushItem.apns("c0ffee"), test)
+      for items in [
+        stores + [own], [sealed(PushItem.fcm("store"), message)],
+        [sealed(PushItem.fcm("store"), test, priority: "normal")], [stores[0], PushItem.fcm("unheard of")],
+        [],
+      ] {
+        let answer = try await place.notify(items)
+        #expect(answer.isSuccess, "\(answer.text)")
+      }
+    }
+  }
+
   @Test
   func `has its key put right gets what waits as soon as the operator says so`() async throws {
     try await BeforeZulips.test { place in

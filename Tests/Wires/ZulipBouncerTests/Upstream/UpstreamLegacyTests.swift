@@ -354,6 +354,20 @@ struct UpstreamLegacyTests {
       let answer = try await ours.bouncer.post("push/test_notification", json: body, as: server)
       #expect((answer.status, answer.code) == (400, "BAD_REQUEST"))
       #expect(answer.message?.hasPrefix("No credential") == true, "\(answer.text)")
+      // Nor are those of new apps. A message to them is no error.
+      guard case .object(var phone) = ours.bouncer.apns("beef") else { return }
+      phone["ios_app_id"] = .string(Beside.storeApp)
+      let new = try ours.bouncer.registerForm(realm: realm, .object(phone))
+      #expect(try await ours.bouncer.post("push/e2ee/register", new, as: server).isSuccess)
+      for (bytes, isTest) in [(110, true), (300, false)] {
+        guard case .object(var item) = PushItem.apns("beef") else { return }
+        let sealed = Base64.encode([UInt8](repeating: 7, count: 40 + bytes))
+        item["payload"] = ["push_key_id": 10, "encrypted_data": .string(sealed)]
+        let answer = try await ours.bouncer.post(
+          "push/e2ee/notify", json: PushItem.body(realm, [.object(item)]), as: server)
+        #expect(answer.isSuccess == !isTest, "\(answer.text)")
+        if isTest { #expect(answer.message?.hasPrefix("No credential") == true, "\(answer.text)") }
+      }
     }
   }
 
