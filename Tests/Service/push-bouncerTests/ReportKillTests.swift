@@ -63,8 +63,8 @@ extension Chaos {
       try await stage.serve("--log.level", "notice") { running, server in
         let last = try await Self.last(server)
         #expect((seen..<rows).contains(last), "\(last) after \(seen)")
-        await #expect(throws: (any Error).self) { try await report(last...rows, from: server) }
-        try await report(last + 1...rows, from: server)
+        // What is there already is no error, and counts once.
+        try await report(last...rows, from: server)
         #expect(try await Self.last(server) == rows)
         await running.end()
       }

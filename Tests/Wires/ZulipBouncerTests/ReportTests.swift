@@ -170,7 +170,7 @@ struct ReportTests {
       }
       #expect(refusals > 2 && begin == 1501)
       // What is sent again does not count.
-      bouncer.clock.advance(3600)
+      bouncer.clock.advance(36_000)
       for _ in 1...10 {
         #expect(try await bouncer.post("server/analytics", Self.form(1...1500), as: server).isSuccess)
       }
