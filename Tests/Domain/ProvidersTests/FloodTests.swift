@@ -9,7 +9,7 @@ import Testing
 @Suite("Push services that pour")
 struct FloodTests {
   enum Flood: String, CaseIterable, Sendable {
-    case promises, longFrames, plainHTTP, switched, informed, unasked, endlessHead, endlessBody
+    case promises, longFrames, plainHTTP, switched, informed, hinted, unasked, endlessHead, endlessBody
 
     /// SETTINGS with nothing in them (RFC 9113 section 6.5).
     private static let settings: [UInt8] = [0, 0, 0, 4, 0, 0, 0, 0, 0]
@@ -27,6 +27,8 @@ struct FloodTests {
           "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n".utf8,
           then: Self.nothing)
       case .informed: .init("HTTP/1.1 199 Wait\r\nContent-Length: 5\r\n\r\n".utf8, then: Self.nothing)
+      case .hinted:
+        .init("HTTP/1.1 103 Early Hints\r\n\r\n".utf8, then: "HTTP/1.1 103 Early Hints\r\n\r\n".utf8)
       case .unasked:
         .init("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n".utf8, then: "HTTP/1.1 201 X\r\n\r\n".utf8)
       case .endlessBody: .init("HTTP/1.1 201 Created\r\n\r\n".utf8, then: Self.nothing)

@@ -26,6 +26,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
 
   private let id: ConnectionID
   private let owner: any HTTP2ConnectionOwner
+  private let allowance: HeadAllowance
   private var context: ChannelHandlerContext?
   private var connection: HTTP2Connection?
   private var exchange: Exchange?
@@ -33,18 +34,24 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   private var nextStream: HTTP2StreamID = 1
   private var hasEnded = false
 
-  init(id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: HTTP2ConnectionHandler.Limits) {
+  private init(
+    _ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, _ limits: HTTP2ConnectionHandler.Limits,
+    _ allowance: HeadAllowance
+  ) {
     self.id = id
     self.owner = owner
+    self.allowance = allowance
     idleTimer = IdleTimer(limit: limits.idle)
   }
 
   static func handlers(
     _ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, _ limits: HTTP2ConnectionHandler.Limits
   ) -> [any ChannelHandler] {
-    [
-      HTTPRequestEncoder(), ByteToMessageHandler(HTTPResponseDecoder(limitConfiguration: headLimits)),
-      HTTP1ConnectionHandler(id: id, owner: owner, limits: limits),
+    let allowance = HeadAllowance()
+    return [
+      allowance, HTTPRequestEncoder(),
+      ByteToMessageHandler(HTTPResponseDecoder(limitConfiguration: headLimits)),
+      HTTP1ConnectionHandler(id, owner, limits, allowance),
     ]
   }
 
@@ -64,6 +71,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     }
     nextStream += 2
     exchange = Exchange(pending: pending, stream: stream)
+    allowance.requestBegan()
     idleTimer.stop()
     let body = pending.request.body()
     let head = Self.head(of: pending.request, length: body.readableBytes)
@@ -171,6 +179,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
       // buffer everything.
       guard exchange != nil, head.status.code >= 200 else { return close(.connectionLost) }
       exchange?.head = head
+      allowance.headArrived()
     case .body(var part):
       let room = ProviderResponse.maximumBody - (exchange?.body.readableBytes ?? 0)
       if let slice = part.readSlice(length: min(part.readableBytes, room)) {

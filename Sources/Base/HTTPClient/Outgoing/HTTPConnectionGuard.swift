@@ -15,7 +15,9 @@ extension HTTPClient.Configuration {
         do {
           let pipeline = channel.pipeline.syncOperations
           let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
-          try pipeline.addHandler(HTTPConnectionGuard(), position: .after(decoder))
+          let allowance = HeadAllowance()
+          try pipeline.addHandler(allowance, position: .before(decoder))
+          try pipeline.addHandler(HTTPConnectionGuard(allowance), position: .after(decoder))
         } catch {
           // The connection is not in use yet.
           channel.close(promise: nil)
@@ -36,10 +38,15 @@ final class HTTPConnectionGuard: ChannelDuplexHandler {
   /// The host switched protocols (101) unasked.
   struct SwitchedProtocols: Error {}
 
+  private let allowance: HeadAllowance
   private var hasEnded = false
 
+  init(_ allowance: HeadAllowance) { self.allowance = allowance }
+
   func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-    if case .head(let head) = unwrapOutboundIn(data), !Self.isProven(head, on: context) {
+    let head: HTTPRequestHead? = if case .head(let head) = unwrapOutboundIn(data) { head } else { nil }
+    if head != nil { allowance.requestBegan() }
+    if let head, !Self.isProven(head, on: context) {
       hasEnded = true
       // The client is still sending and does not expect an error before it has finished.
       context.eventLoop.assumeIsolated().execute {
@@ -59,9 +66,12 @@ final class HTTPConnectionGuard: ChannelDuplexHandler {
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard !hasEnded else { return }
-    // The decoder would buffer all that follows, without a limit.
-    if case .head(let head) = unwrapInboundIn(data), head.status == .switchingProtocols {
-      return errorCaught(context: context, error: SwitchedProtocols())
+    if case .head(let head) = unwrapInboundIn(data) {
+      // The decoder would buffer all that follows, without a limit.
+      if head.status == .switchingProtocols {
+        return errorCaught(context: context, error: SwitchedProtocols())
+      }
+      if head.status.code >= 200 { allowance.headArrived() }
     }
     context.fireChannelRead(data)
   }

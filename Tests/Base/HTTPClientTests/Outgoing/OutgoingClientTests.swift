@@ -83,7 +83,7 @@ struct OutgoingClientTests {
   }
 
   enum Flood: String, CaseIterable, Sendable {
-    case switched, endlessBody, endlessHead, endlessTrailer, unasked, nonsense
+    case switched, informational, endlessBody, endlessHead, endlessTrailer, unasked, nonsense
 
     var speech: FloodServer.Speech {
       let field = "a: \(String(repeating: "b", count: 60))\r\n".utf8
@@ -93,6 +93,8 @@ struct OutgoingClientTests {
       case .switched:
         .init(
           "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n".utf8, then: nothing)
+      case .informational:
+        .init("HTTP/1.1 100 Continue\r\n\r\n".utf8, then: "HTTP/1.1 103 Early Hints\r\n\r\n".utf8)
       case .endlessBody: .init("HTTP/1.1 200 OK\r\n\r\n".utf8, then: nothing)
       case .endlessHead: .init("HTTP/1.1 200 OK\r\n".utf8, then: field)
       case .endlessTrailer: .init("\(chunked)1\r\na\r\n0\r\n".utf8, then: field)

@@ -20,10 +20,10 @@ enum WebPushAnswerTarget: FuzzTarget {
 
   private static func answers(_ bytes: [UInt8], by length: Int) throws -> [String] {
     let owner = RecordingOwner()
-    let handler = HTTP1ConnectionHandler(id: ConnectionID(number: 1), owner: owner, limits: .init())
+    let handlers = HTTP1ConnectionHandler.handlers(ConnectionID(number: 1), owner, .init())
     let channel = EmbeddedChannel()
-    try channel.pipeline.syncOperations.addHandlers(
-      HTTPRequestEncoder(), ByteToMessageHandler(HTTPResponseDecoder()), handler)
+    try channel.pipeline.syncOperations.addHandlers(handlers)
+    let handler = try channel.pipeline.syncOperations.handler(type: HTTP1ConnectionHandler.self)
     try channel.exchange(bytes, by: length, requests: 1) { handler.start($0) }
     try owner.checkEndings(of: 1)
     return owner.responses.map { response in
