@@ -127,7 +127,7 @@ import Testing
     let wishes = Wishes()
     let channel = await NIOAsyncTestingChannel(handler: wishes)
     let body = MeteredBody(
-      body: try request(["ab", "cd"].map { String(repeating: $0, count: 25) }, [:]).body, charge: charge,
+      body: request(["ab", "cd"].map { String(repeating: $0, count: 25) }, [:]).body, charge: charge,
       declared: 100, channel: channel)
     var read = 0
     for try await part in body { read += part.readableBytes }

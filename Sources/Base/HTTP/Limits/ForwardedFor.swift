@@ -1,5 +1,5 @@
 internal import Foundation
-package import Logging
+internal import Logging
 internal import Synchronization
 
 /// The client behind proxies, by `X-Forwarded-For`: the list is followed from the nearest proxy outward while each proxy
