@@ -183,7 +183,11 @@ import Testing
       push.registration = RegistrationReference(.gateway, id: 7, registeredAt: bench.clock.now)
       return push
     }
-    #expect(try await bench.deliverer.deliver(pushes).count { $0 == .refused(.backlogged) } == 2)
+    // No more at a time than the device may get.
+    #expect(try await bench.deliverer.deliver(Array(pushes.prefix(51))).allSatisfy { $0 == .queued })
+    bench.advance(61)
+    let results = try await bench.deliverer.deliver(Array(pushes.suffix(51)))
+    #expect(results.count { $0 == .refused(.backlogged) } == 2)
     let line = try #require(bench.log.lines.first { $0.message.hasPrefix("notifications refused:") })
     #expect(line.metadata["device"] == "webpush_gateway:7")
     #expect("\(line.metadata["advice"] ?? "")".contains("push-bouncer routes list"))
