@@ -43,6 +43,9 @@ final class SQLiteFiles: Sendable {
     }
   }
 
+  /// Called before the last connection ends, which removes what is beside the database.
+  func removeAll() { opened.withLock { $0 = [] } }
+
   /// Checks that what lies at the paths is what was opened. Takes microseconds.
   func check() throws(DatabaseError) {
     for (path, identity) in opened.withLock(\.self) {

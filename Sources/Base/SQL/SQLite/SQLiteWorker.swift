@@ -146,7 +146,10 @@ final class SQLiteWorker: Sendable {
   func close() {
     handle.withLock { held in
       isClosed.store(true, ordering: .relaxed)
-      if isWriter { try? held?.run("PRAGMA wal_checkpoint(PASSIVE)") }
+      if isWriter {
+        try? held?.run("PRAGMA wal_checkpoint(PASSIVE)")
+        files.removeAll()
+      }
       held = nil
     }
   }
