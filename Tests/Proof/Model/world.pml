@@ -139,7 +139,7 @@ inline beginKeeping(k) {
 
 /* code: Sources/Domain/Delivery/Deliverer.swift: deliver: let results = try await outbox.keep(additions)
  * code: Sources/Domain/Delivery/Outbox/Outbox.swift: row: let expiry = min(now + maxAge, push.expiration(from: now) ?? .distantFuture)
- * code: Sources/Base/SQL/DatabaseWait.swift: retrying: } catch let error as DatabaseError where error.isTransient && error.code != .closed { */
+ * code: Sources/Base/SQL/DatabaseWait.swift: waiting: } catch let error as DatabaseError where error.isTransient && error.code != .closed { */
 inline keep(k) {
   atomic {
     try[k].state == Keeping ->

@@ -64,6 +64,8 @@ import Testing
     "device list: devices[].token_changed_at",
     "device phone --nextcloud: call",
     "device phone --nextcloud: plaintext", "keys generate: last_used_at",
+    "outbox list: servers_over_pace[].hostname", "outbox list: servers_over_pace[].org_id",
+    "outbox list: servers_over_pace[].waiting",
     "server show: upstream.last_report_at", "server show: upstream.last_report_failure",
     "server show: upstream.sending_refused_at",
     "server upstream show: last_report_at", "server upstream show: last_report_failure",

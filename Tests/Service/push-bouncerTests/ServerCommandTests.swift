@@ -34,7 +34,8 @@ import Testing
     #expect(try await place.run("server", "show", hostname).output.contains(id))
     let text = try await place.run("server", "list").output
     #expect(text.hasPrefix("1 server, 0 encrypted registrations, 0 legacy\n\nHOSTNAME "))
-    #expect(text.contains("chat.example.org  active       0          0       0  never         \(id)\n"))
+    #expect(
+      text.contains("chat.example.org  active       0          0       0          0  never         \(id)\n"))
     #expect(try await place.run("server", "show", "other.example.org").status == 1)
   }
 

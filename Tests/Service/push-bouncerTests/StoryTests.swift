@@ -57,6 +57,7 @@ import Testing
       let providers = [
         "--apns.endpoint", apns, "--fcm.endpoint", fcm, "--providers.ca_file", "Keys/ca.pem",
         "--webpush.allow_private_hosts", "127.0.0.1", "--http.port", "0", "--admin.port", "0",
+        "--operator.email", "operator@example.org",
       ]
       let key = try #require(try await place.run("init", "--json").json["public_key"]?.string)
 
