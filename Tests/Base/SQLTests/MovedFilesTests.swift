@@ -88,12 +88,15 @@ struct MovedFilesTests {
   }
 
   @Test
-  func `a connection that is opened later does not open what lies there now`() async throws {
+  func `another database that is put there meanwhile is not read`() async throws {
     try await withDatabase(script: "CREATE TABLE t (a)") { database, folder in
       try Event.moved.happen(in: folder)
       let other = try await SQLiteDatabase.open(path: folder.databasePath)
-      let error = try await databaseError { try await database.query(Statement("SELECT 1")) }
-      #expect(error?.code == .moved)
+      for sql in ["CREATE TABLE t (a)", "INSERT INTO t VALUES (1)"] {
+        _ = try await other.execute(Statement(sql))
+      }
+      // SQLite may also refuse to read on.
+      for _ in 0..<10 { #expect((try? await database.integer("SELECT count(*) FROM t")) != 1) }
       await other.close()
     }
   }

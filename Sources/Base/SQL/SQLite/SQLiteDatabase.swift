@@ -159,6 +159,8 @@ extension SQLiteDatabase {
     let readers = (0..<options.readers).map { _ in
       SQLiteWorker(files, options, isWriter: false, trouble: trouble, observer: observer)
     }
+    // Once the files have gone, none is opened any more, and reads go on with those that are.
+    for reader in readers { try reader.withHandle { _ in } }
     self.init(writer: writer, readers: readers, files, options, trouble: trouble, observer: observer)
   }
 }

@@ -161,7 +161,7 @@ final class SQLiteWorker: Sendable {
         DatabaseError(.busy, "another process keeps the database locked"), in: kind, since: start)
     }
     if isWriter { try prepareToWrite(handle) } else { try handle.run("PRAGMA query_only = 1") }
-    // Readers are opened when they are needed, and must not open what was put there meanwhile.
+    // A connection that is opened again after an error must not open what was put there meanwhile.
     try files.check()
     if isWriter { files.addSideFiles() }
     return handle
