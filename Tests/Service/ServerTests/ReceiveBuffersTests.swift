@@ -77,12 +77,20 @@ import Testing
     }
   }
 
+  /// The kernel's table of connections. Each read yields a part of it, so that Foundation takes the first for all.
+  private func table() throws -> String {
+    let descriptor = open("/proc/net/tcp", O_RDONLY | O_CLOEXEC)
+    try #require(descriptor >= 0)
+    defer { close(descriptor) }
+    var (text, part) = ([UInt8](), [UInt8](repeating: 0, count: 1 << 16))
+    while case let count = read(descriptor, &part, part.count), count > 0 { text += part[..<count] }
+    return String(decoding: text, as: UTF8.self)
+  }
+
   /// The bytes that wait in the kernel for whoever listens at this port.
   private func waiting(_ port: Int) throws -> Int {
     var sum = 0
-    for line in try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n")
-      .dropFirst()
-    {
+    for line in try table().split(separator: "\n").dropFirst() {
       // Its number, local and remote address, state, and the lengths of what is sent and what is received.
       let columns = line.split(separator: " ")
       guard columns[1].hasSuffix(String(format: ":%04X", port)), columns[3] == "01" else { continue }
