@@ -26,11 +26,11 @@ import Testing
   @Test(.stage) func `A log that nobody reads holds up nobody`() async throws {
     let stage = Fixture<Stage>.current
     try await stage.serve("--log.level", "debug", through: Self.pausing) { running, server in
-      let phones = try await stage.phones(2, at: server)
+      let phones = try await stage.phones(10, at: server)
       try stage.place.write("unread", "")
       var promised: Set<String> = []
       // Each has several lines, so that all are far more than a pipe takes.
-      for _ in 0..<200 { promised.formUnion(try await server.mark(phones).marks) }
+      for _ in 0..<60 { promised.formUnion(try await server.mark(phones).marks) }
       await stage.expectArrival(of: promised)
       #expect(try await running.call("admin", path: "/healthz").status == 200)
       try await eventually("a finding") { try await running.check("log")["status"]?.string == "failing" }
