@@ -209,13 +209,13 @@ extension NotifyRequest.Item {
     }
   }
 
-  /// Whether it may be a test: it is shown, and shorter than any message. What is sealed cannot be read.
+  /// Whether it may be a test: it is shown, and short. What is sealed cannot be read.
   var mayBeTest: Bool {
     let sealed = encryptedData.utf8.count / 4 * 3
     return !isBackground && (SecretBox.overhead + 1...SecretBox.overhead + Self.longestTest).contains(sealed)
   }
 
-  /// Maximum size in bytes of a test. What a message has besides takes more than a hundred bytes.
+  /// Maximum size in bytes of a test. A message has its ids, sender and content as well, and is longer.
   private static let longestTest = 200
 
   /// The data for FCM, whose values are text.
