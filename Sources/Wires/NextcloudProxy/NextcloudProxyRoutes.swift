@@ -14,8 +14,6 @@ package struct NextcloudProxyRoutes: Sendable {
 
   /// Maximum number of notifications in one request.
   private static let maximumNotifications = 20_000
-  /// How long a call waits for a database that is away: a server loses what is refused, but its user waits, too.
-  private static let databaseWait = Duration.seconds(6)
 
   private let proxy: PushProxy
   private let devicesPerAddress: RateLimiter<ClientAddress>
@@ -49,7 +47,9 @@ package struct NextcloudProxyRoutes: Sendable {
         if let seconds = limiter.count(context.clientAddress.source).retryAfter {
           throw APIError.tooMany("Too many requests. Try again later.", retryAfter: seconds)
         }
-        return try await DatabaseWait.wait(upTo: Self.databaseWait) { try await handler(request, context) }
+        return try await DatabaseWait.wait(upTo: PushProxy.databaseWait) {
+          try await handler(request, context)
+        }
       } catch {
         return refusal(APIError(ofProxy: error, logger: context.logger))
       }

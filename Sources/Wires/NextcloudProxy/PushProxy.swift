@@ -115,6 +115,9 @@ extension PushProxy {
     }
   }
 
+  /// How long a call, or a part of a long one, waits for a database that is away: a server loses what is refused, but its
+  /// user waits, too.
+  static let databaseWait = Duration.seconds(6)
   /// Number of a request's entries that are read and sent together.
   private static let entriesAtOnce = 500
   /// Number of entries that are parsed in one go, in about two milliseconds.
@@ -138,7 +141,9 @@ extension PushProxy {
       try await places.acquire(count, of: source)
       defer { places.release(count, of: source) }
       let entries = try await Self.read(&body, count)
-      failed += try await notify(entries, by: deadline, &gone)
+      failed += try await DatabaseWait.wait(upTo: Self.databaseWait) {
+        try await notify(entries, by: deadline, &gone)
+      }
     }
     return (Receipt(unknown: await unknown(gone), failed: failed), body.additions)
   }
