@@ -29,6 +29,10 @@ package struct PushToken: Sendable, Hashable {
   /// The token as spelled.
   package let text: String
 
+  /// Maximum size in bytes of a token of Apple or Google, several times what they give out: 64 hexadecimal digits, and about
+  /// 160 characters. Only a Web Push subscription may be longer.
+  package static let longest = 1024
+
   /// Parses a token of 1 to 4096 bytes. An APNs token must consist of pairs of hexadecimal digits; ASCII
   /// white space between pairs is accepted, as by Python's `bytes.fromhex`.
   package init(_ text: String, kind: Kind) throws(Malformed) {

@@ -70,7 +70,8 @@ package struct BouncerService {
     let gateway = WebPushGateway(core)
     let features: [Feature] =
       [
-        .database(core), .delivery(core), .keys(core, bouncer.bouncerKeys), bouncer.feature(logger: logger),
+        .database(core), .delivery(core), .keys(core, bouncer.bouncerKeys), core.room.feature,
+        bouncer.feature(logger: logger),
         builtIn.feature(logger: logger), .backend(builtIn, nextcloudServer, core),
         NextcloudProxyPart.cleanup(core), NextcloudServerPart.cleanup(core),
         configuration.gateway.cleanup(gateway),

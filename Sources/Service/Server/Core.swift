@@ -23,6 +23,7 @@ struct Core {
   /// The public listener's certificate; nil if it does not speak TLS.
   let certificate: ServerCertificate?
   let store: Store
+  let room: RegistrationRoom
   let clockRecord: ClockRecord
   let lossDetector: StoreLossDetector
   let providers: PushProviders
@@ -80,6 +81,12 @@ struct Core {
       work: configuration.http.maxBytesInFlight, now: now, logger: logger)
     return Core(
       configuration: configuration, time: time, keyFolder: keyFolder, certificate: certificate, store: store,
+      room: RegistrationRoom(
+        .init(
+          ofServer: configuration.bouncer.maxRegistrationsPerServer,
+          devices: configuration.nextcloudProxy.maxDevices,
+          subscriptions: configuration.gateway.maxSubscriptions),
+        database: store.database, now: now, logger: logger),
       clockRecord: record,
       lossDetector: StoreLossDetector(
         file: StoreRecord.file(in: configuration.keys.directory),
@@ -146,7 +153,8 @@ extension Bouncer {
       core.configuration.bouncer, http: core.configuration.http, delivery: core.configuration.delivery,
       operatorEmail: core.configuration.operator.email,
       publicURL: core.configuration.http.publicAddress(listeningOn: core.publicPort),
-      registrations: core.store.registrations, requestTimes: core.requestTimes, deliverer: core.deliverer,
+      registrations: core.store.registrations, room: core.room, requestTimes: core.requestTimes,
+      deliverer: core.deliverer,
       keyring: { [folder = core.keyFolder] in folder.current.bouncer },
       upstream: core.upstream, lossDetector: core.lossDetector)
   }
@@ -157,7 +165,7 @@ extension WebPushGateway {
     self.init(
       core.configuration.gateway, http: core.configuration.http,
       publicURL: core.configuration.http.publicAddress(listeningOn: core.publicPort),
-      database: core.store.database, storageKey: core.store.storageKey,
+      database: core.store.database, storageKey: core.store.storageKey, room: core.room,
       keyring: { [folder = core.keyFolder] in folder.current.bouncer }, deliverer: core.deliverer,
       lossDetector: core.lossDetector, now: core.now, logger: core.logger)
   }

@@ -22,7 +22,8 @@ struct NextcloudProxyPart {
     devices = Self.devices(core)
     proxy = PushProxy(
       configuration.nextcloudProxy, http: configuration.http, apps: apps, devices: devices,
-      recorder: core.store.registrations, deliverer: core.deliverer, lossDetector: core.lossDetector,
+      recorder: core.store.registrations, room: core.room, deliverer: core.deliverer,
+      lossDetector: core.lossDetector,
       logger: core.logger)
   }
 

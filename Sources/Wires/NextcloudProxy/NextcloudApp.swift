@@ -1,6 +1,7 @@
 internal import Foundation
 internal import HTTP
 package import Providers
+internal import Sealing
 internal import Synchronization
 
 /// An app that the proxy knows, recognized by the `User-Agent` of its registrations (`nextcloud.apps_file`
@@ -243,7 +244,7 @@ enum TokenShape: Hashable {
   case apns
   /// Two of those separated by a space, as Talk on iOS sends them.
   case apnsAndPushKit
-  /// 32 to 4096 letters, digits, `_`, `-` and `:`, or a Firebase installation id.
+  /// 32 to 1024 letters, digits, `_`, `-` and `:`, or a Firebase installation id.
   case fcm
 
   init?(_ token: String) {
@@ -252,7 +253,8 @@ enum TokenShape: Hashable {
     case 1 where Self.isAPNs(parts[0]): self = .apns
     case 2 where parts.allSatisfy(Self.isAPNs): self = .apnsAndPushKit
     case 1 where FCMMessage.isInstallationID(token): self = .fcm
-    case 1 where (32...4096).contains(parts[0].count) && parts[0].allSatisfy(Self.isFCM): self = .fcm
+    case 1 where (32...PushToken.longest).contains(parts[0].count) && parts[0].allSatisfy(Self.isFCM):
+      self = .fcm
     default: return nil
     }
   }

@@ -1,4 +1,5 @@
 package import Foundation
+internal import HTTP
 internal import HTTPClient
 internal import Providers
 internal import Registrations
@@ -28,10 +29,10 @@ package final class NextcloudDevices: Sendable {
   /// nobody can fill the table, and rows that have never been used are removed first.
   ///
   /// - Parameters:
-  ///   - address: the caller's address; an IPv6 /64 counts as one.
+  ///   - owner: the caller's address.
   ///   - admit: called before a new row is inserted; if it throws, there is no new row.
   func register(
-    _ registration: NextcloudDevice.Registration, from address: String = "",
+    _ registration: NextcloudDevice.Registration, of owner: Owner = .nobody,
     admit: @escaping @Sendable () throws -> Void = {}
   ) async throws {
     let place = SealedPlace.token(
@@ -41,7 +42,7 @@ package final class NextcloudDevices: Sendable {
       .bytes(storageKey.seal(registration.token, at: place)),
       .integer(registration.destination.kind.rawValue), .text(registration.destination.app),
       .text(registration.destination.target), .integer(now().milliseconds),
-      .integer(owner(at: address).id), .integer(pushHash(of: registration)),
+      .integer(owner.id), .integer(pushHash(of: registration)),
     ]
     // Usually a phone renews what it registered before, which concerns no other row.
     guard try await database.execute(Statement(renewal, arguments: values)).isEmpty else { return }
@@ -98,10 +99,8 @@ package final class NextcloudDevices: Sendable {
       owner: Owner(id: try row.int64("owner")))
   }
 
-  /// The owner that stands for an address: a keyed hash, so that the address itself is not stored.
-  private func owner(at address: String) -> Owner {
-    address.isEmpty ? .nobody : .address(storageKey.number(address, for: Self.ownerPurpose))
-  }
+  /// The owner that stands for an address.
+  func owner(at address: ClientAddress) -> Owner { storageKey.owner(at: address, for: Self.ownerPurpose) }
 
   /// A keyed hash of the token, by which registrations of all kinds with the same token are found; 0 if it is
   /// none.
@@ -194,16 +193,21 @@ extension NextcloudDevices {
     }
   }
 
-  /// Removes devices that since `date` have neither been registered nor received a signed notification.
+  /// Removes devices that since `date` have neither been registered nor received a signed notification, and those that never
+  /// received one and were not registered since `trial`, which is later.
   ///
   /// - Returns: how many were removed, at most `limit`.
-  package func removeUnused(since date: Date, limit: Int) async throws -> Int {
-    try await database.write { connection in
-      try connection.removeNextcloudDevices(
-        """
-        id IN (
-          SELECT id FROM registrations WHERE seen_at IS NOT NULL AND seen_at < $1 ORDER BY seen_at LIMIT $2)
-        """, .integer(date.milliseconds), .integer(Int64(limit)))
+  package func removeUnused(since date: Date, neverUsedSince trial: Date, limit: Int) async throws -> Int {
+    let isUnused = "seen_at IS NOT NULL AND seen_at < $1 AND (is_used = 0 OR seen_at < $2)"
+    let (trial, date) = (Value.integer(trial.milliseconds), Value.integer(date.milliseconds))
+    // Found by a reader, so that no writer waits while many are looked at.
+    let found = try await database.query(
+      "SELECT id FROM registrations WHERE \(isUnused) ORDER BY seen_at LIMIT $3", trial, date,
+      .integer(Int64(limit)))
+    guard !found.isEmpty else { return 0 }
+    let ids = try found.map { Value.integer(try $0.int64("id")) }
+    return try await database.write { connection in
+      try connection.removeNextcloudDevices("\(isUnused) AND id IN ($list)", trial, date, list: ids)
     }
   }
 }

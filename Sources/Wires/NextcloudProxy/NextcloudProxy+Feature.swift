@@ -1,6 +1,7 @@
 package import Foundation
 package import Platform
 package import Providers
+internal import Registrations
 package import Settings
 
 extension NextcloudProxyRoutes {
@@ -58,7 +59,10 @@ extension NextcloudProxySettings {
     var feature = Feature()
     feature.removals = [
       Removal("unused Nextcloud devices removed") { [deviceRetention] in
-        try await devices.removeUnused(since: now() - deviceRetention, limit: $0)
+        let now = now()
+        return try await devices.removeUnused(
+          since: now - deviceRetention, neverUsedSince: now - min(deviceRetention, RegistrationRoom.trial),
+          limit: $0)
       }
     ]
     return feature

@@ -118,10 +118,6 @@ package struct NextcloudProxyRoutes: Sendable {
 /// The proxy's refusals. Their bodies never have the keys `unknown` and `failed`: servers read any answer that
 /// has both as one about their devices.
 extension APIError {
-  static func tooMany(_ message: String, retryAfter seconds: Double) -> APIError {
-    APIError(.tooManyRequests, message, headers: [.retryAfter: String(Int(seconds.rounded(.up)))])
-  }
-
   /// The answer for apps: `{"message": ...}`.
   var deviceResponse: Response {
     Envelope.response(status, [.init("message", .string(message))], headers: headers)

@@ -33,9 +33,15 @@ package struct NextcloudProxySettings: Sendable {
     "new devices at the push proxy, per client address; 0 switches the limit off")
   package var newDevicesPerAddress: RateLimit?
 
+  @Setting(
+    "nextcloud.max_devices", "1000000", .count(atLeast: 1, example: 1_000_000),
+    "devices at the push proxy, which addresses share (an IPv6 /48 counts as one); more are refused")
+  package var maxDevices: Int
+
   // A device's last use is written once a day, so a shorter period than two days would be inexact.
   @Setting(
     "retention.nextcloud_days", "400", .days(atLeast: 2, example: 400),
-    "days after which the push proxy forgets a device that nobody renews or sends to; 2 at least")
+    "days after which the push proxy forgets a device that nobody renews or sends to (one never sent to: 30 at most); 2 at least"
+  )
   package var deviceRetention: TimeInterval
 }

@@ -39,19 +39,22 @@ package final class PushProxy: Sendable {
   private let unknownApps: UnknownApps
   private let sent: SentNotifications
   private let newDevices: RateLimiter<ClientAddress>
+  private let room: RegistrationRoom
   /// The entries that may be read and sent at a time, by address.
   let places: FairSemaphore<ClientAddress>
 
   package init(
     _ settings: NextcloudProxySettings, http: HTTPSettings, apps: NextcloudApps = NextcloudApps(),
     devices: NextcloudDevices,
-    recorder: RegistrationStore, deliverer: Deliverer, lossDetector: StoreLossDetector, logger: Logger
+    recorder: RegistrationStore, room: RegistrationRoom, deliverer: Deliverer,
+    lossDetector: StoreLossDetector, logger: Logger
   ) {
     self.settings = settings
     self.http = http
     self.apps = apps
     self.devices = devices
     self.recorder = recorder
+    self.room = room
     self.deliverer = deliverer
     self.lossDetector = lossDetector
     self.logger = logger
@@ -79,14 +82,18 @@ extension PushProxy {
     }
     guard let destination = TokenShape(token).flatMap({ app.destination(of: $0, userAgents: userAgents) })
     else { throw APIError("pushToken is malformed: it is no token that this app can have.") }
+    let owner = devices.owner(at: address)
     try await devices.register(
       .init(
         identifier: signed.identifier, userKey: signed.userKey.der, token: token,
         tokenHash: NextcloudDevice.hash(ofToken: token), destination: destination),
-      from: address.source.description
-    ) { [newDevices] in
-      guard let seconds = newDevices.count(address.source).retryAfter else { return }
-      throw APIError.tooMany("Too many new devices from this address. Try again later.", retryAfter: seconds)
+      of: owner
+    ) { [newDevices, room] in
+      if let seconds = newDevices.count(address.source).retryAfter {
+        throw APIError.tooMany(
+          "Too many new devices from this address. Try again later.", retryAfter: seconds)
+      }
+      try room.take(.nextcloud, of: owner)
     }
     await lossDetector.registered()
   }

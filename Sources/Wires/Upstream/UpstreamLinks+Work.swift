@@ -1,4 +1,5 @@
 package import Foundation
+internal import HTTP
 package import Registrations
 package import SQL
 package import Sealing
@@ -61,17 +62,26 @@ extension UpstreamLinks {
     let token: [Value]
   }
 
+  /// Maximum number of a server's unregistrations that wait.
+  static let mostUnregistrations: Int64 = 50_000
+
   /// Queues the unregistration of a token at the upstream bouncer.
   ///
   /// - Parameters:
   ///   - token: nil for all tokens of the user.
   ///   - form: the parameters of the call.
+  /// - Throws: 503 if too many wait.
   package func unregister(
     _ token: PushToken?, of user: LegacyUser, server: Int64, form: [UInt8]
   ) async throws {
     let names = user.arguments(at: server)
     let hash = Value.integer(token.map(storageKey.tokenHash))
     let sealed = storageKey.seal(form, at: SealedColumn.upstreamForm.place(names + [hash]))
+    let waiting = "SELECT COUNT(*) AS count FROM upstream_unregistrations WHERE server_id = $1"
+    guard try await database.query(waiting, names[0]).returned.int64("count") < Self.mostUnregistrations else {
+      throw APIError.unavailable(
+        "Too many unregistrations wait for the upstream bouncer", retryAfter: 60)
+    }
     _ = try await database.execute(
       Statement(
         """

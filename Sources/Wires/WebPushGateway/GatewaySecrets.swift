@@ -1,3 +1,4 @@
+internal import HTTP
 internal import HTTPClient
 internal import Providers
 internal import Registrations
@@ -67,6 +68,11 @@ struct GatewaySecrets: Sendable {
     Base64URL.encode(storageKey.hash("\(id.text) \(topic)", for: Self.topicPurpose).prefix(24))
   }
 
-  /// The owner that stands for an address or a sender's key: a keyed hash, so that neither is stored.
-  func owner(_ text: String) -> Owner { .address(storageKey.number(text, for: Self.ownerPurpose)) }
+  /// The owner that stands for an address.
+  func owner(at address: ClientAddress) -> Owner { storageKey.owner(at: address, for: Self.ownerPurpose) }
+
+  /// The owner that stands for a sender's key: a keyed hash, so that it is not stored.
+  func owner(ofSender key: [UInt8]) -> Owner {
+    .address(storageKey.number(Base64URL.encode(key), for: Self.ownerPurpose))
+  }
 }

@@ -24,9 +24,16 @@ package struct GatewaySettings: Sendable {
     "new subscriptions at the Web Push gateway, per client address; 0 switches the limit off")
   package var newSubscriptionsPerAddress: RateLimit?
 
+  @Setting(
+    "webpush_gateway.max_subscriptions", "1000000", .count(atLeast: 1, example: 1_000_000),
+    "subscriptions at the Web Push gateway, which addresses share (an IPv6 /48 counts as one); more are refused"
+  )
+  package var maxSubscriptions: Int
+
   // A subscription's last use is written once a day, so a shorter period than two days would be inexact.
   @Setting(
     "retention.webpush_gateway_days", "400", .days(atLeast: 2, example: 400),
-    "days after which the Web Push gateway forgets a subscription that nobody renews or sends to; 2 at least")
+    "days after which the Web Push gateway forgets a subscription that nobody renews or sends to (one never sent to: 30 at most); 2 at least"
+  )
   package var retention: TimeInterval
 }

@@ -95,18 +95,25 @@ final class GatewaySubscriptions: Sendable {
       "DELETE FROM registrations WHERE device_identifier = $1 AND wire = 5", .bytes(id.bytes))
   }
 
-  /// Removes subscriptions that since `date` have neither been renewed nor sent to.
+  /// Removes subscriptions that since `date` have neither been renewed nor sent to, and those that were never sent to since
+  /// `trial`, which is later.
   ///
   /// - Returns: how many were removed, at most `limit`.
-  func removeUnused(since date: Date, limit: Int) async throws -> Int {
-    try await database.execute(
+  func removeUnused(since date: Date, neverUsedSince trial: Date, limit: Int) async throws -> Int {
+    let isUnused = """
+      wire = 5 AND registered_at < $1 AND (delivered_at IS NULL OR registered_at < $2 AND delivered_at < $2)
       """
-      DELETE FROM registrations WHERE id IN (
-        SELECT id FROM registrations
-        WHERE wire = 5 AND registered_at < $1 AND COALESCE(delivered_at, 0) < $1 ORDER BY registered_at LIMIT $2)
-      RETURNING id
-      """, .integer(date.milliseconds), .integer(Int64(limit))
-    ).count
+    let times = [Value.integer(trial.milliseconds), .integer(date.milliseconds)]
+    // Found by a reader, so that no writer waits while many are looked at.
+    let found = try await database.query(
+      Statement(
+        "SELECT id FROM registrations WHERE \(isUnused) ORDER BY registered_at LIMIT $3",
+        arguments: times + [.integer(Int64(limit))]))
+    guard !found.isEmpty else { return 0 }
+    let statement = Statement(
+      "DELETE FROM registrations WHERE \(isUnused) AND id IN ($list)", times,
+      list: try found.map { .integer(try $0.int64("id")) })
+    return try await database.write { try $0.run(statement) }
   }
 
   /// Number of subscriptions of an app.

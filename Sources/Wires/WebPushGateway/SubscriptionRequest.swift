@@ -95,7 +95,7 @@ struct SubscriptionRequest: Sendable {
     case .apns:
       (64...200).contains(token.text.utf8.count) && token.text.utf8.allSatisfy(\.isASCIILetterOrDigit)
     case .fcm:
-      (22...4096).contains(token.text.utf8.count)
+      (22...PushToken.longest).contains(token.text.utf8.count)
         && token.text.utf8.allSatisfy { $0.isASCIILetterOrDigit || "_-:".utf8.contains($0) }
     }
   }

@@ -1,5 +1,6 @@
 internal import Foundation
 package import Platform
+internal import Registrations
 internal import Sealing
 
 extension WebPushGateway {
@@ -58,7 +59,9 @@ extension GatewaySettings {
     var feature = Feature()
     feature.removals = [
       Removal("unused subscriptions to the Web Push gateway removed") { [retention] in
-        try await gateway.subscriptions.removeUnused(since: gateway.now() - retention, limit: $0)
+        let now = gateway.now()
+        return try await gateway.subscriptions.removeUnused(
+          since: now - retention, neverUsedSince: now - min(retention, RegistrationRoom.trial), limit: $0)
       },
       Removal { try await gateway.messages.removeExpired(limit: $0) },
     ]

@@ -29,6 +29,7 @@ package final class WebPushGateway: Sendable {
   private let newSubscriptions: RateLimiter<ClientAddress>
   private let senders = VerifiedSenders()
   private let work: WorkBudget
+  private let room: RegistrationRoom
   private let rateLimitedLog = RateLimitedLog()
   let now: @Sendable () -> Date
   private let logger: Logger
@@ -38,8 +39,9 @@ package final class WebPushGateway: Sendable {
   ///   - keyring: the bouncer keys that apps seal their tokens to.
   package init(
     _ settings: GatewaySettings, http: HTTPSettings, publicURL: @escaping @Sendable () -> String,
-    database: any Database, storageKey: StorageKey, keyring: @escaping @Sendable () -> BouncerKeyring,
-    deliverer: Deliverer, lossDetector: StoreLossDetector, now: @escaping @Sendable () -> Date, logger: Logger
+    database: any Database, storageKey: StorageKey, room: RegistrationRoom,
+    keyring: @escaping @Sendable () -> BouncerKeyring, deliverer: Deliverer, lossDetector: StoreLossDetector,
+    now: @escaping @Sendable () -> Date, logger: Logger
   ) {
     self.settings = settings
     self.http = http
@@ -48,6 +50,7 @@ package final class WebPushGateway: Sendable {
     messages = GatewayMessages(
       database: database, storageKey: storageKey, now: now, isClockTrusted: lossDetector.isClockTrusted)
     secrets = GatewaySecrets(storageKey: storageKey)
+    self.room = room
     self.keyring = keyring
     bouncerKeys = BouncerKeys(database: database, now: now)
     self.deliverer = deliverer
@@ -97,7 +100,7 @@ extension WebPushGateway {
       provider: request.token.kind == .apns ? .apns : .fcm, credential: "", target: request.appID ?? "")
     let isServed = deliverer.providers.serves(route)
     return try await subscriptions.put(
-      id, request, of: secrets.owner(address.source.description)
+      id, request, of: secrets.owner(at: address)
     ) { [self] in
       // A subscription that is there stays, also while its app's key is missing.
       guard isServed else {
@@ -111,9 +114,11 @@ extension WebPushGateway {
         throw APIError(
           .forbidden, "This app is not known here: the operator of this service has to add its key.")
       }
-      guard let seconds = newSubscriptions.count(address.source).retryAfter else { return }
-      throw APIError.tooMany(
-        "Too many new subscriptions from this address. Try again later.", retryAfter: seconds)
+      if let seconds = newSubscriptions.count(address.source).retryAfter {
+        throw APIError.tooMany(
+          "Too many new subscriptions from this address. Try again later.", retryAfter: seconds)
+      }
+      try room.take(.gateway, of: secrets.owner(at: address))
     }
   }
 
@@ -133,7 +138,7 @@ extension WebPushGateway {
   /// - Throws: 503 if there is no room for the address at present.
   func chargeMessage(from address: ClientAddress) throws(APIError) -> WorkBudget.Charge {
     do {
-      return try work.charge(Self.messageMemory, to: secrets.owner(address.source.description))
+      return try work.charge(Self.messageMemory, to: secrets.owner(at: address))
     } catch {
       throw .tryAgainLater
     }
@@ -174,7 +179,7 @@ extension WebPushGateway {
     let collapseID = message.topic.map { secrets.collapseID(of: $0, at: subscription.id) }
     // Whoever may choose the key could choose a new one for each message.
     let owner =
-      sender.flatMap { subscription.senderKey.isEmpty ? nil : secrets.owner(Base64URL.encode($0)) }
+      sender.flatMap { subscription.senderKey.isEmpty ? nil : secrets.owner(ofSender: $0) }
       ?? subscription.owner
     var push = message.push(to: subscription, collapseID: collapseID, isKept: false, at: now())
     let isKept = push?.fits == false
@@ -216,9 +221,5 @@ extension APIError {
 
   static var tooManyMessages: APIError {
     .tooMany("Too many messages wait for this subscription already.", retryAfter: 60)
-  }
-
-  static func tooMany(_ message: String, retryAfter seconds: Double) -> APIError {
-    APIError(.tooManyRequests, message, headers: [.retryAfter: String(Int(seconds.rounded(.up)))])
   }
 }

@@ -112,7 +112,7 @@ extension Bouncer {
     }
     for (list, rows) in upload.storedRows {
       for part in rows.parts(of: ReportPart.size) {
-        let new = part.count { $0.id > lastIDs[list] ?? 0 }
+        let new = part.reduce(0) { $1.id > lastIDs[list] ?? 0 ? $0 + $1.weight : $0 }
         parts.add(size: part.count, rows: part.count, newRows: new) {
           .init(differing: try Reports.keep(part, in: list, of: server, on: $0))
         }
@@ -217,7 +217,7 @@ private struct ReportPart {
   var size = 0
   /// Number of rows without realms.
   var rows = 0
-  /// Number of those that come after what is stored.
+  /// Number of those that come after what is stored, counted by weight.
   var newRows = 0
 }
 

@@ -113,12 +113,15 @@ extension AnalyticsUpload.Count {
   private init(_ field: Field, _ id: Int64, _ property: String, _ ofRealm: Bool) throws(APIError) {
     self.init(
       remoteID: id, realmID: ofRealm ? try field["realm"].integer() : nil, property: property,
-      subgroup: try field["subgroup"].nullable?.string(), endTime: try field["end_time"].time(),
+      subgroup: try field["subgroup"].nullable?.string(maximum: Self.longestSubgroup),
+      endTime: try field["end_time"].time(),
       value: try field["value"].integer())
   }
 
   /// Maximum size in bytes of a property that is not known here. Zulip's have 32 characters at most.
   private static let longestProperty = 128
+  /// Maximum size in bytes. Zulip's have 16 characters at most.
+  private static let longestSubgroup = 255
 
   private static let members: Set<Name> = [
     "id", "realm", "property", "subgroup", "end_time", "value",
@@ -161,11 +164,16 @@ extension AnalyticsUpload.AuditEvent {
       case .object(let object): JSON.object(object).text
       default: throw field["extra_data"].error("is not a string")
       }
+    guard extraData?.utf8.count ?? 0 <= Self.longestExtraData else {
+      throw field["extra_data"].error("is too long (limit: \(Self.longestExtraData) bytes)")
+    }
     self.init(
       remoteID: id, realmID: realm, eventType: type, eventTime: time, isBackfilled: isBackfilled,
       extraData: extraData)
   }
 
+  /// Maximum size in bytes. What Zulip's servers report are a few numbers.
+  private static let longestExtraData = 2048
   private static let members: Set<Name> = [
     "id", "realm", "event_type", "event_time", "backfilled", "extra_data",
   ]
@@ -176,14 +184,18 @@ extension RealmDescription {
     "id", "host", "url", "name", "org_type", "date_created", "deactivated", "is_system_bot_realm",
     "authentication_methods", "uuid", "uuid_owner_secret",
   ]
+  /// Maximum size in bytes of a realm's host, and of its name, which has 40 characters at most at Zulip's servers.
+  private static let longestName = 255
+  /// Maximum size in bytes of the ways to sign in, as JSON. Zulip's dozen take 250.
+  private static let longestMethods = 1024
   private static let orgTypes: Set<Int64> = [0, 10, 20, 30, 35, 40, 50, 60, 70, 80, 90, 100, 1000]
 
   /// Reads the description of a realm. An `org_type` that is not known is kept: nothing depends on it.
   init(_ field: Field, at place: String, _ additions: inout Additions) throws(APIError) {
     let id = try field["id"].integer()
-    let host = try field["host"].string()
+    let host = try field["host"].string(maximum: Self.longestName)
     _ = try field["url"].string()
-    let name = try field["name"].ifSent?.string() ?? ""
+    let name = try field["name"].ifSent?.string(maximum: Self.longestName) ?? ""
     let orgType = try field["org_type"].ifSent?.integer() ?? 0
     self.init(
       realmID: id, uuid: UUID(), ownerSecret: "", host: host, name: name, orgType: orgType,
@@ -203,7 +215,12 @@ extension RealmDescription {
     guard let field else { return "{}" }
     var methods: [Name: JSON] = [:]
     for member in try field.members().members { methods[member.name] = member.value }
-    return JSON.object(JSON.Object(methods.sorted { $0.key < $1.key }.map { .init($0.key, $0.value) })).text
+    let text = JSON.object(JSON.Object(methods.sorted { $0.key < $1.key }.map { .init($0.key, $0.value) }))
+      .text
+    guard text.utf8.count <= longestMethods else {
+      throw field.error("is too long (limit: \(longestMethods) bytes)")
+    }
+    return text
   }
 }
 

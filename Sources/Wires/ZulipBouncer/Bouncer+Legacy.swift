@@ -19,6 +19,12 @@ extension Bouncer {
   ) async throws {
     let realm = try await legacyRealm(realm, of: server, logger)
     guard await accepts(token) else { throw APIError(PushToken.Malformed.length.description) }
+    // What is there may be renewed in any case.
+    if !room.take(ofServer: server.id),
+      try await registrations.find(token, of: user, server: server.id) == nil
+    {
+      throw room.refusal(ofServer: server.hostname)
+    }
     try await registrations.register(token, iosAppID: iosAppID, for: user, server: server.id, realm: realm)
     try await passOnRegistration(of: token, user, realm, with: more, server)
   }

@@ -37,6 +37,12 @@ extension Bouncer {
       throw APIError(code: APIError.Code.requestExpired, "Request expired")
     }
     guard await accepts(registration.token) else { throw APIError.invalidRegistration }
+    // What is there may be renewed in any case.
+    if !room.take(ofServer: server.id),
+      try await registrations.lookup(realm: realm.id, tokenIDs: [registration.token.id]).isEmpty
+    {
+      throw room.refusal(ofServer: server.hostname)
+    }
     try await registrations.register(
       registration.token, iosAppID: registration.iosAppID, realm: realm.id, bouncerKey: publicKey)
     deliverer.history?.registered(key: publicKey)
@@ -67,10 +73,12 @@ extension Bouncer {
     return registration
   }
 
-  /// Whether a token may be registered: false for a malformed Web Push subscription, or one at a host that
-  /// may not be called.
+  /// Whether a token may be registered: false for one that is longer than any of Apple or Google, for a malformed Web Push
+  /// subscription, and for one at a host that may not be called.
   func accepts(_ token: PushToken) async -> Bool {
-    guard token.kind == .fcm, WebPushSubscription.isToken(token.text) else { return true }
+    guard token.kind == .fcm, WebPushSubscription.isToken(token.text) else {
+      return token.text.utf8.count <= PushToken.longest
+    }
     guard let subscription = try? WebPushSubscription(token: token.text) else { return false }
     return await deliverer.providers.accepts(subscription)
   }

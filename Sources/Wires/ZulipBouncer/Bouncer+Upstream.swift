@@ -53,6 +53,9 @@ extension Bouncer {
     let unknown = Set(items.map(\.tokenID)).subtracting(known)
     guard !unknown.isEmpty else { return }
     try pace.admitUnknown(unknown.count, of: server.id)
+    guard room.take(unknown.count, ofServer: server.id) else {
+      throw room.refusal(ofServer: server.hostname)
+    }
     let adopted = try await registrations.adoptUpstream(unknown, realm: realm.id)
     lookup.elsewhere.merge(adopted) { $1 }
     lookup.new = Set(adopted.keys)
@@ -69,6 +72,7 @@ extension Bouncer {
         // Another spelling of a token that is here counts as missing.
         guard try await registrations.find(token, of: user, server: server.id) == nil else { continue }
         try pace.admitUnknown(1, of: server.id)
+        guard room.take(ofServer: server.id) else { throw room.refusal(ofServer: server.hostname) }
         try await registrations.register(
           token, iosAppID: nil, for: user, server: server.id, realm: realm, isElsewhere: true)
       }

@@ -29,6 +29,7 @@ package struct Bouncer: Sendable {
   let servers: RemoteServers
   let realms: RemoteRealms
   let registrations: RegistrationStore
+  let room: RegistrationRoom
   /// The bouncer keys of this and of other nodes.
   package let bouncerKeys: BouncerKeys
   let requestTimes: RequestTimes
@@ -39,6 +40,8 @@ package struct Bouncer: Sendable {
   /// Limits calls to servers' hosts: for each host, and together for registered and for new hosts.
   let challenges: RateLimiter<String>
   let allChallenges: RateLimiter<Bool>
+  /// Limits new servers where everybody may register, by network.
+  let newServers: RateLimiter<ClientAddress>
   private(set) var pace: NotificationPace
   /// The limits of servers' reports.
   package var reports: ReportIntake
@@ -49,8 +52,8 @@ package struct Bouncer: Sendable {
   package init(
     _ settings: BouncerSettings, http: HTTPSettings, delivery: DeliverySettings, operatorEmail: String?,
     publicURL: @escaping @Sendable () -> String,
-    registrations: RegistrationStore, requestTimes: RequestTimes, deliverer: Deliverer,
-    keyring: @escaping @Sendable () -> BouncerKeyring, upstream: UpstreamBouncer?,
+    registrations: RegistrationStore, room: RegistrationRoom, requestTimes: RequestTimes,
+    deliverer: Deliverer, keyring: @escaping @Sendable () -> BouncerKeyring, upstream: UpstreamBouncer?,
     lossDetector: StoreLossDetector? = nil
   ) {
     let database = registrations.database
@@ -62,6 +65,7 @@ package struct Bouncer: Sendable {
     self.operatorEmail = operatorEmail
     self.publicURL = publicURL
     self.registrations = registrations
+    self.room = room
     self.requestTimes = requestTimes
     self.deliverer = deliverer
     self.keyring = keyring
@@ -72,6 +76,7 @@ package struct Bouncer: Sendable {
       caFile: settings.verifyCAFile, allowPrivateAddresses: settings.verifyAllowPrivateAddresses)
     challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: now)
     allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: now)
+    newServers = RateLimiter(RateLimit(calls: 100, seconds: 3600), now: now)
     pace = NotificationPace(settings.notificationsPerServer, now: now)
     self.upstream = upstream
     self.lossDetector = lossDetector
@@ -166,6 +171,23 @@ extension Bouncer {
     }
   }
 
+  /// Counts a server that would be new, where everybody may register.
+  ///
+  /// - Throws: 429 if too many came from its network, 503 if there are too many in all.
+  func countNew(_ server: UUID, from address: ClientAddress) async throws {
+    guard settings.isOpen, try await servers.find(uuid: server) == nil else { return }
+    try newServers.check(address.network)
+    try await checkRoom()
+  }
+
+  /// Maximum number of servers, deactivated ones among them, where everybody may register.
+  private static let mostServers = 100_000
+
+  private func checkRoom() async throws {
+    guard settings.isOpen, try await servers.count() >= Self.mostServers else { return }
+    throw APIError.unavailable("There is no room for another server here", retryAfter: 3600)
+  }
+
   private func mayCreate(_ hostname: Hostname) -> Bool {
     settings.isOpen || settings.allowedHostnames.contains { $0.matches(hostname) }
   }
@@ -219,6 +241,7 @@ extension Bouncer {
   }
 
   private func admit(_ hostname: Hostname) async throws -> RemoteServer {
+    try await checkRoom()
     do {
       return try await servers.add(hostname: hostname, contactEmail: "").server
     } catch RemoteServers.RegistrationError.hostnameTaken {

@@ -46,6 +46,11 @@ package struct BouncerSettings: Sendable {
   package var notificationsPerServer: RateLimit?
 
   @Setting(
+    "bouncer.max_registrations_per_server", "1000000", .count(atLeast: 1, example: 1_000_000),
+    "registrations of devices that one chat server may have here; more are refused")
+  package var maxRegistrationsPerServer: Int
+
+  @Setting(
     "retention.reports_days", "365", .days(example: 365),
     "days for which the figures and events are kept that chat servers report")
   package var reportRetention: TimeInterval

@@ -102,6 +102,7 @@ extension ZulipBouncerRoutes {
     guard let uuid = UUID(hyphenated: id), uuid.canonical == id, uuid.isVersion4 else {
       throw APIError("Invalid UUID")
     }
+    try await bouncer.countNew(uuid, from: context.clientAddress)
     let created = try await bouncer.register(
       .init(uuid: uuid, key: key, hostname: hostname, contactEmail: contact.text, newKey: newKey),
       spelled: spelled, with: parameters.undeclared)

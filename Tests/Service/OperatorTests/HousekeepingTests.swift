@@ -115,7 +115,8 @@ import Testing
       removals: [
         .init {
           try await nextcloud.removeUnused(
-            since: clock.now - configuration.nextcloudProxy.deviceRetention, limit: $0)
+            since: clock.now - configuration.nextcloudProxy.deviceRetention,
+            neverUsedSince: clock.now - configuration.nextcloudProxy.deviceRetention, limit: $0)
         },
         .init {
           try await notifications.removeOld(

@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import ProviderSimulator
+import Registrations
 import SQL
 import Sealing
 import Server
@@ -48,6 +49,60 @@ struct SubscriptionTests {
       #expect(try await gateway.call(.get, app.path, secret: app.secret).status == 404)
       #expect(try await gateway.post(app, sender.authorization(at: gateway.clock.now)).status == 410)
       #expect(try await gateway.count("registrations") == 0)
+    }
+  }
+
+  @Test func `find room beside those of an address that has most of it`() async throws {
+    // Of 40 an address has 30 at most, and a whole /48 is one.
+    try await Gateway.test(["webpush_gateway.max_subscriptions": "40"]) { gateway in
+      func subscribe(_ number: Int, from address: String, at app: Gateway.App? = nil) async throws -> Answer {
+        let token = Gateway.fcmToken + "\(number)"
+        return try await gateway.call(
+          app == nil ? .post : .put, app?.path ?? "/webpush/v1/subscriptions",
+          Gateway.registration(.fcm, token: token), secret: app?.secret, from: address)
+      }
+      let first = try await gateway.subscribe(Gateway.registration(.fcm))
+      for number in 1...30 {
+        #expect(try await subscribe(number, from: "2001:db8:1:\(number)::1").status == 201)
+      }
+      let room = gateway.test.service.bouncer.room
+      for isCounted in [false, true] {
+        if isCounted { try await room.count() }
+        let refusal = try await subscribe(31, from: "2001:db8:1:ffff::1")
+        #expect(refusal.status == 429 && refusal.headers[.retryAfter] == "3600", "\(isCounted)")
+        #expect(try await subscribe(32, from: "2001:db8:1::1", at: first).status == 200)
+        #expect(try await subscribe(33, from: isCounted ? "192.0.2.1" : "192.0.2.2").status == 201)
+      }
+    }
+  }
+
+  @Test func `end after a month in which nothing was ever sent to them, unless they are renewed`()
+    async throws
+  {
+    try await Gateway.test(isWorking: true) { gateway in
+      let (used, renewed, unused) = (
+        try await gateway.subscribe(Gateway.registration(.fcm, token: Gateway.fcmToken + "1")),
+        try await gateway.subscribe(Gateway.registration(.fcm, token: Gateway.fcmToken + "2")),
+        try await gateway.subscribe(Gateway.registration(.fcm, token: Gateway.fcmToken + "3"))
+      )
+      #expect(try await gateway.post(used).status == 201)
+      try await eventually("the success is written") {
+        try await gateway.test.rows("SELECT id FROM registrations WHERE delivered_at IS NOT NULL").count == 1
+      }
+      gateway.clock.advance(20 * 86_400)
+      let again = Gateway.registration(.fcm, token: Gateway.fcmToken + "2")
+      #expect(try await gateway.call(.put, renewed.path, again, secret: renewed.secret).status == 200)
+      gateway.clock.advance(20 * 86_400)
+      let now = gateway.clock.now
+      func remove() async throws -> Int {
+        try await subscriptions(gateway).removeUnused(
+          since: now - 400 * 86_400, neverUsedSince: now - RegistrationRoom.trial, limit: 10)
+      }
+      #expect(try await remove() == 1)
+      #expect(try await remove() == 0)
+      for (app, status) in [(used, 200), (renewed, 200), (unused, 404)] {
+        #expect(try await gateway.call(.get, app.path, secret: app.secret).status == status)
+      }
     }
   }
 
@@ -224,17 +279,25 @@ struct SubscriptionTests {
       let unused = try await gateway.subscribe()
       let used = try await gateway.subscribe()
       let renewed = try await gateway.subscribe()
+      /// Waits until this many have had a message lately.
+      func wait(for count: Int) async throws {
+        let day = (gateway.clock.now - 86_400).milliseconds
+        try await eventually("the successes are written") {
+          try await gateway.test.rows("SELECT id FROM registrations WHERE delivered_at > \(day)").count
+            == count
+        }
+      }
+      for app in [unused, used, renewed] { #expect(try await gateway.post(app).status == 201) }
+      try await wait(for: 3)
       gateway.clock.advance(300 * 86_400)
       #expect(try await gateway.post(used).status == 201)
       #expect(
         try await gateway.call(.put, renewed.path, Gateway.registration(), secret: renewed.secret).status
           == 200)
-      try await eventually("the success is written") {
-        try await gateway.test.rows("SELECT id FROM registrations WHERE delivered_at IS NOT NULL").count == 1
-      }
+      try await wait(for: 1)
       gateway.clock.advance(200 * 86_400)
       let forgotten = try await subscriptions(gateway).removeUnused(
-        since: gateway.clock.now - 400 * 86_400, limit: 100)
+        since: gateway.clock.now - 400 * 86_400, neverUsedSince: gateway.clock.now - 400 * 86_400, limit: 100)
       #expect(forgotten == 1)
       #expect(try await gateway.call(.get, unused.path, secret: unused.secret).status == 404)
       #expect(try await gateway.call(.get, used.path, secret: used.secret).status == 200)

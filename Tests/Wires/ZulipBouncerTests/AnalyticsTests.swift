@@ -257,6 +257,59 @@ struct AnalyticsTests {
   }
 
   @Test
+  func `refuses texts that are longer than any server's, and keeps nothing of them`() async throws {
+    let server = try await bouncer.server()
+    let realm = bouncer.realmJSON(UUID().uuidString.lowercased())
+    func longest(_ name: String, _ value: JSON) -> (String, String) {
+      guard case .object(var object) = realm else { return ("realms", "[]") }
+      object[name] = value
+      return ("realms", JSON.array([.object(object)]).text)
+    }
+    func text(_ bytes: Int) -> JSON { .string(String(repeating: "x", count: bytes)) }
+    func methods(_ bytes: Int) -> JSON { [String(repeating: "x", count: bytes - 9): true] }
+    func count(_ bytes: Int) -> (String, String) {
+      let subgroup = String(repeating: "x", count: bytes)
+      return (
+        "realm_counts",
+        #"[{"id":1,"realm":2,"property":"messages_read::hour","subgroup":"\#(subgroup)","end_time":1790000000,"value":5}]"#
+      )
+    }
+    func event(_ bytes: Int) -> (String, String) {
+      let extra = String(repeating: "x", count: bytes - 8)
+      return (
+        "realmauditlog_rows",
+        #"[{"id":1,"realm":2,"event_type":101,"event_time":1790000000,"backfilled":false,"extra_data":{"a":"\#(extra)"}}]"#
+      )
+    }
+    let before = try await bouncer.dump()
+    let cases: [(field: String, taken: (String, String), refused: (String, String), limit: Int)] = [
+      ("name", longest("name", text(255)), longest("name", text(256)), 255),
+      ("host", longest("host", text(255)), longest("host", text(256)), 255),
+      (
+        "authentication_methods", longest("authentication_methods", methods(1024)),
+        longest("authentication_methods", methods(1025)), 1024
+      ),
+      ("subgroup", count(255), count(256), 255), ("extra_data", event(2048), event(2049), 2048),
+    ]
+    func form(_ field: (String, String)) -> [(String, String)] {
+      let others = [("realm_counts", "[]"), ("installation_counts", "[]")]
+      return others.filter { $0.0 != field.0 } + [field]
+    }
+    for (field, _, refused, limit) in cases {
+      let refusal = try await bouncer.post("server/analytics", form(refused), as: server)
+      #expect(refusal.status == 400, "\(field)")
+      #expect(
+        refusal.message?.contains(field) == true
+          && refusal.message?.contains("too long (limit: \(limit) bytes)") == true, "\(refusal.text)")
+    }
+    #expect(try await bouncer.dump() == before)
+    for (field, taken, _, _) in cases {
+      let answer = try await bouncer.post("server/analytics", form(taken), as: server)
+      #expect(answer.isSuccess, "\(field): \(answer.text)")
+    }
+  }
+
+  @Test
   func `ignores what a newer server knows, and keeps the rest`() async throws {
     let server = try await bouncer.remote()
     let count = { (id: Int, property: String, more: String) in

@@ -37,6 +37,31 @@ struct ChallengeTests {
       ])
   }
 
+  @Test
+  func `is known; of new ones a network brings a hundred an hour where everybody may register`() async throws {
+    try await Bouncer.test(["bouncer.registration": "open", "http.rate_limit.per_address": "0"]) { bouncer in
+      func register(_ number: Int, from address: String) async throws -> Answer {
+        let id = "00000000-0000-4000-8000-" + String(1_000_000_000_000 + number).suffix(12)
+        let form: [(name: String, value: String)] = [
+          ("zulip_org_id", id), ("zulip_org_key", String(repeating: "k", count: 64)),
+          ("hostname", "chat\(number).example.org"), ("contact_email", "admin@example.org"),
+        ]
+        return try await bouncer.call(
+          "server/register", type: "application/x-www-form-urlencoded", from: address, body: Form.encode(form))
+      }
+      for number in 1...100 {
+        #expect(try await register(number, from: "2001:db8:1:\(number)::1").isSuccess, "\(number)")
+      }
+      let refusal = try await register(101, from: "2001:db8:1:ffff::1")
+      #expect(refusal.status == 429 && refusal.code == "RATE_LIMIT_HIT")
+      // Who is there may come again, and so may others.
+      #expect(try await register(1, from: "2001:db8:1:ffff::1").isSuccess)
+      #expect(try await register(101, from: "192.0.2.1").isSuccess)
+      bouncer.clock.advance(3601)
+      #expect(try await register(102, from: "2001:db8:1:ffff::1").isSuccess)
+    }
+  }
+
   /// Settings with which hostnames are verified, and the host may come in.
   private func verifying(_ host: OthersHost) -> [String: String] {
     [

@@ -37,6 +37,45 @@ struct E2EERegisterTests {
   }
 
   @Test
+  func `is refused beyond what a server may have, and renewed in any case`() async throws {
+    try await Bouncer.test(["bouncer.max_registrations_per_server": "2"]) { bouncer in
+      let (server, other) = (
+        try await bouncer.server(), try await bouncer.server("other.example.org")
+      )
+      let realm = try await bouncer.realm(of: server)
+      func register(_ token: String, of realm: String = realm, as server: Credentials = server) async throws
+        -> Answer
+      {
+        let form = try bouncer.registerForm(realm: realm, bouncer.fcm(token))
+        return try await bouncer.post("push/e2ee/register", form, as: server)
+      }
+      func registerLegacy(_ token: String) async throws -> Answer {
+        try await bouncer.post(
+          "push/register", [("user_id", "7"), ("token", token), ("token_kind", "2")], as: server)
+      }
+      #expect(try await register("first").isSuccess)
+      #expect(try await registerLegacy("second").isSuccess)
+      for isCounted in [false, true] {
+        if isCounted { try await bouncer.parts.room.count() }
+        for refusal in [try await register("third"), try await registerLegacy("third")] {
+          #expect(refusal.status == 429 && refusal.headers[.retryAfter] == "3600", "\(isCounted)")
+          #expect(refusal.message?.contains("has 2 registrations here") == true)
+        }
+        #expect(try await register("first").isSuccess)
+        #expect(try await registerLegacy("second").isSuccess)
+      }
+      let elsewhere = try await bouncer.realm(of: other)
+      #expect(try await register("third", of: elsewhere, as: other).isSuccess)
+      #expect(
+        try await bouncer.post(
+          "push/unregister", [("user_id", "7"), ("token", "second"), ("token_kind", "2")], as: server
+        ).isSuccess)
+      try await bouncer.parts.room.count()
+      #expect(try await register("third").isSuccess)
+    }
+  }
+
+  @Test
   func `is not called too old while the clock may be wrong`() async throws {
     let server = try await bouncer.server()
     let realm = try await bouncer.realm(of: server)
@@ -150,7 +189,7 @@ struct E2EERegisterTests {
       (apns, "timestamp", nil), (apns, "timestamp", .null), (apns, "timestamp", .number("1.5")),
       (apns, "timestamp", "x"), (apns, "timestamp", .number("1e400")), (apns, "ios_app_id", nil),
       (apns, "ios_app_id", .null), (apns, "ios_app_id", ""), (apns, "ios_app_id", "a b"),
-      (apns, "ios_app_id", "a\n"), (fcm, "ios_app_id", "example.app"), (fcm, "ios_app_id", ""),
+      (apns, "ios_app_id", "a\n"), (apns, "ios_app_id", .string(String(repeating: "a", count: 256))), (fcm, "ios_app_id", "example.app"), (fcm, "ios_app_id", ""),
     ]
     for (json, name, value) in refused { #expect(read(json, name, value) == nil, "\(name)") }
     let old = try #require(read(fcm, "timestamp", .integer(.min)))

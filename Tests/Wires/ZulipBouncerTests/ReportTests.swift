@@ -54,6 +54,33 @@ struct ReportTests {
   /// One for each of PostgreSQL's connections, and one more.
   private static let servers = 9
 
+  @Test
+  func `with long texts count as more rows`() async throws {
+    try await Bouncer.test(adjust: {
+      $0.reports = ReportIntake(RateLimit(calls: 10, seconds: 3600), burst: 1, now: $0.now)
+    }) { bouncer in
+      func events(_ ids: ClosedRange<Int>, _ bytes: Int) -> [(String, String)] {
+        let extra = String(repeating: "x", count: bytes - 8)
+        let rows = ids.map {
+          #"{"id":\#($0),"realm":2,"event_type":101,"event_time":1790000000,"backfilled":false,"extra_data":{"a":"\#(extra)"}}"#
+        }
+        return [
+          ("realm_counts", "[]"), ("installation_counts", "[]"),
+          ("realmauditlog_rows", "[" + rows.joined(separator: ",") + "]"),
+        ]
+      }
+      // One of 1,000 bytes counts as four.
+      for (bytes, status) in [(100, 200), (1000, 503)] {
+        let server = try await bouncer.server("chat\(bytes).example.org")
+        for ids in [1...2, 3...5] {
+          #expect(try await bouncer.post("server/analytics", events(ids, bytes), as: server).isSuccess)
+        }
+        let next = try await bouncer.post("server/analytics", events(6...6, bytes), as: server)
+        #expect(next.status == status, "\(bytes)")
+      }
+    }
+  }
+
   enum Long: CaseIterable { case rows, realms }
 
   @Test(arguments: Long.allCases)

@@ -45,6 +45,11 @@ package struct APIError: Error, HTTPResponseError, Sendable {
       .serviceUnavailable, code: "SERVICE_UNAVAILABLE", message, headers: [.retryAfter: String(seconds)])
   }
 
+  /// 429, for what is too much at present.
+  package static func tooMany(_ message: String, retryAfter seconds: Double) -> APIError {
+    APIError(.tooManyRequests, message, headers: [.retryAfter: String(Int(seconds.rounded(.up)))])
+  }
+
   package static var tryAgainLater: APIError {
     .unavailable("Service temporarily unavailable", retryAfter: 5)
   }

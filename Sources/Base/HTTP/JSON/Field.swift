@@ -85,6 +85,13 @@ package struct Field: Sendable {
     return text
   }
 
+  /// A string of at most `maximum` UTF-8 bytes.
+  package func string(maximum: Int) throws(APIError) -> String {
+    let text = try string()
+    guard text.utf8.count <= maximum else { throw error("is too long (limit: \(maximum) bytes)") }
+    return text
+  }
+
   package func integer() throws(APIError) -> Int64 {
     guard case .integer(let value) = try existing() else { throw error("is not an integer") }
     return value

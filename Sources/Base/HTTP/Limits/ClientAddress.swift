@@ -34,6 +34,9 @@ package struct ClientAddress: Sendable, Hashable {
   /// /64.
   package var source: ClientAddress { isIPv4 ? self : ClientAddress(bits: (bits >> 64) << 64) }
 
+  /// What is given to one customer at most: an IPv4 address, or an IPv6 /48.
+  package var network: ClientAddress { isIPv4 ? self : ClientAddress(bits: (bits >> 80) << 80) }
+
   private static let mapped: UInt128 = 0xFFFF << 32
 }
 

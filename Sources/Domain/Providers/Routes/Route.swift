@@ -40,6 +40,12 @@ extension Owner {
   /// Everything that one address (or IPv6 /64) registered with the push proxy or the Web Push gateway, by a keyed hash of
   /// the address; or what one sender's key sends through the gateway, by a keyed hash of the key.
   package static func address(_ hash: Int64) -> Owner { Owner(id: hash << 2 | 2) }
+  /// An address of which its network can be told: 31 bits of a keyed hash of the network come before 30 of the address.
+  package static func address(_ hash: Int64, in network: Int64) -> Owner {
+    Owner(id: (network & 0x7FFF_FFFF) << 32 | (hash & 0x3FFF_FFFF) << 2 | 2)
+  }
+  /// The network of an ``address(_:in:)``.
+  package var network: Int64 { id >> 32 }
   /// A user of the built-in server, by its row.
   package static func user(_ row: Int64) -> Owner { Owner(id: row << 2 | 3) }
 }

@@ -50,7 +50,7 @@ package struct PushRegistration {
   }
 }
 
-/// The bundle id of an iOS app: `^[.a-zA-Z0-9-]+$` (`Documentation/Protocols/Zulip.md` 2.5).
+/// The bundle id of an iOS app: `^[.a-zA-Z0-9-]{1,255}$` (`Documentation/Protocols/Zulip.md` 2.5).
 package enum AppID {
-  package static func isValid(_ text: String) -> Bool { text.isName(1..., with: ".-") }
+  package static func isValid(_ text: String) -> Bool { text.isName(1...255, with: ".-") }
 }

@@ -230,6 +230,8 @@ extension RegistrationStore {
     package var new: Set<TokenID> = []
     /// The ids whose token does not open.
     package var unreadable: Set<TokenID> = []
+    /// Whether there are none.
+    package var isEmpty: Bool { found.isEmpty && elsewhere.isEmpty && unreadable.isEmpty }
 
     package init() {}
   }

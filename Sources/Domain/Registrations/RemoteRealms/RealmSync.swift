@@ -25,8 +25,11 @@ package struct RealmSync: Sendable {
     fileprivate var realms = 0
     /// Number of rows added to the audit log.
     fileprivate var events = 0
+    /// The same by weight.
+    fileprivate var weight = 0
 
-    package var rows: Int { realms + events }
+    /// Number of rows, those of the audit log by weight.
+    package var rows: Int { realms + weight }
 
     package init() {}
   }
@@ -193,6 +196,7 @@ package struct RealmSync: Sendable {
     _ changes: inout Changes, on connection: any Connection
   ) throws {
     changes.events += 1
+    changes.weight += Reports.weight(extraData.utf8.count)
     try connection.run(
       """
       INSERT INTO remote_realm_audit_log

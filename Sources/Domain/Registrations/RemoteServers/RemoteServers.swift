@@ -31,6 +31,11 @@ package struct RemoteServers: Sendable {
     self.now = now
   }
 
+  /// Number of servers, deactivated ones among them.
+  package func count() async throws -> Int64 {
+    try await database.query("SELECT COUNT(*) AS count FROM remote_servers").returned.int64("count")
+  }
+
   package func find(uuid: UUID) async throws -> RemoteServer? {
     try await find("uuid = $1", .text(uuid.canonical))
   }

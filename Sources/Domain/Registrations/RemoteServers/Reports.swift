@@ -43,12 +43,19 @@ package struct Reports: Sendable {
     package let id: Int64
     /// The values in the order of the list's columns.
     fileprivate let values: [Value]
+    /// What it counts as where rows are counted.
+    package let weight: Int
 
     package init(id: Int64, _ values: [Value]) {
       self.id = id
       self.values = values
+      weight = Reports.weight(
+        values.reduce(0) { if case .text(let text) = $1 { $0 + text.utf8.count } else { $0 } })
     }
   }
+
+  /// The number of rows that a row with texts of so many bytes counts as: one for each 256.
+  static func weight(_ bytes: Int) -> Int { 1 + bytes / 256 }
 
   /// The highest id that a server has sent of each list.
   package typealias LastIDs = [List: Int64]

@@ -1,6 +1,7 @@
 internal import NextcloudProxy
 internal import NextcloudServer
 package import Platform
+internal import Registrations
 internal import Upstream
 internal import WebPushGateway
 internal import ZulipServer
@@ -24,7 +25,7 @@ extension MetricDescription {
   /// All metrics: those of the service, and those of each wire.
   package static let all: [MetricDescription] =
     service + UpstreamBouncer.metrics + ZulipServerRoutes.metrics + NextcloudProxyRoutes.metrics
-    + NextcloudServerRoutes.metrics + WebPushGateway.metrics
+    + RegistrationRoom.metrics + NextcloudServerRoutes.metrics + WebPushGateway.metrics
 }
 
 extension MetricDescription {

@@ -190,8 +190,8 @@ class World(worlds.World):
         return str(self.now)
 
     #: Tokens, as long as they may be and a byte longer; a text.
-    longest = "x" * 4096
-    too_long = "x" * 4097
+    longest = "x" * 1024
+    too_long = "x" * 1025
     long = "12.0 " * 200
 
     # What cases make: `!sealed {token: c0ffee, ...}`.

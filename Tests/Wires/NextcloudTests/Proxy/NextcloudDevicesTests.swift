@@ -169,9 +169,31 @@ import Testing
     try await devices.recordUse([.init(device: used, namesToken: true)])
     try await devices.register(registration(2))
     let limit = store.clock.now - 100 * 86_400
-    #expect(try await devices.removeUnused(since: limit, limit: 2) == 2)
-    #expect(try await devices.removeUnused(since: limit, limit: 2) == 1)
-    #expect(try await devices.removeUnused(since: limit, limit: 2) == 0)
+    func remove() async throws -> Int {
+      try await devices.removeUnused(since: limit, neverUsedSince: limit, limit: 2)
+    }
+    #expect(try await remove() == 2)
+    #expect(try await remove() == 1)
+    #expect(try await remove() == 0)
+    #expect(
+      Set(try await store.rows("SELECT device_identifier FROM registrations WHERE wire = 3"))
+        == [[.bytes(registration(1).identifier)], [.bytes(registration(2).identifier)]])
+  }
+
+  @Test func `What was never used goes sooner, unless it is renewed`() async throws {
+    for number: UInt8 in 1...3 { try await devices.register(registration(number)) }
+    let used = try #require(try await devices.lookup([registration(1).identifier]).first)
+    try await devices.recordUse([.init(device: used, namesToken: true)])
+    store.clock.advance(20 * 86_400)
+    try await devices.register(registration(2))
+    store.clock.advance(20 * 86_400)
+    let now = store.clock.now
+    func remove() async throws -> Int {
+      try await devices.removeUnused(
+        since: now - 400 * 86_400, neverUsedSince: now - RegistrationRoom.trial, limit: 10)
+    }
+    #expect(try await remove() == 1)
+    #expect(try await remove() == 0)
     #expect(
       Set(try await store.rows("SELECT device_identifier FROM registrations WHERE wire = 3"))
         == [[.bytes(registration(1).identifier)], [.bytes(registration(2).identifier)]])

@@ -135,6 +135,37 @@ struct ProxyDevicesTests {
   }
 
   @Test
+  func `finds room beside those of an address that has most of it`() async throws {
+    // Of 40 an address has 30 at most, and a whole /48 is one.
+    try await ProxyBench.test({ $0.settings["nextcloud.max_devices"] = "40" }) { bench in
+      let phones = (0..<34).map { _ in ProxyPhone() }
+      func register(_ phone: ProxyPhone, from address: String) async throws -> ProxyBench.Answer {
+        try await bench.call(.post, "/devices", address: address, body: Form.encode(phone.fields))
+      }
+      for (index, phone) in phones.prefix(30).enumerated() {
+        #expect(try await register(phone, from: "2001:db8:1:\(index)::1").status == 200)
+      }
+      func expectSharing() async throws {
+        let refusal = try await register(phones[30], from: "2001:db8:1:ffff::1")
+        #expect(refusal.status == 429 && refusal.headers[.retryAfter] == "3600")
+        #expect(refusal.message?.contains("no room") == true)
+        // What is there is renewed.
+        #expect(try await register(phones[0], from: "2001:db8:1::1").status == 200)
+      }
+      try await expectSharing()
+      #expect(try await register(phones[31], from: "2001:db8:2::1").status == 200)
+      // The same after the rows were counted.
+      try await bench.room.count()
+      try await expectSharing()
+      #expect(try await register(phones[32], from: "192.0.2.1").status == 200)
+      try await bench.database.execute(
+        "DELETE FROM registrations WHERE id IN (SELECT id FROM registrations ORDER BY id LIMIT 12)")
+      try await bench.room.count()
+      #expect(try await register(phones[30], from: "2001:db8:1:ffff::1").status == 200)
+    }
+  }
+
+  @Test
   func `is kept to its pace, and no other device with it`() async throws {
     #expect(DevicePace.google == .init(places: 160, seconds: 0.75))
     try await ProxyBench.test({

@@ -10,12 +10,13 @@ import WebPushGateway
 extension Node {
   /// The Web Push gateway.
   func gateway(
-    _ settings: Configuration, database: any Database, storageKey: StorageKey, deliverer: Deliverer,
+    _ settings: Configuration, database: any Database, storageKey: StorageKey, room: RegistrationRoom,
+    deliverer: Deliverer,
     lossDetector: StoreLossDetector, now: @escaping @Sendable () -> Date, logger: Logger
   ) -> WebPushGateway {
     WebPushGateway(
       settings.gateway, http: settings.http, publicURL: { Gateway.address }, database: database,
-      storageKey: storageKey,
+      storageKey: storageKey, room: room,
       keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }, deliverer: deliverer,
       lossDetector: lossDetector, now: now, logger: logger)
   }

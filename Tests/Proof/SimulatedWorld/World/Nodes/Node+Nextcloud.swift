@@ -17,11 +17,12 @@ extension Node {
   /// The push proxy, where the world has a Nextcloud server, stock or built-in.
   func nextcloudProxy(
     _ settings: Configuration, database: any Database, storageKey: StorageKey, recorder: RegistrationStore,
-    deliverer: Deliverer, lossDetector: StoreLossDetector, now: @escaping @Sendable () -> Date, logger: Logger
+    room: RegistrationRoom, deliverer: Deliverer, lossDetector: StoreLossDetector,
+    now: @escaping @Sendable () -> Date, logger: Logger
   ) -> PushProxy {
     PushProxy(
       settings.nextcloudProxy, http: settings.http,
       devices: NextcloudDevices(database: database, storageKey: storageKey, now: now), recorder: recorder,
-      deliverer: deliverer, lossDetector: lossDetector, logger: logger)
+      room: room, deliverer: deliverer, lossDetector: lossDetector, logger: logger)
   }
 }

@@ -114,6 +114,9 @@ final class Node: @unchecked Sendable {
     use(world.credentials)
     let registrations = RegistrationStore(
       database: database, storageKey: storageKey, now: now, isClockTrusted: isClockTrusted)
+    let room = RegistrationRoom(
+      .init(ofServer: 1_000_000, devices: 1_000_000, subscriptions: 1_000_000), database: database, now: now,
+      logger: logger)
     let outbox = Outbox(
       database: database, storageKey: storageKey, maxAge: World.maximumAge, now: now,
       isClockTrusted: isClockTrusted)
@@ -127,7 +130,7 @@ final class Node: @unchecked Sendable {
     let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     let bouncer = Bouncer(
       settings.bouncer, http: settings.http, delivery: settings.delivery, operatorEmail: nil,
-      publicURL: { "https://push.example.org" }, registrations: registrations,
+      publicURL: { "https://push.example.org" }, registrations: registrations, room: room,
       requestTimes: RequestTimes(database: database, now: now), deliverer: deliverer,
       keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }, upstream: upstream)
     let routes = ZulipBouncerRoutes(bouncer)
@@ -141,7 +144,7 @@ final class Node: @unchecked Sendable {
       world.hasPushProxy
       ? lossDetector.map {
         nextcloudProxy(
-          settings, database: database, storageKey: storageKey, recorder: registrations,
+          settings, database: database, storageKey: storageKey, recorder: registrations, room: room,
           deliverer: deliverer, lossDetector: $0, now: now, logger: logger)
       } : nil
     let gateway =
@@ -149,8 +152,8 @@ final class Node: @unchecked Sendable {
       ? nil
       : lossDetector.map {
         self.gateway(
-          settings, database: database, storageKey: storageKey, deliverer: deliverer, lossDetector: $0,
-          now: now, logger: logger)
+          settings, database: database, storageKey: storageKey, room: room, deliverer: deliverer,
+          lossDetector: $0, now: now, logger: logger)
       }
     let nextcloudServer =
       world.nextcloudChat == nil

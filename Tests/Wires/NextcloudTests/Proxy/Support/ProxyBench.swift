@@ -60,6 +60,7 @@ final class ProxyBench: Sendable {
   let database: any Database
   let devices: NextcloudDevices
   let recorder: RegistrationStore
+  let room: RegistrationRoom
   let lossDetector: StoreLossDetector
   let folder: URL
   let logger: Logger
@@ -101,9 +102,14 @@ final class ProxyBench: Sendable {
       logger: logger)
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:], overrides: options.settings, workingDirectory: folder.path)
+    room = RegistrationRoom(
+      .init(ofServer: 1, devices: configuration.nextcloudProxy.maxDevices, subscriptions: 1),
+      database: database, now: now, logger: logger)
     proxy = PushProxy(
       configuration.nextcloudProxy, http: configuration.http, apps: options.apps, devices: devices,
-      recorder: recorder, deliverer: deliverer,
+      recorder: recorder,
+      room: room,
+      deliverer: deliverer,
       lossDetector: lossDetector, logger: logger)
     providers.use(try credentials(options))
   }
