@@ -78,7 +78,8 @@ extension UpstreamLinks {
     let hash = Value.integer(token.map(storageKey.tokenHash))
     let sealed = storageKey.seal(form, at: SealedColumn.upstreamForm.place(names + [hash]))
     let waiting = "SELECT COUNT(*) AS count FROM upstream_unregistrations WHERE server_id = $1"
-    guard try await database.query(waiting, names[0]).returned.int64("count") < Self.mostUnregistrations else {
+    guard try await database.query(waiting, names[0]).returned.int64("count") < Self.mostUnregistrations
+    else {
       throw APIError.unavailable(
         "Too many unregistrations wait for the upstream bouncer", retryAfter: 60)
     }

@@ -38,7 +38,8 @@ struct ChallengeTests {
   }
 
   @Test
-  func `is known; of new ones a network brings a hundred an hour where everybody may register`() async throws {
+  func `is known; of new ones a network brings a hundred an hour where everybody may register`() async throws
+  {
     try await Bouncer.test(["bouncer.registration": "open", "http.rate_limit.per_address": "0"]) { bouncer in
       func register(_ number: Int, from address: String) async throws -> Answer {
         let id = "00000000-0000-4000-8000-" + String(1_000_000_000_000 + number).suffix(12)
@@ -47,7 +48,8 @@ struct ChallengeTests {
           ("hostname", "chat\(number).example.org"), ("contact_email", "admin@example.org"),
         ]
         return try await bouncer.call(
-          "server/register", type: "application/x-www-form-urlencoded", from: address, body: Form.encode(form))
+          "server/register", type: "application/x-www-form-urlencoded", from: address, body: Form.encode(form)
+        )
       }
       for number in 1...100 {
         #expect(try await register(number, from: "2001:db8:1:\(number)::1").isSuccess, "\(number)")

@@ -189,7 +189,8 @@ struct E2EERegisterTests {
       (apns, "timestamp", nil), (apns, "timestamp", .null), (apns, "timestamp", .number("1.5")),
       (apns, "timestamp", "x"), (apns, "timestamp", .number("1e400")), (apns, "ios_app_id", nil),
       (apns, "ios_app_id", .null), (apns, "ios_app_id", ""), (apns, "ios_app_id", "a b"),
-      (apns, "ios_app_id", "a\n"), (apns, "ios_app_id", .string(String(repeating: "a", count: 256))), (fcm, "ios_app_id", "example.app"), (fcm, "ios_app_id", ""),
+      (apns, "ios_app_id", "a\n"), (apns, "ios_app_id", .string(String(repeating: "a", count: 256))),
+      (fcm, "ios_app_id", "example.app"), (fcm, "ios_app_id", ""),
     ]
     for (json, name, value) in refused { #expect(read(json, name, value) == nil, "\(name)") }
     let old = try #require(read(fcm, "timestamp", .integer(.min)))
