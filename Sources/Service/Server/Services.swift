@@ -104,15 +104,12 @@ extension ServiceManager {
   /// hang. An outage of the database is no reason to restart: a restart would not end it, and would interrupt
   /// requests that wait for its end.
   func follow(_ database: any Database, logger: Logger, isListening: () -> Bool) async {
-    while true {
-      if isListening(), await answers(database) { break }
-      guard (try? await Task.sleep(for: .milliseconds(50))) != nil else { return }
-    }
     // Without it systemd would end the start, so it is sent until systemd takes it.
-    var ready = notify(.ready)
-    while ready == .full {
+    var ready = Result.full
+    while true {
+      if isListening(), await answers(database) { ready = notify(.ready) }
+      guard ready == .full else { break }
       guard (try? await Task.sleep(for: .milliseconds(50))) != nil else { return }
-      ready = notify(.ready)
     }
     if ready == .notListening { logger.warning("NOTIFY_SOCKET: systemd is not listening there") }
     guard let watchdogInterval else { return }

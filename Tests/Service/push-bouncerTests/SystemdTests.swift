@@ -5,6 +5,7 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 import SQL
+import Synchronization
 import TestSupport
 import Testing
 
@@ -99,20 +100,19 @@ import Testing
       try ServiceManager(environment: ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "20000"], processID: getpid()))
     socket.fill()
     #expect(manager.notify(.stopping) == .full)
-    let file = FileManager.default.temporaryDirectory.appending(path: "\(UUID().uuidString).sqlite").path
-    let database = try await SQLiteDatabase.open(path: file)
+    let database = AskedDatabase()
     let following = Task { await manager.follow(database, logger: Logger(label: "test")) { true } }
-    // It finds the queue full meanwhile, and it may come to nothing else.
-    try await Task.sleep(for: .milliseconds(100))
+    // It asks the database before it says anything: when it asks again, it has found the queue full.
+    await eventually("a second question") { database.asked > 1 }
     await eventually("ready") { socket.messages.contains("READY=1") }
     await eventually("a sign of life") { socket.messages.last == "WATCHDOG=1" }
     socket.fill()
-    try await Task.sleep(for: .milliseconds(100))
+    let asked = database.asked
+    await eventually("two questions more") { database.asked > asked + 1 }
     let before = socket.messages.count
     await eventually("signs of life") { socket.messages.count > before + 2 }
     following.cancel()
     await following.value
-    await database.close()
   }
 
   @Test func `A name in the abstract namespace works`() async throws {
@@ -191,4 +191,24 @@ import Testing
       #expect(start.errors.contains("descriptor 3 is no socket"))
     }
   }
+}
+
+/// A database that answers at once, and counts the questions.
+private final class AskedDatabase: Database {
+  private let questions = Mutex(0)
+
+  var asked: Int { questions.withLock(\.self) }
+  var engine: DatabaseEngine { .sqlite }
+
+  func query(_ statement: Statement) async throws -> [Row] {
+    questions.withLock { $0 += 1 }
+    return []
+  }
+
+  func transaction(
+    _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
+  ) async throws {}
+  func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
+  func execute(_ statement: Statement) async throws -> [Row] { [] }
+  func close() async {}
 }
