@@ -195,9 +195,11 @@ package struct Store {
 
   /// Gives a chat server a new random key and returns it, first at the upstream bouncer if it has a link there.
   ///
-  /// - Parameter email: its administrator's address from now on; nil: as it was.
+  /// - Parameters:
+  ///   - email: its administrator's address from now on; nil: as it was.
+  ///   - atOnce: whether the old key ends at once.
   package func rotateKey(
-    of server: RemoteServer, email: String? = nil, _ configuration: Configuration
+    of server: RemoteServer, email: String? = nil, atOnce: Bool = false, _ configuration: Configuration
   ) async throws -> String? {
     if let email { try await servers.setContact(email, of: server.id) }
     let key = RandomText.alphanumeric(RemoteServers.keyLength)
@@ -215,7 +217,7 @@ package struct Store {
       }
     }
     await providers.shutdown(within: .zero)
-    return try await servers.rotateKey(server.id, to: key)
+    return try await servers.rotateKey(server.id, to: key, atOnce: atOnce)
   }
 
   /// The devices of users, for commands. A running service is not notified of changes made through it.

@@ -94,21 +94,26 @@ extension ServerCommand {
 
   struct RotateKey: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Gives a chat server a new key, shown only now; the old one is accepted for 10 more minutes.")
+      abstract: "Gives a chat server a new key, shown only now; the old one may still call for 10 minutes.")
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
     @Option(
       help: ArgumentHelp("The email address of the server's administrator from now on.", valueName: "email"))
     var contactEmail: String?
+    @Flag(help: "Ends the old key at once, as after a leak. The server is refused until it has the new one.")
+    var now = false
 
     func run() async throws {
       let configuration = try options.load()
       let (found, key) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
-        return (found, try await store.rotateKey(of: found, email: contactEmail, configuration))
+        return (
+          found, try await store.rotateKey(of: found, email: contactEmail, atOnce: now, configuration)
+        )
       }
       guard let key else { throw Fault("there is no server \(server)") }
+      if now { try await ServerCommand.awaitNotice() }
       options.show(ServerCommand.credentials(of: found, key), ServerCommand.settings(of: found, key))
     }
   }
@@ -154,12 +159,14 @@ extension ServerCommand {
       try await store.servers.setDeactivated(found.id, deactivated)
       return found
     }
-    // Waits until a running service must have noticed the change.
-    try await Task.sleep(for: RemoteServers.propagation)
+    try await awaitNotice()
     let document = JSON.Object.server(
       found.uuid.canonical, hostname: found.hostname, isDeactivated: deactivated)
     options.show(.object(document), "\(found.hostname) is \(deactivated ? "deactivated" : "active")")
   }
+
+  /// Waits until a running service must have noticed a change.
+  private static func awaitNotice() async throws { try await Task.sleep(for: RemoteServers.propagation) }
 
   private static func credentials(of server: RemoteServer, _ key: String) -> JSON {
     var json = server.json

@@ -14,6 +14,13 @@ extension APIError {
   static let registrationDeactivated = APIError(
     .unauthorized, code: "REALM_DEACTIVATED", deactivatedText,
     headers: [.wwwAuthenticate: "Basic realm=\"zulip\""])
+  /// A server that shows a key that was replaced minutes ago would change its registration.
+  static let replacedKey = APIError(
+    .forbidden, code: "KEY_REPLACED",
+    """
+    This key was replaced within the last ten minutes, and can change nothing about its server any more. Use the new \
+    one. If it is lost, or somebody else made it, run: manage.py register_server --registration-transfer
+    """)
   static let missingRealm = APIError(.forbidden, code: Code.missingRealm, "Organization not registered")
   /// ``missingRealm`` for a device's registration, which then comes again after the server's next report: after the plain
   /// error a stock server would leave the device pending for ever. `cause` is for this program's own servers.
@@ -79,6 +86,8 @@ extension APIError {
         code: "INVALID_ZULIP_SERVER", Self.wrongKeyText(role), fields: [.init("role", .string(role))])
     case .deactivated:
       self = .registrationDeactivated
+    case .replacedKey:
+      self = .replacedKey
     case .hostnameTaken:
       self.init(
         code: "HOSTNAME_ALREADY_IN_USE_BOUNCER_ERROR", "A server with hostname \(hostname) already exists",

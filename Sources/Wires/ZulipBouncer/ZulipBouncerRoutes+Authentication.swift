@@ -26,12 +26,14 @@ extension ZulipBouncerRoutes {
 
   /// Wraps a handler of calls by a registered server.
   ///
-  /// - Parameter limit: the limit per server; nil for none.
+  /// - Parameters:
+  ///   - limit: the limit per server; nil for none.
+  ///   - isChange: whether the call changes the server's registration, which a key in its grace may not.
   func authenticated(
-    limit: RateLimiter<Int64>?, _ handler: @escaping ServerHandler
+    limit: RateLimiter<Int64>?, isChange: Bool = false, _ handler: @escaping ServerHandler
   ) -> Router<WireContext>.Handler {
     { request, context in
-      let server = try await authenticate(request, from: context.clientAddress)
+      let server = try await authenticate(request, from: context.clientAddress, isChange: isChange)
       context.notes.record(server: server.hostname)
       let limitHeaders = try limit?.check(server.id) ?? [:]
       bouncer.requestTimes.record(server: server.id)
@@ -55,7 +57,9 @@ extension ZulipBouncerRoutes {
     }
   }
 
-  private func authenticate(_ request: Request, from address: ClientAddress) async throws -> RemoteServer {
+  private func authenticate(
+    _ request: Request, from address: ClientAddress, isChange: Bool
+  ) async throws -> RemoteServer {
     let shown = RemoteServers.Credentials(request.headers.value(.authorization) ?? "", from: address.source)
     if let server = bouncer.servers.server(shown) { return server }
     let credentials = try BasicCredentials(zulip: request)
@@ -68,7 +72,10 @@ extension ZulipBouncerRoutes {
     try signIns.admit(attempt)
     let refusal: APIError
     switch try await bouncer.servers.authenticate(uuid: uuid, key: credentials.password, as: shown) {
-    case .authenticated(let server):
+    case .inGrace where isChange:
+      signIns.record(attempt, isRight: true)
+      throw APIError.replacedKey
+    case .inGrace(let server), .authenticated(let server):
       signIns.record(attempt, isRight: true)
       try await bouncer.keepKey(credentials.password, of: server)
       return server

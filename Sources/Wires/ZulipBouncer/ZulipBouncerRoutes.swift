@@ -44,7 +44,8 @@ package struct ZulipBouncerRoutes: Sendable {
       path("server/register/verify_challenge"),
       [.post: unauthenticated(verifyChallenge), .get: unauthenticated(verifyChallenge)])
 
-    router.endpoint(path("server/deactivate"), .post, use: authenticated(deactivate))
+    router.endpoint(
+      path("server/deactivate"), .post, use: authenticated(limit: perServer, isChange: true, deactivate))
     router.endpoint(path("server/analytics/status"), .get, use: authenticated(analyticsStatus))
     router.endpoint(path("server/analytics"), .post, use: authenticated(uploadAnalytics))
     router.endpoint(path("server/billing"), .post, use: authenticated(billing))

@@ -210,9 +210,9 @@ struct RemoteServersTests {
     let second = try #require(try await store.servers.rotateKey(server.id))
     let reopened = RemoteServers(
       database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now })
-    #expect(try await reopened.authenticate(uuid: server.uuid, key: first) == .authenticated(server))
+    #expect(try await reopened.authenticate(uuid: server.uuid, key: first) == .inGrace(server))
     store.clock.advance(599.9)
-    #expect(try await reopened.authenticate(uuid: server.uuid, key: first) == .authenticated(server))
+    #expect(try await reopened.authenticate(uuid: server.uuid, key: first) == .inGrace(server))
     store.clock.advance(0.2)
     #expect(try await reopened.authenticate(uuid: server.uuid, key: first) == .wrongKey)
     #expect(try await reopened.authenticate(uuid: server.uuid, key: second) == .authenticated(server))
@@ -299,7 +299,7 @@ struct RemoteServersTests {
     _ = try await store.servers.rotateKey(server.id)
     #expect(store.servers.server(shown) == nil)
     // The previous key ends at any moment: it is looked at each time.
-    #expect(try await authenticate(key) == .authenticated(server))
+    #expect(try await authenticate(key) == .inGrace(server))
     #expect(store.servers.server(shown) == nil)
   }
 
@@ -307,7 +307,7 @@ struct RemoteServersTests {
   func `have no longer grace by a clock that was wrong, when the key was replaced or since`() async throws {
     let (server, key) = try await store.server()
     func isAccepted() async throws -> Bool {
-      try await store.servers.authenticate(uuid: server.uuid, key: key) == .authenticated(server)
+      try await store.servers.authenticate(uuid: server.uuid, key: key) == .inGrace(server)
     }
     store.clock.advance(25 * 3600)
     _ = try #require(try await store.servers.rotateKey(server.id))
@@ -335,27 +335,39 @@ struct RemoteServersTests {
           newKey: newKey),
         mayCreate: false)
     }
-    func accepts(_ key: String) async throws -> Bool {
-      if case .authenticated = try await store.servers.authenticate(uuid: server.uuid, key: key) {
-        true
-      } else {
-        false
+    func standing(_ key: String) async throws -> RemoteServers.Authentication {
+      switch try await store.servers.authenticate(uuid: server.uuid, key: key) {
+      case .authenticated: .authenticated(server)
+      case .inGrace: .inGrace(server)
+      case let other: other
       }
     }
     try await register(first, second)
-    #expect(try await accepts(first))
-    #expect(try await accepts(second))
-    // The new key was lost on the way: the caller tries again with the key it has.
-    try await register(first, third)
-    #expect(try await accepts(first))
-    #expect(try await !accepts(second))
-    #expect(try await accepts(third))
-    // Setting the key that is set already is no rotation.
-    try await register(third, third)
-    #expect(try await accepts(first))
+    #expect(try await standing(first) == .inGrace(server))
+    #expect(try await standing(second) == .authenticated(server))
+    // Setting the key that is set already is no rotation, whichever of both asks for it.
+    for key in [second, first] { try await register(key, second) }
+    await #expect(throws: RemoteServers.RegistrationError.replacedKey) { try await register(first, third) }
+    #expect(try await standing(first) == .inGrace(server))
+    #expect(try await standing(second) == .authenticated(server))
+    try await register(second, third)
+    #expect(try await standing(first) == .wrongKey)
+    #expect(try await standing(second) == .inGrace(server))
+    #expect(try await standing(third) == .authenticated(server))
     store.clock.advance(601)
-    #expect(try await !accepts(first))
-    await #expect(throws: RemoteServers.RegistrationError.wrongKey) { try await register(first, second) }
+    #expect(try await standing(second) == .wrongKey)
+    await #expect(throws: RemoteServers.RegistrationError.wrongKey) { try await register(second, first) }
+  }
+
+  @Test
+  func `lose the old keys at once where the operator says so`() async throws {
+    let (server, first) = try await store.server()
+    let second = try #require(try await store.servers.rotateKey(server.id))
+    let third = try #require(try await store.servers.rotateKey(server.id, atOnce: true))
+    for key in [first, second] {
+      #expect(try await store.servers.authenticate(uuid: server.uuid, key: key) == .wrongKey)
+    }
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: third) == .authenticated(server))
   }
 
   @Test

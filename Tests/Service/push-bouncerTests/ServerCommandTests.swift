@@ -74,6 +74,28 @@ import Testing
     #expect(try rotated.json["org_key"] != added["org_key"])
   }
 
+  @Test func `A key that has leaked ends at once`() async throws {
+    var keys = [
+      try await place.run("server", "add", "--hostname", "a.example.org", "--json").json,
+      try await place.run("server", "rotate-key", "a.example.org", "--json").json,
+    ]
+    try await place.serve { running in
+      func statuses() async throws -> [Int] {
+        var statuses: [Int] = []
+        for key in keys {
+          let user = (key["org_id"]?.string ?? "", key["org_key"]?.string ?? "")
+          let path = "/api/v1/remotes/server/analytics/status"
+          statuses.append(try await running.call(path: path, user: user).status)
+        }
+        return statuses
+      }
+      #expect(try await statuses() == [200, 200])
+      keys.append(try await place.run("server", "rotate-key", "a.example.org", "--now", "--json").json)
+      #expect(try await statuses() == [401, 401, 200])
+      await running.end()
+    }
+  }
+
   @Test func `A realm is let go`() async throws {
     let none = try await place.run("server", "release-realm", UUID().uuidString)
     #expect(none.status == 1)

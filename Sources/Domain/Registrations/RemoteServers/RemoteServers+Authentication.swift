@@ -12,6 +12,9 @@ extension RemoteServers {
     case wrongKey
     /// The key is right, but the server is deactivated.
     case deactivated
+    /// The key was replaced minutes ago: the server may call, but change nothing about itself
+    /// (`Documentation/Decisions` 0011).
+    case inGrace(RemoteServer)
     case authenticated(RemoteServer)
   }
 
@@ -26,13 +29,12 @@ extension RemoteServers {
   ) async throws -> Authentication {
     let readAt = ContinuousClock.now
     guard let row = try await database.lookUp(Self.selectWithKeys(uuid)).first else { return .unknown }
-    guard let hash = try keyHash(of: key, in: row) else { return .wrongKey }
+    guard let standing = try self.standing(of: key, in: row) else { return .wrongKey }
     let server = try RemoteServer(row: row)
     guard !server.isDeactivated else { return .deactivated }
-    // A previous key is not cached, because its grace period may end at any moment.
-    if let credentials, try hash == row.bytes("key_hash") {
-      cache.keep(server, for: credentials, readAt: readAt)
-    }
+    // It is not cached, because its grace period may end at any moment.
+    guard standing == .present else { return .inGrace(server) }
+    if let credentials { cache.keep(server, for: credentials, readAt: readAt) }
     return .authenticated(server)
   }
 
@@ -44,16 +46,21 @@ extension RemoteServers {
       """, .text(uuid.canonical))
   }
 
-  /// The hash in a row of ``selectWithKeys(_:)`` that `key` has: the present key's, or the previous one's
-  /// during its grace period.
-  func keyHash(of key: String, in row: Row) throws -> [UInt8]? {
-    let present = try row.bytes("key_hash")
-    if storageKey.matches(key, hash: present, for: Self.keyPurpose) { return present }
+  /// What a key is to a server.
+  enum KeyStanding {
+    case present
+    /// Replaced by the present one, and in its grace period.
+    case previous
+  }
+
+  /// What `key` is to the server in a row of ``selectWithKeys(_:)``; nil if it is not its key.
+  func standing(of key: String, in row: Row) throws -> KeyStanding? {
+    if storageKey.matches(key, hash: try row.bytes("key_hash"), for: Self.keyPurpose) { return .present }
     guard let previous = try row.optionalBytes("previous_key_hash"),
       let until = try row.optionalDate("previous_key_until"), isInGrace(until),
       storageKey.matches(key, hash: previous, for: Self.keyPurpose)
     else { return nil }
-    return previous
+    return .previous
   }
 
   /// Whether a previous key is still accepted. A wrong clock, now or when the key was replaced, can only
@@ -63,24 +70,30 @@ extension RemoteServers {
     return left > 0 && left <= Self.previousKeyGrace
   }
 
-  /// Gives a server a new key and returns it; it cannot be read afterwards. The old one is accepted for another ten
-  /// minutes.
+  /// Gives a server a new key and returns it; it cannot be read afterwards. The old one may still call for ten minutes.
   ///
-  /// - Parameter key: the new key; nil: a random one.
+  /// - Parameters:
+  ///   - key: the new key; nil: a random one.
+  ///   - atOnce: whether the old key ends at once, as after a leak.
   /// - Returns: nil if there is no such server.
-  package func rotateKey(_ id: Int64, to key: String? = nil) async throws -> String? {
+  package func rotateKey(_ id: Int64, to key: String? = nil, atOnce: Bool = false) async throws -> String? {
     let key = key ?? RandomText.alphanumeric(Self.keyLength)
-    let now = now()
+    let change = replacement(of: id, by: key, atOnce: atOnce)
     defer { cache.clear() }
-    let change = Statement(
+    let changed = try await database.write { connection in try connection.run(change) }
+    return changed > 0 ? key : nil
+  }
+
+  /// The statement that replaces a server's key.
+  func replacement(of id: Int64, by key: String, atOnce: Bool = false) -> Statement {
+    let now = now()
+    return Statement(
       """
       UPDATE remote_servers SET key_hash = $2, previous_key_hash = key_hash, previous_key_until = $3, updated_at = $4
       WHERE id = $1
       """,
       .integer(id), .bytes(storageKey.hash(key, for: Self.keyPurpose)),
-      .integer((now + Self.previousKeyGrace).milliseconds), .integer(now.milliseconds))
-    let changed = try await database.write { connection in try connection.run(change) }
-    return changed > 0 ? key : nil
+      atOnce ? .null : .integer((now + Self.previousKeyGrace).milliseconds), .integer(now.milliseconds))
   }
 
   /// Gives a server that has proved its hostname a new key and returns it. The old one is invalid at once, as after a

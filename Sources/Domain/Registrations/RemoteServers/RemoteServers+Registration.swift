@@ -29,6 +29,8 @@ extension RemoteServers {
     case wrongKey
     /// The server exists and is deactivated.
     case deactivated
+    /// The key was replaced minutes ago, and something would change.
+    case replacedKey
     /// Another server has the hostname and has not deactivated itself.
     case hostnameTaken
     /// The server is new, or would have to prove a hostname, and new ones are not admitted.
@@ -64,14 +66,15 @@ extension RemoteServers {
 
   /// Whether ``register(_:mayCreate:mustProve:)`` would take an application; nothing changes.
   ///
-  /// - Returns: the server that it is of; nil for a new one.
+  /// - Returns: the server that would get a new key; nil if none would.
   /// - Throws: ``RegistrationError``, or the database's own error.
   package func check(_ application: Application, mayCreate: Bool, mustProve: Bool) async throws
     -> RemoteServer?
   {
     try await database.read { connection in
-      try check(application, mayCreate: mayCreate, mustProve: mustProve, on: connection).map(
-        RemoteServer.init)
+      let row = try check(application, mayCreate: mayCreate, mustProve: mustProve, on: connection)
+      guard let row, try newKey(of: application, row) != nil else { return nil }
+      return try RemoteServer(row: row)
     }
   }
 
@@ -80,9 +83,11 @@ extension RemoteServers {
     _ application: Application, mayCreate: Bool, mustProve: Bool, on connection: any Connection
   ) throws -> Row? {
     let row = try connection.query(Self.selectWithKeys(application.uuid)).first
-    if let row, try keyHash(of: application.key, in: row) == nil { throw RegistrationError.wrongKey }
+    let standing = try row.flatMap { try self.standing(of: application.key, in: $0) }
+    if row != nil, standing == nil { throw RegistrationError.wrongKey }
     let server = try row.map(RemoteServer.init)
     guard server?.isDeactivated != true else { throw RegistrationError.deactivated }
+    if let row, standing == .previous, try changes(application, row) { throw RegistrationError.replacedKey }
     guard try !connection.isTaken(application.hostname, byOtherThan: server?.id) else {
       throw RegistrationError.hostnameTaken
     }
@@ -149,9 +154,22 @@ extension RemoteServers {
     return server
   }
 
+  /// The key that replaces the one in a row of ``selectWithKeys(_:)``. A new key equal to the present one is no rotation,
+  /// which would replace the previous key.
+  private func newKey(of application: Application, _ row: Row) throws -> String? {
+    guard let key = application.newKey else { return nil }
+    return storageKey.matches(key, hash: try row.bytes("key_hash"), for: Self.keyPurpose) ? nil : key
+  }
+
+  /// Whether an application would change its server's registration. One that comes again, because its answer was lost,
+  /// does not.
+  private func changes(_ application: Application, _ row: Row) throws -> Bool {
+    try row.text("hostname") != application.hostname.text
+      || row.text("contact_email") != application.contactEmail || newKey(of: application, row) != nil
+  }
+
   private func update(_ application: Application, _ row: Row, on connection: any Connection) throws {
-    guard let presented = try keyHash(of: application.key, in: row) else { throw RegistrationError.wrongKey }
-    let id = Value.integer(try row.int64("id"))
+    let id = try row.int64("id")
     let now = now()
     try connection.run(
       """
@@ -159,19 +177,9 @@ extension RemoteServers {
         updated_at = $4
       WHERE id = $1
       """,
-      id, .text(application.hostname.text), .text(application.contactEmail),
+      .integer(id), .text(application.hostname.text), .text(application.contactEmail),
       .integer(now.milliseconds))
-    // A new key equal to the present one is no rotation, which would replace the previous key.
-    let present = try row.bytes("key_hash")
-    guard let newKey = application.newKey,
-      !storageKey.matches(newKey, hash: present, for: Self.keyPurpose)
-    else { return }
-    try connection.run(
-      """
-      UPDATE remote_servers SET key_hash = $2, previous_key_hash = $3, previous_key_until = $4 WHERE id = $1
-      """,
-      id, .bytes(storageKey.hash(newKey, for: Self.keyPurpose)), .bytes(presented),
-      .integer((now + Self.previousKeyGrace).milliseconds))
+    if let key = try newKey(of: application, row) { try connection.run(replacement(of: id, by: key)) }
   }
 }
 

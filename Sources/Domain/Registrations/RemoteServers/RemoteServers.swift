@@ -5,7 +5,7 @@ package import Sealing
 
 /// The chat servers that may use this bouncer.
 package struct RemoteServers: Sendable {
-  /// Seconds for which the previous key is accepted after a rotation (`Documentation/Decisions` 0011): stock
+  /// Seconds for which the previous key may still call after a rotation (`Documentation/Decisions` 0011): stock
   /// `register_server --rotate-key` makes one more call with the old key before it saves the new one.
   static let previousKeyGrace: TimeInterval = 10 * 60
 

@@ -50,6 +50,21 @@ def test_the_previous_key_of_a_server_is_accepted_for_ten_minutes(world):
     assert (status("n" * 64), status(former)) == (200, 401)
 
 
+@pytest.mark.rules("3.5/with-a-key")
+@pytest.mark.option("replaced-keys")
+def test_a_key_that_was_replaced_does_not_deactivate_its_server(world):
+    server, former = world.server, world.server.key
+    answer = world.send({"request": "POST /api/v1/remotes/server/register", "as": "nobody", "form": {
+        "zulip_org_id": server.id, "zulip_org_key": former, "new_org_key": "n" * 64, "hostname": server.hostname, "contact_email": server.contact}})
+    assert answer.status == 200, answer.body
+    server.key = former
+    answer = server.call("POST", "server/deactivate")
+    assert (answer.status, answer.body["code"]) == (403, "KEY_REPLACED")
+    server.key = "n" * 64
+    assert server.call("GET", "server/analytics/status").status == 200
+    assert server.call("POST", "server/deactivate").status == 200
+
+
 @pytest.mark.rules("6.5/get-api-v1.ac")
 @pytest.mark.option("web-push")
 def test_the_key_of_web_push_never_changes(world):

@@ -116,8 +116,7 @@ extension StandIn {
     StandIn("keeps-credentials") { $0.keepsCredentials = true },
     // A former key is worth nothing as soon as there is another.
     StandIn(
-      "no-grace", replacing: "previous_key_hash = $3, previous_key_until",
-      by: "previous_key_hash = NULLIF($3, $3), previous_key_until"),
+      "no-grace", replacing: "previous_key_until = $3", by: "previous_key_until = NULLIF($3, $3)"),
     // What is registered with a realm ends when it moves, although it is the same realm.
     StandIn("moves-without-registrations") { standIn in
       standIn.after { statement, _, connection, _ in
