@@ -37,9 +37,7 @@ package struct Bouncer: Sendable {
   /// The key pairs that open registrations; evaluated at each call.
   let keyring: @Sendable () -> BouncerKeyring
   let hosts: HostVerifier
-  /// Limits calls to servers' hosts: for each host, and together for registered and for new hosts.
-  let challenges: RateLimiter<String>
-  let allChallenges: RateLimiter<Bool>
+  let challenges: ChallengeTurns
   /// Limits new servers where everybody may register, by network.
   let newServers: RateLimiter<ClientAddress>
   private(set) var pace: NotificationPace
@@ -74,8 +72,7 @@ package struct Bouncer: Sendable {
     bouncerKeys = BouncerKeys(database: database, now: now)
     hosts = HostVerifier(
       caFile: settings.verifyCAFile, allowPrivateAddresses: settings.verifyAllowPrivateAddresses)
-    challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: now)
-    allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: now)
+    challenges = ChallengeTurns(now: now)
     newServers = RateLimiter(RateLimit(calls: 100, seconds: 3600), now: now)
     pace = NotificationPace(settings.notificationsPerServer, now: now)
     self.upstream = upstream
@@ -219,13 +216,14 @@ extension Bouncer {
   /// this way: they get id and key here, which stock servers save before they register with them. A server that was
   /// registered under another hostname cannot be told from a new one yet: its realms follow with its next upload
   /// (`Documentation/Decisions` 0026).
+  ///
+  /// - Parameter caller: who asks for it.
   func verify(
-    _ hostname: Hostname, accessToken: AccessToken
+    _ hostname: Hostname, accessToken: AccessToken, for caller: ClientAddress
   ) async throws -> (server: RemoteServer, key: String, isNew: Bool) {
     let known = try await known(hostname)
     guard known != nil || mayProve(hostname) else { throw APIError.noRegistration }
-    try countChallenge(of: hostname, isKnown: known != nil)
-    let secret = try await hosts.verificationSecret(at: hostname, accessToken: accessToken)
+    let secret = try await secret(at: hostname, isKnown: known != nil, accessToken, for: caller)
     try VerificationSecret.check(
       secret, for: hostname, storageKey, now: now(), isClockTrusted: isClockTrusted())
     let server = if let known { known } else { try await admit(hostname) }
@@ -251,15 +249,15 @@ extension Bouncer {
     }
   }
 
-  /// Limits challenges, each of which makes this program call a host that anyone may have named. There is a
-  /// limit for each host and one for all. Nobody can use up what others need to recover their keys: a
-  /// hostname that may not register is neither called nor counted, new and registered hosts have separate
-  /// limits, and every limit resets soon.
-  private func countChallenge(of hostname: Hostname, isKnown: Bool) throws(APIError) {
+  /// The secret that a host shows.
+  private func secret(
+    at hostname: Hostname, isKnown: Bool, _ accessToken: AccessToken, for caller: ClientAddress
+  ) async throws -> String {
     do {
-      try challenges.check(hostname.text)
-      try allChallenges.check(isKnown)
-    } catch {
+      return try await challenges.run(hostname, isRegistered: isKnown, for: caller) {
+        try await hosts.verificationSecret(at: hostname, accessToken: accessToken)
+      }
+    } catch let error as APIError where error.status == .tooManyRequests {
       throw APIError(
         .tooManyRequests, code: error.code,
         """

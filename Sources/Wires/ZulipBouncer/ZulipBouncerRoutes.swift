@@ -128,7 +128,8 @@ extension ZulipBouncerRoutes {
     let spelled = try parameters.required("hostname")
     let token = try AccessToken(parameter: try parameters.required("access_token"))
     guard let hostname = try? Hostname(spelled) else { throw APIError.noRegistration }
-    let (server, key, isNew) = try await bouncer.verify(hostname, accessToken: token)
+    let (server, key, isNew) = try await bouncer.verify(
+      hostname, accessToken: token, for: context.clientAddress)
     context.logger.notice(
       isNew ? "server registered by challenge" : "server key transferred",
       metadata: ["server": "\(server.hostname)", "org_id": "\(server.uuid.canonical)"])

@@ -260,38 +260,6 @@ struct ChallengeTests {
   }
 
   @Test
-  func `may try thirty times an hour, whoever else tries`() async throws {
-    try await Bouncer.test(["http.rate_limit.per_address": "0"]) { bouncer in
-      // Their calls fail at once: nothing here may be called.
-      for name in ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6"] {
-        _ = try await bouncer.server(name)
-      }
-      // A hostname that nobody has costs nobody anything.
-      for _ in 0..<200 { #expect(try await verify("new.example.org", bouncer).status == 400) }
-      for _ in 0..<30 { #expect(try await verify("127.0.0.2", bouncer).status == 400) }
-      #expect(try await verify("127.0.0.2", bouncer).status == 429)
-      #expect(try await verify("127.0.0.3", bouncer).status == 400)
-      // All have a brake, which holds for a minute.
-      for name in ["127.0.0.4", "127.0.0.5", "127.0.0.6"] {
-        for _ in 0..<30 { _ = try await verify(name, bouncer) }
-      }
-      let answer = try await verify("127.0.0.3", bouncer)
-      #expect(answer.status == 429)
-      #expect(answer.code == "RATE_LIMIT_HIT")
-      #expect(
-        answer.message == """
-          The global limits on recent usage of this endpoint have been reached. Please try again later or reach out \
-          to the operator of this service for assistance.
-          """)
-      bouncer.clock.advance(60)
-      #expect(try await verify("127.0.0.3", bouncer).status == 400)
-      #expect(try await verify("127.0.0.2", bouncer).status == 429)
-      bouncer.clock.advance(3600)
-      #expect(try await verify("127.0.0.2", bouncer).status == 400)
-    }
-  }
-
-  @Test
   func `has a secret that is good for ten seconds of a right clock, its hostname and this service`() throws {
     let (key, other) = (
       StorageKey(bytes: [UInt8](repeating: 1, count: 32)), StorageKey(bytes: [UInt8](repeating: 2, count: 32))
