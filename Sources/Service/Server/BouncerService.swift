@@ -90,6 +90,7 @@ package struct BouncerService {
     for gauge in features.flatMap(\.gauges) { metrics.add(gauge) }
     let forwarding = ForwardingFaults()
     let readiness = core.readiness(forwarding)
+    metrics.gauges("push_bouncer_readiness", readiness.samples)
     let endpoints = Endpoints.forPublic(
       trustedProxies: http.trustedProxies, forwarding: forwarding, bodies: bodies
     ) { router in

@@ -50,6 +50,8 @@ import Testing
       func lines() -> [JSON] {
         running.lines.filter { $0["message"]?.string?.hasPrefix(line) == true }
       }
+      let metrics = try await running.call("admin", path: "/metrics").text
+      #expect(metrics.contains("\npush_bouncer_readiness{check=\"database\"} 2\n"))
       await eventually("a line") { !lines().isEmpty }
       let logged = lines()
       #expect(logged.count == 1 && logged.first?["level"]?.string == "error", "\(logged)")
@@ -89,6 +91,9 @@ import Testing
         return ready.status == 200 && ready.json["status"]?.string == "degraded"
           && ready.json["checks"]?["store"]?["status"]?.string == "failing"
       }
+      let metrics = try await running.call("admin", path: "/metrics").text
+      #expect(metrics.contains("\npush_bouncer_readiness{check=\"database\"} 0\n"))
+      #expect(metrics.contains("\npush_bouncer_readiness{check=\"store\"} 1\n"))
       let error = running.lines.first { $0["level"]?.string == "error" }
       #expect(error?["message"]?.string?.hasPrefix("the database was replaced") == true, "\(running.logged)")
       #expect(error?["advice"]?.string?.contains("put the database back") == true)
@@ -104,6 +109,8 @@ import Testing
       await eventually("compared") { running.logged.contains("the database was replaced") }
       let check = try await running.check("store")
       #expect(check == .null)
+      let metrics = try await running.call("admin", path: "/metrics").text
+      #expect(metrics.contains("\npush_bouncer_readiness{check=\"store\"} 0\n"))
       await running.end()
     }
   }

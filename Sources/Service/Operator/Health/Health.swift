@@ -8,7 +8,7 @@ internal import Settings
 /// sentences.
 package struct Health: Sendable {
   /// Ordered from good to bad.
-  package enum Status: Sendable, Comparable {
+  package enum Status: Sendable, Comparable, CaseIterable {
     case ready
     /// Something does not work, but requests are accepted.
     case degraded

@@ -115,6 +115,15 @@ package final class Readiness: Sendable {
       waiting: outbox.count, unserved: unserved)
   }
 
+  /// The state of the checks that no other metric shows, as the place of its status in ``Health/Status``.
+  package func samples() async -> [PolledGauge.Sample] {
+    let checks = [await databaseCheck()] + storeCheck()
+    return [Self.databaseName, Self.storeName].map { name in
+      let status = checks.first { $0.name == name }?.status ?? .ready
+      return .init(Double(Health.Status.allCases.firstIndex(of: status) ?? 0), labels: [("check", name)])
+    }
+  }
+
   /// What the database promises for a failover, and what the last one may have cost; nil for SQLite.
   func failoverReport() async -> FailoverReport? {
     await failover.value(within: .milliseconds(500))?.value ?? nil
@@ -122,7 +131,7 @@ package final class Readiness: Sendable {
 
   private func databaseCheck() async -> Health.Check {
     guard let (failure, since) = await database.finding() else {
-      var check = Health.Check(name: "database")
+      var check = Health.Check(name: Self.databaseName)
       guard let report = await failoverReport() else { return check }
       check.details = [
         "failover": .string(report.promise.name), "failover_meaning": .string(report.promise.sentence),
@@ -139,7 +148,7 @@ package final class Readiness: Sendable {
     }
     let explanation = database.explanation(of: failure)
     return .init(
-      name: "database", status: .unavailable, state: "failing",
+      name: Self.databaseName, status: .unavailable, state: "failing",
       summary: failure.summary, reason: failure.reason, since: since, meaning: explanation.meaning,
       advice: explanation.advice)
   }
@@ -213,7 +222,8 @@ package final class Readiness: Sendable {
     guard let earlier = earlier() else { return [] }
     return [
       .init(
-        name: "store", status: .degraded, state: "failing", summary: "the database is not the one before",
+        name: Self.storeName, status: .degraded, state: "failing",
+        summary: "the database is not the one before",
         since: earlier.since, meaning: StoreRecord.Earlier.meaning, advice: StoreRecord.Earlier.advice)
     ]
   }
@@ -267,6 +277,8 @@ package final class Readiness: Sendable {
     ]
   }
 
+  private static let databaseName = "database"
+  private static let storeName = "store"
   /// Name of the check of `X-Forwarded-For`, after the setting that it is about.
   static let forwardingName = "http.trusted_proxies"
 

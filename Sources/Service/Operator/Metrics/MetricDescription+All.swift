@@ -150,6 +150,10 @@ extension MetricDescription {
     .init(
       "push_bouncer_key_reloads_total", .counter, labels: ["result"],
       "How often the key folder was read, and with what result."),
+    .init(
+      "push_bouncer_readiness", .gauge, labels: ["check"],
+      "Checks of /readyz that no other metric shows, database and store (whether it is the one before): 0 ready, 1 degraded, 2 unavailable."
+    ),
     .init("push_bouncer_key_problems", .gauge, "Files in the key folder that cannot be used."),
     .init(
       "push_bouncer_database_duration_seconds", .histogram, labels: ["operation"],
