@@ -123,7 +123,7 @@ let modules: [Target] =
     module(
       "NextcloudProxy", "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing",
       "Settings", "SQL",
-      "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+      "Crypto", "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
       "NextcloudServer", "Platform", "Accounts", "Delivery", "HTTP", "HTTPClient", "NextcloudProxy",
       "Providers",
@@ -284,7 +284,8 @@ let package = Package(
       "HTTPClient", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "TestDatabase", "TestService",
       "TestStore", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
-      "HummingbirdTesting", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", path: "Tests/Wires/NextcloudTests",
+      "HummingbirdTesting", "Logging", "MetricsTestKit", "NIOCore", "NIOHTTP1", "NIOSSL",
+      path: "Tests/Wires/NextcloudTests",
       embed: ["vectors.json"]),
     tests(
       "OperatorTests", "ZulipBouncer", "ZulipServer", "Accounts", "Delivery", "HTTP", "KeyExchange",

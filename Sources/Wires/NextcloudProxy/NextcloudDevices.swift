@@ -9,8 +9,10 @@ package import Sealing
 /// The registrations of Nextcloud's push proxy, each identified by a device identifier and a user's key.
 /// Tokens are sealed under the storage key.
 package final class NextcloudDevices: Sendable {
-  /// Maximum number of registrations with the same identifier.
-  static let maximumRows = 4
+  /// Maximum number of an identifier's registrations that never had a validly signed notification.
+  static let maximumUnused = 16
+  /// Maximum number of an identifier's registrations that count as used, and so are never displaced.
+  static let maximumUsed = 4
 
   let database: any Database
   let storageKey: StorageKey
@@ -26,7 +28,7 @@ package final class NextcloudDevices: Sendable {
   ///
   /// Anyone who has seen a device's signed identifier could register it with a key of their own. That makes a
   /// separate row and never replaces the device's own. The number of rows per identifier is limited, so that
-  /// nobody can fill the table, and rows that have never been used are removed first.
+  /// nobody can fill the table: rows that have never been used give way, those of the same address first.
   ///
   /// - Parameters:
   ///   - owner: the caller's address.
@@ -37,6 +39,7 @@ package final class NextcloudDevices: Sendable {
   ) async throws {
     let place = SealedPlace.token(
       identifier: .bytes(registration.identifier), userKey: .bytes(registration.userKey))
+    let owner = owner(at: address)
     let values: [Value] = [
       .bytes(registration.identifier), .bytes(registration.userKey), .bytes(registration.tokenHash),
       .bytes(storageKey.seal(registration.token, at: place)),
@@ -56,8 +59,7 @@ package final class NextcloudDevices: Sendable {
         try connection.run(Statement(replacement, arguments: values + [.integer(taken.id)]))
       } else {
         try admit()
-        let surplus = max(0, rows.count + 1 - Self.maximumRows)
-        try remove(rows.sorted { $0.isRemoved(before: $1) }.prefix(surplus), on: connection)
+        try remove(Self.displaced(from: rows, by: owner), on: connection)
         try connection.run(Statement(insertion, arguments: values))
       }
     }
@@ -112,13 +114,23 @@ package final class NextcloudDevices: Sendable {
   private static let ownerPurpose = StorageKey.Purpose("nextcloud.owner")
 }
 
-extension NextcloudDevice {
-  /// Whether it is removed before another one if their identifier has too many registrations.
-  fileprivate func isRemoved(before other: Self) -> Bool {
-    guard isUsed == other.isUsed else { return !isUsed }
-    return isUsed
-      ? (seenAt, id) < (other.seenAt, other.id)
-      : (reference.registeredAt, id) < (other.reference.registeredAt, other.id)
+extension NextcloudDevices {
+  /// The registrations of an identifier that give way to a new one: none that was ever used, and of the others the oldest
+  /// of the same owner, else of its network, else of the network that has most.
+  private static func displaced(from devices: [NextcloudDevice], by owner: Owner) -> [NextcloudDevice] {
+    var unused = devices.filter { !$0.isUsed }.sorted {
+      ($0.reference.registeredAt, $0.id) < ($1.reference.registeredAt, $1.id)
+    }
+    var displaced: [NextcloudDevice] = []
+    while unused.count >= maximumUnused {
+      let counts = unused.reduce(into: [:]) { $0[$1.owner.network, default: 0] += 1 }
+      let most = counts.values.max()
+      let index =
+        unused.firstIndex { $0.owner == owner } ?? unused.firstIndex { $0.owner.network == owner.network }
+        ?? unused.firstIndex { counts[$0.owner.network] == most } ?? 0
+      displaced.append(unused.remove(at: index))
+    }
+    return displaced
   }
 }
 
@@ -138,6 +150,14 @@ private let renewal = """
   UPDATE registrations SET \(assignments)
   WHERE device_identifier = $1 AND user_key = $2 AND token_sha512 = $3
   RETURNING id
+  """
+
+/// SQL condition: it has not been used yet, and so many others of its identifier have that it would never be displaced
+/// again, as whoever has many keys could make many such rows.
+private let isOneTooMany = """
+  is_used = 0 AND (
+    SELECT COUNT(*) FROM registrations AS other
+    WHERE other.device_identifier = registrations.device_identifier AND other.is_used = 1) >= \(NextcloudDevices.maximumUsed)
   """
 
 /// SQL that replaces a registration. If the row gets another key, that key has not been used yet.
@@ -175,7 +195,8 @@ extension NextcloudDevices {
       let since = namesToken ? "NULL" : "COALESCE(token_differs_since, $3)"
       return Statement(
         """
-        UPDATE registrations SET is_used = 1, seen_at = $3, token_differs_since = \(since)
+        UPDATE registrations SET is_used = CASE WHEN \(isOneTooMany) THEN 0 ELSE 1 END, seen_at = $3,
+          token_differs_since = \(since)
         WHERE id = $1 AND registered_at = $2
         """,
         .integer(device.id), .integer(device.reference.registeredAt.milliseconds), .integer(now.milliseconds))
@@ -184,9 +205,12 @@ extension NextcloudDevices {
 
   /// Records that devices are in use, and the times since when their servers have named other tokens than the stored
   /// ones. Devices that were registered again meanwhile are left out.
+  ///
+  /// - Parameter signed: of several for a device the last one counts.
   func recordUse(_ signed: [Signed]) async throws {
     let now = now()
-    let statements = signed.filter { $0.needsUpdate(at: now) }.map { $0.statement(at: now) }
+    let last = Dictionary(signed.map { ($0.device.id, $0) }) { $1 }
+    let statements = last.values.filter { $0.needsUpdate(at: now) }.map { $0.statement(at: now) }
     guard !statements.isEmpty else { return }
     try await database.write { connection in
       for statement in statements { try connection.run(statement) }

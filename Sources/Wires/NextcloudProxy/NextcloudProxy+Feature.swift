@@ -13,6 +13,10 @@ extension NextcloudProxyRoutes {
     .init(
       "push_bouncer_nextcloud_devices_failing", .gauge, labels: ["app", "token_kind", "reason"],
       "Devices of the Nextcloud push proxy whose last notification was refused, by reason."),
+    .init(
+      "push_bouncer_nextcloud_devices_unverified_total", .counter,
+      "Devices of the Nextcloud push proxy for which three notifications came within an hour that no key verifies that they are registered with; each counts once an hour."
+    ),
   ]
 
   /// The push proxy that Nextcloud servers call.

@@ -4,9 +4,7 @@ internal import Sealing
 internal import Synchronization
 
 /// The entries of a request, matched with their devices. Each entry is checked on its own; a faulty one does
-/// not affect the others. An entry that is malformed, or not signed with any key that its identifier is
-/// registered with, is in none of the lists: that key may be registered later, so its device must not be
-/// reported as unknown.
+/// not affect the others. A malformed one is in none of the lists.
 struct NotificationBatch {
   /// An entry and the device whose key has signed it.
   struct Signed {
@@ -25,7 +23,11 @@ struct NotificationBatch {
   var differing: [Signed] { signed.filter { !$0.namesToken } }
   /// Entries whose identifier is not registered.
   private(set) var missing: [NotificationEntry] = []
-  /// An entry and the devices that have its identifier, the one with its token first.
+  /// Entries that are not signed with a key that their identifier is registered with. That key may be registered later, so
+  /// their devices must not be reported as unknown.
+  private(set) var unverified: [NotificationEntry] = []
+
+  /// An entry and the devices that may have signed it: the one with its token first, then those that were used before.
   private struct Candidate {
     let entry: NotificationEntry
     let devices: [(device: NextcloudDevice, key: RSAPublicKey)]
@@ -55,26 +57,43 @@ struct NotificationBatch {
         missing.append(entry)
         continue
       }
-      var found = places.compactMap { place in
-        key(devices[place].userKey).map { (device: devices[place], key: $0) }
-      }
-      _ = found.partition { $0.device.tokenHash != entry.tokenHash }
+      let found = places.map { devices[$0] }.sorted { Self.rank($0, entry) < Self.rank($1, entry) }
+        .prefix(Self.mostKeys).compactMap { device in key(device.userKey).map { (device, $0) } }
       candidates.append(Candidate(entry: entry, devices: found))
     }
     for (candidate, signer) in zip(candidates, try await Self.verify(candidates)) {
-      if let signer { signed.append(Signed(entry: candidate.entry, device: signer)) }
+      if let signer {
+        signed.append(Signed(entry: candidate.entry, device: signer))
+      } else {
+        unverified.append(candidate.entry)
+      }
     }
   }
 
-  /// Number of entries that are verified in one go, in about two milliseconds.
-  private static let entriesAtOnce = 64
+  /// Maximum number of keys that an entry's signature is compared with. An identifier may have more, of strangers; the
+  /// one with the entry's token is always among them.
+  private static let mostKeys = 8
+
+  private static func rank(_ device: NextcloudDevice, _ entry: NotificationEntry) -> Int {
+    device.tokenHash == entry.tokenHash ? 0 : device.isUsed ? 1 : 2
+  }
+
+  /// Number of signatures that are verified in one go, in about two milliseconds.
+  private static let signaturesAtOnce = 64
 
   /// The signer of each entry. Long requests take turns with each other.
   private static func verify(_ candidates: [Candidate]) async throws -> [NextcloudDevice?] {
-    guard candidates.count > entriesAtOnce else { return candidates.map(\.signer) }
+    let all = candidates.reduce(0) { $0 + $1.devices.count }
+    guard all > signaturesAtOnce else { return candidates.map(\.signer) }
     var signers: [NextcloudDevice?] = []
-    for start in stride(from: 0, to: candidates.count, by: entriesAtOnce) {
-      let part = candidates[start..<min(start + entriesAtOnce, candidates.count)]
+    var rest = candidates[...]
+    while !rest.isEmpty {
+      var signatures = 0
+      let part = rest.prefix { candidate in
+        signatures += candidate.devices.count
+        return signatures <= signaturesAtOnce
+      }
+      rest = rest[part.endIndex...]
       signers += try await LongRead.piece { part.map(\.signer) }
     }
     return signers

@@ -27,6 +27,9 @@ package final class PushProxy: Sendable {
   /// Seconds that a phone has to register the new token that its server names. Servers delete the devices
   /// reported as unknown, and their phones do not learn of it.
   private static let renewalTime: TimeInterval = 3600
+  /// How many devices that are not registered a network is told of; of more at its next notifications. Otherwise anybody
+  /// could find out in seconds which of many devices are.
+  private static let tellingsOfNetwork = RateLimit(calls: 2000, seconds: 3600)
 
   let settings: NextcloudProxySettings
   let http: HTTPSettings
@@ -40,6 +43,9 @@ package final class PushProxy: Sendable {
   private let sent: SentNotifications
   private let newDevices: RateLimiter<ClientAddress>
   private let room: RegistrationRoom
+  private let unverified: UnverifiedNotifications
+  /// What each network is told of devices that are not registered.
+  private let tellings: RateLimiter<ClientAddress>
   /// The entries that may be read and sent at a time, by address.
   let places: FairSemaphore<ClientAddress>
 
@@ -65,6 +71,8 @@ package final class PushProxy: Sendable {
     unknownApps = UnknownApps(now: now)
     sent = SentNotifications(now: now)
     newDevices = RateLimiter(settings.newDevicesPerAddress, now: now)
+    unverified = UnverifiedNotifications(logger: logger, now: now)
+    tellings = RateLimiter(Self.tellingsOfNetwork, now: now)
   }
 
   var now: @Sendable () -> Date { devices.now }
@@ -116,7 +124,7 @@ extension PushProxy {
       let entries = entries.map { NotificationEntry(text: $0, &additions) }
       var gone = Gone()
       let failed = try await notify(entries, by: deadline, &gone)
-      return Receipt(unknown: await unknown(gone), failed: failed)
+      return Receipt(unknown: await unknown(gone, to: nil), failed: failed)
     } catch {
       throw APIError(ofProxy: error, logger: logger)
     }
@@ -152,7 +160,7 @@ extension PushProxy {
         try await notify(entries, by: deadline, &gone)
       }
     }
-    return (Receipt(unknown: await unknown(gone), failed: failed), body.additions)
+    return (Receipt(unknown: await unknown(gone, to: source), failed: failed), body.additions)
   }
 
   private static func read(
@@ -176,8 +184,10 @@ extension PushProxy {
   private struct Gone {
     /// A provider has declared their tokens dead, and they are the tokens that their servers name.
     var dead: [NotificationEntry] = []
-    /// This database does not know them, or not with the tokens that their servers name.
-    var notFound: [NotificationEntry] = []
+    /// They have not brought the tokens that their servers name.
+    var differing: [NotificationEntry] = []
+    /// This database does not know them.
+    var missing: [NotificationEntry] = []
   }
 
   /// Sends a part of a request's notifications.
@@ -197,8 +207,10 @@ extension PushProxy {
       try await devices.recordUse(
         (differing + accepted).map { .init(device: $0.device, namesToken: $0.namesToken) })
     }
+    unverified.add(batch.unverified)
     gone.dead += ended
-    gone.notFound += batch.missing + differing.filter(hasRenewalTimeEnded).map(\.entry)
+    gone.differing += differing.filter(hasRenewalTimeEnded).map(\.entry)
+    gone.missing += batch.missing
     return entries.count - sent
   }
 
@@ -215,14 +227,23 @@ extension PushProxy {
 
   /// The identifiers that a server is told, each once. While the database may have lost devices, those that it does not know
   /// are left out.
-  private func unknown(_ gone: Gone) async -> [String] {
+  ///
+  /// - Parameter source: the server's address; nil for the one in this process.
+  private func unknown(_ gone: Gone, to source: ClientAddress?) async -> [String] {
     var isDoubtful = false
-    if !gone.notFound.isEmpty { isDoubtful = await orReport { try await lossDetector.isDoubtful() } ?? true }
-    var seen: Set<Bytes> = []
-    return (gone.dead + (isDoubtful ? [] : gone.notFound)).filter {
-      seen.insert(Bytes($0.identifier)).inserted
+    if !gone.differing.isEmpty || !gone.missing.isEmpty {
+      isDoubtful = await orReport { try await lossDetector.isDoubtful() } ?? true
     }
-    .map(\.identifierText)
+    var seen: Set<Bytes> = []
+    func identifiers(_ entries: [NotificationEntry]) -> [String] {
+      entries.filter { seen.insert(Bytes($0.identifier)).inserted }.map(\.identifierText)
+    }
+    let dead = identifiers(gone.dead)
+    if isDoubtful { return dead }
+    let signed = dead + identifiers(gone.differing)
+    let missing = identifiers(gone.missing)
+    return signed
+      + missing.prefix(source.map { tellings.take(missing.count, of: $0.network) } ?? missing.count)
   }
 
   /// Sends the notifications that were not sent before.

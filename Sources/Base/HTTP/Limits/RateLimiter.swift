@@ -24,14 +24,7 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   package func count(_ key: Key) -> RateVerdict {
     guard let limit else { return RateVerdict(retryAfter: nil, headers: [:]) }
     let now = now()
-    let window = windows.withLock { windows -> Window in
-      var window = windows.value(of: key) ?? Window(start: now, calls: 0)
-      let age = now.timeIntervalSince(window.start)
-      if age >= limit.seconds || age < 0 { window = Window(start: now, calls: 0) }
-      window.calls += 1
-      windows.set(window, for: key, now: now.timeIntervalSince1970)
-      return window
-    }
+    let window = window(with: 1, of: key, limit, at: now)
     let end = window.start + limit.seconds
     let headers: HTTPFields = [
       .xRateLimitLimit: String(limit.calls),
@@ -40,6 +33,24 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     ]
     return RateVerdict(
       retryAfter: window.calls > limit.calls ? max(0.001, end.timeIntervalSince(now)) : nil, headers: headers)
+  }
+
+  /// Counts calls of `key` and returns how many of them are within the limit.
+  package func take(_ calls: Int, of key: Key) -> Int {
+    guard let limit else { return calls }
+    let over = window(with: calls, of: key, limit, at: now()).calls - limit.calls
+    return min(calls, max(0, calls - over))
+  }
+
+  private func window(with calls: Int, of key: Key, _ limit: RateLimit, at now: Date) -> Window {
+    windows.withLock { windows in
+      var window = windows.value(of: key) ?? Window(start: now, calls: 0)
+      let age = now.timeIntervalSince(window.start)
+      if age >= limit.seconds || age < 0 { window = Window(start: now, calls: 0) }
+      window.calls += calls
+      windows.set(window, for: key, now: now.timeIntervalSince1970)
+      return window
+    }
   }
 
   /// Counts one call of `key`, and refuses it with 429 if it is over the limit.

@@ -50,40 +50,86 @@ import Testing
     #expect(try await devices.lookup([]).isEmpty)
   }
 
-  @Test func `Each key has a row of its own, until there are four`() async throws {
-    func keys() async throws -> Set<UInt8> {
-      Set(try await devices.lookup([registration(1).identifier]).compactMap(\.userKey.first))
-    }
-    func find(_ key: UInt8) async throws -> NextcloudDevice {
-      try #require(
-        try await devices.lookup([registration(1).identifier]).first { $0.userKey.first == key })
-    }
-    for key: UInt8 in 1...4 {
-      try await devices.register(registration(1, key: key, token: "token \(key)", hash: key))
-      store.clock.advance(1)
-    }
-    #expect(try await keys() == [1, 2, 3, 4])
-    #expect(try await find(2).token == "token 2")
-    // The first has had a notification and stays; of those that have not, the oldest gives way.
-    try await devices.recordUse([.init(device: try await find(1), namesToken: true)])
-    try await devices.register(registration(1, key: 5, hash: 5))
-    #expect(try await keys() == [1, 3, 4, 5])
-    // To come back is to be younger.
+  private func keys() async throws -> [UInt8] {
+    try await devices.lookup([registration(1).identifier]).compactMap(\.userKey.first).sorted()
+  }
+
+  /// Registers a key with a token of its own from a network, later than those before.
+  private func register(_ key: UInt8, from network: Int64, address: Int64 = .random(in: 0...1000))
+    async throws
+  {
     store.clock.advance(1)
-    try await devices.register(registration(1, key: 3, hash: 3))
-    try await devices.register(registration(1, key: 6, hash: 6))
-    #expect(try await keys() == [1, 3, 5, 6])
-    // Where all have had one, the least recently used goes.
-    store.clock.advance(86_400)
-    for key: UInt8 in [1, 3, 5, 6] {
-      try await devices.recordUse([.init(device: try await find(key), namesToken: true)])
-      store.clock.advance(1)
+    try await devices.register(
+      registration(1, key: key, token: "token \(key)", hash: key), of: .address(address, in: network))
+  }
+
+  private static let (phone, stranger, other): (Int64, Int64, Int64) = (100, 200, 300)
+
+  private func use(_ keys: UInt8...) async throws {
+    let found = try await devices.lookup([registration(1).identifier])
+    for key in keys {
+      let device = try #require(found.first { $0.userKey.first == key })
+      try await devices.recordUse([.init(device: device, namesToken: true)])
     }
-    store.clock.advance(86_400)
-    try await devices.recordUse([.init(device: try await find(1), namesToken: true)])
-    try await devices.register(registration(1, key: 7, hash: 7))
-    #expect(try await keys() == [1, 5, 6, 7])
-    #expect(try await store.rows("SELECT COUNT(*) FROM registrations WHERE wire = 3") == [[.integer(4)]])
+  }
+
+  @Test func `Each key has a row of its own, and an address with many displaces nobody else's`() async throws
+  {
+    try await register(1, from: Self.phone)
+    for key: UInt8 in 2...40 { try await register(key, from: Self.stranger) }
+    #expect(try await keys() == [1] + Array(26...40))
+    // To come back is to be younger.
+    try await register(26, from: Self.stranger)
+    try await register(41, from: Self.stranger)
+    #expect(try await keys() == [1, 26] + Array(28...41))
+    // Who comes last displaces one of the address that has most.
+    try await register(42, from: Self.other)
+    #expect(try await keys() == [1, 26] + Array(29...42))
+    let first = try #require(
+      try await devices.lookup([registration(1).identifier]).first { $0.userKey.first == 1 })
+    #expect(first.token == "token 1")
+  }
+
+  @Test func `Of as many addresses as there are rows the oldest gives way, and a phone that moves stays`()
+    async throws
+  {
+    try await register(1, from: Self.phone)
+    for key: UInt8 in 2...16 { try await register(key, from: Int64(key)) }
+    try await register(1, from: Self.other)
+    try await register(17, from: 17)
+    #expect(try await keys() == [1] + Array(3...17))
+    // Several that are of one network now, wherever they came from first.
+    try await register(3, from: Self.other)
+    try await register(18, from: 18)
+    #expect(try await keys() == Array(3...18))
+  }
+
+  @Test func `An address displaces its own before others of its network`() async throws {
+    try await register(1, from: Self.phone, address: 1)
+    for key: UInt8 in 2...15 { try await register(key, from: Self.stranger) }
+    for key: UInt8 in 16...18 { try await register(key, from: Self.phone, address: 2) }
+    #expect(try await keys() == Array(1...15) + [18])
+  }
+
+  @Test func `A row that was used stays whatever comes, and four at most have been`() async throws {
+    try await register(1, from: Self.phone)
+    try await use(1)
+    for key: UInt8 in 2...5 {
+      try await register(key, from: Self.stranger)
+      try await use(key)
+    }
+    // The fifth is sent to, but is not safe.
+    let used = try await store.rows("SELECT user_key FROM registrations WHERE is_used = 1").count
+    #expect(used == 4)
+    for key: UInt8 in 6...40 { try await register(key, from: Self.stranger) }
+    #expect(try await keys() == Array(1...4) + Array(25...40))
+    store.clock.advance(2 * 86_400)
+    let last = try #require(
+      try await devices.lookup([registration(1).identifier]).first { $0.userKey.first == 40 })
+    try await devices.recordUse([.init(device: last, namesToken: true)])
+    #expect(
+      try await store.rows("SELECT is_used, seen_at FROM registrations WHERE id = \(last.id)")
+        == [[.integer(0), .integer(store.clock.now.milliseconds)]])
   }
 
   @Test func `A new key with the same token takes the row, and nobody else's`() async throws {

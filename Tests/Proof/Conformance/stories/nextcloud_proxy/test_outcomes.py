@@ -1,10 +1,13 @@
 """The outcome of notifications when providers, phones or the proxy itself fail."""
 
 import concurrent.futures
+import hashlib
 import time
 import types
 
 import pytest
+
+from conformance.phones import encode
 
 RULES = pytest.mark.rules
 
@@ -85,14 +88,14 @@ def test_a_hash_of_a_token_that_the_proxy_has_yet_to_get_fails_and_is_unknown_af
     assert sorted(arrival["to"] for arrival in world.arrived(2)) == ["files_android", "talk_android at its other token"]
 
 
-KEYS = ["user", "other", "third", "fourth", "fifth"]
+KEYS = ["user", "other", *(f"another {number}" for number in range(3, 23))]
 
 
 @pytest.fixture
 def rows(world):
     """A phone's rows by their numbers, each of another user key and another token."""
     phone = world.talk_android
-    tokens = [f"{phone.another_token}{number}" for number in range(5)]
+    tokens = [f"{phone.another_token}{number}" for number in range(len(KEYS))]
     world.expect_more(tokens)
 
     def entry(number, again):
@@ -106,27 +109,40 @@ def rows(world):
     return types.SimpleNamespace(entry=entry, register=register, unregister=lambda number: world.unregister(phone, by=KEYS[number]).status)
 
 
-@RULES("nextcloud/3.2/the-same-identifier-with.bc", "nextcloud/3.2/what-identifies.a")
-def test_a_fifth_row_of_an_identifier_displaces_the_oldest_that_never_had_a_notification(world, rows):
-    assert [rows.register(number) for number in range(4)] == [200] * 4
+@RULES("nextcloud/3.2/the-same-identifier-with.abc", "nextcloud/3.2/what-identifies.a")
+def test_a_row_too_many_displaces_the_oldest_of_its_address_that_never_had_a_notification(world, rows):
+    assert [rows.register(number) for number in range(16)] == [200] * 16
     # The first has had one, the second is the oldest of the others.
     assert answered(world.notify(rows.entry(0, 1))) == taken()
-    assert rows.register(4) == 200
-    assert answered(world.notify(*[rows.entry(number, 2) for number in range(5)])) == taken(failed=1)
-    assert [rows.unregister(number) for number in range(5)] == [200, 403, 200, 200, 200]
-    assert len(world.arrived(5)) == 5
+    assert [rows.register(number) for number in (16, 17)] == [200, 200]
+    assert answered(world.notify(rows.entry(1, 2), rows.entry(2, 2))) == taken(failed=1)
+    assert answered(world.notify(rows.entry(0, 2))) == taken()
+    assert [rows.unregister(number) for number in range(18)] == [200, 403, *[200] * 16]
+    assert len(world.arrived(3)) == 3
 
 
-@RULES("nextcloud/3.2/the-same-identifier-with.d")
-def test_a_fifth_row_displaces_the_least_recently_used_where_all_four_have_had_one(world, rows):
-    assert [rows.register(number) for number in range(4)] == [200] * 4
-    # The third is the first to have had one, and then for the longest time.
-    for number in (2, 0, 1, 3):
+@RULES("nextcloud/3.2/the-same-identifier-with.ef")
+def test_the_first_four_rows_that_had_a_notification_are_never_displaced(world, rows):
+    for number in range(5):
+        assert rows.register(number) == 200
         assert answered(world.notify(rows.entry(number, 1))) == taken()
-    assert rows.register(4) == 200
+    assert [rows.register(number) for number in range(5, 21)] == [200] * 16
     assert answered(world.notify(*[rows.entry(number, 2) for number in range(5)])) == taken(failed=1)
-    assert [rows.unregister(number) for number in range(5)] == [200, 200, 403, 200, 200]
-    assert len(world.arrived(8)) == 8
+    assert [rows.unregister(number) for number in range(21)] == [*[200] * 4, 403, *[200] * 16]
+    assert len(world.arrived(9)) == 9
+
+
+# The settings make it a service of its own, whose address was told nothing yet.
+@pytest.mark.settings(new_devices_per_address="100/1h")
+@pytest.mark.option("strangers-learn-nothing")
+@RULES("nextcloud/3.4/its-identifier.b", "nextcloud/3.4/unknown-makes.f")
+def test_an_address_is_told_of_two_thousand_devices_that_are_not_registered(world):
+    phone = world.talk_android
+    entry = phone.entry()
+    guesses = [{**entry, "deviceIdentifier": encode(hashlib.sha512(b"%d" % number).digest())} for number in range(2500)]
+    told = [guess["deviceIdentifier"] for guess in guesses[:2000]]
+    assert answered(world.notify(*guesses)) == taken(told, 2500)
+    assert answered(world.notify(phone.entry())) == taken(failed=1)
 
 
 @RULES("nextcloud/3.4/unknown-makes.d")

@@ -23,6 +23,8 @@ final class Impostor: @unchecked Sendable {
   /// What its notifications say.
   static let label = "of-an-impostor"
   private static let address = "203.0.113.66"
+  /// More for one device, made once for all worlds: RSA keys take long.
+  private static let keys = (0..<4).map { _ in RSAPrivateKey.generate() }
 
   private unowned let world: World
   private let identity: World.Identity
@@ -149,19 +151,23 @@ final class Impostor: @unchecked Sendable {
     guard let phones = world.nextcloud?.phones, !phones.isEmpty else { return }
     let victim = random.pick(phones)
     let identifier = Base64.encode(victim.identifier)
-    let signature = Base64.encode(Stranger.key.sign(victim.preimage))
-    let device = [
-      ("deviceIdentifier", identifier), ("deviceIdentifierSignature", signature),
-      ("userPublicKey", Stranger.key.publicKey.pem),
-    ]
+    func device(_ key: RSAPrivateKey) -> [(String, String)] {
+      [
+        ("deviceIdentifier", identifier),
+        ("deviceIdentifierSignature", Base64.encode(key.sign(victim.preimage))),
+        ("userPublicKey", key.publicKey.pem),
+      ]
+    }
     let agent = "Mozilla/5.0 (Android) Nextcloud-Talk v20"
     switch random.int(in: 0...2) {
     case 0:
       identifiers.insert(identifier)
-      let token = "\(World.secret)-fcm:impostor" + String(repeating: "-", count: 100)
-      world.providers[.fcm]?.tokens[token] = .refused(.senderMismatch)
-      await callProxy(.post, "devices", agent, [("pushToken", token)] + device)
-    case 1: await callProxy(.delete, "devices", agent, device)
+      for (number, key) in ([Stranger.key] + Self.keys).enumerated() {
+        let token = "\(World.secret)-fcm:impostor\(number)" + String(repeating: "-", count: 100)
+        world.providers[.fcm]?.tokens[token] = .refused(.senderMismatch)
+        await callProxy(.post, "devices", agent, [("pushToken", token)] + device(key))
+      }
+    case 1: await callProxy(.delete, "devices", agent, device(Stranger.key))
     default:
       var subject = Array("\(World.plaintext)\(Self.label)\"".utf8)
       subject += Array(repeating: 0x20, count: 256 - subject.count)

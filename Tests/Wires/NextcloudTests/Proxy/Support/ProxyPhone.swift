@@ -26,6 +26,8 @@ struct ProxyPhone: Sendable {
 
   /// Users are few: making a key takes long.
   static let users = [RSAPrivateKey.generate(), RSAPrivateKey.generate()]
+  /// As many as displaced a phone's own once.
+  static let strangers = (0..<4).map { _ in RSAPrivateKey.generate() }
 
   var app: App
   var user: RSAPrivateKey
@@ -51,8 +53,9 @@ struct ProxyPhone: Sendable {
     ]
   }
 
-  func register(at bench: ProxyBench) async throws -> ProxyBench.Answer {
-    try await bench.call(.post, "/devices", userAgent: app.rawValue, body: Form.encode(fields))
+  func register(at bench: ProxyBench, from address: String? = nil) async throws -> ProxyBench.Answer {
+    try await bench.call(
+      .post, "/devices", userAgent: app.rawValue, address: address, body: Form.encode(fields))
   }
 
   func unregister(at bench: ProxyBench) async throws -> ProxyBench.Answer {
