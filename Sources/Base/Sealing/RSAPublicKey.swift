@@ -2,7 +2,7 @@ internal import Crypto
 internal import CryptoExtras
 internal import Foundation
 
-/// An RSA public key of 2048 to 4096 bits, as Nextcloud's servers and phones exchange it
+/// An RSA public key of 2048 to 4096 bits with the exponent 65537, as Nextcloud's servers and phones exchange it
 /// (`Documentation/Protocols/Nextcloud.md` 2). Equal if modulus and exponent are, however the PEM is laid
 /// out.
 package struct RSAPublicKey: Sendable {
@@ -14,6 +14,8 @@ package struct RSAPublicKey: Sendable {
 
   /// The allowed sizes: fewer bits are insecure, and more would only cost time.
   private static let allowedBits = 2048...4096
+  /// The exponent that everybody uses, big-endian. The work of a signature grows with it, and strangers choose keys.
+  private static let exponent = Data([1, 0, 1])
   /// The maximum size of a PEM, larger than any of 4096 bits whatever its line breaks.
   private static let maximumPEMBytes = 2048
 
@@ -39,7 +41,9 @@ package struct RSAPublicKey: Sendable {
   }
 
   init(_ key: _RSA.Signing.PublicKey) throws(Malformed) {
-    guard Self.allowedBits.contains(key.keySizeInBits), key.keySizeInBits % 8 == 0 else { throw Malformed() }
+    guard Self.allowedBits.contains(key.keySizeInBits), key.keySizeInBits % 8 == 0,
+      (try? key.getKeyPrimitives())?.publicExponent == Self.exponent
+    else { throw Malformed() }
     self.key = key
     der = [UInt8](key.derRepresentation)
   }

@@ -89,7 +89,9 @@ struct SignedIdentifier {
     }
     let pem = try parameters.required("userPublicKey")
     guard let userKey = try? RSAPublicKey(pem: pem) else {
-      throw APIError("userPublicKey is malformed: it is the PEM of an RSA key of 2048 to 4096 bits.")
+      throw APIError(
+        "userPublicKey is malformed: it is the PEM of an RSA key of 2048 to 4096 bits with the exponent 65537."
+      )
     }
     guard let signature = Base64.decodeStrictly(try parameters.required("deviceIdentifierSignature")),
       signature.count == userKey.ciphertextBytes

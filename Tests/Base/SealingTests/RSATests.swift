@@ -76,6 +76,16 @@ import Testing
     #expect(pair.pem.hasPrefix("-----BEGIN PRIVATE KEY-----\n"))
   }
 
+  @Test(arguments: ["AQAB": true, "Aw==": false, "AQAD": false, "AQEAAQ==": false, "Af////8=": false])
+  func `An exponent that makes signatures expensive is refused, as is any but the usual one`(
+    exponent: String, isTaken: Bool
+  ) throws {
+    let bytes = try #require(Data(base64Encoded: exponent))
+    let modulus = try _RSA.Signing.PublicKey(derRepresentation: key.der).getKeyPrimitives().modulus
+    let pem = try _RSA.Signing.PublicKey(n: modulus, e: bytes).pemRepresentation
+    #expect((try? RSAPublicKey(pem: pem)) == (isTaken ? key : nil))
+  }
+
   @Test func `What is no public key in SPKI form is refused`() throws {
     let pem = key.pem
     let inner = try _RSA.Signing.PublicKey(derRepresentation: key.der)
