@@ -1,16 +1,5 @@
 package import Foundation
 
-extension Unicode.Scalar {
-  /// Whether it would control a terminal or change the direction of writing.
-  package var isControlling: Bool {
-    switch value {
-    case 0x09, 0x0A: false
-    case 0..<0x20, 0x7F..<0xA0, 0x61C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: true
-    default: false
-    }
-  }
-}
-
 /// Formats numbers, times and sizes for people.
 package enum Phrase {
   /// `12,345`

@@ -51,7 +51,7 @@ extension Deliverer {
       metadata: [
         "target": "\(report.target)", "kind": "\(delivery.registration.kind)",
         "reason": "\(Reason.unconfigured)",
-        "advice": "\(report.advice)",
+        "advice": .stringConvertible(report.advice),
       ])
   }
 

@@ -2,6 +2,7 @@ import Foundation
 import HTTPClient
 package import Providers
 import Registrations
+import Settings
 import Synchronization
 
 /// Counts the notifications of the last hour for each app and Firebase project that no credential serves.
@@ -12,7 +13,7 @@ package final class UnservedTargets: Sendable {
   /// An app or project.
   package struct Target: Sendable, Hashable, CustomStringConvertible {
     package let provider: Route.Provider
-    /// The bundle id or project; empty for the default project, for Web Push and for the relay; nil for all
+    /// The bundle id or project, of which no more is kept than is shown; empty for the default project, for Web Push and for the relay; nil for all
     /// that are counted together.
     let text: String?
     /// Whether its devices were registered at the push proxy, where anybody can register one.
@@ -92,7 +93,7 @@ extension UnservedTargets.Target {
     _ provider: Route.Provider, _ text: String, isUntrusted: Bool,
     environment: APNsCredential.Environment? = nil
   ) {
-    self.init(provider: provider, text: text, isUntrusted: isUntrusted, environment: environment)
+    self.init(provider: provider, text: text.cut, isUntrusted: isUntrusted, environment: environment)
   }
 
   /// The target that stands for all those of its provider that are counted together.

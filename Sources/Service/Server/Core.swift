@@ -126,7 +126,7 @@ extension KeyFolder.Snapshot {
     {
       logger.log(
         level: shortage.isFault ? .warning : .notice, "\(shortage.problem)",
-        metadata: ["advice": "\(shortage.advice)"])
+        metadata: ["advice": .stringConvertible(shortage.advice)])
     }
   }
 }

@@ -49,7 +49,8 @@ struct Serve: AsyncParsableCommand {
         "configuration": "\(configuration.file ?? "none")", "keys": "\(configuration.keys.directory)",
       ])
     func metadata(_ settings: [(key: String, value: String)]) -> Logger.Metadata {
-      Dictionary(settings.map { ($0.key, .string($0.value)) }, uniquingKeysWith: { first, _ in first })
+      Dictionary(
+        settings.map { ($0.key, .stringConvertible($0.value)) }, uniquingKeysWith: { first, _ in first })
     }
     if !configuration.changed.isEmpty {
       logger.notice("settings that are not the defaults", metadata: metadata(configuration.changed))

@@ -36,7 +36,7 @@ extension UpstreamBouncer: Relay {
           "\(explanation.meaning)",
           metadata: [
             "server": "\(name ?? "\(server)")", "reason": "\(Reason.upstreamDisallows)",
-            "advice": "\(explanation.advice)",
+            "advice": .stringConvertible(explanation.advice),
           ])
       }
       for server in sent { try await links.recordAccepted(for: server) }

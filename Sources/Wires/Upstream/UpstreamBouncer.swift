@@ -80,7 +80,8 @@ package struct UpstreamBouncer: Sendable {
       logger.warning(
         "a chat server names devices that are not known here: for an hour it is not told to forget them",
         metadata: [
-          "server": "\(server.hostname)", "advice": "\(UpstreamLinks.adviceToEnable(server.hostname))",
+          "server": "\(server.hostname)",
+          "advice": .stringConvertible(UpstreamLinks.adviceToEnable(server.hostname)),
         ])
     }
     return !isClockTrusted || now().timeIntervalSince(since) < 3600

@@ -42,7 +42,7 @@ import Testing
   }
 
   @Test func `Values are escaped, in parts of a page too`() async throws {
-    let escaped = "&lt;b&gt;&quot;&#39;&amp;&#96;\\u{202e}\\u{0}"
+    let escaped = "&lt;b&gt;&quot;&#39;&amp;&#96;\\u202e\\u0000"
     #expect(try await Self.text("{{page.text}}") == escaped)
     #expect(try await Self.text("{{#page}}<i>{{> part}}</i>{{/page}}") == "<i>[\(escaped)]</i>")
   }

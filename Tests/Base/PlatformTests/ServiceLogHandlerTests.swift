@@ -76,6 +76,25 @@ import Testing
     }
   }
 
+  @Test(arguments: LogFormat.allCases)
+  func `What comes from outside has 255 characters, and what is hidden in it is seen`(_ format: LogFormat)
+    throws
+  {
+    let (long, own) = (
+      String(repeating: "org.example ", count: 75_000), String(repeating: "advice ", count: 300)
+    )
+    let lines = try lines(format) { logger in
+      logger.info("refused: \(long)", metadata: ["app": "\(long)", "list": ["\(long)", "\(long)"]])
+      logger.info(
+        "\u{200B}a", metadata: ["name": "x\u{200B}\u{E0041}\u{FEFF}y", "advice": .stringConvertible(own)])
+    }
+    try #require(lines.count == 2)
+    #expect(lines[0].utf8.count < 5000)
+    #expect(lines[1].contains(#"x\u200b\udb40\udc41\ufeffy"#) && lines[1].contains(#"\u200ba"#))
+    #expect(lines[1].contains(own))
+    if format == .json { #expect(try JSON.parse(lines[1])["name"]?.string == "x\u{200B}\u{E0041}\u{FEFF}y") }
+  }
+
   @Test func `Lines below the level are not written`() throws {
     let lines = try lines(.text, level: .warning) { logger in
       logger.info("quiet")

@@ -7,6 +7,7 @@ import NIOCore
 import Registrations
 import SQL
 import Sealing
+import Settings
 import Synchronization
 import TestService
 import TestSupport
@@ -21,7 +22,7 @@ import Testing
 @Suite struct AdminTests {
   private static let token = "an-operators-token-of-some-length"
   private static let hostile =
-    #"<script>alert("1")</script>'&amp;<img src=x onerror=alert(1)>"# + "\u{202E}\u{7}`"
+    #"<script>alert("1")</script>'&amp;<img src=x onerror=alert(1)>"# + "\u{202E}\u{7}\u{200B}`"
 
   // MARK: What is shown
 
@@ -133,12 +134,55 @@ import Testing
         let answer = try await service.callOperator(.get, path)
         #expect(answer.status == 200, "\(path)")
         #expect(!answer.text.contains("<script") && !answer.text.contains("<img"), "\(path)")
-        #expect(!answer.text.contains("\u{202E}") && !answer.text.contains("`"), "\(path)")
+        #expect(!answer.text.unicodeScalars.contains { $0.isHidden && $0 != "\n" }, "\(path)")
+        #expect(!answer.text.contains("`"), "\(path)")
         #expect(answer.text.contains("&lt;script&gt;"), "\(path)")
       }
       let page = try await service.callOperator(.get, "/admin/servers/\(server.id)").text
       let refusals = try #require(page.range(of: "Last refusals"))
       #expect(page[refusals.upperBound...].contains(#"<a href="/admin/find?q=e2ee:1">e2ee:1</a>"#))
+    }
+  }
+
+  @Test func `A bundle id of any length fills neither the log nor a page`() async throws {
+    let log = LogRecorder()
+    try await TestService.run(["webpush.enabled": "false"], logger: log.logger) { service in
+      let store = service.service.store
+      let (server, key) = try await store.servers.add(
+        hostname: try Hostname("chat.example.org"), contactEmail: "a@example.org")
+      for number in 0..<20 {
+        try await store.registrations.register(
+          PushToken(String(repeating: "\(number % 10)", count: 64 + number / 10 * 2), kind: .apns),
+          iosAppID: "org.example.\(number)", for: try #require(LegacyUser(id: 1, uuid: nil)),
+          server: server.id,
+          realm: nil)
+      }
+      let long = Value.text(String(repeating: "\u{200B}org", count: 150_000))
+      try await store.database.write { connection in
+        try connection.run(Statement("UPDATE registrations SET target = target || $1", arguments: [long]))
+        try connection.run(
+          Statement(
+            """
+            INSERT INTO remote_realms (server_id, uuid, owner_secret_hash, host, name, is_system_bot_realm,
+              authentication_methods, org_type, is_deactivated, is_locally_deleted, date_created)
+            VALUES ($1, 'a', $2, $3, $3, 0, '{}', 10, 0, 0, 0)
+            """, arguments: [.integer(server.id), .bytes([1]), long]))
+      }
+      let credentials = Base64.encode(Array("\(server.uuid.canonical):\(key)".utf8))
+      let answer = try await service.call(
+        .post, "/api/v1/remotes/push/notify",
+        headers: [.authorization: "Basic \(credentials)", .contentType: "application/json"],
+        body: #"{"user_id":1,"apns_payload":{"alert":"x"},"gcm_payload":{}}"#.utf8)
+      #expect(answer.status == 200)
+      let lines = log.lines.map { LogFormat.text.line($0.level, $0.message, $0.metadata.map { $0 }) }
+      #expect(lines.contains { $0.contains("no key in Keys/apns") })
+      #expect(lines.allSatisfy { $0.utf8.count < 10_000 && !$0.unicodeScalars.contains { $0.isHidden } })
+      for path in ["/readyz", "/admin", "/admin/servers/\(server.id)", "/admin/find?q=chat.example.org"] {
+        let answer = try await service.callOperator(.get, path)
+        #expect(answer.text.utf8.count < 100_000, "\(path)")
+        #expect(!answer.text.unicodeScalars.contains { $0.isHidden && $0 != "\n" }, "\(path)")
+      }
+      #expect(try await service.callOperator(.get, "/readyz").text.contains("org.example."))
     }
   }
 

@@ -42,7 +42,8 @@ import Testing
 
   @Test(arguments: [
     ("a\r\nb", "a  b"), ("a\rb\nc\td", "a b c d"), ("\r\n", "  "),
-    ("a\nb\u{1b}[2J\u{202e}", #"a b\u001b[2J\u202e"#),
+    ("a\nb\u{1b}[2J\u{202e}", #"a b\u001b[2J\u202e"#), ("a\u{200b}b", #"a\u200bb"#),
+    (String(repeating: "x", count: 900_000), String(repeating: "x", count: 254) + "…"),
   ])
   func `What a stranger named ends no row and commands no terminal`(_ name: String, _ shown: String) {
     var table = Table("NAME", "STATE")
@@ -53,7 +54,7 @@ import Testing
 
   @Test(arguments: [
     ("a\u{1b}[2Jb\u{7f}\u{9b}", #"a\u001b[2Jb\u007f\u009b"#),
-    ("a\u{202e}b\u{2066}c\nd", "a\\u202eb\\u2066c\nd"), ("Grüße 한국어 👨‍👩‍👧", "Grüße 한국어 👨‍👩‍👧"),
+    ("a\u{202e}b\u{2066}c\nd", "a\\u202eb\\u2066c\nd"), ("Grüße 한국어 👩", "Grüße 한국어 👩"),
   ])
   func `What would be obeyed is shown as an escape`(_ text: String, _ shown: String) {
     #expect(text.printable == shown)
@@ -63,10 +64,11 @@ import Testing
     try await Workplace.test { place in
       _ = try await place.run("init")
       for arguments in [
-        ["account", "add", "--email", "a\u{202e}b@example.org"], ["account", "list", "--json"],
+        ["account", "add", "--email", "a\u{202e}b\u{200b}@example.org"], ["account", "list"],
+        ["account", "list", "--json"],
       ] {
         let text = try await place.run(arguments).output
-        #expect(text.contains(#"a\u202eb@example.org"#) && !text.unicodeScalars.contains("\u{202e}"))
+        #expect(text.contains(#"a\u202eb\u200b@example.org"#) && !text.unicodeScalars.contains("\u{202e}"))
       }
     }
   }

@@ -141,7 +141,9 @@ package final class ForwardingFaults: Sendable {
     case .unreadable(let entry):
       logger.warning(
         "X-Forwarded-For cannot be read: all clients behind this proxy count as one",
-        metadata: ["address": "\(address)", "entry": "\(entry)", "advice": "\(Unreadable.advice)"])
+        metadata: [
+          "address": "\(address)", "entry": "\(entry)", "advice": .stringConvertible(Unreadable.advice),
+        ])
     }
   }
 }

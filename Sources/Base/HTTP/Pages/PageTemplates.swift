@@ -79,27 +79,18 @@ private struct EscapedText: MustacheContentType {
     "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;", "'": "&#39;", "`": "&#96;",
   ]
 
-  /// Control characters and marks that change the direction of writing are shown as escapes, so that a name cannot pose as
-  /// another.
+  /// The longest text, more than any of this program's own, in characters.
+  private static let longest = 4096
+
+  /// Hidden characters are shown as escapes, so that a name cannot pose as another.
   func escapeText(_ text: String) -> String {
-    text.unicodeScalars.reduce(into: "") { result, scalar in
+    text.cut(to: Self.longest).escaped(keeping: ["\n", "\t"]).unicodeScalars.reduce(into: "") {
+      result, scalar in
       if let entity = Self.entities[scalar] {
         result += entity
-      } else if scalar.isHidden {
-        result += "\\u{\(String(scalar.value, radix: 16))}"
       } else {
         result.unicodeScalars.append(scalar)
       }
-    }
-  }
-}
-
-extension Unicode.Scalar {
-  /// Whether it is obeyed instead of shown, or shown as nothing.
-  fileprivate var isHidden: Bool {
-    switch value {
-    case 0x200B...0x200D, 0x2060...0x2065, 0xFEFF, 0xFFF9...0xFFFB: true
-    default: isControlling
     }
   }
 }

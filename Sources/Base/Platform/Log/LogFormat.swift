@@ -1,6 +1,7 @@
 internal import Foundation
 internal import HTTP
 internal import Logging
+internal import Settings
 
 /// The format of log lines.
 package enum LogFormat: String, Sendable, CaseIterable {
@@ -25,42 +26,40 @@ extension LogFormat {
   }
 
   private func text(_ time: String, _ level: Logger.Level, _ message: String, _ fields: [Field]) -> String {
-    var line = "\(time) \(level.rawValue.uppercased()) \(Self.oneLine(message))"
+    var line = "\(time) \(level.rawValue.uppercased()) \(message.cut(to: Self.longest).escaped())"
     for (key, value) in fields {
-      let text = "\(value)"
+      let text = Self.text(value)
       let isPlain = !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 != UInt8(ascii: "\"") }
-      line += " \(key)=\(Self.oneLine(isPlain ? text : JSON.string(text).text))"
+      line += " \(key)=\((isPlain ? text : JSON.string(text).text).escaped())"
     }
     return line
   }
 
-  /// Escapes line breaks and control characters, so that no text can end its line or control a terminal.
-  private static func oneLine(_ text: String) -> String {
-    guard !text.unicodeScalars.allSatisfy({ (0x20..<0x7F).contains($0.value) }) else { return text }
-    return text.unicodeScalars.reduce(into: "") { line, scalar in
-      switch scalar.properties.generalCategory {
-      case .control, .lineSeparator, .paragraphSeparator: line += "\\u{\(String(scalar.value, radix: 16))}"
-      default: line.unicodeScalars.append(scalar)
-      }
-    }
+  /// The longest text of this program's own, in characters.
+  private static let longest = 4096
+
+  /// What may come from outside is a string, and is cut. The program's own sentences are passed as `.stringConvertible`.
+  private static func text(_ value: Logger.Metadata.Value) -> String {
+    if case .stringConvertible(let own) = value { "\(own)".cut(to: longest) } else { "\(value)".cut }
   }
 
   private func json(_ time: String, _ level: Logger.Level, _ message: String, _ fields: [Field]) -> String {
     var object: JSON.Object = [
-      "time": .string(time), "level": .string(level.rawValue), "message": .string(message),
+      "time": .string(time), "level": .string(level.rawValue),
+      "message": .string(message.cut(to: Self.longest)),
     ]
     for (key, value) in fields where object[key] == nil { object[key] = Self.json(value) }
-    return JSON.object(object).text
+    return JSON.object(object).text.escaped()
   }
 
   /// A JSON number if the caller passed a number, else a string.
   private static func json(_ value: Logger.Metadata.Value) -> JSON {
-    guard case .stringConvertible(let value) = value else { return .string("\(value)") }
-    return switch value {
-    case let number as any BinaryInteger: Int64(exactly: number).map(JSON.integer) ?? .string("\(value)")
+    guard case .stringConvertible(let convertible) = value else { return .string(text(value)) }
+    return switch convertible {
+    case let number as any BinaryInteger: Int64(exactly: number).map(JSON.integer) ?? .string(text(value))
     case let number as Double where number.isFinite: .number("\(number)")
     case let flag as Bool: .bool(flag)
-    default: .string("\(value)")
+    default: .string(text(value))
     }
   }
 }

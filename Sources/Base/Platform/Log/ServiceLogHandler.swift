@@ -9,7 +9,9 @@ package func bootstrapLogging(level: Logger.Level, format: LogFormat) {
   LoggingSystem.bootstrap { _ in ServiceLogHandler(level: level, format: format, to: .standardError) }
 }
 
-/// Writes log lines. It redacts nothing: callers never pass secrets (tokens, keys, payloads) to a logger.
+/// Writes log lines. It redacts nothing: callers never pass secrets (tokens, keys, payloads) to a logger. Metadata that are
+/// strings are cut after 255 characters; sentences of this program are passed as `.stringConvertible`. Hidden characters are
+/// escaped, so that no text can end its line, control a terminal or pose as another.
 struct ServiceLogHandler: LogHandler {
   var logLevel: Logger.Level
   var metadata: Logger.Metadata = [:]

@@ -92,8 +92,8 @@ package final class ServerCertificate: Sendable {
     logger.log(
       level: expiry.isOver ? .error : .warning, "the certificate \(expiry.phrase)",
       metadata: [
-        "file": "\(files.certificateFile)", "meaning": "\(expiry.meaning)",
-        "advice": "\(CertificateExpiry.advice)",
+        "file": "\(files.certificateFile)", "meaning": .stringConvertible(expiry.meaning),
+        "advice": .stringConvertible(CertificateExpiry.advice),
       ])
   }
 }

@@ -115,7 +115,7 @@ final class HeldDeletions: Sendable {
         "the provider reports too many tokens as dead to be believed: their registrations stay",
         metadata: [
           "route": "\(doubt.route)", "kind": "\(doubt.kind)", "reason": "\(doubt.reason)",
-          "held": "\(doubt.held)", "advice": "\(Advice.heldDeletions(on: name).text)",
+          "held": "\(doubt.held)", "advice": .stringConvertible(Advice.heldDeletions(on: name).text),
         ])
     }
     for subject in logged.subtracting(known) {

@@ -172,7 +172,7 @@ package final class StoreLossDetector: Sendable {
     var metadata: Logger.Metadata = [
       "devices": "\(after.state.devices)", "before": "\(before?.state.devices ?? 0)",
     ]
-    if isOther { metadata["advice"] = "\(StoreRecord.Earlier.advice)" }
+    if isOther { metadata["advice"] = .stringConvertible(StoreRecord.Earlier.advice) }
     logger.log(
       level: isOther ? .error : loss == .unused ? .notice : .warning,
       "\(loss.sentence): for an hour no server is told that a device is unknown", metadata: metadata)

@@ -189,7 +189,7 @@ extension Dashboard {
     let sorted = reasons.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
     for (reason, count) in sorted.prefix(8) {
       let servers = reason == .serverOverPace ? overPace.prefix(shownOverPace) : []
-      let meaning = servers.reduce(PageText(reason.explanation.meaning)) { text, server in
+      let meaning = servers.reduce(PageText.sentence(reason.explanation.meaning)) { text, server in
         text + " " + PageText(server.hostname, link: "/admin/servers/\(server.id)")
           + ": \(Phrase.number(server.waiting))."
       }

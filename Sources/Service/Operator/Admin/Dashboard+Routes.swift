@@ -83,7 +83,7 @@ extension Dashboard {
     for (row, count) in sorted.prefix(20) {
       table.add(
         .code(row.reason), PageText(String(row.provider)), PageText(row.kind, mark: "t"), .number(count),
-        PageText(Explanation.of(row.reason).meaning))
+        .sentence(Explanation.of(row.reason).meaning))
     }
     return table
   }

@@ -146,7 +146,7 @@ extension Dashboard {
       guard let failure = device.failure else { continue }
       table.add(
         PageText(device.name, link: "/admin/find?q=\(device.name)"), .age(failure.at, at: sources.now()),
-        .code(failure.reason) + PageText(" \(failure.meaning)"), .optional(device.realm?.host),
+        .code(failure.reason) + .sentence(" \(failure.meaning)"), .optional(device.realm?.host),
         .optional(device.app))
     }
     return table
@@ -159,7 +159,7 @@ extension Dashboard {
     for refused in refused {
       table.add(
         .code(refused.refusal.rawValue), .number(refused.count), PageText(refused.latest.minute),
-        PageText(refused.refusal.meaning))
+        .sentence(refused.refusal.meaning))
     }
     return table
   }
@@ -177,7 +177,7 @@ extension Dashboard {
     for read in sources.serverFacts {
       guard let fact = try await read(server) else { continue }
       let text = fact.sentences.reduce(PageText.empty) { text, sentence in
-        text + PageText(sentence.text, mark: sentence.isBad ? "word bad" : nil) + " "
+        text + .sentence(sentence.text, mark: sentence.isBad ? "word bad" : nil) + " "
       }
       facts.append(.init(title: fact.title, text: text))
     }

@@ -17,11 +17,17 @@ struct PageText: Sendable, ExpressibleByStringInterpolation {
 
   init(stringLiteral text: String) { self.init(text) }
 
+  /// - Parameter text: cut after 255 characters.
   init(_ text: String, mark: String? = nil, link: String? = nil, time: String? = nil) {
-    pieces = [Piece(text: text, mark: mark, link: link, time: time)]
+    pieces = [Piece(text: text.cut, mark: mark, link: link, time: time)]
   }
 
   private init(pieces: [Piece]) { self.pieces = pieces }
+
+  /// A text of this program, which is not cut.
+  static func sentence(_ text: String, mark: String? = nil) -> PageText {
+    PageText(pieces: [Piece(text: text, mark: mark)])
+  }
 
   static func + (left: PageText, right: PageText) -> PageText { PageText(pieces: left.pieces + right.pieces) }
 

@@ -2,6 +2,7 @@ package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 internal import NIOCore
+internal import Settings
 
 /// The operator's listener: health, readiness, metrics and pages.
 package struct OperatorRoutes: Sendable {
@@ -68,6 +69,6 @@ package struct OperatorRoutes: Sendable {
   private static func json(_ status: HTTPResponse.Status, _ document: JSON) -> Response {
     Response(
       status: status, headers: [.contentType: "application/json", .cacheControl: "no-store"],
-      body: ResponseBody(byteBuffer: ByteBuffer(bytes: document.bytes + [UInt8(ascii: "\n")])))
+      body: ResponseBody(byteBuffer: ByteBuffer(string: document.text.escaped() + "\n")))
   }
 }

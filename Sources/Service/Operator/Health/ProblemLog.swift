@@ -163,8 +163,8 @@ struct ProblemLog {
 
   private static func metadata(_ reason: String?, _ explanation: Explanation?) -> Logger.Metadata {
     [
-      "reason": "\(reason ?? "")", "meaning": "\(explanation?.meaning ?? "")",
-      "advice": "\(explanation?.advice ?? "")",
+      "reason": "\(reason ?? "")", "meaning": .stringConvertible(explanation?.meaning ?? ""),
+      "advice": .stringConvertible(explanation?.advice ?? ""),
     ]
   }
 

@@ -58,18 +58,8 @@ struct Page {
 }
 
 extension String {
-  /// The text with characters escaped, as in JSON, that would control a terminal or change the direction of
-  /// writing. Names from outside may contain them. Line breaks and tabs are kept.
-  var printable: String {
-    guard unicodeScalars.contains(where: \.isControlling) else { return self }
-    return unicodeScalars.reduce(into: "") { text, scalar in
-      if scalar.isControlling {
-        text += String(format: "\\u%04x", scalar.value)
-      } else {
-        text.unicodeScalars.append(scalar)
-      }
-    }
-  }
+  /// The text with hidden characters escaped, as in JSON: names from outside may contain them. Line breaks and tabs are kept.
+  var printable: String { escaped(keeping: ["\n", "\t"]) }
 
   /// The text in one line, as names in sentences and tables need it: line breaks and tabs become spaces.
   var inOneLine: String {

@@ -1,4 +1,5 @@
 import Foundation
+import Settings
 import Synchronization
 
 /// A table with headings, whose columns are as wide as their contents.
@@ -7,9 +8,9 @@ struct Table {
     let text: String
     let tone: Terminal.Tone
 
+    /// - Parameter text: cut after 255 characters. A line break in a name would end the row.
     init(_ text: String, _ tone: Terminal.Tone = .plain) {
-      // A line break in a name would end the row.
-      self.text = text.inOneLine.printable
+      self.text = text.cut.inOneLine.printable
       self.tone = tone
     }
 
