@@ -76,10 +76,12 @@ package final class StorageKey: Sendable {
     seal(Array(plaintext.utf8), at: place)
   }
 
-  /// Opens a value that was sealed for the same place; nil, which is counted as a failure, for any other.
-  package func open(_ sealed: [UInt8], at place: SealedPlace) -> [UInt8]? {
+  /// Opens a value that was sealed for the same place; nil for any other.
+  ///
+  /// - Parameter isCounted: whether nil is counted as a failure: false for what a stranger may have sent.
+  package func open(_ sealed: [UInt8], at place: SealedPlace, isCounted: Bool = true) -> [UInt8]? {
     if let opened = sealingKey.open(sealed, at: place) { return opened }
-    unopened.withLock { $0[place.column, default: 0] += 1 }
+    if isCounted { unopened.withLock { $0[place.column, default: 0] += 1 } }
     return nil
   }
 

@@ -103,7 +103,8 @@ package struct BouncerService {
         dashboard: Dashboard(core, features, readiness),
         deliveries: DeliveryReport(
           search: DeviceSearch(database: core.store.database, storageKey: core.store.storageKey),
-          recent: core.deliverer.recent)))
+          recent: core.deliverer.recent), storageKey: core.store.storageKey,
+        settings: configuration.effective))
     let adminPort = Port()
     let listeners: [any ServiceLifecycle.Service] = [
       adminListener(

@@ -12,13 +12,21 @@ internal import ZulipServer
 extension StartCheck {
   /// What `doctor` knows about a service that already runs with the same configuration.
   package struct RunningInstance: Sendable {
-    /// Whether it does. Its ports are in use then, which is not a fault.
-    package let isServing: Bool
+    package enum Standing: Sendable {
+      /// Nothing answers, or there is no key to ask with.
+      case absent
+      /// Something answers that has not proved to be the service.
+      case unproven
+      /// The service does. Its ports are in use then, which is not a fault.
+      case serving
+    }
+
+    let standing: Standing
     /// The address of the socket that systemd holds for it, such as `127.0.0.1:8080`; nil if there is none.
     let heldAddress: String?
 
-    package init(isServing: Bool, heldAddress: String?) {
-      self.isServing = isServing
+    package init(_ standing: Standing, heldAddress: String?) {
+      self.standing = standing
       self.heldAddress = heldAddress
     }
   }
@@ -41,7 +49,7 @@ extension StartCheck {
           try http.check(held: held)
           return .good($0, "systemd holds \(held), also while the service restarts")
         }
-        if instance?.isServing == true {
+        if instance?.standing == .serving {
           return .warning(
             $0,
             """
@@ -60,8 +68,12 @@ extension StartCheck {
         do {
           try admin.check()
         } catch {
-          guard await running?().isServing == true else { throw error }
-          return .skipped($0, "push-bouncer serves already, and listens on port \(admin.port)")
+          switch await running?().standing {
+          case .serving?:
+            return .skipped($0, "push-bouncer serves already, and listens on port \(admin.port)")
+          case .unproven?: throw Fault(unprovenAt: admin)
+          case .absent?, nil: throw error
+          }
         }
         guard !admin.collides(with: http) else {
           throw Fault(
@@ -89,6 +101,18 @@ extension StartCheck {
           logger: Logger(label: "check") { _ in SwiftLogNoOpLogHandler() }
         ).load().credentials
       }
+  }
+}
+
+extension Fault {
+  fileprivate init(unprovenAt admin: ListenerAddress) {
+    self.init(
+      key: "admin.port",
+      "names port \(admin.port) of \(admin.host), where something answers that has not proved to be this service",
+      advice: """
+        if it is push-bouncer of an earlier version, restart it; otherwise end the program that listens there (ss -ltnp shows \
+        it), or choose another port
+        """)
   }
 }
 

@@ -7,6 +7,7 @@ import NIOHTTP1
 import Operator
 import Platform
 import Providers
+import Sealing
 import Server
 
 /// Sends a request without retries: a server that cannot be reached now will not be reachable a moment later.
@@ -31,40 +32,60 @@ private func callOnce(
   }
 }
 
-/// Finds a service that already runs with a configuration.
+/// Asks the service that runs with a configuration. It proves itself with its answer, so nobody else is believed, and no
+/// token is shown to anybody.
 enum RunningService {
-  /// Calls the operator's listener. If it does not answer, asks systemd whether it holds the package's
-  /// socket.
-  static func find(_ configuration: Configuration) async -> StartCheck.RunningInstance {
-    let health = await get("/healthz", configuration.admin)
-    if let health, health["status"]?.string == "ok" {
-      return .init(isServing: true, heldAddress: health["held_address"]?.string)
+  enum Answer {
+    case absent
+    /// Something answers that is not this service, or is of a version that cannot prove itself.
+    case unproven
+    case proven(JSON)
+  }
+
+  /// Asks at the operator's listener.
+  ///
+  /// - Parameter storageKey: what the service that is asked has too.
+  static func ask(
+    _ question: SealedCall.Question, _ admin: AdminSettings, _ storageKey: StorageKey
+  ) async -> Answer {
+    let call = SealedCall(question, storageKey)
+    var request = HTTPClientRequest(url: url(admin) + SealedCall.path)
+    request.method = .POST
+    request.body = .bytes(ByteBuffer(bytes: call.body))
+    var settings = HTTPClient.Configuration()
+    settings.guardConnections()
+    guard let answer = try? await callOnce(request, settings, within: .seconds(5), bytes: 1 << 20) else {
+      return .absent
     }
-    return .init(isServing: false, heldAddress: configuration.isPackaged ? heldBySystemd() : nil)
+    return call.open(Array(answer.body.readableBytesView)).map { .proven($0) } ?? .unproven
+  }
+
+  /// Asks for its state.
+  static func state(
+    _ configuration: Configuration
+  ) async -> (standing: StartCheck.RunningInstance.Standing, state: ReportedState?) {
+    // Without a key there is no service that has it; a key that cannot be read has a finding of its own.
+    guard let key = try? KeyFolder.existingStorageKey(in: configuration.keys.directory) else {
+      return (.absent, nil)
+    }
+    switch await ask(.state, configuration.admin, key) {
+    case .absent: return (.absent, nil)
+    case .unproven: return (.unproven, nil)
+    case .proven(let answer): return (.serving, ReportedState(answer))
+    }
+  }
+
+  /// Finds the service. If it does not answer, asks systemd whether it holds the package's socket.
+  static func find(_ configuration: Configuration) async -> StartCheck.RunningInstance {
+    let (standing, state) = await state(configuration)
+    let held = standing != .serving && configuration.isPackaged ? heldBySystemd() : state?.heldAddress
+    return .init(standing, heldAddress: held)
   }
 
   /// The address of the operator's listener, as a caller on the same machine reaches it.
   static func url(_ admin: AdminSettings) -> String {
     let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][admin.host] ?? admin.host
     return "http://\(host.contains(":") ? "[\(host)]" : host):\(admin.port)"
-  }
-
-  /// What the running service says of its health; nil if it does not answer.
-  static func health(_ admin: AdminSettings) async -> ReportedHealth? {
-    await get("/readyz", admin).flatMap(ReportedHealth.init)
-  }
-
-  /// The JSON response of the operator's listener; nil if there is none.
-  static func get(_ path: String, _ admin: AdminSettings) async -> JSON? {
-    var request = HTTPClientRequest(url: url(admin) + path)
-    // Everybody may ask for /healthz, and until it has answered another program may have the port.
-    if path != "/healthz", let token = admin.token {
-      request.headers.add(name: "Authorization", value: "Bearer \(token)")
-    }
-    var settings = HTTPClient.Configuration()
-    settings.guardConnections()
-    let answer = try? await callOnce(request, settings, within: .seconds(5), bytes: 1 << 20)
-    return answer.flatMap { try? JSON.parse(Array($0.body.readableBytesView)) }
   }
 
   private static func heldBySystemd() -> String? {

@@ -17,8 +17,8 @@ struct Doctor: AsyncParsableCommand {
       Each credential is tried with a push to a token that cannot exist, so nobody gets anything. Nothing is changed. A \
       warning is something to know; it is not a fault.
 
-      Without options it examines the service that runs with this folder or configuration file, including the options and \
-      environment variables that it was started with; only root can see those. With options it examines what they name.
+      It examines what its own configuration names. A service that runs with that storage.key is asked what it was started \
+      with: the line service names what differs.
       """)
 
   @OptionGroup var options: GlobalOptions
@@ -28,9 +28,7 @@ struct Doctor: AsyncParsableCommand {
     bootstrapLogging(level: .critical, format: .text)
     var findings: [Finding]
     do {
-      let examined = try ExaminedSettings.find(options)
-      let configuration = examined.configuration
-      try FileOwner.become(ofWaysTo: configuration.ownFiles)
+      let configuration = try options.load()
       let line = ProgressLine()
       findings = await Operator.Doctor(
         configuration,
@@ -40,12 +38,8 @@ struct Doctor: AsyncParsableCommand {
         },
         providerTime: { await ProviderTime.ask(configuration) },
         pushService: { await OwnPushService.ask($0, configuration) },
-        running: {
-          guard await RunningService.find(configuration).isServing else { return nil }
-          return await RunningService.health(configuration.admin)
-        }
+        running: { await RunningService.state(configuration).state }
       ).examine { line.show("looking at \($0) ...") }
-      if let finding = examined.finding { findings.insert(finding, at: 1) }
       ProgressLine.clear()
     } catch let fault as Fault {
       findings = Finding.unreadable(fault)

@@ -7,6 +7,7 @@ import Operator
 import Platform
 import Sealing
 import Server
+import Settings
 
 /// `device phone`, or just `device`: a virtual phone in a terminal.
 struct Phone: AsyncParsableCommand {
@@ -130,16 +131,29 @@ struct Phone: AsyncParsableCommand {
     }
   }
 
+  /// What the service of this configuration says of the phone's notifications; nil where its key cannot be read.
+  private func deliveryTimes() -> DeliveryTimes? {
+    guard let (configuration, _) = try? options.read(isNeeded: false) else { return nil }
+    do {
+      return try KeyFolder.existingStorageKey(in: configuration.keys.directory).map { key in
+        DeliveryTimes { text in
+          let answer = await RunningService.ask(.deliveries(text), configuration.admin, key)
+          return if case .proven(let deliveries) = answer { deliveries } else { nil }
+        }
+      }
+    } catch {
+      printError("the service is not asked for the times of deliveries: \(Fault(error))")
+      return nil
+    }
+  }
+
   /// Prints what the simulator receives for the phone, until `count` is reached.
   func listen(
     at home: PhoneHome, _ service: PushService, after seen: Int64, _ phone: () async -> VirtualPhone
   ) async throws {
     var seen: [Substring: Int64] = ["": seen]
     var arrived = 0
-    let admin = try? options.readAsCaller(isNeeded: false).0.admin
-    var times = admin.map {
-      DeliveryTimes(admin: RunningService.url($0), token: $0.token, client: home.client)
-    }
+    var times = deliveryTimes()
     while count.map({ arrived < $0 }) ?? true {
       let deliveries = try await home.deliveries(to: phone(), at: service, after: &seen)
       // The phone may have got a new token in the meantime.

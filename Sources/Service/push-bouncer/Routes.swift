@@ -34,13 +34,17 @@ extension Routes {
       let (held, listing) = try await Store.with(options, configuration) { store in
         (HeldByRoute(try await store.registrations.held()), try await store.outbox.listing())
       }
-      let health = await RunningService.health(configuration.admin)
+      let (standing, state) = await RunningService.state(configuration)
+      let health = state?.health
       if health == nil {
+        let place = "\(configuration.admin.host):\(configuration.admin.port) (admin.host, admin.port)"
         printError(
-          """
-          no service answers on \(configuration.admin.host):\(configuration.admin.port) (admin.host, admin.port): their states \
-          are not known
-          """)
+          standing == .absent
+            ? "no service answers on \(place): their states are not known"
+            : """
+            what answers on \(place) has not proved to be this service (it is another program, or push-bouncer of another \
+            version): their states are not known
+            """)
       }
       let (routes, left) = Self.routes(configuration, health, listing, held)
       options.show(["routes": routes.json(RouteReport.columns), "more_services": .integer(Int64(left))]) {

@@ -128,11 +128,7 @@ struct GlobalOptions: ParsableArguments {
   }
 
   /// Loads them without changing the user, for a command that uses neither the keys nor the database.
-  ///
-  /// - Parameter environment: that of another process; nil: this one's.
-  func readAsCaller(
-    isNeeded: Bool = true, environment: [String: String]? = nil
-  ) throws -> (Configuration, warnings: [String]) {
+  func readAsCaller(isNeeded: Bool = true) throws -> (Configuration, warnings: [String]) {
     let overrides = settings.map { setting in
       let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(
         String.init)
@@ -140,7 +136,7 @@ struct GlobalOptions: ParsableArguments {
     }
     return try Configuration.load(
       file: config, isNeeded: isNeeded,
-      environment: environment ?? ProcessInfo.processInfo.environment,
+      environment: ProcessInfo.processInfo.environment,
       overrides: Dictionary(overrides, uniquingKeysWith: { $1 }),
       workingDirectory: FileManager.default.currentDirectoryPath)
   }

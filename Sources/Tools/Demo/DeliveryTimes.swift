@@ -1,19 +1,16 @@
-package import AsyncHTTPClient
 import Foundation
 package import HTTP
-import NIOCore
-import NIOHTTP1
 package import Sealing
 
 /// When a service took a phone's notifications and how long each leg of their way was, as its operator's listener says.
 package struct DeliveryTimes {
-  private let service: JSONService
+  private let ask: @Sendable (String) async -> JSON?
   /// How many notifications of each token have been asked for.
   private var shown: [TokenID: Int] = [:]
 
-  /// - Parameter token: `admin.token`
-  package init(admin url: String, token: String?, client: HTTPClient) {
-    service = JSONService(url: url, credentials: token.map { .bearer($0) } ?? .none, client: client)
+  /// - Parameter ask: asks the operator's listener for `/deliveries`, by a text that names devices; nil without an answer.
+  package init(ask: @escaping @Sendable (String) async -> JSON?) {
+    self.ask = ask
   }
 
   /// The next notification to a token; nil if the service does not know of it within a second. It hears from the
@@ -24,8 +21,7 @@ package struct DeliveryTimes {
     let hexadecimal = String(UInt64(bitPattern: token.storage), radix: 16)
     let text = String(repeating: "0", count: 16 - hexadecimal.count) + hexadecimal
     for _ in 0..<10 {
-      let answer = try? await service.call(.GET, "deliveries?q=\(text)", timeout: .seconds(2))
-      guard let deliveries = answer?["deliveries"]?.elements else { return nil }
+      guard let deliveries = await ask(text)?["deliveries"]?.elements else { return nil }
       if deliveries.count > index { return deliveries[index] }
       try? await Task.sleep(for: .milliseconds(100))
     }

@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import NIOCore
 import NIOHTTP1
 import Sealing
 
@@ -195,7 +196,8 @@ extension Story {
       if showsWire { print("      \(phone.provider) sees \(payload.text.prefix(120))...") }
       print("      \(phone.name) decrypts \(opened)")
       guard showsWire else { continue }
-      var times = DeliveryTimes(admin: admin, token: nil, client: home.client)
+      let service = JSONService(url: admin, credentials: .none, client: home.client)
+      var times = DeliveryTimes { try? await service.call(.GET, "deliveries?q=\($0)", timeout: .seconds(2)) }
       guard let legs = await times.next(to: phone.tokenID) else {
         throw DemoError("the operator's listener does not know of what \(phone.name) got")
       }

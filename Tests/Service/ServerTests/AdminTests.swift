@@ -413,9 +413,16 @@ extension TestService {
       to: request, context: WireContext(inProcess: .quiet))
     let writer = BodyCollector()
     try await response.body.write(writer)
+    let body = writer.body.withLock { $0 }
     return Answer(
-      status: Int(response.status.code), headers: response.headers,
-      text: String(buffer: writer.body.withLock { $0 }))
+      status: Int(response.status.code), headers: response.headers, text: String(buffer: body),
+      bytes: Array(body.readableBytesView))
+  }
+
+  fileprivate func signOut(_ cookie: String) async throws -> Answer {
+    try await callOperator(
+      .post, "/admin/sign-out", [.origin: "https://push.example.org", .cookie: cookie],
+      host: "push.example.org")
   }
 
   fileprivate func signIn(_ token: String, scheme: String = "https") async throws -> Answer {

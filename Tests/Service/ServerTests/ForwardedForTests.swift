@@ -47,7 +47,8 @@ import Testing
       let check = ready["checks"]?["http.trusted_proxies"]
       #expect(check?["status"]?.string == "failing" && check?["meaning"]?.string?.contains("unknown") == true)
       let doctor = Doctor(
-        test.configuration, providerTime: { nil }, running: { ReportedHealth(ready) }, mounts: "")
+        test.configuration, providerTime: { nil },
+        running: { ReportedState(["health": ready, "settings": [:]]) }, mounts: "")
       let finding = try #require(await doctor.runningFindings().first)
       #expect(finding.check == "http.trusted_proxies" && !finding.isGood)
       #expect(finding.detail.contains("unknown") && finding.advice?.isEmpty == false)

@@ -119,7 +119,7 @@ import Testing
           "Keys/ca.pem", "--send", "Lunch?", "--send", "At noon?", "--count", "2", "--admin.port",
           "\(try #require(running.port(of: "admin")))",
         ]
-        let result = try await stage.place.run(arguments + ["--json", "--admin.token", token])
+        let result = try await stage.place.run(arguments + ["--json"])
         let lines = try result.output.split(separator: "\n").map { try JSON.parse(String($0)) }
         #expect(lines.count == 2, "\(result.errors)")
         var last = ""
@@ -132,12 +132,12 @@ import Testing
           #expect(taken > last)
           last = taken
         }
-        let text = try await stage.place.run(arguments + ["--admin.token", token])
+        let text = try await stage.place.run(arguments)
         #expect(
           text.output.contains("\n  taken at ") && text.output.contains(" ms for the chat server's request, ")
         )
         // Who may not ask gets the notification all the same.
-        let stranger = try await stage.place.run(arguments + ["--json"])
+        let stranger = try await stage.place.run(arguments + ["--json", "--keys.directory", "Others"])
         let shown = try stranger.output.split(separator: "\n").map { try JSON.parse(String($0))["delivery"] }
         #expect(shown == [.null, .null])
       }

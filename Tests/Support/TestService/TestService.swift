@@ -128,11 +128,14 @@ package struct Answer: Sendable {
   package let status: Int
   package let headers: HTTPFields
   package let text: String
+  /// The body, where it may be other than text.
+  package let bytes: [UInt8]
 
-  package init(status: Int, headers: HTTPFields, text: String) {
+  package init(status: Int, headers: HTTPFields, text: String, bytes: [UInt8] = []) {
     self.status = status
     self.headers = headers
     self.text = text
+    self.bytes = bytes
   }
 
   package var json: JSON { (try? JSON.parse(text)) ?? .null }

@@ -40,12 +40,6 @@ package struct FileOwner: Sendable, Hashable {
     setenv("HOME", home ?? "/", 1)
   }
 
-  /// Whether this user, or root, owns each of these files and of the folders on the way to them.
-  package static func owns(_ user: uid_t, waysTo paths: [String]) -> Bool {
-    let owners = Set(paths.compactMap(FileOwner.init(ofWayTo:)).map(\.user))
-    return owners == [user] || owners.isEmpty && user == 0
-  }
-
   /// Replaces root's supplementary groups with the user's.
   private func takeGroups() -> Bool {
     if let entry = getpwuid(user) { return initgroups(entry.pointee.pw_name, group) == 0 }

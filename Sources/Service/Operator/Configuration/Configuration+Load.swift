@@ -78,12 +78,11 @@ extension Configuration {
     }
   }
 
-  /// The keys of ``effective`` whose values differ from another configuration's, with the values here.
-  package func differences(from other: Configuration) -> [(key: String, value: String)] {
-    Self.settings.compactMap { setting in
-      let text = written[setting.key]?.text ?? setting.standard
-      guard text != other.written[setting.key]?.text ?? setting.standard else { return nil }
-      return (setting.key, setting.shown(text))
+  /// The keys whose values in a running service are not those of ``effective``, with the service's. `admin.port` is left
+  /// out: the service was reached there.
+  func differences(in service: [String: String]) -> [(key: String, value: String)] {
+    effective.compactMap { key, value in
+      service[key].flatMap { $0 == value || key == "admin.port" ? nil : (key, $0) }
     }
   }
 }

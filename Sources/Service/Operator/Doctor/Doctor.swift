@@ -16,7 +16,7 @@ package struct Doctor: Sendable {
   let now: @Sendable () -> Date
   let providerTime: @Sendable () async -> Date?
   let pushService: @Sendable (String) async -> PushServiceAnswer
-  let running: @Sendable () async -> ReportedHealth?
+  let running: @Sendable () async -> ReportedState?
   let mounts: String
 
   let visit: DatabaseVisit
@@ -27,14 +27,14 @@ package struct Doctor: Sendable {
   ///   - descriptors: this process's limit, which is also the service's if both are started the same way.
   ///   - providerTime: asks FCM for its time; nil if it does not answer.
   ///   - pushService: calls one of the operator's own push services, by its host name.
-  ///   - running: what `/readyz` of a service that runs already says; nil without an answer.
+  ///   - running: what the service that runs already says; nil without an answer.
   ///   - mounts: the kernel's table of mounts; nil for the one of this process.
   package init(
     _ configuration: Configuration, checks: ((DatabaseVisit) -> [StartCheck])? = nil,
     now: @escaping @Sendable () -> Date = { Date() }, descriptors: DescriptorLimit = .raised(),
     providerTime: @escaping @Sendable () async -> Date?,
     pushService: @escaping @Sendable (String) async -> PushServiceAnswer = { _ in .answered },
-    running: @escaping @Sendable () async -> ReportedHealth? = { nil }, mounts: String? = nil
+    running: @escaping @Sendable () async -> ReportedState? = { nil }, mounts: String? = nil
   ) {
     self.configuration = configuration
     visit = DatabaseVisit(configuration.database.url)
@@ -140,14 +140,29 @@ extension Doctor {
 }
 
 extension Doctor {
-  /// Reports what only the service that runs can notice: that the database which it has open is gone, and what its
-  /// proxies have sent within an hour.
+  /// Reports what only the service that runs knows: that it serves with other settings, that the database which it has
+  /// open is gone, and what its proxies have sent within an hour.
   func runningFindings() async -> [Finding] {
-    let checks = await running()?.checks ?? [:]
-    return ["database", Readiness.forwardingName].compactMap { name in
-      guard let check = checks[name], let meaning = check.meaning else { return nil }
+    guard let state = await running() else { return [] }
+    let findings = ["database", Readiness.forwardingName].compactMap { name -> Finding? in
+      guard let check = state.health.checks[name], let meaning = check.meaning else { return nil }
       return .bad(name, meaning, advice: check.advice ?? "")
     }
+    let differences = configuration.differences(in: state.settings)
+    return (differences.isEmpty ? [] : [finding(of: differences)]) + findings
+  }
+
+  /// At most eight of them are named.
+  private func finding(of differences: [(key: String, value: String)]) -> Finding {
+    let shown = differences.prefix(8).map { "\($0.key) \($0.value.isEmpty ? "empty" : $0.value)" }
+    let left = differences.count - shown.count
+    let text = (shown + (left > 0 ? ["\(left) more"] : [])).joined(separator: ", ")
+    return .warning(
+      "service", "the service that runs has other settings than those that are checked here: \(text)",
+      advice: """
+        if the file was changed, restart the service; if the service has options or variables of its own, give doctor the \
+        same
+        """)
   }
 }
 

@@ -2,6 +2,7 @@ package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 internal import NIOCore
+package import Sealing
 internal import Settings
 
 /// The operator's listener: health, readiness, metrics and pages.
@@ -12,6 +13,8 @@ package struct OperatorRoutes: Sendable {
   private let heldAddress: String?
   private let pages: AdminRoutes?
   private let deliveries: DeliveryReport?
+  private let storageKey: StorageKey?
+  private let settings: [(key: String, value: String)]
 
   /// - Parameters:
   ///   - token: the bearer token for everything except `/healthz` and a brief `/readyz`; nil: none is needed.
@@ -19,14 +22,19 @@ package struct OperatorRoutes: Sendable {
   ///     `127.0.0.1:8080`.
   ///   - dashboard: the data of the pages; nil: there are no pages.
   ///   - deliveries: what `/deliveries` tells; nil: there is no such path.
+  ///   - storageKey: the key that this program's own commands ask with; nil: they cannot ask.
+  ///   - settings: what they are told that the service serves with, without secrets.
   package init(
     readiness: Readiness, metrics: PrometheusRegistry, token: String?, heldAddress: String? = nil,
-    dashboard: Dashboard? = nil, deliveries: DeliveryReport? = nil
+    dashboard: Dashboard? = nil, deliveries: DeliveryReport? = nil, storageKey: StorageKey? = nil,
+    settings: [(key: String, value: String)] = []
   ) {
     self.readiness = readiness
     self.metrics = metrics
     self.heldAddress = heldAddress
     self.deliveries = deliveries
+    self.storageKey = storageKey
+    self.settings = settings
     let bearer = token.map { BearerToken($0, name: "admin.token") }
     self.token = bearer
     pages = dashboard.map { AdminRoutes($0, token: token, bearer: bearer) }
@@ -58,7 +66,27 @@ package struct OperatorRoutes: Sendable {
         return Self.json(.ok, try await deliveries.json(request.uri.queryParameters.get("q") ?? ""))
       }
     }
+    if let storageKey {
+      router.endpoint("\(SealedCall.path)", .post) { request, _ in
+        let body = try await request.wholeBody(upTo: SealedCall.maximumBytes)
+        guard let call = SealedCall(received: Array(body.readableBytesView), storageKey) else {
+          throw APIError(.forbidden, "This is for push-bouncer's own commands")
+        }
+        let sealed = call.seal(try await answer(to: call.question))
+        return Response(
+          status: .ok, headers: [.contentType: "application/octet-stream", .cacheControl: "no-store"],
+          body: ResponseBody(byteBuffer: ByteBuffer(bytes: sealed)))
+      }
+    }
     pages?.add(to: router)
+  }
+
+  private func answer(to question: SealedCall.Question) async throws -> JSON {
+    switch question {
+    case .state:
+      ReportedState.json(await readiness.report(), heldAddress: heldAddress, settings: settings)
+    case .deliveries(let text): try await deliveries?.json(text) ?? .null
+    }
   }
 
   private func admit(_ request: Request, _ context: WireContext) throws {

@@ -1,7 +1,31 @@
 package import Delivery
 package import HTTP
 
-/// What `/readyz` of a running service says, read by another process: the counterpart of ``Health/json``.
+/// What a running service tells a command of itself.
+package struct ReportedState: Sendable {
+  package let health: ReportedHealth
+  /// The address of the public listener's socket if systemd holds it, such as `127.0.0.1:8080`.
+  package let heldAddress: String?
+  /// What it serves with, by key: as ``Configuration/effective``.
+  let settings: [String: String]
+
+  package init?(_ json: JSON) {
+    guard let health = json["health"].flatMap(ReportedHealth.init) else { return nil }
+    self.health = health
+    heldAddress = json["held_address"]?.string
+    guard case .object(let settings)? = json["settings"] else { return nil }
+    self.settings = settings.members.reduce(into: [:]) { $0[$1.name.text] = $1.value.string }
+  }
+
+  static func json(_ health: Health, heldAddress: String?, settings: [(key: String, value: String)]) -> JSON {
+    [
+      "health": health.json, "held_address": .optional(heldAddress),
+      "settings": .object(JSON.Object(settings.map { .init($0.key, .string($0.value)) })),
+    ]
+  }
+}
+
+/// The counterpart of ``Health/json``.
 package struct ReportedHealth: Sendable {
   /// By name.
   package let checks: [String: StatusReport]
