@@ -320,9 +320,29 @@ import Testing
       let page = try await service.callOperator(
         .get, "/admin", [.cookie: "other=1; \(session)"], host: "push.example.org")
       #expect(page.status == 200 && page.text.contains("Sign out"))
-      let out = try await service.callOperator(
-        .post, "/admin/sign-out", [.origin: "https://push.example.org"], host: "push.example.org")
+      // Who has no session ends none.
+      var out = try await service.signOut("push-bouncer-admin=1.AAAA")
       #expect(out.status == 303 && out.headers[.setCookie]?.contains("Max-Age=0") == true)
+      func status(_ cookie: String) async throws -> Int {
+        try await service.callOperator(.get, "/admin", [.cookie: cookie]).status
+      }
+      #expect(try await status(session) == 200)
+      out = try await service.signOut(session)
+      #expect(out.status == 303 && out.headers[.setCookie]?.contains("Max-Age=0") == true)
+      // A copy of the cookie, too, and any other session's; now, and after a restart.
+      for cookie in [session, String(plain.headers[.setCookie]?.prefix { $0 != ";" } ?? "")] {
+        #expect(try await status(cookie) == 401)
+      }
+      let database = service.service.store.database
+      let afterwards = try await AdminSessions(database: database).number
+      #expect(afterwards.count == 16)
+      let again = try #require(try await service.signIn(Self.token).headers[.setCookie])
+      #expect(try await status(String(again.prefix { $0 != ";" })) == 200)
+      // What is known stays so while the database does not answer, and nobody is told that the session has ended.
+      await database.close()
+      #expect(try await status(String(again.prefix { $0 != ";" })) == 200)
+      let later = try await service.signOut(String(again.prefix { $0 != ";" }))
+      #expect(later.status == 503 && later.headers[.setCookie] == nil)
       #expect(
         try await service.callOperator(.get, "/admin", [.authorization: "Bearer \(Self.token)"]).status == 200
       )

@@ -15,7 +15,8 @@ struct AdminRoutes: Sendable {
   init(_ dashboard: Dashboard, token: String?, bearer: BearerToken?) {
     self.dashboard = dashboard
     access = AdminAccess(
-      token: token, bearer: bearer, storageKey: dashboard.sources.storageKey, now: dashboard.sources.now)
+      token: token, bearer: bearer, storageKey: dashboard.sources.storageKey,
+      sessions: AdminSessions(database: dashboard.sources.database), now: dashboard.sources.now)
   }
 
   func add(to router: Router<WireContext>) {
@@ -60,7 +61,7 @@ struct AdminRoutes: Sendable {
   ) {
     router.endpoint(path, .get) { request, context in
       do {
-        let hasSession = try access.admit(request, context)
+        let hasSession = try await access.admit(request, context)
         // With a hanging database the page is still answered: the parts that need it say that they are
         // unknown.
         return try await DatabaseWait.limit(eachCallTo: .seconds(3)) {
@@ -79,7 +80,7 @@ struct AdminRoutes: Sendable {
       let fields = Form.parse(body.readableBytesView, maximumFields: 4) ?? []
       let token = fields.first { "\($0.name)" == "token" }?.value ?? ""
       var response = Self.forward
-      response.headers[.setCookie] = try access.signIn(token, request, context)
+      response.headers[.setCookie] = try await access.signIn(token, request, context)
       return response
     } catch {
       return Self.refusal(error)
@@ -88,9 +89,13 @@ struct AdminRoutes: Sendable {
 
   private func signOut(_ request: Request, _ context: WireContext) async throws -> Response {
     guard AdminAccess.isOwnForm(request) else { return Self.notFromHere }
-    var response = Self.forward
-    response.headers[.setCookie] = AdminAccess.signOut(request)
-    return response
+    do {
+      var response = Self.forward
+      response.headers[.setCookie] = try await access.signOut(request)
+      return response
+    } catch {
+      return Self.refusal(error)
+    }
   }
 
   private static var forward: Response {
