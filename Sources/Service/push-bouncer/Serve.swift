@@ -62,12 +62,14 @@ struct Serve: AsyncParsableCommand {
     for check in StartCheck.all(
       configuration, sockets: sockets, descriptors: descriptors, visit: visit)
     {
-      try await check.pass()
+      let finding = try await check.pass()
+      if finding.standing == .warning {
+        logger.warning(
+          "\(finding.detail)",
+          metadata: finding.advice.map { ["check": "\(check.name)", "advice": "\($0)"] } ?? [:])
+      }
     }
     await visit.close()
-    if let shortage = descriptors.shortage(configuration.http.maxConnections) {
-      logger.warning("\(shortage)")
-    }
     // Makes exceeding a file size limit an error like a full disk; by default the signal ends the process.
     signal(SIGXFSZ, SIG_IGN)
     let service = try await BouncerService.build(

@@ -248,6 +248,15 @@ import ZulipServer
     }
   }
 
+  @Test(
+    arguments: [
+      ([:], false), (["admin.token": "1"], true), (["admin.host": "::1", "admin.token": "hunter2"], true),
+      (["admin.token": "0123456789abcdef"], false), (["admin.host": "0.0.0.0", "admin.token": "1"], false),
+    ] as [([String: String], Bool)])
+  func `A weak token on loopback is told of`(_ overrides: [String: String], _ isWeak: Bool) throws {
+    #expect(try load(overrides).0.weakToken?.key == (isWeak ? "admin.token" : nil))
+  }
+
   @Test(arguments: ["", "  ", "\t", "\n"]) func `A variable without anything in it is unset`(_ blank: String)
     throws
   {

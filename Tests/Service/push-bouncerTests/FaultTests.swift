@@ -127,6 +127,19 @@ import Testing
     }
   }
 
+  @Test(.place(begun: true)) func `A token that is easy to guess starts with a warning`() async throws {
+    try await place.serve("--admin.token", "hunter2") { running in
+      let warnings = running.lines.filter { $0["level"] == "warning" }
+      #expect(warnings.map { $0["check"] } == ["strength"], "\(warnings)")
+      #expect(warnings.first?["message"]?.string?.hasPrefix("admin.token is too easy to guess") == true)
+      #expect(!running.logged.contains("hunter2"))
+    }
+    let doctor = try await place.run(["doctor", "--json", "--admin.token", "hunter2"] + Mistake.ports([]))
+    let findings = try doctor.json["findings"]?.elements ?? []
+    let finding = try #require(findings.first { $0["check"] == "strength" })
+    #expect(finding["status"] == "warning" && finding["advice"] != JSON.null, "\(doctor.output)")
+  }
+
   @Test func `Doctor knows a port that is held for a service that runs`() async throws {
     let held = try HeldSocket()
     try await Workplace.test(begun: true) { place in

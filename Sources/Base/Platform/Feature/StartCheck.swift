@@ -17,8 +17,8 @@ package struct StartCheck: Sendable {
   }
 
   /// Makes the check for `serve`; throws if it fails.
-  package func pass() async throws(Fault) {
-    do { _ = try await check() } catch { throw Fault(error) }
+  package func pass() async throws(Fault) -> Finding {
+    do { return try await check() } catch { throw Fault(error) }
   }
 
   /// Makes the check for `doctor`; a failure becomes a finding.

@@ -118,6 +118,15 @@ extension Configuration {
     return found
   }
 
+  /// A token that is easy to guess and opens only what everybody on this machine could see without one. It does not keep
+  /// `serve` from starting: an update would otherwise stop services that have had one all along.
+  package var weakToken: Fault? {
+    guard let token = admin.token, Self.isWeak(token), ClientAddress.isLoopback(admin.host) else {
+      return nil
+    }
+    return Self.weak("admin.token")
+  }
+
   private static func weak(_ key: String) -> Fault {
     Fault(
       key: key, "is too easy to guess: use 16 or more random characters",

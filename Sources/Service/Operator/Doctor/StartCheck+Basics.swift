@@ -59,8 +59,15 @@ extension StartCheck {
   private static func strength(_ configuration: Configuration) -> [StartCheck] {
     let weaknesses = configuration.weaknesses.map { weakness in StartCheck("strength") { _ in throw weakness }
     }
-    return weaknesses.isEmpty
-      ? [StartCheck("strength") { .good($0, "no token is weak, and none is missing") }] : weaknesses
+    guard weaknesses.isEmpty else { return weaknesses }
+    return [
+      StartCheck("strength") {
+        guard let weak = configuration.weakToken else {
+          return .good($0, "no token is weak, and none is missing")
+        }
+        return .warning($0, weak.detail, advice: weak.advice ?? "")
+      }
+    ]
   }
 
   private static func storageKey(_ name: String, _ configuration: Configuration) throws -> Finding {
