@@ -39,7 +39,6 @@ package final class NextcloudDevices: Sendable {
   ) async throws {
     let place = SealedPlace.token(
       identifier: .bytes(registration.identifier), userKey: .bytes(registration.userKey))
-    let owner = owner(at: address)
     let values: [Value] = [
       .bytes(registration.identifier), .bytes(registration.userKey), .bytes(registration.tokenHash),
       .bytes(storageKey.seal(registration.token, at: place)),

@@ -5,6 +5,7 @@ import HTTPTypes
 import Logging
 import MetricsTestKit
 import ProviderSimulator
+import Providers
 import Registrations
 import SQL
 import Sealing
