@@ -40,8 +40,11 @@ extension Account {
       help: ArgumentHelp(
         "The user's API key, 32 letters and digits (default: one is made).", valueName: "key"))
     var apiKey: String?
+    @Option(help: ArgumentHelp("A file that holds the API key; - is standard input.", valueName: "file"))
+    var apiKeyFile: String?
 
     func run() async throws {
+      let apiKey = try SecretFile.value("--api-key", apiKey, file: apiKeyFile, "API key")
       guard AccountStore.isEmail(email) else {
         throw ValidationError("\(email) is not a valid email address")
       }
@@ -61,13 +64,15 @@ extension Account {
       }
       let configuration = try options.load()
       let (user, key) = try await Store.with(options, configuration) { store in
-        try await add(to: store.realm(uuid, configuration.server), store.accounts)
+        try await add(to: store.realm(uuid, configuration.server), store.accounts, apiKey)
       }
       let document = user.summary + [.init("api_key", .string(key))]
       options.show(.object(JSON.Object(document)), "\(user.line)\n\napi_key = \(key)")
     }
 
-    private func add(to realm: UUID, _ accounts: AccountStore) async throws -> (user: User, apiKey: String) {
+    private func add(
+      to realm: UUID, _ accounts: AccountStore, _ apiKey: String?
+    ) async throws -> (user: User, apiKey: String) {
       do {
         return try await accounts.add(
           .init(email: email, apiKey: apiKey, username: username), userID: userID, realm: realm)

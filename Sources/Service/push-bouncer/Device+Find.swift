@@ -84,22 +84,10 @@ extension Device {
         }
         return .identifier(bytes)
       }
-      if let tokenFile { return .token(try Self.token(in: tokenFile)) }
+      if let tokenFile { return .token(try SecretFile.read(tokenFile, "token")) }
       do { return try DeviceQuery(text ?? "") } catch { throw Fault(error.description) }
     }
 
-    /// Reads a token. Neither the token nor a wrong file's content is ever shown.
-    private static func token(in file: String) throws -> String {
-      let handle = file == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: file)
-      guard let data = try? handle?.read(upToCount: 16_384) else {
-        throw Fault("\(file) cannot be read")
-      }
-      let text = String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
-      guard !text.isEmpty, text.utf8.count <= 8192 else {
-        throw Fault("there is no token in \(file == "-" ? "standard input" : file)")
-      }
-      return text
-    }
   }
 
   struct Show: AsyncParsableCommand {

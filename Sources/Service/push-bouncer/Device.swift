@@ -115,6 +115,8 @@ extension Phone {
     @Option(help: ArgumentHelp("The chat server's address.", valueName: "url")) var server: String?
     @Option(help: "The user's email.") var email: String?
     @Option(help: ArgumentHelp("The user's API key.", valueName: "key")) var apiKey: String?
+    @Option(help: ArgumentHelp("A file that holds the API key; - is standard input.", valueName: "file"))
+    var apiKeyFile: String?
     @Flag(help: "Asks the chat server for a test notification.") var test = false
     @Flag(help: "Logs out at the end, also after Ctrl-C: the chat server forgets the device.") var forget =
       false
@@ -124,6 +126,8 @@ extension Phone {
   struct OwnServerOptions: ParsableArguments {
     @Option(help: ArgumentHelp("zulip_org_id of the chat server.", valueName: "id")) var orgID: String?
     @Option(help: ArgumentHelp("zulip_org_key of the chat server.", valueName: "key")) var orgKey: String?
+    @Option(help: ArgumentHelp("A file that holds this key; - is standard input.", valueName: "file"))
+    var orgKeyFile: String?
     @Option(help: ArgumentHelp("The realm's UUID, any that is not another server's.", valueName: "uuid"))
     var realm: String?
     @Option(help: "Uploads the realm first, with this hostname; needed once for each realm.") var hostname:
@@ -141,15 +145,19 @@ extension Phone {
   }
 
   /// The role that the options name. Throws if they name no role, several roles, or an incomplete one.
-  func role() throws -> Role {
+  ///
+  /// - Parameters:
+  ///   - apiKey: the user's, wherever it is from; any text while only the options are checked.
+  ///   - orgKey: the chat server's, likewise.
+  func role(apiKey: String?, orgKey: String?) throws -> Role {
     // `--forget` is allowed with every app.
     let isForget = app.forget && nextcloud.nextcloud == nil && kind != .gateway
     let appOptions = [
-      ("--server", app.server), ("--email", app.email), ("--api-key", app.apiKey),
+      ("--server", app.server), ("--email", app.email), ("--api-key", apiKey),
       ("--test", app.test ? "" : nil), ("--forget", isForget ? "" : nil),
     ]
     let ownOptions = [
-      ("--org-id", own.orgID), ("--org-key", own.orgKey), ("--realm", own.realm),
+      ("--org-id", own.orgID), ("--org-key", orgKey), ("--realm", own.realm),
       ("--hostname", own.hostname), ("--send", own.send.first),
     ]
     let given = [[("--nextcloud", nextcloud.nextcloud)], appOptions, ownOptions].map { options in
@@ -173,14 +181,14 @@ extension Phone {
         server: try Self.address(server, of: "--nextcloud", such: "https://cloud.example.org"))
     }
     if given[1] != nil {
-      guard let server = app.server, let email = app.email, let apiKey = app.apiKey else {
+      guard let server = app.server, let email = app.email, let apiKey else {
         throw Self.missing(appOptions)
       }
       return .app(
         server: try Self.address(server, of: "--server", such: "https://chat.example.org"), email: email,
         apiKey: apiKey)
     }
-    guard let id = own.orgID, let key = own.orgKey, let realm = own.realm else {
+    guard let id = own.orgID, let key = orgKey, let realm = own.realm else {
       throw Self.missing(ownOptions)
     }
     return try .ownServer(

@@ -38,7 +38,7 @@ extension Migrate {
     @OptionGroup var options: GlobalOptions
     @Option(
       help: ArgumentHelp(
-        "postgres://USER:PASSWORD@HOST:PORT/NAME of Zulip's database, or a folder of CSV files.",
+        "postgres://USER@HOST:PORT/NAME of Zulip's database, with the password in PGPASSWORD, or a folder of CSV files.",
         valueName: "source"))
     var from: String
     @Flag(help: "Only report what would be done.") var dryRun = false

@@ -68,7 +68,7 @@ struct Phone: AsyncParsableCommand {
   var count: Int?
 
   func validate() throws {
-    switch try role() {
+    switch try role(apiKey: app.apiKey ?? app.apiKeyFile, orgKey: own.orgKey ?? own.orgKeyFile) {
     case .nextcloud, .gateway: break
     case .app, .ownServer: _ = try bouncerKey()
     }
@@ -102,11 +102,14 @@ struct Phone: AsyncParsableCommand {
   }
 
   func run() async throws {
+    let role = try role(
+      apiKey: SecretFile.value("--api-key", app.apiKey, file: app.apiKeyFile, "API key"),
+      orgKey: SecretFile.value("--org-key", own.orgKey, file: own.orgKeyFile, "key"))
     if let caFile { try FileOwner.become(ofWaysTo: [caFile]) }
     let client = try PhoneHome.client(ca: caFile)
     do {
       let home = PhoneHome(url: simulator, client: client)
-      switch try role() {
+      switch role {
       case .app(let server, let email, let apiKey):
         try await run(
           at: ChatClient(server: server, email: email, apiKey: apiKey, client: client),

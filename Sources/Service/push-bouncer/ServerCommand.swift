@@ -36,6 +36,8 @@ extension ServerCommand {
         "The server's zulip_org_key (64 characters), if it has one already; otherwise one is made.",
         valueName: "key"))
     var orgKey: String?
+    @Option(help: ArgumentHelp("A file that holds this key; - is standard input.", valueName: "file"))
+    var orgKeyFile: String?
     @Option(
       help: ArgumentHelp(
         "The email address of the server's administrator. The upstream bouncer (upstream.url) needs it for a new key.",
@@ -48,6 +50,7 @@ extension ServerCommand {
           "\(hostname) is not a valid hostname: give the name alone, such as chat.example.org or chat.example.org:8443"
         )
       }
+      let orgKey = try SecretFile.value("--org-key", orgKey, file: orgKeyFile, "key")
       guard orgKey.map({ $0.count == 64 }) ?? true else {
         throw ValidationError("--org-key must have 64 characters")
       }

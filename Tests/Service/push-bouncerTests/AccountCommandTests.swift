@@ -107,4 +107,32 @@ import Testing
     #expect(result.status == (arguments.count == 1 ? 0 : 64))
     #expect(!place.exists("push-bouncer.sqlite"))
   }
+
+  @Test(.place(begun: true)) func `Keys are read from files and from standard input`() async throws {
+    let key = String(repeating: "k", count: 64)
+    try place.write("key", "\(key)\n")
+    let input = ["/bin/sh", "-c", #"exec "$0" "$@" <key"#]
+    for (number, (launcher, file)) in [([], "key"), (input, "-")].enumerated() {
+      let server = try await place.run(
+        ["server", "add", "--hostname", "chat\(number).example.org", "--org-key-file", file, "--json"],
+        through: launcher)
+      #expect(try server.json["org_key"]?.string == key, "\(server.errors)")
+    }
+    try place.write("api-key", String(repeating: "a", count: 32))
+    let account = try await place.run(
+      "account", "add", "--email", "iago@example.org", "--api-key-file", "api-key", "--json")
+    #expect(try account.json["api_key"]?.string == String(repeating: "a", count: 32))
+
+    try place.write("empty", "\n")
+    for (arguments, says) in [
+      (["--org-key-file", "nowhere"], "nowhere cannot be read"),
+      (["--org-key-file", "empty"], "there is no key in empty"),
+      (["--org-key-file", "api-key"], "--org-key must have 64 characters"),
+      (["--org-key-file", "key", "--org-key", key], "give --org-key or --org-key-file, not both"),
+    ] {
+      let refused = try await place.run(["server", "add", "--hostname", "other.example.org"] + arguments)
+      #expect(refused.status != 0 && refused.errors.contains(says), "\(refused.errors)")
+      #expect(!refused.errors.contains("aaaa") && !refused.errors.contains("kkkk"))
+    }
+  }
 }

@@ -52,7 +52,8 @@ extension Configuration {
       as the line break that a secret may end in. Unknown variables are a warning. In Kubernetes a Service may put its address into
       variables of these names: the pod's spec needs `enableServiceLinks: false`, as the manifests have it.
       `push-bouncer init` writes a file with every key, commented out. `push-bouncer doctor` checks the values in use.
-      What is marked *secret* is never logged or shown.
+      What is marked *secret* is never logged or shown. It does not belong on the command line, which every user of the machine can
+      see.
 
       """
     var section: Substring = ""
