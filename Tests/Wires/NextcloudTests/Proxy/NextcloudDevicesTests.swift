@@ -56,12 +56,13 @@ import Testing
   }
 
   /// Registers a key with a token of its own from a network, later than those before.
-  private func register(_ key: UInt8, from network: Int64, address: Int64 = .random(in: 0...1000))
+  private func register(_ key: UInt8, from network: Int64, address: Int64? = nil)
     async throws
   {
     store.clock.advance(1)
     try await devices.register(
-      registration(1, key: key, token: "token \(key)", hash: key), of: .address(address, in: network))
+      registration(1, key: key, token: "token \(key)", hash: key),
+      of: .address(address ?? Int64(key), in: network))
   }
 
   private static let (phone, stranger, other): (Int64, Int64, Int64) = (100, 200, 300)

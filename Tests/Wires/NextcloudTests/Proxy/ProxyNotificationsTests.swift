@@ -153,7 +153,7 @@ struct ProxyNotificationsTests {
     var new = phone
     new.token = phone.app.token
     #expect(try await bench.notify([new.entry()]).unknown == [])
-    bench.clock.advance(3600)
+    bench.clock.advance(3601)
     #expect(try await bench.notify([new.entry()]).unknown == [phone.identifierText])
     #expect(try await bench.number("SELECT COUNT(*) FROM registrations WHERE wire = 3") == 17)
   }
