@@ -209,7 +209,9 @@ extension NextcloudDevices {
   func recordUse(_ signed: [Signed]) async throws {
     let now = now()
     let last = Dictionary(signed.map { ($0.device.id, $0) }) { $1 }
-    let statements = last.values.filter { $0.needsUpdate(at: now) }.map { $0.statement(at: now) }
+    // In the order of their rows, so that two requests do not wait for each other.
+    let statements = last.values.filter { $0.needsUpdate(at: now) }.sorted { $0.device.id < $1.device.id }
+      .map { $0.statement(at: now) }
     guard !statements.isEmpty else { return }
     try await database.write { connection in
       for statement in statements { try connection.run(statement) }
