@@ -22,6 +22,14 @@ struct GatewayMessage: Sendable {
     let encoding: String
     var cryptoKey: String?
     var encryption: String?
+
+    /// What an app needs of the two to decrypt: the sender's key and the salt, in base64url without padding.
+    fileprivate var parameters: [(String, String)] {
+      [("crypto_key", cryptoKey, "dh"), ("encryption", encryption, "salt")].compactMap {
+        member, header, name in
+        header.flatMap { HeaderParameters($0)[name] }.map { (member, $0.inBase64URL) }
+      }
+    }
   }
 
   enum Urgency: String {
@@ -56,7 +64,8 @@ struct GatewayMessage: Sendable {
       throw APIError("Urgency must be very-low, low, normal or high.")
     }
     self.urgency = urgency
-    topic = headers.value(.topic)
+    // Some senders pad it (RFC 4648 section 5).
+    topic = headers.value(.topic).map { $0.hasSuffix("=") ? $0.replacing(/={1,2}$/, with: "") : $0 }
     guard topic?.isName(1...32, with: "-_") ?? true else {
       throw APIError("Topic must be 1 to 32 characters of base64url.")
     }
@@ -97,14 +106,14 @@ extension GatewayMessage {
   ) -> Push? {
     guard let token = subscription.token else { return nil }
     var members = [("subscription", subscription.id.text)]
+    if let collapseID { members.append(("topic", collapseID)) }
     if let encryption {
       members.append(("encoding", encryption.encoding))
       if isKept {
         members.append(("message", id.text))
       } else {
         members.append(("body", Base64URL.encode(body.readableBytesView)))
-        if let key = encryption.cryptoKey { members.append(("crypto_key", key)) }
-        if let salt = encryption.encryption { members.append(("encryption", salt)) }
+        members += encryption.parameters
       }
     }
     switch token.kind {

@@ -53,9 +53,7 @@ struct SenderAuthorization: Hashable {
   ///
   /// - Throws: 403 if it has not.
   func verified() throws(APIError) -> (key: [UInt8], claims: Claims) {
-    // Some senders have it in the other alphabet, or padded in their own way.
-    let spelled = key.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
-    guard let bytes = Base64URL.decode(spelled), bytes.count == 65,
+    guard let bytes = Base64URL.decode(key.inBase64URL), bytes.count == 65,
       let key = try? P256.Signing.PublicKey(x963Representation: bytes)
     else {
       throw .forbiddenSender("The VAPID key is malformed: it is the base64url of 65 bytes, a point on P-256.")
@@ -67,7 +65,8 @@ struct SenderAuthorization: Hashable {
       key.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8))
     else { throw .forbiddenSender("The VAPID token is not signed by the VAPID key with ES256.") }
     guard let claims = Base64URL.decode(parts[1]).flatMap({ try? JSON.parse($0) }).flatMap(Claims.init) else {
-      throw .forbiddenSender("The VAPID token must have aud, a text, and exp, seconds since 1970.")
+      throw .forbiddenSender(
+        "The VAPID token must have aud, a text or a list of texts, and exp, seconds since 1970.")
     }
     return (bytes, claims)
   }
@@ -75,16 +74,24 @@ struct SenderAuthorization: Hashable {
   /// What a token says of itself.
   struct Claims: Hashable {
     private static let maximumAudience = 512
+    private static let mostAudiences = 8
 
-    let audience: String
+    /// The services that it is for.
+    let audiences: [String]
     /// Seconds since 1970.
     let end: Double
 
     init?(_ json: JSON) {
       // Claims are remembered.
-      guard let audience = json["aud"]?.string, audience.utf8.count <= Self.maximumAudience else {
-        return nil
-      }
+      let audiences =
+        switch json["aud"] {
+        case .string(let text): [text]
+        case .array(let texts): texts.compactMap(\.string)
+        default: [String]()
+        }
+      guard (1...Self.mostAudiences).contains(audiences.count),
+        audiences.allSatisfy({ $0.utf8.count <= Self.maximumAudience })
+      else { return nil }
       switch json["exp"] {
       case .integer(let value): end = Double(value)
       case .number(let text):
@@ -92,13 +99,13 @@ struct SenderAuthorization: Hashable {
         end = value
       default: return nil
       }
-      self.audience = audience
+      self.audiences = audiences
     }
 
     /// - Parameter address: of the service.
     /// - Throws: 403 if the token is for somebody else, has ended, or is valid for more than a day.
     func check(for address: String, at now: Date) throws(APIError) {
-      guard Self.isSameOrigin(audience, address) else {
+      guard audiences.contains(where: { Self.isSameOrigin($0, address) }) else {
         throw .forbiddenSender(
           "The VAPID token is for another service: aud must be the origin of the endpoint.")
       }
@@ -156,6 +163,11 @@ struct HeaderParameters {
   }
 
   subscript(name: String) -> String? { values[name] }
+}
+
+extension String {
+  /// Base64 of either alphabet, padded or not, in base64url without padding: senders spell keys in their own ways.
+  var inBase64URL: String { replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "") }
 }
 
 extension HTTPField.Name {

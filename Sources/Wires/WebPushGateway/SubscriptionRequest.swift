@@ -35,6 +35,11 @@ struct SubscriptionRequest: Sendable {
       guard let registration = PushRegistration(try await open(sealed, publicKey)) else {
         throw APIError("encrypted_push_registration is malformed.")
       }
+      guard registration.audience == PushRegistration.gateway else {
+        throw APIError(
+          "encrypted_push_registration was not sealed for this: it must have \"audience\": \"\(PushRegistration.gateway)\"."
+        )
+      }
       token = registration.token
       appID = registration.iosAppID
       self.sealed = registration

@@ -69,7 +69,9 @@ extension Bouncer {
       if try await passesOn(for: server), try await !bouncerKeys.isOwn(publicKey) { return nil }
       throw APIError(code: APIError.Code.invalidPublicKey, "Invalid bouncer_public_key")
     }
-    guard let registration = PushRegistration(plaintext) else { throw APIError.invalidRegistration }
+    guard let registration = PushRegistration(plaintext), registration.audience == nil else {
+      throw APIError.invalidRegistration
+    }
     return registration
   }
 

@@ -62,19 +62,19 @@ struct SendingTests {
     }
   }
 
-  @Test func `of the draft's encryption carry its headers`() async throws {
+  @Test func `of the draft's encryption carry its sender's key and its salt`() async throws {
     try await Gateway.test { gateway in
       let app = try await gateway.subscribe(Gateway.registration(.apns))
       let body = Gateway.ciphertext(40)
       let headers: HTTPFields = [
         .cryptoKey: #"dh="BEl62iUYgUivxIkv69yViEuiBIa-Ib9";p256ecdsa=BDd3"#,
-        .encryption: "salt=lngarbyKfMoi9Z75xYXmkg",
+        .encryption: "keyid=p256dh;salt=lngarbyKf+oi9Z/5xYXmkg==",
       ]
       #expect(try await gateway.post(app, headers, body: body, encoding: "aesgcm").status == 201)
       let arrived = try #require(gateway.arrived().first)
       #expect(arrived["encoding"]?.string == "aesgcm")
-      #expect(arrived["crypto_key"]?.string == #"dh="BEl62iUYgUivxIkv69yViEuiBIa-Ib9""#)
-      #expect(arrived["encryption"]?.string == headers[.encryption])
+      #expect(arrived["crypto_key"]?.string == "BEl62iUYgUivxIkv69yViEuiBIa-Ib9")
+      #expect(arrived["encryption"]?.string == "lngarbyKf-oi9Z_5xYXmkg")
       #expect(arrived["body"]?.string == Base64URL.encode(body))
       for missing in [HTTPField.Name.cryptoKey, .encryption] {
         var headers = headers
@@ -228,6 +228,27 @@ struct SendingTests {
         #expect(answer.status == 404, "\(answer.text)")
       }
       #expect(gateway.simulator.deliveries().isEmpty)
+    }
+  }
+
+  @Test(arguments: PushToken.Kind.allCases)
+  func `with a topic, padded or not, tell the app which are of one topic`(_ kind: PushToken.Kind) async throws
+  {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe(Gateway.registration(kind))
+      let topics = ["cm9vbTE", "cm9vbTE=", "cm9vbTE==", "b", nil] as [String?]
+      for topic in topics {
+        var headers: HTTPFields = [:]
+        headers[.topic] = topic
+        #expect(try await gateway.post(app, headers).status == 201, "\(topic ?? "")")
+      }
+      let arrived = gateway.arrived().map { $0["topic"]?.string }
+      #expect(arrived.count == topics.count && arrived[4] == nil)
+      #expect(Set(arrived[0...2]).count == 1 && arrived[0]?.utf8.count == 32)
+      #expect(arrived[3] != nil && arrived[3] != arrived[0])
+      for topic in ["a===", "=", "a=b"] {
+        #expect(try await gateway.post(app, [.topic: topic]).status == 400, "\(topic)")
+      }
     }
   }
 

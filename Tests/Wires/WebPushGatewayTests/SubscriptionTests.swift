@@ -116,11 +116,13 @@ struct SubscriptionTests {
             Base64.encode(try #require(SealedBox.seal(json.bytes, to: publicKey)))),
         ]
       }
-      func contents(age: Int64 = 0) -> JSON {
-        [
+      func contents(age: Int64 = 0, for audience: JSON? = "webpush") -> JSON {
+        var json: JSON.Object = [
           "token": .string(Gateway.apnsToken), "token_kind": "apns", "ios_app_id": .string(Gateway.topic),
           "timestamp": .integer(Int64(gateway.clock.now.timeIntervalSince1970) - age),
         ]
+        json["audience"] = audience
+        return .object(json)
       }
       let app = try await gateway.subscribe(try sealed(contents()))
       #expect(try await gateway.post(app).status == 201)
@@ -134,6 +136,9 @@ struct SubscriptionTests {
         (try sealed(contents(age: 86_500)), "sealed more than a day ago"),
         (try sealed(contents(), to: BouncerKeyPair().publicKey), "does not open"),
         (foreign, "no key of this service"), (try sealed("x"), "malformed"),
+        (try sealed(contents(for: nil)), "not sealed for this"),
+        (try sealed(contents(for: "zulip")), "not sealed for this"),
+        (try sealed(contents(for: 1)), "malformed"),
         (["encrypted_push_registration": "AAAA"], "bouncer_public_key is missing"),
       ] as [(JSON, String)] {
         let answer = try await gateway.call(.post, "/webpush/v1/subscriptions", json)

@@ -37,6 +37,20 @@ struct E2EERegisterTests {
   }
 
   @Test
+  func `refuses what was sealed for the Web Push gateway`() async throws {
+    let server = try await bouncer.server()
+    let realm = try await bouncer.realm(of: server)
+    for audience in ["webpush", "zulip", ""] {
+      guard case .object(var registration) = bouncer.fcm() else { return }
+      registration["audience"] = .string(audience)
+      let form = try bouncer.registerForm(realm: realm, .object(registration))
+      let refusal = try await bouncer.post("push/e2ee/register", form, as: server)
+      #expect(refusal.status == 400 && refusal.message == "Invalid encrypted_push_registration")
+    }
+    #expect(try await bouncer.rows("SELECT COUNT(*) FROM registrations") == [[0]])
+  }
+
+  @Test
   func `is refused beyond what a server may have, and renewed in any case`() async throws {
     try await Bouncer.test(["bouncer.max_registrations_per_server": "2"]) { bouncer in
       let (server, other) = (

@@ -4,12 +4,17 @@ package import Sealing
 
 /// The contents of a registration that a phone seals to its bouncer (`Documentation/Protocols/Zulip.md` 5.2).
 package struct PushRegistration {
+  package static let gateway = "webpush"
+
   /// The seconds after which a registration that has not arrived is given up.
   package static let lifetime: TimeInterval = 86_400
 
   package let token: PushToken
   /// The app's bundle id: required for APNs, absent for FCM.
   package let iosAppID: String?
+  /// Whom it was sealed for: nil for a Zulip server's bouncer, ``gateway`` for the Web Push gateway. What was sealed for one is
+  /// not taken by the other, so that a chat server cannot register its users' phones where their logout does not reach.
+  package let audience: String?
   /// When the phone created it, in seconds since 1970.
   let timestamp: Int64
   /// Its members that are not known here.
@@ -27,11 +32,16 @@ package struct PushRegistration {
     case (.fcm, .null): iosAppID = nil
     default: return nil
     }
+    switch json["audience"] ?? .null {
+    case .null: audience = nil
+    case .string(let text): audience = text
+    default: return nil
+    }
     self.token = token
     self.timestamp = timestamp
     additions.addMembers(
       of: json, at: "encrypted_push_registration",
-      except: ["token", "token_kind", "ios_app_id", "timestamp"])
+      except: ["token", "token_kind", "ios_app_id", "timestamp", "audience"])
   }
 
   /// Zulip's bouncer accepts `5`, `5.0` and `"5"` as five.

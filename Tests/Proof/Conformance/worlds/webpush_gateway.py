@@ -142,10 +142,10 @@ class World(worlds.World):
         return members({**self.registration(getattr(self, name), **options), **changes})
 
     def make_sealed(self, argument):
-        """The same, sealed as Zulip's apps do: `!sealed ios`, `!sealed [ios, {timestamp: 0}]`; what is sealed may also be a text."""
+        """The same, sealed as Zulip's apps do, for the gateway: `!sealed ios`, `!sealed [ios, {timestamp: 0}]`; what is sealed may also be a text."""
         name, changes = argument if isinstance(argument, list) else (argument, {})
         phone, key = getattr(self, name), self.bouncer_key
-        content = changes if isinstance(changes, str) else {**registration(phone.token, phone.kind, self.running.app_id), **changes}
+        content = changes if isinstance(changes, str) else {**registration(phone.token, phone.kind, self.running.app_id), "audience": "webpush", **changes}
         return {"encrypted_push_registration": seal(key, content), "bouncer_public_key": key}
 
     def make_ago(self, seconds):
@@ -191,7 +191,8 @@ class World(worlds.World):
         form, by, key = options.pop("form", "vapid t=%t, k=%k"), options.pop("by", name), options.pop("key", getattr(self, name).key)
         audience = options.pop("audience", "%o")
         for short, text in {"%o": self.origin, "%h": urllib.parse.urlsplit(self.origin).hostname}.items():
-            audience = audience.replace(short, text)
+            if isinstance(audience, str):
+                audience = audience.replace(short, text)
         return form.replace("%t", getattr(self, by).token(audience, **options)).replace("%k", key)
 
     # Steps before a case.
@@ -306,9 +307,12 @@ class World(worlds.World):
                 data["message"] = Matcher("match", NAME)
             else:
                 data["body"] = encode_url(body)
-                data |= {member: coding[header] for member, header in (("crypto_key", "Crypto-Key"), ("encryption", "Encryption")) if header in coding}
+                data |= {member: coding[header].removeprefix(f"{name}=") for member, header, name in (
+                    ("crypto_key", "Crypto-Key", "dh"), ("encryption", "Encryption", "salt")) if header in coding}
         if self.service:
             return {"to": name, "payload": {member: data[member] for member in ("body",) if member in data}}
+        if has_topic:
+            data["topic"] = Matcher("match", NAME)
         token = getattr(phone, to)
         if phone.kind == "fcm":
             return {"to": phone.addresses[token], "payload": {"message": {

@@ -98,7 +98,8 @@ final class GatewayPhone: App, @unchecked Sendable {
     let app = phone.kind == .apns ? #","ios_app_id":"\#(phone.topic)""# : ""
     let sender = namesSender ? #","application_server_key":"\#(Gateway.publicKey)""# : ""
     guard isSealed else { return #"{"token":"\#(token)","token_kind":"\#(kind)"\#(app)\#(sender)}"# }
-    let sealed = Phone.sealedRegistration(token, phone.kind, topic: phone.topic, at: world.time)
+    let sealed = Phone.sealedRegistration(
+      token, phone.kind, topic: phone.topic, for: "webpush", at: world.time)
     return
       #"{"encrypted_push_registration":"\#(sealed)","bouncer_public_key":"\#(Node.keyPair.publicKeyBase64)"\#(sender)}"#
   }

@@ -158,10 +158,11 @@ final class Phone: App, @unchecked Sendable {
 
   static func sealedRegistration(
     _ token: String, _ kind: Route.Provider, topic: String = World.topic,
-    to keyPair: BouncerKeyPair = Node.keyPair, at time: Double
+    to keyPair: BouncerKeyPair = Node.keyPair, for audience: String? = nil, at time: Double
   ) -> String {
     var json = #"{"token":"\#(token)","token_kind":"\#(kind == .apns ? "apns" : "fcm")","timestamp":"#
     json += "\(Int64(World.epoch + time))"
+    if let audience { json += #","audience":"\#(audience)""# }
     json += kind == .apns ? #","ios_app_id":"\#(topic)"}"# : "}"
     return SealedBox.seal(Array(json.utf8), to: keyPair.publicKey).map { Data($0).base64EncodedString() }
       ?? ""
