@@ -76,19 +76,19 @@ class App:
             if answer.status_code != 200 or headers["Content-Encoding"] != told["encoding"]:
                 raise Mismatch(f"{self.kind}: fetched: {answer.status_code} {headers}")
             # urllib3 does not know these encodings, so these are the bytes as they came.
-            body, key, salt = answer.raw.read(), headers.get("Crypto-Key"), headers.get("Encryption")
+            body, key, salt = answer.raw.read(), parameter(headers, "Crypto-Key", "dh"), parameter(headers, "Encryption", "salt")
         else:
             body, key, salt = decode_url(told["body"]), told.get("crypto_key"), told.get("encryption")
         known = {"private_key": self.subscription.key, "auth_secret": self.subscription.secret, "version": told["encoding"]}
         if told["encoding"] == "aesgcm":
-            known |= {"dh": parameter(key, "dh"), "salt": parameter(salt, "salt")}
+            known |= {"dh": decode_url(key), "salt": decode_url(salt)}
         return http_ece.decrypt(body, **known).decode(), is_fetched
 
 
-def parameter(header, name):
-    """The bytes of a parameter in Crypto-Key or Encryption."""
-    pairs = (pair.strip().partition("=") for pair in header.replace(",", ";").split(";"))
-    return next(decode_url(value) for found, _, value in pairs if found == name)
+def parameter(headers, header, name):
+    """A parameter in Crypto-Key or Encryption."""
+    pairs = (pair.strip().partition("=") for pair in headers.get(header, "").replace(",", ";").split(";"))
+    return next((value for found, _, value in pairs if found == name), None)
 
 
 def signer(encoding):

@@ -52,6 +52,7 @@ extension Bouncer {
     defer { memory.release() }
     let realm = try await legacyRealm(realm, of: server, logger)
     let recipients: [Registration]
+    var reached: Set<String> = []
     if let both = try await notifyHereAndElsewhere(
       notification, to: user, believedIn: tokens, realm, server, since: received, logger: logger)
     {
@@ -60,12 +61,16 @@ extension Bouncer {
       recipients = try await self.recipients(of: user, realm, server, logger)
       let pushes = try notification.pushes(
         to: recipients, of: .chatServer(server.id), now: now(), logger: logger)
-      try await deliver(pushes, of: server, since: received)
+      let results = try await deliver(pushes, of: server, since: received)
+      reached = Self.tokens(of: recipients, reachedBy: zip(pushes, results))
     }
     var missing: [PushToken.Kind: [String]] = [:]
     for (kind, tokens) in tokens {
       do {
+        // A phone that has this notification may have moved on to an encrypted registration meanwhile. Its server is told
+        // the next time: now it would send this one to the new registration, too.
         missing[kind] = try await registrations.missing(tokens, kind: kind, of: user, server: server.id)
+          .filter { (try? PushToken($0, kind: kind)).map { !reached.contains($0.canonical) } ?? true }
           .sorted()
       } catch {
         // The notification was sent, so the call succeeds; the server repeats the question with each
@@ -78,6 +83,18 @@ extension Bouncer {
     return LegacyReceipt(
       apple: recipients.count { $0.token.kind == .apns }, android: recipients.count { $0.token.kind == .fcm },
       missing: missing, hasRealm: realm != nil)
+  }
+
+  /// The tokens, spelled canonically, of the recipients that a push was sent to and that are not dead.
+  private static func tokens(
+    of recipients: [Registration], reachedBy sent: some Sequence<(RegisteredPush, DeliveryResult)>
+  ) -> Set<String> {
+    let reached = Set(
+      sent.compactMap { push, result -> Int64? in
+        if case .ended = result { return nil }
+        return push.registration.id
+      })
+    return Set(recipients.lazy.filter { reached.contains($0.reference.id) }.map(\.token.canonical))
   }
 
   /// Sends a test to one device of a user.

@@ -15,6 +15,41 @@ struct LegacyNotifyTests {
     [answer.json["total_android_devices"]?.integer, answer.json["total_apple_devices"]?.integer]
   }
 
+  @Test(arguments: PushToken.Kind.allCases)
+  func `does not call a phone missing that has the notification and moves to encryption meanwhile`(
+    _ kind: PushToken.Kind
+  ) async throws {
+    try await Simulated.test { simulated in
+      let bouncer = simulated.bouncer
+      let server = try await bouncer.server()
+      let realm = try await bouncer.realm(of: server)
+      let user = OldUser(id: 10)
+      _ = try await bouncer.post("push/register", user.register("c0ffee", kind, realm: realm), as: server)
+      var faults = simulated.simulator.faults
+      faults.fcm.latencyMilliseconds = 1500
+      faults.apns.latencyMilliseconds = 1500
+      await simulated.simulator.setFaults(faults)
+      func notify(_ text: String) async throws -> [JSON?] {
+        let tokens = [kind == .apns ? "C0FFEE" : "c0ffee"]
+        let json = user.notification(
+          text, realm: realm, android: kind == .fcm ? tokens : [], apple: kind == .apns ? tokens : [])
+        let answer = try await bouncer.post("push/notify", json: json, as: server)
+        #expect(answer.isSuccess, "\(answer.text)")
+        let name = kind == .apns ? "apple" : "android"
+        return [answer.json["total_\(name)_devices"], answer.json["deleted_devices"]?["\(name)_devices"]]
+      }
+      async let first = notify("first")
+      await eventually("it is under way") { simulated.simulator.deliveries().count == 1 }
+      let registration = kind == .apns ? bouncer.apns("c0ffee") : bouncer.fcm("c0ffee")
+      let form = try bouncer.registerForm(realm: realm, registration)
+      #expect(try await bouncer.post("push/e2ee/register", form, as: server).isSuccess)
+      // Its server learns of it with the next one, which does not reach the old app.
+      #expect(try await notify("second") == [0, [.string(kind == .apns ? "C0FFEE" : "c0ffee")]])
+      #expect(try await first == [1, []])
+      #expect(simulated.simulator.deliveries().count == 1)
+    }
+  }
+
   @Test
   func `names what a provider has declared dead, for every server that has the token and that app`()
     async throws

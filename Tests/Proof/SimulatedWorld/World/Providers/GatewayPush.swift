@@ -19,7 +19,7 @@ struct GatewayPush: Sendable {
   /// Returns nil if a push is not the gateway's.
   init?(_ request: ProviderRequest, _ text: String, provider: Route.Provider) {
     // No value has a character that JSON escapes.
-    let names = ["subscription", "encoding", "crypto_key", "encryption", "body", "message"]
+    let names = ["subscription", "encoding", "crypto_key", "encryption", "body", "message", "topic"]
     let members = Dictionary(
       uniqueKeysWithValues: names.compactMap { name in
         text.between("\"\(name)\":\"", "\"").map { (name, $0) }
@@ -28,8 +28,10 @@ struct GatewayPush: Sendable {
       return nil
     }
     self.subscription = subscription
-    (encoding, cryptoKey) = (members["encoding"], members["crypto_key"])
-    (encryption, message) = (members["encryption"], members["message"])
+    (encoding, message) = (members["encoding"], members["message"])
+    // As the sender's headers have them.
+    cryptoKey = members["crypto_key"].map { "dh=\($0)" }
+    encryption = members["encryption"].map { "salt=\($0)" }
     body = members["body"].flatMap(ReceivedPush.decoded).map(Array.init)
     size =
       provider == .apns
