@@ -83,6 +83,11 @@ extension GatewayRoutes {
     if !subscription.senderKey.isEmpty {
       members.append(.init("application_server_key", .string(Base64URL.encode(subscription.senderKey))))
     }
+    if let failure = subscription.lastFailure {
+      members += [
+        .init("last_failure", .string(failure.reason)), .init("last_failure_at", .time(failure.at)),
+      ]
+    }
     return answer(.ok, id, members)
   }
 

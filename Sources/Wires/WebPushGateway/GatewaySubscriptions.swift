@@ -21,6 +21,8 @@ struct GatewaySubscription: Sendable {
   let environment: APNsCredential.Environment?
   /// The address that last registered it.
   let owner: Owner
+  /// Why the last message that failed was refused, and when; nil if none did since the last renewal.
+  var lastFailure: (reason: String, at: Date)?
 }
 
 /// The gateway's registrations. Tokens are sealed under the storage key.
@@ -69,7 +71,7 @@ final class GatewaySubscriptions: Sendable {
   func find(_ id: GatewayID) async throws -> GatewaySubscription? {
     try await database.query(
       """
-      SELECT id, registered_at, user_key, token, kind, target, owner, environment FROM registrations
+      SELECT id, registered_at, user_key, token, kind, target, owner, environment, failure, failed_at FROM registrations
       WHERE device_identifier = $1 AND wire = 5
       """, .bytes(id.bytes)
     ).first.map { row in
@@ -78,6 +80,8 @@ final class GatewaySubscriptions: Sendable {
       guard let kind = PushToken.Kind(storage: try row.int64("kind")) else {
         throw DatabaseError(.corrupt, "gateway subscription \(try row.int64("id")) is of no known kind")
       }
+      let failure: (reason: String, at: Date)? =
+        if let reason = try row.optionalText("failure") { (reason, try row.date("failed_at")) } else { nil }
       return GatewaySubscription(
         reference: try .init(.gateway, row), id: id, kind: kind,
         token: storageKey.openText(try row.bytes("token"), at: place).flatMap {
@@ -85,7 +89,7 @@ final class GatewaySubscriptions: Sendable {
         },
         appID: try row.optionalText("target"), senderKey: senderKey,
         environment: .init(storage: try row.optionalInt64("environment")),
-        owner: Owner(id: try row.int64("owner")))
+        owner: Owner(id: try row.int64("owner")), lastFailure: failure)
     }
   }
 

@@ -270,6 +270,15 @@ struct SubscriptionTests {
       gateway.simulator.setToken(Gateway.fcmToken, TokenRule(status: 400, reason: "INVALID_ARGUMENT"))
       #expect(try await gateway.post(app).status == 503)
       #expect(try await subscriptions(gateway).counts().map(\.failing) == [1])
+      func shown() async throws -> [String?] {
+        let json = try await gateway.call(.get, app.path, secret: app.secret).json
+        return [json["last_failure"]?.string, json["last_failure_at"]?.string]
+      }
+      let failure = try await shown()
+      #expect(failure[0] == "invalidRegistrationToken" && failure[1]?.hasSuffix("Z") == true, "\(failure)")
+      #expect(
+        try await gateway.call(.put, app.path, Gateway.registration(), secret: app.secret).status == 200)
+      #expect(try await shown() == [nil, nil])
       gateway.simulator.setToken(Gateway.fcmToken, nil)
       gateway.clock.advance(1)
       #expect(try await gateway.post(app).status == 201)
