@@ -13,8 +13,8 @@ package final class UnservedTargets: Sendable {
   /// An app or project.
   package struct Target: Sendable, Hashable, CustomStringConvertible {
     package let provider: Route.Provider
-    /// The bundle id or project, of which no more is kept than is shown; empty for the default project, for Web Push and for the relay; nil for all
-    /// that are counted together.
+    /// The bundle id or project, of which no more is kept than is shown; empty for the default project, for Web Push and for
+    /// the relay; nil for all that are counted together.
     let text: String?
     /// Whether its devices were registered at the push proxy, where anybody can register one.
     package let isUntrusted: Bool

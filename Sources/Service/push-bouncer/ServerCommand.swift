@@ -168,7 +168,8 @@ extension ServerCommand {
     options.show(.object(document), "\(found.hostname) is \(deactivated ? "deactivated" : "active")")
   }
 
-  /// Waits until a running service must have noticed a change.
+  /// Waits until a running service must have noticed a change: it reads a server anew after this time, and nothing tells when
+  /// it has.
   private static func awaitNotice() async throws { try await Task.sleep(for: RemoteServers.propagation) }
 
   private static func credentials(of server: RemoteServer, _ key: String) -> JSON {

@@ -65,7 +65,10 @@ struct GatewayMessage: Sendable {
     }
     self.urgency = urgency
     // Some senders pad it (RFC 4648 section 5).
-    topic = headers.value(.topic).map { $0.hasSuffix("=") ? $0.replacing(/={1,2}$/, with: "") : $0 }
+    topic = headers.value(.topic).map { text in
+      let padding = text.utf8.reversed().prefix { $0 == UInt8(ascii: "=") }.count
+      return padding <= 2 ? String(Substring(text.utf8.dropLast(padding))) : text
+    }
     guard topic?.isName(1...32, with: "-_") ?? true else {
       throw APIError("Topic must be 1 to 32 characters of base64url.")
     }

@@ -33,7 +33,7 @@ package struct GatewaySettings: Sendable {
   // A subscription's last use is written once a day, so a shorter period than two days would be inexact.
   @Setting(
     "retention.webpush_gateway_days", "400", .days(atLeast: 2, example: 400),
-    "days after which the Web Push gateway forgets a subscription that nobody renews or sends to (one never sent to: 30 at most); 2 at least"
+    "days after which the Web Push gateway forgets a subscription that nobody renews or sends to (one that nothing was delivered to: 30 at most); 2 at least"
   )
   package var retention: TimeInterval
 }

@@ -99,8 +99,8 @@ final class GatewaySubscriptions: Sendable {
       "DELETE FROM registrations WHERE device_identifier = $1 AND wire = 5", .bytes(id.bytes))
   }
 
-  /// Removes subscriptions that since `date` have neither been renewed nor sent to, and those that were never sent to since
-  /// `trial`, which is later.
+  /// Removes subscriptions that since `date` have neither been renewed nor sent to, and those that were not renewed since
+  /// `trial`, which is later, and to which nothing was ever delivered.
   ///
   /// - Returns: how many were removed, at most `limit`.
   func removeUnused(since date: Date, neverUsedSince trial: Date, limit: Int) async throws -> Int {

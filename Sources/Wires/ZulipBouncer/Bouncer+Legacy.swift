@@ -85,14 +85,16 @@ extension Bouncer {
       missing: missing, hasRealm: realm != nil)
   }
 
-  /// The tokens, spelled canonically, of the recipients that a push was sent to and that are not dead.
+  /// The tokens, spelled canonically, of the recipients that have a notification, or will get it from the outbox.
   private static func tokens(
     of recipients: [Registration], reachedBy sent: some Sequence<(RegisteredPush, DeliveryResult)>
   ) -> Set<String> {
     let reached = Set(
       sent.compactMap { push, result -> Int64? in
-        if case .ended = result { return nil }
-        return push.registration.id
+        switch result {
+        case .delivered, .passedOn, .queued: push.registration.id
+        case .ended, .refused: nil
+        }
       })
     return Set(recipients.lazy.filter { reached.contains($0.reference.id) }.map(\.token.canonical))
   }

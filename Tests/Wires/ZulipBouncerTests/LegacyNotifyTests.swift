@@ -15,9 +15,9 @@ struct LegacyNotifyTests {
     [answer.json["total_android_devices"]?.integer, answer.json["total_apple_devices"]?.integer]
   }
 
-  @Test(arguments: PushToken.Kind.allCases)
-  func `does not call a phone missing that has the notification and moves to encryption meanwhile`(
-    _ kind: PushToken.Kind
+  @Test(arguments: PushToken.Kind.allCases, [false, true])
+  func `calls a phone that moves to encryption meanwhile missing only if it does not have the notification`(
+    _ kind: PushToken.Kind, isRefused: Bool
   ) async throws {
     try await Simulated.test { simulated in
       let bouncer = simulated.bouncer
@@ -29,6 +29,11 @@ struct LegacyNotifyTests {
       faults.fcm.latencyMilliseconds = 1500
       faults.apns.latencyMilliseconds = 1500
       await simulated.simulator.setFaults(faults)
+      if isRefused {
+        simulated.simulator.setToken(
+          "c0ffee",
+          TokenRule(status: kind == .apns ? 413 : 400, reason: kind == .apns ? nil : "INVALID_ARGUMENT"))
+      }
       func notify(_ text: String) async throws -> [JSON?] {
         let tokens = [kind == .apns ? "C0FFEE" : "c0ffee"]
         let json = user.notification(
@@ -39,14 +44,17 @@ struct LegacyNotifyTests {
         return [answer.json["total_\(name)_devices"], answer.json["deleted_devices"]?["\(name)_devices"]]
       }
       async let first = notify("first")
-      await eventually("it is under way") { simulated.simulator.deliveries().count == 1 }
+      await eventually("it is under way") {
+        simulated.simulator.deliveries(includingRefused: true).count == 1
+      }
       let registration = kind == .apns ? bouncer.apns("c0ffee") : bouncer.fcm("c0ffee")
       let form = try bouncer.registerForm(realm: realm, registration)
       #expect(try await bouncer.post("push/e2ee/register", form, as: server).isSuccess)
       // Its server learns of it with the next one, which does not reach the old app.
-      #expect(try await notify("second") == [0, [.string(kind == .apns ? "C0FFEE" : "c0ffee")]])
-      #expect(try await first == [1, []])
-      #expect(simulated.simulator.deliveries().count == 1)
+      let missing: JSON = [.string(kind == .apns ? "C0FFEE" : "c0ffee")]
+      #expect(try await notify("second") == [0, missing])
+      #expect(try await first == [1, isRefused ? missing : []])
+      #expect(simulated.simulator.deliveries(includingRefused: true).count == 1)
     }
   }
 

@@ -19,9 +19,9 @@ package final class RegistrationRoom: Sendable {
   /// Maximum numbers of registrations.
   package struct Limits: Sendable {
     /// Of a chat server.
-    var ofServer = 1_000_000
+    let ofServer: Int
     /// Of all addresses together, which share them.
-    var ofAddresses: [RegistrationReference.Kind: Int] = [:]
+    let ofAddresses: [RegistrationReference.Kind: Int]
 
     package init(ofServer: Int, devices: Int, subscriptions: Int) {
       self.ofServer = ofServer
@@ -75,7 +75,7 @@ package final class RegistrationRoom: Sendable {
     self.logger = logger
   }
 
-  /// Takes room for registrations of a chat server.
+  /// Takes room for registrations of a chat server, some of which may be there already.
   ///
   /// - Returns: whether there was room.
   package func take(_ count: Int = 1, ofServer server: Int64) -> Bool {
