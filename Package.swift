@@ -196,7 +196,7 @@ let package = Package(
       name: "CSodium", path: "Sources/System/CSodium", pkgConfig: "libsodium",
       providers: [.apt(["libsodium-dev"])]),
     .target(name: "CVersion", path: "Sources/System/CVersion", cSettings: commit.map { [$0] }),
-    module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql"]),
+    module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql", "0002_gateway_bodies.sql"]),
   ] + modules + [
 
     // A world in which time and chance are virtual; see Documentation/Proof/SimulatedWorld.md.

@@ -9,7 +9,8 @@ package import SQL
 /// which of them `oldest` therefore names.
 package enum Schema {
   private static let texts: [(name: String, oldest: Int, file: [UInt8])] = [
-    ("schema", oldest: 1, PackageResources._001_schema_sql)
+    ("schema", oldest: 1, PackageResources._001_schema_sql),
+    ("gateway_bodies", oldest: 1, PackageResources._002_gateway_bodies_sql),
   ]
 
   /// The number of the last migration.

@@ -20,14 +20,11 @@ extension RegisteredPush {
   mutating func retarget(_ current: RegistrationStore.Current) {
     guard let token = current.token else { return }
     switch push {
-    case .fcm(var message) where message.token != token:
-      message.token = token
-      push = .fcm(message)
+    case .fcm(let message) where message.token != token: push.redirect(to: token)
     // One of another app would be called wrong.
-    case .apns(var notification)
+    case .apns(let notification)
     where notification.token != token.lowercased() && notification.topic == current.target:
-      (notification.token, notification.environment) = (token.lowercased(), nil)
-      push = .apns(notification)
+      push.redirect(to: token.lowercased())
     default: return
     }
     registration = RegistrationReference(

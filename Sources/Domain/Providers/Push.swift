@@ -93,6 +93,21 @@ package enum Push: Sendable, Codable {
     }
   }
 
+  /// Sends it to another token of the same kind, which its app has got instead.
+  ///
+  /// - Parameter token: in its canonical spelling.
+  package mutating func redirect(to token: String, in environment: APNsCredential.Environment? = nil) {
+    switch self {
+    case .apns(var notification):
+      (notification.token, notification.environment) = (token, environment)
+      self = .apns(notification)
+    case .fcm(var message):
+      message.token = token
+      self = .fcm(message)
+    case .webPush, .upstream: break
+    }
+  }
+
   /// The bytes of what it brings to the phone.
   package var payloadBytes: Int {
     switch self {

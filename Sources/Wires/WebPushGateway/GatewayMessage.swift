@@ -32,15 +32,25 @@ struct GatewayMessage: Sendable {
     }
   }
 
-  enum Urgency: String {
+  enum Urgency: String, CaseIterable, Comparable {
     case veryLow = "very-low"
     case low, normal, high
 
     /// Whether a phone that saves power gets it at once (RFC 8030 section 5.3).
-    var isPrompt: Bool { self == .normal || self == .high }
+    var isPrompt: Bool { self >= .normal }
+
+    /// The number that the database stores: 1 to 4.
+    var storage: Int64 { Int64((Self.allCases.firstIndex(of: self) ?? 0) + 1) }
+
+    init?(storage: Int64?) {
+      guard let found = Self.allCases.first(where: { $0.storage == storage }) else { return nil }
+      self = found
+    }
+
+    static func < (one: Self, other: Self) -> Bool { one.storage < other.storage }
   }
 
-  /// Names the message in its `Location`, and its body where that waits here.
+  /// Names its body where that waits here.
   let id = GatewayID()
   let timeToLive: Int
   let urgency: Urgency
@@ -79,8 +89,7 @@ struct GatewayMessage: Sendable {
   private static func encryption(_ headers: HTTPFields, of bytes: Int) throws(APIError) -> Encryption {
     let encoding = headers.value(.contentEncoding)?.lowercased() ?? ""
     guard let shortest = shortest[encoding] else {
-      throw APIError(
-        .unsupportedMediaType, "Content-Encoding must be aes128gcm (RFC 8291), or aesgcm of its draft.")
+      throw .unsupportedEncoding
     }
     guard bytes >= shortest else { throw APIError("The body is too short to be encrypted with \(encoding).") }
     guard encoding == "aesgcm" else { return Encryption(encoding: encoding) }
@@ -103,13 +112,14 @@ struct GatewayMessage: Sendable {
 extension GatewayMessage {
   /// The push to the app; nil if the token does not open.
   ///
-  /// - Parameter isKept: whether the body waits here, as it does not fit.
-  func push(
-    to subscription: GatewaySubscription, collapseID: String?, isKept: Bool, at now: Date
-  ) -> Push? {
+  /// - Parameters:
+  ///   - topic: the name of its topic.
+  ///   - isKept: whether the body waits here, as it does not fit.
+  func push(to subscription: GatewaySubscription, topic: GatewayName?, isKept: Bool, at now: Date) -> Push? {
     guard let token = subscription.token else { return nil }
     var members = [("subscription", subscription.id.text)]
-    if let collapseID { members.append(("topic", collapseID)) }
+    if let topic { members.append(("topic", topic.text)) }
+    let name = (topic ?? GatewayName(id)).text
     if let encryption {
       members.append(("encoding", encryption.encoding))
       if isKept {
@@ -124,26 +134,29 @@ extension GatewayMessage {
       return .fcm(
         FCMMessage(
           token: token.text, data: Dictionary(uniqueKeysWithValues: members),
-          priority: urgency.isPrompt ? .high : .normal, timeToLive: timeToLive, replacementID: collapseID))
+          priority: urgency.isPrompt ? .high : .normal, timeToLive: timeToLive, replacementID: name))
     case .apns:
-      var aps: JSON.Object = ["alert": ["title": .string(Self.placeholder)], "mutable-content": 1]
-      if urgency.isPrompt { aps["sound"] = "default" }
+      let isSilent = subscription.silentUrgency.map { urgency <= $0 } ?? false
+      var aps: JSON.Object = isSilent ? ["content-available": 1] : Self.alert
+      if urgency.isPrompt && !isSilent { aps["sound"] = "default" }
       let payload = JSON.object(
         JSON.Object(
           [.init("aps", .object(aps))] + members.map { JSON.Object.Member($0.0, .string($0.1)) }))
       return .apns(
         APNsNotification(
           token: token.canonical, topic: subscription.appID ?? "", payload: ByteBuffer(bytes: payload.bytes),
-          pushType: .alert, priority: urgency.isPrompt ? 10 : 5,
+          pushType: isSilent ? .background : .alert, priority: urgency.isPrompt && !isSilent ? 10 : 5,
           // To Apple, 1970 means: try once.
           expiration: timeToLive == 0 ? Date(timeIntervalSince1970: 0) : now + TimeInterval(timeToLive),
-          collapseID: collapseID,
-          environment: subscription.environment))
+          collapseID: name, environment: subscription.environment))
     }
   }
 
-  /// The text that an iPhone shows until the app has decrypted the message.
-  private static let placeholder = "New notification"
+  /// What an iPhone shows until the app has decrypted the message. The text is its own key: where the app has no translation
+  /// of it, iOS shows the key.
+  private static let alert: JSON.Object = [
+    "alert": ["title-loc-key": "New notification"], "mutable-content": 1,
+  ]
 }
 
 extension Push {

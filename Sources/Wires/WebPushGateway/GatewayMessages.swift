@@ -7,10 +7,11 @@ internal import SQL
 internal import Sealing
 internal import Synchronization
 
-/// Bodies that did not fit into a push: they wait, sealed, until the app fetches them or their time is over.
+/// Bodies that did not fit into a push: they wait, sealed, until the app fetches them or their time is over. They belong to
+/// the subscription, whatever becomes of its token.
 final class GatewayMessages: Sendable {
-  /// Maximum number that wait for one subscription.
-  private static let perSubscription: Int64 = 100
+  /// Maximum number that wait for one subscription; then the oldest gives way.
+  static let perSubscription = 100
   /// Seconds for which a body waits longer than its TTL, and after it was fetched: the push may have come at the last moment,
   /// and an app may fetch it again.
   private static let grace: TimeInterval = 300
@@ -21,7 +22,7 @@ final class GatewayMessages: Sendable {
   private let storageKey: StorageKey
   private let now: @Sendable () -> Date
   private let isClockTrusted: @Sendable () -> Bool
-  /// How many wait by owner, as of the last count, and what this process has kept since.
+  /// How many wait by owner, as of the last count, and what this process has kept and removed since.
   private let waiting = Mutex<[Owner: Int]>([:])
 
   /// - Parameter isClockTrusted: whether the time of a body may be over; false while the clock is in doubt.
@@ -37,76 +38,149 @@ final class GatewayMessages: Sendable {
 
   /// Keeps a body. May be repeated: the database's answer may have been lost.
   ///
-  /// - Throws: 429 if too many wait for the subscription, 503 if there is no room for the owner.
-  func keep(_ message: GatewayMessage, for subscription: GatewaySubscription, of owner: Owner) async throws {
+  /// - Parameters:
+  ///   - topic: the name of its topic.
+  ///   - owner: whose share of the room it takes.
+  ///   - sender: stands for who sent it.
+  /// - Throws: 503 if there is no room for the owner.
+  func keep(
+    _ message: GatewayMessage, topic: GatewayName?, for subscription: GatewaySubscription, of owner: Owner,
+    from sender: Int64
+  ) async throws {
     guard let encryption = message.encryption else { return }
-    let place = SealedColumn.gatewayBody.place(.bytes(message.id.bytes))
-    let values: [Value] = [
-      .bytes(message.id.bytes), .integer(subscription.reference.id), .integer(owner.id),
-      .text(encryption.encoding), .text(encryption.cryptoKey), .text(encryption.encryption),
-      .bytes(storageKey.seal(Array(message.body.readableBytesView), at: place)),
-      .integer((now() + TimeInterval(message.timeToLive) + Self.grace).milliseconds),
-    ]
-    // Those that were fetched end soon.
-    let soon = (now() + Self.grace).milliseconds
     let hasRoom = waiting.withLock {
       FairShare.allows(own: $0[owner] ?? 0, total: $0.values.reduce(0, +), limit: Self.limit)
     }
     guard hasRoom else { throw APIError.tryAgainLater }
-    try await database.write { connection in
-      let count = try connection.query(
+    let place = SealedColumn.gatewayBody.place(.bytes(message.id.bytes))
+    _ = try await database.execute(
+      Statement(
         """
-        SELECT COUNT(*) AS count FROM gateway_messages
-        WHERE registration_id = $1 AND expires_at > $2 AND id <> $3
-        """, .integer(subscription.reference.id), .integer(soon), .bytes(message.id.bytes)
-      )[0].int64("count")  // COUNT gives one row.
-      guard count < Self.perSubscription else { throw APIError.tooManyMessages }
-      try connection.run(
-        Statement(
-          """
-          INSERT INTO gateway_messages
-            (id, registration_id, owner, encoding, crypto_key, encryption, body, expires_at)
-          VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING
-          """, arguments: values))
-    }
+        INSERT INTO gateway_messages
+          (id, registration_id, owner, encoding, crypto_key, encryption, body, expires_at, subscription, sender, topic,
+            number)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, (
+          SELECT COALESCE(MAX(number), 0) + 1 FROM gateway_messages WHERE subscription = $9))
+        ON CONFLICT (id) DO NOTHING
+        """,
+        arguments: [
+          .bytes(message.id.bytes), .integer(subscription.reference.id), .integer(owner.id),
+          .text(encryption.encoding), .text(encryption.cryptoKey), .text(encryption.encryption),
+          .bytes(storageKey.seal(Array(message.body.readableBytesView), at: place)),
+          .integer((now() + TimeInterval(message.timeToLive) + Self.grace).milliseconds),
+          .bytes(subscription.id.bytes), .integer(sender), .bytes(topic?.bytes),
+        ]))
     waiting.withLock { $0[owner, default: 0] += 1 }
   }
 
-  /// Removes a body whose push was refused.
-  func remove(_ id: GatewayID) async throws {
-    try await database.execute("DELETE FROM gateway_messages WHERE id = $1", .bytes(id.bytes))
+  /// A body that waits, without the body.
+  struct Entry: Sendable, Hashable {
+    let id: GatewayID
+    let encoding: String
+    /// When its TTL is over.
+    let expiresAt: Date
+    let owner: Owner
+    let sender: Int64
+    let topic: GatewayName?
+    /// Whether it was fetched, or its TTL is over.
+    let isOver: Bool
   }
 
-  /// The body that waits for a subscription; nil if there is none, or its time is over.
-  func find(_ id: GatewayID) async throws -> (
-    GatewayMessage.Encryption, body: [UInt8], subscription: GatewayID
-  )? {
+  /// The bodies of a subscription, oldest first.
+  func entries(of subscription: GatewayID) async throws -> [Entry] {
+    let over = isClockTrusted() ? (now() + Self.grace).milliseconds : 0
+    return try await database.query(
+      """
+      SELECT id, encoding, expires_at, owner, COALESCE(sender, 0) AS sender, topic FROM gateway_messages
+      WHERE subscription = $1 ORDER BY COALESCE(number, 0)
+      """, .bytes(subscription.bytes)
+    ).compactMap { row in
+      guard let id = GatewayID(try row.bytes("id")) else { return nil }
+      return Entry(
+        id: id, encoding: try row.text("encoding"), expiresAt: try row.date("expires_at") - Self.grace,
+        owner: Owner(id: try row.int64("owner")),
+        sender: try row.int64("sender"), topic: try row.optionalBytes("topic").flatMap(GatewayName.init),
+        isOver: try row.int64("expires_at") <= over)
+    }
+  }
+
+  /// The bodies that a message makes worthless once it is promised: older ones of its topic; and, if its own is to wait and as
+  /// many as may wait do, the oldest of what is over, else of the sender that has most.
+  ///
+  /// - Parameters:
+  ///   - entries: oldest first, without the message's own.
+  ///   - sender: nil if the message's own body does not wait.
+  static func replaced(_ entries: [Entry], topic: GatewayName?, sender: Int64?) -> [Entry] {
+    var (replaced, rest) = ([Entry](), [Entry]())
+    for entry in entries {
+      if topic != nil && entry.topic == topic { replaced.append(entry) } else { rest.append(entry) }
+    }
+    guard let sender else { return replaced }
+    while rest.count >= perSubscription {
+      let counts = rest.reduce(into: [sender: 1]) { $0[$1.sender, default: 0] += 1 }
+      let most = counts.values.max()
+      let index = rest.firstIndex(where: \.isOver) ?? rest.firstIndex { counts[$0.sender] == most } ?? 0
+      replaced.append(rest.remove(at: index))
+    }
+    return replaced
+  }
+
+  /// Removes bodies that a newer message has made worthless, or whose push was refused.
+  func remove(_ ids: [(id: GatewayID, owner: Owner)]) async throws {
+    guard !ids.isEmpty else { return }
+    _ = try await database.execute(
+      Statement("DELETE FROM gateway_messages WHERE id IN ($list)", list: ids.map { .bytes($0.id.bytes) }))
+    waiting.withLock { waiting in for (_, owner) in ids { waiting[owner, default: 0] -= 1 } }
+  }
+
+  /// Removes the body of a message, or of all messages of a topic, that waits for a subscription.
+  func remove(_ name: GatewayName, of subscription: GatewayID) async throws {
+    _ = try await database.execute(
+      "DELETE FROM gateway_messages WHERE subscription = $1 AND (id = $2 OR topic = $2)",
+      .bytes(subscription.bytes), .bytes(name.bytes))
+  }
+
+  /// A body that waits for a subscription.
+  struct Body: Sendable {
+    let subscription: GatewayID
+    /// The row of the registration that its push was for.
+    let registration: Int64
+    let encryption: GatewayMessage.Encryption
+    let bytes: [UInt8]
+    let hasTopic: Bool
+  }
+
+  /// Nil if there is none, or its time is over.
+  func find(_ id: GatewayID) async throws -> Body? {
+    // What an older program has kept is found by its registration.
     let row = try await database.query(
       """
-      SELECT m.encoding, m.crypto_key, m.encryption, m.body, r.device_identifier FROM gateway_messages m
-        JOIN registrations r ON r.id = m.registration_id
+      SELECT m.registration_id, m.encoding, m.crypto_key, m.encryption, m.body, m.topic,
+        COALESCE(m.subscription, r.device_identifier) AS subscription
+      FROM gateway_messages m LEFT JOIN registrations r ON r.id = m.registration_id AND m.subscription IS NULL
       WHERE m.id = $1 AND m.expires_at > $2
       """, .bytes(id.bytes), .integer(isClockTrusted() ? now().milliseconds : 0)
     ).first
-    guard let row, let subscription = GatewayID(try row.bytes("device_identifier")),
-      let body = storageKey.open(
+    guard let row, let subscription = try row.optionalBytes("subscription").flatMap(GatewayID.init),
+      let bytes = storageKey.open(
         try row.bytes("body"), at: SealedColumn.gatewayBody.place(.bytes(id.bytes)))
     else { return nil }
-    return (
-      .init(
+    return Body(
+      subscription: subscription, registration: try row.int64("registration_id"),
+      encryption: .init(
         encoding: try row.text("encoding"), cryptoKey: try row.optionalText("crypto_key"),
-        encryption: try row.optionalText("encryption")), body, subscription
-    )
+        encryption: try row.optionalText("encryption")), bytes: bytes,
+      hasTopic: try row.optionalBytes("topic") != nil)
   }
 
   /// Ends a body soon, as its app has fetched it.
   func end(_ id: GatewayID) async throws {
-    try await database.execute(
+    _ = try await database.execute(
       "UPDATE gateway_messages SET expires_at = $2 WHERE id = $1 AND expires_at > $2", .bytes(id.bytes),
       .integer((now() + Self.grace).milliseconds))
   }
 
-  /// Removes those whose time is over.
+  /// Removes those whose time is over, and says of those that an older program has kept whose they are.
   ///
   /// - Returns: how many were removed, at most `limit`.
   func removeExpired(limit: Int) async throws -> Int {
@@ -116,6 +190,14 @@ final class GatewayMessages: Sendable {
         SELECT id FROM gateway_messages WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)
       RETURNING id
       """, .integer(now().milliseconds), .integer(Int64(limit)))
+    _ = try await database.execute(
+      """
+      UPDATE gateway_messages SET subscription = (
+        SELECT device_identifier FROM registrations r WHERE r.id = gateway_messages.registration_id)
+      WHERE id IN (
+        SELECT m.id FROM gateway_messages m JOIN registrations r ON r.id = m.registration_id
+        WHERE m.subscription IS NULL LIMIT $1)
+      """, .integer(Int64(limit)))
     _ = try await count()
     return removed.count
   }

@@ -32,7 +32,9 @@ package struct GatewayRoutes: Sendable {
     router.endpoint(
       "\(Self.subscriptionsPath)/{id}",
       [.get: answering(show), .put: answering(renew), .delete: answering(end)])
+    router.endpoint("\(Self.subscriptionsPath)/{id}/messages", .get, use: answering(list))
     router.endpoint("\(Self.pushPath){endpoint}", .post, use: answering(push))
+    router.endpoint("\(Self.pushPath){endpoint}/{message}", .delete, use: answering(takeBack))
     router.endpoint("\(Self.messagesPath){message}", .get, use: answering(fetch))
   }
 
@@ -58,7 +60,7 @@ extension GatewayRoutes {
   /// `POST /webpush/v1/subscriptions`
   private func subscribe(_ request: Request, _ context: WireContext) async throws -> Response {
     let subscription = try await read(request, context)
-    let id = GatewayID()
+    let id = gateway.secrets.newID(forOneSender: subscription.senderKey?.isEmpty == false)
     _ = try await gateway.put(id, subscription, from: context.clientAddress)
     return answer(.created, id, [.init("secret", .string(gateway.secrets.secret(of: id)))])
   }
@@ -83,6 +85,9 @@ extension GatewayRoutes {
     if !subscription.senderKey.isEmpty {
       members.append(.init("application_server_key", .string(Base64URL.encode(subscription.senderKey))))
     }
+    if let urgency = subscription.silentUrgency {
+      members.append(.init("silent_urgency", .string(urgency.rawValue)))
+    }
     if let failure = subscription.lastFailure {
       members += [
         .init("last_failure", .string(failure.reason)), .init("last_failure_at", .time(failure.at)),
@@ -97,23 +102,35 @@ extension GatewayRoutes {
     return Response(status: .noContent)
   }
 
+  /// `GET /webpush/v1/subscriptions/{id}/messages`: the bodies that wait.
+  private func list(_ request: Request, _ context: WireContext) async throws -> Response {
+    let entries = try await gateway.messages.entries(of: authenticated(request, context))
+    let messages = entries.filter { !$0.isOver }.map { entry -> JSON in
+      .object([
+        "id": .string(entry.id.text), "encoding": .string(entry.encoding),
+        "expires_at": .time(entry.expiresAt),
+      ])
+    }
+    return Envelope.response(.ok, [.init("messages", .array(messages))])
+  }
+
   /// `GET /webpush/v1/messages/{message}`: a body that did not fit into its push.
   private func fetch(_ request: Request, _ context: WireContext) async throws -> Response {
     guard let secret = Self.bearer(request) else { throw APIError.noSecret }
     let id = context.parameters.get("message").flatMap { GatewayID($0) }
-    guard let id, let (encryption, body, subscription) = try await gateway.messages.find(id),
-      gateway.secrets.isSecret(secret, of: subscription)
-    else { throw APIError(.notFound, "There is no such message for this subscription (any more).") }
+    guard let id, let body = try await gateway.messages.find(id),
+      gateway.secrets.isSecret(secret, of: body.subscription)
+    else { throw APIError.noMessage }
     // The app gets it even while nothing can be written.
-    try? await DatabaseWait.wait(upTo: .seconds(1)) { try await gateway.messages.end(id) }
+    try? await DatabaseWait.wait(upTo: .seconds(1)) { try await gateway.end(body, id) }
     var headers: HTTPFields = [
-      .contentType: "application/octet-stream", .contentEncoding: encryption.encoding,
+      .contentType: "application/octet-stream", .contentEncoding: body.encryption.encoding,
       .cacheControl: "no-store",
     ]
-    headers[.cryptoKey] = encryption.cryptoKey
-    headers[.encryption] = encryption.encryption
+    headers[.cryptoKey] = body.encryption.cryptoKey
+    headers[.encryption] = body.encryption.encryption
     return Response(
-      status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
+      status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body.bytes)))
   }
 
   private func read(_ request: Request, _ context: WireContext) async throws -> SubscriptionRequest {
@@ -150,46 +167,42 @@ extension GatewayRoutes {
 extension GatewayRoutes {
   /// `POST /webpush/v1/push/{endpoint}`
   private func push(_ request: Request, _ context: WireContext) async throws -> Response {
-    guard
-      let id = context.parameters.get("endpoint").flatMap({
-        gateway.secrets.subscription(ofEndpoint: $0)
-      })
-    else { throw APIError(.notFound, "There is no such endpoint.") }
+    let id = try subscription(context)
     let memory = try gateway.chargeMessage(from: context.clientAddress)
     defer { memory.release() }
     let subscription = try await find(id, otherwise: .subscriptionEnded)
     let sender = try gateway.sender(request.headers, to: subscription)
     let message = try await GatewayMessage(
       request.headers, request.wholeBody(upTo: GatewayMessage.maximumBody))
-    try await gateway.send(message, to: subscription, from: sender)
+    let name = try await gateway.send(message, to: subscription, from: sender, at: context.clientAddress)
     return Response(
       status: .created,
-      headers: [
-        .location: gateway.address(ofMessage: message.id), .timeToLive: "\(message.timeToLive)",
-      ])
+      headers: [.location: gateway.address(of: name, at: id), .timeToLive: "\(message.timeToLive)"])
+  }
+
+  /// `DELETE /webpush/v1/push/{endpoint}/{message}`: takes a message back (RFC 8030 section 5.4).
+  private func takeBack(_ request: Request, _ context: WireContext) async throws -> Response {
+    let id = try subscription(context)
+    guard let name = context.parameters.get("message").flatMap({ GatewayName($0) }) else {
+      throw APIError(.notFound, code: "no_message", "There is no such message.")
+    }
+    let subscription = try await find(id, otherwise: .subscriptionEnded)
+    _ = try gateway.sender(request.headers, to: subscription)
+    try await gateway.takeBack(name, from: subscription)
+    return Response(status: .noContent)
+  }
+
+  /// The subscription that the path's endpoint names.
+  private func subscription(_ context: WireContext) throws(APIError) -> GatewayID {
+    guard
+      let id = context.parameters.get("endpoint").flatMap({ gateway.secrets.subscription(ofEndpoint: $0) })
+    else { throw .noEndpoint }
+    return id
   }
 
   /// - Throws: `otherwise` if there is none, or 503 if the database may have lost it.
   private func find(_ id: GatewayID, otherwise: APIError) async throws -> GatewaySubscription {
     if let subscription = try await gateway.subscriptions.find(id) { return subscription }
     throw try await gateway.mayBeLost() ? APIError.tryAgainLater : otherwise
-  }
-}
-
-extension APIError {
-  /// The answer for apps and senders: `{"message": ...}`.
-  fileprivate var gatewayResponse: Response {
-    Envelope.response(status, [.init("message", .string(message))], headers: headers)
-  }
-
-  fileprivate static var noSecret: APIError {
-    APIError(
-      .unauthorized, code: "UNAUTHORIZED",
-      "Authorization must be Bearer, with the secret of the subscription.",
-      headers: [.wwwAuthenticate: "Bearer"])
-  }
-
-  fileprivate static var noSubscription: APIError {
-    APIError(.notFound, "The subscription has ended. A PUT makes it again.")
   }
 }

@@ -17,6 +17,8 @@ struct GatewaySubscription: Sendable {
   let appID: String?
   /// The public key of the only sender that may send (RFC 8292 section 4), 65 bytes; empty: anybody may.
   let senderKey: [UInt8]
+  /// Messages of this urgency or less show nothing on an iPhone.
+  let silentUrgency: GatewayMessage.Urgency?
   /// The environment of APNs that has the token, if that is known.
   let environment: APNsCredential.Environment?
   /// The address that last registered it.
@@ -58,6 +60,7 @@ final class GatewaySubscriptions: Sendable {
         .bytes(id.bytes), .bytes(senderKey), .bytes(storageKey.seal(request.token.text, at: place)),
         .integer(storageKey.tokenHash(of: request.token)), .integer(request.token.kind.storage),
         .text(request.appID), .integer(owner.id), .integer(now().milliseconds),
+        .integer(request.silentUrgency?.storage),
       ]
       if let row {
         try connection.run(Statement(renewal, arguments: values + [try row.value("id")]))
@@ -71,7 +74,8 @@ final class GatewaySubscriptions: Sendable {
   func find(_ id: GatewayID) async throws -> GatewaySubscription? {
     try await database.query(
       """
-      SELECT id, registered_at, user_key, token, kind, target, owner, environment, failure, failed_at FROM registrations
+      SELECT id, registered_at, user_key, token, kind, target, owner, environment, failure, failed_at, silent_urgency
+      FROM registrations
       WHERE device_identifier = $1 AND wire = 5
       """, .bytes(id.bytes)
     ).first.map { row in
@@ -88,15 +92,22 @@ final class GatewaySubscriptions: Sendable {
           try? PushToken($0, kind: kind)
         },
         appID: try row.optionalText("target"), senderKey: senderKey,
+        silentUrgency: .init(storage: try row.optionalInt64("silent_urgency")),
         environment: .init(storage: try row.optionalInt64("environment")),
         owner: Owner(id: try row.int64("owner")), lastFailure: failure)
     }
   }
 
-  /// Ends a subscription. What waits for it is removed when it is due.
+  /// Ends a subscription, and the bodies that wait for it. What waits in the outbox is removed when it is due.
   func remove(_ id: GatewayID) async throws {
-    try await database.execute(
-      "DELETE FROM registrations WHERE device_identifier = $1 AND wire = 5", .bytes(id.bytes))
+    try await database.write { connection in
+      try connection.run(
+        Statement(
+          "DELETE FROM registrations WHERE device_identifier = $1 AND wire = 5", arguments: [.bytes(id.bytes)]
+        ))
+      try connection.run(
+        Statement("DELETE FROM gateway_messages WHERE subscription = $1", arguments: [.bytes(id.bytes)]))
+    }
   }
 
   /// Removes subscriptions that since `date` have neither been renewed nor sent to, and those that were not renewed since
@@ -152,15 +163,15 @@ final class GatewaySubscriptions: Sendable {
 private let renewal = """
   UPDATE registrations SET
     user_key = $2, token = $3, token_hash = $4, kind = $5, target = $6, app = $6, owner = $7, registered_at = $8,
-    delivered_at = CASE WHEN token_hash = $4 AND kind = $5 THEN delivered_at END,
+    silent_urgency = $9, delivered_at = CASE WHEN token_hash = $4 AND kind = $5 THEN delivered_at END,
     environment = CASE WHEN token_hash = $4 AND kind = $5 THEN environment END,
     token_changed_at = CASE WHEN token_hash = $4 AND kind = $5 THEN token_changed_at ELSE $8 END,
     \(RegistrationReference.clearFailureAndHold)
-  WHERE device_identifier = $1 AND id = $9
+  WHERE device_identifier = $1 AND id = $10
   """
 
 private let insertion = """
   INSERT INTO registrations
-    (wire, device_identifier, user_key, token, token_hash, kind, target, app, owner, registered_at)
-  VALUES (5, $1, $2, $3, $4, $5, $6, $6, $7, $8)
+    (wire, device_identifier, user_key, token, token_hash, kind, target, app, owner, registered_at, silent_urgency)
+  VALUES (5, $1, $2, $3, $4, $5, $6, $6, $7, $8, $9)
   """

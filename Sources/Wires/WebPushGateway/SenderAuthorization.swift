@@ -177,11 +177,3 @@ extension HTTPField.Name {
   static let cryptoKey = HTTPField.Name("Crypto-Key")!
   static let encryption = HTTPField.Name("Encryption")!
 }
-
-extension APIError {
-  static func unauthorizedSender(_ message: String) -> APIError {
-    APIError(.unauthorized, code: "UNAUTHORIZED", message, headers: [.wwwAuthenticate: "vapid"])
-  }
-
-  static func forbiddenSender(_ message: String) -> APIError { APIError(.forbidden, message) }
-}

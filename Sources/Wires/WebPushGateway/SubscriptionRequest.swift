@@ -11,14 +11,17 @@ struct SubscriptionRequest: Sendable {
   let token: PushToken
   /// The app's bundle id; nil for FCM.
   let appID: String?
-  /// The public key of the only sender that may send, 65 bytes; nil if it is not given.
+  /// The public key of the only sender that may send, 65 bytes; empty if anybody may; nil if neither is said.
   let senderKey: [UInt8]?
+  /// Messages of this urgency or less show nothing on an iPhone.
+  let silentUrgency: GatewayMessage.Urgency?
   /// When the app sealed it; nil if it was not sealed.
   let sealed: PushRegistration?
   /// Its members that are not known here.
   private(set) var additions = Additions()
 
   private static let senderKeyName = "application_server_key"
+  private static let silentName = "silent_urgency"
 
   /// - Parameter open: opens what was sealed to a public key.
   init(
@@ -28,6 +31,7 @@ struct SubscriptionRequest: Sendable {
       throw APIError("The body is no JSON object.")
     }
     senderKey = try Self.senderKey(json)
+    silentUrgency = try Self.silentUrgency(json)
     if let sealed = try Self.text("encrypted_push_registration", json) {
       guard let publicKey = try Self.text("bouncer_public_key", json) else {
         throw APIError("bouncer_public_key is missing.")
@@ -45,12 +49,17 @@ struct SubscriptionRequest: Sendable {
       self.sealed = registration
       additions.add(registration.additions)
       additions.addMembers(
-        of: json, except: ["encrypted_push_registration", "bouncer_public_key", Name(Self.senderKeyName)])
+        of: json,
+        except: [
+          "encrypted_push_registration", "bouncer_public_key", Name(Self.senderKeyName),
+          Name(Self.silentName),
+        ])
     } else {
       (token, appID) = try Self.clear(json)
       sealed = nil
       additions.addMembers(
-        of: json, except: ["token", "token_kind", "ios_app_id", Name(Self.senderKeyName)])
+        of: json,
+        except: ["token", "token_kind", "ios_app_id", Name(Self.senderKeyName), Name(Self.silentName)])
     }
     guard Self.isPlausible(token) else {
       throw APIError("token is malformed: it is no token of APNs or FCM.")
@@ -77,6 +86,7 @@ struct SubscriptionRequest: Sendable {
   }
 
   private static func senderKey(_ json: JSON) throws(APIError) -> [UInt8]? {
+    if json[senderKeyName] == .null { return [] }
     guard let text = try text(senderKeyName, json) else { return nil }
     guard let key = Base64URL.decode(text), key.count == 65,
       (try? P256.Signing.PublicKey(x963Representation: key)) != nil
@@ -84,6 +94,14 @@ struct SubscriptionRequest: Sendable {
       throw APIError("\(senderKeyName) is malformed: it is a VAPID key, the base64url of 65 bytes.")
     }
     return key
+  }
+
+  private static func silentUrgency(_ json: JSON) throws(APIError) -> GatewayMessage.Urgency? {
+    guard let text = try text(silentName, json) else { return nil }
+    guard let urgency = GatewayMessage.Urgency(rawValue: text), urgency < .high else {
+      throw APIError("\(silentName) must be very-low, low or normal.")
+    }
+    return urgency
   }
 
   /// A string; nil if it is absent or null.

@@ -65,7 +65,8 @@ package final class WebPushGateway: Sendable {
     publicURL() + GatewayRoutes.pushPath + secrets.endpoint(of: id)
   }
 
-  func address(ofMessage id: GatewayID) -> String { publicURL() + GatewayRoutes.messagesPath + id.text }
+  /// Where the sender of a message can take it back.
+  func address(of name: GatewayName, at id: GatewayID) -> String { "\(endpoint(of: id))/\(name.text)" }
 }
 
 /// The app's side.
@@ -80,12 +81,12 @@ extension WebPushGateway {
       } catch {
         // A node that does not have a new key yet must not refuse it for good.
         if try await bouncerKeys.isAnnounced(publicKey) { throw APIError.tryAgainLater }
-        throw APIError("bouncer_public_key is no key of this service.")
+        throw APIError.unknownBouncerKey
       }
     }
     if request.sealed?.isExpired(at: now()) == true {
       guard lossDetector.isClockTrusted() else { throw APIError.tryAgainLater }
-      throw APIError("encrypted_push_registration was sealed more than a day ago: seal it again.")
+      throw APIError.sealedTooLongAgo
     }
     return request
   }
@@ -102,6 +103,7 @@ extension WebPushGateway {
     return try await subscriptions.put(
       id, request, of: secrets.owner(at: address)
     ) { [self] in
+      if request.senderKey == nil && secrets.wasForOneSender(id) { throw APIError.senderKeyMissing }
       // A subscription that is there stays, also while its app's key is missing.
       guard isServed else {
         rateLimitedLog.log(
@@ -111,12 +113,10 @@ extension WebPushGateway {
             "app": "\(route)",
             "advice": "put its key into Keys, or list its bundle id in topics of Keys/apns",
           ])
-        throw APIError(
-          .forbidden, "This app is not known here: the operator of this service has to add its key.")
+        throw APIError.unknownApp
       }
       if let seconds = newSubscriptions.count(address.source).retryAfter {
-        throw APIError.tooMany(
-          "Too many new subscriptions from this address. Try again later.", retryAfter: seconds)
+        throw APIError.tooManySubscriptions(retryAfter: seconds)
       }
       try room.take(.gateway, of: secrets.owner(at: address))
     }
@@ -172,54 +172,75 @@ extension WebPushGateway {
 
   /// Sends a message. Once this returns, a provider has it, or it is in the outbox.
   ///
+  /// - Parameter address: of who sends it.
+  /// - Returns: the name by which its sender can take it back.
   /// - Throws: 410 if the provider says that the token is dead; 429, 413 or 503 if nothing is promised.
   func send(
-    _ message: GatewayMessage, to subscription: GatewaySubscription, from sender: [UInt8]?
-  ) async throws {
-    let collapseID = message.topic.map { secrets.collapseID(of: $0, at: subscription.id) }
+    _ message: GatewayMessage, to subscription: GatewaySubscription, from sender: [UInt8]?,
+    at address: ClientAddress
+  ) async throws -> GatewayName {
+    let topic = message.topic.flatMap { secrets.name(ofTopic: $0, at: subscription.id) }
     // Whoever may choose the key could choose a new one for each message.
-    let owner =
-      sender.flatMap { subscription.senderKey.isEmpty ? nil : secrets.owner(ofSender: $0) }
-      ?? subscription.owner
-    var push = message.push(to: subscription, collapseID: collapseID, isKept: false, at: now())
-    let isKept = push?.fits == false
+    let sender = sender.flatMap { subscription.senderKey.isEmpty ? nil : secrets.owner(ofSender: $0) }
+    let owner = sender ?? subscription.owner
+    guard var push = message.push(to: subscription, topic: topic, isKept: false, at: now()) else {
+      // The token does not open: the operator learns of it by other ways.
+      throw APIError.tryAgainLater
+    }
+    let isKept = !push.fits
+    let number = sender?.id ?? secrets.owner(at: address).network
+    let replaced =
+      isKept || topic != nil
+      ? GatewayMessages.replaced(
+        try await messages.entries(of: subscription.id), topic: topic, sender: isKept ? number : nil) : []
     if isKept {
-      push = message.push(to: subscription, collapseID: collapseID, isKept: true, at: now())
-      try await messages.keep(message, for: subscription, of: owner)
+      push = message.push(to: subscription, topic: topic, isKept: true, at: now()) ?? push
+      try await messages.keep(message, topic: topic, for: subscription, of: owner, from: number)
     }
-    // The token does not open: the operator learns of it by other ways.
-    guard let push else { throw APIError.tryAgainLater }
     // If this fails, the push may be on its way all the same: its body goes when its time is over.
-    let result = try await deliverer.deliver(
-      [RegisteredPush(push: push, registration: subscription.reference, owner: owner)],
-      within: settings.deadline
-    )[0]
-    guard let refusal = APIError(result) else { return }
-    if isKept { try? await messages.remove(message.id) }
-    throw refusal
-  }
-}
-
-extension APIError {
-  /// Why nothing is promised; nil if the message is on its way.
-  init?(_ result: DeliveryResult) {
-    switch result {
-    case .delivered, .passedOn, .queued: return nil
-    case .ended: self = .subscriptionEnded
-    case .refused(.payloadTooLarge):
-      self.init(.contentTooLarge, "The message is too long for the app's provider.")
-    case .refused(.backlogged): self = .tooManyMessages
-    case .refused(.noRoom): self = .tryAgainLater
-    case .refused:
-      self = .unavailable("The app's provider does not take this message now.", retryAfter: 300)
+    if let refusal = try await deliver(push, to: subscription, of: owner) {
+      if isKept { try? await messages.remove([(message.id, owner)]) }
+      throw refusal
     }
+    // What is left now goes when the next message comes.
+    try? await messages.remove(replaced.map { ($0.id, $0.owner) })
+    return topic ?? GatewayName(message.id)
   }
 
-  static var subscriptionEnded: APIError {
-    APIError(.gone, "The subscription has ended: send nothing more to it.")
+  /// - Returns: why nothing is promised; nil if the message is on its way.
+  private func deliver(
+    _ push: Push, to subscription: GatewaySubscription, of owner: Owner
+  ) async throws -> APIError? {
+    func result(_ push: Push, _ subscription: GatewaySubscription) async throws -> DeliveryResult {
+      try await deliverer.deliver(
+        [RegisteredPush(push: push, registration: subscription.reference, owner: owner)],
+        within: settings.deadline
+      )[0]
+    }
+    let first = try await result(push, subscription)
+    guard case .refused = first,
+      let renewed = try await subscriptions.find(subscription.id), let token = renewed.token,
+      token != subscription.token, renewed.kind == subscription.kind, renewed.appID == subscription.appID
+    else { return APIError(first) }
+    // The app has renewed its token meanwhile.
+    var push = push
+    push.redirect(to: token.kind == .apns ? token.canonical : token.text, in: renewed.environment)
+    return APIError(try await result(push, renewed))
   }
 
-  static var tooManyMessages: APIError {
-    .tooMany("Too many messages wait for this subscription already.", retryAfter: 60)
+  /// Takes back what still waits of a message.
+  func takeBack(_ name: GatewayName, from subscription: GatewaySubscription) async throws {
+    try await deliverer.withdraw([name.text], from: [subscription.reference])
+    try await messages.remove(name, of: subscription.id)
+  }
+
+  /// The app has fetched a body: its push need not come any more.
+  func end(_ body: GatewayMessages.Body, _ id: GatewayID) async throws {
+    try await messages.end(id)
+    // A newer message of the topic may have taken its push's place.
+    guard !body.hasTopic else { return }
+    try await deliverer.withdraw(
+      [GatewayName(id).text],
+      from: [RegistrationReference(.gateway, id: body.registration, registeredAt: now())])
   }
 }

@@ -102,7 +102,8 @@ package struct TestService: Sendable {
     let response = try await client.executeRequest(
       uri: uri, method: method, headers: headers, body: ByteBuffer(bytes: body))
     return Answer(
-      status: Int(response.status.code), headers: response.headers, text: String(buffer: response.body))
+      status: Int(response.status.code), headers: response.headers, text: String(buffer: response.body),
+      bytes: Array(response.body.readableBytesView))
   }
 
   /// Confirms the clock, as the operator does.

@@ -25,7 +25,7 @@ struct SendingTests {
       let answer = try await gateway.post(app, [.urgency: "high"], body: body.readableBytesView)
       #expect(answer.status == 201 && answer.text.isEmpty)
       #expect(answer.headers[.timeToLive] == "60")
-      #expect(answer.headers[.location]?.hasPrefix("\(Gateway.publicURL)/webpush/v1/messages/") == true)
+      #expect(answer.headers[.location]?.hasPrefix("\(app.endpoint)/") == true)
 
       let arrived = try #require(gateway.arrived().first)
       #expect(arrived["subscription"]?.string == app.id)
@@ -37,7 +37,7 @@ struct SendingTests {
       let json = try JSON.parse(Array(delivery.payload))
       switch kind {
       case .apns:
-        #expect(json["aps"]?["alert"]?["title"]?.string == "New notification")
+        #expect(json["aps"]?["alert"]?["title-loc-key"]?.string == "New notification")
         #expect(json["aps"]?["mutable-content"] == 1 && json["aps"]?["sound"] == "default")
         #expect(delivery.header("apns-priority") == "10" && delivery.header("apns-push-type") == "alert")
         let end = Int(gateway.clock.now.timeIntervalSince1970) + 60
@@ -111,44 +111,6 @@ struct SendingTests {
         }
       }
       #expect(gateway.simulator.deliveries().count == 2)
-    }
-  }
-
-  @Test(arguments: PushToken.Kind.allCases, ["aes128gcm", "aesgcm"])
-  func `that do not fit into a push wait here until the app fetches them`(
-    _ kind: PushToken.Kind, _ encoding: String
-  ) async throws {
-    try await Gateway.test { gateway in
-      let app = try await gateway.subscribe(Gateway.registration(kind))
-      let other = try await gateway.subscribe(Gateway.registration(kind))
-      var headers: HTTPFields = [:]
-      if encoding == "aesgcm" { headers = [.cryptoKey: "dh=BEl6", .encryption: "salt=lnga"] }
-      let body = Gateway.ciphertext(4096)
-      #expect(try await gateway.post(app, headers, body: body, encoding: encoding).status == 201)
-      let arrived = try #require(gateway.arrived().first)
-      #expect(arrived["encoding"]?.string == encoding && arrived["body"] == nil)
-      let path = "/webpush/v1/messages/" + (try #require(arrived["message"]?.string))
-      #expect(try await gateway.test.contents().range(of: Data(body)) == nil)
-
-      #expect(try await gateway.call(.get, path).status == 401)
-      #expect(try await gateway.call(.get, path, secret: other.secret).status == 404)
-      for _ in 1...2 {
-        let got = try await gateway.test.call(.get, path, headers: [.authorization: "Bearer \(app.secret)"])
-        #expect(got.status == 200 && got.headers[.contentEncoding] == encoding)
-        #expect(
-          got.headers[.cryptoKey] == headers[.cryptoKey] && got.headers[.encryption] == headers[.encryption])
-        #expect(got.headers[.contentLength] == "4096")
-      }
-      // Its end, and the time for an app that fetches it late.
-      gateway.clock.advance(299)
-      #expect(try await gateway.call(.get, path, secret: app.secret).status == 200)
-      gateway.clock.advance(2)
-      #expect(try await gateway.call(.get, path, secret: app.secret).status == 404)
-      let store = gateway.test.service.store
-      let messages = GatewayMessages(
-        database: store.database, storageKey: store.storageKey, now: { gateway.clock.now })
-      #expect(try await messages.removeExpired(limit: 10) == 1)
-      #expect(try await gateway.count("gateway_messages") == 0)
     }
   }
 
@@ -312,6 +274,66 @@ struct SendingTests {
     }
   }
 
+  @Test(arguments: PushToken.Kind.allCases)
+  func `that are under way to a token while the app renews it go to the new one`(_ kind: PushToken.Kind)
+    async throws
+  {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe(Gateway.registration(kind))
+      let (former, token) =
+        kind == .apns
+        ? (Gateway.apnsToken, String(Gateway.apnsToken.reversed()))
+        : (Gateway.fcmToken, Gateway.fcmToken + "2")
+      let dead = kind == .apns ? (410, "Unregistered") : (404, "UNREGISTERED")
+      gateway.simulator.setToken(
+        former, TokenRule(status: dead.0, reason: dead.1, timestamp: .none, delayMilliseconds: 500))
+      async let answer = gateway.post(app)
+      await eventually("the message is under way") {
+        !gateway.simulator.deliveries(includingRefused: true).isEmpty
+      }
+      gateway.clock.advance(1)
+      let renewal = Gateway.registration(kind, token: token)
+      #expect(try await gateway.call(.put, app.path, renewal, secret: app.secret).status == 200)
+      let got = try await answer
+      #expect(got.status == 201, "\(got.text)")
+      #expect(gateway.simulator.deliveries().map(\.token) == [token])
+    }
+  }
+
+  @Test(arguments: [
+    (nil, ["alert": 4]), ("low", ["alert": 2, "background": 2]), ("normal", ["alert": 1, "background": 3]),
+  ])
+  func `show nothing on an iPhone where the subscription wants that for their urgency`(
+    _ silent: String?, _ types: [String: Int]
+  ) async throws {
+    try await Gateway.test { gateway in
+      guard case .object(var registration) = Gateway.registration(.apns) else { return }
+      registration["silent_urgency"] = silent.map { .string($0) }
+      let app = try await gateway.subscribe(.object(registration))
+      let shown = try await gateway.call(.get, app.path, secret: app.secret)
+      #expect(shown.json["silent_urgency"]?.string == silent)
+      for urgency in ["very-low", "low", "normal", "high"] {
+        #expect(try await gateway.post(app, [.urgency: urgency]).status == 201)
+      }
+      var got: [String: Int] = [:]
+      for delivery in gateway.simulator.deliveries() {
+        let type = try #require(delivery.header("apns-push-type"))
+        got[type, default: 0] += 1
+        guard type == "background" else { continue }
+        let aps = try JSON.parse(Array(delivery.payload))["aps"]
+        #expect(aps == ["content-available": 1] && delivery.header("apns-priority") == "5")
+      }
+      #expect(got == types)
+      registration["silent_urgency"] = nil
+      #expect(try await gateway.call(.put, app.path, .object(registration), secret: app.secret).status == 200)
+      #expect(try await gateway.post(app, [.urgency: "very-low"]).status == 201)
+      #expect(gateway.simulator.deliveries().last?.header("apns-push-type") == "alert")
+      registration["silent_urgency"] = "high"
+      let refused = try await gateway.call(.put, app.path, .object(registration), secret: app.secret)
+      #expect(refused.status == 400 && refused.json["code"]?.string == "bad_request")
+    }
+  }
+
   @Test func `for a dead token end the subscription`() async throws {
     try await Gateway.test { gateway in
       let app = try await gateway.subscribe(Gateway.registration(.apns))
@@ -362,51 +384,6 @@ struct SendingTests {
       for _ in 0..<105 { _ = try await gateway.post(app, body: Gateway.ciphertext(4096)) }
       // Nothing is kept of what was not promised.
       #expect(try await gateway.count("gateway_messages") == 0)
-    }
-  }
-
-  @Test func `that are now or never still wait for the phone that has got their push`() async throws {
-    try await Gateway.test { gateway in
-      let app = try await gateway.subscribe(Gateway.registration(.apns))
-      #expect(try await gateway.post(app, body: Gateway.ciphertext(4096), ttl: "0").status == 201)
-      #expect(gateway.simulator.deliveries().first?.header("apns-expiration") == "0")
-      let message = try #require(gateway.arrived().first?["message"]?.string)
-      gateway.clock.advance(60)
-      #expect(
-        try await gateway.call(.get, "/webpush/v1/messages/\(message)", secret: app.secret).status == 200)
-    }
-  }
-
-  @Test func `whose bodies wait can be fetched while the clock is in doubt`() async throws {
-    try await Gateway.test { gateway in
-      let app = try await gateway.subscribe()
-      #expect(try await gateway.post(app, body: Gateway.ciphertext(4096)).status == 201)
-      let message = try #require(gateway.arrived().first?["message"]?.string)
-      func fetch() async throws -> Int {
-        try await gateway.call(.get, "/webpush/v1/messages/\(message)", secret: app.secret).status
-      }
-      gateway.clock.jump(25 * 3600)
-      #expect(try await fetch() == 200)
-      gateway.clock.jump(-25 * 3600)
-      #expect(try await fetch() == 200)
-    }
-  }
-
-  @Test func `that wait are limited for each subscription, but not those that its app has fetched`()
-    async throws
-  {
-    try await Gateway.test { gateway in
-      let app = try await gateway.subscribe()
-      for _ in 0..<100 {
-        #expect(try await gateway.post(app, body: Gateway.ciphertext(4096), ttl: "86400").status == 201)
-      }
-      #expect(try await gateway.post(app, body: Gateway.ciphertext(4096), ttl: "86400").status == 429)
-      #expect(try await gateway.post(app, ttl: "86400").status == 201)
-      for message in gateway.arrived().compactMap({ $0["message"]?.string }) {
-        #expect(
-          try await gateway.call(.get, "/webpush/v1/messages/\(message)", secret: app.secret).status == 200)
-      }
-      #expect(try await gateway.post(app, body: Gateway.ciphertext(4096), ttl: "86400").status == 201)
     }
   }
 

@@ -136,7 +136,8 @@ struct SealedRows {
     let message = try GatewayMessage(
       [HTTPField.Name("TTL")!: "86400", .contentEncoding: "aes128gcm"],
       ByteBuffer(repeating: UInt8(index), count: 103))
-    try await bodies.keep(message, for: try #require(try await gateway.find(id)), of: .nobody)
+    try await bodies.keep(
+      message, topic: nil, for: try #require(try await gateway.find(id)), of: .nobody, from: 1)
     bodyIDs.append(message.id)
   }
 
@@ -236,7 +237,7 @@ struct SealedRows {
         readable.insert("gateway \(index) \(token.text)")
       }
       if let found = try await bodies.find(bodyIDs[index]) {
-        readable.insert("body \(index) \(found.body[0])")
+        readable.insert("body \(index) \(found.bytes[0])")
       }
       let realm = try #require(try await accounts.find(realm: Self.uuid(index)))
       if (try? await accounts.ownerSecret(of: realm)) != nil { readable.insert("secret \(index)") }

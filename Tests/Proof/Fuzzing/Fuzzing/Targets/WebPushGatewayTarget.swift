@@ -19,6 +19,7 @@ enum WebPushGatewayTarget: FuzzTarget {
     try check(secrets.subscription(ofEndpoint: text) == nil, "nobody finds an endpoint")
     try check(!secrets.isSecret(text, of: id), "nobody finds a secret")
     if let read = GatewayID(text) { try check(read.text == text, "an id has one spelling") }
+    if let read = GatewayName(text) { try check(read.text == text, "a name has one spelling") }
     try authorization(of: text)
     let lines = text.split(separator: "\n", maxSplits: 6, omittingEmptySubsequences: false).map(String.init)
     guard lines.count == 7 else { return }
@@ -30,7 +31,7 @@ enum WebPushGatewayTarget: FuzzTarget {
     for kind in PushToken.Kind.allCases {
       for isKept in [false, true] {
         let push = message.push(
-          to: subscription(kind), collapseID: message.topic.map { secrets.collapseID(of: $0, at: id) },
+          to: subscription(kind), topic: message.topic.flatMap { secrets.name(ofTopic: $0, at: id) },
           isKept: isKept, at: APNsAnswerTarget.now)
         try check(push != nil && (push?.fits == true || !isKept), "what is kept here fits into a push")
       }
@@ -53,6 +54,6 @@ enum WebPushGatewayTarget: FuzzTarget {
     GatewaySubscription(
       reference: .init(.gateway, id: 1, registeredAt: APNsAnswerTarget.now), id: id, kind: kind,
       token: try? PushToken(String(repeating: "ab", count: 32), kind: kind), appID: "org.example.chat",
-      senderKey: [], environment: nil, owner: .nobody)
+      senderKey: [], silentUrgency: kind == .apns ? .low : nil, environment: nil, owner: .nobody)
   }
 }
