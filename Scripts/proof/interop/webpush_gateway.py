@@ -121,7 +121,7 @@ def bodies(gateway, simulator, kind, encoding, sender):
     for text, is_long in ("Grüße 🚀", False), ("x", False), ("long " * 300, False), ("x" * LONGEST[encoding], True):
         answer = send(app, text, sender, encoding=encoding)
         check(f"{who}: accepted", status(answer) == (201, False), answer)
-        check(f"{who}: Location", answer.headers["Location"].startswith(f"{gateway.url}/webpush/v1/messages/"), answer.headers)
+        check(f"{who}: Location", answer.headers["Location"].startswith(f"{gateway.url}/webpush/v1/push/"), answer.headers)
         told, _ = app.arrived()
         check(f"{who}: the encoding is told", told["encoding"] == encoding, told)
         check(f"{who}: http_ece opens {len(text)} characters", app.read(told) == (text, is_long), told)

@@ -244,6 +244,16 @@ class World(worlds.World):
     def fetch(self, message, phone):
         return self.send({"request": f"GET {PAGE}messages/{message}", "as": phone.name})
 
+    def waiting(self, phone):
+        """The names of the bodies that wait for it."""
+        answer = self.send({"request": f"GET {PAGE}subscriptions/{phone.id}/messages", "as": phone.name})
+        assert answer.status == 200, answer.body
+        return [message["id"] for message in answer.body["messages"]]
+
+    def take_back(self, location, sender="sender"):
+        authorization = {"Authorization": self.make_vapid(sender)} if sender else {}
+        return self.send({"request": f"DELETE {location}", "headers": authorization})
+
     def post(self, phone, sender="sender", headers=(), **options):
         """A message of the sender's; None sends without a name."""
         body, coding = phone.message(**options)
@@ -277,7 +287,7 @@ class World(worlds.World):
             if self.service:
                 # RFC 8292 lets a push service choose, and senders read no more.
                 return {"status": Matcher("among", [401, 403]) if answer["refused"] in (401, 403) else answer["refused"]}
-            return {"status": answer["refused"], "headers": answer.get("headers", {}), "body": {"message": Matcher("text")}}
+            return {"status": answer["refused"], "headers": answer.get("headers", {}), "body": {"code": Matcher("match", answer.get("code", "[a-z_]+")), "message": Matcher("text")}}
         if "taken" in answer:
             headers = answer["taken"] if isinstance(answer, dict) else {}
             return {"status": 201, "body": None, "headers": {
@@ -293,10 +303,11 @@ class World(worlds.World):
 
     def make_arrival(self, argument):
         """What a phone gets of `!message`: `!arrival ios`, `!arrival [ios, {number: 2, urgency: low, life: 0, topic: true}]`.
-        `body: none` is a message without one, `body: kept` one that did not fit."""
+        `body: none` is a message without one, `body: kept` one that did not fit, `silent: true` one that shows nothing."""
         name, options = argument if isinstance(argument, list) else (argument, {})
         options = dict(options)
         phone, urgency, life = getattr(self, name), options.pop("urgency", "normal"), options.pop("life", LIFE)
+        silent = options.pop("silent", False)
         has_topic, to, kind = options.pop("topic", False), options.pop("to", "token"), options.pop("body", "sent")
         wakes = urgency in ("normal", "high")
         data = {"subscription": phone.id}
@@ -317,10 +328,12 @@ class World(worlds.World):
         if phone.kind == "fcm":
             return {"to": phone.addresses[token], "payload": {"message": {
                 **fcm_recipient(token), "data": data, "android": {"priority": "high" if wakes else "normal", "ttl": f"{life}s"}}}}
-        aps = {"alert": {"title": "New notification"}, "mutable-content": 1, **({"sound": "default"} if wakes else {})}
+        aps = {"alert": {"title-loc-key": "New notification"}, "mutable-content": 1, **({"sound": "default"} if wakes else {})}
+        if silent:
+            aps, wakes = {"content-available": 1}, False
         return {"to": phone.addresses[token], "payload": {"aps": aps, **data}, "headers": {
-            "token": token.lower(), "apns-topic": self.running.app_id, "apns-push-type": "alert", "apns-priority": "10" if wakes else "5",
-            "apns-expiration": self.in_seconds(life) if life else "0", "apns-collapse-id": Matcher("match", NAME) if has_topic else ABSENT}}
+            "token": token.lower(), "apns-topic": self.running.app_id, "apns-push-type": "background" if silent else "alert", "apns-priority": "10" if wakes else "5",
+            "apns-expiration": self.in_seconds(life) if life else "0", "apns-collapse-id": Matcher("match", NAME)}}
 
     def shown(self, name, delivery):
         if self.service:

@@ -18,7 +18,7 @@ def is_last(running):
 
 
 def refused(answer, status):
-    return answer.status == status and list(answer.body) == ["message"] and (status not in (429, 503) or answer.header("Retry-After").isdigit())
+    return answer.status == status and list(answer.body) == ["code", "message"] and (status not in (429, 503) or answer.header("Retry-After").isdigit())
 
 
 @short_deadline
@@ -67,7 +67,7 @@ def test_kill_9_loses_neither_subscriptions_nor_messages(world):
     assert "Hello 2" in world.texts(1)
 
 
-@RULES("3.3/410", "2.1/get-webpush.c", "2.1/put-webpush.b", "2.2/a-put.bc")
+@RULES("3.3/410", "2.1/get-webpush.c", "2.1/put-webpush.b", "2.2/a-put.cd")
 @pytest.mark.parametrize("name, status, reason", [("android", 404, "UNREGISTERED"), ("ios", 410, "Unregistered")])
 def test_a_dead_token_ends_the_subscription_until_its_app_brings_another(world, name, status, reason):
     phone = getattr(world, name)
@@ -131,7 +131,7 @@ def test_a_database_that_is_away_is_waited_for_and_nothing_is_promised_without_i
     assert world.fetch(phone.kept, phone).bytes == phone.message(3, length=4096)[0]
 
 
-@RULES("3.3/nobody-is-told", "2.2/a-put.b", "2.1/put-webpush.b")
+@RULES("3.3/nobody-is-told", "2.2/a-put.c", "2.1/put-webpush.b")
 def test_a_database_that_was_lost_tells_nobody_that_a_subscription_has_ended(world):
     world.subscribed(world.android, sender="sender")
     world.running.lose_database()
@@ -154,6 +154,7 @@ def test_at_most_a_hundred_wait_for_a_subscription(world):
         assert [answer.status for answer in answers] == [201] * 100 + [429] * 2
         assert all(refused(answer, 429) for answer in answers[100:])
         assert refused(world.post(world.android, number=102, length=4096), 429)
+        assert world.waiting(world.android) == []
     assert sorted(world.texts(100)) == sorted(f"Hello {number}" for number in range(100))
 
 
@@ -173,3 +174,27 @@ def test_a_phone_gets_60_at_once_and_more_at_that_pace(world):
     assert 60 <= arrived <= 61 + 1.4 * (time.monotonic() - began)
     assert arrived + len(world.arrived(150 - arrived)) == 150
     assert time.monotonic() - began >= 14
+
+
+@short_deadline
+@RULES("3.4/delete.abc", "3.2/it-is-there", "3.2/the-key-is-the")
+def test_what_waits_is_taken_back_by_whoever_may_send(world):
+    world.subscribed(world.android, sender="sender")
+    with world.outage():
+        posts = [world.post(world.android), world.post(world.android, number=2, length=4096), world.post(world.android, number=3, headers={"Topic": "a"})]
+        left = world.post(world.android, number=4)
+        locations = [answer.header("Location") for answer in posts]
+        for location in locations:
+            assert refused(world.take_back(location, sender=None), 401)
+            assert refused(world.take_back(location, sender="other"), 403)
+        assert len(world.waiting(world.android)) == 1
+        # The answer does not tell whether there was something.
+        assert [world.take_back(location).status for location in locations * 2] == [204] * 6
+        assert world.waiting(world.android) == []
+        assert left.header("Location") not in locations
+    assert world.texts(1) == ["Hello 4"]
+    # What a provider has is not taken back.
+    assert world.take_back(left.header("Location")).status == 204
+    assert refused(world.take_back(world.android.endpoint + "/x"), 404)
+    world.end(world.android)
+    assert refused(world.take_back(left.header("Location")), 410)

@@ -67,7 +67,7 @@ def test_it_shows_when_it_was_last_renewed(world):
     assert before <= first < second <= now()
 
 
-@RULES("4/get-webpush.bc")
+@RULES("5/get-webpush-v1-messages.bc")
 def test_a_body_is_kept_five_minutes_longer_than_its_message_or_after_it_was_fetched(world):
     world.subscribed(world.android, sender="sender")
     assert world.show(world.android).status == 200
@@ -81,18 +81,52 @@ def test_a_body_is_kept_five_minutes_longer_than_its_message_or_after_it_was_fet
     assert [world.fetch(message, world.android).status for message in (short, fetched, long)] == [404, 404, 200]
 
 
-@RULES("3.3/429")
+@RULES("5/a-body.ab", "5/get-webpush-v1-subscriptions.abc", "5/a-hundred.ab")
 @pytest.mark.option("rate-limits")
-def test_at_most_a_hundred_bodies_wait_for_an_app_to_fetch_them(world):
+def test_the_newest_hundred_bodies_wait_and_are_listed_in_order(world):
+    world.subscribed(world.android, world.android2)
+    other = world.post(world.android2, sender=None, number=500, length=4096)
+    assert [world.post(world.android, sender=None, number=number, length=4096).status for number in range(104)] == [201] * 104
+    waiting = world.waiting(world.android)
+    bodies = [world.fetch(name, world.android).bytes for name in waiting]
+    assert bodies == [world.android.message(number, length=4096)[0] for number in range(4, 104)]
+    assert world.waiting(world.android) == []
+    assert other.status == 201 and len(world.waiting(world.android2)) == 1
+
+
+@RULES("5/a-hundred.c", "3.1/topic", "4/topic-where")
+@pytest.mark.parametrize("length", [4096, None])
+def test_a_newer_message_of_its_topic_takes_the_place_of_a_body(world, length):
     world.subscribed(world.android)
-    statuses = [world.post(world.android, sender=None, length=4096).status for _ in range(101)]
-    assert statuses == [201] * 100 + [429]
-    kept = world.data(world.arrived(100)[0])["message"]
-    # What fits may come.
-    assert world.post(world.android, sender=None).status == 201
-    assert world.fetch(kept, world.android).status == 200
-    assert world.post(world.android, sender=None, length=4096).status == 201
-    assert len(world.arrived(2)) == 2
+    for number, topic in enumerate(["a", "b"]):
+        assert world.post(world.android, sender=None, number=number, length=4096, headers={"Topic": topic}).status == 201
+    # One that is not promised takes no place.
+    world.refuse(world.android, 403, reason="SENDER_ID_MISMATCH")
+    assert world.post(world.android, sender=None, number=2, length=length, headers={"Topic": "a"}).status in (410, 503)
+    assert len(world.waiting(world.android)) == 2
+    world.renew(world.android, token="another_token")
+    assert world.post(world.android, sender=None, number=3, length=length, headers={"Topic": "a"}).status == 201
+    bodies = [world.fetch(name, world.android).bytes for name in world.waiting(world.android)]
+    assert bodies == [world.android.message(number, length=4096)[0] for number in ([1, 3] if length else [1])]
+
+
+@RULES("5/a-body.b", "2.1/delete-webpush.ab", "2.2/a-put.bc")
+def test_bodies_belong_to_the_subscription(world):
+    world.subscribed(world.ios, sender="sender")
+    for number in range(2):
+        assert world.post(world.ios, number=number, length=4096).status == 201
+    world.refuse(world.ios, 410, reason="Unregistered")
+    assert world.post(world.ios).status == 410
+    waiting = world.waiting(world.ios)
+    assert len(waiting) == 2
+    refusal = world.renew(world.ios, token="another_token")
+    assert refusal.status == 400 and refusal.body["code"] == "application_server_key_missing"
+    assert world.renew(world.ios, token="another_token", sender="sender").status == 201
+    assert world.waiting(world.ios) == waiting
+    assert world.fetch(waiting[0], world.ios).bytes == world.ios.message(0, length=4096)[0]
+    assert world.end(world.ios).status == 204
+    assert world.waiting(world.ios) == []
+    assert world.fetch(waiting[1], world.ios).status == 404
 
 
 @RULES("4/body", "4/message", "3.1/post-endpoint.a")
