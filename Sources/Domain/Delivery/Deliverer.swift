@@ -118,6 +118,21 @@ package final class Deliverer: Sendable {
     try await outbox.withdraw(collapseIDs, from: registrations)
   }
 
+  /// An entry of the outbox that a newer notification is about to make worthless.
+  package struct Outdated: Sendable { fileprivate let lease: Outbox.Lease }
+
+  /// The entry that waits under a collapse id; nil if there is none.
+  package func waiting(
+    _ collapseID: String, of registration: RegistrationReference
+  ) async throws -> Outdated? {
+    try await outbox.waiting(collapseID, of: registration).map(Outdated.init)
+  }
+
+  /// Removes an entry once the newer notification is promised, unless that has taken its place already.
+  package func withdraw(_ outdated: Outdated) async throws {
+    try await outbox.settle([(outdated.lease, nil)])
+  }
+
   /// The present doubts of the deletion guard, for the credentials in use.
   package func doubts() -> [Doubt] {
     let routeSenders = providers.routeSenders

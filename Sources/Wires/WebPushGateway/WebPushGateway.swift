@@ -188,6 +188,8 @@ extension WebPushGateway {
       throw APIError.tryAgainLater
     }
     let isKept = !push.fits
+    var outdated: Deliverer.Outdated?
+    if let topic { outdated = try await deliverer.waiting(topic.text, of: subscription.reference) }
     let number = sender?.id ?? secrets.owner(at: address).network
     let replaced =
       isKept || topic != nil
@@ -202,6 +204,7 @@ extension WebPushGateway {
       if isKept { try? await messages.remove([(message.id, owner)]) }
       throw refusal
     }
+    if let outdated { try? await deliverer.withdraw(outdated) }
     // What is left now goes when the next message comes.
     try? await messages.remove(replaced.map { ($0.id, $0.owner) })
     return topic ?? GatewayName(message.id)

@@ -114,6 +114,8 @@ struct GatewayWorldTests {
     .init("gateway-promises-too-much", "what is promised arrives", seed: 4),
     .init("gateway-forgets-its-time", "nothing arrives after its time", seed: 9),
     .init("gateway-forgets-bodies", "what waits can be fetched", seed: 2),
+    .init("gateway-lists-everybodys", "what waits is listed", seed: 2),
+    .init("gateway-lists-less", "what waits is listed", seed: 2),
     .init("gateway-keeps-token", "no living registration ends", seed: 2),
     .init("gateway-trouble-is-death", "no living registration ends", seed: 4),
     .init("gateway-tells-no-deaths", "a dead registration ends", seed: 1),

@@ -262,6 +262,25 @@ struct SendingTests {
     }
   }
 
+  /// The provider takes the newer one at once, while the older one waits for its turn.
+  @Test func `of one topic do not arrive after a newer one`() async throws {
+    try await Gateway.test(isWorking: true) { gateway in
+      let app = try await gateway.subscribe(Gateway.registration(.apns))
+      gateway.simulator.setToken(
+        Gateway.apnsToken, TokenRule(status: 503, reason: "ServiceUnavailable", times: 3))
+      for (topic, length) in [("a", 4096), ("b", 200)] {
+        let body = Gateway.ciphertext(length)
+        #expect(try await gateway.post(app, [.topic: topic], body: body, ttl: "3600").status == 201)
+      }
+      #expect(try await gateway.count("outbox") == 1)
+      #expect(try await gateway.post(app, [.topic: "a"], ttl: "3600").status == 201)
+      #expect(try await gateway.count("outbox") == 0)
+      gateway.clock.advance(300)
+      let former = gateway.simulator.deliveries().count
+      #expect(former == 2)
+    }
+  }
+
   /// Two senders to one app use the same topic.
   @Test func `of one topic of two subscriptions stand apart on an iPhone`() async throws {
     try await Gateway.test { gateway in

@@ -136,6 +136,28 @@ extension Outbox {
     return Lease(row: .init(id: lease.id, attempts: lease.attempts, end: end), share: lease.share)
   }
 
+  /// The entry that waits under a collapse id; nil if there is none.
+  ///
+  /// - Returns: what settles it as long as nobody has taken or replaced it.
+  func waiting(_ collapseID: String, of registration: RegistrationReference) async throws -> Lease? {
+    try await database.query(
+      """
+      SELECT o.id, o.attempts, o.due_at, o.wire, r.provider, r.credential, r.target, r.owner
+      FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE o.collapse_hash = $1
+      """, .integer(collapseHash(of: collapseID, registration))
+    ).first.map { row in
+      let share = try OutboxQueue(row).flatMap { queue in
+        RegistrationReference.Kind(rawValue: try row.int64("wire")).map {
+          OutboxDepth.Share(queue: queue, kind: $0)
+        }
+      }
+      return Lease(
+        row: .init(
+          id: try row.int64("id"), attempts: Int(try row.int64("attempts")), end: try row.date("due_at")),
+        share: share)
+    }
+  }
+
   /// Removes outdated entries of registrations. One that is already at its provider may still arrive.
   ///
   /// - Parameter collapseIDs: the collapse ids of the entries to remove; nil for all entries.

@@ -81,6 +81,7 @@ final class GatewayPhone: App, @unchecked Sendable {
       if answer.status == 201 || hasToTell { gateway.tell(present) }
       hasToTell = false
       if world.time > doubtUntil { confirmed = Confirmation(subscription: present, token: token) }
+      if known != nil { await list(present) }
     case nil: hasToTell = known != nil
     case .some(429), .some(500..<600): break
     case let status?: world.violate("who may call is let in", "\(phone.name) subscribes: \(status)")
@@ -129,6 +130,20 @@ final class GatewayPhone: App, @unchecked Sendable {
   }
 
   // MARK: Bodies that wait
+
+  /// Asks for what waits, as an app does at its start, and fetches some of it.
+  private func list(_ subscription: Gateway.Subscription) async {
+    let began = world.time
+    let (node, answer) = await gateway.call(
+      .get, "subscriptions/\(subscription.id)/messages", from: address, headers: Self.headers(subscription))
+    guard let answer, answer.status == 200, self.subscription === subscription else { return }
+    let ids = (answer.json["messages"]?.elements ?? []).compactMap { $0["id"]?.string }
+    world.note("\(phone.name): \(ids.count) bodies wait for it")
+    let messages = world.checkList(ids, of: subscription, askedAt: began, at: node)
+    for (id, message) in zip(ids, messages) where random.chance(0.5) {
+      Task { await fetch(id, message) }
+    }
+  }
 
   /// Fetches a body that did not fit into its push: at once, or when the phone is next used.
   func fetch(_ id: String, _ message: Gateway.Message) async {

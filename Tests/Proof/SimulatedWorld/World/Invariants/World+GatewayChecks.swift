@@ -89,7 +89,9 @@ extension World {
     let end =
       min(
         message.postedAt + Double(message.plan.timeToLive), message.fetchedAt ?? .infinity) + Self.grace
-    guard message.isAccepted, time < end, phone.lies == 0, isLive(phone.token) else { return }
+    guard message.isAccepted, time < end, phone.lies == 0, isLive(phone.token), !isReplaced(message) else {
+      return
+    }
     let isThere = waitingRow(id)
     guard isThere ? isClockDoubted(by: node.life) : !wasClockWrong(since: message.postedAt) else { return }
     violate(
@@ -97,6 +99,38 @@ extension World {
       "\(message.label) \(isThere ? "waits" : "is gone"), and \(phone.name) is told 404, \(Int(end - time)) s too soon"
     )
   }
+
+  /// "What waits is listed": for its app alone, in the order in which it was sent, and all of it.
+  ///
+  /// - Returns: the messages, as far as they are known.
+  func checkList(
+    _ ids: [String], of subscription: Gateway.Subscription, askedAt time: Double, at node: Node
+  ) -> [Gateway.Message] {
+    guard let gateway else { return [] }
+    let name = subscription.phone.phone.name
+    let messages = ids.compactMap { id in waitingLabel(id).flatMap { gateway.messages[$0] } }
+    for message in messages where message.subscription !== subscription {
+      violate("what waits is listed", "\(message.label) is listed for \(name)")
+    }
+    for (earlier, later) in zip(messages, messages.dropFirst())
+    where later.answeredAt ?? .infinity < earlier.postedAt {
+      violate("what waits is listed", "\(earlier.label) is listed before \(later.label), which is older")
+    }
+    guard !isClockDoubted(by: node.life), !wasClockWrong(since: 0) else { return messages }
+    let listed = Set(messages.map(\.label))
+    for message in gateway.messages.values.sorted(by: { $0.label < $1.label })
+    where message.subscription === subscription && message.body.count > Self.surelyTooLong {
+      guard message.isAccepted, message.fetchedAt == nil, message.answeredAt ?? .infinity < time,
+        self.time < message.postedAt + Double(message.plan.timeToLive), !isReplaced(message),
+        !listed.contains(message.label)
+      else { continue }
+      violate("what waits is listed", "\(message.label) is not listed for \(name)")
+    }
+    return messages
+  }
+
+  /// Bytes of a body that fits into no push.
+  private static let surelyTooLong = 3100
 
   private func waitingRow(_ id: String) -> Bool {
     let bytes = ReceivedPush.decoded(id) ?? Data()

@@ -25,8 +25,18 @@ extension StandIn {
       where: { $0.hasPrefix("UPDATE registrations") }),
     // A body that does not fit is gone at once.
     StandIn(
-      "gateway-forgets-bodies", replacing: "$7, $8)", by: "$7, 0 * $8)",
+      "gateway-forgets-bodies", replacing: "$7, $8, $9", by: "$7, 0 * $8, $9",
       where: { $0.hasPrefix("INSERT INTO gateway_messages") }),
+    // An app is told of everybody's bodies.
+    StandIn(
+      "gateway-lists-everybodys", replacing: "WHERE subscription = $1 ORDER BY", by: "WHERE $1 = $1 ORDER BY",
+      where: { $0.hasPrefix("SELECT id, encoding, expires_at") }),
+    // The newest body is not listed.
+    StandIn(
+      "gateway-lists-less", replacing: "WHERE subscription = $1",
+      by:
+        "WHERE subscription = $1 AND number < (SELECT MAX(number) FROM gateway_messages WHERE subscription = $1)",
+      where: { $0.hasPrefix("SELECT id, encoding, expires_at") }),
     // A sender is never told that a subscription has ended.
     StandIn("gateway-tells-no-deaths") { standIn in
       standIn.reply = { endpoint, answer in
