@@ -184,7 +184,7 @@ class App:
 
 def long(text, encoding="aes128gcm"):
     """A text that does not fit into a push."""
-    return text.ljust(LONGEST[encoding], ".")
+    return text + "." * (LONGEST[encoding] - len(text.encode()))
 
 
 def messages(world):
