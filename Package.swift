@@ -162,7 +162,7 @@ let modules: [Target] =
       "Crypto"),
     module("ZulipImport", "HTTP", "HTTPClient", "Migrations", "Registrations", "Sealing", "SQL", "ZulipAPI"),
     module(
-      "Demo", "HTTP", "Operator", "Providers", "ProviderSimulator", "Sealing",
+      "Demo", "HTTP", "Operator", "Providers", "ProviderSimulator", "PushBouncerClient", "Sealing",
       "Server",
       "Settings", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle",
       "UnixSignals"))
@@ -197,6 +197,15 @@ let package = Package(
       providers: [.apt(["libsodium-dev"])]),
     .target(name: "CVersion", path: "Sources/System/CVersion", cSettings: commit.map { [$0] }),
     module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql", "0002_gateway_bodies.sql"]),
+
+    // The app's half, for apps to take and for our virtual phones; Examples/iOS/Package.swift is the package of an app.
+    module("PushBouncerClient", "Crypto", path: "Examples/iOS/Sources/PushBouncerClient"),
+    module(
+      "PushBouncerSealing", "CSodium", "PushBouncerClient", path: "Examples/iOS/Sources/PushBouncerSealing"),
+    program("try-app", "PushBouncerClient", "PushBouncerSealing", path: "Examples/iOS/Sources/try-app"),
+    tests(
+      "PushBouncerClientTests", "PushBouncerClient", "PushBouncerSealing",
+      path: "Examples/iOS/Tests/PushBouncerClientTests"),
   ] + modules + [
 
     // A world in which time and chance are virtual; see Documentation/Proof/SimulatedWorld.md.
@@ -210,8 +219,8 @@ let package = Package(
 
     // Tests, what they share, and benchmarks.
     module(
-      "TestSupport", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging",
-      "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
+      "TestSupport", "PushBouncerClient", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
+      "HummingbirdTLS", "Logging", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
       path: "Tests/Support/TestSupport"),
     module("TestDatabase", "Migrations", "SQL", "TestSupport", path: "Tests/Support/TestDatabase"),
     module(

@@ -6,12 +6,16 @@ import PackageDescription
 #if os(macOS)
   let crypto: [Target.Dependency] = []
   let sodium: [Target.Dependency] = [.product(name: "Clibsodium", package: "swift-sodium")]
-  let packages: [Package.Dependency] = [.package(url: "https://github.com/jedisct1/swift-sodium", from: "0.9.1")]
+  let packages: [Package.Dependency] = [
+    .package(url: "https://github.com/jedisct1/swift-sodium", from: "0.9.1")
+  ]
   let system: [Target] = []
 #else
   let crypto: [Target.Dependency] = [.product(name: "Crypto", package: "swift-crypto")]
   let sodium: [Target.Dependency] = ["CSodium"]
-  let packages: [Package.Dependency] = [.package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2")]
+  let packages: [Package.Dependency] = [
+    .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2")
+  ]
   let system: [Target] = [
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])])
   ]
@@ -36,6 +40,7 @@ let package = Package(
 for target in package.targets where target.type != .system {
   target.swiftSettings = [
     .enableUpcomingFeature("ExistentialAny"), .enableUpcomingFeature("MemberImportVisibility"),
-    .enableUpcomingFeature("InternalImportsByDefault"), .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
   ]
 }

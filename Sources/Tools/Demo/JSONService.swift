@@ -1,9 +1,11 @@
 package import AsyncHTTPClient
+import Foundation
 package import HTTP
 import NIOCore
 import NIOHTTP1
 import NIOSSL
 import Operator
+import PushBouncerClient
 import Settings
 
 /// A service that answers in JSON, with a caller's credentials for it.
@@ -85,7 +87,8 @@ struct JSONService {
       request.headers.add(name: "Content-Type", value: "application/json")
       request.body = .bytes(ByteBuffer(bytes: document.bytes))
     }
-    let (status, bytes) = try await answer(to: request, timeout ?? self.timeout)
+    let (head, bytes) = try await answer(to: request, timeout ?? self.timeout)
+    let status = head.status
     let answer = status == .noContent ? .null : try? JSON.parse(bytes)
     guard let answer, (200..<300).contains(status.code) else {
       throw Refusal(
@@ -97,15 +100,16 @@ struct JSONService {
     return answer
   }
 
-  /// The bytes of an answer that is not JSON.
-  func bytes(of path: String) async throws -> [UInt8] {
-    var request = HTTPClientRequest(url: "\(url)/\(path)")
-    if case .bearer(let token) = credentials {
-      request.headers.add(name: "Authorization", value: "Bearer \(token)")
-    }
-    let (status, bytes) = try await answer(to: request, timeout)
-    guard status == .ok else { throw Refusal(call: path, status: status, code: nil, message: nil) }
-    return Array(bytes.readableBytesView)
+  /// A call of an app's to the gateway.
+  func send(_ call: GatewayCall) async throws -> GatewayAnswer {
+    var request = HTTPClientRequest(url: call.url)
+    request.method = HTTPMethod(rawValue: call.method)
+    request.headers = HTTPHeaders(call.headers.map { ($0, $1) })
+    request.body = call.body.map { .bytes(ByteBuffer(bytes: $0)) }
+    let (head, body) = try await answer(to: request, timeout)
+    return GatewayAnswer(
+      status: Int(head.status.code), headers: Dictionary(head.headers.map { ($0, $1) }) { first, _ in first },
+      body: Data(body.readableBytesView))
   }
 
   /// Posts bytes, and returns the status of the answer.
@@ -114,15 +118,15 @@ struct JSONService {
     request.method = .POST
     request.headers = HTTPHeaders(headers)
     request.body = .bytes(body)
-    return try await answer(to: request, timeout).0
+    return try await answer(to: request, timeout).head.status
   }
 
   private func answer(to request: HTTPClientRequest, _ timeout: TimeAmount) async throws -> (
-    HTTPResponseStatus, ByteBuffer
+    head: HTTPClientResponse, body: ByteBuffer
   ) {
     do {
       let response = try await client.execute(request, timeout: timeout)
-      return (response.status, try await response.body.collect(upTo: maximumBytes))
+      return (response, try await response.body.collect(upTo: maximumBytes))
     } catch is CancellationError {
       throw CancellationError()
     } catch {

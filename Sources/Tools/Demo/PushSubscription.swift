@@ -1,38 +1,25 @@
 package import AsyncHTTPClient
-import Crypto
 import Foundation
 import HTTP
 import NIOCore
 import NIOHTTP1
 import Providers
+import PushBouncerClient
 import Sealing
 
-/// A Web Push subscription as its phone stores it: the endpoint, and the keys that decrypt messages (RFC
-/// 8291). Written from the standard and independent of the service's sender, so that each detects mistakes of
-/// the other.
+/// A Web Push subscription as its phone stores it: the endpoint, and the keys that decrypt messages.
 package struct PushSubscription: Sendable {
   let endpoint: String
-  private let key: P256.KeyAgreement.PrivateKey
-  private let secret: [UInt8]
-
-  /// With a key pair and a secret of its own, unless others are given.
-  init(
-    endpoint: String, key: P256.KeyAgreement.PrivateKey = .init(),
-    secret: [UInt8] = (0..<16).map { _ in .random(in: .min ... .max) }
-  ) {
-    self.endpoint = endpoint
-    self.key = key
-    self.secret = secret
-  }
+  private let keys = WebPushKeys()
 
   /// The endpoint's last part.
   var id: Substring { endpoint.split(separator: "/").last ?? "" }
 
   /// The public key, in base64url.
-  var p256dh: String { Base64URL.encode(key.publicKey.x963Representation) }
+  var p256dh: String { keys.p256dh }
 
   /// The secret, in base64url.
-  var auth: String { Base64URL.encode(secret) }
+  var auth: String { keys.auth }
 
   /// The subscription as a token for the bouncer (`Documentation/Apps.md`).
   var token: String {
@@ -50,30 +37,7 @@ package struct PushSubscription: Sendable {
 
   /// Opens a message; nil if it is not for this subscription.
   func open(_ body: some Collection<UInt8>) -> [UInt8]? {
-    // RFC 8188 2.1: salt, record size, and here the sender's public key.
-    let body = Array(body)
-    guard body.count > 86, body[20] == 65,
-      let sender = try? P256.KeyAgreement.PublicKey(x963Representation: body[21..<86]),
-      let shared = try? key.sharedSecretFromKeyAgreement(with: sender)
-    else { return nil }
-    let input = shared.hkdfDerivedSymmetricKey(
-      using: SHA256.self, salt: secret,
-      sharedInfo: Array("WebPush: info\0".utf8) + key.publicKey.x963Representation + body[21..<86],
-      outputByteCount: 32)
-    func derive(_ info: String, _ count: Int) -> SymmetricKey {
-      HKDF<SHA256>.deriveKey(
-        inputKeyMaterial: input, salt: body[..<16], info: Array("Content-Encoding: \(info)\0".utf8),
-        outputByteCount: count)
-    }
-    let record = body[86...]
-    let recordSize = body[16..<20].reduce(0) { $0 << 8 | Int($1) }
-    guard record.count < recordSize, record.count > 16,
-      let nonce = try? AES.GCM.Nonce(data: derive("nonce", 12).withUnsafeBytes { Array($0) }),
-      let box = try? AES.GCM.SealedBox(nonce: nonce, ciphertext: record.dropLast(16), tag: record.suffix(16)),
-      let padded = try? AES.GCM.open(box, using: derive("aes128gcm", 16)),
-      let end = padded.lastIndex(where: { $0 != 0 }), padded[end] == 2
-    else { return nil }
-    return Array(padded[..<end])
+    (try? keys.open(EncryptedMessage(Data(body), encoding: "aes128gcm"))).map { Array($0) }
   }
 }
 

@@ -1,5 +1,6 @@
 package import Crypto
 import Foundation
+import PushBouncerClient
 
 /// An app's end of a Web Push subscription: its keys, and what opens the messages that come (RFC 8291).
 package struct WebPushPhone: Sendable {
@@ -23,29 +24,10 @@ package struct WebPushPhone: Sendable {
 
   /// What a message says: one record of `aes128gcm`.
   ///
-  /// - Throws: swift-crypto's error if it does not open.
+  /// - Throws: a `PushError` if it does not open.
   package func open(_ body: [UInt8]) throws -> [UInt8] {
-    guard body.count >= 21 + 65 + 17, body[20] == 65 else { throw CryptoKitError.incorrectParameterSize }
-    let (salt, sender, sealed) = (body[..<16], body[21..<86], body[86...])
-    let shared = try key.sharedSecretFromKeyAgreement(
-      with: P256.KeyAgreement.PublicKey(x963Representation: sender))
-    let secret = shared.hkdfDerivedSymmetricKey(
-      using: SHA256.self, salt: secret,
-      sharedInfo: Data("WebPush: info\0".utf8) + key.publicKey.x963Representation + sender,
-      outputByteCount: 32)
-    func derived(_ purpose: String, _ count: Int) -> SymmetricKey {
-      HKDF<SHA256>.deriveKey(
-        inputKeyMaterial: secret, salt: salt, info: Data("Content-Encoding: \(purpose)\0".utf8),
-        outputByteCount: count)
-    }
-    let nonce = try derived("nonce", 12).withUnsafeBytes { try AES.GCM.Nonce(data: $0) }
-    let box = try AES.GCM.SealedBox(
-      nonce: nonce, ciphertext: sealed.dropLast(16), tag: sealed.suffix(16))
-    let record = try AES.GCM.open(box, using: derived("aes128gcm", 16))
-    guard let end = record.lastIndex(where: { $0 != 0 }), record[end] == 2 else {
-      throw CryptoKitError.authenticationFailure
-    }
-    return Array(record[..<end])
+    let keys = WebPushKeys(privateKey: key.rawRepresentation, authentication: Data(secret))
+    return Array(try keys.open(EncryptedMessage(Data(body), encoding: "aes128gcm")))
   }
 
   package static func base64URL(_ bytes: some Sequence<UInt8>) -> String {

@@ -1,9 +1,9 @@
-public import Foundation
+import Foundation
 
 /// Base64url without padding (RFC 4648 section 5), as Web Push writes bytes.
-public enum Base64URL {
+enum Base64URL {
   /// The text of some bytes.
-  public static func encode(_ bytes: Data) -> String {
+  static func encode(_ bytes: Data) -> String {
     String(
       bytes.base64EncodedString().compactMap { character in
         switch character {
@@ -16,7 +16,7 @@ public enum Base64URL {
   }
 
   /// The bytes of a text; nil if it is none of base64url.
-  public static func decode(_ text: String) -> Data? {
+  static func decode(_ text: String) -> Data? {
     guard text.utf8.allSatisfy(isLetter) else { return nil }
     let plain = text.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 } as [Character]
     return Data(base64Encoded: String(plain) + String(repeating: "=", count: (4 - plain.count % 4) % 4))

@@ -104,9 +104,12 @@ public struct Gateway: Sendable {
     _ subscription: Subscription, as registration: Registration, sender: String?
   ) async throws -> Subscription {
     let answer = try await call(
-      "PUT", "subscriptions/\(subscription.id)", of: subscription, body: Enrolment(registration, sender: sender))
+      "PUT", "subscriptions/\(subscription.id)", of: subscription,
+      body: Enrolment(registration, sender: sender))
     let names = try Self.parse(Names.self, answer)
-    guard names.id == subscription.id else { throw PushError.malformed("the gateway renews another subscription") }
+    guard names.id == subscription.id else {
+      throw PushError.malformed("the gateway renews another subscription")
+    }
     return Subscription(id: names.id, endpoint: names.endpoint, secret: subscription.secret)
   }
 
@@ -119,7 +122,9 @@ public struct Gateway: Sendable {
   // MARK: Messages
 
   /// The text of a push, fetched if it did not fit; nil if the chat server has sent none.
-  public func open(_ push: Push, of subscription: Subscription, with keys: WebPushKeys) async throws -> Data? {
+  public func open(_ push: ReceivedPush, of subscription: Subscription, with keys: WebPushKeys) async throws
+    -> Data?
+  {
     guard push.subscription == subscription.id else { throw PushError.notSubscribed }
     switch push.content {
     case .nothing: return nil
@@ -169,7 +174,9 @@ public struct Gateway: Sendable {
     let registration: Registration
     let sender: String?
 
-    init(_ registration: Registration, sender: String?) { (self.registration, self.sender) = (registration, sender) }
+    init(_ registration: Registration, sender: String?) {
+      (self.registration, self.sender) = (registration, sender)
+    }
 
     func encode(to encoder: any Encoder) throws {
       try registration.encode(to: encoder)
@@ -199,7 +206,8 @@ public struct Gateway: Sendable {
     if body != nil { headers["Content-Type"] = "application/json" }
     let answer = try await transport(
       GatewayCall(
-        method: method, url: "\(base)/\(path)", headers: headers, body: try body.map { try JSONEncoder().encode($0) }))
+        method: method, url: "\(base)/\(path)", headers: headers,
+        body: try body.map { try JSONEncoder().encode($0) }))
     guard (200..<300).contains(answer.status) else {
       throw PushError.refused(
         status: answer.status, message: (try? Self.parse(Refusal.self, answer))?.message ?? "",
@@ -208,7 +216,9 @@ public struct Gateway: Sendable {
     return answer
   }
 
-  private static func parse<Content: Decodable>(_ type: Content.Type, _ answer: GatewayAnswer) throws -> Content {
+  private static func parse<Content: Decodable>(_ type: Content.Type, _ answer: GatewayAnswer) throws
+    -> Content
+  {
     do { return try JSONDecoder().decode(type, from: answer.body) } catch {
       throw PushError.malformed("the gateway's answer")
     }

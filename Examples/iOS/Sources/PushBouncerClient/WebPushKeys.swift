@@ -12,28 +12,28 @@ public struct WebPushKeys: Codable, Sendable, Equatable, CustomStringConvertible
   /// The private key on P-256, 32 bytes.
   private let key: Data
   /// The authentication secret, 16 bytes.
-  private let secret: Data
+  private let authentication: Data
 
   /// Makes new keys.
   public init() {
     key = P256.KeyAgreement.PrivateKey().rawRepresentation
-    secret = SymmetricKey(size: .bits128).withUnsafeBytes { Data($0) }
+    authentication = SymmetricKey(size: .bits128).withUnsafeBytes { Data($0) }
   }
 
   /// Keys that are there already.
   ///
   /// - Parameters:
   ///   - privateKey: 32 bytes.
-  ///   - secret: 16 bytes.
-  public init(privateKey: Data, secret: Data) {
-    (key, self.secret) = (privateKey, secret)
+  ///   - authentication: 16 bytes.
+  public init(privateKey: Data, authentication: Data) {
+    (key, self.authentication) = (privateKey, authentication)
   }
 
   /// The public key for the chat server: 65 bytes in base64url.
   public var p256dh: String { (try? Base64URL.encode(pair().publicKey.x963Representation)) ?? "" }
 
   /// The secret for the chat server: 16 bytes in base64url.
-  public var auth: String { Base64URL.encode(secret) }
+  public var auth: String { Base64URL.encode(authentication) }
 
   /// Without the keys.
   public var description: String { "WebPushKeys(\(p256dh))" }
@@ -64,7 +64,7 @@ public struct WebPushKeys: Codable, Sendable, Equatable, CustomStringConvertible
     let pair = try pair()
     let shared = try pair.sharedSecretFromKeyAgreement(with: .init(x963Representation: sender))
     let input = shared.hkdfDerivedSymmetricKey(
-      using: SHA256.self, salt: secret,
+      using: SHA256.self, salt: authentication,
       sharedInfo: Data("WebPush: info\0".utf8) + pair.publicKey.x963Representation + sender,
       outputByteCount: 32)
     let padded = try Self.open(
@@ -83,9 +83,11 @@ public struct WebPushKeys: Codable, Sendable, Equatable, CustomStringConvertible
     let pair = try pair()
     let shared = try pair.sharedSecretFromKeyAgreement(with: .init(x963Representation: sender))
     let input = shared.hkdfDerivedSymmetricKey(
-      using: SHA256.self, salt: secret, sharedInfo: Data("Content-Encoding: auth\0".utf8), outputByteCount: 32
+      using: SHA256.self, salt: authentication, sharedInfo: Data("Content-Encoding: auth\0".utf8),
+      outputByteCount: 32
     )
-    let context = Data("P-256\0".utf8) + Self.counted(pair.publicKey.x963Representation) + Self.counted(sender)
+    let context =
+      Data("P-256\0".utf8) + Self.counted(pair.publicKey.x963Representation) + Self.counted(sender)
     let padded = try Self.open(
       body, input, salt, key: Data("Content-Encoding: aesgcm\0".utf8) + context,
       nonce: Data("Content-Encoding: nonce\0".utf8) + context)

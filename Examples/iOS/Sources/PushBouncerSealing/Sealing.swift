@@ -80,7 +80,8 @@ extension Registration {
   /// - Parameter audience: nil for Zulip's bouncer.
   fileprivate func sealable(audience: String? = nil) throws -> Data {
     let content = Sealable(
-      token: token, kind: kind, appID: appID, audience: audience, timestamp: Int(Date().timeIntervalSince1970))
+      token: token, kind: kind, appID: appID, audience: audience, timestamp: Int(Date().timeIntervalSince1970)
+    )
     return try JSONEncoder().encode(content)
   }
 }
@@ -99,7 +100,9 @@ private struct Sealable: Encodable {
 
 /// The library libsodium.
 private enum Sodium {
-  private static let isReady: Void = { precondition(sodium_init() >= 0, "the system gives no random numbers") }()
+  private static let isReady: Void = {
+    precondition(sodium_init() >= 0, "the system gives no random numbers")
+  }()
 
   static func randomBytes(_ count: Int) -> Data {
     isReady

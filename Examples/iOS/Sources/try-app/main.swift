@@ -84,7 +84,8 @@ func show(_ object: [String: String?]) throws {
 func text(_ bytes: Data?) -> String { String(decoding: bytes ?? Data(), as: UTF8.self) }
 
 /// Runs a command on the state, which is stored afterwards, also if it fails.
-func run(_ command: String, _ words: [String], _ options: [String: String], _ state: inout State) async throws {
+func run(_ command: String, _ words: [String], _ options: [String: String], _ state: inout State) async throws
+{
   func gateway() throws -> Gateway {
     guard let account = state.account else { throw Failure("the app has not subscribed yet") }
     return Gateway(account.address, transport: { try send($0) })
@@ -112,7 +113,7 @@ func run(_ command: String, _ words: [String], _ options: [String: String], _ st
   case ("received", 0):
     let members = try JSONSerialization.jsonObject(with: FileHandle.standardInput.readDataToEndOfFile())
     do {
-      let push = try Push(members as? [String: Any] ?? [:])
+      let push = try ReceivedPush(members as? [String: Any] ?? [:])
       try await show(["text": text(gateway().open(push, of: subscription(), with: state.keys))])
     } catch {
       try show(["text": nil, "reason": "\(error)"])

@@ -1,7 +1,7 @@
 public import Foundation
 
 /// What arrives at the phone: beside `aps` in an iPhone's `userInfo`, as `data` from Google.
-public struct Push: Sendable {
+public struct ReceivedPush: Sendable {
   /// What there is of the message.
   public enum Content: Sendable, Equatable {
     /// The chat server has sent no text.
@@ -35,7 +35,8 @@ public struct Push: Sendable {
       guard let body = bytes("body") else { throw .malformed("a push without a body") }
       content = .message(
         try EncryptedMessage(
-          body, encoding: members["encoding"] as? String, sender: bytes("crypto_key"), salt: bytes("encryption")))
+          body, encoding: members["encoding"] as? String, sender: bytes("crypto_key"),
+          salt: bytes("encryption")))
     }
   }
 }

@@ -1,0 +1,172 @@
+import Foundation
+import Testing
+
+@testable import PushBouncerClient
+
+/// A gateway that gives prepared answers, and knows what it was asked.
+private actor PlayedGateway {
+  private(set) var calls: [GatewayCall] = []
+  private var answers: [GatewayAnswer]
+
+  init(_ answers: [(status: Int, body: String)]) {
+    self.answers = answers.map { GatewayAnswer(status: $0.status, headers: [:], body: Data($0.body.utf8)) }
+  }
+
+  init(_ answers: [GatewayAnswer]) { self.answers = answers }
+
+  func answer(_ call: GatewayCall) throws -> GatewayAnswer {
+    calls.append(call)
+    return answers.isEmpty ? GatewayAnswer(status: 500, headers: [:], body: Data()) : answers.removeFirst()
+  }
+
+  nonisolated var gateway: Gateway {
+    Gateway("https://push.example.org/") { try await self.answer($0) }
+  }
+
+  /// The calls' methods and paths.
+  var paths: [String] {
+    calls.map { "\($0.method) \($0.url.dropFirst("https://push.example.org/webpush/v1/".count))" }
+  }
+}
+
+private let made = #"{"id":"one","endpoint":"https://push.example.org/e","secret":"s3cret"}"#
+private let named = #"{"id":"one","endpoint":"https://push.example.org/e"}"#
+private let known = Subscription(id: "one", endpoint: "https://push.example.org/e", secret: "s3cret")
+private let phone = Registration.fcm(token: "token")
+
+@Suite("An app at the gateway")
+struct GatewayTests {
+  @Test func `subscribes once, and renews from then on`() async throws {
+    let played = PlayedGateway([(201, made), (200, named)])
+    let first = try await played.gateway.enrol(
+      nil, as: .apns(token: "ab", appID: "org.example.chat"), sender: "key")
+    #expect(first == known)
+    #expect(try await played.gateway.enrol(first, as: phone, sender: nil) == known)
+    #expect(await played.paths == ["POST subscriptions", "PUT subscriptions/one"])
+    let calls = await played.calls
+    #expect(calls[0].headers == ["Content-Type": "application/json"])
+    #expect(
+      try JSONDecoder().decode([String: String].self, from: calls[0].body ?? Data()) == [
+        "token_kind": "apns", "token": "ab", "ios_app_id": "org.example.chat",
+        "application_server_key": "key",
+      ])
+    #expect(calls[1].headers["Authorization"] == "Bearer s3cret")
+    // The sender's key is named also if there is none.
+    #expect(
+      try JSONDecoder().decode([String: String?].self, from: calls[1].body ?? Data()) == [
+        "token_kind": "fcm", "token": "token", "application_server_key": nil,
+      ])
+  }
+
+  @Test func `subscribes anew where the gateway does not know its secret, and only there`() async throws {
+    let played = PlayedGateway([(401, #"{"code":"unauthorized","message":"No."}"#), (201, made)])
+    #expect(try await played.gateway.enrol(known, as: phone, sender: nil) == known)
+    for status in [400, 403, 429, 500, 503] {
+      let played = PlayedGateway([(status, #"{"code":"x","message":"No."}"#)])
+      await #expect(throws: PushError.refused(status: status, message: "No.", retryAfter: nil)) {
+        try await played.gateway.enrol(known, as: phone, sender: nil)
+      }
+      #expect(await played.paths == ["PUT subscriptions/one"])
+    }
+  }
+
+  @Test(arguments: [
+    "", "{}", "[]", #"{"id":7,"endpoint":"x","secret":"y"}"#, #"{"id":"two","endpoint":"x"}"#,
+  ])
+  func `believes no answer that makes no sense`(body: String) async {
+    let played = PlayedGateway([(201, body), (200, body)])
+    await #expect(throws: PushError.self) { try await played.gateway.subscribe(phone, sender: nil) }
+    await #expect(throws: PushError.self) { try await played.gateway.renew(known, as: phone, sender: nil) }
+  }
+
+  @Test func `fetches what waits one by one, and shows each before it fetches the next`() async throws {
+    // RFC 8291 section 5, and another's message.
+    let keys = WebPushKeys(
+      privateKey: try #require(Base64URL.decode("q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94")),
+      authentication: try #require(Base64URL.decode("BTBZMqHH6r4Tts7J_aSIgg")))
+    let body = try #require(
+      Base64URL.decode(
+        """
+        DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBr\
+        u3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN
+        """))
+    let list = """
+      {"messages":[{"id":"gone","encoding":"aes128gcm","expires_at":1},{"id":"a","encoding":"aes128gcm","expires_at":1},
+      {"id":"../../elsewhere","encoding":"aes128gcm","expires_at":1},{"id":"b","encoding":"aesgcm","expires_at":1},
+      {"id":"c","encoding":"aes128gcm","expires_at":1}]}
+      """
+    let played = PlayedGateway([
+      GatewayAnswer(status: 200, headers: [:], body: Data(list.utf8)),
+      GatewayAnswer(status: 404, headers: [:], body: Data()),
+      GatewayAnswer(status: 200, headers: ["Content-Encoding": "aes128gcm"], body: body),
+      GatewayAnswer(
+        status: 200,
+        headers: [
+          "content-encoding": "aesgcm", "Crypto-Key": "dh=BNoR;p256ecdsa=AAAA",
+          "Encryption": "keyid=a; salt=\"lnga==\"",
+        ], body: body),
+    ])
+    var shown: [(String?, asked: Int)] = []
+    await #expect(throws: PushError.refused(status: 500, message: "", retryAfter: nil)) {
+      try await played.gateway.collect(for: known, with: keys) { text in
+        shown.append((text.map { String(decoding: $0, as: UTF8.self) }, await played.calls.count))
+      }
+    }
+    #expect(shown.map(\.0) == ["When I grow up, I want to be a watermelon", nil])
+    #expect(shown.map(\.asked) == [3, 4])
+    #expect(
+      await played.paths == [
+        "GET subscriptions/one/messages", "GET messages/gone", "GET messages/a", "GET messages/b",
+        "GET messages/c",
+      ])
+  }
+
+  @Test func `finds the draft's key and salt in the headers`() throws {
+    let answer = GatewayAnswer(
+      status: 200,
+      headers: [
+        "Crypto-Key": "p256ecdsa=AAAA, keyid=\"a\" ; DH=\"AQID=\"", "ENCRYPTION": "salt=BAUG;rs=4096",
+      ],
+      body: Data())
+    #expect(answer.bytes("dh", in: "crypto-key") == Data([1, 2, 3]))
+    #expect(answer.bytes("salt", in: "encryption") == Data([4, 5, 6]))
+    #expect(answer.bytes("salt", in: "crypto-key") == nil)
+  }
+}
+
+@Suite("A push")
+struct ReceivedPushTests {
+  @Test func `has a message, or says where one waits, or has none`() throws {
+    let short = ["subscription": "one", "encoding": "aes128gcm", "body": "AAEC", "topic": "t", "aps": "x"]
+    let push = try ReceivedPush(short)
+    #expect(push.subscription == "one")
+    #expect(push.topic == "t")
+    #expect(push.content == .message(try EncryptedMessage(Data([0, 1, 2]), encoding: "aes128gcm")))
+    #expect(try ReceivedPush(["subscription": "one"]).content == .nothing)
+    #expect(
+      try ReceivedPush(["subscription": "one", "encoding": "aesgcm", "message": "two"]).content
+        == .waiting(id: "two"))
+  }
+
+  @Test(arguments: [
+    ["encoding": "aes128gcm", "body": "AAEC"], ["subscription": ""], ["subscription": "a/b"],
+    ["subscription": "one", "encoding": "aes128gcm"],
+    ["subscription": "one", "encoding": "aes128gcm", "body": "A"],
+    ["subscription": "one", "encoding": "aes128gcm", "body": "AA+/"],
+    ["subscription": "one", "encoding": "gzip", "body": "AAEC"],
+    ["subscription": "one", "encoding": "aesgcm", "body": "AAEC", "crypto_key": "AAEC"],
+    ["subscription": "one", "encoding": "aes128gcm", "message": "../x"],
+    ["subscription": "one", "encoding": "aes128gcm", "body": String(repeating: "A", count: 5464)],
+  ])
+  func `is refused if it makes no sense`(members: [String: String]) {
+    #expect(throws: PushError.self) { try ReceivedPush(members) }
+  }
+
+  @Test func `may have members of any kind`() {
+    #expect(throws: PushError.self) { try ReceivedPush(["subscription": 7]) }
+    #expect(throws: PushError.self) {
+      try ReceivedPush(["subscription": "one", "encoding": 7, "body": "AAEC"])
+    }
+    #expect(throws: PushError.self) { try ReceivedPush([1: "one"]) }
+  }
+}
