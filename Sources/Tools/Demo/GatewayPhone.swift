@@ -35,7 +35,7 @@ package struct GatewayPhone {
     let gateway = Gateway(bouncer) { try await JSONService(url: bouncer, client: client).send($0) }
     let registration =
       appID.map { Registration.apns(token: phone.token, appID: $0) } ?? .fcm(token: phone.token)
-    known = try await Self.readably { try await gateway.subscribe(registration, sender: sender) }
+    known = try await Self.readably { try await gateway.enrol(nil, as: registration, sender: sender) }
     self.gateway = gateway
   }
 

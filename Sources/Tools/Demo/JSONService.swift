@@ -108,7 +108,7 @@ struct JSONService {
     request.body = call.body.map { .bytes(ByteBuffer(bytes: $0)) }
     let (head, body) = try await answer(to: request, timeout)
     return GatewayAnswer(
-      status: Int(head.status.code), headers: Dictionary(head.headers.map { ($0, $1) }) { first, _ in first },
+      status: Int(head.status.code), headers: head.headers.map { ($0, $1) },
       body: Data(body.readableBytesView))
   }
 

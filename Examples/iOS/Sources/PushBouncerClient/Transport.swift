@@ -1,16 +1,13 @@
 public import Foundation
 
-/// Carries a call to the gateway. It follows no redirects, takes no longer than half a minute, and gives up if an answer is
-/// longer than ``GatewayAnswer/maximumBody``.
+/// Carries a call to the gateway: follows no redirects, and gives up after half a minute, or ``GatewayAnswer/maximumBody`` bytes.
 public typealias Transport = @Sendable (GatewayCall) async throws -> GatewayAnswer
 
 /// A request to the gateway.
 public struct GatewayCall: Sendable {
-  /// `GET`, `POST`, `PUT` or `DELETE`.
-  public let method: String
-  /// The whole address.
-  public let url: String
-  /// Header fields; `Authorization` has the subscription's secret.
+  /// Such as `GET`, and the whole address.
+  public let method, url: String
+  /// `Authorization`, the subscription's secret, is for the gateway alone.
   public let headers: [String: String]
   /// JSON; nil if there is no body.
   public let body: Data?
@@ -18,31 +15,25 @@ public struct GatewayCall: Sendable {
 
 /// The gateway's answer.
 public struct GatewayAnswer: Sendable {
-  /// No answer is longer, in bytes.
+  /// In bytes.
   public static let maximumBody = 65_536
-
-  /// The status of HTTP.
-  public let status: Int
-  /// Header fields by their names in lower case.
+  let status: Int
   let headers: [String: String]
-  /// The body.
-  public let body: Data
+  let body: Data
 
   /// - Parameter headers: with names in any case.
-  public init(status: Int, headers: [String: String], body: Data) {
+  public init(status: Int, headers: [(String, String)], body: Data) {
     self.status = status
-    self.headers = Dictionary(headers.map { ($0.key.lowercased(), $0.value) }) { first, _ in first }
+    self.headers = Dictionary(headers.map { ($0.lowercased(), $1) }) { first, _ in first }
     self.body = body
   }
 
-  /// A parameter of a header such as `Crypto-Key: dh=...;p256ecdsa=...`: bytes in base64url.
+  /// A parameter of a header, as in `Crypto-Key: dh=...;p256ecdsa=...`: bytes in base64url.
   func bytes(_ name: String, in header: String) -> Data? {
-    for part in (headers[header] ?? "").split(whereSeparator: { ";,".contains($0) }) {
-      let pair = part.split(separator: "=", maxSplits: 1).map { $0.trimmingCharacters(in: .whitespaces) }
-      if pair.count == 2, pair[0].lowercased() == name {
-        return Base64URL.decode(pair[1].trimmingCharacters(in: CharacterSet(charactersIn: "\"=")))
-      }
+    let parameters = (headers[header] ?? "").split { ";,".contains($0) }.map { part in
+      part.split(separator: "=", maxSplits: 1).map { $0.trimmingCharacters(in: .whitespaces) }
     }
-    return nil
+    return parameters.first { $0.count == 2 && $0[0].lowercased() == name }
+      .flatMap { Base64URL.decode($0[1].trimmingCharacters(in: ["\"", "="])) }
   }
 }

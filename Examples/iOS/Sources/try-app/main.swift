@@ -68,11 +68,11 @@ func send(_ call: GatewayCall) throws -> GatewayAnswer {
   let lines = String(decoding: answer[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n")
   let headers = lines.dropFirst().map { line in
     let (name, value) = (line.prefix { $0 != ":" }, line.drop { $0 != ":" }.dropFirst())
-    return (String(name).lowercased(), value.trimmingCharacters(in: .whitespaces))
+    return (String(name), value.trimmingCharacters(in: .whitespaces))
   }
   return GatewayAnswer(
     status: lines[0].split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0,
-    headers: Dictionary(headers) { first, _ in first }, body: answer[end.upperBound...])
+    headers: headers, body: Data(answer[end.upperBound...]))
 }
 
 func show(_ object: [String: String?]) throws {
@@ -129,7 +129,7 @@ func run(_ command: String, _ words: [String], _ options: [String: String], _ st
     let registration = try State.Account.registration(words[0], words[1], options["--ios-app-id"])
     let key = state.zulipKey ?? ZulipPushKey()
     state.zulipKey = key
-    try show(ZulipRegistration(registration, key: key, publicKey: words[2]).fields)
+    try show(key.fields(for: registration, to: words[2]))
   case ("zulip-open", 1):
     guard let key = state.zulipKey else { throw PushError.notSubscribed }
     try show(["text": text(key.open(words[0]))])

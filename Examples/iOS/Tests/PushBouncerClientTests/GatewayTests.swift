@@ -9,14 +9,14 @@ private actor PlayedGateway {
   private var answers: [GatewayAnswer]
 
   init(_ answers: [(status: Int, body: String)]) {
-    self.answers = answers.map { GatewayAnswer(status: $0.status, headers: [:], body: Data($0.body.utf8)) }
+    self.answers = answers.map { GatewayAnswer(status: $0.status, headers: [], body: Data($0.body.utf8)) }
   }
 
   init(_ answers: [GatewayAnswer]) { self.answers = answers }
 
   func answer(_ call: GatewayCall) throws -> GatewayAnswer {
     calls.append(call)
-    return answers.isEmpty ? GatewayAnswer(status: 500, headers: [:], body: Data()) : answers.removeFirst()
+    return answers.isEmpty ? GatewayAnswer(status: 500, headers: [], body: Data()) : answers.removeFirst()
   }
 
   nonisolated var gateway: Gateway {
@@ -29,9 +29,9 @@ private actor PlayedGateway {
   }
 }
 
-private let made = #"{"id":"one","endpoint":"https://push.example.org/e","secret":"s3cret"}"#
-private let named = #"{"id":"one","endpoint":"https://push.example.org/e"}"#
-private let known = Subscription(id: "one", endpoint: "https://push.example.org/e", secret: "s3cret")
+private let made = #"{"id":"subs","endpoint":"https://push.example.org/e","secret":"s3cret"}"#
+private let named = #"{"id":"subs","endpoint":"https://push.example.org/e"}"#
+private let known = Subscription(id: "subs", endpoint: "https://push.example.org/e", secret: "s3cret")
 private let phone = Registration.fcm(token: "token")
 
 @Suite("An app at the gateway")
@@ -42,7 +42,7 @@ struct GatewayTests {
       nil, as: .apns(token: "ab", appID: "org.example.chat"), sender: "key")
     #expect(first == known)
     #expect(try await played.gateway.enrol(first, as: phone, sender: nil) == known)
-    #expect(await played.paths == ["POST subscriptions", "PUT subscriptions/one"])
+    #expect(await played.paths == ["POST subscriptions", "PUT subscriptions/subs"])
     let calls = await played.calls
     #expect(calls[0].headers == ["Content-Type": "application/json"])
     #expect(
@@ -63,10 +63,10 @@ struct GatewayTests {
     #expect(try await played.gateway.enrol(known, as: phone, sender: nil) == known)
     for status in [400, 403, 429, 500, 503] {
       let played = PlayedGateway([(status, #"{"code":"x","message":"No."}"#)])
-      await #expect(throws: PushError.refused(status: status, message: "No.", retryAfter: nil)) {
+      await #expect(throws: PushError.refused(status: status, message: "No.")) {
         try await played.gateway.enrol(known, as: phone, sender: nil)
       }
-      #expect(await played.paths == ["PUT subscriptions/one"])
+      #expect(await played.paths == ["PUT subscriptions/subs"])
     }
   }
 
@@ -75,8 +75,8 @@ struct GatewayTests {
   ])
   func `believes no answer that makes no sense`(body: String) async {
     let played = PlayedGateway([(201, body), (200, body)])
-    await #expect(throws: PushError.self) { try await played.gateway.subscribe(phone, sender: nil) }
-    await #expect(throws: PushError.self) { try await played.gateway.renew(known, as: phone, sender: nil) }
+    await #expect(throws: PushError.self) { try await played.gateway.enrol(nil, as: phone, sender: nil) }
+    await #expect(throws: PushError.self) { try await played.gateway.enrol(known, as: phone, sender: nil) }
   }
 
   @Test func `fetches what waits one by one, and shows each before it fetches the next`() async throws {
@@ -91,23 +91,23 @@ struct GatewayTests {
         u3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN
         """))
     let list = """
-      {"messages":[{"id":"gone","encoding":"aes128gcm","expires_at":1},{"id":"a","encoding":"aes128gcm","expires_at":1},
-      {"id":"../../elsewhere","encoding":"aes128gcm","expires_at":1},{"id":"b","encoding":"aesgcm","expires_at":1},
-      {"id":"c","encoding":"aes128gcm","expires_at":1}]}
+      {"messages":[{"id":"gone","encoding":"aes128gcm","expires_at":1},{"id":"msgA","encoding":"aes128gcm","expires_at":1},
+      {"id":"../../elsewhere","encoding":"aes128gcm","expires_at":1},{"id":"msgB","encoding":"aesgcm","expires_at":1},
+      {"id":"msgC","encoding":"aes128gcm","expires_at":1}]}
       """
     let played = PlayedGateway([
-      GatewayAnswer(status: 200, headers: [:], body: Data(list.utf8)),
-      GatewayAnswer(status: 404, headers: [:], body: Data()),
-      GatewayAnswer(status: 200, headers: ["Content-Encoding": "aes128gcm"], body: body),
+      GatewayAnswer(status: 200, headers: [], body: Data(list.utf8)),
+      GatewayAnswer(status: 404, headers: [], body: Data()),
+      GatewayAnswer(status: 200, headers: [("Content-Encoding", "aes128gcm")], body: body),
       GatewayAnswer(
         status: 200,
         headers: [
-          "content-encoding": "aesgcm", "Crypto-Key": "dh=BNoR;p256ecdsa=AAAA",
-          "Encryption": "keyid=a; salt=\"lnga==\"",
+          ("content-encoding", "aesgcm"), ("Crypto-Key", "dh=BNoR;p256ecdsa=AAAA"),
+          ("Encryption", "keyid=a; salt=\"lnga==\""),
         ], body: body),
     ])
     var shown: [(String?, asked: Int)] = []
-    await #expect(throws: PushError.refused(status: 500, message: "", retryAfter: nil)) {
+    await #expect(throws: PushError.refused(status: 500, message: "")) {
       try await played.gateway.collect(for: known, with: keys) { text in
         shown.append((text.map { String(decoding: $0, as: UTF8.self) }, await played.calls.count))
       }
@@ -116,8 +116,8 @@ struct GatewayTests {
     #expect(shown.map(\.asked) == [3, 4])
     #expect(
       await played.paths == [
-        "GET subscriptions/one/messages", "GET messages/gone", "GET messages/a", "GET messages/b",
-        "GET messages/c",
+        "GET subscriptions/subs/messages", "GET messages/gone", "GET messages/msgA", "GET messages/msgB",
+        "GET messages/msgC",
       ])
   }
 
@@ -125,7 +125,7 @@ struct GatewayTests {
     let answer = GatewayAnswer(
       status: 200,
       headers: [
-        "Crypto-Key": "p256ecdsa=AAAA, keyid=\"a\" ; DH=\"AQID=\"", "ENCRYPTION": "salt=BAUG;rs=4096",
+        ("Crypto-Key", "p256ecdsa=AAAA, keyid=\"a\" ; DH=\"AQID=\""), ("ENCRYPTION", "salt=BAUG;rs=4096"),
       ],
       body: Data())
     #expect(answer.bytes("dh", in: "crypto-key") == Data([1, 2, 3]))
@@ -137,26 +137,25 @@ struct GatewayTests {
 @Suite("A push")
 struct ReceivedPushTests {
   @Test func `has a message, or says where one waits, or has none`() throws {
-    let short = ["subscription": "one", "encoding": "aes128gcm", "body": "AAEC", "topic": "t", "aps": "x"]
-    let push = try ReceivedPush(short)
-    #expect(push.subscription == "one")
-    #expect(push.topic == "t")
-    #expect(push.content == .message(try EncryptedMessage(Data([0, 1, 2]), encoding: "aes128gcm")))
-    #expect(try ReceivedPush(["subscription": "one"]).content == .nothing)
-    #expect(
-      try ReceivedPush(["subscription": "one", "encoding": "aesgcm", "message": "two"]).content
-        == .waiting(id: "two"))
+    let push = try ReceivedPush([
+      "subscription": "subs", "encoding": "aes128gcm", "body": "AAEC", "topic": "t", "aps": ["alert": "x"],
+    ])
+    #expect(push.subscription == "subs")
+    #expect(push.message == (try EncryptedMessage(Data([0, 1, 2]), encoding: "aes128gcm")))
+    let none = try ReceivedPush(["subscription": "subs"])
+    #expect(none.message == nil && none.waiting == nil)
+    let long = try ReceivedPush(["subscription": "subs", "encoding": "aesgcm", "message": "mess"])
+    #expect(long.message == nil && long.waiting == "mess")
   }
 
   @Test(arguments: [
     ["encoding": "aes128gcm", "body": "AAEC"], ["subscription": ""], ["subscription": "a/b"],
-    ["subscription": "one", "encoding": "aes128gcm"],
-    ["subscription": "one", "encoding": "aes128gcm", "body": "A"],
-    ["subscription": "one", "encoding": "aes128gcm", "body": "AA+/"],
-    ["subscription": "one", "encoding": "gzip", "body": "AAEC"],
-    ["subscription": "one", "encoding": "aesgcm", "body": "AAEC", "crypto_key": "AAEC"],
-    ["subscription": "one", "encoding": "aes128gcm", "message": "../x"],
-    ["subscription": "one", "encoding": "aes128gcm", "body": String(repeating: "A", count: 5464)],
+    ["subscription": "subs", "encoding": "aes128gcm"],
+    ["subscription": "subs", "encoding": "aes128gcm", "body": "A"],
+    ["subscription": "subs", "encoding": "aes128gcm", "body": "AA+/"],
+    ["subscription": "subs", "encoding": "gzip", "body": "AAEC"],
+    ["subscription": "subs", "encoding": "aesgcm", "body": "AAEC", "crypto_key": "AAEC"],
+    ["subscription": "subs", "encoding": "aes128gcm", "message": "../x"],
   ])
   func `is refused if it makes no sense`(members: [String: String]) {
     #expect(throws: PushError.self) { try ReceivedPush(members) }
@@ -165,8 +164,13 @@ struct ReceivedPushTests {
   @Test func `may have members of any kind`() {
     #expect(throws: PushError.self) { try ReceivedPush(["subscription": 7]) }
     #expect(throws: PushError.self) {
-      try ReceivedPush(["subscription": "one", "encoding": 7, "body": "AAEC"])
+      try ReceivedPush(["subscription": "subs", "encoding": 7, "body": "AAEC"])
     }
-    #expect(throws: PushError.self) { try ReceivedPush([1: "one"]) }
+    #expect(throws: PushError.self) { try ReceivedPush([1: "subs"]) }
+    #expect(throws: PushError.malformed("a message of 4098 bytes")) {
+      try ReceivedPush([
+        "subscription": "subs", "encoding": "aes128gcm", "body": String(repeating: "A", count: 5464),
+      ])
+    }
   }
 }
