@@ -14,8 +14,8 @@ public struct Subscription: Codable, Sendable, Equatable, CustomStringConvertibl
 
 /// Who gets the pushes.
 public struct Registration: Sendable {
-  /// As they are sent.
-  public let members: [String: String]
+  /// As they are sent. An app may add others, such as `silent_urgency`.
+  public var members: [String: String]
 
   /// From members, such as those of a sealed one.
   public init(members: [String: String]) { self.members = members }
