@@ -93,7 +93,7 @@ struct GatewayTests {
     let list = """
       {"messages":[{"id":"gone","encoding":"aes128gcm","expires_at":1},{"id":"msgA","encoding":"aes128gcm","expires_at":1},
       {"id":"../../elsewhere","encoding":"aes128gcm","expires_at":1},{"id":"msgB","encoding":"aesgcm","expires_at":1},
-      {"id":"msgC","encoding":"aes128gcm","expires_at":1}]}
+      {"id":"msgC","encoding":"aes128gcm","expires_at":1},{"id":"msgD","encoding":"aes128gcm","expires_at":1}]}
       """
     let played = PlayedGateway([
       GatewayAnswer(status: 200, headers: [], body: Data(list.utf8)),
@@ -105,6 +105,7 @@ struct GatewayTests {
           ("content-encoding", "aesgcm"), ("Crypto-Key", "dh=BNoR;p256ecdsa=AAAA"),
           ("Encryption", "keyid=a; salt=\"lnga==\""),
         ], body: body),
+      GatewayAnswer(status: 200, headers: [("content-encoding", "aes128gcm")], body: body.dropLast()),
     ])
     var shown: [(String?, asked: Int)] = []
     await #expect(throws: PushError.refused(status: 500, message: "")) {
@@ -112,13 +113,29 @@ struct GatewayTests {
         shown.append((text.map { String(decoding: $0, as: UTF8.self) }, await played.calls.count))
       }
     }
-    #expect(shown.map(\.0) == ["When I grow up, I want to be a watermelon", nil])
-    #expect(shown.map(\.asked) == [3, 4])
+    #expect(shown.map(\.0) == ["When I grow up, I want to be a watermelon", nil, nil])
+    #expect(shown.map(\.asked) == [3, 4, 5])
     #expect(
       await played.paths == [
         "GET subscriptions/subs/messages", "GET messages/gone", "GET messages/msgA", "GET messages/msgB",
-        "GET messages/msgC",
+        "GET messages/msgC", "GET messages/msgD",
       ])
+  }
+
+  @Test func `shows nothing that is for another subscription`() async throws {
+    let played = PlayedGateway([(200, "x")])
+    for push in [
+      ["subscription": "else"], ["subscription": "else", "encoding": "aes128gcm", "message": "mess"],
+    ] {
+      await #expect(throws: PushError.notSubscribed) {
+        try await played.gateway.open(ReceivedPush(push), of: known, with: WebPushKeys())
+      }
+    }
+    #expect(await played.paths == [])
+    #expect(
+      try await played.gateway.open(ReceivedPush(["subscription": "subs"]), of: known, with: WebPushKeys())
+        == nil)
+    #expect("\(known)" == "Subscription(subs)")
   }
 
   @Test func `finds the draft's key and salt in the headers`() throws {
@@ -155,6 +172,11 @@ struct ReceivedPushTests {
     ["subscription": "subs", "encoding": "aes128gcm", "body": "AA+/"],
     ["subscription": "subs", "encoding": "gzip", "body": "AAEC"],
     ["subscription": "subs", "encoding": "aesgcm", "body": "AAEC", "crypto_key": "AAEC"],
+    [
+      "subscription": "subs", "encoding": "aesgcm", "body": "AAEC", "crypto_key": "AAEC",
+      "encryption": "AAEC",
+    ],
+    ["subscription": "of-more-than-64-characters-which-no-id-of-the-gateway-has--------------"],
     ["subscription": "subs", "encoding": "aes128gcm", "message": "../x"],
   ])
   func `is refused if it makes no sense`(members: [String: String]) {

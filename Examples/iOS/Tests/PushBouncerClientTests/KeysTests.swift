@@ -78,6 +78,31 @@ struct KeysTests {
     }
   }
 
+  /// Records for the keys of RFC 8291's example, made with another library: text and padding, and what they open to.
+  @Test(arguments: [
+    // "text", 2, and three zeros; 2 alone; 1 in the place of 2; zeros alone.
+    ("aes128gcm", "Qgrcy7y7xNGMwgKJrNb9C7h2ktEzp0-K", "text"), ("aes128gcm", "NDQ9Qb5SwqzR-K7s6veI85o", ""),
+    ("aes128gcm", "Qgrcy79L3p-a8adOSVJSeq7XFl_2", nil), ("aes128gcm", "Nm-kv1oiUqzXvReeNXfkYTDUTXM", nil),
+    // 3, three zeros, and "text"; 0 alone; 5, and "text"; 65,535, and nothing; 2, and not two zeros.
+    ("aesgcm", "2z7cXWFOj8lgbI-H5oa6hrPV0YEBzA-xyQ", "text"), ("aesgcm", "2z3vPv37LFRZWAzyHH_TUjhL", ""),
+    ("aesgcm", "2zioOBlO1Yd0f_Sj8jzj5wRfgDKEYw", nil), ("aesgcm", "JMJUFa59mmGFgsCiNLQdUr16", nil),
+    ("aesgcm", "2z_cXBVfksXE2XCJjlJm7x7ljkRZrwB7", nil),
+  ])
+  func `take padding as it has to be`(encoding: String, record: String, text: String?) throws {
+    let keys = try Self.standard().0
+    let salt = Data(0..<16)
+    let sender = try bytes(
+      "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8")
+    var body = try bytes(record)
+    if encoding == "aes128gcm" { body = salt + [0, 0, 16, 0, 65] + sender + body }
+    let message = try EncryptedMessage(body, encoding: encoding, sender: sender, salt: salt)
+    if let text {
+      #expect(try keys.open(message) == Data(text.utf8))
+    } else {
+      #expect(throws: PushError.unreadable) { try keys.open(message) }
+    }
+  }
+
   @Test func `are stored and read, and not told by accident`() throws {
     let keys = WebPushKeys()
     #expect(try JSONDecoder().decode(WebPushKeys.self, from: JSONEncoder().encode(keys)) == keys)
