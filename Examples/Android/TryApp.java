@@ -38,7 +38,9 @@ final class TryApp {
         Map<String, String> settings = new HashMap<>();
         settings.put("app_gateway", word(words, 0));
         settings.put("app_kind", word(words, 1));
-        for (String name : List.of("--ios-app-id", "--sender-key", "--seal-to")) settings.put(name, option(words, name));
+        for (String name : List.of("--ios-app-id", "--sender-key", "--seal-to")) {
+          settings.put(name, option(words, name));
+        }
         store.put(settings);
         subscribe(word(words, 2));
       }
@@ -70,7 +72,8 @@ final class TryApp {
   private void subscribe(String token) throws IOException, JSONException {
     PushClient.Endpoint made = client.subscribe(new Registration(store.get("app_gateway"), store.get("app_kind"), token,
         store.get("--ios-app-id"), store.get("--sender-key"), store.get("--seal-to")));
-    out.println(new JSONObject().put("endpoint", made.endpoint()).put("p256dh", made.p256dh()).put("auth", made.auth()));
+    out.println(
+        new JSONObject().put("endpoint", made.endpoint()).put("p256dh", made.p256dh()).put("auth", made.auth()));
   }
 
   private void print(PushClient.Notification shown) {

@@ -9,8 +9,8 @@ import java.util.regex.*;
 import org.json.*;
 
 /**
- * The gateway's calls. They block, for half a minute at most. An IOException says that the gateway refuses, or that it cannot
- * be reached or does not answer as a gateway: nobody knows then whether the call was carried out.
+ * The gateway's calls. They block, for half a minute at most. An IOException says that the gateway refuses, cannot be
+ * reached, or does not answer as a gateway: in the latter cases nobody knows whether the call was carried out.
  *
  * @param url without a path, as "https://push.example.org"
  */
@@ -105,8 +105,12 @@ record Gateway(String url) {
       InputStream stream = status < 400 ? connection.getInputStream() : connection.getErrorStream();
       Answer answer = new Answer(status, read(stream), connection);
       if (status / 100 == 2 || status == expected) return answer;
-      String type = connection.getContentType();
-      String message = type != null && type.contains("json") ? answer.json().optString("message") : "";
+      String message = "";
+      try {
+        message = answer.json().optString("message");
+      } catch (IOException error) {
+        // The status of a proxy in between has to do.
+      }
       throw new IOException(
           "The gateway answered " + status + ": " + message.substring(0, Math.min(message.length(), 255)));
     } finally {

@@ -8,8 +8,8 @@ import java.util.*;
 import java.util.function.Consumer;
 
 /**
- * The app's half of the Web Push gateway. Its calls use the network, and block: make them on a worker's thread. Have one of
- * these for each account that is signed in, which any thread may use.
+ * The app's half of the Web Push gateway. Its calls use the network, and block: make them on a worker's thread. Have
+ * one of these for each account that is signed in, which any thread may use.
  */
 public record PushClient(Store store) {
   /** What the app's server needs, in the words of browsers. */
@@ -25,19 +25,19 @@ public record PushClient(Store store) {
   public record Notification(String text, String tag, String problem) {}
 
   /**
-   * Subscribes; renews where there is a subscription, whose endpoint stays. Call it when somebody signs in, at each start
-   * afterwards, and whenever the token changes, and give what it returns to the app's server each time: it may have
-   * forgotten, and so may the gateway.
+   * Subscribes; renews where there is a subscription, whose endpoint stays. Call it when somebody signs in, at each
+   * start afterwards, and whenever the token changes, and give what it returns to the app's server each time: it may
+   * have forgotten, and so may the gateway.
    *
-   * <p>If the first answer is lost, the gateway has a subscription whose endpoint nobody knows. Nothing can be sent there,
-   * and it is forgotten; the next call makes another one.
+   * <p>If the first answer is lost, the gateway has a subscription whose endpoint nobody knows. Nothing can be sent
+   * there, and it is forgotten; the next call makes another one.
    */
   public synchronized Endpoint subscribe(Registration registration) throws IOException {
     // One that the app has left needs no word: nobody sends there any more, and it forgets the subscription.
     boolean isHere = registration.gateway().equals(store.get("gateway"));
     String endpoint = null;
     if (isHere && isSignedIn()) {
-      endpoint = gateway().renew(store.get("id"), store.get("secret"), registration);
+      endpoint = new Gateway(store.get("gateway")).renew(store.get("id"), store.get("secret"), registration);
     } else if (isHere) {
       unsubscribe();
     }
@@ -60,19 +60,19 @@ public record PushClient(Store store) {
   }
 
   /**
-   * Ends the subscription, at logout. The keys are forgotten at once, so that nothing that comes later is shown; the gateway
-   * ends what waits, and tells senders that the app is gone. If it cannot be reached, an exception says so: call it again,
-   * or at the next start `waiting`, which then does this.
+   * Ends the subscription, at logout. The keys are forgotten at once, so that nothing that comes later is shown; the
+   * gateway ends what waits, and tells senders that the app is gone. If it cannot be reached, an exception says so:
+   * call it again, or at the next start `waiting`, which then does this.
    */
   public synchronized void unsubscribe() throws IOException {
     forget("private_key", "p256dh", "auth");
-    if (store.get("id") != null) gateway().end(store.get("id"), store.get("secret"));
+    if (store.get("id") != null) new Gateway(store.get("gateway")).end(store.get("id"), store.get("secret"));
     forget("gateway", "id", "secret");
   }
 
   /**
-   * Reads a push: what RemoteMessage.getData() has. Null if nothing is to be shown: it is for somebody who has signed out,
-   * or its time is over, or it was fetched before.
+   * Reads a push: what RemoteMessage.getData() has. Null if nothing is to be shown: it is for somebody who has signed
+   * out, or its time is over, or it was fetched before.
    */
   public synchronized Notification received(Map<String, String> data) {
     if (!isSignedIn() || !store.get("id").equals(data.get("subscription"))) return null;
@@ -89,22 +89,22 @@ public record PushClient(Store store) {
   }
 
   /**
-   * Fetches the bodies that wait, oldest first: at the app's start, and in onDeletedMessages. Each is shown at once, since
-   * the gateway ends it then. After an exception the others still wait.
+   * Fetches the bodies that wait, oldest first: at the app's start, and in onDeletedMessages. Each is shown at once,
+   * since the gateway ends it then. After an exception the others still wait.
    */
   public synchronized void waiting(Consumer<Notification> show) throws IOException {
     if (!isSignedIn()) {
       unsubscribe();
       return;
     }
-    for (String message : gateway().waiting(store.get("id"), store.get("secret"))) {
+    for (String message : new Gateway(store.get("gateway")).waiting(store.get("id"), store.get("secret"))) {
       Notification notification = fetched(message, message);
       if (notification != null) show.accept(notification);
     }
   }
 
   private Notification fetched(String message, String tag) throws IOException {
-    WebPushKeys.Message body = gateway().fetch(message, store.get("secret"));
+    WebPushKeys.Message body = new Gateway(store.get("gateway")).fetch(message, store.get("secret"));
     return body == null ? null : opened(body, tag);
   }
 
@@ -122,10 +122,6 @@ public record PushClient(Store store) {
     Map<String, String> texts = new HashMap<>();
     for (String name : names) texts.put(name, null);
     store.put(texts);
-  }
-
-  private Gateway gateway() {
-    return new Gateway(store.get("gateway"));
   }
 
   private static String encode(byte[] bytes) {

@@ -5,8 +5,8 @@ import java.security.GeneralSecurityException;
 import java.util.Arrays;
 
 /**
- * Two functions of libsodium, which only Zulip's notifications and sealed registrations need. On Android libsodium and JNA
- * are in com.goterl:lazysodium-android.
+ * Two functions of libsodium, which only Zulip's notifications and sealed registrations need. On Android libsodium is
+ * in com.goterl:lazysodium-android.
  */
 final class Sodium {
   private interface Functions extends Library {

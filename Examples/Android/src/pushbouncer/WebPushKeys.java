@@ -82,9 +82,8 @@ record WebPushKeys(byte[] privateKey, byte[] publicKey, byte[] auth) {
     return Arrays.copyOf(padded, end);
   }
 
-  /** ECDH with a sender's public key. Java and Android refuse a point that is not on the curve. */
+  /** ECDH with a sender's public key. Java and Android refuse what is no point on the curve. */
   private byte[] agree(byte[] senderKey) throws GeneralSecurityException {
-    if (senderKey.length != POINT || senderKey[0] != 4) throw new GeneralSecurityException("no key on P-256");
     KeyFactory factory = KeyFactory.getInstance("EC");
     KeyAgreement agreement = KeyAgreement.getInstance("ECDH");
     agreement.init(factory.generatePrivate(new PKCS8EncodedKeySpec(privateKey)));

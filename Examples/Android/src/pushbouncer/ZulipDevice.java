@@ -12,7 +12,7 @@ public record ZulipDevice(Store store) {
   private static final int PUSH_KEY = 33, SECRET_BOX = 0x31;
 
   /**
-   * The fields of POST /api/v1/mobile_push/register but for device_id. Call it at each start, and whenever the token changes.
+   * The fields of POST /api/v1/mobile_push/register but for device_id: at each start, and whenever the token changes.
    *
    * @param phone its token counts, and the key to seal it to
    */
