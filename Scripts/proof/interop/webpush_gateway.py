@@ -67,6 +67,13 @@ class App:
             raise Mismatch(f"{self.kind}: for another subscription: {payload}")
         return told, found[-1]
 
+    def waiting(self):
+        """What the app reads of the bodies that wait, oldest first."""
+        answer = self.call("GET", f"subscriptions/{self.id}/messages")
+        if answer.status_code != 200:
+            raise Mismatch(f"{self.kind}: the list of what waits: {answer.status_code} {answer.text}")
+        return [self.read({"encoding": entry["encoding"], "message": entry["id"]})[0] for entry in answer.json()["messages"]]
+
     def read(self, told):
         """The plaintext of what the app gets, and whether it had to fetch it."""
         is_fetched = "message" in told
@@ -198,6 +205,31 @@ def long_bodies(gateway, simulator):
     check("long ones that the app has read are not in the way of others", statuses == {(201, False)}, statuses)
 
 
+def phone_off(gateway, simulator):
+    """A phone that is off for long reads the newest hundred long messages once it is on, and nothing of another's."""
+    for kind, encoding in ("apns", "aes128gcm"), ("fcm", "aesgcm"):
+        key = signer(encoding)
+        app, other = App(gateway, simulator, kind, key), App(gateway, simulator, kind, key)
+
+        def post(to, *texts, **options):
+            answers = {status(send(to, text.ljust(LONGEST[encoding]), key, ttl=600, encoding=encoding, **options)) for text in texts}
+            check(f"{kind}: {len(texts)} long ones are accepted, {encoding}", answers == {(201, False)}, answers)
+
+        def waiting(to):
+            return [text.rstrip() for text in to.waiting()]
+
+        numbers = [str(number) for number in range(101)]
+        post(other, "of another", topic="room")
+        post(app, *numbers)
+        check(f"{kind}: the newest hundred wait", waiting(app) == numbers[1:])
+        check(f"{kind}: and are read once", waiting(app) == [])
+        post(app, "older", topic="room")
+        # Matrix's Sygnal pads the topics that it makes of rooms.
+        post(app, "newer", topic="room==")
+        check(f"{kind}: of a topic the newest", waiting(app) == ["newer"])
+        check(f"{kind}: another's waits for itself", waiting(other) == ["of another"])
+
+
 def refusals(gateway, simulator):
     """Whom the gateway refuses, and that the library says so."""
     key = vapid()
@@ -250,4 +282,5 @@ def main(binary, simulator):
                     bodies(gateway, simulator, kind, encoding, sender)
         options(gateway, simulator)
         long_bodies(gateway, simulator)
+        phone_off(gateway, simulator)
         refusals(gateway, simulator)
