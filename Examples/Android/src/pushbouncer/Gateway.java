@@ -99,7 +99,9 @@ record Gateway(String url) {
       if (sent != null) {
         connection.setDoOutput(true);
         connection.setRequestProperty("Content-Type", "application/json");
-        connection.getOutputStream().write(sent.body().getBytes(UTF_8));
+        try (OutputStream stream = connection.getOutputStream()) {
+          stream.write(sent.body().getBytes(UTF_8));
+        }
       }
       int status = connection.getResponseCode();
       InputStream stream = status < 400 ? connection.getInputStream() : connection.getErrorStream();
