@@ -53,23 +53,30 @@ final class GatewayMessages: Sendable {
     }
     guard hasRoom else { throw APIError.tryAgainLater }
     let place = SealedColumn.gatewayBody.place(.bytes(message.id.bytes))
-    _ = try await database.execute(
-      Statement(
-        """
-        INSERT INTO gateway_messages
-          (id, registration_id, owner, encoding, crypto_key, encryption, body, expires_at, subscription, sender, topic,
-            number)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, (
-          SELECT COALESCE(MAX(number), 0) + 1 FROM gateway_messages WHERE subscription = $9))
-        ON CONFLICT (id) DO NOTHING
-        """,
-        arguments: [
-          .bytes(message.id.bytes), .integer(subscription.reference.id), .integer(owner.id),
-          .text(encryption.encoding), .text(encryption.cryptoKey), .text(encryption.encryption),
-          .bytes(storageKey.seal(Array(message.body.readableBytesView), at: place)),
-          .integer((now() + TimeInterval(message.timeToLive) + Self.grace).milliseconds),
-          .bytes(subscription.id.bytes), .integer(sender), .bytes(topic?.bytes),
-        ]))
+    let insert = Statement(
+      """
+      INSERT INTO gateway_messages
+        (id, registration_id, owner, encoding, crypto_key, encryption, body, expires_at, subscription, sender, topic,
+          number)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, (
+        SELECT COALESCE(MAX(number), 0) + 1 FROM gateway_messages WHERE subscription = $9))
+      ON CONFLICT DO NOTHING RETURNING id
+      """,
+      arguments: [
+        .bytes(message.id.bytes), .integer(subscription.reference.id), .integer(owner.id),
+        .text(encryption.encoding), .text(encryption.cryptoKey), .text(encryption.encryption),
+        .bytes(storageKey.seal(Array(message.body.readableBytesView), at: place)),
+        .integer((now() + TimeInterval(message.timeToLive) + Self.grace).milliseconds),
+        .bytes(subscription.id.bytes), .integer(sender), .bytes(topic?.bytes),
+      ])
+    // Another message that comes at the same time may have got the number.
+    while try await database.execute(insert).isEmpty {
+      guard
+        try await database.query(
+          "SELECT 1 AS one FROM gateway_messages WHERE id = $1", .bytes(message.id.bytes)
+        ).isEmpty
+      else { break }
+    }
     waiting.withLock { $0[owner, default: 0] += 1 }
   }
 
@@ -104,11 +111,25 @@ final class GatewayMessages: Sendable {
     }
   }
 
-  /// The bodies that a message makes worthless once it is promised: older ones of its topic; and, if its own is to wait and as
-  /// many as may wait do, the oldest of what is over, else of the sender that has most.
+  /// The bodies that a message makes worthless once it is promised. Of messages that come at the same time, the one that was
+  /// kept last counts as the newest.
+  ///
+  /// - Parameter isKept: whether its own body waits, too.
+  func replaced(
+    by message: GatewayMessage, topic: GatewayName?, for subscription: GatewayID, isKept: Bool
+  ) async throws -> [Entry] {
+    let entries = try await entries(of: subscription)
+    guard isKept else { return Self.replaced(entries, topic: topic, sender: nil) }
+    // Without its own, a newer one has replaced it, and all that are older.
+    guard let own = entries.firstIndex(where: { $0.id == message.id }) else { return [] }
+    return Self.replaced(Array(entries[..<own]), topic: topic, sender: entries[own].sender)
+  }
+
+  /// Of older bodies those that a message makes worthless: those of its topic; and, if its own is to wait and as many as may
+  /// wait do, the oldest of what is over, else of the sender that has most.
   ///
   /// - Parameters:
-  ///   - entries: oldest first, without the message's own.
+  ///   - entries: oldest first.
   ///   - sender: nil if the message's own body does not wait.
   static func replaced(_ entries: [Entry], topic: GatewayName?, sender: Int64?) -> [Entry] {
     var (replaced, rest) = ([Entry](), [Entry]())

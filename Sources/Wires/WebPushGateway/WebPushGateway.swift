@@ -190,23 +190,22 @@ extension WebPushGateway {
     let isKept = !push.fits
     var outdated: Deliverer.Outdated?
     if let topic { outdated = try await deliverer.waiting(topic.text, of: subscription.reference) }
-    let number = sender?.id ?? secrets.owner(at: address).network
-    let replaced =
-      isKept || topic != nil
-      ? GatewayMessages.replaced(
-        try await messages.entries(of: subscription.id), topic: topic, sender: isKept ? number : nil) : []
     if isKept {
       push = message.push(to: subscription, topic: topic, isKept: true, at: now()) ?? push
+      let number = sender?.id ?? secrets.owner(at: address).network
       try await messages.keep(message, topic: topic, for: subscription, of: owner, from: number)
     }
+    // Without it, what is worthless now goes when the next message comes.
+    let replaced =
+      isKept || topic != nil
+      ? try? await messages.replaced(by: message, topic: topic, for: subscription.id, isKept: isKept) : nil
     // If this fails, the push may be on its way all the same: its body goes when its time is over.
     if let refusal = try await deliver(push, to: subscription, of: owner) {
       if isKept { try? await messages.remove([(message.id, owner)]) }
       throw refusal
     }
     if let outdated { try? await deliverer.withdraw(outdated) }
-    // What is left now goes when the next message comes.
-    try? await messages.remove(replaced.map { ($0.id, $0.owner) })
+    try? await messages.remove(replaced?.map { ($0.id, $0.owner) } ?? [])
     return topic ?? GatewayName(message.id)
   }
 

@@ -174,6 +174,28 @@ struct WaitingBodiesTests {
     }
   }
 
+  @Test func `of messages that come at the same time are as if they came one after the other`() async throws {
+    try await Gateway.test { gateway in
+      let app = try await gateway.subscribe()
+      func postAtOnce(_ count: Int, _ headers: HTTPFields = [:]) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          for _ in 1...count {
+            group.addTask {
+              let answer = try await gateway.post(app, headers, body: Gateway.ciphertext(4096))
+              #expect(answer.status == 201)
+            }
+          }
+          try await group.waitForAll()
+        }
+      }
+      try await postAtOnce(12, [.topic: "a"])
+      #expect(try await gateway.list(app).count == 1)
+      _ = try await gateway.postLong(97, to: app)
+      try await postAtOnce(12)
+      #expect(try await gateway.list(app).count == 100)
+    }
+  }
+
   @Test func `of one sender leave room for those of others`() async throws {
     try await Gateway.test { gateway in
       let app = try await gateway.subscribe()
