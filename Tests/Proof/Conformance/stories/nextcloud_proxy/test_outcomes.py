@@ -28,7 +28,7 @@ short_deadline = pytest.mark.settings(proxy_deadline="500ms")
 
 
 @short_deadline
-@RULES("nextcloud/3.4/the-provider-has-taken", "nextcloud/3.4/time-a-server.b", "nextcloud/3.4/unknown-makes.b")
+@RULES("entry-sent", "notifications-deadline", "unknown-is-careful")
 def test_what_providers_cannot_take_counts_as_sent_and_arrives_later(world):
     phones = [world.talk_android, world.talk_ios]
     registered(world, *phones)
@@ -44,7 +44,7 @@ def test_what_providers_cannot_take_counts_as_sent_and_arrives_later(world):
 
 
 @short_deadline
-@RULES("nextcloud/3.4/the-provider-has-taken", "nextcloud/3.4/time-a-server.b", "nextcloud/3.4/unknown-makes.b")
+@RULES("entry-sent", "notifications-deadline", "unknown-is-careful")
 def test_a_provider_that_takes_its_time_is_not_waited_for_and_not_asked_again(world):
     phone = world.talk_android
     registered(world, phone)
@@ -57,7 +57,7 @@ def test_a_provider_that_takes_its_time_is_not_waited_for_and_not_asked_again(wo
     assert [arrival["to"] for arrival in world.arrived(1)] == ["talk_android"]
 
 
-@RULES("nextcloud/3.4/the-provider-declares.ab", "nextcloud/3.4/unknown-makes.b")
+@RULES("entry-dead", "unknown-is-careful")
 @pytest.mark.parametrize("name, status, reason", [("talk_android", 404, "UNREGISTERED"), ("files_ios", 410, "Unregistered")])
 def test_a_dead_token_is_unknown_at_once_and_its_row_gone(world, name, status, reason):
     phone = getattr(world, name)
@@ -74,7 +74,7 @@ def test_a_dead_token_is_unknown_at_once_and_its_row_gone(world, name, status, r
     assert [arrival["to"] for arrival in world.arrived(1)] == [name]
 
 
-@RULES("nextcloud/3.4/the-key-that-verifies", "nextcloud/3.4/unknown-makes.c")
+@RULES("entry-other-token", "unknown-is-careful")
 def test_a_hash_of_a_token_that_the_proxy_has_yet_to_get_fails_and_is_unknown_after_an_hour(world):
     phone, other = world.talk_android, world.files_android
     registered(world, phone, other)
@@ -109,7 +109,7 @@ def rows(world):
     return types.SimpleNamespace(entry=entry, register=register, unregister=lambda number: world.unregister(phone, by=KEYS[number]).status)
 
 
-@RULES("nextcloud/3.2/the-same-identifier-with.abc", "nextcloud/3.2/what-identifies.a")
+@RULES("other-key-and-token", "device-identity")
 def test_a_row_too_many_displaces_the_oldest_of_its_address_that_never_had_a_notification(world, rows):
     assert [rows.register(number) for number in range(16)] == [200] * 16
     # The first has had one, the second is the oldest of the others.
@@ -121,7 +121,7 @@ def test_a_row_too_many_displaces_the_oldest_of_its_address_that_never_had_a_not
     assert len(world.arrived(3)) == 3
 
 
-@RULES("nextcloud/3.2/the-same-identifier-with.ef")
+@RULES("other-key-and-token")
 def test_the_first_four_rows_that_had_a_notification_are_never_displaced(world, rows):
     for number in range(5):
         assert rows.register(number) == 200
@@ -135,7 +135,7 @@ def test_the_first_four_rows_that_had_a_notification_are_never_displaced(world, 
 # The settings make it a service of its own, whose address was told nothing yet.
 @pytest.mark.settings(new_devices_per_address="100/1h")
 @pytest.mark.option("strangers-learn-nothing")
-@RULES("nextcloud/3.4/its-identifier.b", "nextcloud/3.4/unknown-makes.f")
+@RULES("entry-unknown", "unknown-is-careful")
 def test_an_address_is_told_of_two_thousand_devices_that_are_not_registered(world):
     phone = world.talk_android
     entry = phone.entry()
@@ -145,7 +145,7 @@ def test_an_address_is_told_of_two_thousand_devices_that_are_not_registered(worl
     assert answered(world.notify(phone.entry())) == taken(failed=1)
 
 
-@RULES("nextcloud/3.4/unknown-makes.d")
+@RULES("unknown-is-careful")
 def test_for_an_hour_after_the_database_was_emptied_nobody_is_unknown(world):
     phones = [world.talk_android, *(getattr(world, f"talk_android{number}") for number in range(2, 14))]
     registered(world, *phones)
@@ -163,7 +163,7 @@ def test_for_an_hour_after_the_database_was_emptied_nobody_is_unknown(world):
     assert answered(world.notify(phones[1].entry(3))) == taken([phones[1].identifier], 1)
 
 
-@RULES("nextcloud/3.4/unknown-makes.b", "nextcloud/3.4/503-with-retry", "nextcloud/3.4/time.c")
+@RULES("unknown-is-careful", "error-503", "notifications-deadline")
 @pytest.mark.option("waits-for-its-database")
 def test_a_database_that_is_away_is_waited_for_and_makes_nobody_unknown(world):
     phone = world.talk_android
@@ -184,7 +184,7 @@ def test_a_database_that_is_away_is_waited_for_and_makes_nobody_unknown(world):
 
 
 @pytest.mark.slow
-@RULES("nextcloud/3.4/pace.abcd")
+@RULES("pace")
 @pytest.mark.option("proxy-limits")
 def test_a_device_gets_60_at_once_and_a_hundred_more_at_that_pace(world):
     phone = world.talk_android
@@ -196,7 +196,7 @@ def test_a_device_gets_60_at_once_and_a_hundred_more_at_that_pace(world):
 
 
 @short_deadline
-@RULES("nextcloud/3.2/registers-a-device.a", "nextcloud/3.4/the-provider-has-taken")
+@RULES("register-device", "entry-sent")
 def test_kill_9_loses_neither_registrations_nor_what_was_taken(world):
     phone, other = world.talk_android, world.files_ios
     registered(world, phone, other)

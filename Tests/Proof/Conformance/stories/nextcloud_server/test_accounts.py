@@ -12,7 +12,7 @@ from worlds.nextcloud_server import PUSH
 RULES = pytest.mark.rules
 
 
-@RULES("nextcloud/2.1/publickey-userpublickey-pem-of-an.b", "nextcloud/2.2/the-server-builds.ab", "nextcloud/2.2/the-proxy-does.b", "nextcloud/2.1/deviceidentifier", "nextcloud/5.3/the-user-key.a", "nextcloud/1/user-key")
+@RULES("user-public-key", "identifier-text", "identifier-is-digest", "device-identifier", "user-key-kept", "user-key")
 def test_a_phone_can_check_who_it_is(world):
     password, number = world.talk.password_and_id
     assert world.register(world.talk).status == 201
@@ -24,7 +24,7 @@ def test_a_phone_can_check_who_it_is(world):
     assert digest in {hashlib.sha512(php([f"{world.alice.login}@{host}", number]).encode()).digest() for host in hosts}
 
 
-@RULES("nextcloud/5.3/there-is-one.b", "nextcloud/6.3/a-notification.a")
+@RULES("one-per-app-password", "which-phones")
 def test_a_phone_that_has_signed_in_anew_leaves_nothing_of_itself_behind(world):
     assert world.register(world.talk).status == 201
     world.talk2.token = world.talk.token
@@ -34,7 +34,7 @@ def test_a_phone_that_has_signed_in_anew_leaves_nothing_of_itself_behind(world):
     assert world.send({"request": f"DELETE {PUSH}", "as": "talk"}).status == 200
 
 
-@RULES("nextcloud/5.3/the-user-key.b", "nextcloud/6.5/5xx", "nextcloud/6.5/the-caller.b")
+@RULES("user-key-kept", "answer-kept", "sending-deadline")
 def test_kill_9_loses_neither_registrations_nor_keys_nor_what_waits(world):
     world.peer.answers[world.place] = [(503, "later")]
     assert world.register(world.talk).status == 201
@@ -48,7 +48,7 @@ def test_kill_9_loses_neither_registrations_nor_keys_nor_what_waits(world):
     assert answer.status == 200 and world.talk.told["publicKey"] == key
 
 
-@RULES("nextcloud/6.5/the-caller.e", "nextcloud/6.5/5xx")
+@RULES("sending-deadline", "answer-kept")
 def test_a_deletion_removes_what_waits_and_has_become_pointless(world):
     world.peer.answers[world.place] = [(503, "later")]
     assert world.register(world.talk).status == 201
@@ -60,7 +60,7 @@ def test_a_deletion_removes_what_waits_and_has_become_pointless(world):
     assert {arrival["payload"]["nid"] for arrival in arrived if "delete" not in arrival["payload"]} == {2}
 
 
-@RULES("nextcloud/6.6/5xx", "nextcloud/6.6/what-is-kept.ad")
+@RULES("webpush-5xx", "webpush-outbox")
 def test_what_a_push_service_cannot_take_arrives_later(world):
     assert world.subscribe(world.web).status == 202
     with world.simulator.faults(webpush={"outage": True}):

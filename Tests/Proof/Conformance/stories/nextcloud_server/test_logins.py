@@ -43,7 +43,7 @@ def proof(world, flow, user):
     return html.unescape(found[1])
 
 
-@RULES("nextcloud/5.5/post-index-php.a", "nextcloud/5.5/get-the-url", "nextcloud/5.5/post-the-endpoint", "nextcloud/5.5/a-flow-is-open.bde")
+@RULES("login-start", "login-page", "login-poll", "login-flow")
 @pytest.mark.parametrize("path", ["/index.php/login/v2", "/login/v2"])
 def test_a_person_lets_an_app_in_and_it_gets_an_app_password_once(world, path):
     user = world.alice
@@ -68,7 +68,7 @@ def test_a_person_lets_an_app_in_and_it_gets_an_app_password_once(world, path):
     assert asked.status == 200 and asked.body["ocs"]["data"]["id"] == user.login
 
 
-@RULES("nextcloud/5.5/a-flow-is-open.ae", "nextcloud/5.5/post-the-endpoint")
+@RULES("login-flow", "login-poll")
 def test_a_flow_is_open_for_twenty_minutes_and_a_proof_good_for_ten(world):
     kept, spent = open_flow(world), open_flow(world)
     late, yes = proof(world, kept, world.alice), proof(world, spent, world.alice)
@@ -83,7 +83,7 @@ def test_a_flow_is_open_for_twenty_minutes_and_a_proof_good_for_ten(world):
     assert poll(world, kept) is None and poll(world, spent) is None
 
 
-@RULES("nextcloud/5.5/a-flow-is-open.f")
+@RULES("login-flow")
 def test_a_host_application_lets_an_app_in(world):
     flow = open_flow(world)
     assert world.running.grant_login(world.alice, "x" * 128).status == 404
@@ -91,7 +91,7 @@ def test_a_host_application_lets_an_app_in(world):
     assert poll(world, flow)["loginName"] == world.alice.login
 
 
-@RULES("nextcloud/5.5/post-index-php.b")
+@RULES("login-start")
 @pytest.mark.option("limits-of-ocs")
 # A separate service, in which no other case has a login waiting.
 @pytest.mark.settings(calls_per_address="100000/60s")
@@ -102,7 +102,7 @@ def test_two_hundred_apps_of_an_address_may_wait(world):
     assert answer.status == 429 and answer.header("Retry-After")
 
 
-@RULES("nextcloud/5.1/limits.ab", "nextcloud/5.1/not-logged-in.b")
+@RULES("ocs-limits", "not-logged-in")
 @pytest.mark.option("wrong-keys")
 @pytest.mark.settings(calls_per_address="1000000/60s")
 def test_who_shows_too_many_wrong_passwords_is_held_up_but_for_one_that_was_right(world):
@@ -117,21 +117,21 @@ def test_who_shows_too_many_wrong_passwords_is_held_up_but_for_one_that_was_righ
     assert call(world.alice, world.talk.password).status == 200
 
 
-@RULES("nextcloud/5.2/get-core.c")
+@RULES("get-app-password")
 @pytest.mark.settings(calls_per_user="100000/60s")
 def test_a_user_has_at_most_a_hundred_app_passwords(world):
     statuses = [world.send({"request": "GET core/getapppassword", "as": "alice"}).status for _ in range(101)]
     assert statuses[:100] == [200] * 100 and statuses[100] >= 400
 
 
-@RULES("nextcloud/5.1/format.b")
+@RULES("ocs-format")
 def test_json_is_written_as_php_writes_it(world):
     world.notify({"nid": 7, "app": "spreed", "subject": "</ü>"})
     answer = world.send({"request": "GET apps/notifications/api/v2/notifications/7"})
     assert rb'"subject":"\u003C\/\u00fc\u003E"' in answer.bytes, answer.bytes
 
 
-@RULES("nextcloud/2.2/the-server-builds.bc", "nextcloud/2.1/deviceidentifier")
+@RULES("identifier-text", "device-identifier")
 def test_a_name_in_another_alphabet_is_signed_as_php_writes_it(world):
     user = world.running.add_user(f"jürgen-{world.place}")
     user.authorization, user.agent = basic(user.login, user.key), "Browser/1.0"

@@ -30,7 +30,7 @@ def requests(world, place, count):
 
 
 @short_deadline
-@RULES("nextcloud/6.5/the-caller.abc")
+@RULES("sending-deadline")
 def test_a_proxy_that_takes_its_time_is_not_waited_for_and_not_asked_twice(world):
     assert world.register(world.talk).status == 201
     world.peer.answers[world.place] = [(8, *proxy.TAKEN)]
@@ -42,7 +42,7 @@ def test_a_proxy_that_takes_its_time_is_not_waited_for_and_not_asked_twice(world
     assert [arrival["payload"]["nid"] for arrival in world.arrived(1)] == [1]
 
 
-@RULES("nextcloud/6.1/the-body.c")
+@RULES("request-body")
 def test_proxies_are_asked_side_by_side(world):
     other = at(world, f"{world.place}-other")
     assert world.register(world.talk).status == 201
@@ -54,7 +54,7 @@ def test_proxies_are_asked_side_by_side(world):
     assert abs(first["began"] - second["began"]) < 5.8
 
 
-@RULES("nextcloud/6.1/the-key-of", "nextcloud/5.4/proxyserver.a")
+@RULES("subscription-key", "proxy-server")
 @pytest.mark.settings(subscription_server="played", subscription_key="of-the-operator")
 def test_the_key_of_a_subscription_goes_to_its_proxy_only(world):
     assert world.register(world.talk).status == 201
@@ -67,7 +67,7 @@ def test_the_key_of_a_subscription_goes_to_its_proxy_only(world):
     assert subscribed["call"] == other["call"] == "notifications"
 
 
-@RULES("nextcloud/5.2/post-delete.a")
+@RULES("draft-v3-push")
 @pytest.mark.option("draft-of-2017")
 @pytest.mark.settings(default_proxy="played")
 def test_a_phone_that_names_no_proxy_has_the_operators(world):
@@ -79,7 +79,7 @@ def test_a_phone_that_names_no_proxy_has_the_operators(world):
     assert len(requests(world, "default", before + 1)) == before + 1
 
 
-@RULES("nextcloud/6.1/the-body.ab", "nextcloud/6.4/more-than-ten.c", "nextcloud/7/a-stock-server.a")
+@RULES("request-body", "deletion-chunks", "stock-one-body")
 def test_at_most_a_thousand_entries_make_a_request(world):
     for name in ("files", "files2"):
         assert world.register(getattr(world, name)).status == 201
@@ -91,7 +91,7 @@ def test_at_most_a_thousand_entries_make_a_request(world):
     world.expected = 1200
 
 
-@RULES("nextcloud/6.5/any-status.b")
+@RULES("answer-with-unknown")
 def test_what_a_proxy_does_not_know_are_only_its_own_phones(world):
     other = at(world, f"{world.place}-other")
     assert world.register(world.talk).status == 201
@@ -104,7 +104,7 @@ def test_what_a_proxy_does_not_know_are_only_its_own_phones(world):
 
 
 @short_deadline
-@RULES("nextcloud/6.5/any-status.b")
+@RULES("answer-with-unknown")
 def test_a_phone_that_has_registered_again_meanwhile_is_not_forgotten(world):
     assert world.register(world.talk).status == 201
     identifier = world.talk.told["deviceIdentifier"]
@@ -119,7 +119,7 @@ def test_a_phone_that_has_registered_again_meanwhile_is_not_forgotten(world):
     assert world.send({"request": f"DELETE {PUSH}", "as": "talk"}).status == 202
 
 
-@RULES("nextcloud/5.3/there-is-one.c")
+@RULES("one-per-app-password")
 @pytest.mark.parametrize("changed", ["token", "key", "proxy"])
 def test_what_waits_for_a_phone_goes_when_its_key_token_or_proxy_changes(world, changed):
     assert world.register(world.talk).status == 201
@@ -141,7 +141,7 @@ def test_what_waits_for_a_phone_goes_when_its_key_token_or_proxy_changes(world, 
     assert not world.peer.requests[f"{world.place}-other"]
 
 
-@RULES("nextcloud/6.5/the-caller.d")
+@RULES("sending-deadline")
 def test_at_most_two_hundred_pushes_wait_for_a_phone(world):
     for name in ("files", "talk"):
         assert world.register(getattr(world, name)).status == 201
@@ -153,7 +153,7 @@ def test_at_most_two_hundred_pushes_wait_for_a_phone(world):
         assert world.send({"request": f"DELETE {PUSH}", "as": name}).status == 202
 
 
-@RULES("nextcloud/6.5/5xx")
+@RULES("answer-kept")
 @pytest.mark.settings(max_age="2s", deadline="500ms")
 def test_what_is_too_old_is_given_up(world):
     assert world.register(world.talk).status == 201
@@ -171,7 +171,7 @@ def test_what_is_too_old_is_given_up(world):
     assert arrived and all(arrival["payload"]["nid"] > 1 for arrival in arrived)
 
 
-@RULES("nextcloud/2.3/subject.cd", "nextcloud/1/user-key")
+@RULES("subject-encryption", "user-key")
 def test_of_several_accounts_on_a_phone_the_signature_tells_which_it_is_for(world):
     assert world.register(world.talk).status == 201
     told = world.send({"request": f"GET identityproof/key/{world.bob.login}", "as": "bob"})
@@ -183,7 +183,7 @@ def test_of_several_accounts_on_a_phone_the_signature_tells_which_it_is_for(worl
     assert verifies(world.talk.told["publicKey"], entry["signature"], subject)
 
 
-@RULES("nextcloud/5.2/get-apps-notifications-api-v2.a", "nextcloud/5.2/post-apps-notifications-api-v2-notifications")
+@RULES("notification-list", "notification-exists")
 def test_the_newest_hundred_are_listed(world):
     for number in range(1, 103):
         world.notify({"nid": number, "app": "files", "subject": "Hello"})
@@ -191,7 +191,7 @@ def test_the_newest_hundred_are_listed(world):
     assert [item["notification_id"] for item in listed] == list(range(102, 2, -1))
 
 
-@RULES("nextcloud/5.2/delete-apps-notifications-api-v2-notifications.b", "nextcloud/6.3/a-notification.cd")
+@RULES("notification-delete", "which-phones")
 def test_the_other_phones_are_told_when_all_are_deleted(world):
     for name in ("talk", "files"):
         assert world.register(getattr(world, name)).status == 201

@@ -37,7 +37,7 @@ def asked(world):
     return len(world.simulator.deliveries(list(world.subscribed), accepted=False))
 
 
-@RULES("nextcloud/5.6/get-apps.ab")
+@RULES("webpush-vapid")
 def test_there_is_one_key_for_all_and_for_good(world):
     def key(name):
         return world.send({"request": f"GET {WEBPUSH}/vapid", "as": name}).body["ocs"]["data"]["vapid"]
@@ -48,7 +48,7 @@ def test_there_is_one_key_for_all_and_for_good(world):
     assert before == key("talk")
 
 
-@RULES("nextcloud/5.6/post-webpush-activate.abc", "nextcloud/5.6/there-is-one.d")
+@RULES("webpush-activate", "one-subscription")
 def test_a_subscription_is_active_once_its_token_has_come_back(world):
     app = world.web
     assert world.send({"request": f"POST {WEBPUSH}", "as": "web", "form": app.subscription}).status == 201
@@ -65,7 +65,7 @@ def test_a_subscription_is_active_once_its_token_has_come_back(world):
     assert activate().body["ocs"]["data"]["message"] == "NO_PUSH_SUBSCRIPTION"
 
 
-@RULES("nextcloud/5.6/there-is-one.ab")
+@RULES("one-subscription")
 def test_another_one_of_an_app_takes_the_place_of_the_first(world):
     assert world.subscribe(world.web).status == 202
     former = world.subscribed.copy()
@@ -76,7 +76,7 @@ def test_another_one_of_an_app_takes_the_place_of_the_first(world):
     assert len(world.simulator.deliveries(list(former))) == 1, "the former one got more than its token"
 
 
-@RULES("nextcloud/5.6/there-is-one.ab")
+@RULES("one-subscription")
 def test_one_endpoint_of_a_user_is_one_subscription(world):
     assert world.subscribe(world.web).status == 202
     # The app has signed in anew.
@@ -87,7 +87,7 @@ def test_one_endpoint_of_a_user_is_one_subscription(world):
     assert world.send({"request": f"DELETE {WEBPUSH}", "as": "web"}).status == 200
 
 
-@RULES("nextcloud/5.6/there-is-one.a", "nextcloud/5.6/the-login")
+@RULES("one-subscription", "webpush-app-password")
 @pytest.mark.settings(webpush_browsers=True)
 def test_the_subscription_of_an_api_key_ends_with_it(world):
     world.web.__dict__["password_and_id"] = (world.alice.key, None)
@@ -102,7 +102,7 @@ def test_the_subscription_of_an_api_key_ends_with_it(world):
 
 
 @alone
-@RULES("nextcloud/5.6/there-is-one.c", "nextcloud/6.6/5xx")
+@RULES("one-subscription", "webpush-5xx")
 def test_what_waits_for_a_subscription_goes_with_it(world):
     assert world.subscribe(world.web).status == 202
     with world.simulator.faults(webpush={"outage": True}):
@@ -113,7 +113,7 @@ def test_what_waits_for_a_subscription_goes_with_it(world):
     assert nids(world.web_arrived(1)) == [2]
 
 
-@RULES("nextcloud/6.6/one-request.c")
+@RULES("webpush-request")
 def test_a_deletion_has_the_topic_of_what_it_deletes(world):
     assert world.subscribe(world.web).status == 202
     for part in ({"nid": 1, **HELLO}, {"nid": 2, **HELLO}, {"nid": 1, "app": "spreed", "subject": "Again"}, {"delete_nids": [2]}):
@@ -123,7 +123,7 @@ def test_a_deletion_has_the_topic_of_what_it_deletes(world):
 
 
 @alone
-@RULES("nextcloud/6.6/what-is-kept.ad")
+@RULES("webpush-outbox")
 def test_at_most_a_hundred_wait_for_a_subscription(world):
     assert world.subscribe(world.web).status == 202
     with world.simulator.faults(webpush={"outage": True}):
@@ -135,7 +135,7 @@ def test_at_most_a_hundred_wait_for_a_subscription(world):
 
 
 @alone
-@RULES("nextcloud/6.6/what-is-kept.b")
+@RULES("webpush-outbox")
 def test_a_deletion_removes_what_waits_for_a_subscription(world):
     assert world.subscribe(world.web).status == 202
     with world.simulator.faults(webpush={"outage": True}):
@@ -147,7 +147,7 @@ def test_a_deletion_removes_what_waits_for_a_subscription(world):
 
 
 @alone
-@RULES("nextcloud/6.6/429.ab", "nextcloud/6.6/what-is-kept.d")
+@RULES("webpush-429", "webpush-outbox")
 def test_a_subscription_is_left_alone_until_the_time_that_its_push_service_names(world):
     assert world.subscribe(world.web).status == 202
     with world.simulator.faults(webpush={"status": 429, "retry_after": "3"}):
@@ -159,7 +159,7 @@ def test_a_subscription_is_left_alone_until_the_time_that_its_push_service_names
 
 
 @alone
-@RULES("nextcloud/6.6/401.ab")
+@RULES("webpush-401-403")
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_subscription_that_refuses_the_key_is_left_alone_for_a_while(world, status):
     assert world.subscribe(world.web).status == 202
@@ -174,7 +174,7 @@ def test_a_subscription_that_refuses_the_key_is_left_alone_for_a_while(world, st
 
 @alone
 @pytest.mark.option("guard")
-@RULES("nextcloud/6.6/401.c")
+@RULES("webpush-401-403")
 def test_a_subscription_that_goes_on_refusing_the_key_ends_where_another_gets_its_notifications(world):
     assert world.subscribe(world.web).status == world.subscribe(world.web2).status == 202
     world.simulator.answer(world.web.address, 403)

@@ -22,7 +22,7 @@ def refused(answer, status):
 
 
 @short_deadline
-@RULES("3.3/201-with.a")
+@RULES("answer-201")
 def test_what_providers_cannot_take_is_taken_and_arrives_later(world):
     phones = [world.android, world.ios]
     world.subscribed(*phones, sender="sender")
@@ -39,7 +39,7 @@ def test_what_providers_cannot_take_is_taken_and_arrives_later(world):
 
 
 @short_deadline
-@RULES("3.1/topic")
+@RULES("topic")
 @pytest.mark.parametrize("name", ["android", "ios"])
 def test_a_topic_replaces_what_waits_and_nothing_else(world, name):
     phone, other = getattr(world, name), getattr(world, f"{name}2")
@@ -53,7 +53,7 @@ def test_a_topic_replaces_what_waits_and_nothing_else(world, name):
 
 
 @short_deadline
-@RULES("3.3/201-with.a", "2.1/put-webpush.a")
+@RULES("answer-201", "renew")
 def test_kill_9_loses_neither_subscriptions_nor_messages(world):
     world.subscribed(world.android, world.ios, sender="sender")
     with world.outage():
@@ -67,7 +67,7 @@ def test_kill_9_loses_neither_subscriptions_nor_messages(world):
     assert "Hello 2" in world.texts(1)
 
 
-@RULES("3.3/410", "2.1/get-webpush.c", "2.1/put-webpush.b", "2.2/a-put.cd")
+@RULES("answer-410", "show-subscription", "renew", "renewing-without-key")
 @pytest.mark.parametrize("name, status, reason", [("android", 404, "UNREGISTERED"), ("ios", 410, "Unregistered")])
 def test_a_dead_token_ends_the_subscription_until_its_app_brings_another(world, name, status, reason):
     phone = getattr(world, name)
@@ -86,7 +86,7 @@ def test_a_dead_token_ends_the_subscription_until_its_app_brings_another(world, 
 
 
 @short_deadline
-@RULES("3.3/410")
+@RULES("answer-410")
 def test_what_waits_for_a_subscription_ends_with_it(world):
     world.subscribed(world.android, sender="sender")
     with world.outage():
@@ -97,7 +97,7 @@ def test_what_waits_for_a_subscription_ends_with_it(world):
     assert [arrival["to"] for arrival in world.arrived(1)] == ["android2"]
 
 
-@RULES("3.3/503-with.ab")
+@RULES("answer-503")
 @pytest.mark.parametrize("name, reason", [("android", "SOMETHING_NEW"), ("ios", "PayloadEmpty")])
 def test_what_a_provider_refuses_is_not_promised(world, name, reason):
     phone = getattr(world, name)
@@ -110,7 +110,7 @@ def test_what_a_provider_refuses_is_not_promised(world, name, reason):
     assert world.texts(1) == ["Hello 3"]
 
 
-@RULES("3.3/503-with.b", "3.3/a-database-that-is-away")
+@RULES("answer-503", "database-away")
 @pytest.mark.option("waits-for-its-database")
 def test_a_database_that_is_away_is_waited_for_and_nothing_is_promised_without_it(world):
     phone = world.android
@@ -131,7 +131,7 @@ def test_a_database_that_is_away_is_waited_for_and_nothing_is_promised_without_i
     assert world.fetch(phone.kept, phone).bytes == phone.message(3, length=4096)[0]
 
 
-@RULES("3.3/nobody-is-told", "2.2/a-put.c", "2.1/put-webpush.b")
+@RULES("no-410-after-loss", "renewing-without-key", "renew")
 def test_a_database_that_was_lost_tells_nobody_that_a_subscription_has_ended(world):
     world.subscribed(world.android, sender="sender")
     world.running.lose_database()
@@ -145,7 +145,7 @@ def test_a_database_that_was_lost_tells_nobody_that_a_subscription_has_ended(wor
 
 @pytest.mark.usefixtures("is_last")
 @short_deadline
-@RULES("3.3/429", "3.3/503-with.b")
+@RULES("answer-429", "answer-503")
 @pytest.mark.option("rate-limits")
 def test_at_most_a_hundred_wait_for_a_subscription(world):
     world.subscribed(world.android, sender="sender")
@@ -159,7 +159,7 @@ def test_at_most_a_hundred_wait_for_a_subscription(world):
 
 
 @pytest.mark.slow
-@RULES("3.3/a-phone.ab")
+@RULES("pace")
 @pytest.mark.option("rate-limits")
 def test_a_phone_gets_60_at_once_and_more_at_that_pace(world):
     world.subscribed(world.android, sender="sender")
@@ -177,7 +177,7 @@ def test_a_phone_gets_60_at_once_and_more_at_that_pace(world):
 
 
 @short_deadline
-@RULES("3.4/delete.abc", "3.2/it-is-there", "3.2/the-key-is-the")
+@RULES("taking-back", "vapid-needed", "vapid-key")
 def test_what_waits_is_taken_back_by_whoever_may_send(world):
     world.subscribed(world.android, sender="sender")
     with world.outage():

@@ -10,7 +10,7 @@ from conformance.phones import decode_url, encode_url
 RULES = pytest.mark.rules
 
 
-@RULES("2.1/the-endpoint.a", "1/the-server-never.a", "2.1/post-webpush", "2.1/the-secret.c")
+@RULES("endpoint", "server-sees-no-token", "subscribe", "secret")
 def test_an_endpoint_says_nothing_of_its_app_and_is_new_each_time(world):
     phone, made = world.android, []
     for _ in range(3):
@@ -29,7 +29,7 @@ def test_an_endpoint_says_nothing_of_its_app_and_is_new_each_time(world):
     assert world.texts(1) == ["Hello 1"]
 
 
-@RULES("3.3/404", "2.1/the-endpoint.a")
+@RULES("answer-404", "endpoint")
 def test_no_bit_of_an_endpoint_can_be_changed(world):
     world.subscribed(world.android)
     endpoint = world.android.endpoint
@@ -42,7 +42,7 @@ def test_no_bit_of_an_endpoint_can_be_changed(world):
         assert world.post(world.android, sender=None).status == 404, index
 
 
-@RULES("2.1/the-secret.a", "2.1/put-webpush.a", "3.3/201-with.a")
+@RULES("secret", "renew", "answer-201")
 def test_a_restart_changes_neither_secrets_nor_endpoints(world):
     world.subscribed(world.android, sender="sender")
     assert world.post(world.android).status == 201
@@ -53,7 +53,7 @@ def test_a_restart_changes_neither_secrets_nor_endpoints(world):
     assert world.texts(2) == ["Hello 1", "Hello 2"]
 
 
-@RULES("2.1/get-webpush.a", "2.1/put-webpush.a")
+@RULES("show-subscription", "renew")
 def test_it_shows_when_it_was_last_renewed(world):
     def now():
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -67,7 +67,7 @@ def test_it_shows_when_it_was_last_renewed(world):
     assert before <= first < second <= now()
 
 
-@RULES("5/get-webpush-v1-messages.bc")
+@RULES("fetch-body")
 def test_a_body_is_kept_five_minutes_longer_than_its_message_or_after_it_was_fetched(world):
     world.subscribed(world.android, sender="sender")
     assert world.show(world.android).status == 200
@@ -81,7 +81,7 @@ def test_a_body_is_kept_five_minutes_longer_than_its_message_or_after_it_was_fet
     assert [world.fetch(message, world.android).status for message in (short, fetched, long)] == [404, 404, 200]
 
 
-@RULES("5/a-body.ab", "5/get-webpush-v1-subscriptions.abc", "5/a-hundred.ab")
+@RULES("waiting-body", "list-bodies", "bodies-limit")
 @pytest.mark.option("rate-limits")
 def test_the_newest_hundred_bodies_wait_and_are_listed_in_order(world):
     world.subscribed(world.android, world.android2)
@@ -94,7 +94,7 @@ def test_the_newest_hundred_bodies_wait_and_are_listed_in_order(world):
     assert other.status == 201 and len(world.waiting(world.android2)) == 1
 
 
-@RULES("5/a-hundred.c", "3.1/topic", "4/topic-where")
+@RULES("bodies-limit", "topic", "push-topic")
 @pytest.mark.parametrize("length", [4096, None])
 def test_a_newer_message_of_its_topic_takes_the_place_of_a_body(world, length):
     world.subscribed(world.android)
@@ -110,7 +110,7 @@ def test_a_newer_message_of_its_topic_takes_the_place_of_a_body(world, length):
     assert bodies == [world.android.message(number, length=4096)[0] for number in ([1, 3] if length else [1])]
 
 
-@RULES("5/a-body.b", "2.1/delete-webpush.ab", "2.2/a-put.bc")
+@RULES("waiting-body", "unsubscribe", "renewing-without-key")
 def test_bodies_belong_to_the_subscription(world):
     world.subscribed(world.ios, sender="sender")
     for number in range(2):
@@ -129,7 +129,7 @@ def test_bodies_belong_to_the_subscription(world):
     assert world.fetch(waiting[1], world.ios).status == 404
 
 
-@RULES("4/body", "4/message", "3.1/post-endpoint.a")
+@RULES("push-body", "push-message", "body-size")
 @pytest.mark.parametrize("name", ["android", "ios"])
 def test_a_body_of_any_length_arrives_or_can_be_fetched(world, name):
     phone = getattr(world, name)
@@ -145,7 +145,7 @@ def test_a_body_of_any_length_arrives_or_can_be_fetched(world, name):
         assert body == phone.message(length=length)[0]
 
 
-@RULES("3.2/authorization.a", "4/crypto_key")
+@RULES("vapid", "push-crypto-key")
 @pytest.mark.option("draft-vapid")
 def test_a_sender_of_the_draft_names_both_keys_in_one_header(world):
     world.subscribed(world.android, sender="sender")
@@ -159,7 +159,7 @@ def test_a_sender_of_the_draft_names_both_keys_in_one_header(world):
         (coding["Crypto-Key"].removeprefix("dh="), coding["Encryption"].removeprefix("salt="))] * 3
 
 
-@RULES("3.3/201-with.a")
+@RULES("answer-201")
 def test_a_message_has_a_name_of_its_own(world):
     world.subscribed(world.android, sender="sender")
     names = {urllib.parse.urljoin(world.android.endpoint, world.post(world.android, number=number).header("Location")) for number in range(3)}

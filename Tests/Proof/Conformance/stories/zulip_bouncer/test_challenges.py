@@ -55,7 +55,7 @@ def refused(world, host, answer, hostname=None):
     return answer.body["msg"]
 
 
-@pytest.mark.rules("3.4/success-zulip_org_id.abc", "3.4/the-bouncer-calls", "3.3/the-caller-then", "3.3/success-verification_secret.b")
+@pytest.mark.rules("verify-success", "verify-call", "challenge-shown", "challenge-secret")
 def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_at_once(world, host, registered):
     id, key = prove(world, host)
     assert id == registered.id and len(key) == 64 and key != registered.key
@@ -65,7 +65,7 @@ def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_
     assert registered.call("GET", "server/analytics/status").status == 200
 
 
-@pytest.mark.rules("3.4/success-zulip_org_id.d")
+@pytest.mark.rules("verify-success")
 def test_a_server_that_has_deactivated_itself_is_active_again(world, host, registered):
     assert registered.call("POST", "server/deactivate").status == 200
     assert registered.call("GET", "server/analytics/status").status == 401
@@ -75,7 +75,7 @@ def test_a_server_that_has_deactivated_itself_is_active_again(world, host, regis
 
 
 @pytest.mark.option("operators-word")
-@pytest.mark.rules("3.3/errors-those.c", "3.4/the-operator-has", "3.5/post-server-deactivate.e", "3.2/another-server-has-the-hostname-and")
+@pytest.mark.rules("challenge-errors", "verify-deactivated", "deactivate", "new-hostname-taken")
 def test_a_server_that_the_operator_has_deactivated_stays_so_whoever_proves_its_hostname(world, host, registered):
     host.told = shown(secret(world, host.hostname))
     world.running.deactivate_server(registered.id)
@@ -93,7 +93,7 @@ def test_a_server_that_the_operator_has_deactivated_stays_so_whoever_proves_its_
 
 
 @pytest.mark.option("closed-registration")
-@pytest.mark.rules("3.4/success-zulip_org_id.e", "3.3/post-server-register-transfer.c")
+@pytest.mark.rules("verify-success", "challenge")
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_new_server_that_may_come_in_gets_both(world, host):
     world.server.credentials = prove(world, host)
@@ -115,7 +115,8 @@ def uploaded(server, *realms):
 
 
 @pytest.mark.option("realms-change-hands")
-@pytest.mark.rules("3.3/post-server-register-transfer.c", "3.4/success-zulip_org_id.ef", "4.4/a-server-that-has.ab", "4.4/it-has-proved", "4.4/the-upload-names", "4.4/then-every.ab", "13/a-realm-may")
+@pytest.mark.rules("challenge", "verify-success", "moved-server", "moved-server-proved", "moved-server-names-all",
+                   "moved-server-realms", "differs-realms-change-hands")
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_server_takes_its_realms_along_to_another_hostname(world, moved):
     assert world.server.register(world.apns).status == 200
@@ -131,7 +132,7 @@ def test_a_server_takes_its_realms_along_to_another_hostname(world, moved):
 
 
 @pytest.mark.option("realms-change-hands")
-@pytest.mark.rules("4.4/the-upload-names", "4.3/a-realm-that")
+@pytest.mark.rules("moved-server-names-all", "realm-duplicate")
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_proved_hostname_gives_nobody_the_realms_of_another(world, moved):
     second = {**world.server.realm_item, "id": 3, "uuid": world.uuid}
@@ -144,58 +145,58 @@ def test_a_proved_hostname_gives_nobody_the_realms_of_another(world, moved):
 
 
 @pytest.mark.option("realms-change-hands")
-@pytest.mark.rules("4.4/it-has-proved")
+@pytest.mark.rules("moved-server-proved")
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_proof_of_a_hostname_is_good_for_an_hour(world, moved):
     world.running.restart_later(61 * 60)
     assert uploaded(moved, world.server.realm_item).startswith("Duplicate registration detected.")
 
 
-@pytest.mark.rules("3.4/the-host-answers-400")
+@pytest.mark.rules("verify-not-prepared")
 def test_the_host_has_prepared_no_secret(world, host, registered):
     said = refused(world, host, (400, json.dumps({"result": "error", "msg": "x", "code": "REMOTE_SERVER_VERIFICATION_SECRET_NOT_PREPARED"})))
     assert said == "The host reported it has no verification secret."
 
 
-@pytest.mark.rules("3.4/another-status")
+@pytest.mark.rules("verify-error-status")
 def test_the_host_answers_with_an_error(world, host, registered):
     assert refused(world, host, (400, "{}")) == "Error response received from the host: 400"
     assert refused(world, host, (503, "away")) == "Error response received from the host: 503"
 
 
-@pytest.mark.rules("3.4/another-status", "3.4/the-bouncer-calls")
+@pytest.mark.rules("verify-error-status", "verify-call")
 def test_a_redirect_is_not_followed(world, host, registered):
     said = refused(world, host, (302, "", {"Location": f"https://{host.hostname}/elsewhere"}))
     assert said == "Error response received from the host: 302"
     assert len(host.asked) == 1
 
 
-@pytest.mark.rules("3.4/an-answer-without")
+@pytest.mark.rules("verify-no-secret")
 def test_an_answer_without_a_secret(world, host, registered):
     for body in ("{}", "hello", json.dumps({"verification_secret": 7})):
         assert refused(world, host, (200, body)) == "An error occurred while communicating with the host."
 
 
-@pytest.mark.rules("3.4/an-answer-without", "3.4/the-bouncer-calls")
+@pytest.mark.rules("verify-no-secret", "verify-call")
 def test_an_answer_that_is_too_long(world, host, registered):
     long = json.dumps({"more": "x" * 20000, "verification_secret": secret(world, host.hostname)})
     assert refused(world, host, (200, long)) == "An error occurred while communicating with the host."
 
 
-@pytest.mark.rules("3.4/not-upper-case")
+@pytest.mark.rules("verify-malformed")
 def test_a_secret_that_is_not_upper_case_base16(world, host, registered):
     assert refused(world, host, shown("not base16")) == "The verification secret is malformed"
     assert refused(world, host, shown(secret(world, host.hostname).lower())) == "The verification secret is malformed"
 
 
-@pytest.mark.rules("3.4/not-made-by")
+@pytest.mark.rules("verify-not-ours")
 def test_a_secret_that_is_not_the_bouncers(world, host, registered):
     made = secret(world, host.hostname)
     changed = ("0" if made[0] != "0" else "1") + made[1:]
     assert refused(world, host, shown(changed)) == "The verification secret is invalid"
 
 
-@pytest.mark.rules("3.4/of-another-hostname")
+@pytest.mark.rules("verify-other-hostname")
 def test_a_secret_of_another_hostname(world, host, registered):
     assert world.other.id
     said = refused(world, host, shown(secret(world, world.other.hostname)))
@@ -203,14 +204,14 @@ def test_a_secret_of_another_hostname(world, host, registered):
 
 
 @pytest.mark.slow
-@pytest.mark.rules("3.4/older-than", "3.3/success-verification_secret.b")
+@pytest.mark.rules("verify-expired", "challenge-secret")
 def test_a_secret_that_is_older_than_ten_seconds(world, host, registered):
     made = secret(world, host.hostname)
     time.sleep(11)
     assert refused(world, host, shown(made)) == "The verification secret has expired"
 
 
-@pytest.mark.rules("3.4/tls-fails")
+@pytest.mark.rules("verify-tls")
 def test_a_host_whose_certificate_nobody_trusts(world):
     with chat_host(None) as host:
         world.server.hostname = host.hostname
@@ -218,7 +219,7 @@ def test_a_host_whose_certificate_nobody_trusts(world):
         assert refused(world, host, (200, "{}")) .startswith("SSL error occurred while communicating with the host.")
 
 
-@pytest.mark.rules("3.4/no-connection")
+@pytest.mark.rules("verify-no-connection")
 def test_a_host_that_is_not_there(world):
     with chat_host(None) as host:
         world.server.hostname = host.hostname
@@ -227,21 +228,21 @@ def test_a_host_that_is_not_there(world):
     assert refusal.startswith("Connection error occurred while communicating with the host.")
 
 
-@pytest.mark.rules("3.4/no-connection", "3.4/the-bouncer-calls")
+@pytest.mark.rules("verify-no-connection", "verify-call")
 @pytest.mark.settings(verify_private=False)
 def test_a_host_at_a_private_address(world, host, registered):
     assert refused(world, host, (200, "{}")) == "Connection error occurred while communicating with the host."
     assert host.asked == []
 
 
-@pytest.mark.rules("3.4/no-answer-in-time", "3.4/the-bouncer-calls")
+@pytest.mark.rules("verify-timeout", "verify-call")
 def test_a_host_that_does_not_answer(world, host, registered):
     started = time.monotonic()
     assert refused(world, host, None) == "The request timed out while communicating with the host."
     assert time.monotonic() - started > 4
 
 
-@pytest.mark.rules("3.4/ten-calls-of")
+@pytest.mark.rules("verify-limit")
 def test_ten_calls_of_a_hostname(world, host, registered):
     for _ in range(10):
         assert refused(world, host, (200, "{}")) == "An error occurred while communicating with the host."

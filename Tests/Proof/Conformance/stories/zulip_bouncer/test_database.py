@@ -19,8 +19,8 @@ class Call(threading.Thread):
         return self.answer
 
 
-@pytest.mark.rules("2.8/hence-two-rules.bc", "2.8/all-other-push.ab", "11/waiting-for", "2.2/503-service_unavailable-service-temporarily.ab",
-                   "13/what-is-over-a-limit.b", "13/push-e2ee-register")
+@pytest.mark.rules("kept-not-refused", "database-patience", "limit-database-patience", "answer-503-database", "differs-queued",
+                   "differs-register-429")
 @pytest.mark.settings(deadline="500ms")
 @pytest.mark.option("waits-for-its-database")
 def test_a_database_that_is_away_is_waited_for_for_twelve_seconds(world):

@@ -11,7 +11,7 @@ def register(world, phone, key):
     return world.server.register(phone)
 
 
-@pytest.mark.rules("5.4/the-bouncer-may.abcde", "6.1/an-unknown-public-key-400")
+@pytest.mark.rules("bouncer-keys", "e2ee-register-key-unknown")
 def test_a_retired_key_still_opens_and_a_removed_one_ends_no_registration(world):
     first, second = world.running.bouncer_key(), world.running.add_bouncer_key()
     world.running.restart()
@@ -32,7 +32,7 @@ def test_a_retired_key_still_opens_and_a_removed_one_ends_no_registration(world)
     assert sorted(arrival["to"] for arrival in world.arrived(4)) == sorted(names)
 
 
-@pytest.mark.rules("3.2/success-created.c", "13/the-previous-key")
+@pytest.mark.rules("register-success", "differs-previous-key")
 def test_the_previous_key_of_a_server_is_accepted_for_ten_minutes(world):
     server, former = world.server, world.server.key
     answer = world.send({"request": "POST /api/v1/remotes/server/register", "as": "nobody", "form": {
@@ -50,7 +50,7 @@ def test_the_previous_key_of_a_server_is_accepted_for_ten_minutes(world):
     assert (status("n" * 64), status(former)) == (200, 401)
 
 
-@pytest.mark.rules("3.5/with-a-key")
+@pytest.mark.rules("deactivate-replaced-key")
 @pytest.mark.option("replaced-keys")
 def test_a_key_that_was_replaced_does_not_deactivate_its_server(world):
     server, former = world.server, world.server.key
@@ -65,7 +65,7 @@ def test_a_key_that_was_replaced_does_not_deactivate_its_server(world):
     assert server.call("POST", "server/deactivate").status == 200
 
 
-@pytest.mark.rules("6.5/get-api-v1.ac")
+@pytest.mark.rules("webpush-vapid")
 @pytest.mark.option("web-push")
 def test_the_key_of_web_push_never_changes(world):
     before = world.vapid
@@ -79,7 +79,7 @@ def upload(world, server):
     return server.call("POST", "server/analytics", form=phones.upload(world.server.realm_item))
 
 
-@pytest.mark.rules("4.4/a-realm-is-free", "13/a-realm-may")
+@pytest.mark.rules("realm-free", "differs-realms-change-hands")
 @pytest.mark.option("realms-change-hands")
 def test_a_realm_that_the_operator_has_let_go_is_the_next_servers(world):
     assert world.server.register(world.apns).status == 200
@@ -94,7 +94,7 @@ def test_a_realm_that_the_operator_has_let_go_is_the_next_servers(world):
     assert upload(world, world.server).body["msg"].startswith("Duplicate registration detected.")
 
 
-@pytest.mark.rules("4.4/a-realm-is-free", "13/a-realm-may")
+@pytest.mark.rules("realm-free", "differs-realms-change-hands")
 @pytest.mark.option("realms-change-hands")
 def test_nobody_has_come_for_a_realm_for_a_day(world):
     world.running.release_realm(world.server.realm)
@@ -102,7 +102,7 @@ def test_nobody_has_come_for_a_realm_for_a_day(world):
     assert upload(world, world.other).body["msg"].startswith("Duplicate registration detected.")
 
 
-@pytest.mark.rules("6.1/success-the.b", "7.2/success-the.a")
+@pytest.mark.rules("e2ee-register-success", "legacy-register-success")
 def test_a_registration_outlives_the_end_of_the_program(world):
     assert world.server.register(world.apns).status == 200
     assert world.server.register_in_clear(world.fcm, world.user).status == 200
@@ -113,7 +113,7 @@ def test_a_registration_outlives_the_end_of_the_program(world):
     assert sorted(arrival["to"] for arrival in world.arrived(2)) == ["apns", "fcm"]
 
 
-@pytest.mark.rules("9.2/an-encrypted-registration.a")
+@pytest.mark.rules("ended-kept-expired")
 def test_an_ended_registration_is_told_of_for_thirty_days(world):
     assert world.server.register(world.apns).status == 200
     world.simulator.answer(world.apns.address, 410, reason="Unregistered", times=1)

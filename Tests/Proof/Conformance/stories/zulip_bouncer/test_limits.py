@@ -17,7 +17,7 @@ def unknown(world):
     return world.send({"request": "POST /api/v1/remotes/server/register/transfer", "as": "nobody", "form": {"hostname": "nobody.example.org"}})
 
 
-@pytest.mark.rules("2.7/calls-without", "2.7/a-caller-that.a", "2.2/429", "11/rates-are")
+@pytest.mark.rules("rate-anonymous", "rate-answer", "answer-429", "rates-elsewhere")
 @pytest.mark.option("rate-limits")
 @pytest.mark.settings(calls_per_address="5/60s")
 def test_calls_without_credentials_have_a_rate_per_address(world):
@@ -30,7 +30,7 @@ def test_calls_without_credentials_have_a_rate_per_address(world):
     assert 0 < float(exceeded.header("Retry-After")) <= 60
 
 
-@pytest.mark.rules("2.7/authenticated-calls", "2.7/push-e2ee-register", "2.7/a-caller-that.ab", "2.2/429")
+@pytest.mark.rules("rate-server", "rate-registrations", "rate-answer", "answer-429")
 @pytest.mark.option("rate-limits")
 @pytest.mark.settings(calls_per_server="6/60s")
 def test_authenticated_calls_have_a_rate_per_server_but_for_what_would_be_lost(world):
@@ -49,7 +49,7 @@ def test_authenticated_calls_have_a_rate_per_server_but_for_what_would_be_lost(w
     assert world.other.call("GET", "server/analytics/status").status == 200
 
 
-@pytest.mark.rules("2.6/the-address-or", "2.6/wrong-keys.abe")
+@pytest.mark.rules("auth-held-up", "wrong-keys")
 @pytest.mark.option("wrong-keys")
 @pytest.mark.settings(calls_per_address="1000000/60s")
 def test_an_address_that_shows_too_many_wrong_keys_is_held_up_but_for_a_key_that_was_right(world):
@@ -71,7 +71,7 @@ def test_an_address_that_shows_too_many_wrong_keys_is_held_up_but_for_a_key_that
     assert call(world.server.id, world.server.key).status == 200
 
 
-@pytest.mark.rules("2.2/405-none-method-not-allowed.b", "2.2/a-body-is-compact", "2.2/an-error-is.d")
+@pytest.mark.rules("answer-405", "body-format", "error")
 @pytest.mark.option("envelope-bytes")
 def test_a_body_is_compact_json_with_one_newline(world):
     answer = world.server.call("GET", "server/analytics/status")
@@ -85,7 +85,7 @@ def test_a_body_is_compact_json_with_one_newline(world):
     assert not answer.bytes.endswith(b"\n")
 
 
-@pytest.mark.rules("2.2/400")
+@pytest.mark.rules("answer-400-bare")
 @pytest.mark.option("malformed-requests")
 @pytest.mark.parametrize("data", [
     pytest.param(b"hello\r\n\r\n", id="not HTTP"), pytest.param(b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n", id="a byte that is not ASCII"),
@@ -95,7 +95,7 @@ def test_what_is_not_http_is_told_so(world, data):
     assert head.split(b"\r\n")[0].startswith(b"HTTP/1.1 400") and body == b""
 
 
-@pytest.mark.rules("11/bodies-of-all", "2.2/503-service_unavailable-service-temporarily.ab")
+@pytest.mark.rules("limit-bodies-together", "answer-503-database")
 @pytest.mark.option("body-limits")
 def test_bodies_that_are_on_their_way_have_a_limit_per_address(world):
     assert world.server.id
@@ -120,7 +120,7 @@ def test_bodies_that_are_on_their_way_have_a_limit_per_address(world):
 
 
 @pytest.mark.slow
-@pytest.mark.rules("11/a-request-from")
+@pytest.mark.rules("limit-request-time")
 @pytest.mark.option("body-limits")
 def test_a_request_that_does_not_end_is_cut_off_after_half_a_minute(world):
     url = urllib.parse.urlsplit(world.running.url)
@@ -132,7 +132,7 @@ def test_a_request_that_does_not_end_is_cut_off_after_half_a_minute(world):
         assert 25 < time.monotonic() - started
 
 
-@pytest.mark.rules("7.2/a-user-has", "11/legacy-registrations")
+@pytest.mark.rules("legacy-registrations-limit", "limit-legacy-registrations")
 @pytest.mark.option("devices-of-a-user")
 def test_a_user_has_the_newest_five_hundred_old_apps_of_a_kind(world):
     phones = [getattr(world, f"fcm{number}") for number in range(501)]

@@ -28,7 +28,7 @@ def phones(world):
 
 @short_deadline
 @pytest.mark.option("outbox")
-@pytest.mark.rules("9.1/a-200-says.a", "13/counts-are.a", "6.2/apple_successfully_sent_count.b", "9.2/only-by-a-provider.b")
+@pytest.mark.rules("promise", "differs-counts", "sent-counts", "ended-by-provider")
 def test_what_providers_cannot_take_now_arrives_once_they_can(world, phones):
     with world.simulator.outage():
         told = notify(world, "apns", "fcm")
@@ -40,7 +40,7 @@ def test_what_providers_cannot_take_now_arrives_once_they_can(world, phones):
 
 @short_deadline
 @pytest.mark.option("outbox")
-@pytest.mark.rules("9.1/a-200-says.ac", "13/counts-are.a")
+@pytest.mark.rules("promise", "differs-counts")
 def test_what_a_provider_answers_too_late_is_not_sent_a_second_time(world, phones):
     world.simulator.answer(world.apns.address, 200, delay_ms=2500, times=1)
     started = time.monotonic()
@@ -53,7 +53,7 @@ def test_what_a_provider_answers_too_late_is_not_sent_a_second_time(world, phone
 
 
 @pytest.mark.option("outbox")
-@pytest.mark.rules("6.1/success-the-bare-envelope-the.b", "9.1/a-200-says.a", "9.1/what-is-in-the-outbox.a")
+@pytest.mark.rules("e2ee-register-success", "promise", "outbox")
 @pytest.mark.settings(deadline="800ms")
 def test_what_was_promised_outlives_the_end_of_the_program(world, phones):
     with world.simulator.outage():
@@ -65,7 +65,7 @@ def test_what_was_promised_outlives_the_end_of_the_program(world, phones):
 
 @short_deadline
 @pytest.mark.option("outbox")
-@pytest.mark.rules("6.3/post-3-device-token-the.a", "9.1/what-is-in-the-outbox.b")
+@pytest.mark.rules("apns-request", "outbox")
 def test_an_answer_that_is_lost_repeats_the_notification_under_the_same_id(world, phones):
     with world.simulator.faults(apns={"lose_answer_every": 1}):
         notify(world, "apns")
@@ -78,7 +78,7 @@ def test_an_answer_that_is_lost_repeats_the_notification_under_the_same_id(world
 
 @pytest.mark.option("outbox")
 @pytest.mark.settings(max_age="4s", deadline="500ms")
-@pytest.mark.rules("9.1/what-is-in-the-outbox.a")
+@pytest.mark.rules("outbox")
 def test_what_is_too_old_is_given_up(world, phones):
     new = world.make_item(["apns", {"payload": {"push_key_id": 11, "encrypted_data": "bmV3"}}])
     with world.simulator.outage():
@@ -89,7 +89,7 @@ def test_what_is_too_old_is_given_up(world, phones):
     assert [arrival["payload"]["push_key_id"] for arrival in world.arrived(1)] == [11]
 
 
-@pytest.mark.rules("9.2/an-encrypted-registration.a", "6.2/delete_token_ids")
+@pytest.mark.rules("ended-kept-expired", "delete-token-ids")
 def test_a_dead_registration_is_told_of_with_each_notification(world, phones):
     world.simulator.answer(world.apns.address, 410, reason="Unregistered")
     for _ in range(3):
@@ -100,7 +100,7 @@ def test_a_dead_registration_is_told_of_with_each_notification(world, phones):
 
 
 @pytest.mark.option("web-push")
-@pytest.mark.rules("6.5/a-notification-goes.d", "6.2/delete_token_ids")
+@pytest.mark.rules("webpush-request", "delete-token-ids")
 def test_a_subscription_of_another_key_ends_where_another_phone_gets_its_notifications(world):
     for phone in (world.web, world.web2):
         assert world.server.register(phone).status == 200
@@ -114,7 +114,7 @@ def test_a_subscription_of_another_key_ends_where_another_phone_gets_its_notific
 
 
 @pytest.mark.option("expired-lives-again")
-@pytest.mark.rules("6.1/success-the.c", "13/an-expired-registration")
+@pytest.mark.rules("e2ee-register-success", "differs-expired-lives-again")
 def test_an_expired_registration_that_is_registered_again_lives_again(world, phones):
     world.simulator.answer(world.apns.address, 410, reason="Unregistered", times=1)
     assert notify(world, "apns")["delete_token_ids"] == [world.apns.token_id]
@@ -124,7 +124,7 @@ def test_an_expired_registration_that_is_registered_again_lives_again(world, pho
 
 
 @pytest.mark.option("guard")
-@pytest.mark.rules("9.2/only-by-a-provider.a", "13/deaths-and-refusals")
+@pytest.mark.rules("ended-by-provider", "differs-doubted-deaths")
 @pytest.mark.settings(max_age="1h")
 def test_refusals_that_a_wrong_credential_brings_about_end_no_registration(world):
     names = [f"apns{number}" for number in range(1, 13)]
@@ -139,7 +139,7 @@ def test_refusals_that_a_wrong_credential_brings_about_end_no_registration(world
 
 @short_deadline
 @pytest.mark.option("outbox")
-@pytest.mark.rules("9.2/only-by-a-provider.b", "9.1/a-200-says.b")
+@pytest.mark.rules("ended-by-provider", "promise")
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"status": 429, "retry_after": "1"}, {"drop_every": 1}, {"rst_every": 1}, {"html": True}],
                          ids=lambda fault: " ".join(f"{name} {value}" for name, value in fault.items()))
 def test_errors_of_a_provider_end_no_registration(world, phones, fault):
@@ -150,7 +150,7 @@ def test_errors_of_a_provider_end_no_registration(world, phones, fault):
 
 
 @pytest.mark.option("guard")
-@pytest.mark.rules("9.2/an-encrypted-registration.b")
+@pytest.mark.rules("ended-kept-expired")
 @pytest.mark.parametrize("kind", ["apns", "fcm"])
 def test_a_legacy_token_that_is_dead_goes_everywhere(world, kind):
     phone, another = getattr(world, kind), {"user_id": 11, "user_uuid": world.uuid}
@@ -165,7 +165,7 @@ def test_a_legacy_token_that_is_dead_goes_everywhere(world, kind):
 
 @pytest.mark.option("outbox")
 @pytest.mark.settings(notifications_per_server="2/1s")
-@pytest.mark.rules("9.3/over-bouncer.a", "2.7/notifications-per-server", "13/what-is-over-a-limit.a")
+@pytest.mark.rules("pace", "rate-notifications", "differs-queued")
 def test_what_is_over_the_pace_is_sent_at_the_pace(world, phones):
     assert notify(world, *["fcm"] * 6)["android_successfully_sent_count"] <= 2
     assert came(world, 6) == ["fcm"] * 6
@@ -173,7 +173,7 @@ def test_what_is_over_the_pace_is_sent_at_the_pace(world, phones):
 
 @pytest.mark.option("outbox")
 @pytest.mark.settings(notifications_per_server="2/60s")
-@pytest.mark.rules("9.3/over-bouncer.b", "6.2/errors-of-the-whole.c")
+@pytest.mark.rules("pace", "e2ee-notify-errors")
 def test_more_than_fifteen_windows_of_it_are_refused(world, phones):
     # One device may have a hundred of them.
     assert notify(world, *["fcm"] * 33)["android_successfully_sent_count"] == 2
@@ -184,7 +184,7 @@ def test_more_than_fifteen_windows_of_it_are_refused(world, phones):
 
 @short_deadline
 @pytest.mark.option("outbox")
-@pytest.mark.rules("9.3/a-device-has.ab", "11/notifications-in.a")
+@pytest.mark.rules("pace-device", "limit-outbox")
 def test_a_device_has_at_most_a_hundred_notifications_waiting(world, phones):
     with world.simulator.outage():
         for _ in range(2):
@@ -195,7 +195,7 @@ def test_a_device_has_at_most_a_hundred_notifications_waiting(world, phones):
 
 @short_deadline
 @pytest.mark.option("nothing-twice")
-@pytest.mark.rules("8.1/what-waits.ab", "8.1/before-push-notify.b")
+@pytest.mark.rules("migration-outbox", "migration-before-sending")
 def test_what_waits_for_a_legacy_registration_is_delivered_as_the_encrypted_ones(world):
     phone = world.fcm
     assert world.server.register_in_clear(phone, world.user).status == 200
@@ -207,7 +207,7 @@ def test_what_waits_for_a_legacy_registration_is_delivered_as_the_encrypted_ones
 
 
 @short_deadline
-@pytest.mark.rules("7.2/success-the.d")
+@pytest.mark.rules("legacy-register-success")
 @pytest.mark.option("outbox")
 def test_what_waits_under_a_users_number_is_delivered_under_the_uuid(world):
     phone = world.fcm

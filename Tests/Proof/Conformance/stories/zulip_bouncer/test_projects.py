@@ -3,7 +3,7 @@
 import pytest
 
 
-@pytest.mark.rules("6.4/the-project-is", "6.4/post-v1-projects")
+@pytest.mark.rules("fcm-project", "fcm-request")
 def test_fcm_is_asked_in_the_project_of_the_credential(world):
     assert world.server.register(world.fcm).status == 200
     assert world.server.notify(world.make_item("fcm")).body["android_successfully_sent_count"] == 1

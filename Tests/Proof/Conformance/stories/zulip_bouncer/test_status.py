@@ -30,7 +30,7 @@ def fcm(world):
     return world.fcm
 
 
-@pytest.mark.rules("9.4/last_success_at", "9.4/state-advice", "9.4/status-ok.a")
+@pytest.mark.rules("registration-last-success", "registration-state", "route-status")
 def test_what_a_provider_has_accepted_shows(world, fcm):
     notify(world, "fcm")
     assert len(world.arrived(1)) == 1
@@ -43,7 +43,7 @@ def test_what_a_provider_has_accepted_shows(world, fcm):
 
 
 @pytest.mark.settings(deadline="500ms")
-@pytest.mark.rules("9.4/waiting", "9.4/waiting_for.a", "9.4/state-advice")
+@pytest.mark.rules("registration-waiting", "registration-waiting-for", "registration-state")
 def test_what_waits_shows_with_the_route_that_does_not_work(world, fcm):
     with world.simulator.outage():
         notify(world, "fcm")
@@ -55,7 +55,7 @@ def test_what_waits_shows_with_the_route_that_does_not_work(world, fcm):
     assert len(world.arrived(1)) == 1
 
 
-@pytest.mark.rules("9.4/last_failure.a", "9.4/last_24_hours", "9.4/state-advice")
+@pytest.mark.rules("registration-last-failure", "status-last-24-hours", "registration-state")
 def test_a_refusal_shows_with_its_reason(world):
     assert world.server.register(world.apns).status == 200
     world.simulator.answer(world.apns.address, 413)
@@ -67,7 +67,7 @@ def test_a_refusal_shows_with_its_reason(world):
     assert day["latest_refusals"] == [shown]
 
 
-@pytest.mark.rules("9.4/registered_at-ended_at", "9.4/state-advice")
+@pytest.mark.rules("registration-times", "registration-state")
 def test_an_end_shows_with_its_reason(world):
     assert world.server.register(world.apns).status == 200
     world.simulator.answer(world.apns.address, 410)
@@ -76,7 +76,7 @@ def test_an_end_shows_with_its_reason(world):
     assert (shown["state"], shown["last_failure"]["reason"]) == ("ended", "Unregistered") and shown["ended_at"]
 
 
-@pytest.mark.rules("9.4/two-of-the-three.f")
+@pytest.mark.rules("status-parameters")
 @pytest.mark.settings(calls_per_server="1000/60s")
 def test_it_may_be_called_sixty_times_a_minute(world):
     answers = [world.server.call("GET", "push/status").status for _ in range(61)]

@@ -32,8 +32,8 @@ def register(world, **changes):
     return world.server.call("POST", "push/e2ee/register", form=form)
 
 
-@pytest.mark.rules("12/the-values", "12/the-phone-seals.abc", "12/are-in-this-box", "12/ephemeral", "12/tag", "12/ciphertext", "12/nonce",
-                   "12/token-ids")
+@pytest.mark.rules("example-values", "example-sealed-token", "example-ephemeral-key", "example-tag", "example-ciphertext",
+                   "example-nonce", "example-token-ids")
 def test_an_independent_library_makes_of_the_vectors_what_the_document_says():
     box = base64.b64decode(BOX)
     private = nacl.public.PrivateKey(PRIVATE_KEY)
@@ -49,7 +49,7 @@ def test_an_independent_library_makes_of_the_vectors_what_the_document_says():
     assert hashlib.sha256(b"c0ffee").hexdigest().startswith("fb0288872031fc48")
 
 
-@pytest.mark.rules("12/c0ffee-wkihyax", "12/c0ffee-js5", "12/android-token")
+@pytest.mark.rules("example-apns-token", "example-apns-token-upper", "example-fcm-token")
 def test_token_ids_and_the_numbers_that_a_database_keeps():
     for token, text, number in (("c0ffee", "+wKIhyAx/Eg=", -359574906294109112), ("C0FFEE", "jS5/TZMf7/8=", -8273535494275469313),
                                 ("android-token", "RjY0jpbVz/o=", 5059289018417926138)):
@@ -58,7 +58,7 @@ def test_token_ids_and_the_numbers_that_a_database_keeps():
 
 
 @example
-@pytest.mark.rules("5/all-of-this-is-libsodium.b", "12/the-chat-server-passes", "12/until-1754385290.b")
+@pytest.mark.rules("libsodium", "example-passed-on")
 def test_the_registration_of_the_example_opens_and_is_too_old(world):
     old = register(world)
     assert (old.status, old.body["code"], old.body["msg"]) == (400, "REQUEST_EXPIRED", "Request expired")
@@ -68,7 +68,7 @@ def test_the_registration_of_the_example_opens_and_is_too_old(world):
 
 
 @example
-@pytest.mark.rules("12/the-bouncer-sends.a", "12/c0ffee-wkihyax", "12/the-chat-server-passes", "5.1/a-token-id.ab")
+@pytest.mark.rules("example-sent", "example-apns-token", "example-passed-on", "token-id")
 def test_the_example_as_of_today_reaches_apple(world):
     phone = world.apns
     phone.token = "c0ffee"
@@ -87,7 +87,7 @@ def test_the_example_as_of_today_reaches_apple(world):
     assert delivery["payload"]["encrypted_data"] == ENCRYPTED_DATA
 
 
-@pytest.mark.rules("12/it-registers", "12/the-bouncer-sends.b", "12/the-chat-server-seals", "12/encrypted_data-is", "12/with-the-tag", "5.5/a-device.a", "5.6/encrypted_data")
+@pytest.mark.rules("example-registers", "example-sent", "example-sealed-notification", "push-key", "sealed-notification")
 def test_the_notification_of_the_example_is_the_secret_box_of_its_plaintext():
     key = base64.b64decode(PUSH_KEY)
     assert (len(key), key[0], key[:4].hex(), key[-2:].hex()) == (33, 0x31, "3136940c", "416d")
@@ -97,7 +97,7 @@ def test_the_notification_of_the_example_is_the_secret_box_of_its_plaintext():
     assert nacl.secret.SecretBox(key[1:]).encrypt(NOTIFICATION, bytes(range(24))) == sealed
 
 
-@pytest.mark.rules("5.6/encrypted_data", "6.6/the-bouncer-cannot.a", "6.6/the-plaintext", "1.1/with-end-to-end")
+@pytest.mark.rules("sealed-notification", "plaintext-unread", "plaintext", "who-sees-what")
 @pytest.mark.parametrize("name", ["apns", "fcm", "web"])
 def test_what_a_chat_server_seals_reaches_the_phone_byte_for_byte(world, name):
     phone, key = getattr(world, name), secrets.token_bytes(32)

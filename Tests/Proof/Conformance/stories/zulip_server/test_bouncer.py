@@ -46,7 +46,7 @@ def error(world, phone):
     return phone.state["push_registration_error_code"]
 
 
-@RULES("zulip/10.5/no-answer", "zulip/10.5/200.a", "zulip/10.2/pending_push_token_id", "zulip/10.2/push_token_last_updated_timestamp")
+@RULES("pending-in-passing", "pending-taken", "device-pending-token-id", "device-token-updated")
 @pytest.mark.parametrize("first", [(0, ""), (503, "x"), refused("RATE_LIMIT_HIT", 429), (200, "no sense")])
 def test_what_is_no_refusal_is_tried_again(world, peer, first):
     answers(peer, world.apns, first, success())
@@ -55,7 +55,7 @@ def test_what_is_no_refusal_is_tried_again(world, peer, first):
     assert len(peer.told("push/e2ee/register", lambda form: form["token_id"] == world.apns.token_id)) == 2
 
 
-@RULES("zulip/10.5/where-the-bouncer")
+@RULES("pending-retry-after")
 @pytest.mark.parametrize("spelled", [lambda seconds: str(seconds), lambda seconds: f"{seconds - 0.5}",
                                      lambda seconds: email.utils.formatdate(time.time() + seconds + 1, usegmt=True)])
 def test_the_next_try_comes_when_the_bouncer_wants_it(world, peer, spelled):
@@ -66,7 +66,7 @@ def test_the_next_try_comes_when_the_bouncer_wants_it(world, peer, spelled):
     assert second - first > 4
 
 
-@RULES("zulip/10.5/missing_remote_realm-the.a", "zulip/10.5/missing_remote_realm-again", "zulip/10.9/realms.a", "zulip/10.9/server-bouncer.b", "zulip/1.2/the-chat")
+@RULES("pending-missing-realm", "pending-in-passing-admin", "realms-uploaded", "bouncer-setting", "version")
 def test_a_missing_realm_is_uploaded_and_the_call_made_again(world, peer):
     before = len(peer.calls)
     answers(peer, world.apns, refused("MISSING_REMOTE_REALM", 403), success())
@@ -78,14 +78,14 @@ def test_a_missing_realm_is_uploaded_and_the_call_made_again(world, peer):
     assert headers["user-agent"] == "ZulipServer/12.1" and headers["authorization"].startswith("Basic ")
 
 
-@RULES("zulip/10.5/missing_remote_realm-again")
+@RULES("pending-in-passing-admin")
 @pytest.mark.parametrize("code", ["REMOTE_REALM_SERVER_MISMATCH_ERROR", "PUSH_NOTIFICATIONS_DISALLOWED", "INVALID_ZULIP_SERVER", "UNAUTHORIZED"])
 def test_what_an_operator_mends_is_tried_again(world, peer, code):
     answers(peer, world.fcm, refused(code, 403), success())
     world.register(world.fcm)
 
 
-@RULES("zulip/10.5/invalid_bouncer_public_key-request_expired", "zulip/10.5/any-other-4xx", "zulip/10.5/a-refused-token.ab", "zulip/10.2/push_registration_error_code.a", "zulip/10.4/a-token.a")
+@RULES("pending-error-code", "pending-bad-request", "pending-refused", "device-error-code", "push-register-token")
 @pytest.mark.parametrize("code, shown", [
     ("INVALID_BOUNCER_PUBLIC_KEY", "INVALID_BOUNCER_PUBLIC_KEY"), ("REQUEST_EXPIRED", "REQUEST_EXPIRED"), ("ANYTHING", "BAD_REQUEST")])
 def test_a_refusal_is_shown_and_the_next_token_replaces_it(world, peer, code, shown):
@@ -98,7 +98,7 @@ def test_a_refusal_is_shown_and_the_next_token_replaces_it(world, peer, code, sh
     assert phone.state["push_registration_error_code"] is None
 
 
-@RULES("zulip/10.4/success-is-the-bare-envelope.c", "zulip/10.4/a-token.a", "zulip/10.5/a-refused-token.ef")
+@RULES("push-register-success", "push-register-token", "pending-refused")
 def test_while_a_token_is_pending_no_other_is_taken(world, peer):
     answers(peer, world.fcm, (503, ""))
     world.register(world.fcm, waits=False)
@@ -111,7 +111,7 @@ def test_while_a_token_is_pending_no_other_is_taken(world, peer):
     world.wait(world.fcm)
 
 
-@RULES("zulip/10.6/no-answer", "zulip/10.6/5xx", "zulip/10.6/another-4xx", "zulip/10.7/post.c")
+@RULES("sending-no-answer", "sending-5xx", "sending-4xx", "test-device")
 @pytest.mark.parametrize("told, status, code", [
     ((0, ""), 502, "FAILED_TO_CONNECT_BOUNCER"), ((500, ""), 502, "INTERNAL_SERVER_ERROR_ON_BOUNCER"),
     ((429, "{}"), 502, "INTERNAL_SERVER_ERROR_ON_BOUNCER"), (refused("X", 400), 403, "ADMIN_ACTION_REQUIRED")])
@@ -122,7 +122,7 @@ def test_what_a_refusal_is_to_a_client(world, peer, told, status, code):
     assert (answer.status, answer.body["code"]) == (status, code)
 
 
-@RULES("zulip/10.6/ids.a", "zulip/10.3/an-event.ab")
+@RULES("sending-deleted-ids", "device-event")
 def test_a_token_that_the_bouncer_calls_dead_is_no_longer_active_which_is_an_event(world, peer):
     world.register(world.fcm)
     queue = world.send({"request": "POST register", "form": {"event_types": '["device"]'}}).body
@@ -135,7 +135,7 @@ def test_a_token_that_the_bouncer_calls_dead_is_no_longer_active_which_is_an_eve
         {"type": "device", "op": "update", "device_id": world.fcm.device, "push_token_id": None, "id": 0}]
 
 
-@RULES("zulip/10.5/200-the-token-becomes-active.b", "zulip/8.2/when-the-bouncer.a", "zulip/8.2/the-bouncer-is-told.a")
+@RULES("pending-taken", "migration-same-device", "migration-told")
 def test_the_legacy_token_of_a_device_goes_when_the_encrypted_one_is_accepted(world, peer):
     phone = world.fcm
     register_in_clear(world, phone.token)
@@ -145,7 +145,7 @@ def test_the_legacy_token_of_a_device_goes_when_the_encrypted_one_is_accepted(wo
     assert answer.body["code"] == "INVALID_PUSH_DEVICE_TOKEN"
 
 
-@RULES("zulip/10.8/when-a-user")
+@RULES("old-app-new-api-key")
 def test_another_api_key_ends_all_devices(world, peer):
     world.register(world.fcm)
     made = world.running.change_user(world.alice, api_key="a" * 32).body
@@ -153,7 +153,7 @@ def test_another_api_key_ends_all_devices(world, peer):
     assert world.devices() == {}
 
 
-@RULES("zulip/10.4/else.b", "zulip/10.4/a-key-alone.d", "zulip/10.2/pending_push_token_id")
+@RULES("push-register-pending", "push-register-key-alone", "device-pending-token-id")
 def test_while_another_token_is_pending_the_active_one_stays_in_use(world, peer):
     phone = world.fcm
     answers(peer, phone, success())
@@ -174,7 +174,7 @@ def test_while_another_token_is_pending_the_active_one_stays_in_use(world, peer)
     world.wait(phone)
 
 
-@RULES("zulip/10.4/the-same-token.ab")
+@RULES("push-register-same-token")
 def test_the_same_token_is_registered_again_after_thirty_days_only(world, peer):
     phone = world.fcm
 
@@ -193,7 +193,7 @@ def test_the_same_token_is_registered_again_after_thirty_days_only(world, peer):
     assert told() == 2
 
 
-@RULES("zulip/10.5/missing_remote_realm-the.b")
+@RULES("pending-missing-realm")
 def test_a_realm_that_cannot_be_uploaded_stays_missing(world, peer):
     answers(peer, world.apns, refused("MISSING_REMOTE_REALM", 403), refused("MISSING_REMOTE_REALM", 403), success())
     peer.answers["server/analytics", None] = [(503, "")]
@@ -204,7 +204,7 @@ def test_a_realm_that_cannot_be_uploaded_stays_missing(world, peer):
     world.wait(world.apns)
 
 
-@RULES("zulip/10.5/missing_remote_realm-the.bc")
+@RULES("pending-missing-realm")
 @pytest.mark.parametrize("told, status, code", [
     (refused("BAD_REQUEST"), 403, "ADMIN_ACTION_REQUIRED"), ((503, ""), 502, "INTERNAL_SERVER_ERROR_ON_BOUNCER")])
 def test_a_call_is_what_the_upload_of_its_realm_is(world, peer, told, status, code):
@@ -215,7 +215,7 @@ def test_a_call_is_what_the_upload_of_its_realm_is(world, peer, told, status, co
     assert (answer.status, answer.body["code"]) == (status, code)
 
 
-@RULES("zulip/8.2/when-the-bouncer.b")
+@RULES("migration-same-device")
 @pytest.mark.parametrize("spelling", [str.lower, str.upper])
 def test_the_legacy_token_of_an_iphone_goes_in_either_case(world, peer, spelling):
     phone = world.apns
@@ -228,7 +228,7 @@ def test_the_legacy_token_of_an_iphone_goes_in_either_case(world, peer, spelling
     assert answer.body["code"] == "INVALID_PUSH_DEVICE_TOKEN"
 
 
-@RULES("zulip/8.2/the-bouncer-is-told.b", "zulip/10.8/delete-removes.b")
+@RULES("migration-told", "old-app-remove")
 def test_the_bouncer_is_told_until_it_knows(world, peer):
     token = world.fcm.token
     register_in_clear(world, token)
@@ -237,7 +237,7 @@ def test_the_bouncer_is_told_until_it_knows(world, peer):
     peer.told("push/unregister", lambda form: form.get("token") == token, count=2)
 
 
-@RULES("zulip/8.2/a-notification.a", "zulip/10.6/the-host-application.b", "zulip/10.6/the-plaintext.b", "zulip/10.6/ids.b")
+@RULES("migration-legacy-first", "sending", "sending-too-large", "sending-deleted-ids")
 def test_old_apps_come_first_and_all_new_ones_in_one_call(world, peer):
     world.register(world.fcm)
     world.register(world.apns)
@@ -254,7 +254,7 @@ def test_old_apps_come_first_and_all_new_ones_in_one_call(world, peer):
     assert [form for name, form in send(world, part) if name == "push/notify"][-1]["android_devices"] == [old]
 
 
-@RULES("zulip/10.7/post.b")
+@RULES("test-device")
 def test_a_test_of_what_the_bouncer_does_not_know(world, peer):
     world.register(world.fcm)
     peer.answers["push/e2ee/notify", None] = [(200, dict(bouncer.DEFAULTS["push/e2ee/notify"][1], delete_token_ids=[world.fcm.token_id]))]
@@ -262,7 +262,7 @@ def test_a_test_of_what_the_bouncer_does_not_know(world, peer):
     assert (answer.status, answer.body["code"]) == (400, "NO_ACTIVE_PUSH_DEVICE")
 
 
-@RULES("zulip/10.8/post-keeps.b", "zulip/10.8/post-keeps.a")
+@RULES("old-app-register")
 @pytest.mark.parametrize("told, status, msg", [
     (refused("BAD_REQUEST", 400, "The bouncer's words."), 400, "The bouncer's words."),
     ((503, ""), 502, "Internal server error on Zulip push notification service, retry later."),
@@ -277,7 +277,7 @@ def test_a_legacy_token_that_the_bouncer_does_not_take_stays(world, peer, told, 
     assert world.send({"request": "POST mobile_push/test_notification", "form": {"token": token}}).status == 200
 
 
-@RULES("zulip/10.8/delete-removes.c")
+@RULES("old-app-remove")
 def test_a_legacy_token_that_is_not_here_is_asked_for_at_the_bouncer(world, peer):
     def delete():
         return world.send({"request": "DELETE users/me/android_gcm_reg_id", "form": {"token": world.fcm.token}})
@@ -288,7 +288,7 @@ def test_a_legacy_token_that_is_not_here_is_asked_for_at_the_bouncer(world, peer
     assert (answer.status, answer.body["msg"]) == (400, "Token does not exist")
 
 
-@RULES("zulip/10.8/post-mobile_push.de")
+@RULES("old-app-test")
 def test_a_test_of_a_legacy_token_that_the_bouncer_does_not_know(world, peer):
     tokens = sorted([world.fcm.token, world.fcm2.token])
     register_in_clear(world, *tokens)
@@ -300,7 +300,7 @@ def test_a_test_of_a_legacy_token_that_the_bouncer_does_not_know(world, peer):
     assert (answer.status, answer.body["code"], answer.body["msg"]) == (400, "INVALID_REMOTE_PUSH_DEVICE_TOKEN", "The bouncer's words.")
 
 
-@RULES("zulip/10.9/realms-are.abc")
+@RULES("realms-uploaded")
 def test_a_realm_that_has_changed_is_uploaded_until_the_bouncer_has_taken_or_refused_it(world, peer):
     assert world.alice.key
     peer.answers["server/analytics", None] = [(503, "", {"Retry-After": "3"}), (0, ""), success(realms={})]

@@ -33,7 +33,7 @@ def send(world, phone, fields):
     return world.send({"request": "POST mobile_push/register", "form": {"device_id": phone.device, **fields}})
 
 
-@RULES("zulip/10.3/an-event.abcd", "zulip/10.3/get-events.ac", "zulip/10.3/delete-events", "zulip/10.4/success.ab")
+@RULES("device-event", "events", "queue-close", "push-register-success")
 def test_every_client_hears_of_all_that_happens_in_its_order(world):
     one, two = queue(world), queue(world)
     phone = world.fcm
@@ -60,7 +60,7 @@ def test_every_client_hears_of_all_that_happens_in_its_order(world):
     assert world.send({"request": f"GET events?queue_id={two['queue_id']}&last_event_id=0&dont_block=true", "as": "bob"}).body["code"] == "BAD_EVENT_QUEUE_ID"
 
 
-@RULES("zulip/10.3/an-event.d", "zulip/10.3/get-events.ab")
+@RULES("device-event", "events")
 def test_who_waits_hears_of_it_at_once(world):
     opened = queue(world)
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -75,7 +75,7 @@ def test_who_waits_hears_of_it_at_once(world):
 
 
 @pytest.mark.slow
-@RULES("zulip/10.3/get-events.b")
+@RULES("events")
 def test_without_any_a_heartbeat_comes_after_fifty_seconds(world):
     opened, began = queue(world), time.monotonic()
     assert events(world, opened, block=True) == [{"type": "heartbeat", "id": opened["last_event_id"]}]
@@ -83,7 +83,7 @@ def test_without_any_a_heartbeat_comes_after_fifty_seconds(world):
     assert 45 < time.monotonic() - began < 90
 
 
-@RULES("zulip/11/clients.ab")
+@RULES("limit-waiting-clients")
 @pytest.mark.settings(calls_per_user="100000/60s")
 def test_more_than_twenty_clients_of_a_user_do_not_wait(world):
     opened = queue(world)
@@ -96,7 +96,7 @@ def test_more_than_twenty_clients_of_a_user_do_not_wait(world):
         assert [call.result()[0]["type"] for call in waiting].count("device") == 20
 
 
-@RULES("zulip/11/event-queues.a")
+@RULES("limit-queues")
 @pytest.mark.settings(calls_per_user="100000/60s")
 def test_a_user_has_a_hundred_queues_the_last_ones(world):
     first = queue(world)
@@ -108,7 +108,7 @@ def test_a_user_has_a_hundred_queues_the_last_ones(world):
     assert answer.body["code"] == "BAD_EVENT_QUEUE_ID"
 
 
-@RULES("zulip/10.2/post-register_client_device.bc", "zulip/11/devices")
+@RULES("device-add", "limit-devices")
 @pytest.mark.settings(calls_per_user="100000/60s")
 def test_a_user_has_at_most_five_hundred_devices_with_numbers_of_their_own(world):
     def add():
@@ -122,7 +122,7 @@ def test_a_user_has_at_most_five_hundred_devices_with_numbers_of_their_own(world
     assert (answer.status, answer.body["msg"]) == (400, "Too many devices (limit: 500): remove one first.")
 
 
-@RULES("zulip/10.8/post-and-delete.c", "zulip/11/devices")
+@RULES("old-app-calls", "limit-devices")
 @pytest.mark.settings(calls_per_user="100000/60s")
 def test_a_user_has_at_most_five_hundred_legacy_tokens(world):
     answers = [world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": f"token-{number}"}}) for number in range(501)]
@@ -130,7 +130,7 @@ def test_a_user_has_at_most_five_hundred_legacy_tokens(world):
     assert (answers[500].status, answers[500].body["msg"]) == (400, "Too many devices (limit: 500)")
 
 
-@RULES("zulip/10.4/a-key-alone.bc", "zulip/5.5/a-device.a")
+@RULES("push-register-key-alone", "push-key")
 def test_a_new_key_takes_the_place_of_the_old_one(world):
     world.prepare("fcm is registered")
     phone = world.fcm
@@ -145,7 +145,7 @@ def test_a_new_key_takes_the_place_of_the_old_one(world):
     assert [arrival["payload"]["opened"]["type"] for arrival in world.arrived(1)] == ["test"]
 
 
-@RULES("zulip/10.6/the-host-application.d")
+@RULES("sending")
 def test_in_a_realm_that_requires_encryption_old_apps_get_nothing_and_stay_registered(world):
     world.prepare("fcm is registered")
     world.prepare("fcm2 is registered in clear")
@@ -160,7 +160,7 @@ def test_in_a_realm_that_requires_encryption_old_apps_get_nothing_and_stay_regis
     assert sorted(arrival["to"] for arrival in world.arrived(2)) == ["fcm", "fcm2"]
 
 
-@RULES("zulip/10.1/the-address-or")
+@RULES("user-auth-held-up")
 @pytest.mark.option("wrong-keys")
 @pytest.mark.settings(calls_per_address="1000000/60s")
 def test_who_shows_too_many_wrong_keys_is_held_up_but_for_one_that_was_right(world):
