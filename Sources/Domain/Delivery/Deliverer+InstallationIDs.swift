@@ -28,6 +28,6 @@ extension RegisteredPush {
     default: return
     }
     registration = RegistrationReference(
-      registration.kind, id: registration.id, registeredAt: current.registeredAt)
+      registration.wire, id: registration.id, registeredAt: current.registeredAt)
   }
 }

@@ -41,7 +41,7 @@ extension Deliverer {
   private static func metadata(
     _ delivery: RegisteredPush, _ route: Route?, _ server: String?, _ reason: Reason
   ) -> Logger.Metadata {
-    var metadata: Logger.Metadata = ["reason": "\(reason)", "kind": "\(delivery.registration.kind)"]
+    var metadata: Logger.Metadata = ["reason": "\(reason)", "kind": "\(delivery.registration.wire)"]
     metadata["token"] = delivery.fingerprint.map { "\($0)" }
     metadata["route"] = route.map { "\($0)" }
     metadata["server"] = server.map { "\($0)" }
@@ -86,7 +86,7 @@ extension Deliverer {
       reason == .backlogged
         ? "notifications refused: \(outbox.mostPerDevice) already wait for this device, which is the maximum"
         : "notifications refused: too many already wait for the devices of this one's address or sender",
-      isOwn || device.kind.isOpen ? .backlogOfDevice : .backlogOfRoute, to: logger, now: now(),
+      isOwn || device.wire.isOpen ? .backlogOfDevice : .backlogOfRoute, to: logger, now: now(),
       metadata: [
         "device": "\(device.name)", "reason": "\(wait?.reason.description ?? "")",
         "advice": isOwn

@@ -67,7 +67,7 @@ extension Deliverer {
     for (index, delivery) in deliveries.enumerated() {
       if case .ended(let reason) = results[index] {
         if ended.contains(delivery.registration) {
-          metrics.ended(delivery.registration.kind, reason)
+          metrics.ended(delivery.registration.wire, reason)
         } else {
           // The registration was renewed meanwhile, or cannot be ended now: only this notification is lost.
           results[index] = .refused(reason)
@@ -176,7 +176,7 @@ struct DeliveryMetrics: Sendable {
         )
       })
     // Starts each series at 0: Prometheus sees no increase in a series that appears with its first value.
-    for kind in RegistrationReference.Kind.allCases {
+    for kind in Wire.allCases {
       for reason in Outcome.usuallyEnding { ended(kind, reason, by: 0) }
     }
   }
@@ -199,7 +199,7 @@ struct DeliveryMetrics: Sendable {
   }
 
   /// Counts ended registrations.
-  func ended(_ kind: RegistrationReference.Kind, _ reason: Reason, by count: Int = 1) {
+  func ended(_ kind: Wire, _ reason: Reason, by count: Int = 1) {
     Counter(
       label: "push_bouncer_registrations_ended_total",
       dimensions: [("kind", "\(kind)"), ("reason", "\(reason)")], factory: factory

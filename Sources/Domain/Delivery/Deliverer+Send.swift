@@ -243,13 +243,13 @@ extension Deliverer {
       movesOnMismatch: delivery.movesOnMismatch,
       isUnknownYet: await isUnknownYet(answer.outcome, delivery))
     let now = now()
-    let (verdict, before, after) = answer.sender.weigh(among: registration.kind.tokens) { evidence in
+    let (verdict, before, after) = answer.sender.weigh(among: registration.wire.tokens) { evidence in
       let before = evidence.doubt
       let verdict = policy.verdict(on: answer.outcome, answer.pause, evidence: &evidence, now: now)
       return (verdict, before, evidence.doubt)
     }
     metrics.count(verdict, answer.sender.route.provider)
-    let metadata: Logger.Metadata = ["route": "\(answer.sender.route)", "kind": "\(registration.kind)"]
+    let metadata: Logger.Metadata = ["route": "\(answer.sender.route)", "kind": "\(registration.wire)"]
     if let after, before == nil {
       logger.warning(
         "the provider refuses too many tokens: their registrations stay",
@@ -282,7 +282,7 @@ extension Deliverer {
   }
 }
 
-extension RegistrationReference.Kind {
+extension Wire {
   /// The group of tokens that registrations of this kind have.
   var tokens: TokenGroup { TokenGroup(rawValue) }
 }

@@ -36,7 +36,7 @@ extension Deliverer {
   /// - Parameter count: 1 for a new push; 0 for one that was counted before and still waits.
   func reportUnserved(_ delivery: RegisteredPush, count: Int) {
     let route = delivery.push.unservedRoute
-    var target = UnservedTargets.Target(route, delivery.registration.kind)
+    var target = UnservedTargets.Target(route, delivery.registration.wire)
     if let environment = delivery.push.environment, providers.serves(route) {
       target.environment = environment
     }
@@ -49,7 +49,7 @@ extension Deliverer {
     logger.warning(
       "\(report.sentence)",
       metadata: [
-        "target": "\(report.target)", "kind": "\(delivery.registration.kind)",
+        "target": "\(report.target)", "kind": "\(delivery.registration.wire)",
         "reason": "\(Reason.unconfigured)",
         "advice": .stringConvertible(report.advice),
       ])
@@ -64,7 +64,7 @@ extension Deliverer {
       }
     // What waits for a key of an environment waits at a topic that another key serves.
     for (share, count) in outbox.depth.unconfigured where providers.serves(share.queue.route) {
-      let target = UnservedTargets.Target(share.queue.route, share.kind)
+      let target = UnservedTargets.Target(share.queue.route, share.wire)
       for environment in APNsCredential.Environment.allCases {
         var target = target
         target.environment = environment
@@ -72,7 +72,7 @@ extension Deliverer {
       }
     }
     for (share, count) in outbox.depth.shares where share.queue.route.provider != .webPush {
-      let target = UnservedTargets.Target(share.queue.route, share.kind)
+      let target = UnservedTargets.Target(share.queue.route, share.wire)
       guard !providers.serves(share.queue.route) else { continue }
       reports[target, default: UnservedReport(target: target, came: 0, waiting: 0)].waiting += count
     }

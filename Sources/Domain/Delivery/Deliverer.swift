@@ -138,9 +138,9 @@ package final class Deliverer: Sendable {
     let routeSenders = providers.routeSenders
     var doubts: [Doubt.Subject: Doubt] = [:]
     for sender in routeSenders + providers.webPushSenders {
-      for kind in RegistrationReference.Kind.allCases {
+      for kind in Wire.allCases {
         guard let doubt = sender.doubt(of: kind.tokens) else { continue }
-        let subject = Doubt.Subject(route: sender.route, kind: kind)
+        let subject = Doubt.Subject(route: sender.route, wire: kind)
         doubts[subject] = Doubt(subject: subject, reason: doubt.reason, since: doubt.since)
       }
     }
@@ -166,7 +166,7 @@ package final class Deliverer: Sendable {
   /// ``doubts()`` lists those, and those about push services.
   package func routeStates() -> [Route: PushProviders.RouteState] {
     var states = providers.routeStates()
-    for doubt in doubts() where !doubt.kind.isOpen && doubt.route.provider != .webPush {
+    for doubt in doubts() where !doubt.wire.isOpen && doubt.route.provider != .webPush {
       switch states[doubt.route] {
       case .failing, .open: break
       case .unknown, .ok, nil: states[doubt.route] = .failing(doubt.shownReason, since: doubt.since)

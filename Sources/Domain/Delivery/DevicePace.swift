@@ -154,9 +154,9 @@ extension RegisteredPush {
   /// How the push counts against its device's limits; nil if it has none. A device that anybody may register always has
   /// limits; of the others, those that Google delivers to.
   var paceClaim: DevicePace.Claim? {
-    guard push.provider == .fcm || registration.kind.isOpen, let device = push.tokenHash else { return nil }
+    guard push.provider == .fcm || registration.wire.isOpen, let device = push.tokenHash else { return nil }
     return DevicePace.Claim(
-      device: device, owner: owner, isOpen: registration.kind.isOpen, isBackground: isBackground)
+      device: device, owner: owner, isOpen: registration.wire.isOpen, isBackground: isBackground)
   }
 }
 

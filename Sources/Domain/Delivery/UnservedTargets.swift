@@ -85,8 +85,8 @@ package final class UnservedTargets: Sendable {
 }
 
 extension UnservedTargets.Target {
-  init(_ route: Route, _ kind: RegistrationReference.Kind) {
-    self.init(route.provider, route.target, isUntrusted: kind.isOpen)
+  init(_ route: Route, _ wire: Wire) {
+    self.init(route.provider, route.target, isUntrusted: wire.isOpen)
   }
 
   package init(

@@ -37,14 +37,14 @@ extension [PolledGauge] {
         }
       },
       PolledGauge("push_bouncer_route_doubted") {
-        deliverer.doubts().map { .init(1, labels: $0.route.labels + [("kind", "\($0.kind)")]) }
+        deliverer.doubts().map { .init(1, labels: $0.route.labels + [("kind", "\($0.wire)")]) }
       },
       PolledGauge("push_bouncer_held_deletions") {
-        Dictionary(grouping: deliverer.held) { Share(route: $0.route.counted, kind: $0.kind) }
+        Dictionary(grouping: deliverer.held) { Share(route: $0.route.counted, wire: $0.wire) }
           .map { share, doubts in
             .init(
               Double(doubts.map(\.held).reduce(0, +)),
-              labels: share.route.labels + [("kind", "\(share.kind)")])
+              labels: share.route.labels + [("kind", "\(share.wire)")])
           }
       },
       .single("push_bouncer_late_answers_pending") { Double(deliverer.lateAnswerCount) },
@@ -62,7 +62,7 @@ extension [PolledGauge] {
 /// The labels by which deletions held back are counted.
 private struct Share: Hashable {
   let route: Route
-  let kind: RegistrationReference.Kind
+  let wire: Wire
 }
 
 extension Route {

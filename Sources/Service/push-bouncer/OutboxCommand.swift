@@ -84,14 +84,14 @@ extension OutboxCommand {
 
     /// A kind of registration, by its name.
     struct Kind: ExpressibleByArgument {
-      static let allValueStrings = RegistrationReference.Kind.allCases.map(\.description)
+      static let allValueStrings = Wire.allCases.map(\.description)
       static var defaultCompletionKind: CompletionKind { .list(allValueStrings) }
 
-      let kind: RegistrationReference.Kind
+      let wire: Wire
 
       init?(argument: String) {
-        guard let kind = RegistrationReference.Kind(name: argument) else { return nil }
-        self.kind = kind
+        guard let wire = Wire(name: argument) else { return nil }
+        self.wire = wire
       }
     }
 
@@ -113,7 +113,7 @@ extension OutboxCommand {
       let count = try await Store.with(options) { store in
         var filter = OutboxContents.Filter()
         filter.route = route
-        filter.kind = kind?.kind
+        filter.wire = kind?.wire
         filter.before = age.map { store.now() - $0 / .seconds(1) }
         let listing = try await store.outbox.listing(filter)
         let count = listing.count
@@ -152,7 +152,7 @@ extension OutboxContents.Group {
       .text("route", "ROUTE") { "\($0.provider):\($0.credential)" },
       .member("target") { .string($0.target) },
       .cell("TARGET") { $0.target.isEmpty ? .none : .init($0.target) },
-      .text("kind", "KIND") { group in group.kind.map { "\($0)" } ?? "unknown" },
+      .text("kind", "KIND") { group in group.wire.map { "\($0)" } ?? "unknown" },
       .members { .explained($0.reason) }, .text(nil, "REASON") { $0.reason },
       .number("waiting", "WAITING") { Int64($0.count) }, .age("oldest_at", "OLDEST") { $0.oldestAt },
       .number("attempts", "ATTEMPTS") { Int64($0.attempts) },

@@ -164,7 +164,7 @@ private struct HeldByRoute {
 
   subscript(name: String) -> [RegistrationStore.Held] {
     (held[name] ?? []).sorted {
-      ($0.target, $0.kind.rawValue, $0.reason) < ($1.target, $1.kind.rawValue, $1.reason)
+      ($0.target, $0.wire.rawValue, $0.reason) < ($1.target, $1.wire.rawValue, $1.reason)
     }
   }
 
@@ -269,13 +269,13 @@ extension StatusReport {
 extension RegistrationStore.Held {
   fileprivate static var columns: [ReportColumn<Self>] {
     [
-      .text("target", nil) { $0.target }, .text("kind", nil) { "\($0.kind)" },
+      .text("target", nil) { $0.target }, .text("kind", nil) { "\($0.wire)" },
       .text("reason", nil) { $0.reason },
       .member("since") { .time($0.since) }, .number("count", nil) { Int64($0.count) },
     ]
   }
 
   fileprivate var line: String {
-    "\(target): \(Phrase.count(count, "deletion")) of kind \(kind) held back, \(reason), first reported \(Phrase.age(since))"
+    "\(target): \(Phrase.count(count, "deletion")) of kind \(wire) held back, \(reason), first reported \(Phrase.age(since))"
   }
 }

@@ -219,7 +219,7 @@ extension Connection {
         """
         SELECT id, kind, token_hash, realm_id, target, registered_at, ended_at, token_id, server_id, user_id,
           user_uuid
-        FROM registrations WHERE token_hash IN ($list) AND wire IN (1, 2)
+        FROM registrations WHERE token_hash IN ($list) AND wire IN (\(Wire.zulip))
         """, list: hashes.map(Value.integer)))
     for row in rows {
       let kind = try row.int64("kind")

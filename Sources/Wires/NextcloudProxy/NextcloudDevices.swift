@@ -174,7 +174,7 @@ private let insertion = """
   INSERT INTO registrations
     (wire, is_used, device_identifier, user_key, token_sha512, token, kind, app, target, registered_at, seen_at, owner,
      token_hash)
-  VALUES (3, 0, $1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10)
+  VALUES (\(Wire.nextcloud.sql), 0, $1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10)
   """
 
 extension NextcloudDevices {

@@ -11,9 +11,9 @@ extension RegistrationStore {
     try await database.execute(
       """
       INSERT INTO registrations (wire, realm_id, token_id, kind, token_hash, elsewhere, registered_at)
-      VALUES (1, $1, $2, 4, 0, 1, $3)
+      VALUES (\(Wire.e2ee.sql), $1, $2, \(TokenKind.elsewhere.sql), 0, 1, $3)
       ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
-        kind = 4, token = NULL, token_hash = 0, target = NULL, bouncer_key_id = NULL, elsewhere = 1,
+        kind = \(TokenKind.elsewhere.sql), token = NULL, token_hash = 0, target = NULL, bouncer_key_id = NULL, elsewhere = 1,
         registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.clearFailureAndHold)
       """, .integer(realm), .integer(tokenID.storage), .integer(now().milliseconds))
   }
@@ -32,7 +32,7 @@ extension RegistrationStore {
         adopted[id] = try connection.query(
           """
           INSERT INTO registrations (wire, realm_id, token_id, kind, token_hash, elsewhere, registered_at)
-          VALUES (1, $1, $2, 4, 0, 0, $3) ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO NOTHING
+          VALUES (\(Wire.e2ee.sql), $1, $2, \(TokenKind.elsewhere.sql), 0, 0, $3) ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO NOTHING
           RETURNING id, registered_at
           """, .integer(realm), .integer(id.storage), now
         ).first.map { try RegistrationReference(.e2ee, $0) }

@@ -121,7 +121,7 @@ extension UpstreamLinks {
         Statement(
           """
           UPDATE registrations SET elsewhere = 0
-          WHERE wire = 2 AND elsewhere = 1 AND \(RegistrationStore.ofUser)
+          WHERE wire = \(Wire.legacy.sql) AND elsewhere = 1 AND \(RegistrationStore.ofUser)
             \(job.isOfAll ? "" : "AND kind = $4 AND token_hash = $5")
           """, arguments: [.integer(job.server)] + job.user + (job.isOfAll ? [] : job.token)))
       try connection.run(removal)

@@ -149,7 +149,7 @@ package struct UpstreamLinks: Sendable {
   }
 
   private static let forgetLegacy =
-    "UPDATE registrations SET elsewhere = NULL, delivered_at = NULL WHERE wire = 2 AND server_id = $1 AND elsewhere IS NOT NULL"
+    "UPDATE registrations SET elsewhere = NULL, delivered_at = NULL WHERE wire = \(Wire.legacy.sql) AND server_id = $1 AND elsewhere IS NOT NULL"
   private static let encrypted =
     "elsewhere IS NOT NULL AND token_id IS NOT NULL AND realm_id IN (SELECT id FROM remote_realms WHERE server_id = $1)"
   /// The reason of registrations that ended because the link was switched off.
@@ -160,7 +160,7 @@ package struct UpstreamLinks: Sendable {
     let row = try await database.query(
       """
       SELECT (SELECT COUNT(*) FROM registrations WHERE \(Self.encrypted) AND ended_at IS NULL) AS encrypted,
-        (SELECT COUNT(*) FROM registrations WHERE wire = 2 AND server_id = $1 AND elsewhere IS NOT NULL) AS legacy
+        (SELECT COUNT(*) FROM registrations WHERE wire = \(Wire.legacy.sql) AND server_id = $1 AND elsewhere IS NOT NULL) AS legacy
       """, .integer(server)
     ).returned
     return (try row.int64("encrypted"), try row.int64("legacy"))

@@ -51,7 +51,8 @@ final class GatewaySubscriptions: Sendable {
   ) async throws -> Bool {
     try await database.write { [storageKey, now] connection in
       let row = try connection.query(
-        "SELECT id, user_key FROM registrations WHERE device_identifier = $1 AND wire = 5", .bytes(id.bytes)
+        "SELECT id, user_key FROM registrations WHERE device_identifier = $1 AND wire = \(Wire.gateway.sql)",
+        .bytes(id.bytes)
       ).first
       if row == nil { try admit() }
       let senderKey = try request.senderKey ?? row?.bytes("user_key") ?? []
@@ -76,7 +77,7 @@ final class GatewaySubscriptions: Sendable {
       """
       SELECT id, registered_at, user_key, token, kind, target, owner, environment, failure, failed_at, silent_urgency
       FROM registrations
-      WHERE device_identifier = $1 AND wire = 5
+      WHERE device_identifier = $1 AND wire = \(Wire.gateway.sql)
       """, .bytes(id.bytes)
     ).first.map { row in
       let senderKey = try row.bytes("user_key")
@@ -103,7 +104,8 @@ final class GatewaySubscriptions: Sendable {
     try await database.write { connection in
       try connection.run(
         Statement(
-          "DELETE FROM registrations WHERE device_identifier = $1 AND wire = 5", arguments: [.bytes(id.bytes)]
+          "DELETE FROM registrations WHERE device_identifier = $1 AND wire = \(Wire.gateway.sql)",
+          arguments: [.bytes(id.bytes)]
         ))
       try connection.run(
         Statement("DELETE FROM gateway_messages WHERE subscription = $1", arguments: [.bytes(id.bytes)]))
@@ -116,7 +118,7 @@ final class GatewaySubscriptions: Sendable {
   /// - Returns: how many were removed, at most `limit`.
   func removeUnused(since date: Date, neverUsedSince trial: Date, limit: Int) async throws -> Int {
     let isUnused = """
-      wire = 5 AND registered_at < $1 AND (delivered_at IS NULL OR registered_at < $2 AND delivered_at < $2)
+      wire = \(Wire.gateway.sql) AND registered_at < $1 AND (delivered_at IS NULL OR registered_at < $2 AND delivered_at < $2)
       """
     let times = [Value.integer(trial.milliseconds), .integer(date.milliseconds)]
     // Found by a reader, so that no writer waits while many are looked at.
@@ -147,7 +149,7 @@ final class GatewaySubscriptions: Sendable {
       """
       SELECT kind, COALESCE(target, '') AS app, COUNT(*) AS count,
         COUNT(CASE WHEN \(RegistrationReference.isFailing) THEN 1 END) AS failing
-      FROM registrations WHERE wire = 5 GROUP BY 1, 2 ORDER BY 1, 2
+      FROM registrations WHERE wire = \(Wire.gateway.sql) GROUP BY 1, 2 ORDER BY 1, 2
       """
     ).compactMap { row in
       try PushToken.Kind(storage: try row.int64("kind")).map {
@@ -173,5 +175,5 @@ private let renewal = """
 private let insertion = """
   INSERT INTO registrations
     (wire, device_identifier, user_key, token, token_hash, kind, target, app, owner, registered_at, silent_urgency)
-  VALUES (5, $1, $2, $3, $4, $5, $6, $6, $7, $8, $9)
+  VALUES (\(Wire.gateway.sql), $1, $2, $3, $4, $5, $6, $6, $7, $8, $9)
   """

@@ -14,10 +14,10 @@ import Testing
 @Suite struct DevicePaceTests {
   private var bench: DeliveryBench { Fixture.current }
 
-  @Test(.bench(), arguments: RegistrationReference.Kind.allCases)
+  @Test(.bench(), arguments: Wire.allCases)
   func
     `A phone of Google's gets no more in a minute than its sender may have, and the rest waits and says so`(
-      kind: RegistrationReference.Kind
+      kind: Wire
     ) async throws
   {
     let device = try await bench.devices(.fcm)[0]

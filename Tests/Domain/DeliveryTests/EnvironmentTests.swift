@@ -68,7 +68,7 @@ import Testing
     #expect(bench.deliverer.doubts().isEmpty)
     let shown = try await DeviceSearch(
       database: bench.database, storageKey: bench.registrations.storageKey
-    ).find(.registration(kind: 1, id: phone.registration.id)).devices
+    ).find(.registration(wire: 1, id: phone.registration.id)).devices
     #expect(shown.map(\.environment) == [.sandbox] && shown.map(\.failure) == [nil])
   }
 

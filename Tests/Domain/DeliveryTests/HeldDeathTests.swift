@@ -162,7 +162,7 @@ import Testing
       let following = Task { await other.followHeldDeletions() }
       await eventually { other.doubts().first?.held == 80 }
       following.cancel()
-      #expect(other.doubts().map(\.kind) == [.e2ee])
+      #expect(other.doubts().map(\.wire) == [.e2ee])
       Self.expectFailing(other, bench)
       // What the other one hears an hour later ends them as well.
       bench.advance(3700)

@@ -32,7 +32,7 @@ import Testing
     let search = DeviceSearch(
       database: bench.database, storageKey: StorageKey(bytes: [UInt8](repeating: 7, count: 32)))
     return try #require(
-      try await search.find(.registration(kind: 1, id: device.registration.id)).devices.first)
+      try await search.find(.registration(wire: 1, id: device.registration.id)).devices.first)
   }
 
   @Test(.bench(isSending: false))

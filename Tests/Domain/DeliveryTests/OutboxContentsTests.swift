@@ -128,24 +128,24 @@ import Testing
       groups = try await contents.listing().groups
       #expect(groups.map(\.count) == [700, 1, 1, 1])
       #expect(groups.map(\.provider) == ["apns", "apns", "fcm", "fcm"])
-      #expect(groups.map(\.kind) == [.e2ee, .legacy, .e2ee, .nextcloud])
+      #expect(groups.map(\.wire) == [.e2ee, .legacy, .e2ee, .nextcloud])
       #expect(groups[0].oldestAt == Date(milliseconds: 1) && groups[0].attempts == 6)
       #expect(groups[0].dueAt == Date(milliseconds: 11) && groups[0].expiresAt == Date(milliseconds: 21))
 
       var filter = OutboxContents.Filter()
-      (filter.route, filter.kind) = ("apns:main", .nextcloud)
+      (filter.route, filter.wire) = ("apns:main", .nextcloud)
       var dropped = try await contents.drop(filter)
       #expect(dropped == 0)
-      (filter.kind, filter.before) = (nil, Date(milliseconds: 651))
+      (filter.wire, filter.before) = (nil, Date(milliseconds: 651))
       var steps: [Int] = []
       dropped = try await contents.drop(filter) { steps.append($0) }
       #expect(dropped == 650 && steps == [500, 650])
       filter = OutboxContents.Filter()
-      filter.kind = .e2ee
+      filter.wire = .e2ee
       dropped = try await contents.drop(filter)
       #expect(dropped == 51)
       groups = try await contents.listing().groups
-      #expect(groups.map(\.kind) == [.legacy, .nextcloud])
+      #expect(groups.map(\.wire) == [.legacy, .nextcloud])
       dropped = try await contents.drop(OutboxContents.Filter())
       #expect(dropped == 2)
     }

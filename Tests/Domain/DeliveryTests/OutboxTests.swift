@@ -256,7 +256,7 @@ import Testing
     (limits.perRoute, limits.perKind) = (2, 3)
     let store = try await OutboxStore(limits: limits)
     let (now, other) = (store.clock.now, OutboxStore.otherRoute)
-    func entries(_ count: Int, _ route: Route, _ kind: RegistrationReference.Kind) -> [Outbox.Addition] {
+    func entries(_ count: Int, _ route: Route, _ kind: Wire) -> [Outbox.Addition] {
       (0..<count).map { (.sample("\($0)", kind: kind), route, now) }
     }
     try await store.outbox.keep(entries(2, route, .nextcloud) + entries(1, other, .nextcloud))
@@ -264,7 +264,7 @@ import Testing
       // Others' of the same request are kept.
       #expect(try await store.outbox.keep(entries(1, route, .nextcloud)).compactMap(\.lease).isEmpty)
     }
-    for kind in [RegistrationReference.Kind.e2ee, .legacy] {
+    for kind in [Wire.e2ee, .legacy] {
       try await store.outbox.keep(entries(2, route, kind) + entries(1, other, kind))
     }
     // It is the same for a process that finds them there.
@@ -280,7 +280,7 @@ import Testing
   @Test func `A device has a hundred entries at most, and keeps nobody else's out`() async throws {
     let store = try await OutboxStore()
     let now = store.clock.now
-    func entries(_ range: Range<Int>, _ registration: Int64, _ kind: RegistrationReference.Kind = .e2ee)
+    func entries(_ range: Range<Int>, _ registration: Int64, _ kind: Wire = .e2ee)
       -> [Outbox.Addition]
     {
       range.map { (.sample("\($0)", kind: kind, registration: registration), route, now) }

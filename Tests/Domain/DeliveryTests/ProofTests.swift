@@ -29,7 +29,7 @@ import Testing
       #expect(results == [.refused(.fcmSenderIDMismatch)])
     }
     #expect(bench.state(bench.fcmRoute) == .ok)
-    #expect(bench.deliverer.doubts().map(\.kind) == [.nextcloud])
+    #expect(bench.deliverer.doubts().map(\.wire) == [.nextcloud])
     #expect(try await bench.deliver("n", to: dead) == .ended(.fcmSenderIDMismatch))
   }
 

@@ -18,9 +18,9 @@ import Testing
   private func found(_ device: DeliveryBench.Device) async throws -> FoundDevice {
     let search = DeviceSearch(
       database: bench.database, storageKey: StorageKey(bytes: [UInt8](repeating: 7, count: 32)))
-    let kind = device.registration.kind.rawValue
+    let kind = device.registration.wire.rawValue
     return try #require(
-      try await search.find(.registration(kind: kind, id: device.registration.id)).devices.first)
+      try await search.find(.registration(wire: kind, id: device.registration.id)).devices.first)
   }
 
   private func warnings(_ text: String = "no key in") -> [LogRecorder.Line] {

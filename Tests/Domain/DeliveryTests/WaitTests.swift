@@ -17,9 +17,9 @@ import Testing
   private func found(_ device: DeliveryBench.Device) async throws -> FoundDevice {
     let search = DeviceSearch(
       database: bench.database, storageKey: StorageKey(bytes: [UInt8](repeating: 7, count: 32)))
-    let kind = device.registration.kind.rawValue
+    let kind = device.registration.wire.rawValue
     return try #require(
-      try await search.find(.registration(kind: kind, id: device.registration.id)).devices.first)
+      try await search.find(.registration(wire: kind, id: device.registration.id)).devices.first)
   }
 
   @Test func `A token that its provider wants fewer for is named with the reason, while its route works`()

@@ -103,7 +103,7 @@ import Testing
   @Test func `Each kind of registration has a name that people type`() {
     let names = ["e2ee", "legacy", "nextcloud", "nextcloud_webpush", "webpush_gateway"]
     for (name, kind) in zip(names, Int64(1)...) {
-      #expect(DeviceQuery.row("\(name):7") == .registration(kind: kind, id: 7))
+      #expect(DeviceQuery.row("\(name):7") == .registration(wire: kind, id: 7))
     }
     #expect(DeviceQuery.row("gateway:7") == nil)
   }
@@ -160,7 +160,7 @@ import Testing
   @Test func `What is said of a device is what has happened to it, the last word last`() async throws {
     let world = try await World()
     func device() async throws -> FoundDevice {
-      try #require(try await world.search.find(.registration(kind: 1, id: 1)).devices.first)
+      try #require(try await world.search.find(.registration(wire: 1, id: 1)).devices.first)
     }
     var found = try await device()
     #expect(found.state == .unused && found.app == "org.example.chat" && found.bouncerKey == "a-key")
@@ -199,7 +199,7 @@ import Testing
       (.identifier([UInt8](repeating: 0, count: 64)), "notification:test-push"),
       (.server("none.example.org", realm: nil), "register_server"),
       (.name("none.example.org"), "no chat server"),
-      (.registration(kind: 2, id: 99), "no such registration"),
+      (.registration(wire: 2, id: 99), "no such registration"),
     ] {
       let answer = try await world.search.find(query)
       #expect(answer.devices.isEmpty && answer.advice?.contains(words) == true, "\(query)")

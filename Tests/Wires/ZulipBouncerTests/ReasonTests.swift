@@ -95,7 +95,7 @@ import Testing
         registration["advice"]?.string?.contains(told.meaning) == true, "\(reason): \(registration.text)")
       let search = DeviceSearch(database: bouncer.database, storageKey: bouncer.registrations.storageKey)
       let device = try await search.find(
-        .registration(kind: delivery.registration.kind.rawValue, id: delivery.registration.id)
+        .registration(wire: delivery.registration.wire.rawValue, id: delivery.registration.id)
       ).devices.first
       #expect((isWaiting ? device?.waitReason : device?.failure?.reason) == reason.rawValue)
       if isWaiting {
@@ -152,7 +152,7 @@ import Testing
       #expect(try await stage.deliverer.deliver(many).last == .refused(.backlogged))
       let device = try await DeviceSearch(
         database: stage.bouncer.database, storageKey: stage.bouncer.registrations.storageKey
-      ).find(.registration(kind: 1, id: paced.registration.id)).devices.first
+      ).find(.registration(wire: 1, id: paced.registration.id)).devices.first
       #expect(device?.failure?.reason == "backlogged")
       #expect(stage.log.lines.contains { $0.message.hasPrefix("notifications refused:") })
     }

@@ -63,7 +63,7 @@ final class HeldDeletions: Sendable {
       let route = Route(provider: provider, credential: held.credential, target: held.target)
       counted.add(
         Doubt(
-          subject: .init(route: route, kind: held.kind), reason: Reason(rawValue: held.reason) ?? .unknown,
+          subject: .init(route: route, wire: held.wire), reason: Reason(rawValue: held.reason) ?? .unknown,
           since: held.since, held: held.count))
     }
     update { state in
@@ -80,16 +80,16 @@ final class HeldDeletions: Sendable {
   func hold(_ deletions: [Deletion], now: Date) async throws -> Set<RegistrationReference> {
     let queues = Set(deletions.map { OutboxQueue(route: $0.route) })
     let ids = try await outbox.database.write { try $0.queueRows(of: queues) }
-    let counts = doubts.reduce(into: [:]) { $0[$1.kind, default: 0] += $1.held }
+    let counts = doubts.reduce(into: [:]) { $0[$1.wire, default: 0] += $1.held }
     let (held, ended) = try await registrations.hold(
       deletions.compactMap { failure, _, route in
-        counts[failure.registration.kind, default: 0] < Self.limit
+        counts[failure.registration.wire, default: 0] < Self.limit
           ? ids[OutboxQueue(route: route)].map { (failure, $0) } : nil
       })
     update { state in
       state.holds += 1
       for (failure, reason, route) in deletions where held.contains(failure.registration) {
-        let subject = Doubt.Subject(route: route, kind: failure.registration.kind)
+        let subject = Doubt.Subject(route: route, wire: failure.registration.wire)
         state.doubts.add(Doubt(subject: subject, reason: reason, since: now, held: 1))
       }
     }
@@ -114,14 +114,14 @@ final class HeldDeletions: Sendable {
       logger.warning(
         "the provider reports too many tokens as dead to be believed: their registrations stay",
         metadata: [
-          "route": "\(doubt.route)", "kind": "\(doubt.kind)", "reason": "\(doubt.reason)",
+          "route": "\(doubt.route)", "kind": "\(doubt.wire)", "reason": "\(doubt.reason)",
           "held": "\(doubt.held)", "advice": .stringConvertible(Advice.heldDeletions(on: name).text),
         ])
     }
     for subject in logged.subtracting(known) {
       logger.notice(
         "no deletion is held back any more",
-        metadata: ["route": "\(subject.route)", "kind": "\(subject.kind)"])
+        metadata: ["route": "\(subject.route)", "kind": "\(subject.wire)"])
     }
   }
 }
@@ -142,10 +142,10 @@ package struct Doubt: Sendable, Hashable {
   /// The route and the kind of registrations that are doubted.
   package struct Subject: Sendable, Hashable {
     let route: Route
-    let kind: RegistrationReference.Kind
+    let wire: Wire
 
     /// The subject with all push services merged into one route.
-    var counted: Self { Self(route: route.counted, kind: kind) }
+    var counted: Self { Self(route: route.counted, wire: wire) }
   }
 
   let subject: Subject
@@ -159,5 +159,5 @@ package struct Doubt: Sendable, Hashable {
   package var shownReason: Reason { held > 0 ? .deletionsHeld : reason }
 
   package var route: Route { subject.route }
-  package var kind: RegistrationReference.Kind { subject.kind }
+  package var wire: Wire { subject.wire }
 }

@@ -50,13 +50,13 @@ package struct DeviceSearch: Sendable {
 
   /// The end of a page: the last registration's kind and realm, and its token id or, of a legacy one, its row id.
   package struct Mark: Sendable, Hashable {
-    let kind, realm, last: Int64
+    let wire, realm, last: Int64
 
     /// The mark as callers send it back.
-    package var text: String { "\(kind).\(realm).\(last)" }
+    package var text: String { "\(wire).\(realm).\(last)" }
 
-    init(kind: Int64, realm: Int64, last: Int64) {
-      self.kind = kind
+    init(wire: Int64, realm: Int64, last: Int64) {
+      self.wire = wire
       self.realm = realm
       self.last = last
     }
@@ -64,10 +64,10 @@ package struct DeviceSearch: Sendable {
     /// Reads what ``text`` has written; nil if it is malformed.
     package init?(_ text: String) {
       let numbers = text.split(separator: ".", omittingEmptySubsequences: false).map { Int64($0) }
-      guard numbers.count == 3, let kind = numbers[0], let realm = numbers[1], let last = numbers[2] else {
+      guard numbers.count == 3, let wire = numbers[0], let realm = numbers[1], let last = numbers[2] else {
         return nil
       }
-      self.init(kind: kind, realm: realm, last: last)
+      self.init(wire: wire, realm: realm, last: last)
     }
   }
 
@@ -149,7 +149,7 @@ package enum DeviceQuery: Sendable, Hashable {
   /// Nextcloud devices, by the 64-byte device identifier that Nextcloud servers use.
   case identifier([UInt8])
   /// One registration, by its row id.
-  case registration(kind: Int64, id: Int64)
+  case registration(wire: Int64, id: Int64)
   /// A hostname, or the UUID of a server, a realm or a user.
   case name(String)
 }

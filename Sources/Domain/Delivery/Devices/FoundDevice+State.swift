@@ -66,7 +66,7 @@ extension FoundDevice {
       return "Notifications wait. " + (explanation.map { "\($0.meaning) \($0.advice)" } ?? "")
     case .unused:
       return """
-        It is registered, and nothing has been sent to it \(kind.isOpen ? "" : "by its chat server ")since. \
+        It is registered, and nothing has been sent to it \(wire.isOpen ? "" : "by its chat server ")since. \
         Send a test notification from the app; if nothing comes, look in the chat server's log, and whether the user \
         has notifications switched on.
         """

@@ -26,7 +26,7 @@ package struct FoundDevice: Sendable, Hashable {
     package var meaning: String { Explanation.of(reason).meaning }
   }
 
-  package let kind: RegistrationReference.Kind
+  package let wire: Wire
   /// Its row id.
   package let id: Int64
   /// The service that delivers to the device: `apns`, `fcm`, `pushkit`, `webpush` or `upstream`.
@@ -76,7 +76,7 @@ package struct FoundDevice: Sendable, Hashable {
   package let waitingUntil: Date?
 
   /// The operator's name for it: `e2ee:12`.
-  package var name: String { "\(kind):\(id)" }
+  package var name: String { "\(wire):\(id)" }
 }
 
 extension FoundDevice {
@@ -85,7 +85,7 @@ extension FoundDevice {
 
   /// SQL that reads registrations `g`, up to the condition: the columns for ``init(_:_:)``.
   static let select = """
-    SELECT g.id, g.kind, COALESCE(g.app, CASE WHEN g.wire <= 2 THEN g.target END) AS app, g.registered_at,
+    SELECT g.id, g.kind, COALESCE(g.app, CASE WHEN g.wire IN (\(Wire.zulip)) THEN g.target END) AS app, g.registered_at,
       g.delivered_at, g.failure, g.failed_at, (SELECT COUNT(*) \(entries)) AS waiting,
       (SELECT MIN(o.created_at) \(entries)) AS waiting_since, (SELECT o.reason \(next)) AS wait_reason,
       (SELECT o.due_at \(next)) AS waiting_until, g.dead_reason, g.dead_since, s.uuid AS server_uuid, s.hostname,
@@ -100,7 +100,7 @@ extension FoundDevice {
 
   /// Returns nil for an unknown kind of registration.
   init?(_ row: Row, _ storageKey: StorageKey) throws {
-    guard let kind = RegistrationReference.Kind(rawValue: try row.int64("wire")) else { return nil }
+    guard let wire = Wire(rawValue: try row.int64("wire")) else { return nil }
     func place(uuid: String, host: String, _ isDeactivated: Bool) throws -> Origin? {
       guard let uuid = try row.optionalText(uuid), let host = try row.optionalText(host) else { return nil }
       return Origin(uuid: uuid, host: host, isDeactivated: isDeactivated)
@@ -110,27 +110,27 @@ extension FoundDevice {
       return Failure(reason: reason, at: at)
     }
     let tokenPlace = SealedPlace.token(
-      realm: kind == .e2ee ? try row.value("realm_id") : .null, tokenID: try row.value("token_id"),
+      realm: wire == .e2ee ? try row.value("realm_id") : .null, tokenID: try row.value("token_id"),
       server: try row.value("server_id"), user: try row.value("user_id"), uuid: try row.value("user_uuid"),
       identifier: try row.value("device_identifier"), userKey: try row.value("user_key"),
       account: try row.value("account_id"), endpoint: try row.value("endpoint_hash"))
     // The first of Talk's two tokens is the one for notifications.
     let token = try row.optionalBytes("token").flatMap { storageKey.openText($0, at: tokenPlace) }.map {
       text in
-      kind == .nextcloud ? String(text.prefix { $0 != " " }) : text
+      wire == .nextcloud ? String(text.prefix { $0 != " " }) : text
     }
     let path = DeliveryPath(try row.int64("kind"), token, isElsewhere: try row.value("elsewhere") != .null)
     let tokenID =
       try row.optionalInt64("token_id").map(TokenID.init(storage:))
-      ?? (kind == .legacy ? token.map(TokenID.init(token:)) : nil)
+      ?? (wire == .legacy ? token.map(TokenID.init(token:)) : nil)
     let user =
       try row.optionalText("user_uuid") ?? row.optionalInt64("user_id").map(String.init)
       ?? row.optionalText("username")
     self.init(
-      kind: kind, id: try row.int64("id"), provider: path.provider, app: try row.optionalText("app"),
-      target: kind == .nextcloud ? try row.optionalText("target") : path.target,
+      wire: wire, id: try row.int64("id"), provider: path.provider, app: try row.optionalText("app"),
+      target: wire == .nextcloud ? try row.optionalText("target") : path.target,
       environment: .init(storage: try row.optionalInt64("environment")), tokenID: tokenID,
-      fingerprint: kind == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
+      fingerprint: wire == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
       isInstallationID: path.provider == PushToken.Kind.fcm.rawValue
         ? token.map(FCMMessage.isInstallationID) : nil,
       tokenChangedAt: try row.optionalDate("token_changed_at"),
@@ -192,7 +192,7 @@ extension FoundDevice {
   /// What `device show` and `push/status` say of it.
   package func json(for reader: Explanation.Reader) -> JSON.Object {
     [
-      "name": .string(name), "kind": .string("\(kind)"), "state": .string(state.rawValue),
+      "name": .string(name), "kind": .string("\(wire)"), "state": .string(state.rawValue),
       "advice": .string(advice(for: reader)), "provider": .string(provider), "app": .optional(app),
       "target": .optional(target), "environment": .optional(environment?.rawValue),
       "server": server.map { .object(.server($0.uuid, hostname: $0.host, isDeactivated: $0.isDeactivated)) }
@@ -255,7 +255,8 @@ private struct DeliveryPath {
       provider = Route.Provider.elsewhere.rawValue
       return
     }
-    provider = PushToken.Kind(storage: kind)?.rawValue ?? (kind == 3 ? "pushkit" : "unknown")
+    provider =
+      PushToken.Kind(storage: kind)?.rawValue ?? (kind == TokenKind.pushKit.rawValue ? "pushkit" : "unknown")
     guard kind == PushToken.Kind.fcm.storage, let token, WebPushSubscription.isToken(token) else { return }
     provider = Route.Provider.webPush.rawValue
     target = (try? WebPushSubscription(token: token))?.endpoint.authority

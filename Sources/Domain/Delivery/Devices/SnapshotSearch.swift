@@ -40,8 +40,8 @@ struct SnapshotSearch {
         devices: try servers.flatMap { try self.user(user, at: $0.id) }, isScopeKnown: !servers.isEmpty)
     case .identifier(let bytes):
       return Matches(devices: try devices("g.device_identifier = $2", .bytes(bytes)))
-    case .registration(let kind, let id):
-      return Matches(devices: try devices("g.id = $2 AND g.wire = $3", .integer(id), .integer(kind)))
+    case .registration(let wire, let id):
+      return Matches(devices: try devices("g.id = $2 AND g.wire = $3", .integer(id), .integer(wire)))
     case .server(let name, nil):
       let servers = try self.servers(named: name)
       return Matches(
@@ -134,11 +134,11 @@ struct SnapshotSearch {
   }
 
   private static let ofServer = """
-    (g.wire = 2 AND g.server_id = $2 OR g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $2) AND g.token_id IS NOT NULL)
+    (g.wire = \(Wire.legacy.sql) AND g.server_id = $2 OR g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $2) AND g.token_id IS NOT NULL)
     """
   private static let ofRealm = """
     (g.realm_id = $2 AND g.token_id IS NOT NULL
-      OR g.wire = 2 AND g.realm_id = $2 AND g.server_id IN (SELECT id FROM remote_servers))
+      OR g.wire = \(Wire.legacy.sql) AND g.realm_id = $2 AND g.server_id IN (SELECT id FROM remote_servers))
     """
 
   private func devices(ofServer server: Int64) throws -> [FoundDevice] {
@@ -157,9 +157,9 @@ struct SnapshotSearch {
     _ selection: DeviceSearch.Selection, after last: DeviceSearch.Mark?, size: Int
   ) throws -> (devices: [FoundDevice], end: DeviceSearch.Mark?) {
     var rows: [Row] = []
-    for wire in [RegistrationReference.Kind.e2ee, .legacy] where rows.count <= size {
-      guard (last?.kind ?? 0) <= wire.rawValue else { continue }
-      let start = last?.kind == wire.rawValue ? last : nil
+    for wire in [Wire.e2ee, .legacy] where rows.count <= size {
+      guard (last?.wire ?? 0) <= wire.rawValue else { continue }
+      let start = last?.wire == wire.rawValue ? last : nil
       for (condition, values) in try parts(of: selection, wire, after: start, size: size)
       where rows.count <= size {
         rows += try self.rows(
@@ -172,9 +172,9 @@ struct SnapshotSearch {
     let end =
       try rows.count > size
       ? shown.last.map { row in
-        let isLegacy = try row.int64("wire") == RegistrationReference.Kind.legacy.rawValue
+        let isLegacy = try row.int64("wire") == Wire.legacy.rawValue
         return DeviceSearch.Mark(
-          kind: try row.int64("wire"), realm: try row.optionalInt64("realm_id") ?? 0,
+          wire: try row.int64("wire"), realm: try row.optionalInt64("realm_id") ?? 0,
           last: try row.int64(isLegacy ? "id" : "token_id"))
       } : nil
     return (try shown.compactMap { try FoundDevice($0, storageKey) }, end)
@@ -184,15 +184,15 @@ struct SnapshotSearch {
   /// are several, each is answered by an index: one for the rest of the mark's realm, others for later realms. None reads
   /// rows before the mark, or another server's.
   private func parts(
-    of selection: DeviceSearch.Selection, _ kind: RegistrationReference.Kind, after mark: DeviceSearch.Mark?,
+    of selection: DeviceSearch.Selection, _ wire: Wire, after mark: DeviceSearch.Mark?,
     size: Int
   ) throws -> [(String, [Value])] {
     let realm = Value.integer(mark?.realm ?? 0)
     let last = Value.integer(mark?.last ?? .min)
     let realms = "SELECT id FROM remote_realms WHERE server_id = $2"
-    switch (selection, kind) {
+    switch (selection, wire) {
     case (.server(let server), .legacy):
-      let own = "g.wire = 2 AND g.server_id = $2"
+      let own = "g.wire = \(Wire.legacy.sql) AND g.server_id = $2"
       let isWithoutRealm = realm == .integer(0)
       return [
         (
@@ -216,7 +216,7 @@ struct SnapshotSearch {
     case (.realm(let realm, let server), .legacy):
       return [
         (
-          "g.wire = 2 AND g.server_id = $2 AND g.realm_id = $3 AND g.id > $4",
+          "g.wire = \(Wire.legacy.sql) AND g.server_id = $2 AND g.realm_id = $3 AND g.id > $4",
           [.integer(server), .integer(realm), last]
         )
       ]
@@ -226,7 +226,7 @@ struct SnapshotSearch {
       return [
         (
           """
-          g.wire = 2 AND g.server_id = $2 AND (g.user_id = $3 OR g.user_uuid = $4)
+          g.wire = \(Wire.legacy.sql) AND g.server_id = $2 AND (g.user_id = $3 OR g.user_uuid = $4)
             AND (COALESCE(g.realm_id, 0) > $5 OR COALESCE(g.realm_id, 0) = $5 AND g.id > $6)
           """, [.integer(server), .integer(user.id), .text(user.uuid?.canonical), realm, last]
         )

@@ -72,17 +72,17 @@ extension Outbox {
     var entries: [Entry] = []
     var unreadable: [(Lease, Postponement?)] = []
     for (held, row) in taken {
-      let kind = RegistrationReference.Kind(rawValue: try row.int64("wire"))
-      let lease = Lease(row: held, share: kind.map { OutboxDepth.Share(queue: queue, kind: $0) })
+      let wire = Wire(rawValue: try row.int64("wire"))
+      let lease = Lease(row: held, share: wire.map { OutboxDepth.Share(queue: queue, wire: $0) })
       let id = try row.int64("registration_id")
       let expiresAt = try row.date("expires_at")
-      guard let kind, var push = open(try row.bytes("push"), for: id) else {
+      guard let wire, var push = open(try row.bytes("push"), for: id) else {
         unreadable.append((lease, isOver(expiresAt) ? nil : Postponement(until: now + Self.unreadablePause)))
         continue
       }
       let createdAt = try row.date("created_at")
       if isClockTrusted() { push.wait(now.timeIntervalSince(createdAt)) }
-      let registration = RegistrationReference(kind, id: id, registeredAt: try row.date("registered_at"))
+      let registration = RegistrationReference(wire, id: id, registeredAt: try row.date("registered_at"))
       var delivery = RegisteredPush(
         push: push, registration: registration, owner: owner, isBackground: try row.flag("is_background"))
       delivery.promisedAt = createdAt
@@ -147,8 +147,8 @@ extension Outbox {
       """, .integer(collapseHash(of: collapseID, registration))
     ).first.map { row in
       let share = try OutboxQueue(row).flatMap { queue in
-        RegistrationReference.Kind(rawValue: try row.int64("wire")).map {
-          OutboxDepth.Share(queue: queue, kind: $0)
+        Wire(rawValue: try row.int64("wire")).map {
+          OutboxDepth.Share(queue: queue, wire: $0)
         }
       }
       return Lease(
@@ -188,9 +188,9 @@ extension Outbox {
         try connection.run(Statement("DELETE FROM outbox WHERE \(column) IN ($list)", list: list))
         gone += try found.compactMap { row in
           guard let queue = try OutboxQueue(row),
-            let kind = RegistrationReference.Kind(rawValue: try row.int64("wire"))
+            let wire = Wire(rawValue: try row.int64("wire"))
           else { return nil }
-          return OutboxDepth.Share(queue: queue, kind: kind)
+          return OutboxDepth.Share(queue: queue, wire: wire)
         }
       }
       return gone

@@ -117,7 +117,7 @@ package final class Outbox: Sendable {
     let now = now()
     let shares = additions.map {
       OutboxDepth.Share(
-        queue: OutboxQueue(route: $0.route, owner: $0.delivery.owner), kind: $0.delivery.registration.kind)
+        queue: OutboxQueue(route: $0.route, owner: $0.delivery.owner), wire: $0.delivery.registration.wire)
     }
     let fitting = fitting(additions)
     let granted = try depth.reserve(fitting.map { shares[$0] })
@@ -193,7 +193,7 @@ package final class Outbox: Sendable {
     return NewRow(
       registration: registration.id,
       values: [
-        .integer(registration.kind.rawValue), .integer(registration.id),
+        .integer(registration.wire.rawValue), .integer(registration.id),
         .integer(registration.registeredAt.milliseconds), .bytes(try seal(push, for: registration.id)),
         .integer(collapse), .integer(now.milliseconds), .integer(addition.dueAt.milliseconds),
         .integer(expiry.milliseconds), .text(addition.delivery.wait?.reason.rawValue),
@@ -300,8 +300,8 @@ extension Connection {
         """, .integer(registration), .integer(count), list: new.map { .integer($0) })
     ).map { row in
       let share = try OutboxQueue(row).flatMap { queue in
-        RegistrationReference.Kind(rawValue: try row.int64("wire")).map {
-          OutboxDepth.Share(queue: queue, kind: $0)
+        Wire(rawValue: try row.int64("wire")).map {
+          OutboxDepth.Share(queue: queue, wire: $0)
         }
       }
       return (try row.int64("id"), share)

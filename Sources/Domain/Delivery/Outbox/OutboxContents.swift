@@ -16,7 +16,7 @@ package struct OutboxContents: Sendable {
     /// APNs topic or FCM project; empty for Web Push.
     package let target: String
     /// The kind of registration; nil if this program does not know it.
-    package let kind: RegistrationReference.Kind?
+    package let wire: Wire?
     /// The reason why they wait: its name at the last try.
     package let reason: String?
     package let count: Int
@@ -60,14 +60,14 @@ package struct OutboxContents: Sendable {
   package struct Filter: Sendable, Hashable {
     /// A credential as `provider:name`, or a provider.
     package var route: String?
-    package var kind: RegistrationReference.Kind?
+    package var wire: Wire?
     /// The time before which entries were stored.
     package var before: Date?
 
     package init() {}
 
     fileprivate var arguments: [Value] {
-      [.text(route), .integer(kind?.rawValue), .integer(before?.milliseconds)]
+      [.text(route), .integer(wire?.rawValue), .integer(before?.milliseconds)]
     }
   }
 
@@ -116,7 +116,7 @@ package struct OutboxContents: Sendable {
       Group(
         provider: try row.text("provider"), credential: try row.text("credential"),
         target: try row.text("target"),
-        kind: RegistrationReference.Kind(rawValue: try row.int64("wire")),
+        wire: Wire(rawValue: try row.int64("wire")),
         reason: try row.optionalText("reason"),
         count: Int(try row.int64("count")),
         oldestAt: try row.date("oldest_at"), attempts: Int(try row.int64("attempts")),

@@ -11,7 +11,7 @@ final class OutboxDepth: Sendable {
   /// The limits that an entry counts against.
   struct Share: Hashable {
     let queue: OutboxQueue
-    let kind: RegistrationReference.Kind
+    let wire: Wire
 
     /// Whether it is for a push service. Anybody can name one, so these have less room than APNs and FCM, and take none
     /// from them.
@@ -21,14 +21,14 @@ final class OutboxDepth: Sendable {
   /// The key of a count.
   private enum Sum: Hashable {
     case share(Share)
-    case route(Route, RegistrationReference.Kind)
-    case kind(RegistrationReference.Kind, ofHosts: Bool)
-    case owner(Owner, RegistrationReference.Kind, ofHosts: Bool)
+    case route(Route, Wire)
+    case wire(Wire, ofHosts: Bool)
+    case owner(Owner, Wire, ofHosts: Bool)
 
     static func all(of share: Share) -> [Sum] {
       [
-        .share(share), .route(share.queue.route, share.kind), .kind(share.kind, ofHosts: share.isOfHost),
-        .owner(share.queue.owner, share.kind, ofHosts: share.isOfHost),
+        .share(share), .route(share.queue.route, share.wire), .wire(share.wire, ofHosts: share.isOfHost),
+        .owner(share.queue.owner, share.wire, ofHosts: share.isOfHost),
       ]
     }
   }
@@ -63,14 +63,14 @@ final class OutboxDepth: Sendable {
 
     /// Whether there is room for one more.
     func fits(_ share: Share, _ limits: Outbox.Limits) -> Bool {
-      let kind = share.kind
+      let wire = share.wire
       let isOfHost = share.isOfHost
       return FairShare.allows(
-        own: self[.share(share)], total: self[.route(share.queue.route, kind)],
+        own: self[.share(share)], total: self[.route(share.queue.route, wire)],
         limit: isOfHost ? limits.perHost : limits.perRoute)
         && FairShare.allows(
-          own: self[.owner(share.queue.owner, kind, ofHosts: isOfHost)],
-          total: self[.kind(kind, ofHosts: isOfHost)],
+          own: self[.owner(share.queue.owner, wire, ofHosts: isOfHost)],
+          total: self[.wire(wire, ofHosts: isOfHost)],
           limit: isOfHost ? limits.perKindOfHosts : limits.perKind)
     }
   }
@@ -128,7 +128,7 @@ final class OutboxDepth: Sendable {
       var granted: [Bool] = []
       for share in shares {
         let fits = counts.fits(share, limits)
-        guard fits || share.isOfHost || share.kind.isOpen else {
+        guard fits || share.isOfHost || share.wire.isOpen else {
           for (share, isGranted) in zip(shares, granted) where isGranted { counts.add(-1, to: share) }
           return nil
         }
@@ -166,8 +166,8 @@ extension Outbox {
   /// index.
   package func recount() async throws {
     depth.beginCount()
-    let kinds = RegistrationReference.Kind.allCases
-    let columns = kinds.map { "COUNT(CASE o.wire WHEN \($0.rawValue) THEN 1 END) AS \($0.countColumn)" }
+    let wires = Wire.allCases
+    let columns = wires.map { "COUNT(CASE o.wire WHEN \($0.rawValue) THEN 1 END) AS \($0.countColumn)" }
     let rows = try await database.query(
       Statement(
         """
@@ -179,10 +179,10 @@ extension Outbox {
     var reasons: [Reason: Int] = [:]
     for row in rows {
       guard let queue = try OutboxQueue(row) else { continue }
-      let counts = try kinds.map { Int(try row.int64($0.countColumn)) }
+      let counts = try wires.map { Int(try row.int64($0.countColumn)) }
       let reason = try row.optionalText("reason").flatMap(Reason.init)
-      for (kind, count) in zip(kinds, counts) {
-        let share = OutboxDepth.Share(queue: queue, kind: kind)
+      for (wire, count) in zip(wires, counts) {
+        let share = OutboxDepth.Share(queue: queue, wire: wire)
         counted[share, default: 0] += count
         if reason == .unconfigured, count > 0 { unconfigured[share, default: 0] += count }
       }
@@ -251,7 +251,7 @@ extension Outbox {
   private static let longestFirstPause: Int64 = 120_000
 }
 
-extension RegistrationReference.Kind {
+extension Wire {
   /// The column of a count of its entries.
   fileprivate var countColumn: String { "wire_\(rawValue)" }
 }

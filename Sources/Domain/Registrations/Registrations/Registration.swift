@@ -53,66 +53,23 @@ package struct Registration: Sendable, Hashable {
 
 /// Refers to a registration in the state in which a notification was made for it.
 package struct RegistrationReference: Sendable, Hashable {
-  /// The kind of registration. The raw values are stored in the database (`wire`).
-  package enum Kind: Int64, Sendable, Hashable, CaseIterable, CustomStringConvertible {
-    /// A registration by an app that gets end-to-end encrypted notifications.
-    case e2ee = 1
-    /// A registration by an old app, which gets unencrypted notifications.
-    case legacy = 2
-    /// A device of the Nextcloud proxy.
-    case nextcloud = 3
-    /// A Web Push subscription of a user of the Nextcloud server side.
-    case nextcloudWebPush = 4
-    /// A subscription to the Web Push gateway.
-    case gateway = 5
-
-    /// - Parameter name: as ``description`` has it.
-    package init?(name: some StringProtocol) {
-      guard let kind = Self.allCases.first(where: { $0.description == name }) else { return nil }
-      self = kind
-    }
-
-    /// The kind as people type and read it: in commands, JSON, metrics and the log.
-    package var description: String {
-      switch self {
-      case .e2ee: "e2ee"
-      case .legacy: "legacy"
-      case .nextcloud: "nextcloud"
-      case .nextcloudWebPush: "nextcloud_webpush"
-      case .gateway: "webpush_gateway"
-      }
-    }
-
-    /// Whether anybody may register one, without an account or a chat server. Such a device has limits of its own, and what
-    /// goes wrong with it is not the route's fault.
-    package var isOpen: Bool {
-      switch self {
-      case .nextcloud, .gateway: true
-      case .e2ee, .legacy, .nextcloudWebPush: false
-      }
-    }
-
-    /// SQL for the numbers of the kinds that are ``isOpen``.
-    package static let openKinds = allCases.filter(\.isOpen).map { "\($0.rawValue)" }.joined(separator: ", ")
-  }
-
-  package let kind: Kind
+  package let wire: Wire
   package let id: Int64
   /// The operator's name for it: `e2ee:12`.
-  package var name: String { "\(kind):\(id)" }
+  package var name: String { "\(wire):\(id)" }
   /// Time of the last registration, in whole milliseconds. An outcome of a notification that was made for an older one does
   /// not end it.
   package let registeredAt: Date
 
-  package init(_ kind: Kind, id: Int64, registeredAt: Date) {
-    self.kind = kind
+  package init(_ wire: Wire, id: Int64, registeredAt: Date) {
+    self.wire = wire
     self.id = id
     self.registeredAt = registeredAt
   }
 
   /// Reads the columns `id` and `registered_at`, or their aliases.
-  package init(_ kind: Kind, _ row: Row, id: String = "id", registeredAt: String = "registered_at") throws {
-    self.init(kind, id: try row.int64(id), registeredAt: try row.date(registeredAt))
+  package init(_ wire: Wire, _ row: Row, id: String = "id", registeredAt: String = "registered_at") throws {
+    self.init(wire, id: try row.int64(id), registeredAt: try row.date(registeredAt))
   }
 
   /// The arguments for `WHERE id = $1 AND registered_at = $2`.

@@ -21,7 +21,7 @@ package final class RegistrationRoom: Sendable {
     /// Of a chat server.
     let ofServer: Int
     /// Of all addresses together, which share them.
-    let ofAddresses: [RegistrationReference.Kind: Int]
+    let ofAddresses: [Wire: Int]
 
     package init(ofServer: Int, devices: Int, subscriptions: Int) {
       self.ofServer = ofServer
@@ -32,9 +32,9 @@ package final class RegistrationRoom: Sendable {
   private struct Counts {
     /// By row of the server.
     var servers: [Int64: Int] = [:]
-    var totals: [RegistrationReference.Kind: Int] = [:]
+    var totals: [Wire: Int] = [:]
     /// By ``Owner/network``. Of networks with a few registrations, which are most of them, only those since the last count.
-    var networks: [RegistrationReference.Kind: [Int64: Int]] = [:]
+    var networks: [Wire: [Int64: Int]] = [:]
   }
 
   /// What is counted.
@@ -96,19 +96,19 @@ package final class RegistrationRoom: Sendable {
 
   /// Takes room for a registration that anybody may make.
   ///
-  /// - Parameter kind: ``RegistrationReference/Kind/nextcloud`` or `gateway`.
+  /// - Parameter kind: ``Wire/nextcloud`` or `gateway`.
   /// - Throws: 429 if there is none for the owner's network.
-  package func take(_ kind: RegistrationReference.Kind, of owner: Owner) throws(APIError) {
-    let limit = limits.ofAddresses[kind] ?? 0
+  package func take(_ wire: Wire, of owner: Owner) throws(APIError) {
+    let limit = limits.ofAddresses[wire] ?? 0
     let isTaken = counts.withLock { counts in
-      let own = counts.networks[kind]?[owner.network] ?? 0
-      guard FairShare.allows(own: own, total: counts.totals[kind] ?? 0, limit: limit) else { return false }
-      counts.networks[kind, default: [:]][owner.network] = own + 1
-      counts.totals[kind, default: 0] += 1
+      let own = counts.networks[wire]?[owner.network] ?? 0
+      guard FairShare.allows(own: own, total: counts.totals[wire] ?? 0, limit: limit) else { return false }
+      counts.networks[wire, default: [:]][owner.network] = own + 1
+      counts.totals[wire, default: 0] += 1
       return true
     }
     guard !isTaken else { return }
-    let isGateway = kind == .gateway
+    let isGateway = wire == .gateway
     refuse(
       isGateway ? .gateway : .nextcloud,
       ["limit": isGateway ? "webpush_gateway.max_subscriptions" : "nextcloud.max_devices"])
@@ -148,9 +148,9 @@ package final class RegistrationRoom: Sendable {
 
   /// Counts the rows.
   package func count() async throws {
-    let kinds = RegistrationReference.Kind.self
+    let wires = Wire.self
     var new = Counts()
-    let ofServers = "\(kinds.e2ee.rawValue), \(kinds.legacy.rawValue)"
+    let ofServers = "\(wires.e2ee.rawValue), \(wires.legacy.rawValue)"
     for row in try await database.query(
       Statement(
         """
@@ -162,17 +162,17 @@ package final class RegistrationRoom: Sendable {
       guard let server = try row.optionalInt64("server") else { continue }
       new.servers[server] = Int(try row.int64("count"))
     }
-    for kind in limits.ofAddresses.keys {
-      new.totals[kind] = Int(
+    for wire in limits.ofAddresses.keys {
+      new.totals[wire] = Int(
         try await database.query(
-          "SELECT COUNT(*) AS count FROM registrations WHERE wire = $1", .integer(kind.rawValue)
+          "SELECT COUNT(*) AS count FROM registrations WHERE wire = $1", .integer(wire.rawValue)
         ).returned.int64("count"))
       let rows = try await database.query(
         """
         SELECT owner >> 32 AS network, COUNT(*) AS count FROM registrations WHERE wire = $1
         GROUP BY 1 HAVING COUNT(*) >= $2
-        """, .integer(kind.rawValue), .integer(Self.fewest))
-      new.networks[kind] = Dictionary(
+        """, .integer(wire.rawValue), .integer(Self.fewest))
+      new.networks[wire] = Dictionary(
         try rows.map { (try $0.int64("network"), Int(try $0.int64("count"))) }
       ) { $1 }
     }

@@ -31,7 +31,7 @@ extension RegistrationStore {
       """
       INSERT INTO registrations
         (wire, server_id, user_id, user_uuid, kind, token_hash, realm_id, token, target, registered_at, elsewhere)
-      VALUES (2, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+      VALUES (\(Wire.legacy.sql), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
       ON CONFLICT (server_id, \(name), kind, token_hash) WHERE \(name) IS NOT NULL DO UPDATE SET
         realm_id = COALESCE(registrations.realm_id, excluded.realm_id),
         target = COALESCE(registrations.target, excluded.target),
@@ -203,7 +203,7 @@ extension RegistrationStore {
     FROM registrations l JOIN registrations e
       ON e.token_hash = l.token_hash AND e.kind = l.kind AND +e.realm_id = l.realm_id AND e.ended_at IS NULL
       AND e.token_id IS NOT NULL
-    WHERE l.wire = 2 AND l.id > $1 AND l.id <= $2
+    WHERE l.wire = \(Wire.legacy.sql) AND l.id > $1 AND l.id <= $2
     """
 
   /// Removes legacy registrations of devices with an end-to-end encrypted one in the same realm, which
@@ -267,7 +267,7 @@ extension RegistrationStore {
           UPDATE outbox SET registration_id = $1, registered_at = $2, wire = $3, push = $4 WHERE id = $5
           """,
           arguments: new.arguments + [
-            .integer(new.kind.rawValue), .bytes(push.map { storageKey.seal($0, at: place) } ?? sealed),
+            .integer(new.wire.rawValue), .bytes(push.map { storageKey.seal($0, at: place) } ?? sealed),
             .integer(try row.int64("id")),
           ]))
     }

@@ -2,7 +2,7 @@ package import Foundation
 package import Providers
 package import SQL
 
-// What deliveries report about registrations of every kind: which have ended, and what failed.
+// What deliveries report about registrations of every wire: which have ended, and what failed.
 extension RegistrationStore {
   /// A failed delivery: the registration as it was, and the provider's reason.
   package struct Failure: Sendable, Hashable {
@@ -31,7 +31,7 @@ extension RegistrationStore {
   /// Ends registrations that a provider has declared dead. A registration that was renewed meanwhile stays,
   /// and so does one whose deletion is held back until the provider has repeated it for long enough.
   ///
-  /// Registrations with the same token and target end too, whatever their kind, realm or server, if they were
+  /// Registrations with the same token and target end too, whatever their wire, realm or server, if they were
   /// registered no later, or before the provider was asked. One elsewhere ends alone, because that service
   /// speaks of one server's registration and not of a token. An end-to-end encrypted one is marked as
   /// ended, so that its server can be told; others are removed at once.
@@ -106,7 +106,7 @@ extension RegistrationStore {
 
   // MARK: - Deletions that are held back
 
-  /// Number of deletions of a kind and reason held back on a route, because its provider reported too many
+  /// Number of deletions of a wire and reason held back on a route, because its provider reported too many
   /// tokens as dead at once to be believed. They are held until the provider repeats it later, or the operator
   /// confirms it.
   package struct Held: Sendable, Hashable {
@@ -114,7 +114,7 @@ extension RegistrationStore {
     package let routeID: Int64
     /// The parts of the route's name: provider, credential, and topic or project.
     package let provider, credential, target: String
-    package let kind: RegistrationReference.Kind
+    package let wire: Wire
     /// The provider's reason.
     package let reason: String
     /// When the first of them was held back.
@@ -178,7 +178,7 @@ extension RegistrationStore {
     }
   }
 
-  /// Deletions held back, by route, kind and reason.
+  /// Deletions held back, by route, wire and reason.
   package func held() async throws -> [Held] { try await Self.held(in: database) }
 
   /// Deletions held back, for callers without a storage key.
@@ -192,11 +192,11 @@ extension RegistrationStore {
       JOIN outbox_routes r ON r.id = h.dead_route_id
       """
     ).compactMap { row in
-      guard let kind = RegistrationReference.Kind(rawValue: try row.int64("wire")) else { return nil }
+      guard let wire = Wire(rawValue: try row.int64("wire")) else { return nil }
       return Held(
         routeID: try row.int64("id"), provider: try row.text("provider"),
         credential: try row.text("credential"),
-        target: try row.text("target"), kind: kind, reason: try row.text("reason"),
+        target: try row.text("target"), wire: wire, reason: try row.text("reason"),
         since: try row.date("since"),
         count: Int(try row.int64("count")))
     }
@@ -216,9 +216,9 @@ extension RegistrationStore {
       let now = now()
       let count = try await database.write { connection in
         let failures = try connection.query(statement).compactMap { row -> Failure? in
-          guard let kind = RegistrationReference.Kind(rawValue: try row.int64("wire")) else { return nil }
+          guard let wire = Wire(rawValue: try row.int64("wire")) else { return nil }
           return Failure(
-            try .init(kind, row), reason: try row.text("dead_reason"),
+            try .init(wire, row), reason: try row.text("dead_reason"),
             holdsBefore: try row.optionalDate("dead_before"))
         }
         return try connection.endAll(failures, now: now).count
@@ -285,13 +285,13 @@ extension Connection {
           """
           UPDATE registrations SET ended_at = COALESCE(ended_at, $6), failure = $7, failed_at = $6,
             failed_by = \(RegistrationReference.chatServer), \(RegistrationReference.notDead)
-          WHERE wire = 1 AND elsewhere IS DISTINCT FROM 0 AND \(withToken)
+          WHERE wire = \(Wire.e2ee.sql) AND elsewhere IS DISTINCT FROM 0 AND \(withToken)
           """, arguments: these + [.integer(now.milliseconds), .text(failure.reason)]))
       removedDevices += try query(
         Statement(
-          "DELETE FROM registrations WHERE (wire <> 1 OR elsewhere = 0) AND \(withToken) RETURNING wire",
+          "DELETE FROM registrations WHERE (wire <> \(Wire.e2ee.sql) OR elsewhere = 0) AND \(withToken) RETURNING wire",
           arguments: these)
-      ).count { try $0.int64("wire") == RegistrationReference.Kind.nextcloud.rawValue }
+      ).count { try $0.int64("wire") == Wire.nextcloud.rawValue }
     }
     try countRemovedNextcloudDevices(removedDevices)
     return ended

@@ -33,7 +33,7 @@ package final class RegistrationStore: Sendable {
   static let home = "COALESCE(elsewhere, CASE WHEN delivered_at IS NOT NULL THEN 2 END)"
 
   /// Reads ``columns``. Returns nil if the token does not open.
-  func registration(_ row: Row, _ kind: RegistrationReference.Kind, at place: SealedPlace) throws
+  func registration(_ row: Row, _ kind: Wire, at place: SealedPlace) throws
     -> Registration?
   {
     guard let tokenKind = PushToken.Kind(storage: try row.int64("kind")),
@@ -67,8 +67,8 @@ package final class RegistrationStore: Sendable {
     let rows = try await database.query(
       """
       SELECT id, registered_at, environment, device_identifier, user_key, target,
-        CASE WHEN wire = \(RegistrationReference.Kind.gateway.rawValue)
-          OR wire IN (\(RegistrationReference.Kind.openKinds)) AND kind = 2 THEN token END AS token
+        CASE WHEN wire = \(Wire.gateway.rawValue)
+          OR wire IN (\(Wire.open)) AND kind = \(TokenKind.fcm.sql) THEN token END AS token
       FROM registrations WHERE id IN ($list) AND ended_at IS NULL
       """, list: ids.map { .integer($0) })
     return Dictionary(
@@ -135,7 +135,7 @@ package final class RegistrationStore: Sendable {
 
   /// Number of registrations of a kind and provider.
   package struct Count: Sendable, Hashable {
-    package let registrations: RegistrationReference.Kind
+    package let registrations: Wire
     /// `apns`, `fcm` (Web Push included), or `upstream`.
     package let provider: String
     package let live: Int64
@@ -150,12 +150,12 @@ package final class RegistrationStore: Sendable {
       """
       SELECT wire, CASE WHEN elsewhere IS NULL THEN kind ELSE 4 END AS provider,
         COUNT(*) FILTER (WHERE ended_at IS NULL) AS live, COUNT(ended_at) AS ended
-      FROM registrations WHERE wire <= 2 GROUP BY 1, 2
+      FROM registrations WHERE wire IN (\(Wire.zulip)) GROUP BY 1, 2
       """
     )
     var providers: [(name: String, kind: Int64)] = PushToken.Kind.allCases.map { ($0.rawValue, $0.storage) }
     providers.append((Route.Provider.elsewhere.rawValue, 4))
-    return try [RegistrationReference.Kind.e2ee, .legacy].flatMap { registrations in
+    return try [Wire.e2ee, .legacy].flatMap { registrations in
       try providers.map { provider, kind in
         let row = try rows.first {
           try $0.int64("wire") == registrations.rawValue && $0.int64("provider") == kind
@@ -182,7 +182,7 @@ extension RegistrationStore {
       """
       INSERT INTO registrations
         (wire, realm_id, token_id, kind, token, token_hash, target, bouncer_key_id, registered_at)
-      VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8)
+      VALUES (\(Wire.e2ee.sql), $1, $2, $3, $4, $5, $6, $7, $8)
       ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
         kind = excluded.kind, token = excluded.token, token_hash = excluded.token_hash,
         target = excluded.target, bouncer_key_id = excluded.bouncer_key_id, elsewhere = NULL,

@@ -30,9 +30,9 @@ package struct RegistrationTargets: Sendable {
   package func counts() async throws -> [Count] {
     try await database.query(
       """
-      SELECT kind, target, CASE WHEN wire IN (\(RegistrationReference.Kind.openKinds)) THEN 1 ELSE 0 END AS is_untrusted, COUNT(*) AS count, environment
+      SELECT kind, target, CASE WHEN wire IN (\(Wire.open)) THEN 1 ELSE 0 END AS is_untrusted, COUNT(*) AS count, environment
       FROM registrations
-      WHERE ended_at IS NULL AND elsewhere IS NULL AND target IS NOT NULL AND kind <= 3 AND wire <> 4
+      WHERE ended_at IS NULL AND elsewhere IS NULL AND target IS NOT NULL AND kind <= \(TokenKind.pushKit.sql) AND wire <> \(Wire.nextcloudWebPush.sql)
       GROUP BY 1, 2, 3, 5 ORDER BY 4 DESC, 2, 5
       """
     ).map { row in
@@ -57,11 +57,11 @@ package struct RegistrationTargets: Sendable {
       """
       SELECT token, realm_id, token_id, server_id, user_id, user_uuid, device_identifier, user_key, wire
       FROM registrations
-      WHERE kind = 2 AND target IS NULL AND ended_at IS NULL AND elsewhere IS NULL AND token IS NOT NULL
-        AND \(isUntrusted ? "wire IN (\(RegistrationReference.Kind.openKinds))" : "wire <= 2") ORDER BY id DESC LIMIT \(Self.sample)
+      WHERE kind = \(TokenKind.fcm.sql) AND target IS NULL AND ended_at IS NULL AND elsewhere IS NULL AND token IS NOT NULL
+        AND \(isUntrusted ? "wire IN (\(Wire.open))" : "wire IN (\(Wire.zulip))") ORDER BY id DESC LIMIT \(Self.sample)
       """)
     let count = try rows.count { row in
-      let isE2EE = try row.int64("wire") == RegistrationReference.Kind.e2ee.rawValue
+      let isE2EE = try row.int64("wire") == Wire.e2ee.rawValue
       let place = SealedPlace.token(
         realm: isE2EE ? try row.value("realm_id") : .null, tokenID: try row.value("token_id"),
         server: try row.value("server_id"), user: try row.value("user_id"), uuid: try row.value("user_uuid"),

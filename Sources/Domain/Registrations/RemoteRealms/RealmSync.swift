@@ -398,5 +398,6 @@ private let selectOwned = """
   SELECT r.id, r.server_id, r.owner_secret_hash, r.is_deactivated, r.released_until, s.deactivated_at
   FROM remote_realms r JOIN remote_servers s ON s.id = r.server_id WHERE r.uuid = $1
   """
-private let ofLegacy = "registrations WHERE wire = 2 AND server_id = $1 AND (realm_id = $2 OR $2 IS NULL)"
+private let ofLegacy =
+  "registrations WHERE wire = \(Wire.legacy.sql) AND server_id = $1 AND (realm_id = $2 OR $2 IS NULL)"
 private let deleteLegacy = "DELETE FROM \(ofLegacy)"

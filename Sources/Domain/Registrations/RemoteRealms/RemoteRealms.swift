@@ -91,7 +91,7 @@ extension RemoteRealms {
       """
       SELECT COALESCE(realm_id, 0) AS realm_id, COUNT(*) AS count, MAX(registered_at) AS last_registered_at
       FROM registrations
-      WHERE wire = 2 AND server_id = $1 GROUP BY 1
+      WHERE wire = \(Wire.legacy.sql) AND server_id = $1 GROUP BY 1
       """, .integer(server))
     return try await database.read { connection in
       var clear: [Int64: (count: Int64, last: Date?)] = [:]

@@ -78,7 +78,7 @@ package struct RemoteServers: Sendable {
           WHERE r.server_id = s.id AND e.token_id IS NOT NULL AND e.ended_at IS NULL) AS registrations,
         COALESCE(l.number, 0) AS legacy_registrations
       FROM remote_servers s LEFT JOIN (
-          SELECT server_id, COUNT(*) AS number FROM registrations WHERE wire = 2 GROUP BY server_id
+          SELECT server_id, COUNT(*) AS number FROM registrations WHERE wire = \(Wire.legacy.sql) GROUP BY server_id
         ) l ON l.server_id = s.id
       ORDER BY hostname_key
       """

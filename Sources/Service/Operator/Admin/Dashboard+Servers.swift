@@ -291,7 +291,7 @@ extension Dashboard {
   }
 
   private static func kind(_ device: FoundDevice) -> String {
-    switch device.kind {
+    switch device.wire {
     case .e2ee: "an end-to-end encrypted registration"
     case .legacy: "a legacy registration"
     case .nextcloud: "a Nextcloud device"

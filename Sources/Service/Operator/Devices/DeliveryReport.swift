@@ -29,7 +29,7 @@ extension AcceptedDelivery {
   fileprivate var json: JSON {
     func milliseconds(_ seconds: TimeInterval) -> JSON { .number(String((seconds * 10_000).rounded() / 10)) }
     return [
-      "device": .string("\(registration.kind):\(registration.id)"),
+      "device": .string("\(registration.wire):\(registration.id)"),
       "provider": .string(provider.rawValue),
       "taken_at": .string(takenAt.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))),
       "request_ms": request.map(milliseconds) ?? .null, "queue_ms": milliseconds(queue),

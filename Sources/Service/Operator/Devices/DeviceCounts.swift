@@ -28,7 +28,7 @@ struct DeviceCounts: Sendable, Hashable {
         """
         SELECT server_id, COALESCE(realm_id, 0) AS realm_id, COUNT(DISTINCT token_hash) AS legacy, 0 AS e2ee
         FROM registrations
-        WHERE wire = 2 GROUP BY server_id, COALESCE(realm_id, 0)
+        WHERE wire = \(Wire.legacy.sql) GROUP BY server_id, COALESCE(realm_id, 0)
         UNION ALL
         SELECT r.server_id, e.realm_id, 0, e.devices
         FROM (

@@ -77,9 +77,9 @@ extension DeviceQuery {
   package static func row(_ text: String) -> DeviceQuery? {
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
     guard parts.count == 2, let id = Int64(parts[1]),
-      let kind = RegistrationReference.Kind(name: parts[0])
+      let wire = Wire(name: parts[0])
     else { return nil }
-    return .registration(kind: kind.rawValue, id: id)
+    return .registration(wire: wire.rawValue, id: id)
   }
 
   /// `7`, or `7 chat.example.org`

@@ -331,8 +331,8 @@ package final class Readiness: Sendable {
     let held = doubts.map(\.held).reduce(0, +)
     if held > 0 { check.details["held_deletions"] = .integer(Int64(held)) }
     // Deletions of devices that anybody may register are shown, but do not degrade the service.
-    if let doubt = doubts.filter({ $0.kind.isOpen }).min(by: { $0.since < $1.since }) {
-      var devices = Health.Check(name: "\(doubt.kind)")
+    if let doubt = doubts.filter({ $0.wire.isOpen }).min(by: { $0.since < $1.since }) {
+      var devices = Health.Check(name: "\(doubt.wire)")
       devices.fail(doubt.shownReason, on: doubt.route.target, since: doubt.since, of: check.name)
       check.details[devices.name] = devices.json
     }

@@ -61,7 +61,7 @@ package struct NextcloudSubscriptions: Sendable {
       INSERT INTO registrations
         (wire, kind, account_id, app_password_id, api_key_hash, endpoint_hash, token, app_types, activation_hash,
          registered_at, token_hash)
-      VALUES (4, 2, $1, $2, \(holder.apiKeyHash), $3, $4, $5, $6, $7, $8)
+      VALUES (\(Wire.nextcloudWebPush.sql), \(TokenKind.fcm.sql), $1, $2, \(holder.apiKeyHash), $3, $4, $5, $6, $7, $8)
       RETURNING id, registered_at
       """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash),
       .bytes(storageKey.seal(text, at: place)), .text(appTypes.text),

@@ -100,7 +100,7 @@ extension Outbox {
 extension RegisteredPush {
   /// A delivery that its text identifies.
   static func sample(
-    _ text: String, kind: RegistrationReference.Kind = .e2ee, registration: Int64 = 1,
+    _ text: String, kind: Wire = .e2ee, registration: Int64 = 1,
     token: String = String(repeating: "ab", count: 32),
     expiration: Date? = nil, collapseID: String? = nil, owner: Owner = OutboxStore.owner,
     isBackground: Bool = false

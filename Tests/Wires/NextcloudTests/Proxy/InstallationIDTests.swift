@@ -146,6 +146,6 @@ struct InstallationIDTests {
     let search = DeviceSearch(
       database: bench.database, storageKey: StorageKey(bytes: [UInt8](repeating: 7, count: 32)))
     let id = try await bench.number("SELECT MAX(id) FROM registrations")
-    return try #require(try await search.find(.registration(kind: 3, id: Int64(id))).devices.first)
+    return try #require(try await search.find(.registration(wire: 3, id: Int64(id))).devices.first)
   }
 }

@@ -44,7 +44,7 @@ import Testing
       #expect(device.token == registration.token)
       #expect(device.tokenHash == registration.tokenHash)
       #expect(device.destination == registration.destination)
-      #expect(device.reference.kind == .nextcloud)
+      #expect(device.reference.wire == .nextcloud)
       #expect(device.reference.registeredAt == Date(timeIntervalSince1970: 1_790_000_000.123))
       #expect(try await store.contents().range(of: Data(registration.token.utf8)) == nil)
     }
