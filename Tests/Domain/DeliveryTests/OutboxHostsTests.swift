@@ -45,8 +45,7 @@ import Testing
     (limits.perRoute, limits.perKind) = (2, 2)
     let store = try await OutboxStore(limits: limits)
     let (a, b, now) = (Self.host("a.example"), Self.host("b.example"), store.clock.now)
-    func entry(_ text: String, _ route: Route, _ kind: Wire = .e2ee) -> Outbox.Addition
-    {
+    func entry(_ text: String, _ route: Route, _ kind: Wire = .e2ee) -> Outbox.Addition {
       (.sample(text, kind: kind), route, now)
     }
     let results = try await store.outbox.keep([
