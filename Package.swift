@@ -159,7 +159,7 @@ let modules: [Target] =
     module(
       "AppCheck", "CZlib", "HTTP", "NextcloudProxy", "Operator", "Platform", "Providers", "Sealing",
       "Settings",
-      "Crypto"),
+      "Crypto", "SwiftASN1"),
     module("ZulipImport", "HTTP", "HTTPClient", "Migrations", "Registrations", "Sealing", "SQL", "ZulipAPI"),
     module(
       "Demo", "HTTP", "Operator", "Providers", "ProviderSimulator", "PushBouncerClient", "Sealing",

@@ -78,29 +78,68 @@ extension App {
         "Which flavour of an Android app's source to check (default: gplay, or the first that is published).",
         valueName: "name"))
     var flavor: String?
+    @Option(
+      help: .init(
+        "How to print what was found, for a pipeline: github (annotations of GitHub Actions) or sarif (SARIF 2.1.0).",
+        valueName: "name"))
+    var format: AppReportFormat?
     @Argument(help: "The folder with the app's source, or a built package.") var path: String
 
+    func validate() throws {
+      guard format == nil || !options.json else {
+        throw ValidationError("--json and --format are two forms: pass one of them")
+      }
+    }
+
     func run() async throws {
+      do {
+        let report = try report()
+        if let format {
+          printLine(format.text(of: report, path: path))
+        } else {
+          show(report)
+        }
+        if !report.isGood || !report.skipped.isEmpty { throw ExitCode.failure }
+      } catch let fault as Fault where options.json {
+        printLine(Self.json(nil, fault).text)
+        throw ExitCode.failure
+      }
+    }
+
+    private func report() throws -> AppCheck.Report {
       // Read before root becomes the service's user, who may not be allowed to read them.
       let app = try AppCheck.App(path: path, flavor: flavor)
       let service = try against.map { path in
         try AppCheck.Service(Array(Data(contentsOf: URL(fileURLWithPath: path))), path: path)
       }
-      let report = try AppCheck(service: service ?? App.serviceToCompare(options)).report(on: app)
-      options.show([
-        "app": .string(report.app), "counts": Self.counts(report),
-        "findings": report.findings.json(Self.columns),
-      ]) { page in
-        page.add("This is \(report.app).")
+      return try AppCheck(service: service ?? App.serviceToCompare(options)).report(on: app)
+    }
+
+    private func show(_ report: AppCheck.Report) {
+      options.show(Self.json(report)) { page in
+        let parts = [
+          report.flavor.map { "flavour \($0)" }, report.configuration.map { "configuration \($0)" },
+        ]
+        let built = parts.compactMap(\.self).joined(separator: ", ")
+        page.add("This is \(report.app)\(built.isEmpty ? "" : ": \(built)").")
         page.add()
         Self.fill(&page, report)
       }
-      if !report.isGood || !report.skipped.isEmpty { throw ExitCode.failure }
     }
 
-    private static func counts(_ report: AppCheck.Report) -> JSON {
+    /// - Parameter fault: why there is no report.
+    private static func json(_ report: AppCheck.Report?, _ fault: Fault? = nil) -> JSON {
+      [
+        "app": .string(report?.app ?? ""), "flavor": .optional(report?.flavor),
+        "configuration": .optional(report?.configuration), "counts": counts(report?.findings ?? []),
+        "findings": (report?.findings ?? []).json(columns),
+        "error": fault.map { ["message": .string($0.description), "advice": .optional($0.advice)] } ?? .null,
+      ]
+    }
+
+    private static func counts(_ findings: [AppCheck.Finding]) -> JSON {
       func count(_ standing: Finding.Standing) -> JSON {
-        .integer(Int64(report.findings.count { $0.standing == standing }))
+        .integer(Int64(findings.count { $0.standing == standing }))
       }
       return [
         "ok": count(.good), "warnings": count(.warning), "faults": count(.fault), "skipped": count(.skipped),
@@ -109,9 +148,18 @@ extension App {
 
     private static var columns: [ReportColumn<AppCheck.Finding>] {
       .check(\.check, \.standing) + [
-        .text("found", nil) { $0.found }, .text("file", nil) { $0.file },
-        .member("line") { .optional($0.line.map(Int64.init)) }, .text("expected", nil) { $0.expected },
-        .text("effect", nil) { $0.effect },
+        .text("found", nil) { $0.found }, .text("value", nil) { $0.value },
+        .text("remark", nil) { $0.remark },
+        .text("file", nil) { $0.file }, .member("line") { .optional($0.line.map(Int64.init)) },
+        .text("expected", nil) { $0.expected }, .text("effect", nil) { $0.effect },
+        .member("places") { .array($0.places.map(json)) },
+      ]
+    }
+
+    private static func json(_ place: AppCheck.Place) -> JSON {
+      [
+        "file": .optional(place.file), "line": .optional(place.line.map(Int64.init)),
+        "member": .optional(place.member), "target": .optional(place.target),
       ]
     }
 
@@ -122,8 +170,12 @@ extension App {
       for finding in findings {
         let (word, tone) = finding.standing.word
         let check = finding.check + String(repeating: " ", count: width - finding.check.displayedWidth)
-        let place = finding.file.map { file in file + (finding.line.map { ":\($0)" } ?? "") + ": " } ?? ""
+        let place = finding.places.first?.text.map { "\($0): " } ?? ""
         page.add("\(word)\(check)  \(place)\(finding.found)", tone)
+        if finding.standing != .good, finding.places.count > 1 {
+          page.add(
+            "\(indent)also at: \(finding.places.dropFirst().compactMap(\.text).joined(separator: ", "))")
+        }
         if let expected = finding.expected { page.add("\(indent)must be: \(expected)") }
         if let effect = finding.effect { page.add("\(indent)or else: \(effect)") }
       }

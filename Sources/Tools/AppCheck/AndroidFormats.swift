@@ -59,6 +59,16 @@ private struct StringPool {
     return found
   }
 
+  /// Those that begin so.
+  func texts(beginning wanted: [Name], _ budget: Budget) throws -> Set<Name> {
+    var found: Set<Name> = []
+    for index in 0..<count {
+      try budget.step()
+      if let text = self[index], wanted.contains(where: text.hasPrefix) { found.insert(text) }
+    }
+    return found
+  }
+
   private func length8(_ place: inout Int) -> Int? {
     guard let first = reader.u8(place) else { return nil }
     guard first & 0x80 != 0 else {
@@ -84,27 +94,26 @@ private struct Chunk {
     while let type = reader.u16(place), let header = reader.u16(place + 2), let size = reader.u32(place + 4),
       header >= 8, size >= header, place + size <= end
     {
-      try budget.step()
+      try budget.step(20)
       chunks.append(Chunk(type: type, start: place, content: place + header, end: place + size))
-      guard chunks.count <= Budget.chunks else {
-        throw Budget.Exceeded(what: "more than \(Budget.chunks) parts in a table")
-      }
       place += size
     }
     return chunks
   }
 }
 
-/// An APK's `AndroidManifest.xml`.
+/// A compiled `AndroidManifest.xml`.
 struct BinaryXML {
   /// `package` of the `manifest` element.
   private(set) var package: Name?
+  private var texts: Set<Name> = []
 
   init?(_ data: Data, _ budget: Budget) throws {
     let reader = LittleEndian(data)
     guard reader.u16(0) == 0x0003, let header = reader.u16(2) else { return nil }
     let chunks = try Chunk.all(reader, from: header, to: data.count, budget)
     guard let pool = chunks.lazy.compactMap({ StringPool(reader, at: $0.start) }).first else { return nil }
+    texts = try pool.texts(beginning: Self.wanted, budget)
     // The first element is the root; each attribute has 20 bytes: namespace, name, text, typed value.
     guard let element = chunks.first(where: { $0.type == 0x0102 }),
       let start = reader.u16(element.content + 8),
@@ -120,17 +129,37 @@ struct BinaryXML {
       return
     }
   }
+
+  /// That of a bundle, which is a message.
+  init(_ message: ProtocolBuffer, _ data: Data) throws {
+    package = try message.package
+    texts = Set(Self.wanted.filter { text in data.withUnsafeBytes { $0.first(text.bytes) != nil } })
+  }
+
+  private static let wanted = [SourceReader.messaging, SourceReader.unifiedPush]
+
+  /// Whether it names a service of notifications.
+  func has(_ text: Name) -> Bool { texts.contains { $0.hasPrefix(text) } }
+}
+
+/// A text among an Android app's resources.
+struct ResourceText {
+  let name: Name
+  /// Whether it is for all languages and devices.
+  let isDefault: Bool
+  /// nil if it is something else: the name of another one, or a text with styles.
+  let text: Name?
 }
 
 /// An APK's `resources.arsc`.
 enum ResourceTable {
-  /// The texts of these names, in the first configuration that has them. nil if the table cannot be read.
-  static func texts(_ names: Set<Name>, in data: Data, _ budget: Budget) throws -> [Name: Name]? {
+  /// The texts of these names, in all configurations. nil if the table cannot be read.
+  static func texts(_ names: Set<Name>, in data: Data, _ budget: Budget) throws -> [ResourceText]? {
     let reader = LittleEndian(data)
     guard reader.u16(0) == 0x0002, let header = reader.u16(2) else { return nil }
     let chunks = try Chunk.all(reader, from: header, to: data.count, budget)
     guard let values = chunks.lazy.compactMap({ StringPool(reader, at: $0.start) }).first else { return nil }
-    var texts: [Name: Name] = [:]
+    var texts: [ResourceText] = []
     for package in chunks where package.type == 0x0200 {
       guard let offset = reader.u32(package.start + 276),
         let keys = try StringPool(reader, at: package.start + offset)?.indices(of: names, budget),
@@ -138,18 +167,25 @@ enum ResourceTable {
       else { continue }
       for type in try Chunk.all(reader, from: package.content, to: package.end, budget)
       where type.type == 0x0201 {
+        // A configuration: its size, and zeros if it is the one for everything.
+        let size = reader.u32(type.start + 20) ?? 0
+        let isDefault =
+          reader.bytes(type.start + 24, min(max(size, 4), 64) - 4)?.allSatisfy { $0 == 0 } ?? true
         try read(reader, type, keys) { name, value in
           try budget.step()
-          if let name, texts[name] == nil { texts[name] = values[value] }
+          guard let name else { return }
+          try budget.values(1)
+          texts.append(ResourceText(name: name, isDefault: isDefault, text: value.flatMap { values[$0] }))
         }
       }
     }
     return texts
   }
 
-  /// Hands over each entry of a type: its name if it is one of those that are looked for, and its text's number.
+  /// Hands over each entry of a type: its name if it is one of those that are looked for, and its text's number; nil if it
+  /// is no text.
   private static func read(
-    _ reader: LittleEndian, _ type: Chunk, _ keys: [Int: Name], _ body: (Name?, Int) throws -> Void
+    _ reader: LittleEndian, _ type: Chunk, _ keys: [Int: Name], _ body: (Name?, Int?) throws -> Void
   ) throws {
     guard let flags = reader.u8(type.start + 9), let count = reader.u32(type.start + 12),
       let start = reader.u32(type.start + 16), count <= type.end - type.start
@@ -161,15 +197,21 @@ enum ResourceTable {
       case 1: offset = reader.u16(type.content + 4 * index + 2).map { 4 * $0 }
       default: offset = reader.u16(type.content + 2 * index).flatMap { $0 == 0xFFFF ? nil : 4 * $0 }
       }
-      // A simple entry of 8 bytes, then a value: its size, a zero, its type (3: a text) and its number.
-      guard let entry = offset.map({ type.start + start + $0 }), let size = reader.u16(entry),
-        let flags = reader.u16(entry + 2), flags & 0x0009 == 0, let key = reader.u32(entry + 4),
-        reader.u8(entry + size + 3) == 3, let value = reader.u32(entry + size + 4)
-      else {
-        try body(nil, 0)
+      // An entry of 8 bytes with its key, then a value: its size, a zero, its type (3: a text) and its number. A compact
+      // entry has the key in its first two bytes, its type in the fourth, and then the number.
+      guard let entry = offset.map({ type.start + start + $0 }), let flags = reader.u16(entry + 2) else {
+        try body(nil, nil)
         continue
       }
-      try body(keys[key], value)
+      if flags & 0x0008 != 0 {
+        let key = reader.u16(entry).flatMap { keys[$0] }
+        try body(key, flags >> 8 == 3 ? reader.u32(entry + 4) : nil)
+      } else {
+        let key = reader.u32(entry + 4).flatMap { keys[$0] }
+        let size = reader.u16(entry) ?? 8
+        try body(
+          key, flags & 0x0001 == 0 && reader.u8(entry + size + 3) == 3 ? reader.u32(entry + size + 4) : nil)
+      }
     }
   }
 }
@@ -242,15 +284,22 @@ struct ProtocolBuffer {
     }
   }
 
-  /// The texts of these names among an AAB's resources, in the first configuration: ResourceTable.package.type.entry, its
-  /// name, and config_value.value.item.str.value.
-  func resourceTexts(_ names: Set<Name>) throws -> [Name: Name] {
-    var texts: [Name: Name] = [:]
+  /// The texts of these names among an AAB's resources: ResourceTable.package.type.entry, its name, and of each
+  /// config_value the configuration and value.item.str.value. An empty text is left out of its message.
+  func resourceTexts(_ names: Set<Name>) throws -> [ResourceText] {
+    var texts: [ResourceText] = []
     try read(2) { package in
       try package.read(3) { type in
         try type.read(3) { entry in
-          if let name = try entry.first(2)?.text, names.contains(name), texts[name] == nil {
-            texts[name] = try entry.first(6, 2, 4, 2, 1)?.text
+          guard let name = try entry.first(2)?.text, names.contains(name) else { return true }
+          try entry.read(6) { value in
+            let text = try value.first(2, 4, 2)
+            try budget.values(1)
+            texts.append(
+              ResourceText(
+                name: name, isDefault: try value.first(1)?.data.isEmpty ?? true,
+                text: try text.map { try $0.first(1)?.text ?? "" }))
+            return true
           }
           return true
         }

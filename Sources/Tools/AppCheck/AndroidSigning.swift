@@ -1,14 +1,17 @@
 internal import Crypto
 internal import Foundation
+internal import SwiftASN1
 
 /// Finds the certificate that an APK or AAB is signed with. Signatures are not verified: Android does that.
 enum AndroidSigning {
-  /// The SHA-256 of the certificate, as Android's tools write it: `AB:CD:...`. nil if the package is not signed.
-  static func fingerprint(_ files: AppFiles) throws -> String? {
+  /// The SHA-256 of the certificate, as Android's tools write it: `AB:CD:...`; and whether it is one that Android's tools
+  /// make for builds of a developer. nil if the package is not signed.
+  static func certificate(_ files: AppFiles) throws -> (fingerprint: String, isDebug: Bool)? {
     guard let certificate = try blockCertificate(files) ?? jarCertificate(files) else { return nil }
-    return SHA256.hash(data: certificate).map { byte in
+    let fingerprint = SHA256.hash(data: certificate).map { byte in
       (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
     }.joined(separator: ":")
+    return (fingerprint, certificate.withUnsafeBytes { $0.first(Array("Android Debug".utf8)) != nil })
   }
 
   /// That of an APK Signature Scheme from version 2 on: in a block before the zip archive's directory.
@@ -52,42 +55,13 @@ enum AndroidSigning {
       return nil
     }
     // ContentInfo { contentType, [0] SignedData { version, digestAlgorithms, contentInfo, [0] certificates } }
-    guard let info = DER(message), let content = info.members.dropFirst().first?.members.first else {
-      return nil
+    func members(_ node: ASN1Node?) -> [ASN1Node] {
+      if case .constructed(let members)? = node?.content { Array(members.prefix(8)) } else { [] }
     }
-    return content.members.first { $0.tag == 0xA0 }?.members.first?.whole
-  }
-
-  /// An element of DER.
-  private struct DER {
-    let tag: UInt8
-    let whole: Data
-    private let content: Data
-
-    init?(_ data: Data) {
-      guard data.count >= 2, let tag = data.first else { return nil }
-      var place = data.startIndex + 2
-      var length = Int(data[data.startIndex + 1])
-      if length >= 0x80 {
-        let count = length & 0x7F
-        guard (1...4).contains(count), data.endIndex - place >= count else { return nil }
-        length = data[place..<place + count].reduce(0) { $0 << 8 | Int($1) }
-        place += count
-      }
-      guard length <= data.endIndex - place else { return nil }
-      self.tag = tag
-      whole = data[data.startIndex..<place + length]
-      content = data[place..<place + length]
+    let content = members(members(try? DER.parse(Array(message))).dropFirst().first).first
+    let certificates = members(content).first {
+      $0.identifier.tagClass == .contextSpecific && $0.identifier.tagNumber == 0
     }
-
-    /// The first elements inside; more than any that is looked for.
-    var members: [DER] {
-      var (members, rest): ([DER], Data) = ([], content)
-      while members.count < 8, let member = DER(rest) {
-        members.append(member)
-        rest = rest[member.whole.endIndex...]
-      }
-      return members
-    }
+    return members(certificates).first.map { Data($0.encodedBytes) }
   }
 }

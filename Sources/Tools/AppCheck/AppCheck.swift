@@ -3,27 +3,51 @@ package import Settings
 
 /// Compares an app's source or built package with this service, without changing either.
 package struct AppCheck: Sendable {
-  /// What was found in one place.
-  package struct Finding: Sendable, Hashable {
-    /// What was checked: `bouncer key`, `Firebase project`.
-    package let check: String
-    package let standing: Platform.Finding.Standing
-    /// What is there, or why it could not be checked.
-    package let found: String
+  /// Where something stands.
+  package struct Place: Sendable, Hashable {
     /// The path inside the app; nil if it concerns no single file.
     package var file: String?
     /// Counted from 1; nil in binary files.
     package var line: Int?
+    /// What it is called in a table of a package: `google_app_id`.
+    package var member: String?
+    /// The target of an Xcode project that has it.
+    package var target: String?
+  }
+
+  /// What was found, in one place or in several.
+  package struct Finding: Sendable, Hashable {
+    /// What was checked: `bouncer key`, `Firebase project`.
+    package let check: String
+    package let standing: Platform.Finding.Standing
+    /// What is there; nil if nothing is, or if it could not be read.
+    package internal(set) var value: String?
+    /// What is to be known of it, or why it could not be checked.
+    package let remark: String?
+    package internal(set) var places: [Place]
     /// What it should be; nil if it is right.
-    package var expected: String?
+    package internal(set) var expected: String?
     /// What happens on a phone if it stays; nil if nothing does.
-    package var effect: String?
+    package let effect: String?
+
+    package var found: String { [value, remark].compactMap(\.self).joined(separator: ": ") }
+    package var file: String? { places.first?.file }
+    package var line: Int? { places.first?.line }
+
+    func isSame(as other: Finding) -> Bool {
+      check == other.check && standing == other.standing && value == other.value && remark == other.remark
+        && expected == other.expected && effect == other.effect
+    }
   }
 
   /// The app and everything that was found.
   package struct Report: Sendable {
     /// `Zulip, its source`
     package let app: String
+    /// `gplay`; nil for a package, and where there are none.
+    package let flavor: String?
+    /// The configuration of Xcode's project that is published.
+    package let configuration: String?
     package let findings: [Finding]
     /// Whether it fits, as far as it could be checked.
     package var isGood: Bool { !findings.contains { $0.standing == .fault } }
@@ -72,9 +96,9 @@ package struct AppCheck: Sendable {
   package func report(on app: App) throws(Fault) -> Report {
     let isPackage = app.files.isArchive
     let facts = try Self.bounded(app.path) {
-      isPackage ? try AppFacts(package: app.files, candidates: candidates) : app.source
+      isPackage ? try AppFacts(package: app.files, for: service) : app.source
     }
-    guard let facts else {
+    guard var facts else {
       throw Fault(
         source: app.path, "is no app that this command knows",
         advice: """
@@ -82,17 +106,10 @@ package struct AppCheck: Sendable {
           Documentation/Apps.md says what to change in others
           """)
     }
+    try Self.bounded(app.path) { try facts.missNotes(app.files) }
     var comparison = Comparison(app: facts, service: service, isPackage: isPackage)
     return Report(
       app: "\(facts.product.rawValue), \(isPackage ? "a built package" : "its source")",
-      findings: comparison.findings())
-  }
-
-  private var candidates: AppFacts.Candidates {
-    let proxies = [service.address, Vendor.proxy].compactMap(\.self)
-    return .init(
-      bouncerKeys: service.keys.map(\.text) + [Vendor.bouncerKey],
-      firebaseProjects: service.projects + ["zulip-android"],
-      proxies: proxies + proxies.map { "\($0)/" })
+      flavor: facts.flavor?.text, configuration: facts.configuration?.text, findings: comparison.findings())
   }
 }

@@ -1,45 +1,7 @@
-internal import Foundation
+internal import NextcloudProxy
 
 /// What an app has built in for its notifications, as far as it could be read.
 struct AppFacts: Sendable {
-  enum Product: String, Sendable {
-    case zulip = "Zulip"
-    case talk = "Nextcloud Talk"
-    case files = "Nextcloud Files"
-  }
-
-  /// A kind of value, as the operator reads it.
-  enum Aspect: String, Sendable, CaseIterable {
-    /// The key that the app seals its registrations to, in base64.
-    case bouncerKey = "bouncer key"
-    case proxy = "push proxy"
-    case userAgent = "User-Agent"
-    case firebaseProject = "Firebase project"
-    /// `messagingSenderId` or `gcm_defaultSenderId`.
-    case firebaseNumber = "Firebase number"
-    /// `1:<number>:android:...` or `1:<number>:ios:...`
-    case firebaseApp = "Firebase app"
-    /// `apiKey` or `google_api_key`.
-    case firebaseKey = "Firebase API key"
-    /// Project, number, app and key that the app for iOS starts the Firebase library with, though its pushes go by APNs.
-    case firebaseForIOS = "Firebase for iOS"
-    case applicationID = "applicationId"
-    /// The SHA-256 of the certificate that a package for Android is signed with.
-    case certificate = "signing certificate"
-    case bundleID = "bundle id"
-    /// The bundle id as it stands in the code once more.
-    case bundleIDInCode = "bundle id in the code"
-    case team = "team"
-    /// The app groups that the code opens.
-    case group = "app group"
-    /// The app groups that the entitlements allow.
-    case entitledGroup = "app group in the entitlements"
-    case environment = "aps-environment"
-    case backgroundModes = "background modes"
-    /// A name of the original app that does not decide about notifications.
-    case leftover = "left over"
-  }
-
   /// What is signed as one: an app for iOS, or one of its extensions.
   struct Part: Sendable {
     enum Entitlements: Sendable {
@@ -54,8 +16,10 @@ struct AppFacts: Sendable {
 
     let name: String
     let isApp: Bool
-    /// Whether it shows notifications in the app's place.
-    var isNotificationService: Bool
+    /// `NSExtensionPointIdentifier`; nil if there is none.
+    var point: Value?
+    /// Whether the app contains it.
+    var isEmbedded = true
     /// Whether it cannot do without the app group, so that it has to have entitlements.
     var needsEntitlements = false
     /// The bundle id of what is published, and those of other configurations.
@@ -63,22 +27,44 @@ struct AppFacts: Sendable {
     var otherBundles: [Value] = []
     var entitlements = Entitlements.none(nil)
     /// `UIBackgroundModes`; nil if they could not be read.
-    var backgroundModes: (file: Name, line: Int?, modes: [Value])?
+    var backgroundModes: (place: Value, modes: [Value])?
+
+    static let service = "com.apple.usernotifications.service"
+    /// Whether it shows notifications in the app's place.
+    var isNotificationService: Bool { point?.text == Self.service }
+    /// Whether it is to, by its name.
+    var isCalledNotificationService: Bool {
+      !isApp && name.lowercased().filter { $0.isLetter }.contains("notificationservice")
+    }
+    var groups: [Value] { if case .file(_, let groups, _, _) = entitlements { groups } else { [] } }
   }
 
-  let product: Product
+  let table: AppTable
+  /// The rows that count in this app: a package is for one platform, and a flavour may do without Google.
+  var rows: [Row]
   private(set) var values: [Aspect: [Value]] = [:]
   /// What could not be read, and why.
   private(set) var unread: [(aspect: Aspect, reason: String, file: Name?, line: Int?)] = []
   /// What is not there, though it has to be: the first file that should have it, and its name.
-  private(set) var lacking: [(aspect: Aspect, name: String, file: Name)] = []
-  /// The app for iOS and its extensions.
+  private(set) var lacking: [(row: Row, name: Name, file: Name)] = []
+  /// The app for iOS and its extensions, and where they are listed.
   private(set) var parts: [Part] = []
+  var project: Name?
   /// A `google-services.json` that no build reads.
   var unusedGoogleServices: Name?
-  private let budget: Budget
+  /// A `google-services.json` without a client for this package name.
+  var unknownClient: Value?
+  /// What of the source is built.
+  var (flavor, configuration): (Name?, Name?) = (nil, nil)
+  let budget: Budget
 
-  init(_ product: Product, _ budget: Budget) { (self.product, self.budget) = (product, budget) }
+  init(_ table: AppTable, for platform: NextcloudApp.Platform? = nil, _ budget: Budget) {
+    self.table = table
+    self.budget = budget
+    rows = table.rows.filter { platform == nil || $0.platform == nil || $0.platform == platform }
+  }
+
+  var product: AppTable.Product { table.product }
 
   subscript(aspect: Aspect) -> [Value] { values[aspect, default: []] }
 
@@ -88,7 +74,7 @@ struct AppFacts: Sendable {
   }
 
   mutating func add(_ part: Part) throws {
-    try budget.values(1 + part.otherBundles.count)
+    try budget.values(1 + part.otherBundles.count + part.groups.count)
     parts.append(part)
   }
 
@@ -97,9 +83,20 @@ struct AppFacts: Sendable {
     unread.append((aspect, reason, file, line))
   }
 
-  mutating func lack(_ aspect: Aspect, _ name: Name, in file: Name) throws {
+  mutating func lack(_ row: Row, _ name: Name, in file: Name) throws {
     try budget.values(1)
-    lacking.append((aspect, name.text, file))
+    lacking.append((row, name, file))
+  }
+
+  /// Adds what was not read of the files that were looked at.
+  mutating func missNotes(_ files: AppFiles) throws {
+    for note in files.notes { try miss(.file, note.reason, file: note.file, line: note.line) }
+  }
+
+  /// Whether there is nothing of an aspect, nor a word why.
+  func isSilent(_ aspect: Aspect) -> Bool {
+    self[aspect].isEmpty && !unread.contains { $0.aspect == aspect }
+      && !lacking.contains { $0.row.aspect == aspect }
   }
 
   /// Reads what an iOS app's entitlements allow.
@@ -110,7 +107,7 @@ struct AppFacts: Sendable {
   ) throws -> Part.Entitlements {
     var (groups, isWhole): ([Value], Bool) = ([], true)
     for group in try entitlements.texts("com.apple.security.application-groups", in: file).map(resolve) {
-      if group.text.utf8.contains(UInt8(ascii: "$")) {
+      if group.isOpen {
         try miss(
           .entitledGroup, "no xcconfig file was found that says what \(group.text) is", file: file,
           line: group.line)
@@ -119,10 +116,12 @@ struct AppFacts: Sendable {
         groups.append(group)
       }
     }
-    try budget.values(groups.count)
-    return .file(
-      file, groups: groups, environment: try entitlements["aps-environment"]?.value(in: file).map(resolve),
-      isWhole: isWhole)
+    var environment = try entitlements["aps-environment"]?.value(in: file).map(resolve)
+    if let open = environment, open.isOpen {
+      try miss(.environment, "\(open.text) is not defined", file: file, line: open.line)
+      environment = Value("", file: file, line: open.line)
+    }
+    return .file(file, groups: groups, environment: environment, isWhole: isWhole)
   }
 
   /// `nextcloud_user_agent` as Files for Android makes it: with its version, and `name_for_branded_user_agent`.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Settings
+internal import Synchronization
 
 /// The files of an app: a folder with its source, or a built package (APK, AAB or IPA), which is a zip archive.
 struct AppFiles: Sendable {
@@ -8,6 +9,15 @@ struct AppFiles: Sendable {
     case folder(String)
     case archive(ZipArchive)
   }
+
+  /// Why a file, or a part of it, was not read.
+  struct Note: Sendable, Hashable {
+    let reason: String
+    let file: Name
+    var line: Int?
+  }
+
+  private final class Notes: Sendable { let all = Mutex<[Note]>([]) }
 
   /// Folders that hold no file that a person edits.
   private static let skipped: Set<Name> = [
@@ -18,10 +28,21 @@ struct AppFiles: Sendable {
   /// The files' paths inside the app, sorted.
   let names: [Name]
   private let known: Set<Name>
+  /// Links that lead out of the app, and folders that may not be read.
+  private let closed: [Name: String]
+  private let kept = Notes()
   let budget: Budget
 
   var isArchive: Bool {
     if case .archive = storage { true } else { false }
+  }
+
+  /// What was not read of files that were looked for.
+  var notes: [Note] { kept.all.withLock { $0 } }
+
+  func note(_ reason: String, _ file: Name, line: Int? = nil) {
+    let note = Note(reason: reason, file: file, line: line)
+    kept.all.withLock { if $0.count < 100, !$0.contains(note) { $0.append(note) } }
   }
 
   /// - Throws: a ``Fault`` if there is nothing at the path, or no app.
@@ -34,15 +55,19 @@ struct AppFiles: Sendable {
     }
     do {
       if isFolder.boolValue {
-        // The folder that is named may be a link; links inside it are not followed: they could lead out of the app.
         let path = URL(fileURLWithPath: path, isDirectory: true).resolvingSymlinksInPath().path
-        storage = .folder(path.utf8.last == UInt8(ascii: "/") ? path : path + "/")
-        names = try Self.names(in: path, budget).sorted()
+        let root = path.utf8.last == UInt8(ascii: "/") ? path : path + "/"
+        var listing = Listing(root: root, budget: budget)
+        try listing.read("", visited: [Name(path)])
+        storage = .folder(root)
+        names = listing.names.sorted()
+        closed = listing.closed
       } else {
         let data = try Data(contentsOf: URL(fileURLWithPath: path), options: .alwaysMapped)
         let archive = try ZipArchive(data, budget)
         storage = .archive(archive)
         names = archive.names.sorted()
+        closed = [:]
       }
     } catch is ZipArchive.Failure {
       throw Fault(
@@ -50,33 +75,71 @@ struct AppFiles: Sendable {
         advice: "give an APK, AAB or IPA as it was built")
     }
     known = Set(names)
+    for (name, reason) in closed where reason == Listing.unreadable { note(reason, name) }
   }
 
-  private static func names(in path: String, _ budget: Budget) throws -> [Name] {
-    guard let files = FileManager.default.enumerator(atPath: path) else {
-      throw Fault(source: path, "cannot be read", advice: "run this as somebody who may read it")
-    }
+  /// Reads a folder. Links are followed where they lead to something inside the app.
+  private struct Listing {
+    static let unreadable = "cannot be read"
+
+    let root: String
+    let budget: Budget
     var names: [Name] = []
-    var count = 0
-    for case let text as String in files {
-      let name = Name(text)
-      try budget.name(name.bytes.count)
-      count += 1
-      guard count <= Budget.files else { throw Budget.Exceeded(what: "more than \(Budget.files) files") }
-      let type = files.fileAttributes?[.type] as? FileAttributeType
-      if type == .typeDirectory {
-        if skipped.contains(name.last) { files.skipDescendants() }
-      } else if type == .typeRegular {
-        names.append(name)
+    var closed: [Name: String] = [:]
+    private var count = 0
+
+    init(root: String, budget: Budget) { (self.root, self.budget) = (root, budget) }
+
+    /// - Parameter visited: the folders that this one lies in, by their own paths.
+    mutating func read(_ folder: String, visited: Set<Name>) throws {
+      guard visited.count <= Budget.depth else { throw Budget.tooDeep }
+      guard let entries = try? FileManager.default.contentsOfDirectory(atPath: root + folder) else {
+        guard !folder.isEmpty else {
+          throw Fault(source: root, "cannot be read", advice: "run this as somebody who may read it")
+        }
+        return closed[Name(folder).dropping(suffix: "/")] = Self.unreadable
+      }
+      for entry in entries {
+        let text = folder + entry
+        let name = Name(text)
+        try budget.name(name.bytes.count)
+        count += 1
+        guard count <= Budget.files else { throw Budget.Exceeded(what: "more than \(Budget.files) files") }
+        var type = try? FileManager.default.attributesOfItem(atPath: root + text)[.type] as? FileAttributeType
+        var path = root + text
+        if type == .typeSymbolicLink {
+          path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+          guard path.utf8.starts(with: root.utf8) else {
+            closed[name] = "is a link that leads out of the app"
+            continue
+          }
+          type = try? FileManager.default.attributesOfItem(atPath: path)[.type] as? FileAttributeType
+        }
+        if type == .typeRegular {
+          names.append(name)
+        } else if type == .typeDirectory, !AppFiles.skipped.contains(name.last), !visited.contains(Name(path))
+        {
+          try read(text + "/", visited: visited.union([Name(path)]))
+        }
       }
     }
-    return names
   }
 
   func has(_ name: Name) -> Bool { known.contains(name) }
 
-  /// The contents of a file; nil if it is not there or cannot be read.
+  /// Notes what of a folder is not known, as it is behind a link or closed.
+  func look(into folder: Name) {
+    for (name, reason) in closed where name.hasPrefix(folder) || folder.hasPrefix(name + "/") {
+      note(reason, name)
+    }
+  }
+
+  /// The contents of a file; nil if it is not there or cannot be read. Of one that is there a note is kept.
   func data(_ name: Name) throws -> Data? {
+    guard known.contains(name) else {
+      for (link, reason) in closed where link == name || name.hasPrefix(link + "/") { note(reason, link) }
+      return nil
+    }
     switch storage {
     case .archive(let archive):
       do {
@@ -84,15 +147,25 @@ struct AppFiles: Sendable {
       } catch ZipArchive.Failure.tooLarge {
         throw Budget.Exceeded(what: "\(name.text) of more than \(Budget.part >> 20) MB")
       } catch is ZipArchive.Failure {
+        note("cannot be unpacked", name)
         return nil
       }
     case .folder(let folder):
-      guard known.contains(name) else { return nil }
       let path = folder + name.text
-      let size = (try? FileManager.default.attributesOfItem(atPath: path))?[.size] as? Int
-      guard let size, size <= Budget.text else { return nil }
-      try budget.read(size)
-      return FileManager.default.contents(atPath: path)
+      let size =
+        (try? FileManager.default.attributesOfItem(
+          atPath: URL(fileURLWithPath: path).resolvingSymlinksInPath().path))?[.size] as? Int
+      if let size, size > Budget.text {
+        note("has more than \(Budget.text >> 20) MB", name)
+        return nil
+      }
+      try budget.read(size ?? 0)
+      guard size != nil, let data = FileManager.default.contents(atPath: path) else {
+        note(Listing.unreadable, name)
+        return nil
+      }
+      // Some editors begin a file with a mark of its encoding.
+      return data.starts(with: [0xEF, 0xBB, 0xBF]) ? Data(data.dropFirst(3)) : data
     }
   }
 
@@ -101,10 +174,15 @@ struct AppFiles: Sendable {
     if case .archive(let archive) = storage { (archive.data, archive.directory) } else { nil }
   }
 
-  /// Which of the texts stand in a file of a package, however large; nil if it is not there or cannot be read.
-  func search(_ name: Name, for texts: [Name]) throws -> Set<Name>? {
-    guard case .archive(let archive) = storage else { return nil }
-    do { return try archive.search(name, for: texts) } catch is ZipArchive.Failure { return nil }
+  /// Hands over the texts of a file of a package, however large; false if it is not there or cannot be read.
+  func texts(_ name: Name, _ body: ([UInt8]) throws -> Void) throws -> Bool {
+    guard case .archive(let archive) = storage else { return false }
+    do {
+      return try archive.texts(of: name, body)
+    } catch is ZipArchive.Failure {
+      note("cannot be unpacked", name)
+      return false
+    }
   }
 
   /// The names that end so, in order.

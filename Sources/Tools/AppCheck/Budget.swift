@@ -20,24 +20,16 @@ final class Budget: Sendable {
   static let part = 32 << 20
   /// Bytes that are read or unpacked in all. An app's code has some 30 MB for each processor.
   static let bytes = 512 << 20
-  /// Members of property lists; a binary one may name the same member again and again.
-  static let references = 200_000
   /// How deep lists, folders of settings and constants may lie in one another.
   static let depth = 32
-  /// Tokens of source, fields of messages, entries of tables.
+  /// Tokens of source, members of lists and messages, entries of tables.
   static let steps = 4_000_000
-  /// Parts of a table that are held in memory.
-  static let chunks = 100_000
   /// Values that are compared, and the bytes of one.
   static let (values, value) = (2_000, 1_024)
   static let duration: Duration = .seconds(60)
 
   private struct Spent {
-    var bytes = 0
-    var names = 0
-    var references = 0
-    var steps = 0
-    var values = 0
+    var (bytes, names, steps, values) = (0, 0, 0, 0)
     /// The number of steps at which the clock is looked at again.
     var lookAt = 0
   }
@@ -54,16 +46,6 @@ final class Budget: Sendable {
   /// Pays for a file's name.
   func name(_ bytes: Int) throws(Exceeded) {
     try pay(bytes, \.names, Self.names, "names of more than \(Self.names >> 20) MB")
-  }
-
-  /// Pays for a member of a property list or markup.
-  ///
-  /// - Parameter bytes: those of its text, if it is copied.
-  func reference(_ bytes: Int = 0) throws(Exceeded) {
-    try pay(
-      1 + bytes / 64, \.references, Self.references,
-      "more than \(Self.references) members in its property lists")
-    try step()
   }
 
   func values(_ count: Int) throws(Exceeded) {

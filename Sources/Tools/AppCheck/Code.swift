@@ -26,6 +26,9 @@ struct Code: Sendable {
   /// Files that this one imports, whose constants it may name.
   var imported: [Code] = []
 
+  /// Whether the file ends before what is open in it does.
+  private(set) var isCut = false
+
   private enum Language { case dart, swift, objectiveC, kotlin, other }
   private let language: Language
 
@@ -51,13 +54,43 @@ struct Code: Sendable {
       try budget.step()
       tokens.append(token)
     }
+    isCut = lexer.isCut || !lexer.branches.isEmpty || !isClosed
     for index in tokens.indices.dropFirst() where self[mark: index] == UInt8(ascii: "=") {
       if let name = nameBefore(index) { assignments[name, default: []].append(index + 1) }
     }
-    if language == .swift { noteGuards() }
+    if language == .swift {
+      noteComputed()
+      noteGuards()
+    }
     // `#define NAME @"..."`
     for index in tokens.indices where self[mark: index] == UInt8(ascii: "#") && self[index + 1] == "define" {
       assignments[self[index + 2], default: []].append(index + 3)
+    }
+  }
+
+  /// Whether each bracket is closed, and the last statement ended.
+  private var isClosed: Bool {
+    var depth = 0
+    for index in tokens.indices {
+      switch self[mark: index] {
+      case UInt8(ascii: "("), UInt8(ascii: "["), UInt8(ascii: "{"): depth += 1
+      case UInt8(ascii: ")"), UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+      default: break
+      }
+    }
+    guard depth <= 0, let last = tokens.indices.last else { return depth <= 0 }
+    guard file.hasSuffix(".m") || language == .dart else { return true }
+    return [UInt8(ascii: ";"), UInt8(ascii: "}")].contains(self[mark: last]) || self[last] == "end"
+  }
+
+  /// Notes what a property is that is computed: `var name: String { "..." }`.
+  private mutating func noteComputed() {
+    for index in tokens.indices where self[index] == "var" && self[mark: index + 2] == UInt8(ascii: ":") {
+      var place = index + 4
+      if self[mark: place] == UInt8(ascii: "?") { place += 1 }
+      if self[mark: place] == UInt8(ascii: "{") {
+        assignments[self[index + 1], default: []].append(place + 1)
+      }
     }
   }
 
@@ -298,6 +331,8 @@ extension Code {
     var line: Int32 = 1
     /// Whether only blanks stand before this place in its line.
     var isFirst = true
+    /// Whether the file ends in a text or comment.
+    var isCut = false
     /// Of each `#if` that is open: whether what follows is compiled, and whether a branch has been.
     var branches: [(isOn: Bool, wasOn: Bool)] = []
 
@@ -391,6 +426,7 @@ extension Code {
           place += 1
         }
       } while depth > 0 && place < bytes.count
+      if depth > 0 { isCut = true }
     }
 
     private mutating func text() -> Token {
@@ -432,6 +468,7 @@ extension Code {
         place += 1
       }
       isFirst = place < bytes.count && bytes[place] == UInt8(ascii: "\n")
+      if place >= bytes.count { isCut = true }
       return token(.text, start, min(place, bytes.count), first)
     }
 

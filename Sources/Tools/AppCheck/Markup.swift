@@ -13,6 +13,10 @@ struct Markup {
   /// The line of what was read last.
   private(set) var line = 1
   private var counted = 0
+  private var (root, last, depth): (Name?, Name?, Int) = (nil, nil, 0)
+
+  /// Whether what has been read is closed.
+  var isWhole: Bool { root != nil && depth == 0 && last == root }
 
   init(_ bytes: [UInt8], _ budget: Budget) { (self.bytes, self.budget) = (bytes, budget) }
 
@@ -102,13 +106,16 @@ struct Markup {
       skipBlanks()
       guard place < bytes.count, bytes[place] == UInt8(ascii: "\"") || bytes[place] == UInt8(ascii: "'")
       else { continue }
-      try budget.reference()
+      try budget.step(20)
       let start = place + 1
       let end = bytes[start...].firstIndex(of: bytes[place]) ?? bytes.endIndex
       attributes[key] = Self.resolved(bytes[start..<end])
       place = min(bytes.count, end + 1)
     }
     place = min(bytes.count, place + 1)
+    root = root ?? name
+    if isEnd || isEmpty { last = name }
+    depth += isEnd ? -1 : isEmpty ? 0 : 1
     return isEnd ? .end(name) : .start(name, attributes: attributes, isEmpty: isEmpty)
   }
 
@@ -163,6 +170,8 @@ struct Markup {
 /// The texts of an Android app's `res/values` file, by name.
 struct AndroidTexts {
   private(set) var texts: [(name: Name, value: Value)] = []
+  /// Whether the file does not end before what is open in it does.
+  private(set) var isWhole = false
 
   init(_ bytes: [UInt8], file: Name, _ budget: Budget) throws {
     var markup = Markup(bytes, budget)
@@ -191,6 +200,7 @@ struct AndroidTexts {
         if open?.depth == 0 { close() } else { open?.depth -= 1 }
       }
     }
+    isWhole = markup.isWhole
   }
 
   /// As Android has it: blanks are one, and none at the ends; quotes and backslashes are resolved.

@@ -23,6 +23,19 @@ struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral {
   /// The path without its folder.
   var last: Name { Name(bytes[((bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1)...]) }
 
+  /// A path without `.`, `..` and doubled slashes.
+  static func path(_ text: some Sequence<UInt8>) -> Name {
+    var parts: [ArraySlice<UInt8>] = []
+    for part in Array(text).split(separator: UInt8(ascii: "/")) {
+      switch Name(part) {
+      case ".": continue
+      case "..": _ = parts.popLast()
+      default: parts.append(part)
+      }
+    }
+    return Name(parts.joined(separator: [UInt8(ascii: "/")]))
+  }
+
   /// Whether another name stands somewhere in this one.
   func contains(_ name: Name) -> Bool { bytes.withUnsafeBytes { $0.first(name.bytes) != nil } }
 
@@ -41,8 +54,15 @@ struct Value: Sendable, Hashable {
   let file: Name
   /// Counted from 1; nil in a binary file.
   let line: Int?
+  /// What it is called in a table of a package: `google_app_id`.
+  var member: String?
+  /// The target of an Xcode project that has it.
+  var target: String?
 
-  init(_ name: Name, file: Name, line: Int?) {
+  /// Whether it names a variable that nothing sets.
+  var isOpen: Bool { text.contains("$(") || text.contains("${") }
+
+  init(_ name: Name, file: Name, line: Int?, member: Name? = nil) {
     let bytes = name.bytes
     let shown = bytes.prefix(Budget.value)
     var text = ""
@@ -57,6 +77,7 @@ struct Value: Sendable, Hashable {
     self.text = text
     self.file = file
     self.line = line
+    self.member = member?.text
   }
 
   init(text: String, file: Name, line: Int?) { self.init(Name(text), file: file, line: line) }
@@ -64,6 +85,7 @@ struct Value: Sendable, Hashable {
 
 extension UInt8 {
   var isBlank: Bool { self == 0x20 || (0x09...0x0D).contains(self) }
+  var isHexDigit: Bool { isDigit || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(self | 0x20) }
   var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
   /// Whether it may stand in a name of a programming language.
   var isWord: Bool {

@@ -33,7 +33,7 @@ struct PropertyList: Sendable {
     guard data.count <= Budget.text else { return nil }
     let list: PropertyList?
     if data.starts(with: "bplist00".utf8) {
-      list = try BinaryList(data, budget)?.root
+      list = try? PropertyListDecoder().decode(BinaryList.self, from: data).list
     } else if data.withUnsafeBytes({ $0.first(Array("<plist".utf8)) }) != nil {
       var reader = XMLList(Markup(Array(data), budget), budget)
       list = try reader.root()
@@ -59,7 +59,8 @@ private struct XMLList {
     while let event = try markup.next() {
       if case .start("plist", _, _) = event {
         let value = try value(0)?.value
-        return isBroken ? nil : value
+        while try markup.next() != nil {}
+        return isBroken || !markup.isWhole ? nil : value
       }
     }
     return nil
@@ -73,7 +74,7 @@ private struct XMLList {
       case .end: return nil
       case .text: continue
       case .start(let element, _, let isEmpty):
-        try budget.reference()
+        try budget.step(20)
         let line = markup.line
         switch element {
         case "dict":
@@ -126,90 +127,36 @@ private struct XMLList {
 
 // MARK: Binary
 
-/// Apple's binary form: a table of places, and members that are named by their number, perhaps again and again.
-private struct BinaryList {
-  private let data: Data
-  private let budget: Budget
-  private let (placeSize, referenceSize, count, table, top): (Int, Int, Int, Int, Int)
-
-  init?(_ data: Data, _ budget: Budget) throws {
-    self.data = data
-    self.budget = budget
-    guard data.count >= 40 else { return nil }
-    func number(_ offset: Int, _ size: Int) -> Int? { Self.number(data, offset, size) }
-    let end = data.count - 32
-    guard let placeSize = number(end + 6, 1), let referenceSize = number(end + 7, 1),
-      let count = number(end + 8, 8), let top = number(end + 16, 8), let table = number(end + 24, 8),
-      (1...8).contains(placeSize), (1...8).contains(referenceSize), count <= data.count, top < count,
-      table < data.count
-    else { return nil }
-    self.placeSize = placeSize
-    self.referenceSize = referenceSize
-    self.count = count
-    self.table = table
-    self.top = top
+/// What is looked for in a binary list: Foundation reads these members and no others, so that nothing can grow.
+private struct BinaryList: Decodable {
+  struct Extension: Decodable {
+    let NSExtensionPointIdentifier: String?
+    let EXExtensionPointIdentifier: String?
   }
 
-  var root: PropertyList? { get throws { try member(top, 0) } }
+  let CFBundleIdentifier: String?
+  let CFBundleExecutable: String?
+  let UIBackgroundModes: [String]?
+  let NSExtension: Extension?
+  let EXAppExtensionAttributes: Extension?
 
-  private static func number(_ data: Data, _ offset: Int, _ size: Int) -> Int? {
-    guard offset >= 0, offset <= data.count - size else { return nil }
-    var number: UInt64 = 0
-    for index in 0..<size { number = number << 8 | UInt64(data[data.startIndex + offset + index]) }
-    return number > 1 << 40 ? nil : Int(number)
-  }
-
-  private func member(_ index: Int, _ depth: Int) throws -> PropertyList? {
-    try budget.reference()
-    guard depth <= Budget.depth else { throw Budget.tooDeep }
-    guard index < count, let start = Self.number(data, table + index * placeSize, placeSize),
-      let marker = Self.number(data, start, 1)
-    else { return nil }
-    var place = start + 1
-    var length = marker & 0x0F
-    if length == 0x0F, marker >= 0x40 {
-      guard let size = Self.number(data, place, 1), size >> 4 == 1, size & 0x0F <= 3,
-        let long = Self.number(data, place + 1, 1 << (size & 0x0F))
-      else { return nil }
-      place = start + 2 + (1 << (size & 0x0F))
-      length = long
+  var list: PropertyList {
+    func text(_ text: String) -> PropertyList { PropertyList(content: .text(Name(text)), line: nil) }
+    func members(_ members: [Name: PropertyList?]) -> PropertyList {
+      PropertyList(content: .members(members.compactMapValues(\.self)), line: nil)
     }
-    guard length <= data.count else { return nil }
-    func reference(_ number: Int) -> Int? { Self.number(data, place + number * referenceSize, referenceSize) }
-    switch marker >> 4 {
-    case 0x5: return try text(place, length).map { PropertyList(content: .text($0), line: nil) }
-    case 0x6:
-      guard let name = try text(place, 2 * length) else { return nil }
-      let units = stride(from: 0, to: name.bytes.count, by: 2).map {
-        UInt16(name.bytes[$0]) << 8 | UInt16(name.bytes[$0 + 1])
-      }
-      return PropertyList(content: .text(Name(String(decoding: units, as: UTF16.self))), line: nil)
-    case 0xA:
-      var list: [PropertyList] = []
-      for number in 0..<length {
-        guard let index = reference(number), let value = try member(index, depth + 1) else { return nil }
-        list.append(value)
-      }
-      return PropertyList(content: .list(list), line: nil)
-    case 0xD:
-      var members: [Name: PropertyList] = [:]
-      for number in 0..<length {
-        guard let key = reference(number), let name = try member(key, depth + 1)?.text,
-          let index = reference(length + number), let value = try member(index, depth + 1)
-        else { return nil }
-        members[name] = value
-      }
-      return PropertyList(content: .members(members), line: nil)
-    default: return PropertyList(content: .other, line: nil)
+    func members(_ kind: Extension) -> PropertyList {
+      members([
+        "NSExtensionPointIdentifier": kind.NSExtensionPointIdentifier.map(text),
+        "EXExtensionPointIdentifier": kind.EXExtensionPointIdentifier.map(text),
+      ])
     }
-  }
-
-  /// A text that is longer than any value is not copied, as many members may be the same one.
-  private func text(_ place: Int, _ length: Int) throws -> Name? {
-    try budget.reference(min(length, 2 * Budget.value))
-    guard place <= data.count - length else { return nil }
-    let start = data.startIndex + place
-    return Name(data[start..<start + min(length, 2 * Budget.value)])
+    return members([
+      "CFBundleIdentifier": CFBundleIdentifier.map(text), "CFBundleExecutable": CFBundleExecutable.map(text),
+      "UIBackgroundModes": UIBackgroundModes.map { PropertyList(content: .list($0.map(text)), line: nil) },
+      "NSExtension": NSExtension.map(members),
+      "EXAppExtensionAttributes": EXAppExtensionAttributes.map(members),
+    ])
   }
 }
 
@@ -261,7 +208,7 @@ private struct OldList {
   }
 
   private mutating func value(_ depth: Int) throws -> PropertyList? {
-    try budget.reference()
+    try budget.step(20)
     guard depth <= Budget.depth else { throw Budget.tooDeep }
     skip()
     let start = line

@@ -16,6 +16,8 @@ struct XcodeProject {
   struct Target {
     let name: Name
     let isApp: Bool
+    /// Whether the app contains it.
+    let isEmbedded: Bool
     let configurations: [Configuration]
 
     /// The configuration that is published.
@@ -113,17 +115,7 @@ struct XcodeProject {
   let targets: [Target]
 
   /// A path as a setting names it, from the root of the app.
-  func path(_ setting: Setting) -> Name {
-    var parts: [ArraySlice<UInt8>] = []
-    for part in (root + setting.text).bytes.split(separator: UInt8(ascii: "/")) {
-      switch Name(part) {
-      case ".": continue
-      case "..": _ = parts.popLast()
-      default: parts.append(part)
-      }
-    }
-    return Name(parts.joined(separator: [UInt8(ascii: "/")]))
-  }
+  func path(_ setting: Setting) -> Name { Name.path((root + setting.text).bytes) }
 
   /// What is set for `#if` where the app is compiled for release.
   var conditions: Set<Name> {
@@ -172,9 +164,18 @@ struct XcodeProject {
       }
     }
 
+    /// What an app copies into its folder of extensions.
+    func embedded(_ target: PropertyList) -> [Name] {
+      (target["buildPhases"]?.list ?? []).compactMap { $0.text.flatMap { objects[$0] } }.filter {
+        $0["isa"]?.text == "PBXCopyFilesBuildPhase" && ["13", "16"].contains($0["dstSubfolderSpec"]?.text)
+      }.flatMap { $0["files"]?.list ?? [] }.compactMap { $0.text.flatMap { objects[$0]?["fileRef"]?.text } }
+    }
+
+    let all = (project["targets"]?.list ?? []).compactMap { id in id.text.flatMap { objects[$0] } }
+    let copied = Set(all.flatMap(embedded))
     let own = try layers(project)
-    targets = try (project["targets"]?.list ?? []).compactMap { id in
-      guard let target = id.text.flatMap({ objects[$0] }), let type = target["productType"]?.text,
+    targets = try all.compactMap { target in
+      guard let type = target["productType"]?.text,
         type == "com.apple.product-type.application" || type.contains("extension")
       else { return nil }
       let name = target["name"]?.text ?? ""
@@ -184,8 +185,11 @@ struct XcodeProject {
           layers: configuration.layers + (own.first { $0.name == configuration.name }?.layers ?? []),
           budget: budget)
       }
+      let isApp = type == "com.apple.product-type.application"
       return Target(
-        name: name, isApp: type == "com.apple.product-type.application", configurations: configurations)
+        name: name, isApp: isApp,
+        isEmbedded: isApp || target["productReference"]?.text.map(copied.contains) ?? false,
+        configurations: configurations)
     }
   }
 

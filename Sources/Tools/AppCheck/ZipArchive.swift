@@ -77,25 +77,29 @@ struct ZipArchive: Sendable {
     return contents
   }
 
-  /// Which of the texts stand in an entry, however large. nil if there is none of that name.
-  func search(_ name: Name, for texts: [Name]) throws -> Set<Name>? {
-    guard let entry = entries[name] else { return nil }
-    var found: Set<Name> = []
-    // A text may lie across two pieces.
-    let overlap = max(0, (texts.map(\.bytes.count).max() ?? 0) - 1)
-    var last: [UInt8] = []
+  /// Hands over the texts of an entry, however large: what is printable, from eight bytes on. false if there is no entry
+  /// of that name.
+  func texts(of name: Name, _ body: ([UInt8]) throws -> Void) throws -> Bool {
+    guard let entry = entries[name] else { return false }
+    var text: [UInt8] = []
+    func end() throws {
+      if text.count >= 8 { try body(text) }
+      text.removeAll(keepingCapacity: true)
+    }
     try read(entry) { piece in
       try budget.read(piece.count)
-      let seam = last + piece.prefix(overlap)
-      for text in texts where !found.contains(text) {
-        if piece.first(text.bytes) != nil || seam.withUnsafeBytes({ $0.first(text.bytes) }) != nil {
-          found.insert(text)
-        }
+      var start = 0
+      for place in 0..<piece.count where !piece[place].isPrintable {
+        if place > start { text += piece[start..<place] }
+        if !text.isEmpty { try end() }
+        start = place + 1
       }
-      last = (last + piece.suffix(overlap)).suffix(overlap)
-      return found.count < texts.count
+      text += piece[start...]
+      if text.count > Budget.text { try end() }
+      return true
     }
-    return found
+    try end()
+    return true
   }
 
   /// Hands over the contents of an entry in pieces, until `body` returns false.
@@ -142,6 +146,11 @@ struct ZipArchive: Sendable {
       if status == Z_STREAM_END { return }
     }
   }
+}
+
+extension UInt8 {
+  /// Whether it may stand in a text: ASCII with its blanks.
+  fileprivate var isPrintable: Bool { (0x20...0x7E).contains(self) || (0x09...0x0D).contains(self) }
 }
 
 extension UnsafeRawBufferPointer {

@@ -18,14 +18,17 @@ import Testing
       "talk/app/src/main/java/com/nextcloud/talk/ApiUtils.kt",
       "val userAgent = \"Mozilla/5.0 (Android) Nextcloud-Talk v\"\n")
     try place.write(
+      "talk/app/src/main/AndroidManifest.xml",
+      "<manifest><action android:name=\"com.google.firebase.MESSAGING_EVENT\"/></manifest>\n")
+    try place.write(
       "talk/app/src/main/res/values/setup.xml",
       """
       <resources>
         <string name="nc_push_server_url">\(proxy)</string>
         <string name="project_id">example-chat</string>
         <string name="gcm_defaultSenderId">1234</string>
-        <string name="google_app_id">1:1234:android:abcdef</string>
-        <string name="google_api_key">AIzaExample</string>
+        <string name="google_app_id">1:1234:android:0123456789abcdef</string>
+        <string name="google_api_key">AIzaSyExampleExampleExampleExampleExamp</string>
       </resources>
       """)
   }
@@ -135,7 +138,7 @@ import Testing
       #expect(result.output.contains("not found where it was: lib/firebase_options.dart") == false)
       #expect(result.output.contains("kFirebaseOptionsAndroid in lib/firebase_options.dart"))
       #expect(result.output.contains("No fault was found.\n"))
-      #expect(result.output.contains(" values could not be checked: Firebase project, "))
+      #expect(result.output.contains(" values could not be checked: bundle id, "))
     }
   }
 
@@ -155,6 +158,42 @@ import Testing
       #expect(finding["found"]?.string?.hasPrefix(vendors) == true)
       #expect(finding["expected"]?.string?.count == 44)
       #expect(finding["effect"]?.string?.contains("gets no notification") == true)
+    }
+  }
+
+  @Test func `A build pipeline gets annotations or SARIF, and an error as JSON`() async throws {
+    try await Workplace.test(begun: true) { place in
+      try writeTalk(place, proxy: "https://push-notifications.nextcloud.com")
+      func run(_ options: String...) async throws -> Workplace.Result {
+        try await place.run(
+          ["app", "check", "talk", "--http.public_url", "https://push.example.org"] + options)
+      }
+      let github = try await run("--format", "github")
+      #expect(github.status == 1)
+      let lines = github.output.split(separator: "\n")
+      // There is no service account here.
+      #expect(lines.map { $0.prefix(9) } == ["::error f", "::warning"])
+      #expect(
+        lines.first?.hasPrefix(
+          "::error file=talk/app/src/main/res/values/setup.xml,line=2,title=push proxy::https://push-notifications.nextcloud.com: "
+            + "the vendor's own%0Amust be: https://push.example.org, without a slash at its end%0Aor else: ")
+          == true,
+        "\(github)")
+      let sarif = try await run("--format", "sarif").json
+      let result = sarif["runs"]?.elements.first?["results"]?.elements.first
+      #expect(sarif["version"] == "2.1.0")
+      #expect(result?["ruleId"] == "push-proxy")
+      let place = result?["locations"]?.elements.first?["physicalLocation"]
+      #expect(place?["artifactLocation"]?["uri"] == "talk/app/src/main/res/values/setup.xml")
+      #expect(place?["region"]?["startLine"] == 2)
+      #expect(try await run("--format", "sarif", "--json").status == 64)
+      let json = try await run("--json").json
+      #expect(json["error"] == .null)
+      #expect(json["findings"]?.elements.first { $0["status"] == "fault" }?["remark"] == "the vendor's own")
+      let error = try await run("--flavor", "none", "--json")
+      #expect(error.status == 1)
+      #expect(try error.json["error"]?["message"]?.string?.contains("no flavour") == true)
+      #expect(try error.json["findings"] == [])
     }
   }
 

@@ -155,7 +155,22 @@ import Testing
     _ = try await run("device", "find", "other.example.org")
     try stage.place.write(
       "app/lib/model/push_device.dart", "  static final bouncerPublicKey = base64Decode('\(key)');\n")
+    try stage.place.write(
+      "app/android/app/build.gradle",
+      "android { productFlavors { gplay { applicationId 'org.example.a' } } }\n")
+    try stage.place.write(
+      "app/ios/Runner.xcodeproj/project.pbxproj",
+      """
+      { objects = {
+        P = { targets = (T); };
+        T = { name = Runner; productType = "com.apple.product-type.application"; buildConfigurationList = L; };
+        L = { buildConfigurations = (C); };
+        C = { name = Release; buildSettings = { PRODUCT_BUNDLE_IDENTIFIER = org.example.a; }; };
+      }; rootObject = P; }
+
+      """)
     _ = try await run("app", "check", "app")
+    _ = try await run("app", "check", "nowhere")
     try stage.place.write(
       "apps.json",
       #"""

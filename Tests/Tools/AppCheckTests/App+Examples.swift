@@ -65,6 +65,8 @@ extension App {
         \t\tT\(number) /* \(target.name) */ = {
         \t\t\tisa = PBXNativeTarget;
         \t\t\tbuildConfigurationList = T\(number)List /* Build configuration list */;
+        \t\t\tbuildPhases = (\(target.kind == "application" ? "Embed" : ""));
+        \t\t\tproductReference = P\(number);
         \t\t\tname = "\(target.name)";
         \t\t\tproductType = "com.apple.product-type.\(target.kind)";
         \t\t};
@@ -75,6 +77,21 @@ extension App {
         + (team.map { ["DEVELOPMENT_TEAM = \($0)"] } ?? []) + target.settings
       objects.append(configurations("T\(number)", settings))
     }
+    let extensions = targets.indices.filter { targets[$0].kind.contains("extension") }
+    for number in extensions {
+      objects.append(
+        "\t\tF\(number) /* \(targets[number].name).appex */ = {isa = PBXBuildFile; fileRef = P\(number); };")
+    }
+    objects.append(
+      """
+      \t\tEmbed /* Embed Foundation Extensions */ = {
+      \t\t\tisa = PBXCopyFilesBuildPhase;
+      \t\t\tdstSubfolderSpec = 13;
+      \t\t\tfiles = (
+      \(extensions.map { "\t\t\t\tF\($0)," }.joined(separator: "\n"))
+      \t\t\t);
+      \t\t};
+      """)
     objects.append(configurations("Project", ["SDKROOT = iphoneos"]))
     if let base {
       objects.append("\t\t\(base) = {isa = PBXFileReference; path = \(base); sourceTree = \"<group>\"; };")
@@ -153,7 +170,7 @@ extension App {
     abstract class _Options {
       static const projectNumber = '123456789012';
       static const projectId = 'example-chat';
-      static const firebaseApiKey = 'AIzaExample';
+      static const firebaseApiKey = 'AIzaSyExampleExampleExampleExampleExamp';
     }
     """,
     "lib/model/store.dart": """
@@ -177,7 +194,7 @@ extension App {
     DEVELOPMENT_TEAM=TEAM567890
 
     // This should match store.dart.
-    ZULIP_APP_GROUP_IDENTIFIER = group.org.example.chat // as in store.dart
+    ZULIP_APP_GROUP_IDENTIFIER = group.org.example.chat
     """,
     "ios/Runner.xcodeproj/project.pbxproj": xcodeProject(
       [
@@ -227,7 +244,8 @@ extension App {
           entitlements: "ShareExtension/ShareExtension.entitlements"),
         .init(
           name: "NotificationServiceExtension", id: "org.example.talk.NotificationServiceExtension",
-          entitlements: "NotificationServiceExtension/NotificationServiceExtension.entitlements"),
+          entitlements: "NotificationServiceExtension/NotificationServiceExtension.entitlements",
+          settings: ["INFOPLIST_FILE = NotificationServiceExtension/Info.plist"]),
         .init(
           name: "BroadcastUploadExtension", id: "org.example.talk.BroadcastUploadExtension",
           entitlements: "BroadcastUploadExtension/BroadcastUploadExtension.entitlements"),
@@ -237,6 +255,7 @@ extension App {
         .init(
           name: "NextcloudTalkTests", kind: "bundle.unit-test", id: "com.nextcloud.Talk.NextcloudTalkTests"),
       ], team: "TEAM567890"),
+    "NotificationServiceExtension/Info.plist": info(point: "com.apple.usernotifications.service"),
     "NextcloudTalk/Info.plist": info(modes: ["audio", "fetch", "remote-notification", "voip"]),
     "NextcloudTalk/NextcloudTalk.entitlements": entitlements(
       "group.org.example.talk", "group.org.example.apps"),
@@ -275,8 +294,14 @@ extension App {
           name: "File Provider Extension", id: "\"org.example.files.File-Provider-Extension\"",
           entitlements: "Brand/File_Provider_Extension.entitlements",
           settings: ["INFOPLIST_FILE = Brand/File_Provider_Extension.plist"]),
+        .init(
+          name: "Notification Service Extension", id: "org.example.files.Notification",
+          entitlements: "Brand/Notification_Service_Extension.entitlements",
+          settings: ["INFOPLIST_FILE = Brand/Notification_Service_Extension.plist"]),
         .init(name: "NextcloudTests", kind: "bundle.unit-test", id: "it.twsweb.NextcloudTests"),
       ], team: "TEAM567890"),
+    "Brand/Notification_Service_Extension.plist": info(point: "com.apple.usernotifications.service"),
+    "Brand/Notification_Service_Extension.entitlements": entitlements("group.org.example.files"),
     "Brand/iOSClient.plist": info(modes: ["fetch", "remote-notification"]),
     "Brand/File_Provider_Extension.plist": """
     <plist version="1.0"><dict>
@@ -321,9 +346,20 @@ extension App {
     """
   }
 
+  private static func manifest(_ actions: String...) -> String {
+    """
+    <?xml version="1.0" encoding="utf-8"?>
+    <manifest xmlns:android="http://schemas.android.com/apk/res/android">
+      <application>
+    \(actions.map { "    <service><intent-filter><action android:name=\"\($0)\"/></intent-filter></service>" }.joined(separator: "\n"))
+      </application>
+    </manifest>
+    """
+  }
+
   private static let firebase = """
       <string name="gcm_defaultSenderId" translatable="false">123456789012</string>
-      <string name="google_api_key" translatable="false">AIzaExample</string>
+      <string name="google_api_key" translatable="false">AIzaSyExampleExampleExampleExampleExamp</string>
       <string name="google_app_id" translatable="false">1:123456789012:android:0123456789abcdef</string>
       <string name="project_id" translatable="false">example-chat</string>
     """
@@ -347,6 +383,8 @@ extension App {
     \(firebase)
     </resources>
     """,
+    "app/src/main/AndroidManifest.xml": manifest("org.unifiedpush.android.connector.PUSH_EVENT"),
+    "app/src/gplay/AndroidManifest.xml": manifest("com.google.firebase.MESSAGING_EVENT"),
     "app/src/main/res/values/strings.xml":
       "<resources><string name=\"app\">It's <b>one</b> &amp; \\\"two\\\"</string></resources>",
     "app/src/qa/res/values/setup.xml": "<resources><string name=\"nc_app_name\">QA</string></resources>",
@@ -361,6 +399,8 @@ extension App {
         ("qa", "com.nextcloud.android.qa"),
       ]),
     "app/src/main/java/com/owncloud/android/MainApp.java": "",
+    "app/src/main/AndroidManifest.xml": manifest(),
+    "app/src/gplay/AndroidManifest.xml": manifest("com.google.firebase.MESSAGING_EVENT"),
     "app/src/main/res/values/setup.xml": """
     <resources>
       <string name="authority">org.example.files</string>

@@ -82,8 +82,6 @@ extension [Int] {
 
 extension AppCheck.Report {
   var faults: [AppCheck.Finding] { findings.filter { $0.standing == .fault } }
-  var skipped: [AppCheck.Finding] { findings.filter { $0.standing == .skipped } }
-
   /// The findings that are not good, as `standing check place`, for messages of failing tests.
   var bad: [String] {
     findings.filter { $0.standing != .good }.map {

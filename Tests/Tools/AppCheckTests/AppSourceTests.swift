@@ -26,7 +26,8 @@ import Testing
   @Test(arguments: examples)
   func `A file that has moved is named`(example: (name: String, app: App)) throws {
     for name in example.app.files.keys.sorted()
-    where !name.hasSuffix("strings.xml") && !name.hasSuffix(".json") {
+    where !name.hasSuffix("strings.xml") && !name.hasSuffix(".json") && !name.hasSuffix("AndroidManifest.xml")
+    {
       var app = example.app
       app.files["moved/\(name.replacing("/", with: "-"))"] = app.files.removeValue(forKey: name)
       guard let report = try? app.check(.example()), !name.contains("/qa/"),
@@ -34,26 +35,21 @@ import Testing
       else { continue }
       // What a build cannot do without is a fault where it is named; the rest could not be looked at.
       let isExpected = name.hasSuffix(".entitlements") || name.contains("/gplay/")
-      if isExpected {
-        #expect(!report.faults.isEmpty, "without \(name)")
-      } else {
-        #expect(report.faults == [], "without \(name)")
-        #expect(
-          !report.skipped.isEmpty || name.hasSuffix(".java") || name.hasSuffix("Info.plist")
-            || name.hasSuffix("Extension.plist"), "without \(name)")
-      }
+      #expect(report.faults.isEmpty != isExpected, "without \(name): \(report.bad)")
+      #expect(isExpected || !report.skipped.isEmpty || name.hasSuffix(".java"), "without \(name)")
     }
   }
 
   @Test func `A setting that is missing in its file is not found where it was`() throws {
     var app = App.zulip
     app["lib/model/push_device.dart"] = "// moved"
-    app["lib/firebase_options.dart"] = "const kFirebaseOptionsAndroid = FirebaseOptions(\n  apiKey: 'x',\n);"
+    app["lib/firebase_options.dart"] =
+      "const kFirebaseOptionsAndroid = FirebaseOptions(\n  apiKey: 'AIzaSyExampleExampleExampleExampleExamp',\n);"
     let report = try app.check(.example())
     #expect(report.faults == [])
     #expect(
       report.skipped.map(\.found) == [
-        "not found where it was: lib/model/push_device.dart",
+        "not found where it was: bouncerPublicKey in lib/model/push_device.dart",
         "not found where it was: projectId of kFirebaseOptionsAndroid in lib/firebase_options.dart",
         "not found where it was: messagingSenderId of kFirebaseOptionsAndroid in lib/firebase_options.dart",
         "not found where it was: appId of kFirebaseOptionsAndroid in lib/firebase_options.dart",
@@ -89,7 +85,7 @@ import Testing
     app["ios/Flutter/Zulip.xcconfig"].replace("ZULIP_APP_GROUP", with: "MY_APP_GROUP")
     let report = try app.check(.example())
     #expect(report.faults == [])
-    #expect(report.skipped.count == 2)
+    #expect(report.skipped.map(\.places.count) == [2])
     #expect(report.skipped.first?.found.contains("$(ZULIP_APP_GROUP_IDENTIFIER)") == true)
   }
 
@@ -112,17 +108,28 @@ import Testing
     #expect(again.keys.filter(\.isActive).map(\.text) == [AppCheck.Service.active.publicKeyBase64])
   }
 
-  @Test func `Links are not followed`() throws {
-    try withTemporaryFolder { folder in
-      let outside = folder.appending(path: "outside.dart")
-      try Data(App.zulip["lib/model/push_device.dart"].utf8).write(to: outside)
-      let app = folder.appending(path: "app")
-      try FileManager.default.createDirectory(
-        at: app.appending(path: "lib/model"), withIntermediateDirectories: true)
-      try FileManager.default.createSymbolicLink(
-        at: app.appending(path: "lib/model/push_device.dart"), withDestinationURL: outside)
-      #expect(throws: Fault.self) { try AppCheck(service: .example()).report(on: .init(path: app.path)) }
+  @Test func `Links are followed inside the app, and one that leads out of it is named`() throws {
+    func check(_ target: String) throws -> AppCheck.Report {
+      try withTemporaryFolder { folder in
+        let app = folder.appending(path: "app")
+        try App.zulip.write(to: app)
+        let model = app.appending(path: "lib/model"), elsewhere = folder.appending(path: target)
+        try FileManager.default.moveItem(at: model, to: elsewhere)
+        try FileManager.default.createSymbolicLink(at: model, withDestinationURL: elsewhere)
+        // One that leads back to where it is.
+        try FileManager.default.createSymbolicLink(
+          at: app.appending(path: "lib/app"), withDestinationURL: app)
+        return try AppCheck(service: .example()).report(on: .init(path: app.path))
+      }
     }
+    #expect(try check("app/model").bad == [])
+    let outside = try check("model")
+    #expect(outside.faults == [])
+    #expect(
+      outside.skipped.contains {
+        $0.found == "is a link that leads out of the app" && $0.file == "lib/model"
+      },
+      "\(outside.bad)")
   }
 
   @Test func `A checkout behind a link is read`() throws {
@@ -172,6 +179,7 @@ import Testing
     func check(_ flavor: String?) throws -> AppCheck.Report {
       try withTemporaryFolder { folder in
         var app = App.filesForAndroid
+        app["app/src/huawei/AndroidManifest.xml"] = app["app/src/gplay/AndroidManifest.xml"]
         app["app/src/huawei/res/values/setup.xml"] =
           "<resources><string name=\"push_server_url\">https://push.example.com</string></resources>"
         try app.write(to: folder)
@@ -183,7 +191,7 @@ import Testing
     let huawei = try check("huawei")
     #expect(huawei.faults.first?.file == "app/src/huawei/res/values/setup.xml")
     #expect(huawei.findings.contains { $0.found == "org.example.files.huawei" })
-    #expect(try check("qa").faults.contains { $0.found == "com.nextcloud.android.qa, the vendor's own" })
+    #expect(try check("qa").faults.contains { $0.found == "com.nextcloud.android.qa: the vendor's own" })
     #expect(throws: Fault.self) { try check("none") }
   }
 
@@ -191,7 +199,9 @@ import Testing
     var ios = App.talkForIOS
     ios["NextcloudTalk.xcodeproj/project.pbxproj"].replace("org.example.talk", with: "com.nextcloud.Talk")
     let bundle = try ios.check(.example()).faults.first { $0.check == "bundle id" }
-    #expect(bundle?.expected == "org.example.talk")
+    #expect(bundle?.expected == "org.example.talk, also before the names of extensions")
+    #expect(bundle?.value == "com.nextcloud.Talk")
+    #expect(bundle?.places.count == 10)
     var android = App.talkForAndroid
     android["app/src/main/res/values/setup.xml"].replace("example-chat", with: "nextcloud-a7dea")
     let apps =
@@ -199,6 +209,155 @@ import Testing
     let report = try android.check(.example(apps: apps))
     #expect(report.faults.map(\.check) == ["Firebase project"])
     #expect(report.faults.first?.expected == "talk-project, with its service account in Keys/fcm")
+  }
+
+  @Test func `What cannot be read is never passed`() throws {
+    func bad(_ change: (inout App) -> Void, in example: App) throws -> [String] {
+      var app = example
+      change(&app)
+      let report = try app.check(.example())
+      return report.faults.isEmpty ? report.bad : ["fault"] + report.bad
+    }
+    let (branding, project) = (
+      "NextcloudTalk/Settings/NCAppBranding.m", "NextcloudTalk.xcodeproj/project.pbxproj"
+    )
+    let (setup, build) = ("app/src/main/res/values/setup.xml", "app/build.gradle.kts")
+    // A mark of the encoding is no text.
+    for (example, name) in [(App.talkForIOS, branding), (.talkForIOS, project), (.talkForAndroid, setup)] {
+      #expect(try bad({ $0[name] = "\u{FEFF}" + $0[name] }, in: example) == [], "\(name)")
+    }
+    let large = String(repeating: "// nothing\n", count: 400_000)
+    #expect(try bad({ $0[project] += large }, in: .talkForIOS).contains { $0.contains("has more than 4 MB") })
+    // Never the project of another app in its place.
+    let macos = try bad(
+      {
+        $0["macos/Runner.xcodeproj/project.pbxproj"] = $0["ios/Runner.xcodeproj/project.pbxproj"]
+        $0["ios/Runner.xcodeproj/project.pbxproj"] = "{"
+      }, in: .zulip)
+    #expect(
+      macos.contains { $0.contains("the project cannot be read") } && !macos.contains("fault"), "\(macos)")
+    for line in [
+      #"resValue("string", "nc_push_server_url", project.property("proxy") as String)"#,
+      #"resValue("string", "project_id", System.getenv("PROJECT"))"#,
+      #"resValue("string", "project_id", "$project")"#,
+      #"resValue("string", name, "text")"#,
+    ] {
+      let found = try bad({ $0[build].replace("minSdk = 28", with: line) }, in: .talkForAndroid)
+      #expect(found.count == 1 && found[0].hasPrefix("skipped"), "\(line): \(found)")
+    }
+    for line in ["main.res.srcDirs(brandFolder)", #"getByName("main") { res.srcDir("src/none/res") }"#] {
+      let found = try bad(
+        { $0[build].replace("minSdk = 28", with: "}\n sourceSets {\n \(line)\n") }, in: .talkForAndroid)
+      #expect(found.count == 1 && found[0].hasPrefix("skipped"), "\(line): \(found)")
+    }
+  }
+
+  @Test func `A folder of resources that the build adds counts, and a file that it applies`() throws {
+    var app = App.talkForAndroid
+    app["app/build.gradle.kts"].replace(
+      "minSdk = 28", with: "}\n sourceSets {\n getByName(\"main\") { res.srcDirs(\"src/brand/res\") }\n")
+    app["app/src/brand/res/values/brand.xml"] =
+      "<resources><string name=\"nc_push_server_url\">https://old.example.org</string></resources>"
+    #expect(try app.check(.example()).faults.map(\.file) == ["app/src/brand/res/values/brand.xml"])
+    for line in [#"apply(from = "brand.gradle")"#, "apply from: \"$rootDir/app/brand.gradle\""] {
+      var app = App.talkForAndroid
+      app["app/build.gradle.kts"] += "\n\(line)\n"
+      #expect(try app.check(.example()).skipped.count == 1)
+      app["app/brand.gradle"] =
+        "android { defaultConfig { resValue 'string', 'nc_push_server_url', 'https://a.example' } }"
+      #expect(try app.check(.example()).faults.map(\.file) == ["app/brand.gradle"])
+    }
+  }
+
+  @Test func `The version catalog says which plugin reads google-services.json`() throws {
+    var app = App.filesForAndroid
+    app["app/build.gradle.kts"] =
+      "plugins {\n  alias(libs.plugins.googleServices)\n}\n" + app["app/build.gradle.kts"]
+    #expect(try app.check(.example()).bad == [])
+    app["gradle/libs.versions.toml"] = """
+      [plugins]
+      # google = { id = "com.google.gms.google-services" }
+      googleServices = { id = "com.google.gms.google-services", version = "4.4.0" }
+      """
+    #expect(try app.check(.example()).faults.contains { $0.file == "app/src/gplay/google-services.json" })
+  }
+
+  @Test func `A variant of two dimensions has one flavour of each`() throws {
+    func check(_ flavor: String?) throws -> AppCheck.Report {
+      try withTemporaryFolder { folder in
+        var app = App.talkForAndroid
+        app["app/build.gradle.kts"].replace(
+          "minSdk = 28",
+          with: """
+            }
+            flavorDimensions += listOf("default", "brand")
+            productFlavors {
+              create("one") { dimension = "brand" }
+              create("two") {
+                dimension = "brand"
+                applicationIdSuffix = ".two"
+              }
+            """)
+        app["app/src/two/res/values/a.xml"] =
+          "<resources><string name=\"project_id\">two</string></resources>"
+        try app.write(to: folder)
+        return try AppCheck(service: .example()).report(on: .init(path: folder.path, flavor: flavor))
+      }
+    }
+    #expect(try check(nil).flavor == "gplayOne")
+    #expect(try check(nil).bad == [])
+    for name in ["two", "gplayTwo"] {
+      let report = try check(name)
+      #expect(report.flavor == "gplayTwo")
+      #expect(report.faults.map(\.file) == ["app/src/two/res/values/a.xml"])
+      #expect(report.findings.contains { $0.value == "org.example.talk.two" })
+    }
+    #expect(throws: Fault.self) { try check("twoGplay") }
+  }
+
+  /// Talk with the distributor that is embedded in it has push without a Firebase project of its own.
+  @Test func `Firebase's values count only where the flavour has its messaging`() throws {
+    func check(_ app: App, _ flavor: String) throws -> [String] {
+      try withTemporaryFolder { folder in
+        var app = app
+        app["app/src/main/res/values/setup.xml"].replace("example-chat", with: "nextcloud-a7dea")
+        try app.write(to: folder)
+        return try AppCheck(service: .example()).report(on: .init(path: folder.path, flavor: flavor)).bad
+      }
+    }
+    #expect(try check(.talkForAndroid, "generic") == [])
+    #expect(try check(.talkForAndroid, "gplay").count == 1)
+    #expect(try check(.filesForAndroid, "generic").map { $0.prefix(26) } == ["fault push in this build a"])
+  }
+
+  @Test func `A brand may rename the packages of its code`() throws {
+    for example in [App.talkForAndroid, .filesForAndroid] {
+      var app = App()
+      for (name, data) in example.files {
+        app.files[
+          name.replacing("com/nextcloud/talk", with: "com/gcc").replacing("com/owncloud", with: "com/gcc")] =
+          data
+      }
+      #expect(try app.check(.example()).bad == [])
+    }
+  }
+
+  /// A cut is in the middle of a line of values or of what is around them: twenty in each file.
+  @Test(arguments: examples) func `A file that is cut off is never passed`(example: (name: String, app: App))
+    throws
+  {
+    // What nothing reads: a class, and a file that this build does not have.
+    for (name, data) in example.app.files.sorted(by: { $0.key < $1.key })
+    where !data.isEmpty && !name.contains("/qa/") && !name.hasSuffix("google-services.json") {
+      for part in 0..<20 {
+        var app = example.app
+        app.files[name] = data.prefix(data.count * part / 20)
+        let report = try? app.check(.example())
+        #expect(
+          report.map { !$0.isGood || !$0.skipped.isEmpty } ?? true,
+          "\(name), cut at \(data.count * part / 20)")
+      }
+    }
   }
 
   @Test func `An app of the vendor's is told of no value of the vendor's`() throws {
