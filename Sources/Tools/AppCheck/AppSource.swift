@@ -323,7 +323,12 @@ extension Code {
     {
       return text
     }
-    while self[mark: place + 1] == UInt8(ascii: "."), kind(place + 2) == .word { place += 2 }
+    // `base64Decode(_key)`, `Options.key`
+    while kind(place) == .word, [UInt8(ascii: "."), UInt8(ascii: "(")].contains(self[mark: place + 1]),
+      kind(place + 2) == .word
+    {
+      place += 2
+    }
     guard kind(place) == .word, let start = assignments[self[place]]?.first else { return index }
     return start
   }

@@ -263,7 +263,7 @@ extension Row {
       guard let app = FirebaseApp(id), app.platform == "android" else {
         return .fault(FirebaseApp(id)?.platform == "ios" ? "an app for iOS" : nil)
       }
-      let numbers = expected.app[.firebaseNumber].map(\.text)
+      let numbers = expected.numbers
       guard let number = numbers.first, !numbers.contains(app.number) else { return .good() }
       return .fault(
         must: "an app of the project \(number), which the app names beside it",
@@ -335,6 +335,12 @@ struct FirebaseApp {
     (number, platform, hash) = (parts[1], parts[2], parts[3])
   }
 
+  /// What stands at the number's place, in whatever form.
+  static func number(of text: String) -> String? {
+    let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+    return parts.count == 4 ? String(parts[1]) : nil
+  }
+
   /// The form that the Firebase library demands of an API key when it asks for a token.
   static func isKey(_ text: String) -> Bool {
     let bytes = text.utf8
@@ -387,10 +393,8 @@ enum Vendor {
     }
   }
 
-  /// Whether an app id is the vendor's by its number alone.
-  static func isNumber(of id: String) -> Bool {
-    FirebaseApp(id).map { numbers.contains($0.number) && !firebaseApps.contains($0.hash) } ?? false
-  }
+  /// Whether an app id is the vendor's not by its number alone.
+  static func isApp(_ id: String) -> Bool { firebaseApps.contains { id.hasSuffix(":\($0)") } }
 
   /// An address as servers compare it: scheme and host in small letters, without the port that https has anyway.
   static func plain(_ address: String) -> String {

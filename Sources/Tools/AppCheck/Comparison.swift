@@ -37,6 +37,13 @@ struct Expectation: Sendable {
     any(projects, or: "your own project") + ", with its service account in Keys/fcm"
   }
 
+  /// The project numbers beside which an app id is looked at: what is wrong with others has been said.
+  var numbers: [String] {
+    app[.firebaseNumber].map(\.text).filter {
+      !$0.isEmpty && $0.utf8.allSatisfy(\.isDigit) && !Vendor.owns(.firebaseNumber, $0)
+    }
+  }
+
   private func ownApps(_ platform: NextcloudApp.Platform) -> [NextcloudApp] {
     let kind: NextcloudApp.Kind = app.product == .talk ? .talk : .files
     return service.apps.own.filter { $0.kind == kind && $0.platform == platform }
@@ -187,12 +194,13 @@ extension Comparison {
       let must = row.must(expected)
       let isFirebase = row.aspect.rawValue.hasPrefix("Firebase")
       let text = value.text
+      // That a number is the vendor's, or none, is said where it stands.
+      if isFirebase, let number = FirebaseApp.number(of: text), !expected.numbers.contains(number),
+        !Vendor.isApp(text), app[.firebaseNumber].contains(where: { $0.text == number })
+      {
+        continue
+      }
       if Vendor.owns(row.aspect, text) {
-        // That the number is the vendor's is said where it stands.
-        if Vendor.isNumber(of: text), app[.firebaseNumber].contains(where: { text.contains(":\($0.text):") })
-        {
-          continue
-        }
         if row.aspect == .firebaseForIOS {
           add(
             row.aspect, .warning, value, remark: "the vendor's own", must,
@@ -393,7 +401,9 @@ extension Comparison {
     let opened = app[.group]
     let entitled = app.parts.flatMap(\.groups)
     // What the app and its extensions agree on.
-    let main = opened.first { Self.isOwn($0) }
+    let main =
+      expected.isPackage
+      ? opened.first(where: Self.isOwn) : opened.first.flatMap { Self.isOwn($0) ? $0 : nil }
     for group in opened { compareOpened(group, entitled) }
     for part in app.parts {
       switch part.entitlements {
@@ -443,6 +453,14 @@ extension Comparison {
         : "\(part.name) cannot read what the app has stored, and knows neither accounts nor keys"
   }
 
+  /// Whether the app's entitlements are not those that they have to be, which is said of them.
+  private var isAppWrong: Bool {
+    app.parts.contains { part in
+      if case .gone = part.entitlements { return part.isApp }
+      return part.isApp && !part.groups.allSatisfy(Self.isOwn)
+    }
+  }
+
   /// The groups that the other side has and that are one's own.
   private func other(_ groups: [Value], but known: [Value]) -> String {
     let free = groups.filter { group in Self.isOwn(group) && !known.contains { $0.text == group.text } }
@@ -465,7 +483,7 @@ extension Comparison {
         .group, .fault, group, remark: group.text.isEmpty ? "it is empty" : nil,
         "a name that begins with group.",
         "Apple knows no such group: \(share)")
-    } else if !entitled.isEmpty, !entitled.contains(where: { $0.text == group.text }),
+    } else if !entitled.contains(where: { $0.text == group.text }), !isAppWrong,
       let own = entitled.first(where: Self.isOwn)
     {
       add(.group, .fault, group, "\(other(entitled, but: app[.group])), as in \(own.file.text)", share)

@@ -342,6 +342,38 @@ import Testing
     }
   }
 
+  /// What one edit has made wrong is one fault, with all its places.
+  @Test(arguments: [
+    (App.zulip, "lib/firebase_options.dart", "'123456789012'", "'835904834568'"),
+    (.zulip, "lib/firebase_options.dart", "'123456789012'", "'12345678901x'"),
+    (.zulip, "lib/firebase_options.dart", "AIzaSyExample", "BIzaSyExample"),
+    (.zulip, "ios/Runner.xcodeproj/project.pbxproj", "org.example.chat", "org.zulip.Zulip"),
+    (.zulip, "ios/Runner.xcodeproj/project.pbxproj", "= org.example.chat;", "= org.example.chta;"),
+    (.zulip, "ios/Flutter/Zulip.xcconfig", "group.org.example.chat", "group.com.zulip.app"),
+    (
+      .talkForIOS, "NextcloudTalk/Settings/NCAppBranding.m", "group.org.example.talk",
+      "group.com.nextcloud.Talk"
+    ),
+    (.talkForIOS, "NextcloudTalk/Settings/NCAppBranding.m", "group.org.example.talk", "org.example.talk"),
+    (
+      .talkForIOS, "NextcloudTalk/NextcloudTalk.entitlements", "group.org.example.apps",
+      "group.com.nextcloud.apps"
+    ),
+    (
+      .talkForIOS, "NextcloudTalk.xcodeproj/project.pbxproj", "NextcloudTalk.entitlements", "Own.entitlements"
+    ),
+    (.talkForIOS, "NextcloudTalk.xcodeproj/project.pbxproj", "TEAM567890", "NKUJUXUJ3B"),
+    (.talkForAndroid, "app/src/main/res/values/setup.xml", ">123456789012<", ">829118773643<"),
+    (.talkForAndroid, "app/src/main/res/values/setup.xml", ">123456789012<", "><"),
+  ]) func `One cause is one fault`(app: App, file: String, old: String, new: String) throws {
+    var app = app
+    #expect(app[file].contains(old))
+    app[file].replace(old, with: new)
+    let report = try app.check(.example())
+    #expect(report.faults.count == 1, "\(report.bad)")
+    #expect(report.skipped == [])
+  }
+
   /// A cut is in the middle of a line of values or of what is around them: twenty in each file.
   @Test(arguments: examples) func `A file that is cut off is never passed`(example: (name: String, app: App))
     throws
