@@ -117,11 +117,7 @@ extension App {
 
     private func show(_ report: AppCheck.Report) {
       options.show(Self.json(report)) { page in
-        let parts = [
-          report.flavor.map { "flavour \($0)" }, report.configuration.map { "configuration \($0)" },
-        ]
-        let built = parts.compactMap(\.self).joined(separator: ", ")
-        page.add("This is \(report.app)\(built.isEmpty ? "" : ": \(built)").")
+        page.add("This is \(report.app)\(report.variant.map { ": \($0)" } ?? "").")
         page.add()
         Self.fill(&page, report)
       }

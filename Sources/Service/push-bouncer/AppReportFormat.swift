@@ -34,13 +34,15 @@ enum AppReportFormat: String, ExpressibleByArgument, CaseIterable {
       findings.flatMap { finding in
         finding.locations.map { place in
           let level = finding.standing == .fault ? "error" : "warning"
+          let parts = [report.variant, place?.target.map { "target \($0)" }].compactMap(\.self)
+          let title = finding.check + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
           let line = isSource ? place?.line.map { ",line=\($0)" } ?? "" : ""
           return
-            "::\(level) file=\(Self.escaped(file(place), ":,"))\(line),title=\(Self.escaped(finding.check, ":,"))::"
+            "::\(level) file=\(Self.escaped(file(place), ":,"))\(line),title=\(Self.escaped(title, ":,"))::"
             + Self.escaped(finding.sentence, "")
         }
       }.joined(separator: "\n")
-    case .sarif: Self.sarif(findings, isSource: isSource, file).text
+    case .sarif: Self.sarif(findings, report.variant, isSource: isSource, file).text
     }
   }
 
@@ -58,10 +60,10 @@ enum AppReportFormat: String, ExpressibleByArgument, CaseIterable {
   }
 
   private static func sarif(
-    _ findings: [AppCheck.Finding], isSource: Bool, _ file: (AppCheck.Place?) -> String
+    _ findings: [AppCheck.Finding], _ variant: String?, isSource: Bool, _ file: (AppCheck.Place?) -> String
   ) -> JSON {
     let results: [JSON] = findings.map { finding in
-      return [
+      [
         "ruleId": .string(finding.check.replacing(" ", with: "-")),
         "level": finding.standing == .fault ? "error" : "warning",
         "message": ["text": .string(finding.sentence)],
@@ -71,7 +73,8 @@ enum AppReportFormat: String, ExpressibleByArgument, CaseIterable {
               file(place).addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? file(place)
             var location: JSON.Object = ["artifactLocation": ["uri": .string(name)]]
             if isSource, let line = place?.line { location["region"] = ["startLine": .integer(Int64(line))] }
-            return ["physicalLocation": .object(location)]
+            let target = place?.target.map { JSON.array([["name": .string($0), "kind": "module"]]) }
+            return ["physicalLocation": .object(location), "logicalLocations": target ?? []]
           }),
       ]
     }
@@ -86,7 +89,7 @@ enum AppReportFormat: String, ExpressibleByArgument, CaseIterable {
             "driver": [
               "name": "push-bouncer", "version": .string(Version.text), "rules": .array(rules),
             ]
-          ], "results": .array(results),
+          ], "automationDetails": ["id": .string("app check/\(variant ?? "")")], "results": .array(results),
         ]
       ],
     ]

@@ -17,8 +17,7 @@ private struct StringPool {
   /// - Parameter start: where the chunk begins.
   init?(_ reader: LittleEndian, at start: Int) {
     guard reader.u16(start) == Self.type, let count = reader.u32(start + 8),
-      let flags = reader.u32(start + 16),
-      let texts = reader.u32(start + 20)
+      let flags = reader.u32(start + 16), let texts = reader.u32(start + 20)
     else { return nil }
     self.reader = reader
     self.start = start
@@ -116,8 +115,7 @@ struct BinaryXML {
     texts = try pool.texts(beginning: Self.wanted, budget)
     // The first element is the root; each attribute has 20 bytes: namespace, name, text, typed value.
     guard let element = chunks.first(where: { $0.type == 0x0102 }),
-      let start = reader.u16(element.content + 8),
-      let count = reader.u16(element.content + 12)
+      let start = reader.u16(element.content + 8), let count = reader.u16(element.content + 12)
     else { return }
     for index in 0..<count {
       try budget.step()

@@ -39,9 +39,7 @@ enum AndroidSigning {
     // Signers, the first one, its signed data; there digests, then certificates, the first one.
     func first(_ data: Data?) -> (value: Data, rest: Data)? {
       guard let data, let length = LittleEndian(data).u32(0), let value = LittleEndian(data).bytes(4, length)
-      else {
-        return nil
-      }
+      else { return nil }
       return (value, data[value.endIndex...])
     }
     let signed = first(first(first(scheme)?.value)?.value)?.value

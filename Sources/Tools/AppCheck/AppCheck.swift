@@ -49,6 +49,12 @@ package struct AppCheck: Sendable {
     /// The configuration of Xcode's project that is published.
     package let configuration: String?
     package let findings: [Finding]
+    /// `flavour gplay, configuration Release`; nil for a package, and where there are none.
+    package var variant: String? {
+      let parts = [flavor.map { "flavour \($0)" }, configuration.map { "configuration \($0)" }]
+      let text = parts.compactMap(\.self).joined(separator: ", ")
+      return text.isEmpty ? nil : text
+    }
     /// Whether it fits, as far as it could be checked.
     package var isGood: Bool { !findings.contains { $0.standing == .fault } }
     /// What could not be checked.
@@ -77,15 +83,11 @@ package struct AppCheck: Sendable {
 
   /// Reads untrusted files: what exceeds the bounds is refused.
   private static func bounded<Result>(_ path: String, _ body: () throws -> Result) throws(Fault) -> Result {
-    do {
-      return try body()
-    } catch let exceeded as Budget.Exceeded {
+    do { return try body() } catch let exceeded as Budget.Exceeded {
       throw Fault(
         source: path, "has \(exceeded.what), which no known app has",
         advice: "give the folder of one app without its builds, or a package as it was built")
-    } catch {
-      throw Fault(error)
-    }
+    } catch { throw Fault(error) }
   }
 
   private let service: Service

@@ -119,7 +119,7 @@ struct AppFacts: Sendable {
     var environment = try entitlements["aps-environment"]?.value(in: file).map(resolve)
     if let open = environment, open.isOpen {
       try miss(.environment, "\(open.text) is not defined", file: file, line: open.line)
-      environment = Value("", file: file, line: open.line)
+      environment = nil
     }
     return .file(file, groups: groups, environment: environment, isWhole: isWhole)
   }

@@ -33,9 +33,7 @@ struct AppFiles: Sendable {
   private let kept = Notes()
   let budget: Budget
 
-  var isArchive: Bool {
-    if case .archive = storage { true } else { false }
-  }
+  var isArchive: Bool { if case .archive = storage { true } else { false } }
 
   /// What was not read of files that were looked for.
   var notes: [Note] { kept.all.withLock { $0 } }
@@ -56,7 +54,7 @@ struct AppFiles: Sendable {
     do {
       if isFolder.boolValue {
         let path = URL(fileURLWithPath: path, isDirectory: true).resolvingSymlinksInPath().path
-        let root = path.utf8.last == UInt8(ascii: "/") ? path : path + "/"
+        let root = path.utf8.last == "/" ? path : path + "/"
         var listing = Listing(root: root, budget: budget)
         try listing.read("", visited: [Name(path)])
         storage = .folder(root)
@@ -102,7 +100,7 @@ struct AppFiles: Sendable {
       for entry in entries {
         let text = folder + entry
         let name = Name(text)
-        try budget.name(name.bytes.count)
+        try budget.read(name.bytes.count)
         count += 1
         guard count <= Budget.files else { throw Budget.Exceeded(what: "more than \(Budget.files) files") }
         var type = try? FileManager.default.attributesOfItem(atPath: root + text)[.type] as? FileAttributeType
@@ -142,9 +140,7 @@ struct AppFiles: Sendable {
     }
     switch storage {
     case .archive(let archive):
-      do {
-        return try archive.contents(of: name)
-      } catch ZipArchive.Failure.tooLarge {
+      do { return try archive.contents(of: name) } catch ZipArchive.Failure.tooLarge {
         throw Budget.Exceeded(what: "\(name.text) of more than \(Budget.part >> 20) MB")
       } catch is ZipArchive.Failure {
         note("cannot be unpacked", name)
@@ -177,9 +173,7 @@ struct AppFiles: Sendable {
   /// Hands over the texts of a file of a package, however large; false if it is not there or cannot be read.
   func texts(_ name: Name, _ body: ([UInt8]) throws -> Void) throws -> Bool {
     guard case .archive(let archive) = storage else { return false }
-    do {
-      return try archive.texts(of: name, body)
-    } catch is ZipArchive.Failure {
+    do { return try archive.texts(of: name, body) } catch is ZipArchive.Failure {
       note("cannot be unpacked", name)
       return false
     }

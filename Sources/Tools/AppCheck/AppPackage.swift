@@ -21,9 +21,7 @@ private struct PackageReader {
   mutating func read() throws -> AppFacts? {
     let budget = files.budget
     if let manifest = try files.data("AndroidManifest.xml") {
-      return try android(
-        BinaryXML(manifest, budget), "AndroidManifest.xml", "resources.arsc"
-      ) {
+      return try android(BinaryXML(manifest, budget), "AndroidManifest.xml", "resources.arsc") {
         try ResourceTable.texts($0, in: $1, budget)
       }
     }
@@ -31,9 +29,7 @@ private struct PackageReader {
       return try android(
         .init(ProtocolBuffer(manifest, budget), manifest), "base/manifest/AndroidManifest.xml",
         "base/resources.pb"
-      ) {
-        try ProtocolBuffer($1, budget).resourceTexts($0)
-      }
+      ) { try ProtocolBuffer($1, budget).resourceTexts($0) }
     }
     return try ipa()
   }
@@ -125,9 +121,7 @@ private struct PackageReader {
       }
     }
     guard let table = files.has(flutter) ? .zulip : tables.first(where: { kinds.contains($0.name) })?.table
-    else {
-      return nil
-    }
+    else { return nil }
     var facts = AppFacts(table, for: .ios, files.budget)
     let extensions = files.names(ending: ".appex/Info.plist").filter {
       $0.hasPrefix(app + "PlugIns/") || $0.hasPrefix(app + "Extensions/")
@@ -141,7 +135,7 @@ private struct PackageReader {
 
   /// Whether it is `Payload/NAME.app/Info.plist`.
   private static func isOfApp(_ name: Name) -> Bool {
-    name.hasPrefix("Payload/") && name.bytes.count { $0 == UInt8(ascii: "/") } == 2
+    name.hasPrefix("Payload/") && name.bytes.count { $0 == "/" } == 2
   }
 
   private func readPart(_ facts: inout AppFacts, _ name: Name, isApp: Bool) throws {
@@ -244,8 +238,7 @@ private struct PackageReader {
           row.aspect,
           isRead
             ? "the compiled code contains neither this service's nor the vendor's"
-            : "the compiled code cannot be read",
-          file: file)
+            : "the compiled code cannot be read", file: file)
       }
     }
   }
@@ -282,19 +275,17 @@ private struct PackageReader {
     }
     switch aspect {
     case .bouncerKey:
-      guard text.contains(UInt8(ascii: "=")) else { return [] }
-      return words { $0.isWord && $0 != UInt8(ascii: "_") || "+/=".utf8.contains($0) }.filter {
-        $0.bytes.count == 44 && $0.bytes.last == UInt8(ascii: "=") && $0.bytes[42] != UInt8(ascii: "=")
+      guard text.contains("=") else { return [] }
+      return words { $0.isWord && $0 != "_" || "+/=".utf8.contains($0) }.filter {
+        $0.bytes.count == 44 && $0.bytes.last == "=" && $0.bytes[42] != "="
       }
     case .proxy:
       let hosts = [service.address, Vendor.proxy].compactMap { $0.flatMap(Self.host) }
       guard hosts.contains(where: { has(Name($0)) }) else { return [] }
-      return words(isURL).filter { word in
-        hosts.contains { Self.host(word.text) == $0 }
-      }
+      return words(isURL).filter { word in hosts.contains { Self.host(word.text) == $0 } }
     case .firebaseProject:
       let names = service.projects.map { Name($0) } + Vendor.projects.map { Name($0) }
-      let words = words { $0.isWord || $0 == UInt8(ascii: "-") }
+      let words = words { $0.isWord || $0 == "-" }
       return names.filter { name in
         words.contains { word in
           // The next object may follow such a text of Dart's without a gap.
@@ -306,17 +297,13 @@ private struct PackageReader {
     case .firebaseApp, .firebaseForIOS:
       let platform: Name = aspect == .firebaseApp ? ":android:" : ":ios:"
       guard has(platform) else { return [] }
-      return words { $0.isWord || $0 == UInt8(ascii: ":") }.filter {
-        $0.hasPrefix("1:") && $0.contains(platform)
-      }
+      return words { $0.isWord || $0 == ":" }.filter { $0.hasPrefix("1:") && $0.contains(platform) }
     case .firebaseKey:
       guard has("AIza") else { return [] }
-      return words { $0.isWord || $0 == UInt8(ascii: "-") }.filter { $0.hasPrefix("AIza") }
+      return words { $0.isWord || $0 == "-" }.filter { $0.hasPrefix("AIza") }
     case .group:
       guard has("group.") else { return [] }
-      return words(\.isInIdentifier).filter {
-        $0.hasPrefix("group.") && $0.bytes.count { $0 == UInt8(ascii: ".") } > 2
-      }
+      return words(\.isInIdentifier).filter { $0.hasPrefix("group.") && $0.bytes.count { $0 == "." } > 2 }
     case .userAgent:
       let start = "Mozilla/5.0 (" as Name
       guard let place = text.withUnsafeBytes({ $0.first(start.bytes) }) else { return [] }
@@ -330,12 +317,6 @@ private struct PackageReader {
   private static func host(_ address: String) -> String? {
     guard let scheme = address.range(of: "://") else { return nil }
     let rest = address[scheme.upperBound...].utf8
-    return String(decoding: rest.prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":") }, as: UTF8.self)
-      .lowercased()
+    return String(decoding: rest.prefix { $0 != "/" && $0 != ":" }, as: UTF8.self).lowercased()
   }
-}
-
-extension Row.Package {
-  fileprivate var resource: Name? { if case .resource(let name) = self { name } else { nil } }
-  fileprivate var isCode: Bool { if case .code = self { true } else { false } }
 }

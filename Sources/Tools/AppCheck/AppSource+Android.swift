@@ -63,9 +63,7 @@ extension SourceReader {
       while let event = try markup.next() {
         guard case .start(_, let attributes, _) = event else { continue }
         for text in [Self.messaging, Self.unifiedPush]
-        where attributes.values.contains(where: { $0.hasPrefix(text) }) {
-          found.insert(text)
-        }
+        where attributes.values.contains(where: { $0.hasPrefix(text) }) { found.insert(text) }
       }
       if !markup.isWhole { files.note("ends before what is open in it does", name) }
     }
@@ -84,7 +82,7 @@ extension SourceReader {
     throws
   {
     var wanted = Self.authorities.union(["name_for_branded_user_agent"])
-    for row in facts.rows { if case .resource(let name)? = row.source { wanted.insert(name) } }
+    for row in facts.rows { if case .resource(let name) = row.source { wanted.insert(name) } }
     // Each text with its rank; nil if the build works it out.
     var texts: [Name: [(rank: Int, isDefault: Bool, value: Value?)]] = [:]
     for set in sets { files.look(into: folder + "src/" + set + "/res/") }
@@ -93,7 +91,7 @@ extension SourceReader {
       + gradle.resources.compactMap { added in sets.firstIndex(of: added.set).map { ($0, added.folder) } }
     for (rank, place) in places {
       for name in files.names(ending: ".xml") where name.hasPrefix(place + "values") {
-        let kind = Name(name.bytes.dropFirst(place.bytes.count).prefix { $0 != UInt8(ascii: "/") })
+        let kind = Name(name.bytes.dropFirst(place.bytes.count).prefix { $0 != "/" })
         guard kind == "values" || kind.hasPrefix("values-"), let data = try files.data(name),
           // Most are translations, and have none of these texts.
           !Name(data.suffix(40)).trimmed.hasSuffix("</resources>")
@@ -109,7 +107,7 @@ extension SourceReader {
     for text in gradle.texts
     where ["defaultConfig", "release"].contains(text.block) || variant.contains(text.block) {
       texts[text.name, default: []].append((sets.count, true, text.value))
-      guard text.value == nil, let row = facts.rows.first(where: { $0.source?.resource == text.name }) else {
+      guard text.value == nil, let row = facts.rows.first(where: { $0.source.resource == text.name }) else {
         continue
       }
       try facts.miss(
@@ -129,7 +127,7 @@ extension SourceReader {
         return named.isEmpty ? [value] : named
       }
     }
-    let rows = facts.rows.compactMap { row in row.source?.resource.map { (row, $0) } }
+    let rows = facts.rows.compactMap { row in row.source.resource.map { (row, $0) } }
     let place = rows.flatMap { values($0.1) }.compactMap(\.self).last?.file
     let brand = values("name_for_branded_user_agent").compactMap(\.self).first?.text ?? ""
     for (row, key) in rows {
@@ -180,8 +178,7 @@ extension SourceReader {
     let id = facts[.applicationID].first?.text
     var (app, isKnown): (Int?, Bool) = (nil, false)
     func value(_ index: Int) -> Value { Value(code[index], file: name, line: code.line(index)) }
-    for index in code.tokens.indices
-    where code.kind(index) == .text && code[mark: index + 1] == UInt8(ascii: ":") {
+    for index in code.tokens.indices where code.kind(index) == .text && code[mark: index + 1] == ":" {
       switch code[index] {
       case "project_number": add("gcm_defaultSenderId", value(index + 2))
       case "project_id": add("project_id", value(index + 2))
@@ -197,8 +194,4 @@ extension SourceReader {
     }
     if !isKnown, id != nil { facts.unknownClient = Value("", file: name, line: nil) }
   }
-}
-
-extension Row.Source {
-  fileprivate var resource: Name? { if case .resource(let name) = self { name } else { nil } }
 }

@@ -5,7 +5,7 @@ extension SourceReader {
   mutating func xcodeProject() throws -> XcodeProject? {
     let names = files.names(ending: ".xcodeproj/project.pbxproj").filter { !$0.hasPrefix("macos/") }.sorted {
       left, right in
-      let depths = [left, right].map { $0.bytes.count { $0 == UInt8(ascii: "/") } }
+      let depths = [left, right].map { $0.bytes.count { $0 == "/" } }
       return (depths[0], left) < (depths[1], right)
     }
     for name in names {
@@ -56,7 +56,6 @@ extension SourceReader {
       for index in part.otherBundles.indices { part.otherBundles[index].target = part.name }
       try facts.add(part)
     }
-    if facts.isSilent(.team) { try facts.miss(.team, "there is no DEVELOPMENT_TEAM", file: project.file) }
   }
 
   private mutating func readSigning(_ target: XcodeProject.Target) throws {
@@ -65,10 +64,12 @@ extension SourceReader {
         try team.isOpen
           ? facts.miss(.team, "\(team.value.text) is not defined", file: team.file, line: team.line)
           : facts.add(.team, [team.value])
+      } else if target.isApp, configuration.name == target.release?.name {
+        try facts.miss(.team, "\(configuration.name.text) has no DEVELOPMENT_TEAM", file: facts.project)
       }
       // `iPhone Distribution: Somebody (TEAM567890)`
       if let identity = try configuration["CODE_SIGN_IDENTITY"],
-        let start = identity.text.bytes.lastIndex(of: UInt8(ascii: "(")), identity.text.hasSuffix(")")
+        let start = identity.text.bytes.lastIndex(of: "("), identity.text.hasSuffix(")")
       {
         let team = Name(identity.text.bytes[(start + 1)...].dropLast())
         try facts.add(.team, [Value(team, file: identity.file, line: identity.line)])
@@ -84,7 +85,7 @@ extension SourceReader {
       return Value(text: try release.resolve(setting).value.text, file: value.file, line: value.line)
     }
     let written = try release["INFOPLIST_KEY_UIBackgroundModes"]
-    var modes = (written?.text.bytes.split(separator: UInt8(ascii: " ")) ?? []).map {
+    var modes = (written?.text.bytes.split(separator: " ") ?? []).map {
       Value(Name($0), file: project.file, line: written?.line)
     }
     var place = written.map { Value("", file: $0.file, line: $0.line) }
@@ -93,8 +94,7 @@ extension SourceReader {
       guard let data = try files.data(file), let info = try PropertyList.read(data, files.budget) else {
         return try facts.miss(
           part.isApp ? .backgroundModes : .notificationService,
-          "\(file.text) cannot be read as a property list",
-          file: setting.file, line: setting.line)
+          "\(file.text) cannot be read as a property list", file: setting.file, line: setting.line)
       }
       modes += info.texts("UIBackgroundModes", in: file)
       place = place ?? Value("", file: file, line: info["UIBackgroundModes"]?.line)

@@ -29,9 +29,7 @@ extension AppFacts {
       guard let data = try files.data(name) else { continue }
       for (text, table) in [
         ("nc_push_server_url" as Name, AppTable.talkForAndroid), ("push_server_url", .filesForAndroid),
-      ] where data.withUnsafeBytes({ $0.first(("\"" + text + "\"").bytes) != nil }) {
-        return table
-      }
+      ] where data.withUnsafeBytes({ $0.first(("\"" + text + "\"").bytes) != nil }) { return table }
     }
     return nil
   }
@@ -57,10 +55,9 @@ struct SourceReader {
     var values: Set<Aspect> = []
     for row in facts.rows {
       switch row.source {
-      case .constant(let name, let place)?: try readConstant(row, name, place)
-      case .option(let member, let constant)?: try readOption(row, member, of: constant)
-      case .text(let beginning)? where values.insert(row.aspect).inserted:
-        try readTexts(row, beginning)
+      case .constant(let name, let place): try readConstant(row, name, place)
+      case .option(let member, let constant): try readOption(row, member, of: constant)
+      case .text(let beginning) where values.insert(row.aspect).inserted: try readTexts(row, beginning)
       default: break
       }
     }
@@ -129,7 +126,7 @@ extension SourceReader {
   }
 
   private mutating func add(_ row: Row, _ name: Name, _ code: Code, _ start: Int) throws {
-    if case .text(let text) = try code.constant(at: start) {
+    if let text = try code.constant(at: start) {
       let line = code.line(try code.origin(of: start))
       try facts.add(row.aspect, [Value(text, file: code.file, line: line, member: name)])
     } else {
@@ -161,22 +158,19 @@ extension SourceReader {
   {
     func text(_ name: Name) throws -> Name? {
       let starts = name == key ? declared : code.assignments[name]?.filter { code.guards[$0] == nil } ?? []
-      guard let start = starts.last, case .text(let text) = try code.constant(at: start) else { return nil }
-      return text
+      return try starts.last.flatMap { try code.constant(at: $0) }
     }
     func atom(_ range: ArraySlice<Int>) throws -> Bool? {
       var words = range
-      let isNot = words.first.map { code[mark: $0] == UInt8(ascii: "!") } ?? false
+      let isNot = words.first.map { code[mark: $0] == "!" } ?? false
       if isNot { words = words.dropFirst() }
-      while let first = words.first, code[first] == "self" || code[mark: first] == UInt8(ascii: ".") {
+      while let first = words.first, code[first] == "self" || code[mark: first] == "." {
         words = words.dropFirst()
       }
       guard let first = words.first, let value = try text(code[first]) else { return nil }
       if code[first + 2] == "isEmpty", words.count == 3 { return value.bytes.isEmpty != isNot }
-      guard words.count == 4, code.kind(first + 3) == .text, code[mark: first + 2] == UInt8(ascii: "=") else {
-        return nil
-      }
-      return (value == code[first + 3]) == (code[mark: first + 1] == UInt8(ascii: "="))
+      guard words.count == 4, code.kind(first + 3) == .text, code[mark: first + 2] == "=" else { return nil }
+      return (value == code[first + 3]) == (code[mark: first + 1] == "=")
     }
     var result: Bool? = false
     for all in code.split(condition, at: ["|"]) {
@@ -195,23 +189,22 @@ extension SourceReader {
     case (.talk, true):
       // The app's own code: the folder that the branding lies in.
       let branding = files.names(ending: "/NCAppBranding.m").first ?? "NextcloudTalk/"
-      let folder = Name(branding.bytes.prefix { $0 != UInt8(ascii: "/") }) + "/"
+      let folder = Name(branding.bytes.prefix { $0 != "/" }) + "/"
       names = files.names(ending: ".m", ".swift").filter { $0.hasPrefix(folder) }
-    case (.talk, false):
-      names = files.names(ending: ".java", ".kt").filter { $0.hasPrefix("app/src/main/") }
+    case (.talk, false): names = files.names(ending: ".java", ".kt").filter { $0.hasPrefix("app/src/main/") }
     default:
       // As the app makes it: its version, and the brand behind a hyphen.
       for name in names {
         guard let code = try code(name), let start = code.assignments["brandUserAgent"]?.first else {
           continue
         }
-        guard case .text(let text) = try code.constant(at: start) else {
+        guard let text = try code.constant(at: start) else {
           try facts.miss(
             .userAgent, "brandUserAgent is not set to a text literal in the file", file: name,
             line: code.line(start))
           return
         }
-        ending = text.bytes.isEmpty ? [] : [UInt8(ascii: "-")] + text.bytes
+        ending = text.bytes.isEmpty ? [] : ["-"] + text.bytes
         break
       }
     }
@@ -223,8 +216,9 @@ extension SourceReader {
       else { continue }
       for index in code.tokens.indices where code.kind(index) == .text && code[index].hasPrefix(beginning) {
         isFound = true
-        let text = Value(code[index], file: name, line: code.line(index)).text
-          .replacing("\\(appVersion)", with: "1.0").replacing("\\(suffixBrand)", with: Name(ending).text)
+        let text = Value(code[index], file: name, line: code.line(index)).text.replacing(
+          "\\(appVersion)", with: "1.0"
+        ).replacing("\\(suffixBrand)", with: Name(ending).text)
         try facts.add(row.aspect, [Value(text: text, file: name, line: code.line(index))])
       }
     }
@@ -241,19 +235,19 @@ extension SourceReader {
       return try facts.miss(row.aspect, "not found where it was: \(constant.text) in \(name.text)")
     }
     if code[start] == "const" { start += 1 }
-    guard code[start] == "FirebaseOptions", code[mark: start + 1] == UInt8(ascii: "(") else {
+    guard code[start] == "FirebaseOptions", code[mark: start + 1] == "(" else {
       return try facts.miss(
         row.aspect, "\(constant.text) is not set to FirebaseOptions(...)", file: name, line: code.line(start))
     }
     let end = code.closing(start + 1)
     var index = start + 2
     while index < end {
-      if code[index] == member, code.kind(index) == .word, code[mark: index + 1] == UInt8(ascii: ":") {
+      if code[index] == member, code.kind(index) == .word, code[mark: index + 1] == ":" {
         return try add(row, member, code, index + 2)
       }
       // On to the next member, past whatever this one has in brackets.
-      while index < end, code[mark: index] != UInt8(ascii: ",") {
-        let isOpen = [UInt8(ascii: "("), UInt8(ascii: "["), UInt8(ascii: "{")].contains(code[mark: index])
+      while index < end, code[mark: index] != "," {
+        let isOpen = ["(", "[", "{"].contains(code[mark: index])
         index = isOpen ? code.closing(index) + 1 : index + 1
       }
       index += 1
@@ -267,7 +261,7 @@ extension SourceReader {
       facts.parts.flatMap { [$0.bundle].compactMap(\.self) + $0.otherBundles }.map(\.key)
         + [.applicationID, .leftover].flatMap { facts[$0] }.map(\.key))
     for name in files.names(
-      ending: ".plist", ".xcconfig", "/AndroidManifest.xml", "/auth.xml", "/syncadapter.xml", "/contacts.xml")
+      ending: ".plist", ".xcconfig", "/AndroidManifest.xml", "/auth.xml", "/syncadapter.xml")
     {
       guard let data = try files.data(name) else { continue }
       var found: [Value] = []
@@ -287,7 +281,9 @@ extension SourceReader {
           switch event {
           case .text(let text): findVendors(in: text, markup.line)
           case .start(_, let attributes, _):
-            for text in attributes.values.sorted() { findVendors(in: text, markup.line) }
+            for (key, text) in attributes.sorted(by: { $0.key < $1.key }) {
+              findVendors(in: text, markup.lines[key] ?? markup.line)
+            }
           case .end: break
           }
         }
@@ -304,29 +300,23 @@ extension Value {
 
 extension Code {
   /// Whether a name is set to a word: `YES`, `false`.
-  func sets(_ name: Name, to word: Name) -> Bool {
-    assignments[name]?.contains { self[$0] == word } ?? false
-  }
+  func sets(_ name: Name, to word: Name) -> Bool { assignments[name]?.contains { self[$0] == word } ?? false }
 
   /// The parts of an expression between marks, without their second halves: `||`, `&&`.
-  func split(_ range: some Sequence<Int>, at marks: [Unicode.Scalar]) -> [[Int]] {
-    Array(range).split { index in marks.contains { self[mark: index] == UInt8(ascii: $0) } }.map(Array.init)
+  func split(_ range: some Sequence<Int>, at marks: Set<UInt8?>) -> [[Int]] {
+    Array(range).split { marks.contains(self[mark: $0]) }.map(Array.init)
   }
 
   /// Where the text of an expression stands: at a constant's declaration, if the expression is nothing but its name.
   func origin(of index: Int) throws -> Int {
     var place = index
     if let text = (index..<index + 12).first(where: { kind($0) == .text }),
-      !(index..<text).contains(where: {
-        self[mark: $0] == UInt8(ascii: ";") || self[mark: $0] == UInt8(ascii: ",")
-      })
+      !(index..<text).contains(where: { self[mark: $0] == ";" || self[mark: $0] == "," })
     {
       return text
     }
     // `base64Decode(_key)`, `Options.key`
-    while kind(place) == .word, [UInt8(ascii: "."), UInt8(ascii: "(")].contains(self[mark: place + 1]),
-      kind(place + 2) == .word
-    {
+    while kind(place) == .word, [".", "("].contains(self[mark: place + 1]), kind(place + 2) == .word {
       place += 2
     }
     guard kind(place) == .word, let start = assignments[self[place]]?.first else { return index }
@@ -336,5 +326,5 @@ extension Code {
 
 extension UInt8 {
   /// Whether it may stand in a bundle id or package name.
-  var isInIdentifier: Bool { isWord || self == UInt8(ascii: ".") || self == UInt8(ascii: "-") }
+  var isInIdentifier: Bool { isWord || self == "." || self == "-" }
 }

@@ -56,26 +56,27 @@ enum Aspect: String, Sendable {
 }
 
 struct Row: Sendable {
-  enum Source: Sendable {
-    /// A constant of one of these names, in a file of this name wherever it lies.
+  enum Place: Sendable {
+    /// A constant of this name, in a file of this name wherever it lies.
     case constant(Name, in: Name)
     /// A member of a constant `FirebaseOptions(...)` of `lib/firebase_options.dart`.
     case option(Name, of: Name)
     /// A text of the code that begins so.
     case text(Name)
-    /// A text among Android's resources.
-    case resource(Name)
-  }
-  enum Package: Sendable {
+    /// A text among Android's resources, of a source as of a package.
     case resource(Name)
     /// A text of the compiled code, by the form that this aspect has.
     case code
+
+    var resource: Name? { if case .resource(let name) = self { name } else { nil } }
+    var isCode: Bool { if case .code = self { true } else { false } }
   }
 
   let aspect: Aspect
   let platform: NextcloudApp.Platform?
-  let source: Source?
-  let package: Package?
+  let source: Place
+  /// nil if a package does not have it.
+  let package: Place?
   /// Whether something is wrong where no file has it.
   let isNeeded: Bool
   let must: @Sendable (Expectation) -> String
@@ -85,12 +86,13 @@ struct Row: Sendable {
   let judge: @Sendable (String, Expectation) -> Judgement
 
   init(
-    _ aspect: Aspect, _ platform: NextcloudApp.Platform?, _ source: Source?, _ package: Package?,
+    _ aspect: Aspect, _ platform: NextcloudApp.Platform?, _ source: Place, _ package: Place?,
     isNeeded: Bool = true, must: @escaping @Sendable (Expectation) -> String,
     effects: (missing: String, vendors: String, other: String),
     judge: @escaping @Sendable (String, Expectation) -> Judgement
   ) {
-    (self.aspect, self.platform, self.source, self.package) = (aspect, platform, source, package)
+    (self.aspect, self.platform, self.source) = (aspect, platform, source)
+    self.package = source.resource == nil ? package : source
     (self.isNeeded, self.must, self.effects, self.judge) = (isNeeded, must, effects, judge)
   }
 }
@@ -111,14 +113,13 @@ extension AppTable {
   static let zulip = AppTable(
     product: .zulip, build: "android/app/", isForIOS: true,
     rows: [
-      .bouncerKey(.constant("bouncerPublicKey", in: device), .code),
-      .firebaseProject(.option("projectId", of: "kFirebaseOptionsAndroid"), .code),
-      .firebaseNumber(.option("messagingSenderId", of: "kFirebaseOptionsAndroid"), nil),
-      .firebaseApp(.option("appId", of: "kFirebaseOptionsAndroid"), .code),
-      .firebaseKey(.option("apiKey", of: "kFirebaseOptionsAndroid"), .code),
-      .firebaseForIOS("projectId", nil), .firebaseForIOS("messagingSenderId", nil),
-      .firebaseForIOS("appId", .code), .firebaseForIOS("apiKey", nil),
-      .group(.constant("iosAppGroupIdentifier", in: store)),
+      .bouncerKey(.constant("bouncerPublicKey", in: device)),
+      .firebaseProject(.option("projectId", of: "kFirebaseOptionsAndroid")),
+      .firebaseNumber(.option("messagingSenderId", of: "kFirebaseOptionsAndroid")),
+      .firebaseApp(.option("appId", of: "kFirebaseOptionsAndroid")),
+      .firebaseKey(.option("apiKey", of: "kFirebaseOptionsAndroid")), .firebaseForIOS("projectId"),
+      .firebaseForIOS("messagingSenderId"), .firebaseForIOS("appId"),
+      .firebaseForIOS("apiKey"), .group(.constant("iosAppGroupIdentifier", in: store)),
     ])
 
   private static let branding: Name = "NextcloudTalk/Settings/NCAppBranding.m"
@@ -126,11 +127,11 @@ extension AppTable {
   static let talkForIOS = AppTable(
     product: .talk, isForIOS: true,
     rows: [
-      .proxy(.constant("pushNotificationServer", in: branding), .code, .ios),
+      .proxy(.constant("pushNotificationServer", in: branding), .ios),
       .bundleIDInCode(.constant("bundleIdentifier", in: branding)),
       .group(.constant("groupIdentifier", in: branding)),
       .group(.constant("appsGroupIdentifier", in: branding), isNeeded: false),
-      .userAgent(.text("Mozilla/5.0 (iOS)"), .code, .ios),
+      .userAgent(.text("Mozilla/5.0 (iOS)"), .ios),
     ])
 
   private static let brand: Name = "Brand/NCBrand.swift"
@@ -138,36 +139,27 @@ extension AppTable {
   static let filesForIOS = AppTable(
     product: .files, isForIOS: true,
     rows: [
-      .proxy(.constant("pushNotificationServerProxy", in: brand), .code, .ios),
+      .proxy(.constant("pushNotificationServerProxy", in: brand), .ios),
       // The brand is put behind it when the app runs, so that a package does not have the whole.
-      .userAgent(.text("Mozilla/5.0"), nil, .ios),
-      .group(.constant("capabilitiesGroup", in: brand)),
+      .userAgent(.text("Mozilla/5.0"), .ios, in: nil), .group(.constant("capabilitiesGroup", in: brand)),
       .group(.constant("capabilitiesGroupApps", in: brand), isNeeded: false),
     ])
 
-  private static func resource(_ name: Name) -> (Row.Source, Row.Package) {
-    (.resource(name), .resource(name))
-  }
-
   private static let firebase: [Row] = [
-    .firebaseProject(resource("project_id").0, resource("project_id").1),
-    .firebaseNumber(resource("gcm_defaultSenderId").0, resource("gcm_defaultSenderId").1),
-    .firebaseApp(resource("google_app_id").0, resource("google_app_id").1),
-    .firebaseKey(resource("google_api_key").0, resource("google_api_key").1),
+    .firebaseProject(.resource("project_id")), .firebaseNumber(.resource("gcm_defaultSenderId")),
+    .firebaseApp(.resource("google_app_id")), .firebaseKey(.resource("google_api_key")),
   ]
 
   static let talkForAndroid = AppTable(
     product: .talk, build: "app/",
     rows: [
-      .proxy(.resource("nc_push_server_url"), .resource("nc_push_server_url"), .android),
-      .userAgent(.text("Mozilla/5.0 (Android)"), .code, .android),
+      .proxy(.resource("nc_push_server_url"), .android), .userAgent(.text("Mozilla/5.0 (Android)"), .android),
     ] + firebase)
 
   static let filesForAndroid = AppTable(
     product: .files, build: "app/",
     rows: [
-      .proxy(.resource("push_server_url"), .resource("push_server_url"), .android),
-      .userAgent(.resource("nextcloud_user_agent"), .resource("nextcloud_user_agent"), .android),
+      .proxy(.resource("push_server_url"), .android), .userAgent(.resource("nextcloud_user_agent"), .android),
     ] + firebase)
 }
 
@@ -179,12 +171,12 @@ extension Row {
   private static let noToken =
     "the Firebase library does not start, and no token is made: nothing arrives on Android"
 
-  static func bouncerKey(_ source: Source, _ package: Package) -> Row {
+  static func bouncerKey(_ source: Place) -> Row {
     func sealed(to key: String) -> String {
       "the app seals its registrations to \(key), so this bouncer refuses them, and the phone gets no notification"
     }
     return Row(
-      .bouncerKey, nil, source, package, must: \.key,
+      .bouncerKey, nil, source, .code, must: \.key,
       effects: (sealed(to: "no key"), sealed(to: "Zulip's own bouncer"), sealed(to: "another key"))
     ) { key, expected in
       switch expected.service.keys.first(where: { $0.text == key })?.isActive {
@@ -199,9 +191,9 @@ extension Row {
     }
   }
 
-  static func proxy(_ source: Source, _ package: Package, _ platform: NextcloudApp.Platform) -> Row {
+  static func proxy(_ source: Place, _ platform: NextcloudApp.Platform) -> Row {
     Row(
-      .proxy, platform, source, package, must: \.proxy,
+      .proxy, platform, source, .code, must: \.proxy,
       effects: (
         "the app registers nowhere: nothing arrives",
         "the phone registers at Nextcloud's proxy, which cannot push to an app of yours: nothing arrives",
@@ -220,7 +212,8 @@ extension Row {
     }
   }
 
-  static func userAgent(_ source: Source, _ package: Package?, _ platform: NextcloudApp.Platform) -> Row {
+  static func userAgent(_ source: Place, _ platform: NextcloudApp.Platform, in package: Place? = .code) -> Row
+  {
     let unknown = "the proxy refuses the registration of an app that it does not know"
     return Row(
       .userAgent, platform, source, package,
@@ -229,10 +222,9 @@ extension Row {
     ) { text, expected in expected.judge(userAgent: text) }
   }
 
-  static func firebaseProject(_ source: Source, _ package: Package) -> Row {
-    Row(
-      .firebaseProject, .android, source, package, must: \.project, effects: (noToken, mismatch, mismatch)
-    ) { project, expected in
+  static func firebaseProject(_ source: Place) -> Row {
+    Row(.firebaseProject, .android, source, .code, must: \.project, effects: (noToken, mismatch, mismatch)) {
+      project, expected in
       if expected.service.projects.contains(project) { return .good("a project of Keys/fcm") }
       guard expected.service.projects.isEmpty else { return .fault() }
       return .warning(
@@ -241,22 +233,19 @@ extension Row {
     }
   }
 
-  static func firebaseNumber(_ source: Source, _ package: Package?) -> Row {
+  static func firebaseNumber(_ source: Place) -> Row {
     Row(
-      .firebaseNumber, .android, source, package,
-      must: { "the number of \($0.ownProject), digits alone" }, effects: (noToken, mismatch, noToken)
+      .firebaseNumber, .android, source, nil, must: { "the number of \($0.ownProject), digits alone" },
+      effects: (noToken, mismatch, noToken)
     ) { number, _ in number.utf8.allSatisfy(\.isDigit) ? .good() : .fault() }
   }
 
-  static func firebaseApp(_ source: Source, _ package: Package) -> Row {
+  static func firebaseApp(_ source: Place) -> Row {
     Row(
-      .firebaseApp, .android, source, package,
-      must: {
-        "1:NUMBER:android:..., mobilesdk_app_id in the google-services.json of \($0.ownProject)"
-      },
+      .firebaseApp, .android, source, .code,
+      must: { "1:NUMBER:android:..., mobilesdk_app_id in the google-services.json of \($0.ownProject)" },
       effects: (
-        noToken,
-        "Firebase knows no such app in your project, and makes no token: nothing arrives on Android",
+        noToken, "Firebase knows no such app in your project, and makes no token: nothing arrives on Android",
         noToken
       )
     ) { id, expected in
@@ -271,22 +260,21 @@ extension Row {
     }
   }
 
-  static func firebaseKey(_ source: Source, _ package: Package) -> Row {
+  static func firebaseKey(_ source: Place) -> Row {
     Row(
-      .firebaseKey, .android, source, package,
+      .firebaseKey, .android, source, .code,
       must: { "an API key of \($0.ownProject), current_key in its google-services.json" },
       effects: (
-        noToken,
-        "Google gives no token to an app of yours for the vendor's key: nothing arrives on Android",
+        noToken, "Google gives no token to an app of yours for the vendor's key: nothing arrives on Android",
         "Firebase refuses a key of any other form than AIza and 35 more: no token is made, and nothing arrives on Android"
       )
     ) { key, _ in FirebaseApp.isKey(key) ? .good() : .fault() }
   }
 
-  static func firebaseForIOS(_ member: Name, _ package: Package?) -> Row {
+  static func firebaseForIOS(_ member: Name) -> Row {
     let stops = "the Firebase library stops the app at its start"
     return Row(
-      .firebaseForIOS, .ios, .option(member, of: "kFirebaseOptionsIos"), package,
+      .firebaseForIOS, .ios, .option(member, of: "kFirebaseOptionsIos"), member == "appId" ? .code : nil,
       must: { "a value of the GoogleService-Info.plist of \($0.ownProject)" }, effects: (stops, "", stops)
     ) { text, expected in
       switch member {
@@ -302,18 +290,17 @@ extension Row {
     }
   }
 
-  static func bundleIDInCode(_ source: Source) -> Row {
+  static func bundleIDInCode(_ source: Place) -> Row {
     let effect = "the app looks for its keys and calls under another name than its own"
-    return Row(
-      .bundleIDInCode, .ios, source, nil, must: \.bundle, effects: (effect, effect, effect)
-    ) { id, expected in
+    return Row(.bundleIDInCode, .ios, source, nil, must: \.bundle, effects: (effect, effect, effect)) {
+      id, expected in
       let bundles = [expected.measure, expected.appBundle?.text].compactMap(\.self)
       return bundles.isEmpty || bundles.contains(id) ? .good() : .fault()
     }
   }
 
   /// What is wrong with a group is seen beside the entitlements.
-  static func group(_ source: Source, isNeeded: Bool = true) -> Row {
+  static func group(_ source: Place, isNeeded: Bool = true) -> Row {
     Row(
       .group, .ios, source, .code, isNeeded: isNeeded, must: { _ in "a group of your own team, group.NAME" },
       effects: ("", "", "")
@@ -344,8 +331,8 @@ struct FirebaseApp {
   /// The form that the Firebase library demands of an API key when it asks for a token.
   static func isKey(_ text: String) -> Bool {
     let bytes = text.utf8
-    return bytes.count == 39 && bytes.first == UInt8(ascii: "A")
-      && bytes.allSatisfy { $0 < 0x80 && ($0.isWord || $0 == UInt8(ascii: "-")) }
+    return bytes.count == 39 && bytes.first == "A"
+      && bytes.allSatisfy { $0 < 0x80 && ($0.isWord || $0 == "-") }
   }
 }
 
@@ -400,12 +387,10 @@ enum Vendor {
   static func plain(_ address: String) -> String {
     guard let scheme = address.range(of: "://") else { return address }
     let rest = address[scheme.upperBound...]
-    let end = rest.utf8.firstIndex(of: UInt8(ascii: "/")) ?? rest.endIndex
+    let end = rest.utf8.firstIndex(of: "/") ?? rest.endIndex
     var host = String(address[..<end]).lowercased()
     for (scheme, port) in [("https:", ":443"), ("http:", ":80")]
-    where host.hasPrefix(scheme) && host.hasSuffix(port) {
-      host.removeLast(port.utf8.count)
-    }
+    where host.hasPrefix(scheme) && host.hasSuffix(port) { host.removeLast(port.utf8.count) }
     return host + rest[end...]
   }
 }

@@ -12,24 +12,22 @@ final class Budget: Sendable {
 
   /// Files of a folder, or entries of an archive.
   static let files = 200_000
-  /// Bytes of all their names.
-  static let names = 32 << 20
   /// Bytes of a file with source.
   static let text = 4 << 20
   /// Bytes of a part of a package that is held in memory, such as its resources. Code is searched in pieces.
   static let part = 32 << 20
-  /// Bytes that are read or unpacked in all. An app's code has some 30 MB for each processor.
+  /// Bytes that are read or unpacked in all, names among them. An app's code has some 30 MB for each processor.
   static let bytes = 512 << 20
   /// How deep lists, folders of settings and constants may lie in one another.
   static let depth = 32
   /// Tokens of source, members of lists and messages, entries of tables.
   static let steps = 4_000_000
-  /// Values that are compared, and the bytes of one.
-  static let (values, value) = (2_000, 1_024)
+  /// Bytes of a value.
+  static let value = 1_024
   static let duration: Duration = .seconds(60)
 
   private struct Spent {
-    var (bytes, names, steps, values) = (0, 0, 0, 0)
+    var (bytes, steps) = (0, 0)
     /// The number of steps at which the clock is looked at again.
     var lookAt = 0
   }
@@ -43,14 +41,8 @@ final class Budget: Sendable {
     try lookAtClock()
   }
 
-  /// Pays for a file's name.
-  func name(_ bytes: Int) throws(Exceeded) {
-    try pay(bytes, \.names, Self.names, "names of more than \(Self.names >> 20) MB")
-  }
-
-  func values(_ count: Int) throws(Exceeded) {
-    try pay(count, \.values, Self.values, "more than \(Self.values) values to be compared")
-  }
+  /// Pays for values, each of which is compared with the others.
+  func values(_ count: Int) throws(Exceeded) { try step(2_000 * count) }
 
   func step(_ count: Int = 1) throws(Exceeded) {
     try pay(count, \.steps, Self.steps, "more than \(Self.steps) parts to be looked at")

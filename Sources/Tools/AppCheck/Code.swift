@@ -4,9 +4,7 @@
 /// It knows as much of Dart, Swift, Objective-C, Kotlin, Java and Groovy as their texts and comments need.
 struct Code: Sendable {
   struct Token: Sendable {
-    enum Kind: Sendable {
-      case word, text, mark
-    }
+    enum Kind: Sendable { case word, text, mark }
 
     let kind: Kind
     /// Of a text, without its quotes.
@@ -55,7 +53,7 @@ struct Code: Sendable {
       tokens.append(token)
     }
     isCut = lexer.isCut || !lexer.branches.isEmpty || !isClosed
-    for index in tokens.indices.dropFirst() where self[mark: index] == UInt8(ascii: "=") {
+    for index in tokens.indices.dropFirst() where self[mark: index] == "=" {
       if let name = nameBefore(index) { assignments[name, default: []].append(index + 1) }
     }
     if language == .swift {
@@ -63,7 +61,7 @@ struct Code: Sendable {
       noteGuards()
     }
     // `#define NAME @"..."`
-    for index in tokens.indices where self[mark: index] == UInt8(ascii: "#") && self[index + 1] == "define" {
+    for index in tokens.indices where self[mark: index] == "#" && self[index + 1] == "define" {
       assignments[self[index + 2], default: []].append(index + 3)
     }
   }
@@ -73,24 +71,22 @@ struct Code: Sendable {
     var depth = 0
     for index in tokens.indices {
       switch self[mark: index] {
-      case UInt8(ascii: "("), UInt8(ascii: "["), UInt8(ascii: "{"): depth += 1
-      case UInt8(ascii: ")"), UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+      case "(", "[", "{": depth += 1
+      case ")", "]", "}": depth -= 1
       default: break
       }
     }
     guard depth <= 0, let last = tokens.indices.last else { return depth <= 0 }
     guard file.hasSuffix(".m") || language == .dart else { return true }
-    return [UInt8(ascii: ";"), UInt8(ascii: "}")].contains(self[mark: last]) || self[last] == "end"
+    return [";", "}"].contains(self[mark: last]) || self[last] == "end"
   }
 
   /// Notes what a property is that is computed: `var name: String { "..." }`.
   private mutating func noteComputed() {
-    for index in tokens.indices where self[index] == "var" && self[mark: index + 2] == UInt8(ascii: ":") {
+    for index in tokens.indices where self[index] == "var" && self[mark: index + 2] == ":" {
       var place = index + 4
-      if self[mark: place] == UInt8(ascii: "?") { place += 1 }
-      if self[mark: place] == UInt8(ascii: "{") {
-        assignments[self[index + 1], default: []].append(place + 1)
-      }
+      if self[mark: place] == "?" { place += 1 }
+      if self[mark: place] == "{" { assignments[self[index + 1], default: []].append(place + 1) }
     }
   }
 
@@ -101,10 +97,10 @@ struct Code: Sendable {
     var condition: Int?
     for index in tokens.indices {
       if kind(index) == .word, self[index] == "if" { condition = index + 1 }
-      if self[mark: index] == UInt8(ascii: "{") {
+      if self[mark: index] == "{" {
         open.append(condition.map { $0..<index } ?? open.last ?? nil)
         condition = nil
-      } else if self[mark: index] == UInt8(ascii: "}") {
+      } else if self[mark: index] == "}" {
         _ = open.popLast()
       }
       if condition == nil, starts.contains(index), let range = open.last ?? nil { guards[index] = range }
@@ -114,25 +110,21 @@ struct Code: Sendable {
   /// The name of what is set at a `=`; nil if it is a comparison.
   private func nameBefore(_ index: Int) -> Name? {
     let before = tokens[index - 1]
-    if self[mark: index + 1] == UInt8(ascii: "="), tokens[index + 1].start == tokens[index].end { return nil }
+    if self[mark: index + 1] == "=", tokens[index + 1].start == tokens[index].end { return nil }
     if before.kind == .word {
       // `name: Type =` of Swift and Kotlin.
-      if self[mark: index - 2] == UInt8(ascii: ":"), kind(index - 3) == .word {
-        return self[index - 3]
-      }
+      if self[mark: index - 2] == ":", kind(index - 3) == .word { return self[index - 3] }
       return self[index - 1]
     }
     // `name: Type? =`
-    if self[mark: index - 1] == UInt8(ascii: "?"), self[mark: index - 3] == UInt8(ascii: ":"), index >= 4 {
-      return self[index - 4]
-    }
+    if self[mark: index - 1] == "?", self[mark: index - 3] == ":", index >= 4 { return self[index - 4] }
     return nil
   }
 
   /// The files that `#import "..."` names.
   var imports: [Name] {
     tokens.indices.dropFirst(2).filter { index in
-      kind(index) == .text && self[mark: index - 2] == UInt8(ascii: "#")
+      kind(index) == .text && self[mark: index - 2] == "#"
         && (self[index - 1] == "import" || self[index - 1] == "include")
     }.map { self[$0] }
   }
@@ -158,8 +150,8 @@ struct Code: Sendable {
     var depth = 0
     for place in index..<tokens.count {
       switch self[mark: place] {
-      case UInt8(ascii: "("), UInt8(ascii: "["), UInt8(ascii: "{"): depth += 1
-      case UInt8(ascii: ")"), UInt8(ascii: "]"), UInt8(ascii: "}"):
+      case "(", "[", "{": depth += 1
+      case ")", "]", "}":
         depth -= 1
         if depth <= 0 { return place }
       default: break
@@ -172,29 +164,22 @@ struct Code: Sendable {
 // MARK: Constants
 
 extension Code {
-  /// What an expression is: a text, or none that could be worked out.
-  enum Constant {
-    case text(Name)
-    case unknown
-  }
-
   /// The longest expression that is looked at, in tokens.
   private static let longest = 200
 
-  /// The expression that begins at an index, as a text.
-  func constant(at index: Int, depth: Int = 0) throws -> Constant {
+  /// The expression that begins at an index, as a text; nil if it could not be worked out.
+  func constant(at index: Int, depth: Int = 0) throws -> Name? {
     var place = index
-    guard depth < 8, let text = try text(&place, depth), isEnd(place, after: index) else { return .unknown }
-    return .text(text)
+    guard depth < 8, let text = try text(&place, depth), isEnd(place) else { return nil }
+    return text
   }
 
-  private func isEnd(_ place: Int, after start: Int) -> Bool {
+  private func isEnd(_ place: Int) -> Bool {
     guard place < tokens.count else { return true }
     switch self[mark: place] {
-    case UInt8(ascii: ";"), UInt8(ascii: ","), UInt8(ascii: ")"), UInt8(ascii: "]"), UInt8(ascii: "}"):
-      return true
+    case ";", ",", ")", "]", "}": return true
     // Where lines end statements, what follows there is another one, but for operators.
-    case UInt8(ascii: "?"), UInt8(ascii: "."), UInt8(ascii: ":"): return false
+    case "?", ".", ":": return false
     default: return tokens[place].line > tokens[place - 1].line
     }
   }
@@ -207,15 +192,13 @@ extension Code {
       switch tokens[place].kind {
       case .text:
         // Where lines end statements, two texts are not one.
-        if parts != nil, language != .dart, language != .objectiveC,
-          self[mark: place - 1] != UInt8(ascii: "+")
-        {
+        if parts != nil, language != .dart, language != .objectiveC, self[mark: place - 1] != "+" {
           return parts
         }
         part = try written(place, depth)
         place += 1
       case .word:
-        guard parts == nil || self[mark: place - 1] == UInt8(ascii: "+") else { return parts }
+        guard parts == nil || self[mark: place - 1] == "+" else { return parts }
         if ["const", "r", "return"].contains(self[place]) {
           place += 1
           continue
@@ -224,22 +207,20 @@ extension Code {
         part = value
       case .mark:
         switch self[mark: place] {
-        case UInt8(ascii: "@"):
+        case "@":
           guard kind(place + 1) == .text else { return parts }
           place += 1
           continue
-        case UInt8(ascii: "+"):
+        case "+":
           guard parts != nil else { return nil }
           place += 1
           continue
-        case UInt8(ascii: "("):
-          guard parts == nil || self[mark: place - 1] == UInt8(ascii: "+"), depth < Budget.depth else {
-            return parts
-          }
+        case "(":
+          guard parts == nil || self[mark: place - 1] == "+", depth < Budget.depth else { return parts }
           place += 1
           guard let inner = try text(&place, depth + 1) else { return nil }
-          if self[mark: place] == UInt8(ascii: ",") { place += 1 }
-          guard self[mark: place] == UInt8(ascii: ")") else { return nil }
+          if self[mark: place] == "," { place += 1 }
+          guard self[mark: place] == ")" else { return nil }
           part = inner
           place += 1
         default: return parts
@@ -252,19 +233,17 @@ extension Code {
 
   /// A constant by its name, or a text inside a call that only decodes it.
   private func named(_ place: inout Int, _ depth: Int) throws -> Name? {
-    while kind(place) == .word, self[mark: place + 1] == UInt8(ascii: "."), kind(place + 2) == .word {
-      place += 2
-    }
+    while kind(place) == .word, self[mark: place + 1] == ".", kind(place + 2) == .word { place += 2 }
     let name = self[place]
     place += 1
-    if self[mark: place] == UInt8(ascii: "(") {
+    if self[mark: place] == "(" {
       guard ["base64Decode", "decode", "URL", "Uri", "parse"].contains(name), depth < Budget.depth else {
         return nil
       }
       place += 1
       guard let text = try text(&place, depth + 1) else { return nil }
-      if self[mark: place] == UInt8(ascii: ",") { place += 1 }
-      guard self[mark: place] == UInt8(ascii: ")") else { return nil }
+      if self[mark: place] == "," { place += 1 }
+      guard self[mark: place] == ")" else { return nil }
       place += 1
       return text
     }
@@ -274,10 +253,7 @@ extension Code {
   private func value(of name: Name, _ depth: Int) throws -> Name? {
     try budget.step()
     guard depth < 8 else { return nil }
-    if let start = assignments[name]?.first {
-      if case .text(let text) = try constant(at: start, depth: depth + 1) { return text }
-      return nil
-    }
+    if let start = assignments[name]?.first { return try constant(at: start, depth: depth + 1) }
     for code in imported where code.assignments[name] != nil { return try code.value(of: name, depth + 1) }
     return nil
   }
@@ -286,24 +262,21 @@ extension Code {
   private func written(_ index: Int, _ depth: Int) throws -> Name {
     let raw = bytes[Int(tokens[index].start)..<Int(tokens[index].end)]
     try budget.step(1 + raw.count / 64)
-    guard raw.contains(UInt8(ascii: "\\")) || raw.contains(UInt8(ascii: "$")) else { return Name(raw) }
+    guard raw.contains("\\") || raw.contains("$") else { return Name(raw) }
     var (text, place): ([UInt8], Int) = ([], raw.startIndex)
     // One that is longer is no value.
     while place < raw.endIndex, text.count <= 4 * Budget.value {
       let byte = raw[place]
-      if byte == UInt8(ascii: "\\"), place + 1 < raw.endIndex, raw[place + 1] != UInt8(ascii: "(") {
+      if byte == "\\", place + 1 < raw.endIndex, raw[place + 1] != "(" {
         text.append(raw[place + 1])
         place += 2
-      } else if byte == UInt8(ascii: "$"), language != .swift, language != .objectiveC {
-        let isBraced = place + 1 < raw.endIndex && raw[place + 1] == UInt8(ascii: "{")
+      } else if byte == "$", language != .swift, language != .objectiveC {
+        let isBraced = place + 1 < raw.endIndex && raw[place + 1] == "{"
         let start = place + (isBraced ? 2 : 1)
-        let end =
-          raw[start...].firstIndex { !$0.isWord && !(isBraced && $0 == UInt8(ascii: ".")) } ?? raw.endIndex
+        let end = raw[start...].firstIndex { !$0.isWord && !(isBraced && $0 == ".") } ?? raw.endIndex
         let reference = Name(raw[start..<end])
-        let name =
-          reference.bytes.lastIndex(of: UInt8(ascii: ".")).map { Name(reference.bytes[($0 + 1)...]) }
-          ?? reference
-        let isClosed = !isBraced || (end < raw.endIndex && raw[end] == UInt8(ascii: "}"))
+        let name = reference.bytes.lastIndex(of: ".").map { Name(reference.bytes[($0 + 1)...]) } ?? reference
+        let isClosed = !isBraced || (end < raw.endIndex && raw[end] == "}")
         let next = isBraced ? end + 1 : end
         if start < end, isClosed, let value = try value(of: name, depth + 1) {
           text += value.bytes
@@ -342,9 +315,7 @@ extension Code {
       self.conditions = conditions
     }
 
-    private func at(_ offset: Int) -> UInt8 {
-      place + offset < bytes.count ? bytes[place + offset] : 0
-    }
+    private func at(_ offset: Int) -> UInt8 { place + offset < bytes.count ? bytes[place + offset] : 0 }
 
     private func has(_ text: StaticString) -> Bool {
       guard place + text.utf8CodeUnitCount <= bytes.count else { return false }
@@ -371,7 +342,7 @@ extension Code {
     /// Reads one token, or what is none: nil.
     private mutating func step() -> Token? {
       let byte = bytes[place]
-      if byte == UInt8(ascii: "\n") {
+      if byte == "\n" {
         place += 1
         newline()
         return nil
@@ -388,16 +359,12 @@ extension Code {
         skipComment()
         return nil
       }
-      if byte == UInt8(ascii: "#"), isFirst, language == .swift || language == .objectiveC, readCondition() {
-        return nil
-      }
+      if byte == "#", isFirst, language == .swift || language == .objectiveC, readCondition() { return nil }
       isFirst = false
-      if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") { return text() }
+      if byte == "\"" || byte == "'" { return text() }
       let start = place
-      if byte.isWord || byte == UInt8(ascii: "$") {
-        repeat {
-          place += 1
-        } while place < bytes.count && (bytes[place].isWord || bytes[place] == UInt8(ascii: "$"))
+      if byte.isWord || byte == "$" {
+        repeat { place += 1 } while place < bytes.count && (bytes[place].isWord || bytes[place] == "$")
         return token(.word, start, place, line)
       }
       place += 1
@@ -408,9 +375,7 @@ extension Code {
       Token(kind: kind, start: Int32(start), end: Int32(end), line: line)
     }
 
-    private mutating func skipLine() {
-      while place < bytes.count, bytes[place] != UInt8(ascii: "\n") { place += 1 }
-    }
+    private mutating func skipLine() { while place < bytes.count, bytes[place] != "\n" { place += 1 } }
 
     private mutating func skipComment() {
       var depth = 0
@@ -422,7 +387,7 @@ extension Code {
           depth -= 1
           place += 2
         } else {
-          if bytes[place] == UInt8(ascii: "\n") { newline() }
+          if bytes[place] == "\n" { newline() }
           place += 1
         }
       } while depth > 0 && place < bytes.count
@@ -431,7 +396,10 @@ extension Code {
 
     private mutating func text() -> Token {
       let quote = bytes[place]
-      let isRaw = language == .dart && place > 0 && bytes[place - 1] == UInt8(ascii: "r")
+      let before = place > 0 ? bytes[place - 1] : 0
+      // `r'...'` of Dart, `#"..."#` of Swift.
+      let isHashed = language == .swift && before == "#"
+      let isRaw = isHashed || (language == .dart && before == "r")
       let isLong = at(1) == quote && at(2) == quote
       let width = isLong ? 3 : 1
       let first = line
@@ -441,25 +409,24 @@ extension Code {
       var depth = 0
       while place < bytes.count {
         let byte = bytes[place]
-        if byte == UInt8(ascii: "\n") {
+        if byte == "\n" {
           // A text that is not closed ends with its line, so that one mistake does not hide the rest of a file.
           if !isLong { break }
           newline()
-        } else if byte == UInt8(ascii: "\\"), !isRaw {
-          if at(1) == UInt8(ascii: "("), language == .swift { depth += 1 }
-          if at(1) == UInt8(ascii: "\n") { newline() }
+        } else if byte == "\\", !isRaw {
+          if at(1) == "(", language == .swift { depth += 1 }
+          if at(1) == "\n" { newline() }
           place += 2
           continue
-        } else if byte == UInt8(ascii: "$"), at(1) == UInt8(ascii: "{"), !isRaw, language != .swift,
-          language != .objectiveC
-        {
+        } else if byte == "$", at(1) == "{", !isRaw, language != .swift, language != .objectiveC {
           depth += 1
           place += 2
           continue
         } else if depth > 0 {
-          if byte == UInt8(ascii: "(") || byte == UInt8(ascii: "{") { depth += 1 }
-          if byte == UInt8(ascii: ")") || byte == UInt8(ascii: "}") { depth -= 1 }
-        } else if byte == quote, !isLong || (at(1) == quote && at(2) == quote) {
+          if byte == "(" || byte == "{" { depth += 1 }
+          if byte == ")" || byte == "}" { depth -= 1 }
+        } else if byte == quote, !isLong || (at(1) == quote && at(2) == quote), !isHashed || at(width) == "#"
+        {
           let end = place
           place += width
           isFirst = false
@@ -467,14 +434,14 @@ extension Code {
         }
         place += 1
       }
-      isFirst = place < bytes.count && bytes[place] == UInt8(ascii: "\n")
+      isFirst = place < bytes.count && bytes[place] == "\n"
       if place >= bytes.count { isCut = true }
       return token(.text, start, min(place, bytes.count), first)
     }
 
     /// Reads `#if` and what belongs to it; false if there is something else at this place.
     private mutating func readCondition() -> Bool {
-      let end = bytes[place...].firstIndex(of: UInt8(ascii: "\n")) ?? bytes.endIndex
+      let end = bytes[place...].firstIndex(of: "\n") ?? bytes.endIndex
       let all = Name(bytes[place + 1..<min(end, place + 1_000)]).trimmed.bytes
       let split = all.firstIndex { !$0.isWord } ?? all.endIndex
       let condition = all[split...]
@@ -505,28 +472,26 @@ extension Code {
         Self.split(part, "&").allSatisfy { atom in
           var name = Name(atom).trimmed
           var isMet = true
-          while name.bytes.first == UInt8(ascii: "!") {
+          while name.bytes.first == "!" {
             name = Name(name.bytes.dropFirst()).trimmed
             isMet.toggle()
           }
           if name.hasPrefix("defined") {
-            name =
-              Name(name.bytes.dropFirst(7).filter { $0 != UInt8(ascii: "(") && $0 != UInt8(ascii: ")") })
-              .trimmed
+            name = Name(name.bytes.dropFirst(7).filter { $0 != "(" && $0 != ")" }).trimmed
           }
           if name.hasPrefix("__has_include") {
-            let parts = name.bytes.split(separator: UInt8(ascii: "\""))
+            let parts = name.bytes.split(separator: "\"")
             return (parts.count > 1 && conditions.contains(Name(parts[1]))) == isMet
           }
           if name == "0" || name.contains("simulator") || name.contains("SIMULATOR") { return !isMet }
-          if name == "1" || name == "true" || name.bytes.contains(UInt8(ascii: "(")) { return isMet }
+          if name == "1" || name == "true" || name.bytes.contains("(") { return isMet }
           return conditions.contains(name) == isMet
         }
       }
     }
 
-    private static func split(_ text: ArraySlice<UInt8>, _ mark: Unicode.Scalar) -> [ArraySlice<UInt8>] {
-      text.split(separator: UInt8(ascii: mark), omittingEmptySubsequences: true)
+    private static func split(_ text: ArraySlice<UInt8>, _ mark: UInt8) -> [ArraySlice<UInt8>] {
+      text.split(separator: mark, omittingEmptySubsequences: true)
     }
   }
 }

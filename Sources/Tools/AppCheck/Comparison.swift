@@ -33,9 +33,7 @@ struct Expectation: Sendable {
   }
 
   var ownProject: String { any(projects.map { "project \($0)" }, or: "your own project") }
-  var project: String {
-    any(projects, or: "your own project") + ", with its service account in Keys/fcm"
-  }
+  var project: String { any(projects, or: "your own project") + ", with its service account in Keys/fcm" }
 
   /// The project numbers beside which an app id is looked at: what is wrong with others has been said.
   var numbers: [String] {
@@ -142,7 +140,7 @@ struct Comparison {
       add(
         .leftover, .warning, name, "your own name",
         Self.isForAndroid(name.text)
-          ? "pushes arrive, but Android lets no two apps have one authority or account type: not this one beside the vendor's"
+          ? "pushes arrive, but beside the vendor's app Android does not install this one, or lets it make no account"
           : "pushes arrive all the same, but the app still names the vendor's")
     }
     return found
@@ -163,8 +161,7 @@ struct Comparison {
       target: value.target)
     let finding = AppCheck.Finding(
       check: aspect.rawValue, standing: standing, value: value.text.isEmpty ? nil : value.text,
-      remark: remark,
-      places: place.file == nil ? [] : [place], expected: must, effect: effect)
+      remark: remark, places: place.file == nil ? [] : [place], expected: must, effect: effect)
     if let index = found.firstIndex(where: { $0.isSame(as: finding) }) {
       if !found[index].places.contains(place), place.file != nil { found[index].places.append(place) }
       return
@@ -232,7 +229,7 @@ extension Comparison {
 
   /// Values of Firebase for iOS are of one kind each, which their member says.
   private func isMember(_ value: Value, of row: Row) -> Bool {
-    if case .option(let name, _)? = row.source { value.member == name.text } else { false }
+    if case .option(let name, _) = row.source { value.member == name.text } else { false }
   }
 
   private mutating func compareAndroid() {
@@ -265,8 +262,8 @@ extension Comparison {
       case "unsigned":
         add(
           .certificate, .fault, Value("", file: certificate.file, line: nil),
-          remark: "the package is not signed",
-          "a signature: apksigner sign, or jarsigner for a bundle", "Android installs no package without one")
+          remark: "the package is not signed", "a signature: apksigner sign, or jarsigner for a bundle",
+          "Android installs no package without one")
       case "debug":
         add(
           .certificate, .warning, certificate, remark: "a debug certificate", "your own release certificate",
@@ -404,7 +401,20 @@ extension Comparison {
     let main =
       expected.isPackage
       ? opened.first(where: Self.isOwn) : opened.first.flatMap { Self.isOwn($0) ? $0 : nil }
-    for group in opened { compareOpened(group, entitled) }
+    let share =
+      app.product == .zulip
+      ? "the app finds no folder to share with its extension, and stops at its start"
+      : "app and extension share nothing: the extension has no key, and shows no text of a notification"
+    for group in opened
+    where compare(group, .group, other(entitled, but: opened), "your team has no such group: \(share)") {
+      if !isAppWrong, !entitled.contains(where: { $0.text == group.text }),
+        let own = entitled.first(where: Self.isOwn)
+      {
+        add(.group, .fault, group, "\(other(entitled, but: opened)), as in \(own.file.text)", share)
+      } else {
+        add(.group, .good, group)
+      }
+    }
     for part in app.parts {
       switch part.entitlements {
       case .unreadable: break
@@ -421,7 +431,10 @@ extension Comparison {
           "CODE_SIGN_ENTITLEMENTS in the configuration that is published, naming a file that allows \(main?.text ?? "your app group")",
           Self.effect(on: part))
       case .file(let file, let groups, _, let isWhole):
-        for group in groups { compareEntitled(group, opened) }
+        for group in groups
+        where compare(
+          group, .entitledGroup, other(opened, but: entitled), "Xcode cannot sign the app with it")
+        { add(.entitledGroup, .good, group) }
         // A vendor's group stands where the right one has to; that has been said. A package does not say which of the groups
         // that its code opens is the one that is shared.
         let shared = expected.isPackage ? opened.filter(Self.isOwn) : main.map { [$0] } ?? []
@@ -433,8 +446,7 @@ extension Comparison {
         let there = groups.isEmpty ? "no app group" : "only \(groups.map(\.text).joined(separator: " and "))"
         add(
           .entitledGroup, .fault, Value("", file: file, line: groups.first?.line),
-          remark: "it allows \(there)",
-          "\(main.text), as in \(main.file.text)", Self.effect(on: part))
+          remark: "it allows \(there)", "\(main.text), as in \(main.file.text)", Self.effect(on: part))
       }
     }
   }
@@ -455,10 +467,7 @@ extension Comparison {
 
   /// Whether the app's entitlements are not those that they have to be, which is said of them.
   private var isAppWrong: Bool {
-    app.parts.contains { part in
-      if case .gone = part.entitlements { return part.isApp }
-      return part.isApp && !part.groups.allSatisfy(Self.isOwn)
-    }
+    app.parts.contains { $0.isApp && ($0.groups.isEmpty || !$0.groups.allSatisfy(Self.isOwn)) }
   }
 
   /// The groups that the other side has and that are one's own.
@@ -469,42 +478,15 @@ extension Comparison {
       or: "a group of your own team, group.NAME")
   }
 
-  private mutating func compareOpened(_ group: Value, _ entitled: [Value]) {
-    let share =
-      app.product == .zulip
-      ? "the app finds no folder to share with its extension, and stops at its start"
-      : "app and extension share nothing: the extension has no key, and shows no text of a notification"
-    if Vendor.owns(.group, group.text) {
-      add(
-        .group, .fault, group, remark: "the vendor's own", other(entitled, but: app[.group]),
-        "the app opens a group that your team may not have: \(share)")
-    } else if !group.text.hasPrefix("group.") {
-      add(
-        .group, .fault, group, remark: group.text.isEmpty ? "it is empty" : nil,
-        "a name that begins with group.",
-        "Apple knows no such group: \(share)")
-    } else if !entitled.contains(where: { $0.text == group.text }), !isAppWrong,
-      let own = entitled.first(where: Self.isOwn)
-    {
-      add(.group, .fault, group, "\(other(entitled, but: app[.group])), as in \(own.file.text)", share)
-    } else {
-      add(.group, .good, group)
-    }
-  }
-
-  private mutating func compareEntitled(_ group: Value, _ opened: [Value]) {
-    let known = app.parts.flatMap(\.groups)
-    if Vendor.owns(.group, group.text) {
-      add(
-        .entitledGroup, .fault, group, remark: "the vendor's own", other(opened, but: known),
-        "Xcode cannot sign the app with it")
-    } else if !group.text.hasPrefix("group.") {
-      add(
-        .entitledGroup, .fault, group, other(opened, but: []),
-        "Apple knows no such group: Xcode cannot sign the app with it")
-    } else {
-      add(.entitledGroup, .good, group)
-    }
+  /// Says what is wrong with a group by itself; false if something is.
+  private mutating func compare(_ group: Value, _ aspect: Aspect, _ must: String, _ effect: String) -> Bool {
+    guard !Self.isOwn(group) else { return true }
+    let isVendors = Vendor.owns(.group, group.text)
+    add(
+      aspect, .fault, group,
+      remark: isVendors ? "the vendor's own" : group.text.isEmpty ? "it is empty" : nil,
+      isVendors || aspect == .entitledGroup ? must : "a name that begins with group.", effect)
+    return false
   }
 }
 
@@ -515,14 +497,13 @@ extension Comparison {
     for part in app.parts where part.isApp {
       guard case .file(let file, _, let environment, _) = part.entitlements else { continue }
       if let environment {
-        if !environment.text.isEmpty { compareEnvironment(environment) }
-      } else {
+        compareEnvironment(environment)
+      } else if !app.unread.contains(where: { $0.aspect == .environment }) {
         add(
           .environment, .fault, Value("", file: file, line: nil), remark: "there is no aps-environment",
           expected.isPackage
             ? "a provisioning profile for an app with push notifications"
-            : "aps-environment with development",
-          "Apple gives the app no token: nothing arrives on iOS")
+            : "aps-environment with development", "Apple gives the app no token: nothing arrives on iOS")
       }
     }
   }
@@ -535,8 +516,8 @@ extension Comparison {
     case "development": needed = .sandbox
     default:
       return add(
-        .environment, .fault, value, "development or production",
-        "Apple gives the app no token: nothing arrives on iOS")
+        .environment, .fault, value, remark: value.text.isEmpty ? "it is empty" : nil,
+        "development or production", "Apple gives the app no token: nothing arrives on iOS")
     }
     if environments.isEmpty || environments.contains(needed) {
       add(.environment, .good, value)

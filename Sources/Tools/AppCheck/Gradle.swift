@@ -53,14 +53,13 @@ struct Gradle {
 
   /// What the plugin is called in the version catalog, with dots.
   private static func googleServices(_ files: AppFiles) throws -> Set<Name> {
-    let lines = try files.data("gradle/libs.versions.toml")?.split(separator: UInt8(ascii: "\n")) ?? []
+    let lines = try files.data("gradle/libs.versions.toml")?.split(separator: "\n") ?? []
     return Set(
       lines.map { Name($0).trimmed }.filter {
-        $0.contains("com.google.gms.google-services") && $0.bytes.first != UInt8(ascii: "#")
+        $0.contains("com.google.gms.google-services") && $0.bytes.first != "#"
       }.map { line in
-        let key = Name(line.bytes.prefix { $0 != UInt8(ascii: "=") }).trimmed
-        return Name(
-          key.bytes.map { [UInt8(ascii: "-"), UInt8(ascii: "_")].contains($0) ? UInt8(ascii: ".") : $0 })
+        let key = Name(line.bytes.prefix { $0 != "=" }).trimmed
+        return Name(key.bytes.map { ["-", "_"].contains($0) ? "." : $0 })
       })
   }
 
@@ -75,7 +74,7 @@ struct Gradle {
     for index in code.tokens.indices {
       let blocks = open.filter(\.isBlock).map(\.name)
       switch code[mark: index] {
-      case UInt8(ascii: "{"):
+      case "{":
         let name = Self.name(code, before: index)
         if blocks.last == "productFlavors", !name.bytes.isEmpty, !flavors.contains(where: { $0.name == name })
         {
@@ -83,10 +82,10 @@ struct Gradle {
         }
         guard open.count < Budget.depth else { throw Budget.tooDeep }
         open.append((true, name))
-      case UInt8(ascii: "("), UInt8(ascii: "["):
+      case "(", "[":
         guard open.count < Budget.depth else { throw Budget.tooDeep }
         open.append((false, ""))
-      case UInt8(ascii: "}"), UInt8(ascii: ")"), UInt8(ascii: "]"): _ = open.popLast()
+      case "}", ")", "]": _ = open.popLast()
       default: break
       }
       guard code.kind(index) == .word else {
@@ -96,17 +95,13 @@ struct Gradle {
         continue
       }
       // `name = "..."`, `name "..."`, `name("...")`
-      let start =
-        [UInt8(ascii: "="), UInt8(ascii: "("), UInt8(ascii: ":")].contains(code[mark: index + 1])
-        ? index + 2 : index + 1
-      var text: Name? {
-        get throws { if case .text(let text) = try code.constant(at: start) { text } else { nil } }
-      }
+      let start = ["=", "(", ":"].contains(code[mark: index + 1]) ? index + 2 : index + 1
+      var text: Name? { get throws { try code.constant(at: start) } }
       switch code[index] {
       case "applicationId", "applicationIdSuffix":
         guard
           code.kind(index - 1) != .mark || code.line(index - 1) != code.line(index)
-            || code[mark: index - 1] == UInt8(ascii: "{")
+            || code[mark: index - 1] == "{"
         else { continue }
         settings.append(
           Setting(blocks: blocks, key: code[index], text: try text, file: file, line: code.line(start)))
@@ -123,13 +118,13 @@ struct Gradle {
       case "resValue":
         guard code[start] == "string" else { continue }
         try files.budget.values(1)
-        guard case .text(let name) = try code.constant(at: start + 2) else {
+        guard let name = try code.constant(at: start + 2) else {
           files.note("adds a text whose name is worked out by the build", file, line: code.line(index))
           continue
         }
         var value: Value?
         let place = Value("", file: file, line: code.line(start + 4))
-        if case .text(let text) = try code.constant(at: start + 4), !text.bytes.contains(UInt8(ascii: "$")) {
+        if let text = try code.constant(at: start + 4), !text.bytes.contains("$") {
           value = Value(text, file: file, line: place.line)
         }
         texts.append((blocks.last ?? "", name, value, place))
@@ -142,7 +137,7 @@ struct Gradle {
       case "srcDir", "srcDirs", "setSrcDirs": noteResources(code, index, blocks, files)
       case "libs" where code[index + 2] == "plugins":
         var (alias, place): (Name, Int) = (code[index + 4], index + 4)
-        while code[mark: place + 1] == UInt8(ascii: "."), code.kind(place + 2) == .word {
+        while code[mark: place + 1] == ".", code.kind(place + 2) == .word {
           place += 2
           alias = alias + "." + code[place]
         }
@@ -158,9 +153,7 @@ struct Gradle {
   private func path(_ text: Name, _ files: AppFiles) -> Name? {
     let rest = text.text.replacing("${rootProject.projectDir}", with: "").replacing("${rootDir}", with: "")
       .replacing("$rootDir", with: "").replacing("${projectDir}", with: "").replacing("$projectDir", with: "")
-    let names = [folder + Name(rest), Name(rest)].map { name in
-      Name.path(name.bytes)
-    }
+    let names = [folder + Name(rest), Name(rest)].map { name in Name.path(name.bytes) }
     return names.first { name in files.has(name) || files.names.contains { $0.hasPrefix(name + "/") } }
   }
 
@@ -168,10 +161,8 @@ struct Gradle {
   private mutating func noteResources(_ code: Code, _ index: Int, _ blocks: [Name], _ files: AppFiles) {
     guard code[index - 2] == "res" || blocks.last == "res" else { return }
     var set = blocks.last { $0 != "res" } ?? ""
-    if code[mark: index - 3] == UInt8(ascii: ".") {
-      set =
-        [UInt8(ascii: ")"), UInt8(ascii: "]")].contains(code[mark: index - 4])
-        ? code[index - 5] : code[index - 4]
+    if code[mark: index - 3] == "." {
+      set = [")", "]"].contains(code[mark: index - 4]) ? code[index - 5] : code[index - 4]
     }
     var isFound = false
     for next in index + 1..<index + 40 where code.line(next) == code.line(index) && code.kind(next) == .text {
@@ -201,7 +192,7 @@ struct Gradle {
   /// The name of the block that opens at an index: `release {`, `create("gplay") {`, `register('gplay') {`.
   private static func name(_ code: Code, before index: Int) -> Name {
     if code.kind(index - 1) == .word { return code[index - 1] }
-    guard code[mark: index - 1] == UInt8(ascii: ")") else { return "" }
+    guard code[mark: index - 1] == ")" else { return "" }
     if code.kind(index - 2) == .text { return code[index - 2] }
     return ""
   }
@@ -246,9 +237,7 @@ struct Gradle {
   static func joined(_ flavors: [Name]) -> Name {
     flavors.dropFirst().reduce(flavors.first ?? "") { joined, name in
       var bytes = name.bytes
-      if let first = bytes.first, (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(first) {
-        bytes[0] = first & 0xDF
-      }
+      if let first = bytes.first, ("a"..."z").contains(first) { bytes[0] = first & 0xDF }
       return joined + Name(bytes)
     }
   }
@@ -271,8 +260,9 @@ struct Gradle {
     guard let setting = own ?? last("applicationId", "defaultConfig", in: "") else { return .missing }
     let suffixes =
       ([last("applicationIdSuffix", "defaultConfig", in: "")]
-      + variant.map { last("applicationIdSuffix", $0, in: "productFlavors") }
-      + [last("applicationIdSuffix", "release", in: "buildTypes")]).compactMap(\.self)
+      + variant.map { last("applicationIdSuffix", $0, in: "productFlavors") } + [
+        last("applicationIdSuffix", "release", in: "buildTypes")
+      ]).compactMap(\.self)
     guard let id = setting.text, suffixes.allSatisfy({ $0.text != nil }) else {
       return .unknown(file: setting.file, line: setting.line)
     }

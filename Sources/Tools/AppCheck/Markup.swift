@@ -12,7 +12,9 @@ struct Markup {
   private let budget: Budget
   /// The line of what was read last.
   private(set) var line = 1
-  private var counted = 0
+  private var (counted, current) = (0, 1)
+  /// The lines of the attributes of the element that was read last.
+  private(set) var lines: [Name: Int] = [:]
   private var (root, last, depth): (Name?, Name?, Int) = (nil, nil, 0)
 
   /// Whether what has been read is closed.
@@ -36,9 +38,10 @@ struct Markup {
 
   private mutating func count(to place: Int) {
     while counted < place {
-      if bytes[counted] == UInt8(ascii: "\n") { line += 1 }
+      if bytes[counted] == "\n" { current += 1 }
       counted += 1
     }
+    line = current
   }
 
   mutating func next() throws -> Event? {
@@ -57,11 +60,11 @@ struct Markup {
         skip(behind: "?>")
       } else if has("<!") {
         skipDeclaration()
-      } else if bytes[place] == UInt8(ascii: "<") {
+      } else if bytes[place] == "<" {
         return try element()
       } else {
         let start = bytes[place...].firstIndex { !$0.isBlank } ?? place
-        let end = bytes[place...].firstIndex(of: UInt8(ascii: "<")) ?? bytes.endIndex
+        let end = bytes[place...].firstIndex(of: "<") ?? bytes.endIndex
         count(to: min(start, end))
         defer { place = end }
         return .text(Self.resolved(bytes[place..<end]))
@@ -75,41 +78,45 @@ struct Markup {
     while place < bytes.count {
       let byte = bytes[place]
       place += 1
-      if byte == UInt8(ascii: "[") { depth += 1 }
-      if byte == UInt8(ascii: "]") { depth -= 1 }
-      if byte == UInt8(ascii: ">"), depth <= 0 { return }
+      if byte == "[" { depth += 1 }
+      if byte == "]" { depth -= 1 }
+      if byte == ">", depth <= 0 { return }
     }
   }
 
   private mutating func element() throws -> Event {
     count(to: place)
     place += 1
-    let isEnd = place < bytes.count && bytes[place] == UInt8(ascii: "/")
+    let isEnd = place < bytes.count && bytes[place] == "/"
     if isEnd { place += 1 }
     let name = word()
     var attributes: [Name: Name] = [:]
     var isEmpty = false
-    while place < bytes.count, bytes[place] != UInt8(ascii: ">") {
-      if bytes[place].isBlank || bytes[place] == UInt8(ascii: "/") {
-        isEmpty = bytes[place] == UInt8(ascii: "/")
+    let first = line
+    defer { line = first }
+    lines = [:]
+    while place < bytes.count, bytes[place] != ">" {
+      if bytes[place].isBlank || bytes[place] == "/" {
+        isEmpty = bytes[place] == "/"
         place += 1
         continue
       }
       isEmpty = false
       let key = word()
       skipBlanks()
-      guard place < bytes.count, bytes[place] == UInt8(ascii: "=") else {
+      guard place < bytes.count, bytes[place] == "=" else {
         if key.bytes.isEmpty { place += 1 }
         continue
       }
       place += 1
       skipBlanks()
-      guard place < bytes.count, bytes[place] == UInt8(ascii: "\"") || bytes[place] == UInt8(ascii: "'")
-      else { continue }
+      guard place < bytes.count, bytes[place] == "\"" || bytes[place] == "'" else { continue }
       try budget.step(20)
       let start = place + 1
       let end = bytes[start...].firstIndex(of: bytes[place]) ?? bytes.endIndex
       attributes[key] = Self.resolved(bytes[start..<end])
+      count(to: start)
+      lines[key] = line
       place = min(bytes.count, end + 1)
     }
     place = min(bytes.count, place + 1)
@@ -119,9 +126,7 @@ struct Markup {
     return isEnd ? .end(name) : .start(name, attributes: attributes, isEmpty: isEmpty)
   }
 
-  private mutating func skipBlanks() {
-    while place < bytes.count, bytes[place].isBlank { place += 1 }
-  }
+  private mutating func skipBlanks() { while place < bytes.count, bytes[place].isBlank { place += 1 } }
 
   private mutating func word() -> Name {
     let start = place
@@ -130,20 +135,15 @@ struct Markup {
   }
   private static let ends = Set("<>=/\"'".utf8)
 
-  private static let entities: [Name: UInt8] = [
-    "amp": UInt8(ascii: "&"), "lt": UInt8(ascii: "<"), "gt": UInt8(ascii: ">"), "quot": UInt8(ascii: "\""),
-    "apos": UInt8(ascii: "'"),
-  ]
+  private static let entities: [Name: UInt8] = ["amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'"]
 
   /// A text with its entities replaced.
   private static func resolved(_ raw: ArraySlice<UInt8>) -> Name {
-    guard raw.contains(UInt8(ascii: "&")) else { return Name(raw) }
+    guard raw.contains("&") else { return Name(raw) }
     var (text, place): ([UInt8], Int) = ([], raw.startIndex)
     while place < raw.endIndex {
       // The longest is `&#x10FFFF;`.
-      if raw[place] == UInt8(ascii: "&"),
-        let end = raw[place..<min(place + 12, raw.endIndex)].firstIndex(of: UInt8(ascii: ";"))
-      {
+      if raw[place] == "&", let end = raw[place..<min(place + 12, raw.endIndex)].firstIndex(of: ";") {
         let name = Name(raw[place + 1..<end])
         if let byte = entities[name] {
           text.append(byte)
@@ -196,8 +196,7 @@ struct AndroidTexts {
           if open?.text.isEmpty == true, !text.trimmed.bytes.isEmpty { open?.line = markup.line }
           open?.text += text.bytes
         }
-      case .end:
-        if open?.depth == 0 { close() } else { open?.depth -= 1 }
+      case .end: if open?.depth == 0 { close() } else { open?.depth -= 1 }
       }
     }
     isWhole = markup.isWhole
@@ -210,18 +209,18 @@ struct AndroidTexts {
     while place < raw.count {
       let byte = raw[place]
       place += 1
-      if byte == UInt8(ascii: "\\"), place < raw.count {
+      if byte == "\\", place < raw.count {
         text.append(raw[place])
         place += 1
-      } else if byte == UInt8(ascii: "\"") {
+      } else if byte == "\"" {
         isQuoted.toggle()
       } else if byte.isBlank, !isQuoted {
-        if let last = text.last, last != UInt8(ascii: " ") { text.append(UInt8(ascii: " ")) }
+        if let last = text.last, last != " " { text.append(" ") }
       } else {
         text.append(byte)
       }
     }
-    if text.last == UInt8(ascii: " ") { text.removeLast() }
+    if text.last == " " { text.removeLast() }
     return Name(text)
   }
 }

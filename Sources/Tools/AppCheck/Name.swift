@@ -19,21 +19,21 @@ struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral {
   func dropping(suffix: Name) -> Name { Name(bytes.dropLast(suffix.bytes.count)) }
 
   /// The folder of a path, with a slash at its end; empty if it has none.
-  var folder: Name { Name(bytes[..<((bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1)]) }
+  var folder: Name { Name(bytes[..<((bytes.lastIndex(of: "/") ?? -1) + 1)]) }
   /// The path without its folder.
-  var last: Name { Name(bytes[((bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1)...]) }
+  var last: Name { Name(bytes[((bytes.lastIndex(of: "/") ?? -1) + 1)...]) }
 
   /// A path without `.`, `..` and doubled slashes.
   static func path(_ text: some Sequence<UInt8>) -> Name {
     var parts: [ArraySlice<UInt8>] = []
-    for part in Array(text).split(separator: UInt8(ascii: "/")) {
+    for part in Array(text).split(separator: "/") {
       switch Name(part) {
       case ".": continue
       case "..": _ = parts.popLast()
       default: parts.append(part)
       }
     }
-    return Name(parts.joined(separator: [UInt8(ascii: "/")]))
+    return Name(parts.joined(separator: ["/"]))
   }
 
   /// Whether another name stands somewhere in this one.
@@ -83,13 +83,13 @@ struct Value: Sendable, Hashable {
   init(text: String, file: Name, line: Int?) { self.init(Name(text), file: file, line: line) }
 }
 
-extension UInt8 {
+extension UInt8: @retroactive ExpressibleByUnicodeScalarLiteral {
+  /// A mark of ASCII, as sources and lists are made of them.
+  public init(unicodeScalarLiteral mark: Unicode.Scalar) { self.init(ascii: mark) }
+
   var isBlank: Bool { self == 0x20 || (0x09...0x0D).contains(self) }
-  var isHexDigit: Bool { isDigit || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(self | 0x20) }
-  var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
+  var isHexDigit: Bool { isDigit || ("a"..."f").contains(self | 0x20) }
+  var isDigit: Bool { ("0"..."9").contains(self) }
   /// Whether it may stand in a name of a programming language.
-  var isWord: Bool {
-    isDigit || self == UInt8(ascii: "_") || self >= 0x80
-      || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20)
-  }
+  var isWord: Bool { isDigit || self == "_" || self >= 0x80 || ("a"..."z").contains(self | 0x20) }
 }

@@ -50,78 +50,47 @@ struct PropertyList: Sendable {
 private struct XMLList {
   private var markup: Markup
   private let budget: Budget
-  /// Whether the file ends before what is open does.
-  private var isBroken = false
 
   init(_ markup: Markup, _ budget: Budget) { (self.markup, self.budget) = (markup, budget) }
 
+  /// nil if the file ends before what is open in it does.
   mutating func root() throws -> PropertyList? {
+    var root: PropertyList?
     while let event = try markup.next() {
-      if case .start("plist", _, _) = event {
-        let value = try value(0)?.value
-        while try markup.next() != nil {}
-        return isBroken || !markup.isWhole ? nil : value
+      if case .start(let name, _, let isEmpty) = event, name != "plist" {
+        let element = try element(name, isEmpty, 0)
+        root = root ?? element
       }
     }
-    return nil
+    return markup.isWhole ? root : nil
   }
 
-  /// The next value inside an element; nil at the element's end.
-  private mutating func value(_ depth: Int) throws -> (key: Name?, value: PropertyList)? {
+  /// Reads an element up to its end.
+  private mutating func element(_ name: Name, _ isEmpty: Bool, _ depth: Int) throws -> PropertyList {
     guard depth <= Budget.depth else { throw Budget.tooDeep }
-    while let event = try markup.next() {
+    try budget.step(20)
+    var (line, text, children): (Int, [UInt8], [(name: Name, value: PropertyList)]) = (markup.line, [], [])
+    reading: while !isEmpty, let event = try markup.next() {
       switch event {
-      case .end: return nil
-      case .text: continue
-      case .start(let element, _, let isEmpty):
-        try budget.step(20)
-        let line = markup.line
-        switch element {
-        case "dict":
-          var members: [Name: PropertyList] = [:]
-          var key: Name?
-          while !isEmpty, let member = try value(depth + 1) {
-            if let name = member.key {
-              key = name
-            } else if let name = key {
-              members[name] = member.value
-              key = nil
-            }
-          }
-          return (nil, PropertyList(content: .members(members), line: line))
-        case "array":
-          var list: [PropertyList] = []
-          while !isEmpty, let member = try value(depth + 1) { list.append(member.value) }
-          return (nil, PropertyList(content: .list(list), line: line))
-        default:
-          let (text, start) = isEmpty ? ("", line) : try text(line)
-          let isText = element == "string" || element == "key"
-          return (
-            element == "key" ? text : nil, PropertyList(content: isText ? .text(text) : .other, line: start)
-          )
-        }
-      }
-    }
-    isBroken = true
-    return nil
-  }
-
-  /// The text up to the end of the element that is open, and its line.
-  private mutating func text(_ line: Int) throws -> (Name, Int) {
-    var (text, line, depth): ([UInt8], Int, Int) = ([], line, 0)
-    while let event = try markup.next() {
-      switch event {
+      case .end: break reading
       case .text(let part):
-        if text.isEmpty { line = markup.line }
+        if text.isEmpty, children.isEmpty, name == "string" || name == "key" { line = markup.line }
         text += part.bytes
-      case .start(_, _, let isEmpty): if !isEmpty { depth += 1 }
-      case .end:
-        if depth == 0 { return (Name(text).trimmed, line) }
-        depth -= 1
+      case .start(let child, _, let isEmpty): children.append((child, try element(child, isEmpty, depth + 1)))
       }
     }
-    isBroken = true
-    return (Name(text).trimmed, line)
+    switch name {
+    case "dict":
+      var (members, key): ([Name: PropertyList], Name?) = ([:], nil)
+      for child in children {
+        if let key, child.name != "key" { members[key] = child.value }
+        key = child.name == "key" ? child.value.text : nil
+      }
+      return PropertyList(content: .members(members), line: line)
+    case "array": return PropertyList(content: .list(children.map(\.value)), line: line)
+    case "string", "key": return PropertyList(content: .text(Name(text).trimmed), line: line)
+    default: return PropertyList(content: .other, line: line)
+    }
   }
 }
 
@@ -176,9 +145,7 @@ private struct OldList {
     return at("{") ? try value(0) : nil
   }
 
-  private func at(_ mark: Unicode.Scalar) -> Bool {
-    place < bytes.count && bytes[place] == UInt8(ascii: mark)
-  }
+  private func at(_ mark: UInt8) -> Bool { place < bytes.count && bytes[place] == mark }
 
   /// Passes over blanks and comments.
   private mutating func skip() {
@@ -186,18 +153,15 @@ private struct OldList {
       let byte = bytes[place]
       let next = place + 1 < bytes.count ? bytes[place + 1] : 0
       if byte.isBlank {
-        if byte == UInt8(ascii: "\n") { line += 1 }
+        if byte == "\n" { line += 1 }
         place += 1
-      } else if byte == UInt8(ascii: "/"), next == UInt8(ascii: "/") {
-        while place < bytes.count, bytes[place] != UInt8(ascii: "\n") { place += 1 }
-      } else if byte == UInt8(ascii: "/"), next == UInt8(ascii: "*") {
+      } else if byte == "/", next == "/" {
+        while place < bytes.count, bytes[place] != "\n" { place += 1 }
+      } else if byte == "/", next == "*" {
         place += 2
         while place < bytes.count {
-          if bytes[place] == UInt8(ascii: "*"), place + 1 < bytes.count, bytes[place + 1] == UInt8(ascii: "/")
-          {
-            break
-          }
-          if bytes[place] == UInt8(ascii: "\n") { line += 1 }
+          if bytes[place] == "*", place + 1 < bytes.count, bytes[place + 1] == "/" { break }
+          if bytes[place] == "\n" { line += 1 }
           place += 1
         }
         place = min(bytes.count, place + 2)
@@ -259,8 +223,8 @@ private struct OldList {
       place += 1
       var text: [UInt8] = []
       while place < bytes.count, bytes[place] != quote {
-        if bytes[place] == UInt8(ascii: "\\"), place + 1 < bytes.count { place += 1 }
-        if bytes[place] == UInt8(ascii: "\n") { line += 1 }
+        if bytes[place] == "\\", place + 1 < bytes.count { place += 1 }
+        if bytes[place] == "\n" { line += 1 }
         text.append(bytes[place])
         place += 1
       }

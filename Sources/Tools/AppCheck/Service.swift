@@ -60,13 +60,10 @@ extension AppCheck.Service {
         apple.map {
           [
             "name": .string($0.name), "team_id": .string($0.team),
-            "topics": .array($0.topics.map(JSON.string)),
-            "environment": .string($0.environment.rawValue),
+            "topics": .array($0.topics.map(JSON.string)), "environment": .string($0.environment.rawValue),
           ]
-        }),
-      "fcm_projects": .array(projects.map(JSON.string)),
-      "fcm_default_project": .optional(defaultProject),
-      "public_url": .optional(address),
+        }), "fcm_projects": .array(projects.map(JSON.string)),
+      "fcm_default_project": .optional(defaultProject), "public_url": .optional(address),
       "apps": .array(
         apps.own.map { app in
           var entry: JSON.Object = [
@@ -76,8 +73,7 @@ extension AppCheck.Service {
           if let topic = app.apnsTopic { entry["apns_topic"] = .string(topic) }
           if let project = app.fcmProject { entry["fcm_project"] = .string(project) }
           return .object(entry)
-        }),
-      "default_app": .optional(apps.standard?.name),
+        }), "default_app": .optional(apps.standard?.name),
     ]
   }
 

@@ -22,9 +22,9 @@ struct XcodeProject {
 
     /// The configuration that is published.
     var release: Configuration? {
-      configurations.first { $0.name == "Release" }
-        ?? configurations.first { $0.name.contains("elease") || $0.name.contains("Store") }
-        ?? configurations.last
+      configurations.first { $0.name == "Release" } ?? configurations.first {
+        $0.name.contains("elease") || $0.name.contains("Store")
+      } ?? configurations.last
     }
   }
 
@@ -61,21 +61,20 @@ struct XcodeProject {
 
     private func resolved(_ setting: Setting, _ key: Name, _ layer: Int, _ depth: Int) throws -> Setting {
       let raw = setting.text.bytes
-      guard depth < 8, raw.contains(UInt8(ascii: "$")) else { return setting }
+      guard depth < 8, raw.contains("$") else { return setting }
       try budget.step(1 + raw.count / 64)
       var (text, place): ([UInt8], Int) = ([], 0)
       // One that is longer is no value.
       while place < raw.count, text.count <= 4 * Budget.value {
         let next = place + 1 < raw.count ? raw[place + 1] : 0
-        guard raw[place] == UInt8(ascii: "$"), next == UInt8(ascii: "(") || next == UInt8(ascii: "{") else {
+        guard raw[place] == "$", next == "(" || next == "{" else {
           text.append(raw[place])
           place += 1
           continue
         }
-        let end = raw[place...].firstIndex(
-          of: next == UInt8(ascii: "(") ? UInt8(ascii: ")") : UInt8(ascii: "}"))
+        let end = raw[place...].firstIndex(of: next == "(" ? ")" : "}")
         guard let end else { break }
-        let parts = raw[place + 2..<end].split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
+        let parts = raw[place + 2..<end].split(separator: ":", omittingEmptySubsequences: false)
         let name = Name(parts.first ?? [])
         let found =
           name == "inherited" || name == key
@@ -97,13 +96,9 @@ struct XcodeProject {
 
     private static func modified(_ text: [UInt8], _ modifier: Name) -> [UInt8] {
       switch modifier {
-      case "rfc1034identifier":
-        text.map {
-          $0.isWord && $0 < 0x80 && $0 != UInt8(ascii: "_") || $0 == UInt8(ascii: ".")
-            ? $0 : UInt8(ascii: "-")
-        }
-      case "c99extidentifier", "identifier": text.map { $0.isWord && $0 < 0x80 ? $0 : UInt8(ascii: "_") }
-      case "lower": text.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+      case "rfc1034identifier": text.map { $0.isWord && $0 < 0x80 && $0 != "_" || $0 == "." ? $0 : "-" }
+      case "c99extidentifier", "identifier": text.map { $0.isWord && $0 < 0x80 ? $0 : "_" }
+      case "lower": text.map { ("A"..."Z").contains($0) ? $0 | 0x20 : $0 }
       default: text
       }
     }
@@ -124,10 +119,10 @@ struct XcodeProject {
       let settings = [
         try release["SWIFT_ACTIVE_COMPILATION_CONDITIONS"], try release["GCC_PREPROCESSOR_DEFINITIONS"],
       ]
-      let words = settings.flatMap { $0?.text.bytes.split(separator: UInt8(ascii: " ")) ?? [] }
+      let words = settings.flatMap { $0?.text.bytes.split(separator: " ") ?? [] }
       return Set(
         words.compactMap { word in
-          let parts = word.split(separator: UInt8(ascii: "="), omittingEmptySubsequences: false)
+          let parts = word.split(separator: "=", omittingEmptySubsequences: false)
           return parts.count > 1 && parts[1].elementsEqual("0".utf8) ? nil : Name(parts[0])
         })
     }
@@ -147,9 +142,7 @@ struct XcodeProject {
       let list = owner["buildConfigurationList"]?.text.flatMap { objects[$0] }
       return try (list?["buildConfigurations"]?.list ?? []).compactMap { id in
         guard let configuration = id.text.flatMap({ objects[$0] }), let name = configuration["name"]?.text
-        else {
-          return nil
-        }
+        else { return nil }
         var settings: [Name: Setting] = [:]
         for (key, value) in configuration["buildSettings"]?.members ?? [:] {
           // A list is what its members are, with blanks between them.
@@ -206,24 +199,22 @@ struct XcodeProject {
 
   /// The lines of an xcconfig file, without comments.
   static func lines(of data: Data) -> [Name] {
-    data.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { line in
-      let comment = line.indices.first {
-        line[$0] == UInt8(ascii: "/") && $0 + 1 < line.endIndex && line[$0 + 1] == UInt8(ascii: "/")
-      }
+    data.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+      let comment = line.indices.first { line[$0] == "/" && $0 + 1 < line.endIndex && line[$0 + 1] == "/" }
       return Name(line[..<(comment ?? line.endIndex)]).trimmed
     }
   }
 
-  private static func add(
-    _ name: Name, to settings: inout [Name: Setting], _ files: AppFiles, depth: Int
-  ) throws {
+  private static func add(_ name: Name, to settings: inout [Name: Setting], _ files: AppFiles, depth: Int)
+    throws
+  {
     guard depth < 8, let data = try files.data(name) else { return }
     for (index, text) in lines(of: data).enumerated() {
       try files.budget.step()
       if text.hasPrefix("#include") {
-        let parts = text.bytes.split(separator: UInt8(ascii: "\""))
+        let parts = text.bytes.split(separator: "\"")
         if parts.count >= 2 { try add(name.folder + Name(parts[1]), to: &settings, files, depth: depth + 1) }
-      } else if let split = text.bytes.firstIndex(of: UInt8(ascii: "=")) {
+      } else if let split = text.bytes.firstIndex(of: "=") {
         let key = Name(text.bytes[..<split]).trimmed
         settings[key] = Setting(text: Name(text.bytes[(split + 1)...]).trimmed, file: name, line: index + 1)
       }

@@ -52,7 +52,7 @@ struct ZipArchive: Sendable {
         let commentLength = reader.u16(place + 32), let offset = reader.u32(place + 42),
         let name = reader.bytes(place + 46, nameLength)
       else { throw Failure.unreadable }
-      try budget.name(nameLength)
+      try budget.read(nameLength)
       entries[Name(name)] = Entry(method: method, packed: packed, size: size, offset: offset)
       place += 46 + nameLength + extraLength + commentLength
     }

@@ -163,6 +163,15 @@ import Testing
       must: "org.example.chat.NAME", effect: "foreign name"),
     .init(.zulip, zulipProject, "= org.example.chat;", "= \"$(OWN_ID)\";", "bundle id", .skipped),
     .init(
+      .zulip, zulipProject, "F1,", "", "notification extension", line: "org.example.chat.NotificationService",
+      must: "among", effect: "no text"),
+    .init(
+      .zulip, zulipProject, "dstSubfolderSpec = 13", "dstSubfolderSpec = 10", "notification extension",
+      line: "org.example.chat.NotificationService"),
+    .init(
+      .zulip, "ios/NotificationService/Info.plist", "com.apple.usernotifications.service",
+      "com.apple.share-services", "notification extension", must: "com.apple.usernotifications.service"),
+    .init(
       .zulip, zulipInfo, "$(PRODUCT_BUNDLE_IDENTIFIER)", "org.zulip.Zulip", "bundle id",
       must: "org.example.chat"),
     .init(
@@ -201,6 +210,13 @@ import Testing
     .init(
       .zulip, runner, environment, "", "aps-environment", line: "", must: "development", effect: "no token"),
     .init(.zulip, runner, "development", "prod", "aps-environment", must: "development or production"),
+    .init(
+      .zulip, runner, "development", "", "aps-environment", line: "<string></string>", must: "development or"),
+    .init(.zulip, runner, "development", "$(APS)", "aps-environment", .skipped),
+    .init(
+      .zulip, "ios/Flutter/Release.xcconfig", "#include \"Zulip.xcconfig\"", "", "team", line: "",
+      in: zulipProject,
+      .skipped),
     .init(
       .zulip, runner, groups, "", "app group in the entitlements", line: "", must: "group.org.example.chat",
       effect: "stops at its start"),
@@ -443,6 +459,13 @@ import Testing
 
   private static let newer: [Mistake] = [
     .init(
+      newerFiles, ncbrand, "pushNotificationServerProxy.isEmpty,\n        brand == \"Nextcloud\"",
+      "pushNotificationServerProxy.isEmpty || brand == \"Example\"", "push proxy",
+      line: "= \"\(vendorsProxy)\""),
+    .init(
+      newerFiles, ncbrand, "String = \"https://push.example.org\"", "String { Bundle.main.proxy }",
+      "push proxy", .skipped),
+    .init(
       newerFiles, ncbrand, "\"https://push.example.org\"", "\"\"", "push proxy", effect: "registers nowhere"),
     .init(
       newerFiles, ncbrand,
@@ -640,6 +663,11 @@ import Testing
 
   static let edits: [Edit] = [
     .init(newerFiles, ncbrand, "// DEBUG SERVER", "// debug server"),
+    .init(newerFiles, ncbrand, "final class", "let pattern = #\"a \" { b\"#\nfinal class"),
+    .init(
+      newerFiles, ncbrand, "pushNotificationServerProxy.isEmpty,", "pushNotificationServerProxy == \"\" &&"),
+    .init(
+      newerFiles, ncbrand, "String = \"https://push.example.org\"", "String { \"https://push.example.org\" }"),
     .init(newerFiles, ncbrand, "var brand: String = \"Example\"", "var brand: String = \"Nextcloud\""),
     .init(.zulip, device, "class Push", "// bouncerPublicKey = base64Decode('\(vendorsKey)');\nclass Push"),
     .init(

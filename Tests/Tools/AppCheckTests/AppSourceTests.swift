@@ -113,21 +113,21 @@ import Testing
       try withTemporaryFolder { folder in
         let app = folder.appending(path: "app")
         try App.zulip.write(to: app)
-        let model = app.appending(path: "lib/model"), elsewhere = folder.appending(path: target)
-        try FileManager.default.moveItem(at: model, to: elsewhere)
-        try FileManager.default.createSymbolicLink(at: model, withDestinationURL: elsewhere)
+        let library = app.appending(path: "lib"), elsewhere = folder.appending(path: target)
+        try FileManager.default.moveItem(at: library, to: elsewhere)
+        try FileManager.default.createSymbolicLink(at: library, withDestinationURL: elsewhere)
         // One that leads back to where it is.
         try FileManager.default.createSymbolicLink(
-          at: app.appending(path: "lib/app"), withDestinationURL: app)
+          at: app.appending(path: "ios/app"), withDestinationURL: app)
         return try AppCheck(service: .example()).report(on: .init(path: app.path))
       }
     }
-    #expect(try check("app/model").bad == [])
-    let outside = try check("model")
+    #expect(try check("app/library").bad == [])
+    let outside = try check("library")
     #expect(outside.faults == [])
     #expect(
       outside.skipped.contains {
-        $0.found == "is a link that leads out of the app" && $0.file == "lib/model"
+        $0.found == "is a link that leads out of the app" && $0.file == "lib"
       },
       "\(outside.bad)")
   }
