@@ -1,13 +1,12 @@
-"""Plots as SVG: one panel above the other, with the same x axis."""
+"""Plots as PNG: one panel above the other, with the same x axis."""
 
 import dataclasses
 from pathlib import Path
 
 import matplotlib
 
-matplotlib.use("svg")
-# Text stays text, and the same figures give the same file.
-matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "push-bouncer", "font.size": 9, "path.simplify_threshold": 1.0})
+matplotlib.use("agg")
+matplotlib.rcParams.update({"font.size": 9, "path.simplify_threshold": 1.0})
 
 from matplotlib import pyplot  # noqa: E402  (after the backend is chosen)
 
@@ -41,5 +40,5 @@ def write(path, title, panels, x_label, shades=(), width=9, height=1.9):
     axes[-1, 0].set_xlabel(x_label)
     figure.tight_layout()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    figure.savefig(path, format="png", dpi=100)
     pyplot.close(figure)

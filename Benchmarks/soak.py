@@ -52,7 +52,7 @@ def arguments():
     parser.add_argument("--interval", type=float, default=5, metavar="SECONDS", help="from one sample to the next (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / ".build/soak", metavar="DIR", help="where samples, plot and log go (default: .build/soak)")
     parser.add_argument("--stuck", action="store_true", help="Apple goes away for good halfway: shows that a run can fail")
-    parser.add_argument("--plot", nargs=2, type=Path, metavar=("CSV", "SVG"), help="only plot a run's samples, also while it goes on, and judge them")
+    parser.add_argument("--plot", nargs=2, type=Path, metavar=("CSV", "PNG"), help="only plot a run's samples, also while it goes on, and judge them")
     parser.add_argument("--self-test", action="store_true", help="only show that a process that leaks is called not flat, and one that does not flat")
     options = parser.parse_args()
     found = [ROOT / ".build" / kind / "push-bouncer" for kind in ("release", "debug")]
@@ -295,7 +295,7 @@ def main():
         # Samples after the end of the load do not count.
         loaded = [sample for sample in samples if sample["seconds"] <= soak.seconds]
         is_well &= tell(flatness.judge(*sampler.series(loaded)))
-        draw(samples, soak.path("svg"), f"{options.hours:g} hours of mixed load on {'PostgreSQL' if options.postgresql else 'SQLite'}, {options.rate} calls a second")
+        draw(samples, soak.path("png"), f"{options.hours:g} hours of mixed load on {'PostgreSQL' if options.postgresql else 'SQLite'}, {options.rate} calls a second")
         print(f"samples, plot and log: {soak.path('*')}")
     return 0 if is_well else 1
 
