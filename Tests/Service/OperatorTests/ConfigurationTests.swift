@@ -522,16 +522,6 @@ import ZulipServer
     #expect(error.advice != nil && !error.description.contains("hunter2"))
   }
 
-  @Test func `The reference is the table of settings`() throws {
-    let file = URL(filePath: #filePath).deletingLastPathComponent()
-      .appending(path: "../../../Documentation/Configuration.md")
-    let text = try String(contentsOf: file, encoding: .utf8)
-    // Not compared by the macro, which would print both.
-    let isCurrent = text == Configuration.reference() + "\n"
-    #expect(isCurrent, "the table has changed; renew the page: \(Configuration.referenceCommand)")
-    for key in Configuration.settings { #expect(text.contains("| `\(key.key)`<br>"), "\(key.key)") }
-  }
-
   @Test func `Examples are values`() throws {
     for setting in Configuration.settings where !setting.example.contains("`") {
       let more = [

@@ -20,9 +20,6 @@ extension Configuration {
     return text
   }
 
-  /// The command that regenerates `Documentation/Configuration.md`.
-  package static let referenceCommand = "swift run push-bouncer settings > Documentation/Configuration.md"
-
   /// `Documentation/Configuration.md` without its final line break, generated from all settings.
   package static func reference() -> String {
     var text = """
@@ -30,7 +27,7 @@ extension Configuration {
 
       Every setting of push-bouncer. This page is made from the declarations of the settings, which are in the parts
       that [Configuration.swift](../Sources/Service/Operator/Configuration/Configuration.swift) lists, by
-      `\(referenceCommand)`.
+      `Scripts/release/documentation`.
 
       A value is taken from the first of these that has one:
 
