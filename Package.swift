@@ -236,6 +236,11 @@ let package = Package(
     module(
       "TestServers", "TestSupport", "NIOCore", "NIOHPACK", "NIOHTTP2", "NIOPosix", "NIOSSL",
       path: "Tests/Support/TestServers"),
+    // What scripts of this repository ask of the modules, and no user needs.
+    program(
+      "test-tool", "HTTPClient", "Operator", "Platform", "Providers",
+      "ArgumentParser",
+      "Crypto", path: "Tests/Support/TestTool"),
     tests("WorldTests", path: "Tests/Proof/WorldTests"),
     tests("TimingTests", "Timing", path: "Tests/Base/TimingTests"),
     tests("SettingsTests", "Settings", path: "Tests/Base/SettingsTests"),

@@ -21,8 +21,8 @@ struct ConnectionReasonTests {
       #expect(failure.signInReason.explanation.meaning.contains("Google's sign-in"))
       #expect(failure.signInReason.explanation.meaning != failure.reason.explanation.meaning)
     }
-    #expect(ConnectionFailure.connectionRefused.signInReason == .signInConnectionRefused)
-    #expect(ConnectionFailure.tlsFailed.signInReason == .signInTlsFailed)
+    #expect(ConnectionFailure.connectionRefused.signInReason == Reason("signInConnectionRefused"))
+    #expect(ConnectionFailure.tlsFailed.signInReason == Reason("signInTlsFailed"))
     let signIn = Reason.allCases.filter { $0.rawValue.hasPrefix("signIn") && $0 != .signInTimeout }
     #expect(signIn.allSatisfy { $0.connectionFailure?.isOfSignIn == true })
   }

@@ -98,7 +98,7 @@ struct FCMOutcomeTests {
     ),
     (
       400, error(400, "UNKNOWN", fcm: "UNSPECIFIED_ERROR"),
-      .retry(.fcmUnspecifiedError, notBefore: nil, scope: .route)
+      .retry(Reason("UNSPECIFIED_ERROR"), notBefore: nil, scope: .route)
     ),
     (500, error(500, "NEW", fcm: "NEW"), .retry(.unknown, notBefore: nil, scope: .provider)),
     (400, error(400, "FAILED_PRECONDITION"), .rejected(.unknown)),

@@ -201,7 +201,7 @@ struct FCMTests {
 
   @Test(arguments: [
     (400, #"{"error":"invalid_grant","error_description":"x"}"#, Outcome.misconfigured(.invalidGrant)),
-    (401, #"{"error":"invalid_client"}"#, .misconfigured(.invalidClient)),
+    (401, #"{"error":"invalid_client"}"#, .misconfigured(Reason("invalid_client"))),
     (400, #"{"error":"new"}"#, .misconfigured(.unknown)), (500, #"{"error":"internal_failure"}"#, outage),
     (429, #"{"error":"rate"}"#, outage), (403, "<html>", outage), (200, "<html>", outage),
   ])

@@ -182,7 +182,7 @@ struct PushProvidersTests {
       Credentials(apns: [TestKeys.apnsCredential()], fcm: [try TestKeys.fcmCredential(tokenPort: 2)]))
     let isOfSignIn =
       reason == .tokenUnavailable || reason.rawValue.hasPrefix("signIn")
-      || reason.rawValue.hasPrefix("invalid_") || reason == .unauthorizedClient
+      || reason.rawValue.hasPrefix("invalid_") || reason == Reason("unauthorized_client")
     let hosts = providers.routeSenders.map { "\($0.route.provider) \($0.host(for: reason))" }
     #expect(Set(hosts) == ["apns 127.0.0.1:1", "fcm 127.0.0.1:\(isOfSignIn ? 2 : 1)"])
   }

@@ -1,4 +1,5 @@
 import Foundation
+import HTTPClient
 import NIOCore
 import NIOPosix
 import TestServers
@@ -43,7 +44,8 @@ struct TokenCacheTests {
   @Test func `A failed renewal is tried again later and later, until the old one is over`() {
     var cache = Self.filled()
     _ = cache.token(now: Self.start + 2700)
-    cache.renewed(.failure(.unavailable(.signInConnectTimeout)), now: Self.start + 2700)
+    cache.renewed(
+      .failure(.unavailable(ConnectionFailure.connectTimeout.signInReason)), now: Self.start + 2700)
     #expect(cache.token(now: Self.start + 2700) == .use(Self.token("a")))
     #expect(cache.token(now: Self.start + 2701) == .useAndRenew(Self.token("a")))
     cache.renewed(.failure(.refused(.invalidGrant)), now: Self.start + 2701)
@@ -75,8 +77,10 @@ struct TokenCacheTests {
   @Test func `A clock set back does not hold up the next attempt for hours`() {
     var cache = TokenCache()
     _ = cache.token(now: Self.start)
-    cache.renewed(.failure(.unavailable(.signInConnectTimeout)), now: Self.start)
-    #expect(cache.token(now: Self.start) == .unavailable(.unavailable(.signInConnectTimeout)))
+    cache.renewed(.failure(.unavailable(ConnectionFailure.connectTimeout.signInReason)), now: Self.start)
+    #expect(
+      cache.token(now: Self.start)
+        == .unavailable(.unavailable(ConnectionFailure.connectTimeout.signInReason)))
     #expect(cache.token(now: Self.start - 86_400) == .wait(start: true))
   }
 

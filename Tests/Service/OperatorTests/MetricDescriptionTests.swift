@@ -32,19 +32,6 @@ import Testing
     #expect(metric.bounds == metric.bounds.sorted() && Set(metric.bounds).count == metric.bounds.count)
   }
 
-  /// With `UPDATE_DOCUMENTATION` set, the page is written instead.
-  @Test func `The page on metrics is up to date`() throws {
-    let page = Self.root.appending(path: "Documentation/Metrics.md")
-    let text = try String(contentsOf: page, encoding: .utf8)
-    let head = try #require(text.range(of: "| metric |")).lowerBound
-    let current = text[..<head] + MetricDescription.table
-    if ProcessInfo.processInfo.environment["UPDATE_DOCUMENTATION"] != nil {
-      try current.write(to: page, atomically: true, encoding: .utf8)
-    } else {
-      #expect(text == current, "run the tests with UPDATE_DOCUMENTATION=1")
-    }
-  }
-
   @Test func `The process and the build are shown under their usual names`() async throws {
     let registry = PrometheusRegistry()
     registry.watchProcess(start: Date(timeIntervalSince1970: 1_800_000_000))

@@ -104,14 +104,15 @@ import Testing
     set("org.example.chat", .ok)
     #expect(try await service.check("apns:main") == ["status": "ok"])
 
-    set("org.example.chat.voip", .failing(.badTopic, since: Date(timeIntervalSince1970: 1_790_000_000)))
+    set(
+      "org.example.chat.voip", .failing(.topicDisallowed, since: Date(timeIntervalSince1970: 1_790_000_000)))
     let (status, document) = try await service.ready()
     #expect(status == 200 && document["status"] == "degraded")
     #expect(
       document["checks"]?["apns:main"] == [
         "status": "failing", "target": "org.example.chat.voip", "since": "2026-09-21T14:13:20Z",
-        "reason": "BadTopic", "meaning": .string(Reason.badTopic.explanation.meaning),
-        "advice": .string(Reason.badTopic.explanation.advice),
+        "reason": "TopicDisallowed", "meaning": .string(Reason.topicDisallowed.explanation.meaning),
+        "advice": .string(Reason.topicDisallowed.explanation.advice),
       ])
     #expect(document["checks"]?["fcm:work"]?["status"] == "unknown")
   }

@@ -1,11 +1,11 @@
 package import HTTPClient
 
 extension ConnectionFailure {
-  var reason: Reason { Reason(rawValue) }
+  package var reason: Reason { Reason(rawValue) }
 
   /// The reason if the host is Google's sign-in: a name of its own, so that nobody looks for the fault at FCM. What
   /// concerns only this machine or its proxy has the same reason in both cases.
-  var signInReason: Reason {
+  package var signInReason: Reason {
     switch self {
     case .descriptorsExhausted, .http2NotOffered, .proxyNameNotResolved, .proxyConnectionRefused,
       .proxyConnectTimeout, .proxyUnreachable, .proxyUnauthorized:

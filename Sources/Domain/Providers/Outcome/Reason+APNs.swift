@@ -3,7 +3,7 @@ extension Reason {
   /// a token only where the status is 410.
   static let apns: [Row] = [
     Row(
-      .expiredToken, .dead, "Apple says that the device token has expired.", .registersAgain),
+      "ExpiredToken", .dead, "Apple says that the device token has expired.", .registersAgain),
     Row(
       .unregistered, .dead,
       "Apple says that the app is no longer installed on this phone, or has switched pushes off.",
@@ -14,13 +14,13 @@ extension Reason {
       .forMostPhones(.compareEnvironment)
     ),
     Row(
-      .deviceTokenNotForTopic, .suspect, "The device token belongs to another app than the push is for.",
+      "DeviceTokenNotForTopic", .suspect, "The device token belongs to another app than the push is for.",
       .forMostPhones(.compareTopic)),
     Row(
-      .badCertificate, .misconfigured, "Apple refuses a certificate, which this service does not use.",
+      "BadCertificate", .misconfigured, "Apple refuses a certificate, which this service does not use.",
       .bug),
     Row(
-      .badCertificateEnvironment, .misconfigured,
+      "BadCertificateEnvironment", .misconfigured,
       "Apple says that a certificate is for another environment; this service uses none.", .bug),
     Row(
       .badEnvironmentKeyIDInToken, .misconfigured, "The key does not serve this environment of Apple's.",
@@ -30,7 +30,7 @@ extension Reason {
       "The key is restricted to another environment of Apple's, or to other apps.",
       "\(Advice.compareEnvironment.text) \(Advice.compareTopic.text)"),
     Row(
-      .badTopic, .misconfigured, "Apple says that this is no bundle id of an app.", .compareTopic),
+      "BadTopic", .misconfigured, "Apple says that this is no bundle id of an app.", .compareTopic),
     Row(
       .forbidden, .misconfigured, "Apple forbids this key to push at all.", .compareAPNsKey),
     Row(

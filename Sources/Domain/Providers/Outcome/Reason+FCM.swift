@@ -33,7 +33,7 @@ extension Reason {
       "Google cannot push to Apple's devices for this project.",
       "Upload Apple's key in the Firebase console, or serve iPhones by a key in Keys/apns."),
     Row(
-      .fcmUnspecifiedError, .retry(.route), "Google's push service has an error that it does not name.",
+      "UNSPECIFIED_ERROR", .retry(.route), "Google's push service has an error that it does not name.",
       .googleStatus),
     Row(
       .fcmInternal, .retry(.provider), "Google's push service has an error of its own.",
@@ -46,7 +46,7 @@ extension Reason {
   /// The errors of Google's OAuth endpoint (RFC 6749 section 5.2).
   static let googleSignIn: [Row] = [
     Row(
-      .invalidClient, .misconfigured, "Google's sign-in does not know the service account.",
+      "invalid_client", .misconfigured, "Google's sign-in does not know the service account.",
       .replaceServiceAccount,
       mayBeClock: true),
     Row(
@@ -54,13 +54,14 @@ extension Reason {
       "Google does not accept the service account's key, or finds the time in what it signed wrong.",
       .replaceServiceAccount, mayBeClock: true),
     Row(
-      .invalidRequest, .misconfigured, "Google's sign-in does not understand how we ask for an access token.",
+      "invalid_request", .misconfigured,
+      "Google's sign-in does not understand how we ask for an access token.",
       .bug),
     Row(
-      .invalidScope, .misconfigured, "Google's sign-in does not know the scope that we ask for.",
+      "invalid_scope", .misconfigured, "Google's sign-in does not know the scope that we ask for.",
       .bug),
     Row(
-      .unauthorizedClient, .misconfigured,
+      "unauthorized_client", .misconfigured,
       "Google's sign-in gives this service account no access token for pushes.",
       .replaceServiceAccount, mayBeClock: true),
   ]
@@ -95,5 +96,6 @@ extension Reason {
       .ifItLasts("see whether a firewall or proxy in between answers.")),
   ]
 
+  static let googleSignInNames = Set(googleSignIn.map(\.reason))
   static let fcmNames = Set(fcm.map(\.reason))
 }

@@ -5,7 +5,8 @@ import HTTPClient
 /// ``unknown``.
 ///
 /// Each reason has one row in one table (``apns``, ``fcm``, …): its name, the outcome that it stands for, what it means in
-/// a sentence, and what to do. A new reason needs a constant below only if code names it.
+/// a sentence, and what to do. A new reason needs a constant below only if code names it. `Documentation/Reasons.md` is made
+/// from these tables.
 package struct Reason: RawRepresentable, Sendable, Hashable, CaseIterable, CustomStringConvertible {
   package let rawValue: String
 
@@ -23,20 +24,27 @@ package struct Reason: RawRepresentable, Sendable, Hashable, CaseIterable, Custo
 
 extension Reason {
   /// The outcome that a provider's reason stands for, unless the status of its answer says otherwise.
-  enum Statement: Sendable, Hashable {
+  package enum Statement: Sendable, Hashable {
     case dead, suspect, rejected, misconfigured
     case retry(Outcome.Scope)
   }
 
   /// A row of a table.
-  struct Row: Sendable {
-    let reason: Reason
+  package struct Row: Sendable {
+    package let reason: Reason
     /// Nil if it depends on the provider.
-    let statement: Statement?
-    let explanation: Explanation
+    package let statement: Statement?
+    package let explanation: Explanation
 
     /// Whether it usually ends registrations.
     var endsToken: Bool { statement == .dead || statement == .suspect }
+
+    /// A reason that no code names.
+    init(
+      _ name: String, _ statement: Statement, _ meaning: String, _ advice: Advice, mayBeClock: Bool = false
+    ) {
+      self.init(Reason(name), statement, Explanation(meaning, advice, mayBeClock: mayBeClock))
+    }
 
     /// - Parameter mayBeClock: whether a wrong clock of this machine would do that, too.
     init(
@@ -60,7 +68,15 @@ extension Reason {
   /// The rows whose names are a provider's.
   private static let named = apns + fcm + googleSignIn
   private static let names = Set(named.map(\.reason))
-  private static let all = named + fcmOwn + webPush + upstream + own + [unknownRow] + connection
+  /// All rows, by what they are about.
+  package static let tables: [(heading: String, rows: [Row])] = [
+    ("Apple (APNs)", apns), ("Google (FCM)", fcm + fcmOwn.filter { !$0.reason.concernsSignIn }),
+    ("Google's sign-in", googleSignIn + fcmOwn.filter(\.reason.concernsSignIn)),
+    ("Push services (Web Push)", webPush), ("The upstream bouncer", upstream),
+    ("No answer, and nothing sent", own + [unknownRow]), ("No connection", connection),
+  ]
+
+  private static let all = tables.flatMap(\.rows)
   private static let table = Dictionary(uniqueKeysWithValues: all.map { ($0.reason, $0) })
 
   package static let allCases = all.map(\.reason)
@@ -102,12 +118,8 @@ extension Reason {
 
   /// Whether it concerns getting an access token from Google.
   var concernsSignIn: Bool {
-    switch self {
-    case .tokenUnavailable, .signInTimeout, .invalidClient, .invalidGrant, .invalidRequest, .invalidScope,
-      .unauthorizedClient:
-      true
-    default: connectionFailure?.isOfSignIn == true
-    }
+    self == .tokenUnavailable || self == .signInTimeout || Self.googleSignInNames.contains(self)
+      || connectionFailure?.isOfSignIn == true
   }
 
   /// Whether a provider means by it that the token is dead.
@@ -124,16 +136,11 @@ extension Reason {
 extension Reason {
   // APNs: about the token.
   package static let badDeviceToken = Reason("BadDeviceToken")
-  package static let deviceTokenNotForTopic = Reason("DeviceTokenNotForTopic")
-  package static let expiredToken = Reason("ExpiredToken")
   package static let unregistered = Reason("Unregistered")
 
   // APNs: about the topic or the key.
-  package static let badCertificate = Reason("BadCertificate")
-  package static let badCertificateEnvironment = Reason("BadCertificateEnvironment")
   package static let badEnvironmentKeyIDInToken = Reason("BadEnvironmentKeyIdInToken")
   package static let badEnvironmentKeyInToken = Reason("BadEnvironmentKeyInToken")
-  package static let badTopic = Reason("BadTopic")
   package static let expiredProviderToken = Reason("ExpiredProviderToken")
   package static let forbidden = Reason("Forbidden")
   package static let invalidProviderToken = Reason("InvalidProviderToken")
@@ -174,14 +181,9 @@ extension Reason {
   package static let fcmUnauthenticated = Reason("UNAUTHENTICATED")
   package static let fcmUnavailable = Reason("UNAVAILABLE")
   package static let fcmUnregistered = Reason("UNREGISTERED")
-  package static let fcmUnspecifiedError = Reason("UNSPECIFIED_ERROR")
 
   // Google's OAuth endpoint (RFC 6749 section 5.2).
-  package static let invalidClient = Reason("invalid_client")
   package static let invalidGrant = Reason("invalid_grant")
-  package static let invalidRequest = Reason("invalid_request")
-  package static let invalidScope = Reason("invalid_scope")
-  package static let unauthorizedClient = Reason("unauthorized_client")
 
   // Ours.
   /// This program ended before the answer came.
@@ -279,11 +281,6 @@ extension Reason {
   package static let proxyCannotConnect = ConnectionFailure.proxyCannotConnect.reason
   package static let proxyRefused = ConnectionFailure.proxyRefused.reason
 
-  // Google's sign-in.
-  package static let signInConnectFailed = ConnectionFailure.connectFailed.signInReason
-  package static let signInConnectionRefused = ConnectionFailure.connectionRefused.signInReason
-  package static let signInConnectTimeout = ConnectionFailure.connectTimeout.signInReason
-  package static let signInTlsFailed = ConnectionFailure.tlsFailed.signInReason
   /// Google's sign-in took the request and did not answer in time.
   package static let signInTimeout = Reason("signInTimeout")
 }

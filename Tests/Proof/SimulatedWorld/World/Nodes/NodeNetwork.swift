@@ -20,9 +20,13 @@ struct NodeNetwork: ProviderNetwork {
   func accessToken(
     for credential: FCMCredential, now: @escaping @Sendable () -> Date
   ) async -> Result<AccessToken, TokenFailure> {
-    guard let provider = world.providers[.fcm] else { return .failure(.unavailable(.signInConnectFailed)) }
+    guard let provider = world.providers[.fcm] else {
+      return .failure(.unavailable(ConnectionFailure.connectFailed.signInReason))
+    }
     await provider.wayThere()
-    guard life.isAlive, !provider.isUnreachable else { return .failure(.unavailable(.signInConnectFailed)) }
+    guard life.isAlive, !provider.isUnreachable else {
+      return .failure(.unavailable(ConnectionFailure.connectFailed.signInReason))
+    }
     let now = now()
     return .success(
       AccessToken(
