@@ -238,7 +238,7 @@ let package = Package(
       path: "Tests/Support/TestServers"),
     // What scripts of this repository ask of the modules, and no user needs.
     program(
-      "test-tool", "HTTPClient", "Operator", "Platform", "Providers",
+      "test-tool", "HTTP", "HTTPClient", "Operator", "Platform", "Providers", "Sealing", "Settings",
       "ArgumentParser",
       "Crypto", path: "Tests/Support/TestTool"),
     tests("WorldTests", path: "Tests/Proof/WorldTests"),

@@ -31,7 +31,8 @@ def main(binary):
             with limit(LIMIT, part.__name__):
                 part.main(*arguments)
 
-        run(vectors, binary)
+        tool = Path(binary).with_name("test-tool")
+        run(vectors, tool)
         simulator = Simulator(binary)
         stack.callback(simulator.stop)
         run(providers, simulator)
@@ -42,7 +43,7 @@ def main(binary):
         service = stack.enter_context(Program(binary, simulator, {}))
         run(nextcloud_client, service)
         if php := shutil.which("php"):
-            subprocess.run([php, Path(__file__).with_name("nextcloud.php"), binary, service.url], check=True, timeout=LIMIT)
+            subprocess.run([php, Path(__file__).with_name("nextcloud.php"), tool, service.url], check=True, timeout=LIMIT)
         else:
             print("--  PHP's OpenSSL was not tried: there is no php")
 

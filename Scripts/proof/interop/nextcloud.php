@@ -1,6 +1,6 @@
 <?php
 // push-bouncer accepts what PHP's OpenSSL signs and encrypts, as Nextcloud's servers do, and PHP accepts what push-bouncer
-// makes. Given the URL of a running proxy as well, this script registers a device as a phone does, and sends notifications
+// makes: nextcloud.php TEST-TOOL [URL]. Given the URL of a running proxy as well, it registers a device as a phone does, and sends notifications
 // as a server does, in the form that http_build_query writes.
 declare(strict_types=1);
 
@@ -63,10 +63,10 @@ function opens(array $vector): bool {
         && $text === $vector['plaintext'];
 }
 
-function check(string $binary, array $vectors): bool {
+function check(string $tool, array $vectors): bool {
     $file = tempnam(sys_get_temp_dir(), 'vectors');
     file_put_contents($file, json_encode($vectors));
-    exec(escapeshellarg($binary) . ' vectors --check ' . escapeshellarg($file) . ' 2>&1', $output, $status);
+    exec(escapeshellarg($tool) . ' vectors --check ' . escapeshellarg($file) . ' 2>&1', $output, $status);
     unlink($file);
     return $status === 0;
 }
@@ -109,12 +109,12 @@ function proxy(string $url): void {
     echo "ok  a server of PHP has sent notifications\n";
 }
 
-$binary = $argv[1];
+$tool = $argv[1];
 $theirs = make();
-verify(check($binary, $theirs), 'what PHP made passes here');
-verify(!check($binary, [['signature' => $theirs[1]['signature']] + $theirs[0]]), 'a wrong vector is noticed');
+verify(check($tool, $theirs), 'what PHP made passes here');
+verify(!check($tool, [['signature' => $theirs[1]['signature']] + $theirs[0]]), 'a wrong vector is noticed');
 echo 'ok  ' . count($theirs) . " vectors of PHP pass here\n";
-$ours = json_decode(shell_exec(escapeshellarg($binary) . ' vectors --nextcloud'), true);
+$ours = json_decode(shell_exec(escapeshellarg($tool) . ' vectors --nextcloud'), true);
 verify(count($ours) > 0, 'there are vectors of ours');
 foreach ($ours as $vector) {
     verify(opens($vector), 'what is made here passes in PHP');

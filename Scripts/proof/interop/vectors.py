@@ -74,20 +74,20 @@ def opens(vector):
     return verifies(vector["user_public_key"], vector["signature"], subject) and device.decrypt(subject, PADDINGS[vector["padding"]]).decode() == vector["plaintext"]
 
 
-def passes(binary, vectors):
+def passes(tool, vectors):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(vectors, file)
         file.flush()
-        return subprocess.run([binary, "vectors", "--check", file.name], capture_output=True).returncode == 0
+        return subprocess.run([tool, "vectors", "--check", file.name], capture_output=True).returncode == 0
 
 
-def main(binary):
+def main(tool):
     for library, vectors, options in ("PyNaCl", list(of_zulip()), []), ("cryptography", list(of_nextcloud()), ["--nextcloud"]):
-        check(f"{len(vectors)} vectors of {library} pass here", passes(binary, vectors))
+        check(f"{len(vectors)} vectors of {library} pass here", passes(tool, vectors))
         for name in "sealed", "token_id", "signature", "plaintext", "preimage":
             for vector in (vector for vector in vectors if name in vector):
                 other = next((one[name] for one in vectors if one.get(name, vector[name]) != vector[name]), "x")
-                check(f"{vector['kind']} with another {name} is noticed", not passes(binary, [{**vector, name: other}]))
-        made = subprocess.run([binary, "vectors", *options], capture_output=True, check=True).stdout
+                check(f"{vector['kind']} with another {name} is noticed", not passes(tool, [{**vector, name: other}]))
+        made = subprocess.run([tool, "vectors", *options], capture_output=True, check=True).stdout
         ours = json.loads(made)
         check(f"{len(ours)} vectors of ours pass in {library}", ours and all(map(opens, ours)))

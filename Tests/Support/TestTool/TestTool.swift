@@ -5,8 +5,8 @@ import Platform
 /// What scripts of this repository ask of the modules, and no user needs.
 @main struct TestTool: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "test-tool", abstract: "The tables that pages are made from.",
-    subcommands: [Table.self])
+    commandName: "test-tool", abstract: "Test vectors, and the tables that pages are made from.",
+    subcommands: [Table.self, Vectors.self])
 }
 
 /// `table`: prints one in Markdown, for `Scripts/release/documentation`.
