@@ -10,7 +10,7 @@ import Testing
 @testable import Operator
 @testable import Platform
 
-/// `Documentation/Proof/PowerLoss.md`: what `doctor` says of a database that may lose what was promised.
+/// `Documentation/Operating.md`, a power loss: what `doctor` says of a database that may lose what was promised.
 @Suite struct DurabilityTests {
   private static let mounts = """
     22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
