@@ -130,7 +130,7 @@ let modules: [Target] =
       "Registrations",
       "Sealing", "Settings", "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
       "Logging",
-      "NIOCore", "NIOHTTP1", embed: ["Login/Templates"]),
+      "NIOCore", "NIOHTTP1", embed: ["Templates"]),
     module(
       "WebPushGateway", "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing",
       "Settings", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore"))

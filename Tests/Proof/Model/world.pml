@@ -352,8 +352,8 @@ inline killTry(k, who) {
   fi
 }
 
-/* code: Sources/Base/Platform/Clock/ClockGuard.swift: compareWithMonotonicClock: startDoubt(.jumped(by: jump), from: expected, reading)
- * code: Sources/Base/Platform/Clock/ClockGuard.swift: recordStepBack: setBackAt = reading.monotonic */
+/* code: Sources/Base/Platform/ClockGuard.swift: compareWithMonotonicClock: startDoubt(.jumped(by: jump), from: expected, reading)
+ * code: Sources/Base/Platform/ClockGuard.swift: recordStepBack: setBackAt = reading.monotonic */
 inline jump(who, to) {
   d_step {
     jumps < JUMPS && ahead[who] != to ->
@@ -367,13 +367,13 @@ inline jump(who, to) {
   }
 }
 
-/* code: Sources/Base/Platform/Clock/ClockGuard.swift: compareWithMonotonicClock: } else if doubt != nil, reading.monotonic - steadySince >= Self.probation { */
+/* code: Sources/Base/Platform/ClockGuard.swift: compareWithMonotonicClock: } else if doubt != nil, reading.monotonic - steadySince >= Self.probation { */
 inline trust(who) {
   d_step { doubted[who] && ahead[who] >= WRONG - SKEW && ahead[who] <= WRONG + SKEW -> doubted[who] = 0 }
 }
 
-/* code: Sources/Base/Platform/Clock/ClockWatch.swift: run: for queue in queues { try await queue(isSetBack) }
- * code: Sources/Base/Platform/Clock/ClockWatch.swift: run: time.update { $0.isSetBack(for: LeasedQueue.longestLease, $1) } */
+/* code: Sources/Base/Platform/ClockWatch.swift: run: for queue in queues { try await queue(isSetBack) }
+ * code: Sources/Base/Platform/ClockWatch.swift: run: time.update { $0.isSetBack(for: LeasedQueue.longestLease, $1) } */
 inline correct(who, r) {
   d_step {
     IS_TOO_FAR(r, CLOCK(who), LONGEST_PAUSE) -> excuseClock(r); bringForward(r, CLOCK(who), LONGEST_PAUSE);
