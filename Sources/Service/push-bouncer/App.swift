@@ -60,8 +60,8 @@ extension App {
       discussion: """
         Knows Zulip (zulip-flutter), Nextcloud Talk and Nextcloud Files, for Android and iOS, and brands of them. Looks at \
         the bouncer's public key or the push proxy's address, Firebase values, package name, bundle ids, team, app groups, \
-        APNs environment, background modes and User-Agent, and compares them with the configuration, the Keys folder and \
-        nextcloud.apps_file. Of a compiled app it reads what it can. What it cannot check is listed as skipped, and \
+        APNs environment, notification extension, background modes, User-Agent and signing certificate, and compares them \
+        with the configuration, the Keys folder and nextcloud.apps_file. Of a compiled app it reads what it can. What it cannot check is listed as skipped, and \
         also makes it exit 1. Nothing is changed.
 
         With --against it needs neither configuration nor keys, only the output of app expect from where they are.

@@ -379,7 +379,8 @@ extension Comparison {
         .notificationService, .fault, place,
         remark: wrong.point == nil ? "\(wrong.name) has no NSExtensionPointIdentifier" : nil,
         "NSExtensionPointIdentifier with \(AppFacts.Part.service)", effect)
-    } else {
+    } else if self.app.product != .zulip || !self.app[.bouncerKey].isEmpty {
+      // Versions of Zulip's app without encryption have none.
       add(
         .notificationService, .fault, Value("", file: self.app.project ?? "", line: nil),
         remark: "there is none", "an extension of the app for \(AppFacts.Part.service)", effect)

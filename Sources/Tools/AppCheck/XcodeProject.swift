@@ -160,7 +160,8 @@ struct XcodeProject {
     /// What an app copies into its folder of extensions.
     func embedded(_ target: PropertyList) -> [Name] {
       (target["buildPhases"]?.list ?? []).compactMap { $0.text.flatMap { objects[$0] } }.filter {
-        $0["isa"]?.text == "PBXCopyFilesBuildPhase" && ["13", "16"].contains($0["dstSubfolderSpec"]?.text)
+        $0["isa"]?.text == "PBXCopyFilesBuildPhase"
+          && ["13", "16", "PlugIns"].contains(($0["dstSubfolderSpec"] ?? $0["dstSubfolder"])?.text)
       }.flatMap { $0["files"]?.list ?? [] }.compactMap { $0.text.flatMap { objects[$0]?["fileRef"]?.text } }
     }
 

@@ -374,6 +374,21 @@ import Testing
     #expect(report.skipped == [])
   }
 
+  @Test func `A version of Zulip's app without encryption needs no extension`() throws {
+    var app = App.zulip
+    app["lib/model/push_device.dart"] = "class PushDeviceManager {}\n"
+    app["ios/Runner.xcodeproj/project.pbxproj"] = App.xcodeProject(
+      [
+        .init(
+          name: "Runner", kind: "application", id: "org.example.chat",
+          entitlements: "Runner/Runner.entitlements",
+          settings: ["INFOPLIST_FILE = Runner/Info.plist"])
+      ], base: "Release.xcconfig")
+    let report = try app.check(.example())
+    #expect(report.faults == [])
+    #expect(report.skipped.map(\.check) == ["bouncer key"])
+  }
+
   /// A cut is in the middle of a line of values or of what is around them: twenty in each file.
   @Test(arguments: examples) func `A file that is cut off is never passed`(example: (name: String, app: App))
     throws
