@@ -68,7 +68,8 @@ extension NodesTests {
               #expect(
                 text.contains("push-bouncer \(Version.text) on \(ProcessInfo.processInfo.hostName), started"))
               #expect(
-                text.contains("upgrade that node first to a release that knows migration 2, or stop it"))
+                text.contains(
+                  "upgrade that node first to a release that knows migration \(Schema.version + 1), or stop it"))
               await promises()
               // What only adds has been applied by then.
               let newer = try await nodes.add(stage.otherNode(Later.adding, database: postgres.url))

@@ -201,6 +201,8 @@ class World:
         shared = {
             "TTL": "60", "Urgency": "low", "Topic": "a", "Content-Encoding": "aes128gcm", "body": "x" * 200, "id": self.managed.id,
             "message": self.reached.kept, "endpoint": self.reached.endpoint.rpartition("/")[2],
+            # The one that waits stays.
+            "DELETE /push/{endpoint}/{message}": {"message": "A" * 22},
         }
         return [shared | registration for registration in (
             gateway.registration(self.managed), gateway.make_sealed("android"), gateway.registration(gateway.ios, sender="sender"))]
@@ -210,7 +212,10 @@ class World:
         if name == "Bouncer":
             return {"/server/deactivate": self.leaving}
         if name == "WebPushGateway":
-            return {"/push/{endpoint}": self.authorization, "/messages/{message}": f"Bearer {self.reached.secret}"}
+            return {
+                "/push/{endpoint}": self.authorization, "/push/{endpoint}/{message}": self.authorization,
+                "/messages/{message}": f"Bearer {self.reached.secret}",
+            }
         if name == "NextcloudOCS":
             return {"/core/apppassword": self.passing.pop(), "/core/getapppassword": basic("user1", self.keys[1])}
         return {}
