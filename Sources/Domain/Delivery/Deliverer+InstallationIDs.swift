@@ -25,7 +25,7 @@ extension RegisteredPush {
     case .apns(let notification)
     where notification.token != token.lowercased() && notification.topic == current.target:
       push.redirect(to: token.lowercased())
-    default: return
+    case .apns, .fcm, .webPush, .upstream: return
     }
     registration = RegistrationReference(
       registration.wire, id: registration.id, registeredAt: current.registeredAt)

@@ -166,7 +166,7 @@ extension Outcome {
     switch self {
     case .retry(let reason, _, let scope):
       [.caller, .token, .tokenOrRoute].contains(scope) || reason == .breakerOpen || reason.isOfConnection
-    default: false
+    case .delivered, .passedOn, .dead, .suspect, .rejected, .misconfigured: false
     }
   }
 }

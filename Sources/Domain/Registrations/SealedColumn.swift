@@ -53,10 +53,11 @@ package enum SealedColumn: String, Sendable, CaseIterable {
     switch self {
     case .nextcloudKey: ["user_id"]
     case .upstreamKey, .upstreamNextKey, .upstreamRealms: ["server_id"]
-    case .vapidKey: ["id"]
     case .notificationSubject, .notificationMessage, .notificationObjectType, .notificationObjectID:
       ["user_id", "nid"]
-    default: ["id"]
+    case .registrationToken, .outboxPush, .upstreamForm, .ownerSecret, .pushKey, .userToken, .unregisteredToken,
+      .vapidKey, .gatewayBody:
+      ["id"]
     }
   }
 

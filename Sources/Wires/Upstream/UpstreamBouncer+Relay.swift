@@ -24,7 +24,7 @@ extension UpstreamBouncer: Relay {
       case .delivered, .passedOn:
         sent.insert(server)
         if push.isNew(delivery.registration.id) { known.append(delivery.registration.id) }
-      default: break
+      case .refused, .ended, .queued: break
       }
     }
     do {

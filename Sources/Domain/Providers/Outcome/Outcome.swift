@@ -65,7 +65,7 @@ package enum Outcome: Sendable, Hashable {
     case .suspect(.badDeviceToken), .misconfigured(.badEnvironmentKeyIDInToken),
       .misconfigured(.badEnvironmentKeyInToken):
       true
-    default: false
+    case .delivered, .passedOn, .dead, .suspect, .retry, .rejected, .misconfigured: false
     }
   }
 
@@ -75,7 +75,7 @@ package enum Outcome: Sendable, Hashable {
     switch self {
     case .retry(.unreadableReceipt, _, .tokenOrRoute): true
     case .retry(let reason, _, .connection): reason != .refused
-    default: false
+    case .delivered, .passedOn, .dead, .suspect, .retry, .rejected, .misconfigured: false
     }
   }
 

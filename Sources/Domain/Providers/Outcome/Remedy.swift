@@ -61,7 +61,7 @@ extension Remedy {
     case .apns: self = .afterAPNs(outcome)
     case .fcm: self = .afterFCM(outcome)
     case .webPush: self = .afterWebPush(outcome)
-    default: self.init()
+    case .upstream: self.init()
     }
   }
 }

@@ -50,7 +50,7 @@ struct Sender: Sendable {
     var isInVain: Bool {
       switch outcome {
       case .retry(_, _, .route), .retry(_, _, .connection): source == .transport
-      default: false
+      case .delivered, .passedOn, .dead, .suspect, .retry, .rejected, .misconfigured: false
       }
     }
 
@@ -114,7 +114,8 @@ struct Sender: Sendable {
     case .apns(let notification): try .apns(notification, topic: target, to: origin, authorization)
     case .fcm(let message): try .fcm(message, to: origin, path: path, authorization)
     case .webPush(let message): try .webPush(message, to: origin, authorization)
-    default: throw Unsendable(outcome: .rejected(.unknown))
+    // It has a sender of its own.
+    case .upstream: throw Unsendable(outcome: .rejected(.unknown))
     }
   }
 

@@ -35,7 +35,7 @@ struct Senders {
       }
     case .fcm(let message): routeSender(.fcm, message.project)
     // Handled by ``WebPushHosts`` and ``PushProviders``.
-    default: nil
+    case .webPush, .upstream: nil
     }
   }
 
@@ -56,7 +56,7 @@ struct Senders {
     switch provider {
     case .apns: target.flatMap { topics[.production]?[$0] ?? topics[.sandbox]?[$0] }
     case .fcm: (target ?? defaultProject).flatMap { projects[$0] }
-    default: nil
+    case .webPush, .upstream: nil
     }
   }
 

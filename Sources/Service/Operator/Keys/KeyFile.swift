@@ -115,7 +115,7 @@ extension JSON {
     case .string(let text): text.isStorable
     case .array(let elements): elements.allSatisfy(\.isStorable)
     case .object(let object): object.members.allSatisfy { $0.name.text.isStorable && $0.value.isStorable }
-    default: true
+    case .null, .bool, .integer, .number: true
     }
   }
 }
