@@ -55,7 +55,8 @@ package enum SealedColumn: String, Sendable, CaseIterable {
     case .upstreamKey, .upstreamNextKey, .upstreamRealms: ["server_id"]
     case .notificationSubject, .notificationMessage, .notificationObjectType, .notificationObjectID:
       ["user_id", "nid"]
-    case .registrationToken, .outboxPush, .upstreamForm, .ownerSecret, .pushKey, .userToken, .unregisteredToken,
+    case .registrationToken, .outboxPush, .upstreamForm, .ownerSecret, .pushKey, .userToken,
+      .unregisteredToken,
       .vapidKey, .gatewayBody:
       ["id"]
     }

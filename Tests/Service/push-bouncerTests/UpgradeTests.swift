@@ -69,7 +69,8 @@ extension NodesTests {
                 text.contains("push-bouncer \(Version.text) on \(ProcessInfo.processInfo.hostName), started"))
               #expect(
                 text.contains(
-                  "upgrade that node first to a release that knows migration \(Schema.version + 1), or stop it"))
+                  "upgrade that node first to a release that knows migration \(Schema.version + 1), or stop it"
+                ))
               await promises()
               // What only adds has been applied by then.
               let newer = try await nodes.add(stage.otherNode(Later.adding, database: postgres.url))
