@@ -9,14 +9,12 @@ import argparse
 import contextlib
 import dataclasses
 import importlib.metadata
-import json
 import math
 import os
 import platform
 import random
 import re
 import shlex
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -32,9 +30,6 @@ from processes import Processes, tree_cpu_seconds
 from service import Service, Simulator
 
 ROOT = Path(__file__).resolve().parent.parent
-KEPT = Path(__file__).parent / "kept.json"
-TOLERANCE = 1.5
-MORE_ROUNDS = 20
 # The machine's load before the run.
 LOAD = os.getloadavg()[0]
 
@@ -52,19 +47,19 @@ def arguments():
     parser.add_argument("--postgresql", action="store_true", help="the same on PostgreSQL, its own CPU time apart")
     parser.add_argument("--nodes", type=int, default=1, help="nodes that share a PostgreSQL database (default: %(default)s)")
     parser.add_argument("--prefill", default="0", metavar="N[,N...]", help="registrations that are there already; several are compared (default: none)")
-    parser.add_argument("--keep", action="store_true", help=f"a short run whose figures go to {KEPT.name}, to be compared with later")
-    parser.add_argument("--check", action="store_true", help=f"a short run that fails where a case costs more than {TOLERANCE} times what {KEPT.name} says")
     options = parser.parse_args()
     options.binary = [Path(binary).resolve() for binary in options.binary or [ROOT / ".build/release/push-bouncer"]]
     options.prefill = [int(count) for count in options.prefill.split(",")]
     if options.nodes > 1 and not options.postgresql:
         parser.error("--nodes needs --postgresql: several nodes share no SQLite file")
-    if options.check and not KEPT.exists():
-        parser.error(f"there is no {KEPT.name}: --keep writes it")
-    for binary in options.binary:
+    check_binaries(parser, options.binary)
+    return options
+
+
+def check_binaries(parser, binaries):
+    for binary in binaries:
         if not binary.exists():
             parser.error(f"there is no {binary}: swift build -c release --product push-bouncer makes it")
-    return options
 
 
 @dataclasses.dataclass
@@ -73,7 +68,7 @@ class Case:
 
     who: str
     what: str
-    run: object                  # seconds -> load.Load
+    run: object                  # amount -> load.Load
     meter: object                # cpu(), memory()
     per_request: int = 1
     at_once: int = 64
@@ -92,8 +87,10 @@ class Case:
 
 
 class Bench:
-    def __init__(self, options, folder, stack):
-        self.options, self.folder, self.processes = options, folder, Processes(stack)
+    phones, apps, at_once = 400, 1_500, (1, 8, 64)
+
+    def __init__(self, options, folder, stack, processes=None):
+        self.options, self.folder, self.processes = options, folder, processes or Processes(stack)
         self.stack, self.random, self.cases = stack, random.Random(1), []
         self.simulator = Simulator(options.binary[0], stack)
         self.payload = {"push_key_id": 10, "encrypted_data": encode(self.random.randbytes(400))}
@@ -104,9 +101,8 @@ class Bench:
         for who, service, database in services:
             self.cases_of(who, service, database)
         if self.options.floor or self.options.clients or self.options.peers or self.options.sygnal:
-            self.cases_of_peers(services[0][1])
-        if self.options.only:
-            self.cases = [case for case in self.cases if any(text in f"{case.who}, {case.what}" for text in self.options.only)]
+            self.cases_of_one_provider(services[0][1])
+            self.cases_of_peers()
         self.memory = {who: {"idle": service.memory(), "own": service.own_memory()} for who, service, _ in services}
         for case in self.cases:
             self.measure(case, self.options.seconds)
@@ -120,9 +116,7 @@ class Bench:
     def round(self):
         self.random.shuffle(self.cases)
         for case in self.cases:
-            before = yardstick()
-            figures = self.measure(case, self.options.seconds)
-            case.rounds.append({**figures, "ratio": figures["cpu"] / ((before + yardstick()) / 2)})
+            case.rounds.append(self.measure(case, self.options.seconds))
 
     def services(self):
         """Starts each build with each number of registrations, on SQLite and, where wanted, on PostgreSQL."""
@@ -151,64 +145,99 @@ class Bench:
         return url, lambda: tree_cpu_seconds(pid)
 
     def cases_of(self, who, service, database):
-        tokens = service.register(400)
+        tokens = service.register(self.phones)
+        notifications = lambda per_request, tokens=tokens: service.notifications(tokens, per_request, self.payload)
 
-        def add(what, targets, per_request=1, at_once=64, pushes=True, prepare=None):
-            run = lambda seconds: load.closed(service.folder, targets() if callable(targets) else targets, at_once, seconds)
-            self.cases.append(Case(who, what, run, service, per_request, at_once, pushes, database, prepare))
+        def add(what, make, per_request=1, at_once=64):
+            """Adds a case if it is wanted, with the targets that `make` makes once."""
+            if self.wanted(who, what):
+                targets = make()
+                run = lambda amount: self.closed(service.folder, targets, at_once, amount)
+                self.cases.append(Case(who, what, run, service, per_request, at_once, database=database))
 
-        registrations = lambda: service.registrations(9_000 * self.options.seconds)[0]
-        add("registration", registrations, pushes=False, prepare=service.forget_new)
+        self.add_registrations(who, service, database)
         for per_request in (1, 2, 20):
-            add(f"notification, {per_request} a request", service.notifications(tokens, per_request, self.payload), per_request)
+            add(f"notification, {per_request} a request", lambda: notifications(per_request), per_request)
+        add("Web Push, 20 a request", lambda: notifications(20, service.register_web(self.phones // 4)), 20, at_once=8)
         # A phone gets 240 messages a minute at once, and further ones at that pace.
-        add("Web Push in", service.gateway_messages(1_500))
+        add("Web Push in", lambda: service.gateway_messages(self.apps))
         for devices in (1, 5, 50):
-            add(f"sealed here, {devices} device" + "s" * (devices > 1), service.sealed_notifications(devices), devices)
-        self.add_open_loop(who, service, tokens, database)
+            add(f"sealed here, {devices} device" + "s" * (devices > 1), lambda: service.sealed_notifications(devices), devices)
+        self.add_half_rate(who, service, notifications(1), database)
 
-    def add_open_loop(self, who, service, tokens, database):
+    def add_registrations(self, who, service, database):
+        """Adds registrations, which are new ones each time."""
+        run = lambda amount: self.closed(service.folder, service.registrations(self.most(amount))[0], 64, amount)
+        if self.wanted(who, "registration"):
+            self.cases.append(Case(who, "registration", run, service, pushes=False, database=database, prepare=service.forget_new))
+
+    def add_half_rate(self, who, service, targets, database):
         """Adds a load at half of the highest rate that was measured, whether or not the service keeps up."""
         what = "notification, 1 a request, at half of the highest rate"
-        targets = service.notifications(tokens, 1, self.payload)
 
-        def run(seconds):
+        def run(amount):
             full = [case for case in self.cases if case.who == who and case.what == "notification, 1 a request" and case.rounds]
-            rate = max(round["rate"] for round in full[0].rounds) / 2 if full else 500
-            return load.open_loop(targets[0], rate, seconds)
+            return self.paced(targets[0], max(round["rate"] for round in full[0].rounds) / 2 if full else None, amount)
 
-        self.cases.append(Case(who, what, run, service, database=database))
+        if self.wanted(who, what):
+            self.cases.append(Case(who, what, run, service, database=database))
 
-    def cases_of_peers(self, service):
+    def wanted(self, who, what):
+        return not self.options.only or any(text in f"{who}, {what}" for text in self.options.only)
+
+    # The loads of a round, whose amount is seconds.
+
+    def closed(self, folder, targets, at_once, amount):
+        return load.closed(folder, targets, at_once, amount)
+
+    def paced(self, target, rate, amount):
+        return load.open_loop(target, rate or 500, amount)
+
+    def most(self, amount):
+        """More requests than there can be in a round."""
+        return 9_000 * amount
+
+    def cases_of_one_provider(self, service):
         tokens = {kind: service.register(100, share) for kind, share in (("APNs", 0), ("FCM", 1))}
         for kind, kind_tokens in tokens.items():
             for per_request, at_once in ((1, 1), (1, 8), (1, 64), (2, 64), (20, 64)):
+                who, what = f"push-bouncer, {kind} alone", f"{per_request} a request"
                 targets = service.notifications(kind_tokens, per_request, self.payload)
-                run = lambda seconds, targets=targets, at_once=at_once: load.closed(service.folder, targets, at_once, seconds)
-                self.cases.append(Case(f"push-bouncer, {kind} alone", f"{per_request} a request", run, service, per_request, at_once))
-        iphones = [self.random.randbytes(32).hex() for _ in range(100)]
+                run = lambda amount, targets=targets, at_once=at_once: self.closed(service.folder, targets, at_once, amount)
+                if self.wanted(who, what):
+                    self.cases.append(Case(who, what, run, service, per_request, at_once))
+
+    def cases_of_peers(self):
+        iphones, requests = self.iphones_and_requests()
         androids = [encode_url(self.random.randbytes(105)) for _ in range(100)]
         common = (self.folder, self.processes, self.simulator)
         others = []
-        requests = peers.APNsRequests(self.folder, self.simulator, iphones, self.payload)
         if self.options.clients:
             others += peers.clients(requests, self.processes, self.simulator, Path(self.options.clients).resolve())
         if self.options.floor:
-            others += [peers.H2load(requests), peers.Nghttpx(requests, self.processes)]
+            others += self.floor(requests)
         if self.options.peers:
             others += [peers.aioapns(*common, iphones, self.payload), peers.firebase_admin(*common, androids, self.payload)]
         if self.options.sygnal:
             others += [peers.Sygnal(self.options.sygnal, *common, iphones, self.payload)]
         for peer in others:
-            for at_once in (1, 8, 64):
-                run = lambda seconds, peer=peer, at_once=at_once: peer.run(at_once, seconds)
-                self.cases.append(Case(peer.name, "a push", run, peer, at_once=at_once, may_refuse=True))
+            for at_once in self.at_once:
+                run = lambda amount, peer=peer, at_once=at_once: peer.run(at_once, amount)
+                if self.wanted(peer.name, "a push"):
+                    self.cases.append(Case(peer.name, "a push", run, peer, at_once=at_once, may_refuse=True))
 
-    def measure(self, case, seconds):
+    def iphones_and_requests(self):
+        iphones = [self.random.randbytes(32).hex() for _ in range(100)]
+        return iphones, peers.APNsRequests(self.folder, self.simulator, iphones, self.payload)
+
+    def floor(self, requests):
+        return [peers.H2load(requests, self.processes), peers.Nghttpx(requests, self.processes)]
+
+    def measure(self, case, amount):
         if case.prepare:
             case.prepare()
         arrived, cpu, database = self.simulator.count(), case.meter.cpu(), case.database() if case.database else 0
-        result = case.run(seconds)
+        result = case.run(amount)
         operations = result.requests * case.per_request
         # A notification that is in the outbox counts when it has arrived.
         deadline = time.monotonic() + TIMEOUT
@@ -224,7 +253,7 @@ class Bench:
         if case.pushes and arrived < operations:
             raise SystemExit(f"{case.who}, {case.what}: {arrived} of {operations} arrived")
         return {
-            "cpu": cpu / operations, "database": database / operations, "rate": operations / result.elapsed,
+            "operations": operations, "cpu": cpu / operations, "database": database / operations, "rate": operations / result.elapsed,
             "p50": result.p50, "p99": result.p99, "memory": case.meter.memory(), "refused": result.refused}
 
     def report(self):
@@ -240,10 +269,7 @@ class Bench:
                 self.cell(case.median("memory"))])
             if self.options.postgresql:
                 rows[-1].append(f"{case.median('database') * 1e6:.1f}" if case.database else "")
-        widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
-        for row in [heads, ["-" * width for width in widths], *rows]:
-            print("| " + " | ".join(text.ljust(width) for text, width in zip(row, widths)) + " |")
-        print()
+        print_table(heads, rows)
         for case in self.cases:
             if refused := sum(round["refused"] for round in case.rounds):
                 print(f"{case.who}, {case.at_once} at once: {refused:,} more requests were refused, in all rounds together")
@@ -254,42 +280,12 @@ class Bench:
     def cell(value, times=1, digits=0):
         return "" if math.isnan(value) else f"{value * times:.{digits}f}"
 
-    # The short run of --keep and --check.
 
-    def ratios(self):
-        """The cost of each case as a multiple of the yardstick's before and after it: whatever else runs on the machine
-        makes both dearer."""
-        return {case.what: round(case.median("ratio"), 3) for case in self.cases}
-
-    def keep(self, name):
-        kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-        KEPT.write_text(json.dumps({**kept, name: self.ratios()}, indent=2, sort_keys=True) + "\n")
-
-    def check(self, name):
-        """Whether every case costs about what is kept. While a case seems to cost too much, more rounds are measured: a
-        few seconds may be spoilt, and a real cost stays however often it is measured."""
-        kept = json.loads(KEPT.read_text())[name]
-        for further in range(MORE_ROUNDS + 1):
-            worse = {what: cost / kept[what] for what, cost in self.ratios().items() if cost > TOLERANCE * kept[what]}
-            if not worse or further == MORE_ROUNDS:
-                break
-            self.round()
-        for what, cost in self.ratios().items():
-            print(f"{what}: {cost / kept[what]:.2f} times what {KEPT.name} says, after {further} more rounds")
-        for what, times in worse.items():
-            print(f"{what}: costs {times:.2f} times what {KEPT.name} says, {TOLERANCE} are tolerated (--keep writes it)")
-        return not worse
-
-
-def yardstick():
-    """CPU seconds of a fixed piece of work that resembles the service's: JSON and a keyed table."""
-    start = time.process_time()
-    database = sqlite3.connect(":memory:")
-    database.execute("CREATE TABLE kept (key TEXT PRIMARY KEY, value TEXT)")
-    for number in range(4_000):
-        text = json.dumps({"number": number, "text": "x" * 200, "list": list(range(20))})
-        database.execute("INSERT INTO kept VALUES (?, ?)", (str(number * 7919 % 4_000), json.dumps(json.loads(text))))
-    return (time.process_time() - start) / 1_000
+def print_table(heads, rows):
+    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
+    for row in [heads, ["-" * width for width in widths], *rows]:
+        print("| " + " | ".join(text.ljust(width) for text, width in zip(row, widths)) + " |")
+    print()
 
 
 def machine(binaries, script="run"):
@@ -317,18 +313,9 @@ def machine(binaries, script="run"):
 
 def main():
     options = arguments()
-    if options.keep or options.check:
-        options.rounds, options.seconds = 5, 1
-        options.only = ["SQLite, registration", "SQLite, notification, 2 a request", "SQLite, sealed here, 5 devices"]
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="push-bouncer-bench-")))
-        bench = Bench(options, folder, stack)
-        bench.run()
-        build = "release" if "release" in str(options.binary[0]) else "debug"
-        if options.keep:
-            bench.keep(build)
-        if options.check and not bench.check(build):
-            return 1
+        Bench(options, folder, stack).run()
     return 0
 
 

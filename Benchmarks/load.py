@@ -1,7 +1,9 @@
 """Load on an HTTP service: as much as the service can answer (wrk), or at a fixed rate (open loop)."""
 
 import asyncio
+import contextlib
 import dataclasses
+import math
 import subprocess
 import time
 import urllib.parse
@@ -75,64 +77,97 @@ def _seconds(text):
 def open_loop(target, rate, seconds, connections=128):
     """Sends `rate` requests a second, each when it is due or, if no connection is free then, as soon as one is. A latency
     is measured from the time when the request was due, so that a stall counts for every request that was due meanwhile."""
-    return asyncio.run(_open_loop(target, rate, seconds, connections))
+    return _once(target, connections, rate, int(rate * seconds), seconds + 30)
 
 
-async def _open_loop(target, rate, seconds, connections):
-    url = urllib.parse.urlparse(target.origin)
-    requests = [_request(url, target, path, body) for path, body in target.requests]
-    free, latencies, failures = [], [], []
-    loop = asyncio.get_running_loop()
+def exactly(target, total, connections):
+    """Sends so many requests, each as soon as a connection is free."""
+    return _once(target, connections, math.inf, total)
 
-    class Connection(asyncio.Protocol):
-        def __init__(self):
-            self.buffer, self.due = b"", None
 
-        def connection_made(self, transport):
-            self.transport = transport
+def _once(target, connections, *arguments):
+    with contextlib.closing(Connections(target.origin, connections)) as opened:
+        return opened.send(target, *arguments)
 
-        def send(self, request, due):
-            self.due = due
-            self.transport.write(request)
 
-        def data_received(self, data):
-            self.buffer += data
-            head, separator, body = self.buffer.partition(b"\r\n\r\n")
-            if not separator or len(body) < _content_length(head):
-                return
-            if not head.startswith(b"HTTP/1.1 20"):
-                failures.append(head.split(b"\r\n")[0].decode())
-            latencies.append(loop.time() - self.due)
-            self.buffer, self.due = b"", None
-            free.append(self)
+class Connections:
+    """Connections to an origin, which stay open from one load to the next."""
 
-        def connection_lost(self, error):
-            if self in free:
-                # The service has closed the idle connection.
-                free.remove(self)
-            if self.due is not None:
-                failures.append("connection lost")
-                latencies.append(loop.time() - self.due)
+    def __init__(self, origin, count):
+        self.url, self.count, self.free = urllib.parse.urlparse(origin), count, []
+        self.loop = asyncio.new_event_loop()
+        self.loop.run_until_complete(self.open())
 
-    opened = [(await loop.create_connection(Connection, url.hostname, url.port))[1] for _ in range(connections)]
-    free.extend(opened)
-    start, sent, total = loop.time(), 0, int(rate * seconds)
-    while len(latencies) < total and loop.time() < start + seconds + 30:
-        now = loop.time()
-        while sent < total and start + sent / rate <= now and free:
-            free.pop().send(requests[sent % len(requests)], start + sent / rate)
-            sent += 1
-        await asyncio.sleep(0.001)
-    elapsed = loop.time() - start
-    missing = total - len(latencies)
-    for connection in opened:
-        connection.due = None
-        connection.transport.abort()
-    latencies += [elapsed] * missing
-    latencies.sort()
-    at = lambda share: latencies[min(len(latencies) - 1, int(share * len(latencies)))]
-    problem = f"{len(failures)} failed ({failures[0]})" if failures else ""
-    return Load(total, elapsed, at(0.5), at(0.99), problem + (f" {missing} not answered" if missing else ""))
+    def close(self):
+        for connection in self.free:
+            connection.transport.abort()
+        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.close()
+
+    def send(self, target, rate, total, limit=600, at_once=math.inf):
+        """Sends so many requests at this rate, and waits for the answers, `limit` seconds at most."""
+        return self.loop.run_until_complete(self._send(target, rate, total, limit, at_once))
+
+    async def open(self):
+        """Opens what is missing: the service closes idle connections."""
+        while len(self.free) < self.count:
+            await self.loop.create_connection(lambda: Connection(self), self.url.hostname, self.url.port)
+
+    async def _send(self, target, rate, total, limit, at_once):
+        requests = [_request(self.url, target, path, body) for path, body in target.requests]
+        self.latencies, self.failures = [], []
+        # Those that were closed in the meantime are noticed first.
+        await asyncio.sleep(0.01)
+        await self.open()
+        start, sent = self.loop.time(), 0
+        while len(self.latencies) < total and self.loop.time() < start + limit:
+            now = self.loop.time()
+            while sent < total and start + sent / rate <= now and self.free and sent - len(self.latencies) < at_once:
+                self.free.pop().send(requests[sent % len(requests)], start + sent / rate)
+                sent += 1
+            await asyncio.sleep(0.001)
+        elapsed = self.loop.time() - start
+        latencies, missing = self.latencies, total - len(self.latencies)
+        latencies += [elapsed] * missing
+        latencies.sort()
+        at = lambda share: latencies[min(len(latencies) - 1, int(share * len(latencies)))]
+        problem = f"{len(self.failures)} failed ({self.failures[0]})" if self.failures else ""
+        return Load(total, elapsed, at(0.5), at(0.99), problem + (f" {missing} not answered" if missing else ""))
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, connections):
+        self.connections, self.buffer, self.due = connections, b"", None
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.connections.free.append(self)
+
+    def send(self, request, due):
+        self.due = due
+        self.transport.write(request)
+
+    def data_received(self, data):
+        self.buffer += data
+        head, separator, body = self.buffer.partition(b"\r\n\r\n")
+        if not separator or len(body) < _content_length(head):
+            return
+        if not head.startswith(b"HTTP/1.1 20"):
+            self.connections.failures.append(head.split(b"\r\n")[0].decode())
+        self.answered()
+        self.buffer = b""
+        self.connections.free.append(self)
+
+    def connection_lost(self, error):
+        if self in self.connections.free:
+            self.connections.free.remove(self)
+        elif self.due is not None:
+            self.connections.failures.append("connection lost")
+            self.answered()
+
+    def answered(self):
+        self.connections.latencies.append(self.connections.loop.time() - self.due)
+        self.due = None
 
 
 def _request(url, target, path, body):

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 
 import load
 from conformance.phones import encode
-from processes import cpu_seconds, free_ports, memory_megabytes
+from processes import free_ports, memory_megabytes
 from service import TOPIC, jwt
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,8 +25,11 @@ HERE = ROOT / "Benchmarks/peers"
 
 
 class Peer:
+    def __init__(self, processes, command, **options):
+        self.processes, self.process = processes, processes.start(command, **options)
+
     def cpu(self):
-        return cpu_seconds(self.process.pid)
+        return self.processes.used(self.process)
 
     def memory(self):
         return memory_megabytes(self.process.pid)
@@ -36,8 +39,8 @@ class Client(Peer):
     """A process that only sends: it has neither an HTTP listener nor a database."""
 
     def __init__(self, name, command, processes):
+        super().__init__(processes, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.name = name
-        self.process = processes.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, concurrency, seconds):
         self.process.stdin.write(f"{concurrency} {seconds}\n")
@@ -96,8 +99,8 @@ class H2load:
 
     name = "h2load"
 
-    def __init__(self, requests):
-        self.requests, self.used = requests, 0
+    def __init__(self, requests, processes):
+        self.requests, self.processes, self.used = requests, processes, 0
         self.paths, self.body = requests.folder / "h2load.paths", requests.folder / "h2load.body"
         self.paths.write_text("\n".join(requests.origin + path for path in requests.paths) + "\n")
         self.body.write_bytes(requests.body)
@@ -109,16 +112,16 @@ class H2load:
         return math.nan
 
     def run(self, concurrency, seconds):
-        command = ["h2load", f"--duration={seconds}", "-c1", f"-m{concurrency}", f"--input-file={self.paths}", f"--data={self.body}"]
+        return self.send(concurrency, seconds, f"--duration={seconds}")
+
+    def send(self, concurrency, seconds, *options):
+        command = ["h2load", *options, "-c1", f"-m{concurrency}", f"--input-file={self.paths}", f"--data={self.body}"]
         for name, value in self.requests.headers.items():
             command += ["-H", f"{name}: {value}"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        output = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = status
-        self.used += usage.ru_utime + usage.ru_stime
+        output, used = self.processes.run(command)
+        self.used += used
         counts = re.search(r"(\d+) done, (\d+) succeeded, (\d+) failed", output)
-        if status or not counts:
+        if not counts:
             raise SystemExit(f"h2load: {output}")
         done, succeeded, _ = map(int, counts.groups())
         # It tells no percentiles.
@@ -135,7 +138,7 @@ class Nghttpx(Peer):
         self.requests = requests
         (port,) = free_ports(1)
         provider = urllib.parse.urlsplit(requests.origin)
-        self.process = processes.start([
+        super().__init__(processes, [
             "nghttpx", "--conf=/dev/null", "--workers=1", "--single-process", f"--frontend=127.0.0.1,{port};no-tls",
             f"--backend={provider.hostname},{provider.port};;proto=h2;tls", "--insecure", "--accesslog-file=/dev/null", "--errorlog-file=/dev/null"])
         self.target = load.Target(f"http://127.0.0.1:{port}", requests.headers, [(path, requests.body) for path in requests.paths])
@@ -167,7 +170,7 @@ class Sygnal(Peer):
         file = folder / "sygnal.yaml"
         file.write_text(json.dumps(config))  # JSON is YAML
         environment = {**os.environ, "SYGNAL_CONF": str(file), "SSL_CERT_FILE": str(simulator.keys / "ca.pem")}
-        self.process = processes.start([installed(sources), HERE / "sygnal_server.py", simulator.apns], env=environment)
+        super().__init__(processes, [installed(sources), HERE / "sygnal_server.py", simulator.apns], env=environment)
         self.folder = folder
         devices = [{"app_id": TOPIC, "pushkey": encode(bytes.fromhex(token)), "data": {"default_payload": payload}} for token in tokens]
         bodies = [json.dumps({"notification": {"event_id": "$1", "room_id": "!1", "prio": "high", "devices": [device]}}) for device in devices]

@@ -20,7 +20,7 @@ import load
 from conformance import phones, simulator
 from conformance.limits import TIMEOUT
 from conformance.phones import basic, encode
-from processes import cpu_seconds, free_ports, memory_megabytes
+from processes import free_ports, memory_megabytes
 
 REALM = "6a0f3a5e-9c1d-4a3b-8f6e-1c2d3e4f5a6b"
 HOST = "chat.example.org"
@@ -47,7 +47,7 @@ class Simulator(simulator.Simulator):
 
     def count(self):
         counts = self.call("GET", "/counts")
-        return counts["apns"] + counts["fcm"]
+        return counts["apns"] + counts["fcm"] + counts["webpush"]
 
 
 class Service:
@@ -57,7 +57,7 @@ class Service:
 
     def __init__(self, binary, folder, processes, simulator, database=None, nodes=1, prefill=0, settings={}, log=None):
         self.binary, self.folder, self.database = binary, folder, database
-        self.random = random.Random(1)
+        self.processes, self.simulator, self.random = processes, simulator, random.Random(1)
         keys = folder / "Keys"
         keys.mkdir(parents=True)
         for name in ("apns", "fcm"):
@@ -76,6 +76,8 @@ class Service:
             "PUSH_BOUNCER_WEBPUSH_GATEWAY_ENABLED": "true",
             "PUSH_BOUNCER_WEBPUSH_GATEWAY_RATE_LIMIT_PER_ADDRESS": "0",
             "PUSH_BOUNCER_WEBPUSH_GATEWAY_NEW_SUBSCRIPTIONS_PER_ADDRESS": "0",
+            "PUSH_BOUNCER_WEBPUSH_ALLOW_PRIVATE_HOSTS": urllib.parse.urlsplit(simulator.webpush).hostname,
+            "PUSH_BOUNCER_OPERATOR_EMAIL": "operator@example.org",
             "PUSH_BOUNCER_HTTP_PUBLIC_URL": PUBLIC_URL,
             "PUSH_BOUNCER_BACKEND_TOKEN": BACKEND_TOKEN,
             "PUSH_BOUNCER_LOG_LEVEL": "warning",
@@ -100,7 +102,7 @@ class Service:
     # What it has used.
 
     def cpu(self):
-        return sum(cpu_seconds(node.pid) for node in self.nodes)
+        return sum(self.processes.used(node) for node in self.nodes)
 
     def memory(self):
         return max(memory_megabytes(node.pid) for node in self.nodes)
@@ -112,10 +114,13 @@ class Service:
 
     def registrations(self, count, fcm_share=0.5):
         """Targets that register `count` new devices, and the tokens of these."""
+        kinds = ["fcm" if self.random.random() < fcm_share else "apns" for _ in range(count)]
+        return self.registrations_of([(self.token(kind), kind) for kind in kinds])
+
+    def registrations_of(self, devices):
         tokens, bodies = [], []
-        for _ in range(count):
-            kind = "fcm" if self.random.random() < fcm_share else "apns"
-            token_id, sealed = self.sealed_token(kind)
+        for token, kind in devices:
+            token_id, sealed = self.sealed(token, kind)
             tokens.append((token_id, kind))
             bodies.append(urllib.parse.urlencode({
                 "realm_uuid": REALM, "token_id": token_id, "encrypted_push_registration": sealed, "bouncer_public_key": self.key}))
@@ -123,15 +128,23 @@ class Service:
 
     def register(self, count, fcm_share=0.5):
         """Registers so many devices, which notifications go to. Returns their tokens."""
-        targets, tokens = self.registrations(count, fcm_share)
+        return self.post_all(*self.registrations(count, fcm_share))
+
+    def register_web(self, count):
+        """The same without Google's services, each with a subscription at the simulator's push service."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[0]}/api/v1/zulip-services/webpush/vapid", timeout=TIMEOUT) as answer:
+            vapid = json.load(answer)["vapid"]
+        return self.post_all(*self.registrations_of([(self.simulator.subscribe(vapid).token, "fcm") for _ in range(count)]))
+
+    def post_all(self, targets, tokens):
         for target in targets:
             for path, body in target.requests:
                 self.post(target.origin + path, body, target.headers)
         return tokens
 
-    def notifications(self, tokens, per_request, payload):
+    def notifications(self, tokens, per_request, payload, count=5_000):
         bodies = []
-        for _ in range(5_000):
+        for _ in range(count):
             items = [phones.item(*self.random.choice(tokens), payload) for _ in range(per_request)]
             bodies.append(json.dumps({"realm_uuid": REALM, "push_requests": items}))
         return self.chat_server_targets("push/e2ee/notify", JSON, bodies)
@@ -176,7 +189,7 @@ class Service:
 
         # Not Google's, for which there is a pace.
         for _ in range(count):
-            token_id, sealed = self.sealed_token("apns")
+            token_id, sealed = self.sealed(self.token("apns"), "apns")
             call(
                 "mobile_push/register", device_id=call("register_client_device")["device_id"], push_key_id=1,
                 push_key=encode(b"1" + self.random.randbytes(32)), token_kind="apns", token_id=token_id,
@@ -203,9 +216,8 @@ class Service:
     def token(self, kind):
         return base64.urlsafe_b64encode(self.random.randbytes(105)).decode() if kind == "fcm" else self.random.randbytes(32).hex()
 
-    def sealed_token(self, kind):
-        """The id of a new token, and its registration sealed to the bouncer."""
-        token = self.token(kind)
+    def sealed(self, token, kind):
+        """The id of a token, and its registration sealed to the bouncer."""
         return phones.token_id(token), phones.seal(self.key, phones.registration(token, kind, TOPIC))
 
     def upload_realm(self):

@@ -78,7 +78,7 @@ def send_all(what, target, at_once):
     elapsed = 0
     for start in range(0, len(target.requests), at_once):
         part = dataclasses.replace(target, requests=target.requests[start:start + at_once])
-        done = load.open_loop(part, 1e6, len(part.requests) / 1e6, connections=32)
+        done = load.exactly(part, len(part.requests), connections=32)
         if done.failures:
             raise SystemExit(f"{what}: {done.failures}")
         elapsed += done.elapsed
