@@ -63,7 +63,11 @@ struct MovedFilesTests {
       }
       await #expect(throws: DatabaseError.self) { try await database.write { _ in } }
       #expect(throws: DatabaseError.self) { try database.checkFiles() }
-      #expect(try await database.integer("SELECT count(*) FROM t") == 1)
+      // Also over a connection that has read nothing before.
+      try await withThrowingTaskGroup(of: Int64?.self) { group in
+        for _ in 0..<8 { group.addTask { try await database.integer("SELECT count(*) FROM t") } }
+        for try await count in group { #expect(count == 1) }
+      }
       try event.end(in: folder)
       if event.canEnd {
         _ = try await database.execute(insertion)

@@ -160,7 +160,12 @@ final class SQLiteWorker: Sendable {
       trouble.met(
         DatabaseError(.busy, "another process keeps the database locked"), in: kind, since: start)
     }
-    if isWriter { try prepareToWrite(handle) } else { try handle.run("PRAGMA query_only = 1") }
+    if isWriter {
+      try prepareToWrite(handle)
+    } else {
+      // SQLite looks for the log at the first read: it must not do so once the files may have gone.
+      try handle.runScript("PRAGMA query_only = 1; SELECT COUNT(*) FROM sqlite_master;")
+    }
     // A connection that is opened again after an error must not open what was put there meanwhile.
     try files.check()
     if isWriter { files.addSideFiles() }
