@@ -146,15 +146,10 @@ extension Outbox {
       FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE o.collapse_hash = $1
       """, .integer(collapseHash(of: collapseID, registration))
     ).first.map { row in
-      let share = try OutboxQueue(row).flatMap { queue in
-        Wire(rawValue: try row.int64("wire")).map {
-          OutboxDepth.Share(queue: queue, wire: $0)
-        }
-      }
-      return Lease(
+      Lease(
         row: .init(
           id: try row.int64("id"), attempts: Int(try row.int64("attempts")), end: try row.date("due_at")),
-        share: share)
+        share: try .init(row))
     }
   }
 
@@ -186,12 +181,7 @@ extension Outbox {
             """, list: list))
         guard !found.isEmpty else { continue }
         try connection.run(Statement("DELETE FROM outbox WHERE \(column) IN ($list)", list: list))
-        gone += try found.compactMap { row in
-          guard let queue = try OutboxQueue(row),
-            let wire = Wire(rawValue: try row.int64("wire"))
-          else { return nil }
-          return OutboxDepth.Share(queue: queue, wire: wire)
-        }
+        gone += try found.compactMap { try OutboxDepth.Share($0) }
       }
       return gone
     }

@@ -299,12 +299,7 @@ extension Connection {
         ORDER BY o.is_background DESC, o.id DESC LIMIT $2
         """, .integer(registration), .integer(count), list: new.map { .integer($0) })
     ).map { row in
-      let share = try OutboxQueue(row).flatMap { queue in
-        Wire(rawValue: try row.int64("wire")).map {
-          OutboxDepth.Share(queue: queue, wire: $0)
-        }
-      }
-      return (try row.int64("id"), share)
+      (try row.int64("id"), try .init(row))
     }
   }
 }

@@ -13,6 +13,19 @@ final class OutboxDepth: Sendable {
     let queue: OutboxQueue
     let wire: Wire
 
+    init(queue: OutboxQueue, wire: Wire) {
+      self.queue = queue
+      self.wire = wire
+    }
+
+    /// Reads the columns of a queue, and `wire`; nil if this program does not know one of them.
+    init?(_ row: Row) throws {
+      guard let queue = try OutboxQueue(row), let wire = Wire(rawValue: try row.int64("wire")) else {
+        return nil
+      }
+      self.init(queue: queue, wire: wire)
+    }
+
     /// Whether it is for a push service. Anybody can name one, so these have less room than APNs and FCM, and take none
     /// from them.
     var isOfHost: Bool { queue.route.provider == .webPush }
