@@ -67,114 +67,80 @@ let commit = Context.environment["PUSH_BOUNCER_COMMIT"].map {
 let modules: [Target] =
   folder(
     "Base",
-    module("Timing"),
-    module("Settings", "CVersion"),
-    module("KeyExchange", "Metrics", "NIOCore"),
+    module("Basics", "CVersion", "NIOCore"),
     module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
-    module("SQL", "CPostgreSQL", "CSQLite", "Settings", "Timing", "Crypto"),
+    module("SQL", "CPostgreSQL", "CSQLite", "Basics", "Crypto"),
     module(
-      "HTTP", "KeyExchange", "Settings", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics",
-      "Mustache", "NIOCore",
-      "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
-    module(
-      "HTTPClient", "KeyExchange", "Timing", "AsyncHTTPClient", "Logging", "NIOCore", "NIOExtras", "NIOHPACK",
+      "HTTPClient", "Basics", "AsyncHTTPClient", "Logging", "Metrics", "NIOCore", "NIOExtras", "NIOHPACK",
       "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
-      "Platform", "HTTP", "HTTPClient", "Migrations", "Sealing", "Settings", "SQL", "Timing", "Hummingbird",
-      "Logging",
-      "NIOCore",
-      "NIOSSL"))
+      "HTTP", "HTTPClient", "Basics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "Mustache",
+      "NIOCore", "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
+    module(
+      "Platform", "HTTP", "HTTPClient", "Migrations", "Sealing", "Basics", "SQL", "Hummingbird", "Logging",
+      "NIOCore", "NIOSSL"))
   + folder(
     "Domain",
     module(
-      "Providers", "HTTPClient", "KeyExchange", "Settings", "Timing", "AsyncHTTPClient", "Crypto",
-      "CryptoExtras",
-      "Logging", "Metrics", "NIOCore", "NIOFoundationCompat", "NIOHPACK", "NIOPosix", "NIOSSL"),
+      "Providers", "HTTPClient", "Basics", "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging", "Metrics",
+      "NIOCore", "NIOFoundationCompat", "NIOHPACK", "NIOPosix", "NIOSSL"),
     module(
-      "Registrations", "HTTP", "HTTPClient", "Platform", "Providers", "Sealing", "Settings", "SQL", "Timing",
-      "Logging"),
-    module("Accounts", "HTTP", "Registrations", "Sealing", "Settings", "SQL"),
+      "Registrations", "HTTP", "HTTPClient", "Platform", "Providers", "Sealing", "Basics", "SQL", "Logging"),
     module(
-      "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing", "Settings",
-      "SQL",
-      "Timing", "Crypto", "Logging", "Metrics"))
+      "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing", "Basics", "SQL",
+      "Crypto", "Logging", "Metrics"))
   + folder(
     "Wires",
-    module("ZulipAPI", "HTTP", "HTTPTypes", "Hummingbird"),
-    module(
-      "Upstream", "Platform", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing",
-      "Settings",
-      "SQL",
-      "Timing", "ZulipAPI",
-      "HTTPTypes", "Logging", "NIOCore"),
     module(
       "ZulipBouncer", "Platform", "Delivery", "HTTP", "HTTPClient", "Providers", "Registrations", "Sealing",
-      "Settings",
-      "SQL", "Upstream", "ZulipAPI",
-      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix",
-      "NIOSSL"),
+      "Basics", "SQL", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
+      "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
-      "ZulipServer", "Platform", "Accounts", "HTTP", "Providers", "Registrations", "Sealing",
-      "Settings",
-      "SQL",
-      "Timing", "ZulipAPI", "ZulipBouncer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging",
-      "NIOCore",
-      "NIOHTTP1"),
+      "ZulipServer", "Platform", "Registrations", "HTTP", "Providers", "Sealing", "Basics", "SQL",
+      "ZulipBouncer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
       "NextcloudProxy", "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing",
-      "Settings", "SQL",
-      "Crypto", "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+      "Basics", "SQL", "Crypto", "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
-      "NextcloudServer", "Platform", "Accounts", "Delivery", "HTTP", "HTTPClient", "NextcloudProxy",
-      "Providers",
-      "Registrations",
-      "Sealing", "Settings", "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
-      "Logging",
-      "NIOCore", "NIOHTTP1", embed: ["Templates"]),
+      "NextcloudServer", "Platform", "Registrations", "Delivery", "HTTP", "HTTPClient", "NextcloudProxy",
+      "Providers", "Sealing", "Basics", "SQL", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
+      "Logging", "NIOCore", "NIOHTTP1", embed: ["Templates"]),
     module(
       "WebPushGateway", "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing",
-      "Settings", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore"))
+      "Basics", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore"))
   + folder(
     "Service",
     module(
-      "Operator", "Accounts", "Delivery", "HTTP", "HTTPClient", "KeyExchange", "Migrations", "NextcloudProxy",
-      "NextcloudServer",
-      "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing", "Upstream",
-      "WebPushGateway", "ZulipBouncer",
-      "ZulipServer",
-      "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "Yams",
-      embed: ["Keys/README.md", "Admin/Templates"]),
+      "Operator", "Registrations", "Delivery", "HTTP", "HTTPClient", "Migrations", "NextcloudProxy",
+      "NextcloudServer", "Platform", "Providers", "Sealing", "Basics", "SQL", "ZulipBouncer",
+      "WebPushGateway", "ZulipServer", "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging",
+      "Metrics", "NIOCore", "Yams", embed: ["Keys/README.md", "Admin/Templates"]),
     module(
-      "Server", "Accounts", "Delivery", "HTTP", "HTTPClient", "Migrations", "NextcloudProxy",
-      "NextcloudServer",
-      "Operator", "Platform", "Providers", "Registrations", "Sealing", "Settings", "SQL", "Timing",
-      "Upstream", "WebPushGateway", "ZulipBouncer",
-      "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOPosix",
-      "NIOSSL", "ServiceLifecycle", "UnixSignals"))
+      "Server", "Registrations", "Delivery", "HTTP", "HTTPClient", "Migrations", "NextcloudProxy",
+      "NextcloudServer", "Operator", "Platform", "Providers", "Sealing", "Basics", "SQL", "ZulipBouncer",
+      "WebPushGateway", "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"))
   + folder(
     "Tools",
     module(
-      "ProviderSimulator", "HTTP", "Providers", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK",
-      "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
+      "ProviderSimulator", "HTTP", "Providers", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK", "NIOHTTP1",
+      "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
     module(
-      "AppCheck", "CZlib", "HTTP", "NextcloudProxy", "Operator", "Platform", "Providers", "Sealing",
-      "Settings",
+      "AppCheck", "CZlib", "HTTP", "NextcloudProxy", "Platform", "Providers", "Sealing", "Basics",
       "Crypto", "SwiftASN1"),
-    module("ZulipImport", "HTTP", "HTTPClient", "Migrations", "Registrations", "Sealing", "SQL", "ZulipAPI"),
     module(
-      "Demo", "HTTP", "Operator", "Providers", "ProviderSimulator", "PushBouncerClient", "Sealing",
-      "Server",
-      "Settings", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle",
+      "ZulipImport", "Basics", "HTTP", "HTTPClient", "Migrations", "Registrations", "Sealing", "SQL",
+      "ZulipBouncer"),
+    module(
+      "Demo", "HTTP", "Operator", "Providers", "ProviderSimulator", "PushBouncerClient", "Sealing", "Server",
+      "Basics", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle",
       "UnixSignals"))
   + folder(
     "Service",
     program(
-      "push-bouncer", "ZulipBouncer", "Accounts", "AppCheck", "Delivery", "Demo", "HTTP", "HTTPClient",
-      "Migrations",
-      "NextcloudProxy", "Operator", "Platform", "Providers", "ProviderSimulator", "Registrations", "Sealing",
-      "Server", "Settings", "SQL", "Upstream", "ZulipImport", "ZulipServer", "ArgumentParser",
-      "AsyncHTTPClient",
-      "Crypto",
+      "push-bouncer", "ZulipBouncer", "Registrations", "AppCheck", "Delivery", "Demo", "HTTP", "HTTPClient",
+      "Migrations", "NextcloudProxy", "Operator", "Platform", "Providers", "ProviderSimulator", "Sealing",
+      "Server", "Basics", "SQL", "ZulipImport", "ZulipServer", "ArgumentParser", "AsyncHTTPClient",
       "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "ServiceLifecycle", "UnixSignals"))
 
 let package = Package(
@@ -211,11 +177,11 @@ let package = Package(
     // A world in which time and chance are virtual; see Documentation/Proof/SimulatedWorld.md.
     .target(name: "CVirtualTime", path: "Tests/Proof/SimulatedWorld/CVirtualTime"),
     program(
-      "simulated-world", "Accounts", "CVirtualTime", "Delivery", "HTTP", "Migrations", "NextcloudProxy",
-      "NextcloudServer", "Operator", "Platform", "HTTPClient", "Providers", "Registrations",
-      "Sealing", "Server", "SQL", "Upstream", "WebPushGateway",
-      "ZulipBouncer", "ZulipServer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
-      "NIOEmbedded", "NIOHPACK", path: "Tests/Proof/SimulatedWorld/World"),
+      "simulated-world", "Basics", "Registrations", "CVirtualTime", "Delivery", "HTTP", "Migrations",
+      "NextcloudProxy",
+      "NextcloudServer", "Operator", "Platform", "HTTPClient", "Providers", "Sealing", "Server", "SQL",
+      "ZulipBouncer", "WebPushGateway", "ZulipServer", "Crypto", "HTTPTypes", "Hummingbird", "Logging",
+      "NIOCore", "NIOEmbedded", "NIOHPACK", path: "Tests/Proof/SimulatedWorld/World"),
 
     // Tests, what they share, and benchmarks.
     module(
@@ -224,131 +190,106 @@ let package = Package(
       path: "Tests/Support/TestSupport"),
     module("TestDatabase", "Migrations", "SQL", "TestSupport", path: "Tests/Support/TestDatabase"),
     module(
-      "TestStore", "HTTPClient", "Registrations", "Sealing", "SQL",
-      "TestDatabase", "TestSupport",
+      "TestStore", "Basics", "HTTPClient", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
       path: "Tests/Support/TestStore"),
     module(
-      "TestService", "HTTP", "Operator", "Platform", "Server", "SQL",
-      "TestDatabase",
-      "TestSupport", "ZulipBouncer",
-      "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
+      "TestService", "HTTP", "Operator", "Platform", "Server", "SQL", "TestDatabase", "TestSupport",
+      "ZulipBouncer", "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       "ServiceLifecycle", path: "Tests/Support/TestService"),
     module(
       "TestServers", "TestSupport", "NIOCore", "NIOHPACK", "NIOHTTP2", "NIOPosix", "NIOSSL",
       path: "Tests/Support/TestServers"),
     // What scripts of this repository ask of the modules, and no user needs.
     program(
-      "test-tool", "HTTP", "HTTPClient", "Operator", "Platform", "Providers", "Sealing", "Settings",
-      "ArgumentParser",
-      "Crypto", path: "Tests/Support/TestTool"),
+      "test-tool", "HTTP", "HTTPClient", "Operator", "Platform", "Providers", "Sealing", "Basics",
+      "ArgumentParser", "Crypto", path: "Tests/Support/TestTool"),
     tests("WorldTests", path: "Tests/Proof/WorldTests"),
-    tests("TimingTests", "Timing", path: "Tests/Base/TimingTests"),
-    tests("SettingsTests", "Settings", path: "Tests/Base/SettingsTests"),
+    tests("BasicsTests", "Basics", path: "Tests/Base/BasicsTests"),
     tests("SealingTests", "Sealing", "Crypto", "CryptoExtras", path: "Tests/Base/SealingTests"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport", path: "Tests/Base/SQLTests"),
     tests(
-      "HTTPTests", "Logging", "HTTP", "TestSupport", "HTTPTypes",
-      "Hummingbird", "HummingbirdTesting", "NIOCore",
-      "NIOEmbedded", path: "Tests/Base/HTTPTests"),
+      "HTTPTests", "Logging", "HTTP", "TestSupport", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
+      "NIOCore", "NIOEmbedded", path: "Tests/Base/HTTPTests"),
     tests(
-      "HTTPClientTests", "HTTPClient", "KeyExchange", "TestServers", "TestSupport", "Timing",
-      "AsyncHTTPClient",
-      "Logging", "NIOCore", "NIOEmbedded", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
+      "HTTPClientTests", "HTTPClient", "TestServers", "TestSupport", "Basics", "AsyncHTTPClient", "Logging",
+      "NIOCore", "NIOEmbedded", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
       path: "Tests/Base/HTTPClientTests"),
     tests(
-      "PlatformTests", "HTTP", "Migrations", "Platform", "Sealing", "Settings", "SQL", "TestDatabase",
+      "PlatformTests", "HTTP", "Migrations", "Platform", "Sealing", "Basics", "SQL", "TestDatabase",
       "TestSupport", "Logging", path: "Tests/Base/PlatformTests"),
     tests(
-      "ProvidersTests", "HTTPClient", "KeyExchange", "Providers", "TestServers", "TestSupport",
-      "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging", "MetricsTestKit", "NIOCore", "NIOHPACK",
-      "NIOHTTP1",
-      "NIOPosix", "NIOSSL", path: "Tests/Domain/ProvidersTests"),
+      "ProvidersTests", "Basics", "HTTPClient", "Providers", "TestServers", "TestSupport", "AsyncHTTPClient",
+      "Crypto",
+      "CryptoExtras", "Logging", "MetricsTestKit", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL",
+      path: "Tests/Domain/ProvidersTests"),
     tests(
-      "RegistrationsTests", "Platform", "Accounts", "Delivery", "Migrations", "NextcloudProxy",
-      "NextcloudServer", "HTTPClient",
-      "Providers",
-      "Registrations",
-      "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "Upstream", "WebPushGateway",
-      "ZulipServer",
-      "HTTPTypes", "NIOCore", path: "Tests/Domain/RegistrationsTests"),
+      "RegistrationsTests", "Basics", "Platform", "Registrations", "Delivery", "Migrations", "NextcloudProxy",
+      "NextcloudServer", "HTTPClient", "Providers", "Sealing", "SQL", "TestDatabase", "TestStore",
+      "TestSupport", "ZulipBouncer", "WebPushGateway", "ZulipServer", "HTTPTypes", "NIOCore",
+      path: "Tests/Domain/RegistrationsTests"),
     tests(
-      "DeliveryTests", "Delivery", "Operator", "Platform", "HTTPClient", "Providers",
-      "ProviderSimulator", "Registrations",
-      "Sealing", "SQL", "TestDatabase", "TestSupport", "Timing", "Logging", "NIOCore",
+      "DeliveryTests", "Delivery", "Operator", "Platform", "HTTPClient", "Providers", "ProviderSimulator",
+      "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport", "Basics", "Logging", "NIOCore",
       path: "Tests/Domain/DeliveryTests"),
     tests(
-      "ZulipBouncerTests", "Delivery", "HTTP", "Operator", "Platform", "Settings", "HTTPClient",
-      "Providers",
-      "ProviderSimulator",
-      "Registrations", "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport", "Upstream",
-      "ZulipBouncer", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", path: "Tests/Wires/ZulipBouncerTests"),
+      "ZulipBouncerTests", "Delivery", "HTTP", "Operator", "Platform", "Basics", "HTTPClient", "Providers",
+      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "TestService", "TestStore",
+      "TestSupport", "ZulipBouncer", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      path: "Tests/Wires/ZulipBouncerTests"),
     tests(
-      "ZulipServerTests", "Accounts", "HTTP", "Operator", "Providers",
-      "ProviderSimulator", "Registrations",
-      "Sealing", "Server", "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "Timing",
-      "ZulipBouncer", "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
+      "ZulipServerTests", "Registrations", "HTTP", "Operator", "Providers", "ProviderSimulator", "Sealing",
+      "Server", "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "Basics", "ZulipBouncer",
+      "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       path: "Tests/Wires/ZulipServerTests"),
     tests(
-      "WebPushGatewayTests", "HTTP", "ProviderSimulator", "Providers", "Sealing", "Server",
-      "SQL",
+      "WebPushGatewayTests", "HTTPClient", "Registrations", "HTTP", "ProviderSimulator", "Providers",
+      "Sealing", "Server", "SQL",
       "TestService", "TestSupport", "WebPushGateway", "ZulipBouncer", "Crypto", "HTTPTypes", "NIOCore",
       path: "Tests/Wires/WebPushGatewayTests"),
     tests(
-      "NextcloudTests", "Accounts", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator",
-      "HTTPClient", "Providers",
-      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "TestDatabase", "TestService",
-      "TestStore", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
-      "HummingbirdTesting", "Logging", "MetricsTestKit", "NIOCore", "NIOHTTP1", "NIOSSL",
+      "NextcloudTests", "Registrations", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator",
+      "HTTPClient", "Providers", "ProviderSimulator", "Sealing", "Server", "SQL", "TestDatabase",
+      "TestService", "TestStore", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes",
+      "Hummingbird", "HummingbirdTesting", "Logging", "MetricsTestKit", "NIOCore", "NIOHTTP1", "NIOSSL",
       path: "Tests/Wires/NextcloudTests",
       embed: ["vectors.json"]),
     tests(
-      "OperatorTests", "ZulipBouncer", "ZulipServer", "Accounts", "Delivery", "HTTP", "KeyExchange",
-      "Migrations", "NextcloudProxy",
-      "NextcloudServer",
-      "Operator", "Platform", "Settings", "HTTPClient", "Providers", "ProviderSimulator", "Registrations",
-      "Sealing", "SQL", "TestDatabase",
-      "TestSupport", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
-      "HummingbirdTesting", "Logging", "NIOCore", path: "Tests/Service/OperatorTests"),
+      "OperatorTests", "ZulipBouncer", "ZulipServer", "Registrations", "Delivery", "HTTP", "HTTPClient",
+      "Migrations", "NextcloudProxy", "NextcloudServer", "Operator", "Platform", "Basics", "Providers",
+      "ProviderSimulator", "Sealing", "SQL", "TestDatabase", "TestSupport", "CoreMetrics", "Crypto",
+      "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
+      path: "Tests/Service/OperatorTests"),
     tests(
-      "AppCheckTests", "AppCheck", "HTTP", "NextcloudProxy", "Operator", "Platform", "Settings",
-      "Providers", "Sealing", "TestSupport",
-      "Crypto",
-      path: "Tests/Tools/AppCheckTests",
+      "AppCheckTests", "AppCheck", "HTTP", "NextcloudProxy", "Operator", "Platform", "Basics", "Providers",
+      "Sealing", "TestSupport", "Crypto", path: "Tests/Tools/AppCheckTests",
       embed: ["talk.apk", "talk-protocol-buffers.apk"]),
     tests(
-      "ZulipImportTests", "Registrations", "Sealing", "SQL",
-      "TestDatabase", "TestSupport",
-      "ZulipImport", path: "Tests/Tools/ZulipImportTests",
+      "ZulipImportTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport", "ZulipImport",
+      path: "Tests/Tools/ZulipImportTests",
       embed: ["zulip.sql"]),
     tests(
       "ProviderSimulatorTests", "ProviderSimulator", "TestSupport", "AsyncHTTPClient", "Crypto",
-      "CryptoExtras",
-      "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
+      "CryptoExtras", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
       path: "Tests/Tools/ProviderSimulatorTests"),
     tests(
-      "ServerTests", "HTTPClient", "HTTP", "Operator", "Platform", "Settings",
-      "ProviderSimulator", "Registrations",
-      "Sealing", "Server", "SQL",
-      "TestService",
-      "TestSupport", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
-      "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Yams",
-      path: "Tests/Service/ServerTests"),
+      "ServerTests", "HTTPClient", "HTTP", "Operator", "Platform", "Basics", "ProviderSimulator",
+      "Registrations", "Sealing", "Server", "SQL", "TestService", "TestSupport", "ZulipBouncer", "Crypto",
+      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "NIOSSL",
+      "ServiceLifecycle", "Yams", path: "Tests/Service/ServerTests"),
     tests(
-      "push-bouncerTests", "Registrations", "Demo", "HTTP", "Migrations", "Operator", "Platform", "Settings",
-      "HTTPClient",
-      "Providers", "ProviderSimulator",
-      "push-bouncer", "Sealing", "Server", "SQL", "TestDatabase", "TestSupport", "ZulipServer",
-      "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle",
-      path: "Tests/Service/push-bouncerTests"),
+      "push-bouncerTests", "Registrations", "Demo", "HTTP", "Migrations", "Operator", "Platform", "Basics",
+      "HTTPClient", "Providers", "ProviderSimulator", "push-bouncer", "Sealing", "Server", "SQL",
+      "TestDatabase", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore",
+      "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", path: "Tests/Service/push-bouncerTests"),
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     program(
       "client-bench", "HTTPClient", "AsyncHTTPClient", "Logging", "NIOCore", "NIOHPACK", "NIOHTTP1",
       "NIOPosix", "NIOSSL", path: "Benchmarks/ClientBench"),
     module(
-      "Fuzzing", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator", "Platform", "Settings",
-      "HTTPClient", "Providers", "Registrations", "Sealing", "WebPushGateway",
-      "ZulipAPI", "ZulipBouncer", "ZulipImport", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
-      "NIOEmbedded", "NIOHPACK", "NIOHTTP1", path: "Tests/Proof/Fuzzing/Fuzzing"),
+      "Fuzzing", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator", "Platform", "Basics", "HTTPClient",
+      "Providers", "Registrations", "Sealing", "WebPushGateway", "ZulipBouncer", "ZulipImport", "Crypto",
+      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHPACK", "NIOHTTP1",
+      path: "Tests/Proof/Fuzzing/Fuzzing"),
     tests("FuzzingTests", "Fuzzing", path: "Tests/Proof/Fuzzing/FuzzingTests"),
   ]
 )

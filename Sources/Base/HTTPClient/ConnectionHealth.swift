@@ -1,3 +1,4 @@
+package import Basics
 package import NIOCore
 
 /// Whether a connection still works; a state machine without I/O.

@@ -1,7 +1,7 @@
+internal import Basics
 internal import Dispatch
 internal import Foundation
 internal import Synchronization
-internal import Timing
 
 /// Too many names wait to be looked up.
 package struct LookupsExhausted: Error {}

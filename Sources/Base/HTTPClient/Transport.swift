@@ -1,3 +1,4 @@
+package import Basics
 package import NIOCore
 package import NIOHPACK
 import Synchronization

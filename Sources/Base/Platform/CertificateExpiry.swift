@@ -1,5 +1,5 @@
+internal import Basics
 package import Foundation
-internal import Settings
 
 /// The time for which a certificate is valid.
 package struct CertificateLife: Sendable, Hashable {

@@ -1,7 +1,7 @@
+package import Basics
 internal import Foundation
 internal import NIOCore
 package import SQL
-package import Settings
 
 extension Fault {
   /// An error of the database at `url`, which the setting or option `key` names.

@@ -1,4 +1,4 @@
-package import Settings
+package import Basics
 
 /// The result of one of `doctor`'s checks.
 package struct Finding: Sendable, Hashable {

@@ -1,5 +1,5 @@
+package import Basics
 package import Logging
-package import Settings
 
 /// The settings of the log.
 package struct LogSettings: Sendable {

@@ -1,5 +1,5 @@
+internal import Basics
 package import SQL
-internal import Settings
 
 extension Nodes {
   /// Processes that could not go on after the migration, if they are alive.

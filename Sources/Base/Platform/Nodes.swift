@@ -1,8 +1,8 @@
+internal import Basics
 package import Foundation
 internal import Migrations
 package import SQL
 package import Sealing
-internal import Settings
 
 /// The processes that use one database. The list keeps a migration from cutting off a running process, and a process from
 /// going on with an old storage key. Each process has a row; that of a killed one is no longer updated.

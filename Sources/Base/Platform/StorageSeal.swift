@@ -1,6 +1,6 @@
+internal import Basics
 package import SQL
 package import Sealing
-internal import Settings
 
 /// Marks in the database: the fingerprint of its storage key, the id of the key that seals values and, while
 /// `keys rotate-storage` is unfinished, the id of the next key.

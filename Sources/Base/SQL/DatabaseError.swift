@@ -1,5 +1,7 @@
+package import Basics
+
 /// An error of the database. Its text names tables, columns and constraints, never values.
-package struct DatabaseError: Error, Sendable, Hashable, CustomStringConvertible {
+package struct DatabaseError: StorageFailure, Sendable, Hashable, CustomStringConvertible {
   package let code: Code
 
   /// The engine's message.
@@ -15,6 +17,7 @@ package struct DatabaseError: Error, Sendable, Hashable, CustomStringConvertible
     self.constraint = constraint
   }
 
+  package var name: String { "\(code)" }
   package var description: String { "\(code): \(message)" }
 }
 

@@ -1,4 +1,4 @@
-package import Settings
+package import Basics
 
 /// The database.
 package struct DatabaseSettings: Sendable {

@@ -1,4 +1,4 @@
-import Timing
+import Basics
 
 /// How long a request waits for a database that is unavailable or does not answer.
 package enum DatabaseWait {

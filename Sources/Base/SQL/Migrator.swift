@@ -1,6 +1,6 @@
+import Basics
 import Crypto
 package import Foundation
-import Timing
 
 /// Migrates a database to the schema of this program.
 ///

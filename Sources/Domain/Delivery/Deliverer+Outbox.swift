@@ -1,9 +1,9 @@
+import Basics
 import Foundation
 import HTTPClient
 import Providers
 import Registrations
 import Synchronization
-import Timing
 
 /// Sending of outbox entries, and handling of answers that arrive after their caller has stopped waiting. The number
 /// of such answers is bounded by the requests that may be under way at the providers.

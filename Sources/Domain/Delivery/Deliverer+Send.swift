@@ -1,9 +1,9 @@
+import Basics
 import Foundation
 import HTTPClient
 import Logging
 import Providers
 import Registrations
-import Timing
 
 extension Deliverer {
   /// The meaning of a provider's answer for a notification and its registration.

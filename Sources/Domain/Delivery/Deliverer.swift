@@ -1,3 +1,4 @@
+import Basics
 package import Foundation
 package import Logging
 package import Metrics
@@ -5,7 +6,6 @@ import Platform
 package import Providers
 package import Registrations
 import Sealing
-import Timing
 
 /// Sends deliveries through their providers and acts on the outcomes: it ends registrations, retries, and hands
 /// what remains to the outbox.

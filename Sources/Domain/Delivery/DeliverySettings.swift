@@ -1,4 +1,4 @@
-package import Settings
+package import Basics
 
 /// Settings of how long callers wait for providers, and how long notifications are kept.
 package struct DeliverySettings: Sendable {

@@ -1,10 +1,10 @@
+import Basics
 package import Foundation
 import Logging
 package import Providers
 package import Registrations
 import SQL
 import Synchronization
-import Timing
 
 /// The deletions held back: tokens that a provider reported as dead while it reported too many to be believed. The
 /// database holds them for all nodes; this class caches their counts.

@@ -1,8 +1,8 @@
+import Basics
 import Foundation
 import HTTPClient
 package import Providers
 import Registrations
-import Settings
 import Synchronization
 
 /// Counts the notifications of the last hour for each app and Firebase project that no credential serves.

@@ -1,3 +1,4 @@
+package import Basics
 package import HTTPClient
 import Providers
 import Synchronization

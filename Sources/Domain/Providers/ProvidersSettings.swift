@@ -1,5 +1,5 @@
+package import Basics
 package import Foundation
-package import Settings
 
 /// The settings of all outgoing calls.
 package struct ProvidersSettings: Sendable {

@@ -1,8 +1,7 @@
+import Basics
 package import Foundation
-import HTTPClient
-package import KeyExchange
+package import HTTPClient
 import NIOCore
-import Settings
 import Synchronization
 
 /// Sends pushes to APNs, FCM and Web Push and returns an ``Outcome`` for each.

@@ -1,5 +1,5 @@
+internal import Basics
 package import SQL
-internal import Settings
 
 /// Copies the whole service from one database to another, whatever their engines: page by page in the order
 /// of the keys, so that an interrupted copy can be continued and memory use stays constant.

@@ -1,3 +1,4 @@
+internal import Basics
 package import Foundation
 package import HTTP
 package import HTTPClient
@@ -7,7 +8,6 @@ internal import Providers
 package import SQL
 package import Sealing
 internal import Synchronization
-internal import Timing
 
 /// How many registrations each may have that others make: a chat server, and whoever calls the push proxy or the Web Push
 /// gateway, by address (`Documentation/Decisions` 0016).

@@ -1,5 +1,5 @@
+package import Basics
 package import Foundation
-package import Settings
 
 /// Settings of how long registrations are kept.
 package struct RegistrationSettings: Sendable {

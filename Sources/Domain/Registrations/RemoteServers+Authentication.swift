@@ -141,7 +141,13 @@ package final class ReadCache<Key: Hashable & Sendable, Value: Sendable>: Sendab
   package static var lifetime: Duration { .milliseconds(200) }
 
   private let maximum: Int
-  private let values = Mutex<[Key: (value: Value, readAt: ContinuousClock.Instant)]>([:])
+  private let state = Mutex(State())
+
+  private struct State {
+    var values: [Key: (value: Value, readAt: ContinuousClock.Instant)] = [:]
+    /// What was read before this may be older than the change after which it was cleared.
+    var clearedAt: ContinuousClock.Instant?
+  }
 
   /// - Parameter maximum: number of entries; beyond it the cache is emptied.
   package init(maximum: Int) {
@@ -149,20 +155,27 @@ package final class ReadCache<Key: Hashable & Sendable, Value: Sendable>: Sendab
   }
 
   package subscript(key: Key) -> Value? {
-    values.withLock { values in
-      values[key].flatMap { ContinuousClock.now - $0.readAt < Self.lifetime ? $0.value : nil }
+    state.withLock { state in
+      state.values[key].flatMap { ContinuousClock.now - $0.readAt < Self.lifetime ? $0.value : nil }
     }
   }
 
-  /// Caches what was read at `readAt`.
+  /// Caches what was read, unless a change has cleared the cache since the read began.
   package func keep(_ value: Value, for key: Key, readAt: ContinuousClock.Instant) {
-    values.withLock { values in
-      if values.count >= maximum { values.removeAll() }
-      values[key] = (value, readAt)
+    state.withLock { state in
+      if let clearedAt = state.clearedAt, readAt <= clearedAt { return }
+      if state.values.count >= maximum { state.values.removeAll() }
+      state.values[key] = (value, readAt)
     }
   }
 
-  package func clear() { values.withLock { $0.removeAll() } }
+  /// Forgets everything, after a change.
+  package func clear() {
+    state.withLock { state in
+      state.values.removeAll()
+      state.clearedAt = .now
+    }
+  }
 }
 
 extension RemoteServers {

@@ -1,3 +1,4 @@
+internal import Basics
 internal import Foundation
 package import Logging
 package import Metrics
@@ -5,7 +6,6 @@ package import Platform
 package import Registrations
 internal import SQL
 internal import Sealing
-internal import Timing
 
 /// Periodic cleanup: removes expired registrations (`retention.expired_days`), other expired rows, legacy
 /// registrations of devices that also have an encrypted one, and held-back deletions of registrations that no

@@ -2,8 +2,8 @@ internal import NextcloudProxy
 internal import NextcloudServer
 package import Platform
 internal import Registrations
-internal import Upstream
 internal import WebPushGateway
+internal import ZulipBouncer
 internal import ZulipServer
 
 extension MetricDescription {

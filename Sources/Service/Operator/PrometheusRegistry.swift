@@ -1,9 +1,9 @@
+internal import Basics
 package import CoreMetrics
 package import Foundation
 internal import Metrics
 package import Platform
 package import SQL
-internal import Settings
 internal import Synchronization
 
 /// Keeps the program's metrics and writes them in Prometheus' text format.

@@ -14,7 +14,6 @@ package import SQL
 import Sealing
 package import ServiceLifecycle
 import UnixSignals
-internal import Upstream
 import WebPushGateway
 package import ZulipBouncer
 package import ZulipServer

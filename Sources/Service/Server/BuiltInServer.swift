@@ -1,5 +1,5 @@
-import Accounts
 import AsyncHTTPClient
+import Basics
 import Foundation
 import HTTP
 import HTTPClient

@@ -10,7 +10,6 @@ import Providers
 import Registrations
 import SQL
 import Sealing
-import Upstream
 import WebPushGateway
 import ZulipBouncer
 import ZulipServer

@@ -1,3 +1,4 @@
+import Basics
 import Delivery
 import Foundation
 import HTTP
@@ -10,7 +11,6 @@ import Registrations
 import SQL
 import Sealing
 import ServiceLifecycle
-import Timing
 import ZulipBouncer
 
 extension [Feature] {

@@ -1,8 +1,8 @@
+package import Basics
 import Foundation
 import HTTP
 import NIOCore
 import Platform
-package import Settings
 
 /// Where a listener listens: at a host and port, or on a socket that was passed to this process.
 package struct ListenerAddress: Sendable {

@@ -1,3 +1,4 @@
+import Basics
 import Delivery
 import HTTP
 import NextcloudProxy
@@ -6,7 +7,6 @@ import Platform
 import Providers
 import Registrations
 import Sealing
-import Settings
 
 /// The push proxy that Nextcloud servers call, and its apps.
 struct NextcloudProxyPart {

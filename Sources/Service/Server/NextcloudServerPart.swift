@@ -1,5 +1,5 @@
-import Accounts
 import AsyncHTTPClient
+import Basics
 import Delivery
 import Foundation
 import HTTP
@@ -12,7 +12,6 @@ import Providers
 import Registrations
 import SQL
 import Sealing
-import Settings
 
 /// The server side for Nextcloud's apps, and its sender.
 struct NextcloudServerPart {

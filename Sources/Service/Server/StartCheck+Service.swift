@@ -1,3 +1,4 @@
+import Basics
 package import Foundation
 internal import HTTP
 import Logging
@@ -5,7 +6,6 @@ import NextcloudProxy
 import NextcloudServer
 package import Operator
 package import Platform
-import Settings
 import WebPushGateway
 internal import ZulipServer
 

@@ -1,4 +1,4 @@
-package import Accounts
+import Basics
 package import Delivery
 package import Foundation
 import HTTP
@@ -10,9 +10,7 @@ import Providers
 package import Registrations
 package import SQL
 package import Sealing
-import Settings
-package import Upstream
-import ZulipBouncer
+package import ZulipBouncer
 package import ZulipServer
 
 /// The database and its storage key, shared by commands and the service.

@@ -1,12 +1,11 @@
-import Accounts
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import Operator
 import Registrations
 import SQL
 import Server
-import Settings
 import ZulipServer
 
 /// `account ...`: the users of the built-in chat-server side.

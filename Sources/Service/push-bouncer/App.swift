@@ -1,5 +1,6 @@
 import AppCheck
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import Logging
@@ -8,7 +9,6 @@ import Operator
 import Platform
 import Providers
 import Server
-import Settings
 
 /// `app ...`: the apps that are built for this service.
 struct App: AsyncParsableCommand {

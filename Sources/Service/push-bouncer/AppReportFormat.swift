@@ -1,9 +1,9 @@
 import AppCheck
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import Platform
-import Settings
 
 extension AppCheck.Place {
   /// `Brand/NCBrand.swift:33`, `resources.arsc, google_app_id`, `project.pbxproj:5679 (Share)`

@@ -1,11 +1,11 @@
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import Migrations
 import Platform
 import Registrations
 import SQL
-import Settings
 
 /// `copy`: copies one database to another.
 struct Copy: AsyncParsableCommand {

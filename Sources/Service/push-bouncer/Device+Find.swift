@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Delivery
 import Foundation
 import HTTP
@@ -9,7 +10,6 @@ import Registrations
 import SQL
 import Sealing
 import Server
-import Settings
 
 extension Device {
   struct List: AsyncParsableCommand {

@@ -1,11 +1,11 @@
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import Logging
 import Operator
 import Platform
 import Server
-import Settings
 
 /// `doctor`: checks that everything works.
 struct Doctor: AsyncParsableCommand {

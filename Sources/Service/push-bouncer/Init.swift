@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import NextcloudProxy
@@ -7,7 +8,6 @@ import Platform
 import SQL
 import Sealing
 import Server
-import Settings
 
 /// `init`: sets up a new installation.
 struct Init: AsyncParsableCommand {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import Operator
@@ -7,7 +8,6 @@ import Registrations
 import SQL
 import Sealing
 import Server
-import Settings
 
 /// `keys ...`: the bouncer's key pairs.
 struct Keys: AsyncParsableCommand {

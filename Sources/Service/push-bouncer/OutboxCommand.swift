@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Delivery
 import Foundation
 import HTTP
@@ -6,7 +7,6 @@ import Operator
 import Providers
 import Registrations
 import Server
-import Settings
 
 /// `outbox ...`: accepted notifications that no provider has taken yet.
 struct OutboxCommand: AsyncParsableCommand {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import AsyncHTTPClient
+import Basics
 import Demo
 import Foundation
 import HTTP
@@ -7,7 +8,6 @@ import Operator
 import Platform
 import Sealing
 import Server
-import Settings
 
 /// `device phone`, or just `device`: a virtual phone in a terminal.
 struct Phone: AsyncParsableCommand {

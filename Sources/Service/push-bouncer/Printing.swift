@@ -1,9 +1,9 @@
+import Basics
 import Demo
 import Foundation
 import Glibc
 import Operator
 import ProviderSimulator
-import Settings
 import ZulipImport
 import ZulipServer
 

@@ -1,11 +1,11 @@
 import ArgumentParser
+import Basics
 import Demo
 import Foundation
 import Glibc
 import Logging
 import Operator
 import Platform
-import Settings
 
 @main
 enum Program {

@@ -1,7 +1,7 @@
+import Basics
 import Foundation
 import HTTP
 import Operator
-import Settings
 
 /// A column of a report: a member of each row's JSON object, a cell of the table, or both.
 struct ReportColumn<Row> {

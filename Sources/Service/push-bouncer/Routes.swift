@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Delivery
 import Foundation
 import HTTP
@@ -7,7 +8,6 @@ import Operator
 import Providers
 import Registrations
 import Server
-import Settings
 import ZulipBouncer
 
 /// `routes ...`: the credentials for sending notifications, and the deletions held back on each.

@@ -1,6 +1,6 @@
 import ArgumentParser
+import Basics
 import Foundation
-import Settings
 
 /// A secret in a file or in standard input: every user of the machine can see what is on a command line.
 enum SecretFile {

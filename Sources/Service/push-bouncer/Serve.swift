@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import Logging
@@ -9,7 +10,6 @@ import Platform
 import SQL
 import Sealing
 import Server
-import Settings
 
 /// `serve`: runs the service.
 struct Serve: AsyncParsableCommand {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Delivery
 import Foundation
 import HTTP
@@ -6,7 +7,6 @@ import Operator
 import Registrations
 import SQL
 import Server
-import Settings
 import ZulipBouncer
 
 extension ServerCommand {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import Operator
@@ -6,8 +7,7 @@ import Platform
 import Registrations
 import SQL
 import Server
-import Settings
-import Upstream
+import ZulipBouncer
 
 /// `server upstream ...`: chat servers' links to the upstream bouncer.
 extension ServerCommand {

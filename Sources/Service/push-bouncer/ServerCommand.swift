@@ -1,11 +1,11 @@
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import HTTPClient
 import Registrations
 import SQL
 import Server
-import Settings
 
 /// `server ...`: the chat servers that may use this bouncer.
 struct ServerCommand: AsyncParsableCommand {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import Logging
@@ -6,7 +7,6 @@ import Operator
 import Platform
 import SQL
 import Server
-import Settings
 
 /// Every configuration key as a command-line option, for `--help` and for shell completion.
 ///

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Foundation
 import HTTP
 import Logging
@@ -7,7 +8,6 @@ import Platform
 import ProviderSimulator
 import Server
 import ServiceLifecycle
-import Settings
 import UnixSignals
 
 /// `simulate`: simulates Apple, Google and a Web Push push service on this machine.

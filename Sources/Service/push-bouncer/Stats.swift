@@ -1,11 +1,11 @@
 import ArgumentParser
+import Basics
 import Delivery
 import Foundation
 import HTTP
 import Registrations
 import SQL
 import Server
-import Settings
 
 /// `stats`: the hourly counts of notifications and their outcomes.
 struct Stats: AsyncParsableCommand {

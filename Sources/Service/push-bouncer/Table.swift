@@ -1,5 +1,5 @@
+import Basics
 import Foundation
-import Settings
 import Synchronization
 
 /// A table with headings, whose columns are as wide as their contents.

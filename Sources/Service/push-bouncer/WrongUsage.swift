@@ -1,7 +1,7 @@
 import ArgumentParser
+import Basics
 import Foundation
 import Operator
-import Settings
 
 /// What is wrong with the arguments, what was perhaps meant, and how the command is used.
 struct WrongUsage: Error {

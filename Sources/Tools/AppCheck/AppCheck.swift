@@ -1,5 +1,5 @@
+package import Basics
 package import Platform
-package import Settings
 
 /// Compares an app's source or built package with this service, without changing either.
 package struct AppCheck: Sendable {

@@ -1,5 +1,5 @@
+internal import Basics
 internal import Foundation
-internal import Settings
 internal import Synchronization
 
 /// The files of an app: a folder with its source, or a built package (APK, AAB or IPA), which is a zip archive.

@@ -1,9 +1,9 @@
+package import Basics
 internal import Foundation
 package import HTTP
 package import NextcloudProxy
 package import Providers
 package import Sealing
-package import Settings
 
 extension AppCheck {
   /// What a service has, which an app must fit. All of it is public: none of it is a secret of the service.

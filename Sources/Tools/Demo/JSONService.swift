@@ -1,4 +1,5 @@
 package import AsyncHTTPClient
+import Basics
 import Foundation
 package import HTTP
 import NIOCore
@@ -6,7 +7,6 @@ import NIOHTTP1
 import NIOSSL
 import Operator
 import PushBouncerClient
-import Settings
 
 /// A service that answers in JSON, with a caller's credentials for it.
 struct JSONService {

@@ -3,7 +3,7 @@ import HTTP
 import Registrations
 import SQL
 import Sealing
-internal import ZulipAPI
+internal import ZulipBouncer
 
 /// A registration to be stored, with its token sealed.
 struct NewRegistration: Sendable {

@@ -1,8 +1,8 @@
+package import Basics
 package import Foundation
 package import Platform
 package import Providers
 internal import Registrations
-package import Settings
 
 extension NextcloudProxyRoutes {
   /// The descriptions of its metrics.

@@ -1,6 +1,6 @@
+package import Basics
 package import Foundation
 package import HTTP
-package import Settings
 
 /// Settings of the push proxy for Nextcloud servers.
 package struct NextcloudProxySettings: Sendable {

@@ -1,3 +1,4 @@
+internal import Basics
 internal import Foundation
 internal import HTTP
 internal import HTTPClient
@@ -5,7 +6,6 @@ internal import Logging
 internal import Providers
 internal import Registrations
 internal import SQL
-internal import Timing
 
 extension NextcloudSender {
   /// Maximum number of queued pushes in one request.

@@ -1,13 +1,12 @@
-package import Accounts
+internal import Basics
 package import Delivery
 package import Foundation
 internal import HTTP
 package import Logging
 package import NextcloudProxy
-internal import Registrations
+package import Registrations
 package import SQL
 package import Sealing
-internal import Timing
 
 /// Sends a Nextcloud user's notifications to the proxies of the user's phones, and retries those that were
 /// unavailable: durably, until the notifications are too old (`Documentation/Protocols/Nextcloud.md` 6,

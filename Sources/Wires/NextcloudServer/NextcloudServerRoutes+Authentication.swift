@@ -1,4 +1,3 @@
-internal import Accounts
 internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird

@@ -1,4 +1,4 @@
-package import Accounts
+internal import Basics
 internal import Foundation
 package import HTTP
 internal import HTTPClient
@@ -6,7 +6,7 @@ internal import HTTPTypes
 package import Hummingbird
 package import NextcloudProxy
 internal import Providers
-internal import Registrations
+package import Registrations
 
 /// The server-side endpoints at which Nextcloud's apps register for push notifications.
 package struct NextcloudServerRoutes: Sendable {

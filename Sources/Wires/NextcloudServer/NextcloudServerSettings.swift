@@ -1,6 +1,6 @@
+package import Basics
 package import Foundation
 package import Sealing
-package import Settings
 
 /// Settings of the built-in Nextcloud server.
 package struct NextcloudServerSettings: Sendable {

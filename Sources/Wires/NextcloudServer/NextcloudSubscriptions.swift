@@ -1,4 +1,3 @@
-internal import Accounts
 package import Foundation
 package import Providers
 internal import Registrations

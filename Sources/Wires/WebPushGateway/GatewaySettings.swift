@@ -1,6 +1,6 @@
+package import Basics
 package import Foundation
 package import HTTP
-package import Settings
 
 /// Settings of the Web Push gateway.
 package struct GatewaySettings: Sendable {

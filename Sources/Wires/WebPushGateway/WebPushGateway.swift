@@ -1,3 +1,4 @@
+internal import Basics
 package import Delivery
 package import Foundation
 package import HTTP

@@ -1,3 +1,4 @@
+internal import Basics
 internal import Foundation
 internal import HTTP
 internal import HTTPClient
@@ -5,7 +6,6 @@ internal import HTTPTypes
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import ZulipAPI
 
 /// Refusals used in more than one place, with Zulip's texts (`Documentation/Protocols/Zulip.md`).
 extension APIError {

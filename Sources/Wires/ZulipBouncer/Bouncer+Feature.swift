@@ -3,7 +3,6 @@ package import Logging
 package import Platform
 internal import Registrations
 internal import SQL
-internal import Upstream
 
 extension Bouncer {
   /// The bouncer that other chat servers call.

@@ -6,7 +6,6 @@ internal import Providers
 package import Registrations
 internal import SQL
 package import Sealing
-internal import ZulipAPI
 
 /// Devices of old apps, which get unencrypted notifications.
 extension Bouncer {

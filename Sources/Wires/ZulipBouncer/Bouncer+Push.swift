@@ -5,8 +5,6 @@ package import Logging
 internal import Providers
 package import Registrations
 package import Sealing
-internal import Upstream
-internal import ZulipAPI
 
 /// Devices with end-to-end encrypted notifications.
 extension Bouncer {

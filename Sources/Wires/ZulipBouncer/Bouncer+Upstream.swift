@@ -7,7 +7,6 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Upstream
 
 /// Calls that concern devices of the upstream bouncer (`Documentation/Protocols/Zulip.md` 9.5).
 extension Bouncer {

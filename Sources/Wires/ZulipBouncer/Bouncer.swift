@@ -1,3 +1,4 @@
+internal import Basics
 package import Delivery
 package import Foundation
 package import HTTP
@@ -7,7 +8,6 @@ internal import Logging
 package import Registrations
 internal import SQL
 package import Sealing
-package import Upstream
 
 /// The push notification service for Zulip's servers, independent of how it is called. ``ZulipBouncerRoutes``
 /// provides its HTTP endpoints. Refusals are thrown as `APIError`.

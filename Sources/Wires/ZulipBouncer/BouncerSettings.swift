@@ -1,8 +1,8 @@
+package import Basics
 package import Foundation
 package import HTTP
 package import HTTPClient
 internal import Registrations
-package import Settings
 
 /// Settings of access to the bouncer, of its rate limits, and of how long it keeps chat servers' reports.
 package struct BouncerSettings: Sendable {

@@ -1,4 +1,5 @@
 internal import AsyncHTTPClient
+internal import Basics
 internal import Foundation
 internal import HTTP
 internal import HTTPClient
@@ -10,7 +11,6 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import ZulipAPI
 
 /// Fetches the secret that a host shows: `GET https://{host}/api/v1/zulip-services/verify/{token}/`.
 ///

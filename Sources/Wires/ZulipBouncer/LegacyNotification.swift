@@ -1,3 +1,4 @@
+internal import Basics
 internal import Delivery
 internal import Foundation
 package import HTTP
@@ -7,7 +8,6 @@ internal import NIOCore
 internal import Providers
 internal import Registrations
 internal import Sealing
-internal import ZulipAPI
 
 /// An unencrypted notification from a chat server (`Documentation/Protocols/Zulip.md` 7.5 and 7.7).
 package struct LegacyNotification: Sendable {

@@ -1,3 +1,4 @@
+internal import Basics
 internal import Delivery
 internal import Foundation
 package import HTTP
@@ -7,7 +8,6 @@ internal import NIOCore
 package import Providers
 internal import Registrations
 package import Sealing
-internal import ZulipAPI
 
 /// A request of `push/e2ee/notify`: notifications for several devices.
 package struct NotifyRequest: Sendable {

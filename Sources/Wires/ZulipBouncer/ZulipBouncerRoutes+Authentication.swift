@@ -6,7 +6,6 @@ internal import Hummingbird
 internal import Logging
 internal import Registrations
 internal import SQL
-internal import ZulipAPI
 
 extension ZulipBouncerRoutes {
   typealias ServerHandler = @Sendable (RemoteServer, Request, WireContext) async throws -> Response

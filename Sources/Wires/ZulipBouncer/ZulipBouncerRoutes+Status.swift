@@ -5,7 +5,6 @@ internal import Hummingbird
 internal import Providers
 internal import Registrations
 internal import Sealing
-internal import ZulipAPI
 
 /// `push/status`, which only this bouncer has (`Documentation/Protocols/Zulip.md` 9.4).
 extension ZulipBouncerRoutes {

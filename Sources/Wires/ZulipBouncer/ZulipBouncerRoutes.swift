@@ -1,3 +1,4 @@
+internal import Basics
 internal import Delivery
 internal import Foundation
 package import HTTP
@@ -10,7 +11,6 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import ZulipAPI
 
 /// The ``Bouncer``'s HTTP endpoints for Zulip's servers: `/api/v1/remotes/...`
 /// (`Documentation/Protocols/Zulip.md` 2 to 7), and the VAPID key for apps without Google's services.

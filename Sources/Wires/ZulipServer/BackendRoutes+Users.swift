@@ -1,4 +1,3 @@
-internal import Accounts
 internal import Foundation
 internal import HTTP
 internal import HTTPTypes

@@ -1,9 +1,8 @@
-package import Accounts
 internal import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Hummingbird
-internal import Registrations
+package import Registrations
 internal import SQL
 
 /// The API for the host application: its realms and users, and notifications to them.

@@ -1,4 +1,4 @@
-package import Settings
+package import Basics
 
 /// The setting of the API for host applications.
 package struct BackendSettings: Sendable {

@@ -1,4 +1,4 @@
-package import Accounts
+internal import Basics
 package import Foundation
 package import HTTP
 internal import HTTPTypes
@@ -7,8 +7,6 @@ package import Providers
 package import Registrations
 internal import SQL
 package import Sealing
-internal import Timing
-internal import ZulipAPI
 package import ZulipBouncer
 
 /// The calls of a chat server to its bouncer, which is another program (``BouncerClient``) or this program's

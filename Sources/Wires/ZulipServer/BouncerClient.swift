@@ -1,4 +1,3 @@
-package import Accounts
 package import AsyncHTTPClient
 package import Foundation
 package import HTTP

@@ -1,11 +1,10 @@
-package import Accounts
+internal import Basics
 internal import Foundation
 internal import HTTP
 package import Logging
-internal import Registrations
+package import Registrations
 internal import SQL
-internal import Timing
-internal import ZulipAPI
+internal import ZulipBouncer
 
 /// A chat server's link to its bouncer. It makes calls, and repeats until they succeed those that must not be lost: uploads of
 /// realms, at the start and when they change; registrations of devices' tokens, for a day (`Documentation/Decisions` 0010);

@@ -1,4 +1,3 @@
-internal import Accounts
 package import Foundation
 internal import Registrations
 package import SQL

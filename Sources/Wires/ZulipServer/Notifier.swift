@@ -1,7 +1,6 @@
-package import Accounts
 package import HTTP
 internal import HTTPTypes
-internal import Registrations
+package import Registrations
 internal import Sealing
 package import ZulipBouncer
 

@@ -3,7 +3,6 @@ internal import HTTP
 internal import Providers
 internal import Registrations
 internal import Sealing
-internal import ZulipAPI
 internal import ZulipBouncer
 
 /// The plaintext of a notification, before it is encrypted for each device

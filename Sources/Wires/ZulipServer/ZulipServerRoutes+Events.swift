@@ -1,8 +1,7 @@
-internal import Accounts
+internal import Basics
 internal import HTTP
 internal import Hummingbird
 internal import Registrations
-internal import Timing
 
 /// A client's event queue (`Documentation/Protocols/Zulip.md` 10.3).
 extension ZulipServerRoutes {

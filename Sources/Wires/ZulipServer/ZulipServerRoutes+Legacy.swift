@@ -1,11 +1,10 @@
-internal import Accounts
 internal import Foundation
 internal import HTTP
 internal import Hummingbird
 internal import Providers
 internal import Registrations
 internal import Sealing
-internal import ZulipAPI
+internal import ZulipBouncer
 
 /// Endpoints for old apps (`Documentation/Protocols/Zulip.md` 10.8).
 extension ZulipServerRoutes {

@@ -1,12 +1,11 @@
-package import Accounts
 internal import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 internal import Logging
-internal import Registrations
+package import Registrations
 internal import Sealing
-internal import ZulipAPI
+internal import ZulipBouncer
 
 /// The server endpoints at which Zulip's apps register their devices (`Documentation/Protocols/Zulip.md` 10),
 /// for chats without push code of their own.

@@ -1,5 +1,5 @@
+package import Basics
 package import Foundation
-package import Settings
 
 /// Settings of the built-in chat-server side.
 package struct ZulipServerSettings: Sendable {

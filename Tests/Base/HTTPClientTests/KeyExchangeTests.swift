@@ -1,5 +1,4 @@
 import Foundation
-import KeyExchange
 import NIOCore
 import NIOPosix
 import NIOSSL

@@ -1,6 +1,6 @@
+import Basics
 import Platform
 import SQL
-import Settings
 import Testing
 
 @Suite struct FaultTests {

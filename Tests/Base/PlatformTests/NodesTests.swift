@@ -6,8 +6,8 @@ import TestDatabase
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Platform
-@testable import Settings
 
 @Suite struct NodesTests {
   private static let key = StorageKey(StorageKeyFile.generate())

@@ -2,8 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Platform
-@testable import Settings
 
 @Suite struct PrivateFileTests {
   @Test func `A file is read whole and none that is larger`() throws {

@@ -7,6 +7,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Delivery
 @testable import HTTPClient
 

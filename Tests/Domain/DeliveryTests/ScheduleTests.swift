@@ -1,6 +1,6 @@
+import Basics
 import Foundation
 import Testing
-import Timing
 
 @testable import Delivery
 

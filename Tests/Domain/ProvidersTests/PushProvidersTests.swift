@@ -1,6 +1,5 @@
 import Foundation
 import HTTPClient
-import KeyExchange
 import MetricsTestKit
 import NIOCore
 import TestServers

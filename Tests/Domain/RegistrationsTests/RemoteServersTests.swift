@@ -5,8 +5,9 @@ import TestDatabase
 import TestStore
 import TestSupport
 import Testing
-import Upstream
+import ZulipBouncer
 
+@testable import Basics
 @testable import HTTPClient
 @testable import Platform
 @testable import Registrations

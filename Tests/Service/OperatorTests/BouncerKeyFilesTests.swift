@@ -3,8 +3,8 @@ import Sealing
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Operator
-@testable import Settings
 
 @Suite(.keyFolder) struct BouncerKeyFilesTests {
   private let folder = Fixture<TestFolder>.current

@@ -1,4 +1,3 @@
-import Accounts
 import Foundation
 import HTTP
 import NextcloudServer
@@ -10,11 +9,11 @@ import Testing
 import ZulipBouncer
 import ZulipServer
 
+@testable import Basics
 @testable import HTTPClient
 @testable import Operator
 @testable import Platform
 @testable import SQL
-@testable import Settings
 
 @Suite struct ConfigurationTests {
   private func load(

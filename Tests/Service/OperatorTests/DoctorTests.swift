@@ -1,14 +1,13 @@
+import Basics
 import Crypto
 import Delivery
 import Foundation
-import KeyExchange
 import Migrations
 import ProviderSimulator
 import Providers
 import Registrations
 import SQL
 import Sealing
-import Settings
 import TestSupport
 import Testing
 

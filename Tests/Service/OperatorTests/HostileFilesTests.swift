@@ -3,8 +3,8 @@ import Logging
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Operator
-@testable import Settings
 
 /// Tests that malformed files of the largest permitted size are rejected quickly.
 @Suite struct HostileFilesTests {

@@ -1,7 +1,6 @@
 import Foundation
 import Logging
 import Platform
-import Registrations
 import SQL
 import Sealing
 import Synchronization
@@ -9,11 +8,12 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@testable import Accounts
+@testable import Basics
 @testable import HTTPClient
 @testable import NextcloudProxy
 @testable import NextcloudServer
 @testable import Operator
+@testable import Registrations
 
 @Suite struct HousekeepingTests {
   /// A batch has two thousand rows.

@@ -6,8 +6,8 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Operator
-@testable import Settings
 
 @Suite(.keyFolder) struct KeyFolderTests {
   private let folder = Fixture<TestFolder>.current

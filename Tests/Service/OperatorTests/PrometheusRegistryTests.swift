@@ -3,8 +3,8 @@ import Platform
 import Synchronization
 import Testing
 
+@testable import Basics
 @testable import Operator
-@testable import Settings
 
 @Suite struct PrometheusRegistryTests {
   private let registry = PrometheusRegistry()

@@ -6,8 +6,8 @@ import Providers
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Operator
-@testable import Settings
 
 /// Tests the log lines about Web Push: those about all of it, and a limited number about single push
 /// services.

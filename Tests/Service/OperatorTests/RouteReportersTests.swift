@@ -2,8 +2,8 @@ import Foundation
 import Providers
 import Testing
 
+@testable import Basics
 @testable import Operator
-@testable import Settings
 
 @Suite struct RouteReportersTests {
   private static let start = Date(timeIntervalSince1970: 1_800_000_000)

@@ -1,6 +1,6 @@
+import Basics
 import Foundation
 import HTTP
-import Settings
 import TestSupport
 import Testing
 

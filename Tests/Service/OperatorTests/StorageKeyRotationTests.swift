@@ -1,8 +1,8 @@
+import Basics
 import Foundation
 import Registrations
 import SQL
 import Sealing
-import Settings
 import Synchronization
 import TestDatabase
 import TestSupport

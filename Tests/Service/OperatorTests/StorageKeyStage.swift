@@ -6,6 +6,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import HTTPClient
 @testable import Operator
 @testable import Platform

@@ -1,3 +1,4 @@
+import Basics
 import Crypto
 import Foundation
 import HTTP
@@ -7,7 +8,6 @@ import NIOCore
 import Registrations
 import SQL
 import Sealing
-import Settings
 import Synchronization
 import TestService
 import TestSupport

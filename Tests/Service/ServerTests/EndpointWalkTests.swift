@@ -9,6 +9,7 @@ import TestService
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import HTTPClient
 @testable import Server
 

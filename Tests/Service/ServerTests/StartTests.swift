@@ -1,10 +1,10 @@
+import Basics
 import Foundation
 import HTTP
 import Logging
 import ProviderSimulator
 import SQL
 import ServiceLifecycle
-import Settings
 import TestService
 import TestSupport
 import Testing

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import Settings
+@testable import Basics
 @testable import push_bouncer
 
 @Suite struct OutputTests {

@@ -9,10 +9,10 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Operator
 @testable import Platform
 @testable import Server
-@testable import Settings
 
 @Suite(.serialized) struct SystemdTests {
   private let path = FileManager.default.temporaryDirectory.appending(

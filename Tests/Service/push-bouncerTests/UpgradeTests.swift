@@ -6,9 +6,9 @@ import TestDatabase
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Demo
 @testable import Platform
-@testable import Settings
 
 /// Migrations that later versions of the program could have.
 private enum Later {

@@ -2,8 +2,8 @@ import HTTP
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Operator
-@testable import Settings
 @testable import push_bouncer
 
 @Suite struct UsageTests {

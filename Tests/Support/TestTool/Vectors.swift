@@ -1,9 +1,9 @@
 import ArgumentParser
+import Basics
 import Crypto
 import Foundation
 import HTTP
 import Sealing
-import Settings
 
 /// `vectors`: seals test vectors for other implementations to open, and opens theirs.
 struct Vectors: ParsableCommand {

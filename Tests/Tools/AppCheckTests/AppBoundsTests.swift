@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @testable import AppCheck
-@testable import Settings
+@testable import Basics
 
 /// Apps that somebody has made to keep the machine of the service busy. Each is small, and an earlier version took minutes,
 /// hours or gigabytes for it.

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @testable import AppCheck
-@testable import Settings
+@testable import Basics
 
 /// Built packages. The manifests and resources are Android's own: `aapt2 link` has made them of a manifest and a
 /// `setup.xml`, once in the binary form and once as protocol buffers.

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @testable import AppCheck
-@testable import Settings
+@testable import Basics
 
 @Suite struct AppSourceTests {
   static let examples: [(name: String, app: App)] = [

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import HTTP
 import HTTPTypes
@@ -8,7 +9,6 @@ import ProviderSimulator
 import Registrations
 import SQL
 import Sealing
-import Settings
 import TestService
 import TestSupport
 import Testing

@@ -8,7 +8,6 @@ import TestService
 import TestStore
 import TestSupport
 import Testing
-import Upstream
 
 @testable import ZulipBouncer
 

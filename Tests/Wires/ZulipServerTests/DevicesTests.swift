@@ -1,6 +1,5 @@
 import Foundation
 import HTTP
-import Registrations
 import SQL
 import Sealing
 import Synchronization
@@ -8,7 +7,7 @@ import TestStore
 import TestSupport
 import Testing
 
-@testable import Accounts
+@testable import Registrations
 @testable import ZulipServer
 
 @Suite struct DevicesTests {

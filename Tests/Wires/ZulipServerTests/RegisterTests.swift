@@ -1,4 +1,4 @@
-import Accounts
+import Basics
 import Foundation
 import HTTP
 import HTTPTypes
@@ -9,7 +9,6 @@ import Synchronization
 import TestService
 import TestSupport
 import Testing
-import Timing
 
 @testable import ZulipServer
 

@@ -1,9 +1,9 @@
+import Basics
 package import HTTPTypes
 package import Hummingbird
 package import Logging
 import NIOCore
 import NIOHTTP1
-import SQL
 
 /// An error answer. In JSON, as this program's own APIs and Zulip's have it (`Documentation/Protocols/Zulip.md` 2.2), it is
 /// `{"result":"error","msg",...,"code"}`; Nextcloud's wires and the pages give it forms of their own.
@@ -83,9 +83,8 @@ extension APIError {
       self.init(.notFound, "Not found")
     case is HTTPParserError:
       self.init(.badRequest, "Malformed request")
-    case let error as DatabaseError:
-      // Its text names tables and constraints, never values.
-      logger.error("database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
+    case let error as any StorageFailure:
+      logger.error("database failed", metadata: ["code": "\(error.name)", "reason": "\(error.message)"])
       self = error.isTransient ? .tryAgainLater : .internalError
     case is CancellationError:
       self = .unavailable("Shutting down", retryAfter: 5)
@@ -93,7 +92,7 @@ extension APIError {
       self.init(error.status, error.status.reasonPhrase)
     default:
       // Logs the error's type only, since its text could contain a value.
-      logger.error("request failed", metadata: ["error": "\(DatabaseError.name(of: error))"])
+      logger.error("request failed", metadata: ["error": "\(type(of: error))"])
       self = .internalError
     }
   }

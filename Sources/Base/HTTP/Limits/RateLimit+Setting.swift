@@ -1,5 +1,5 @@
+package import Basics
 import Foundation
-package import Settings
 
 extension SettingShape<RateLimit?> {
   /// A rate limit; nil, written as `0`, means none. An empty value is invalid, so that nobody removes the limit by

@@ -1,4 +1,4 @@
-package import Settings
+package import Basics
 
 /// The settings of the public listener.
 package struct HTTPSettings: Sendable {

@@ -1,7 +1,7 @@
 import Foundation
+internal import HTTPClient
 package import Hummingbird
 import HummingbirdCore
-internal import KeyExchange
 package import Logging
 package import NIOCore
 import NIOHTTP1

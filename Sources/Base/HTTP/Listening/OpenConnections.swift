@@ -1,4 +1,4 @@
-import KeyExchange
+import HTTPClient
 import Metrics
 import NIOCore
 import Synchronization

@@ -1,6 +1,6 @@
+import Basics
 import Foundation
 import Synchronization
-import Timing
 
 /// A snapshot or a transaction of one caller.
 struct PostgreSQLTransaction: Sendable {

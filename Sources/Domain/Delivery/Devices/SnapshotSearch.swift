@@ -1,3 +1,4 @@
+internal import Basics
 internal import Crypto
 internal import Foundation
 internal import HTTPClient

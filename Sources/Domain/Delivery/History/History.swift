@@ -1,9 +1,9 @@
+import Basics
 package import Foundation
 import Providers
 import Registrations
 package import SQL
 import Synchronization
-import Timing
 
 /// Statistics: results of notifications counted by the hour, and the time of each registration's last
 /// success.

@@ -1,3 +1,4 @@
+import Basics
 package import Foundation
 import HTTP
 import HTTPClient

@@ -1,3 +1,4 @@
+import Basics
 package import Foundation
 import HTTPClient
 package import Providers

@@ -1,3 +1,4 @@
+import Basics
 package import Foundation
 package import Logging
 import Metrics
@@ -6,7 +7,6 @@ import Providers
 import Registrations
 import SQL
 import Synchronization
-import Timing
 
 /// Sends the outbox's entries: each route independently and at its own pace, its owners in turn, for each
 /// owner one registration after the other, and for each registration the entry due longest.

@@ -1,5 +1,5 @@
+package import Basics
 package import Foundation
-package import Settings
 
 /// The settings of Apple's push service.
 package struct APNsSettings: Sendable {

@@ -1,5 +1,5 @@
+internal import Basics
 package import Foundation
-internal import Settings
 
 /// A token-signing key of Apple's: `Keys/apns/*.json` with the `.p8` file it names.
 package struct APNsCredential: Sendable, Hashable {

@@ -1,7 +1,7 @@
+import Basics
 package import Foundation
 import NIOCore
 import Synchronization
-import Timing
 
 /// A token that is shared by all requests: made once, kept, and renewed in the background.
 final class TokenSource: Sendable {

@@ -1,6 +1,6 @@
+import Basics
 import Foundation
 import HTTPClient
-import Timing
 
 /// Decides whether a route is to blame for the refusals of single tokens. One owner's tokens prove nothing: three owners
 /// must be refused while nothing is delivered or, if fewer owners send, all of them.

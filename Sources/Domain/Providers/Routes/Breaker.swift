@@ -1,5 +1,5 @@
+import Basics
 import Foundation
-import Timing
 
 /// Holds requests back from a route that does not work, and finds out by single probes when it works again.
 ///

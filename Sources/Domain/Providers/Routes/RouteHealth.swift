@@ -1,8 +1,8 @@
+import Basics
 import Foundation
 import HTTPClient
 import NIOCore
 import Synchronization
-import Timing
 
 /// Whether a route can be used, judged by its answers: the breaker, slowness, the blame and token pauses. It is asked
 /// before a push is sent, and changes nothing of what the provider answers.

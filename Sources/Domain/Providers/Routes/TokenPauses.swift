@@ -1,5 +1,5 @@
+import Basics
 package import Foundation
-import Timing
 
 /// A token that its provider refuses for the time being.
 package struct TokenPause: Sendable, Hashable {

@@ -1,6 +1,5 @@
 import Foundation
 internal import HTTPClient
-import KeyExchange
 import Logging
 import NIOCore
 import NIOPosix

@@ -1,7 +1,7 @@
+import Basics
 import HTTPClient
 import NIOCore
 import Synchronization
-import Timing
 
 /// The recently used push services, with their connections and health. If there are too many, a tenth of them is
 /// forgotten: first those that do not work, then the least recently used.

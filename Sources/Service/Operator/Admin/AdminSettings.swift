@@ -1,4 +1,4 @@
-package import Settings
+package import Basics
 
 /// The operator's listener.
 package struct AdminSettings: Sendable {

@@ -1,8 +1,8 @@
+internal import Basics
 internal import Delivery
 internal import Foundation
 internal import Providers
 internal import SQL
-internal import Settings
 
 extension Dashboard {
   func routes(_ health: Health, _ report: HourlyCounts.Report?) -> Overview.Routes {

@@ -1,3 +1,4 @@
+internal import Basics
 internal import Delivery
 internal import Foundation
 internal import Platform
@@ -5,7 +6,6 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Settings
 
 /// Values for `servers.mustache`.
 struct ServersPage: Sendable {

@@ -1,8 +1,8 @@
+package import Basics
 internal import Foundation
 internal import HTTP
 internal import Providers
 internal import Registrations
-package import Settings
 internal import ZulipServer
 
 extension Configuration {

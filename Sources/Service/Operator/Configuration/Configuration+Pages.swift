@@ -1,5 +1,5 @@
+import Basics
 import SQL
-import Settings
 
 extension Configuration {
   /// The file that `init` writes: every key, commented out, with its default and its meaning.

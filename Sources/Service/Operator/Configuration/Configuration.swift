@@ -1,4 +1,4 @@
-package import Accounts
+package import Basics
 package import Delivery
 internal import Foundation
 package import HTTP
@@ -8,8 +8,6 @@ package import Platform
 package import Providers
 package import Registrations
 package import SQL
-package import Settings
-package import Upstream
 package import WebPushGateway
 package import ZulipBouncer
 package import ZulipServer

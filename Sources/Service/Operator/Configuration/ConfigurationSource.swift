@@ -1,7 +1,7 @@
+internal import Basics
 internal import Foundation
 internal import HTTP
 internal import Platform
-internal import Settings
 internal import Yams
 
 /// The raw values after merging all sources, each with its source.

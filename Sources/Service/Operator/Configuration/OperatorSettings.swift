@@ -1,4 +1,4 @@
-package import Settings
+package import Basics
 
 /// Who runs the service.
 package struct OperatorSettings: Sendable {

@@ -1,15 +1,14 @@
+internal import Basics
 internal import Crypto
 internal import Delivery
 internal import Foundation
 internal import HTTP
 package import HTTPClient
-internal import KeyExchange
 internal import NIOCore
 internal import Platform
 package import Providers
 internal import SQL
 internal import Sealing
-internal import Settings
 
 extension Doctor {
   /// Longer than a connection or a sign-in may take, whose failure then says why.

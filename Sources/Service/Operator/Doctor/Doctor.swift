@@ -1,3 +1,4 @@
+internal import Basics
 internal import Delivery
 package import Foundation
 internal import Logging
@@ -7,8 +8,7 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Settings
-internal import Upstream
+internal import ZulipBouncer
 
 /// Checks everything that the service depends on, without changing anything, and says how to fix each fault.
 package struct Doctor: Sendable {

@@ -1,3 +1,4 @@
+internal import Basics
 package import Foundation
 internal import HTTP
 internal import Migrations
@@ -6,7 +7,6 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Settings
 internal import ZulipBouncer
 
 extension StartCheck {

@@ -1,8 +1,8 @@
+internal import Basics
 internal import Foundation
 internal import Platform
 internal import Providers
 internal import SQL
-internal import Settings
 internal import Synchronization
 
 /// Checks whether the database answers and can be written.

@@ -1,5 +1,5 @@
+internal import Basics
 package import SQL
-internal import Settings
 
 /// What a PostgreSQL server promises for a failover: whether what it has answered is still there when one of
 /// its replicas takes over (`Documentation/Operating/HighAvailability.md`).

@@ -1,9 +1,9 @@
+internal import Basics
 package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 internal import NIOCore
 package import Sealing
-internal import Settings
 
 /// The operator's listener: health, readiness, metrics and pages.
 package struct OperatorRoutes: Sendable {

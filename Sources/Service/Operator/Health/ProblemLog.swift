@@ -1,10 +1,9 @@
+internal import Basics
 internal import Delivery
 internal import Foundation
 package import Logging
 internal import Platform
 package import Providers
-internal import Settings
-internal import Timing
 
 extension Readiness {
   /// Logs when the clock, the database, a route or Web Push begins to fail and when it works again, until the task

@@ -1,3 +1,4 @@
+internal import Basics
 package import Delivery
 package import Foundation
 package import HTTP
@@ -7,7 +8,6 @@ package import Providers
 package import Registrations
 package import SQL
 internal import Sealing
-internal import Settings
 internal import Synchronization
 
 /// Checks whether the service can do its work.

@@ -1,10 +1,10 @@
+internal import Basics
 package import Foundation
 internal import HTTP
 internal import Platform
 internal import Registrations
 internal import SQL
 package import Sealing
-internal import Settings
 
 /// Reads and changes the bouncer's key pairs in `Keys/bouncer/*.json`, for commands. A running service picks
 /// up changes within seconds.

@@ -1,9 +1,9 @@
+internal import Basics
 internal import Foundation
 internal import HTTP
 internal import Platform
 internal import Providers
 internal import Sealing
-internal import Settings
 
 struct KeyFile: Sendable, Equatable {
   enum Content: Sendable {

@@ -1,8 +1,8 @@
+internal import Basics
 internal import Foundation
 internal import Platform
 internal import Providers
 internal import Sealing
-internal import Settings
 
 extension KeyFolder {
   /// The text of `README.md` in the folder of keys.

@@ -1,3 +1,4 @@
+internal import Basics
 internal import Foundation
 internal import HTTP
 package import Logging
@@ -5,9 +6,7 @@ internal import Metrics
 internal import Platform
 package import Providers
 package import Sealing
-internal import Settings
 internal import Synchronization
-internal import Timing
 
 /// The folder of keys and credentials (`Keys/README.md`), read at the start and whenever one of its files
 /// changes. If a changed file cannot be read, its former contents stay in use.

@@ -1,4 +1,4 @@
-package import Settings
+package import Basics
 
 /// The folder of keys and credentials.
 package struct KeysSettings: Sendable {

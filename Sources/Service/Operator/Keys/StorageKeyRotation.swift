@@ -1,9 +1,9 @@
+internal import Basics
 internal import Foundation
 internal import Platform
 package import Registrations
 package import SQL
 internal import Sealing
-internal import Settings
 internal import Synchronization
 
 /// Replaces the key in `storage.key` while no other process uses the database.

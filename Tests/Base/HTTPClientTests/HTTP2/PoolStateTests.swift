@@ -1,6 +1,7 @@
 import NIOCore
 import Testing
 
+@testable import Basics
 @testable import HTTPClient
 
 @Suite("The pool's decisions")

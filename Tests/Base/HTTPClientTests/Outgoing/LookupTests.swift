@@ -1,9 +1,9 @@
 import AsyncHTTPClient
+import Basics
 import Foundation
 import Synchronization
 import TestSupport
 import Testing
-import Timing
 
 @testable import HTTPClient
 

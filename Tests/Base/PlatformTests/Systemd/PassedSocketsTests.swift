@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
+@testable import Basics
 @testable import Platform
-@testable import Settings
 
 @Suite struct PassedSocketsTests {
   private func environment(_ count: String, names: String? = nil, process: pid_t = 7) -> [String: String] {

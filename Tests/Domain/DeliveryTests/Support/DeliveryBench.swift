@@ -10,6 +10,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import Delivery
 @testable import HTTPClient
 @testable import Operator

@@ -8,6 +8,7 @@ import Synchronization
 import TestDatabase
 import TestSupport
 
+@testable import Basics
 @testable import Delivery
 @testable import HTTPClient
 

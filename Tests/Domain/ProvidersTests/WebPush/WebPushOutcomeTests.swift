@@ -2,6 +2,7 @@ import Foundation
 import NIOCore
 import Testing
 
+@testable import Basics
 @testable import HTTPClient
 @testable import Providers
 

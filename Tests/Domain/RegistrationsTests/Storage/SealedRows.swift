@@ -8,9 +8,8 @@ import SQL
 import TestStore
 import TestSupport
 import Testing
-import Upstream
+import ZulipBouncer
 
-@testable import Accounts
 @testable import NextcloudProxy
 @testable import NextcloudServer
 @testable import Registrations

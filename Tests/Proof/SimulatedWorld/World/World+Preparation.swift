@@ -1,4 +1,4 @@
-import Accounts
+import Basics
 import Crypto
 import Foundation
 import HTTPClient
@@ -8,7 +8,7 @@ import Providers
 import Registrations
 import SQL
 import Sealing
-import Upstream
+import ZulipBouncer
 
 /// What all worlds have in common.
 extension World {

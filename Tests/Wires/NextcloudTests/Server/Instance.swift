@@ -1,15 +1,14 @@
 import Foundation
 import HTTP
 import HTTPTypes
-import Registrations
 import SQL
 import Sealing
 import TestService
 import TestSupport
 import Testing
 
-@testable import Accounts
 @testable import NextcloudServer
+@testable import Registrations
 @testable import Server
 
 /// The service, called as Nextcloud's apps call it.

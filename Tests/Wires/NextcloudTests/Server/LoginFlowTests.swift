@@ -1,14 +1,13 @@
 import Foundation
 import HTTP
 import HTTPTypes
-import Registrations
 import SQL
 import TestService
 import TestSupport
 import Testing
 
-@testable import Accounts
 @testable import NextcloudServer
+@testable import Registrations
 
 /// How a stock app adds an account.
 @Suite(.instance) struct LoginFlowTests {

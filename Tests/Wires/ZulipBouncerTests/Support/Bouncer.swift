@@ -11,6 +11,7 @@ import TestService
 import TestSupport
 import Testing
 
+@testable import Basics
 @testable import HTTPClient
 @testable import Operator
 @testable import ZulipBouncer

@@ -9,8 +9,8 @@ import Server
 import TestService
 import TestSupport
 import Testing
-import Upstream
 
+@testable import Basics
 @testable import HTTPClient
 @testable import ZulipBouncer
 

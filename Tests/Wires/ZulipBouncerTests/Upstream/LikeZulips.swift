@@ -9,7 +9,6 @@ import Synchronization
 import TestService
 import TestSupport
 import Testing
-import Upstream
 
 @testable import ZulipBouncer
 

@@ -13,10 +13,9 @@ import Server
 import TestService
 import TestSupport
 import Testing
-import Upstream
 
+@testable import Basics
 @testable import Operator
-@testable import Settings
 @testable import ZulipBouncer
 
 @Suite("An upstream bouncer that")

@@ -11,10 +11,9 @@ import Server
 import TestService
 import TestSupport
 import Testing
-import Upstream
 
+@testable import Basics
 @testable import Operator
-@testable import Settings
 @testable import ZulipBouncer
 
 @Suite("The key of a server with an upstream link")

@@ -9,7 +9,6 @@ import Server
 import TestService
 import TestSupport
 import Testing
-import Upstream
 
 @testable import ZulipBouncer
 

@@ -7,7 +7,6 @@ import Sealing
 import TestService
 import TestSupport
 import Testing
-import Upstream
 
 @testable import ZulipBouncer
 

@@ -2,7 +2,6 @@ import Foundation
 import HTTP
 import HTTPTypes
 import NIOCore
-import Registrations
 import SQL
 import Sealing
 import Synchronization
@@ -10,7 +9,7 @@ import TestService
 import TestSupport
 import Testing
 
-@testable import Accounts
+@testable import Registrations
 @testable import Server
 @testable import ZulipServer
 

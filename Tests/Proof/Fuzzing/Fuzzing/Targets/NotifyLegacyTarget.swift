@@ -1,5 +1,4 @@
 import NIOCore
-import ZulipAPI
 
 @testable import HTTP
 @testable import ZulipBouncer

@@ -1,7 +1,7 @@
 import Foundation
 
+@testable import Basics
 @testable import Operator
-@testable import Settings
 
 /// The configuration file: it is read, or an error says why not in printable text.
 enum YAMLTarget: FuzzTarget {

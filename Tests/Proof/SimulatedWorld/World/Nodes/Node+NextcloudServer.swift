@@ -1,4 +1,3 @@
-import Accounts
 import Delivery
 import Foundation
 import HTTPClient

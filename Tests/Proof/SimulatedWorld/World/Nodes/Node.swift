@@ -14,7 +14,6 @@ import Registrations
 import SQL
 import Sealing
 import Server
-import Upstream
 import WebPushGateway
 import ZulipBouncer
 

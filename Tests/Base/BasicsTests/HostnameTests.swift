@@ -1,5 +1,4 @@
-import HTTPClient
-import Registrations
+import Basics
 import Testing
 
 @Suite("A hostname")

@@ -52,3 +52,13 @@ package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
 /// An error of this program whose description is a sentence for people. Descriptions of all other errors are
 /// never shown.
 package protocol Readable: Error, CustomStringConvertible {}
+
+/// An error of the database that a request needs.
+package protocol StorageFailure: Error {
+  /// For the log.
+  var name: String { get }
+  /// Names tables and constraints, never values.
+  var message: String { get }
+  /// Whether trying again may help.
+  var isTransient: Bool { get }
+}

@@ -1,5 +1,5 @@
+import Basics
 import Foundation
-import Settings
 import Testing
 
 @Suite struct PhraseTests {

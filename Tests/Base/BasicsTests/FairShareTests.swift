@@ -1,6 +1,6 @@
 import Testing
 
-@testable import HTTPClient
+@testable import Basics
 
 @Suite struct FairShareTests {
   @Test func `Who is alone gets three quarters, and whoever comes next finds room`() {

@@ -1,3 +1,4 @@
+internal import Basics
 internal import Foundation
 internal import HTTP
 internal import HTTPTypes
@@ -6,7 +7,6 @@ internal import NIOCore
 internal import Providers
 internal import Registrations
 internal import SQL
-internal import Timing
 
 /// The calls made in the background: reports, and unregistrations of old apps.
 extension UpstreamBouncer {

@@ -1,6 +1,6 @@
+import Basics
 import Synchronization
 import Testing
-import Timing
 
 @Suite struct TimeoutTests {
   private struct Failure: Error {}

@@ -1,6 +1,6 @@
+import Basics
 import Synchronization
 import Testing
-import Timing
 
 private func cancel() { withUnsafeCurrentTask { $0?.cancel() } }
 

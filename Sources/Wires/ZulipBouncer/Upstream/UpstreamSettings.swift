@@ -1,6 +1,6 @@
+package import Basics
 package import Foundation
 internal import HTTP
-package import Settings
 
 /// The setting of the upstream bouncer.
 package struct UpstreamSettings: Sendable {

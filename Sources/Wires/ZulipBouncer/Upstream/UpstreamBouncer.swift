@@ -1,3 +1,4 @@
+internal import Basics
 package import Delivery
 package import Foundation
 package import HTTP
@@ -9,8 +10,6 @@ package import Providers
 package import Registrations
 internal import SQL
 package import Sealing
-internal import Timing
-internal import ZulipAPI
 
 /// The upstream bouncer (`upstream.url`). Beside this service it serves the app from the store: devices whose registration
 /// is sealed to its key, and old apps that no credential here serves (`Documentation/Protocols/Zulip.md` 9.5).

@@ -1,5 +1,5 @@
+import Basics
 import Testing
-import Timing
 
 @Suite struct BackoffTests {
   @Test func `The bound of a pause doubles with each try up to the longest`() {

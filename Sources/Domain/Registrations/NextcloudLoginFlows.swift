@@ -1,5 +1,4 @@
 package import Foundation
-internal import Registrations
 internal import SQL
 internal import Sealing
 

@@ -1,5 +1,4 @@
 package import Foundation
-internal import Registrations
 package import SQL
 package import Sealing
 

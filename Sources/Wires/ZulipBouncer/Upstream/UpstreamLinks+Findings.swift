@@ -1,8 +1,8 @@
+internal import Basics
 internal import Foundation
 package import Platform
 package import Providers
 internal import Registrations
-internal import Settings
 
 extension UpstreamLinks {
   private static let timeout = Duration.seconds(10)

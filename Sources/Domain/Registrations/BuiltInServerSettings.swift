@@ -1,5 +1,5 @@
+package import Basics
 package import HTTP
-package import Settings
 
 /// Settings of both built-in servers, for Zulip's apps and for Nextcloud's.
 package struct BuiltInServerSettings: Sendable {

@@ -1,4 +1,4 @@
-import Settings
+import Basics
 import Testing
 
 @Suite struct QuantityTests {
