@@ -242,7 +242,8 @@ let package = Package(
       "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       path: "Tests/Wires/ZulipServerTests"),
     tests(
-      "WebPushGatewayTests", "HTTPClient", "Registrations", "HTTP", "ProviderSimulator", "Providers",
+      "WebPushGatewayTests", "Basics", "HTTPClient", "Registrations", "HTTP", "ProviderSimulator",
+      "Providers",
       "Sealing", "Server", "SQL",
       "TestService", "TestSupport", "WebPushGateway", "ZulipBouncer", "Crypto", "HTTPTypes", "NIOCore",
       path: "Tests/Wires/WebPushGatewayTests"),

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import NIOCore
 
 /// An IPv4 or IPv6 address as bytes in network order.

@@ -1,4 +1,4 @@
-internal import Basics
+package import Basics
 package import Foundation
 package import HTTP
 package import HTTPClient

@@ -1,3 +1,4 @@
+import Basics
 import CryptoExtras
 import Foundation
 import HTTPClient

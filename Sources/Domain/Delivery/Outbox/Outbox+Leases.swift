@@ -1,3 +1,4 @@
+package import Basics
 import Foundation
 internal import HTTPClient
 import Providers

@@ -120,7 +120,7 @@ final class Node: @unchecked Sendable {
       database: database, storageKey: storageKey, maxAge: World.maximumAge, now: now,
       isClockTrusted: isClockTrusted)
     let upstream = providers.upstream.flatMap { sender in
-      links.map { Upstream.UpstreamBouncer(sender, links: $0, now: now, logger: logger) }
+      links.map { ZulipBouncer.UpstreamBouncer(sender, links: $0, now: now, logger: logger) }
     }
     let deliverer = Deliverer(
       providers: providers, registrations: registrations, outbox: outbox, deadline: .seconds(5),
