@@ -270,6 +270,18 @@ struct RemoteServersTests {
     #expect(cache[1] == nil)
   }
 
+  /// Else a change would be unknown here for as long again, to the very caller that made it.
+  @Test
+  func `are not kept as they were read before a change`() {
+    let cache = ReadCache<Int, Int>(maximum: 9)
+    let readAt = ContinuousClock.now
+    cache.clear()
+    cache.keep(1, for: 1, readAt: readAt)
+    #expect(cache[1] == nil)
+    cache.keep(2, for: 1, readAt: .now + .seconds(60))
+    #expect(cache[1] == 2)
+  }
+
   @Test
   func `are known again for a moment by what they showed, and from where`() async throws {
     let (server, key) = try await store.server()
