@@ -52,8 +52,8 @@ struct AppFacts: Sendable {
   var project: Name?
   /// A `google-services.json` that no build reads.
   var unusedGoogleServices: Name?
-  /// A `google-services.json` without a client for this package name.
-  var unknownClient: Value?
+  /// What is wrong with the `google-services.json` that the build reads, and where.
+  var wrongServices: (remark: String, places: [Value])?
   /// What of the source is built.
   var (flavor, configuration): (Name?, Name?) = (nil, nil)
   let budget: Budget

@@ -54,28 +54,57 @@ extension SourceReader {
 
   /// Drops what does not count in a flavour without Google.
   private mutating func readMessaging(_ folder: Name, _ sets: [Name]) throws {
-    var found: Set<Name> = []
     var main: Name?
+    var hasUnifiedPush = false
+    // What the manifests name for what Google delivers.
+    var services: [Name] = []
     for name in sets.map({ folder + "src/" + $0 + "/AndroidManifest.xml" }) {
       guard let data = try files.data(name) else { continue }
       main = main ?? name
       var markup = Markup(Array(data), files.budget)
+      var service: Name = ""
       while let event = try markup.next() {
-        guard case .start(_, let attributes, _) = event else { continue }
-        for text in [Self.messaging, Self.unifiedPush]
-        where attributes.values.contains(where: { $0.hasPrefix(text) }) { found.insert(text) }
+        guard case .start(let element, let attributes, _) = event else { continue }
+        if element == "service" { service = attributes["android:name"] ?? "" }
+        if attributes.values.contains(Self.messaging), !service.bytes.isEmpty { services.append(service) }
+        if attributes.values.contains(where: { $0.hasPrefix(Self.unifiedPush) }) { hasUnifiedPush = true }
       }
       if !markup.isWhole { files.note("ends before what is open in it does", name) }
     }
     guard let main else {
       return try facts.miss(.messaging, "not found where it was: \(folder.text)src/main/AndroidManifest.xml")
     }
-    if !found.contains(Self.messaging) {
+    if let forgotten = try messagingClass(sets.map { folder + "src/" + $0 + "/" }, but: services) {
+      return try facts.add(.messaging, [forgotten])
+    }
+    if services.isEmpty {
       facts.rows.removeAll { $0.platform == .android }
-      if found.isEmpty {
+      if !hasUnifiedPush {
         try facts.add(.messaging, [Value(facts.flavor ?? "the app", file: main, line: nil)])
       }
     }
+  }
+
+  /// The class that is written for what Google delivers, if no manifest names it: such a flavour is one with Google,
+  /// whatever other push it has.
+  private mutating func messagingClass(_ folders: [Name], but services: [Name]) throws -> Value? {
+    let declarations = services.map { "class " + Name($0.bytes.split(separator: ".").last ?? []) }
+    var found: Value?
+    for name in files.names(ending: ".java", ".kt") where folders.contains(where: name.hasPrefix) {
+      guard let data = try files.data(name) else { continue }
+      func has(_ text: Name) -> Bool { data.withUnsafeBytes { $0.first(text.bytes) != nil } }
+      if declarations.contains(where: has) { return nil }
+      guard found == nil, has("FirebaseMessagingService"), let code = try code(name) else { continue }
+      // `class Own : FirebaseMessagingService() {`, `class Own extends FirebaseMessagingService {`
+      guard
+        let parent = code.tokens.indices.first(where: {
+          code[$0] == "FirebaseMessagingService" && (code[mark: $0 - 1] == ":" || code[$0 - 1] == "extends")
+        }), let declared = (0..<parent).last(where: { code[$0] == "class" })
+      else { continue }
+      found = Value(
+        code[declared + 1], file: name, line: code.line(declared + 1), member: Self.messaging)
+    }
+    return found
   }
 
   private mutating func readResources(_ gradle: Gradle, _ folder: Name, _ sets: [Name], _ variant: [Name])
@@ -160,7 +189,7 @@ extension SourceReader {
 
   /// Reads `google-services.json` if the build does.
   private mutating func readGoogleServices(
-    _ gradle: Gradle, _ folder: Name, _ sets: [Name], _ add: (Name, Value) -> Void
+    _ gradle: Gradle, _ folder: Name, _ sets: [Name], _ take: (Name, Value) -> Void
   ) throws {
     guard let applied = gradle.googleServices else {
       facts.unusedGoogleServices = files.names(ending: "/google-services.json").first { $0.hasPrefix(folder) }
@@ -176,22 +205,38 @@ extension SourceReader {
         line: applied.line)
     }
     let id = facts[.applicationID].first?.text
-    var (app, isKnown): (Int?, Bool) = (nil, false)
-    func value(_ index: Int) -> Value { Value(code[index], file: name, line: code.line(index)) }
+    var (app, isKnown): (Int?, Bool) = (nil, id == nil)
+    var found: [(key: Name, value: Value)] = []
+    func add(_ key: Name, _ index: Int) {
+      found.append((key, Value(code[index], file: name, line: code.line(index))))
+    }
     for index in code.tokens.indices where code.kind(index) == .text && code[mark: index + 1] == ":" {
       switch code[index] {
-      case "project_number": add("gcm_defaultSenderId", value(index + 2))
-      case "project_id": add("project_id", value(index + 2))
+      case "project_number": add("gcm_defaultSenderId", index + 2)
+      case "project_id": add("project_id", index + 2)
       // Each client has its app's id before its package.
-      case "mobilesdk_app_id": app = index + 2
+      case "mobilesdk_app_id":
+        app = index + 2
+        if id == nil { add("google_app_id", index + 2) }
       case "package_name" where id != nil && code[index + 2] == Name(id ?? ""):
         guard !isKnown else { continue }
         isKnown = true
-        if let app { add("google_app_id", value(app)) }
-      case "current_key" where isKnown || id == nil: add("google_api_key", value(index + 2))
+        if let app { add("google_app_id", app) }
+      case "current_key" where isKnown: add("google_api_key", index + 2)
       default: break
       }
     }
-    if !isKnown, id != nil { facts.unknownClient = Value("", file: name, line: nil) }
+    // A file of another app, or one that is not filled in, is one mistake, whatever else it lacks.
+    let empty = found.map(\.value).filter(\.text.isEmpty)
+    if !isKnown {
+      facts.wrongServices = ("it knows no app \(id ?? "")", [Value("", file: name, line: nil)])
+    } else if !empty.isEmpty {
+      facts.wrongServices = ("values in it are empty", empty)
+    }
+    if facts.wrongServices == nil {
+      for (key, value) in found { take(key, value) }
+    } else {
+      facts.rows.removeAll { $0.aspect.isFirebase }
+    }
   }
 }

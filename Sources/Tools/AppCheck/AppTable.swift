@@ -33,6 +33,8 @@ enum Aspect: String, Sendable {
   case firebaseKey = "Firebase API key"
   /// What the app for iOS starts the Firebase library with, though its pushes go by APNs.
   case firebaseForIOS = "Firebase for iOS"
+  /// The file that Firebase offers for an app, where a build reads it.
+  case googleServices = "google-services.json"
   case applicationID = "applicationId"
   /// The SHA-256 of the certificate that a package for Android is signed with.
   case certificate = "signing certificate"
@@ -53,6 +55,9 @@ enum Aspect: String, Sendable {
   case leftover = "left over"
   /// A file that could not be read, or not to its end.
   case file = "file"
+
+  /// Whether it is a value of a Firebase project, on whichever platform.
+  var isFirebase: Bool { rawValue.hasPrefix("Firebase") }
 }
 
 struct Row: Sendable {

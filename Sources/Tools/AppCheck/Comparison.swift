@@ -189,7 +189,7 @@ extension Comparison {
     for value in values where row.aspect != .group {
       if row.aspect == .firebaseForIOS, !isMember(value, of: row) { continue }
       let must = row.must(expected)
-      let isFirebase = row.aspect.rawValue.hasPrefix("Firebase")
+      let isFirebase = row.aspect.isFirebase
       let text = value.text
       // That a number is the vendor's, or none, is said where it stands.
       if isFirebase, let number = FirebaseApp.number(of: text), !expected.numbers.contains(number),
@@ -244,17 +244,27 @@ extension Comparison {
         add(.applicationID, .good, id)
       }
     }
-    if let place = app.unknownClient {
+    if let (remark, places) = app.wrongServices {
       let name = app[.applicationID].first?.text ?? "the app"
-      add(
-        .applicationID, .fault, place, remark: "it knows no app \(name)",
-        "the google-services.json of the Firebase project in which \(name) is registered",
-        "the build stops, or the Firebase library does not start: nothing arrives on Android")
+      for place in places {
+        add(
+          .googleServices, .fault, place, remark: remark,
+          "the google-services.json of the Firebase project in which \(name) is registered",
+          "the build stops, or the Firebase library does not start: nothing arrives on Android")
+      }
     }
     for value in app[.messaging] {
-      add(
-        .messaging, .fault, value, remark: "neither Firebase's messaging nor UnifiedPush",
-        "a flavour with push: --flavor gplay", "the app has no push: nothing arrives")
+      if value.member == SourceReader.messaging.text {
+        add(
+          .messaging, .fault, value,
+          remark: "no manifest of this flavour has it for \(SourceReader.messaging.text)",
+          "the service in an AndroidManifest.xml that is built, with this class and that action",
+          "nothing takes what Google delivers: no notification is shown")
+      } else {
+        add(
+          .messaging, .fault, value, remark: "neither Firebase's messaging nor UnifiedPush",
+          "a flavour with push: --flavor gplay", "the app has no push: nothing arrives")
+      }
     }
     for certificate in app[.certificate] {
       let name = app[.applicationID].first?.text ?? "the package name"

@@ -346,16 +346,25 @@ extension App {
     """
   }
 
-  private static func manifest(_ actions: String...) -> String {
+  private static func manifest(_ services: (name: String, action: String)...) -> String {
     """
     <?xml version="1.0" encoding="utf-8"?>
     <manifest xmlns:android="http://schemas.android.com/apk/res/android">
       <application>
-    \(actions.map { "    <service><intent-filter><action android:name=\"\($0)\"/></intent-filter></service>" }.joined(separator: "\n"))
+    \(services.map {
+        """
+            <service android:name="\($0.name)" android:exported="false">
+              <intent-filter><action android:name="\($0.action)"/></intent-filter>
+            </service>
+        """
+      }.joined(separator: "\n"))
       </application>
     </manifest>
     """
   }
+
+  private static let messaging = manifest(
+    (".services.firebase.NCFirebaseMessagingService", "com.google.firebase.MESSAGING_EVENT"))
 
   private static let firebase = """
       <string name="gcm_defaultSenderId" translatable="false">123456789012</string>
@@ -383,8 +392,14 @@ extension App {
     \(firebase)
     </resources>
     """,
-    "app/src/main/AndroidManifest.xml": manifest("org.unifiedpush.android.connector.PUSH_EVENT"),
-    "app/src/gplay/AndroidManifest.xml": manifest("com.google.firebase.MESSAGING_EVENT"),
+    "app/src/main/AndroidManifest.xml": manifest(
+      (".services.UnifiedPushService", "org.unifiedpush.android.connector.PUSH_EVENT")),
+    "app/src/gplay/AndroidManifest.xml": messaging,
+    "app/src/gplay/java/com/nextcloud/talk/services/firebase/NCFirebaseMessagingService.kt": """
+    @AutoInjector(NextcloudTalkApplication::class)
+    class NCFirebaseMessagingService : FirebaseMessagingService() {
+    }
+    """,
     "app/src/main/res/values/strings.xml":
       "<resources><string name=\"app\">It's <b>one</b> &amp; \\\"two\\\"</string></resources>",
     "app/src/qa/res/values/setup.xml": "<resources><string name=\"nc_app_name\">QA</string></resources>",
@@ -400,7 +415,11 @@ extension App {
       ]),
     "app/src/main/java/com/owncloud/android/MainApp.java": "",
     "app/src/main/AndroidManifest.xml": manifest(),
-    "app/src/gplay/AndroidManifest.xml": manifest("com.google.firebase.MESSAGING_EVENT"),
+    "app/src/gplay/AndroidManifest.xml": messaging,
+    "app/src/gplay/java/com/owncloud/android/services/firebase/NCFirebaseMessagingService.java": """
+    public class NCFirebaseMessagingService extends FirebaseMessagingService {
+    }
+    """,
     "app/src/main/res/values/setup.xml": """
     <resources>
       <string name="authority">org.example.files</string>

@@ -551,8 +551,28 @@ import Testing
     ]
   }
 
+  /// Talk has UnifiedPush as well, Files has no other push.
+  private static func messaging(_ app: App, _ service: String) -> [Mistake] {
+    let manifest = "app/src/gplay/AndroidManifest.xml"
+    let (action, name) = ("com.google.firebase.MESSAGING_EVENT", "NCFirebaseMessagingService")
+    return [
+      .init(
+        app, manifest, action, "org.example.EVENT", "push in this build", line: "class \(name)", in: service,
+        must: "with this class", effect: "no notification is shown"),
+      .init(app, manifest, name, "OwnService", "push in this build", line: "class \(name)", in: service),
+      .init(
+        app, manifest, "android:name=\".services", "name=\".services", "push in this build",
+        line: "class \(name)", in: service),
+      .init(app, service, name, "OwnService", "push in this build", line: "class OwnService"),
+    ]
+  }
+
   static let talkForAndroid: [Mistake] =
-    android(.talkForAndroid, setup, hash: "54b65087c544d819") + [
+    android(.talkForAndroid, setup, hash: "54b65087c544d819")
+    + messaging(
+      .talkForAndroid, "app/src/gplay/java/com/nextcloud/talk/services/firebase/NCFirebaseMessagingService.kt"
+    )
+    + [
       .init(
         .talkForAndroid, setup, ">https://push.example.org<", "><", "push proxy", line: "nc_push_server_url",
         effect: "registers nowhere"),
@@ -587,7 +607,11 @@ import Testing
     ]
 
   static let filesForAndroid: [Mistake] =
-    android(.filesForAndroid, gplay, hash: "512449826e931d0e") + [
+    android(.filesForAndroid, gplay, hash: "512449826e931d0e")
+    + messaging(
+      .filesForAndroid,
+      "app/src/gplay/java/com/owncloud/android/services/firebase/NCFirebaseMessagingService.java")
+    + [
       .init(
         .filesForAndroid, gplay, "push_server_url", "push_server", "push proxy", line: "push_server_url",
         in: setup, effect: "registers nowhere"),
@@ -600,11 +624,7 @@ import Testing
         line: "com.nextcloud.client", must: pushable),
       .init(
         .filesForAndroid, build, "android {", "plugins { id(\"com.google.gms.google-services\") }\nandroid {",
-        "Firebase project", line: "project_id", in: "app/src/gplay/google-services.json", must: "example-chat"
-      ),
-      .init(
-        .filesForAndroid, build, "android {", "plugins { id(\"com.google.gms.google-services\") }\nandroid {",
-        "applicationId", line: "", in: "app/src/gplay/google-services.json",
+        "google-services.json", line: "", in: "app/src/gplay/google-services.json",
         must: "org.example.files is registered"),
     ]
 
@@ -785,6 +805,12 @@ import Testing
       .filesForAndroid, "app/src/huawei/res/values/setup.xml", "",
       "<resources><string name=\"push_server_url\">\(vendorsProxy)</string><string name=\"project_id\">other</string></resources>"
     ),
+    .init(
+      .talkForAndroid,
+      "app/src/gplay/java/com/nextcloud/talk/services/firebase/NCFirebaseMessagingService.kt",
+      "class NC", "abstract class Base : FirebaseMessagingService()\nclass NC"),
+    .init(
+      .talkForAndroid, "app/src/generic/java/Own.kt", "", "class Own : FirebaseMessagingService() {}"),
     .init(
       .filesForAndroid, setup, "<string name=\"name_for_branded_user_agent\"></string>",
       "<string name=\"name_for_branded_user_agent\"/>"),
