@@ -2,23 +2,6 @@ package import NIOCore
 import NIOHPACK
 import NIOSSL
 
-/// The pool of a connection, to which it reports. Called on the connection's event loop.
-package protocol HTTP2ConnectionOwner: Sendable {
-  func opened(_ connection: HTTP2Connection, streams: Int)
-  func limitChanged(_ id: ConnectionID, streams: Int)
-  func draining(_ id: ConnectionID)
-  func suspected(_ id: ConnectionID)
-  func alive(_ id: ConnectionID)
-  func finished(
-    _ pending: PendingRequest, on id: ConnectionID, _ ending: Result<ProviderResponse, TransportFailure>)
-  /// The peer certainly did not process the request.
-  func unprocessed(_ pending: PendingRequest, on id: ConnectionID)
-  /// The connection that is being opened waits for its peer; `failure` is what it has failed with if that takes too long.
-  func waits(_ id: ConnectionID, orElse failure: ConnectionFailure)
-  /// Called once per connection, with the reason.
-  func closed(_ id: ConnectionID, wasUp: Bool, failure: TransportFailure)
-}
-
 /// The only handler above TLS: speaks HTTP/2 and matches answers to requests by their streams.
 ///
 /// Requests and answers are HEADERS and DATA without streaming, and all output of one turn of the event loop
