@@ -54,6 +54,16 @@ bit used[ROWS];       /* whether the id was ever given */
 
 /* State: the nodes' memory */
 
+/* The state of a try, in a node's memory:
+ *   HandedIn    a caller waits, nothing was sent
+ *   Calling     sent; the caller waits for the answer
+ *   Keeping     the entry is being stored; its caller waits, and the request may be under way
+ *   Leased      taken from the outbox, not sent yet
+ *   UnderWay    sent, and nobody waits; held under a lease, or not if the entry could not be stored
+ *   Answered    the result is known, and not written
+ *   Unsettled   the result could not be written, and is written before this node leases anything again
+ * Its result: Accepted and Refused remove the entry, Later postpones it (not accepted, or unknown), GivenUp counts and removes it.
+ */
 mtype = { Free, HandedIn, Calling, Keeping, Leased, UnderWay, Answered, Unsettled };
 mtype = { Outstanding, Accepted, Refused, Later, GivenUp };
 #define NONE 255
