@@ -30,53 +30,32 @@ private struct StringPool {
   subscript(index: Int) -> Name? {
     guard index < count, let offset = reader.u32(start + 28 + 4 * index) else { return nil }
     var place = texts + offset
-    if isUTF8 {
-      // The length in UTF-16 units, then that in bytes; each takes two bytes if its first bit is set.
-      guard length8(&place) != nil, let length = length8(&place) else { return nil }
-      return length > Budget.value ? nil : reader.bytes(place, length).map { Name($0) }
-    }
-    guard var length = reader.u16(place) else { return nil }
-    place += 2
-    if length & 0x8000 != 0 {
-      guard let low = reader.u16(place) else { return nil }
-      length = (length & 0x7FFF) << 16 | low
-      place += 2
-    }
-    guard length <= Budget.value else { return nil }
-    let units = (0..<length).compactMap { reader.u16(place + 2 * $0).map(UInt16.init) }
-    return units.count == length ? Name(String(decoding: units, as: UTF16.self)) : nil
+    // In front of UTF-8, the length in UTF-16 units stands as well.
+    if isUTF8 { _ = length(&place) }
+    guard let length = length(&place), length <= Budget.value,
+      let bytes = reader.bytes(place, isUTF8 ? length : 2 * length)
+    else { return nil }
+    return isUTF8 ? Name(bytes) : String(data: bytes, encoding: .utf16LittleEndian).map { Name($0) }
   }
 
-  /// The texts of a set, by their number.
-  func indices(of names: Set<Name>, _ budget: Budget) throws -> [Int: Name] {
+  /// A length of one unit, or of two if the first bit is set.
+  private func length(_ place: inout Int) -> Int? {
+    let (size, bit) = isUTF8 ? (1, 0x80) : (2, 0x8000)
+    guard let first = reader.number(place, size) else { return nil }
+    place += size
+    guard first & bit != 0 else { return first }
+    defer { place += size }
+    return reader.number(place, size).map { (first - bit) << (8 * size) | $0 }
+  }
+
+  /// The texts of a kind, by their number.
+  func texts(_ budget: Budget, where isWanted: (Name) -> Bool) throws -> [Int: Name] {
     var found: [Int: Name] = [:]
     for index in 0..<count {
       try budget.step()
-      guard let name = self[index] else { continue }
-      if names.contains(name) { found[index] = name }
+      if let text = self[index], isWanted(text) { found[index] = text }
     }
     return found
-  }
-
-  /// Those that begin so.
-  func texts(beginning wanted: [Name], _ budget: Budget) throws -> Set<Name> {
-    var found: Set<Name> = []
-    for index in 0..<count {
-      try budget.step()
-      if let text = self[index], wanted.contains(where: text.hasPrefix) { found.insert(text) }
-    }
-    return found
-  }
-
-  private func length8(_ place: inout Int) -> Int? {
-    guard let first = reader.u8(place) else { return nil }
-    guard first & 0x80 != 0 else {
-      place += 1
-      return first
-    }
-    guard let second = reader.u8(place + 1) else { return nil }
-    place += 2
-    return (first & 0x7F) << 8 | second
   }
 }
 
@@ -112,7 +91,7 @@ struct BinaryXML {
     guard reader.u16(0) == 0x0003, let header = reader.u16(2) else { return nil }
     let chunks = try Chunk.all(reader, from: header, to: data.count, budget)
     guard let pool = chunks.lazy.compactMap({ StringPool(reader, at: $0.start) }).first else { return nil }
-    texts = try pool.texts(beginning: Self.wanted, budget)
+    texts = Set(try pool.texts(budget) { Self.wanted.contains(where: $0.hasPrefix) }.values)
     // The first element is the root; each attribute has 20 bytes: namespace, name, text, typed value.
     guard let element = chunks.first(where: { $0.type == 0x0102 }),
       let start = reader.u16(element.content + 8), let count = reader.u16(element.content + 12)
@@ -131,7 +110,7 @@ struct BinaryXML {
   /// That of a bundle, which is a message.
   init(_ message: ProtocolBuffer, _ data: Data) throws {
     package = try message.package
-    texts = Set(Self.wanted.filter { text in data.withUnsafeBytes { $0.first(text.bytes) != nil } })
+    texts = Set(Self.wanted.filter(data.has))
   }
 
   private static let wanted = [SourceReader.messaging, SourceReader.unifiedPush]
@@ -160,7 +139,7 @@ enum ResourceTable {
     var texts: [ResourceText] = []
     for package in chunks where package.type == 0x0200 {
       guard let offset = reader.u32(package.start + 276),
-        let keys = try StringPool(reader, at: package.start + offset)?.indices(of: names, budget),
+        let keys = try StringPool(reader, at: package.start + offset)?.texts(budget, where: names.contains),
         !keys.isEmpty
       else { continue }
       for type in try Chunk.all(reader, from: package.content, to: package.end, budget)
@@ -224,14 +203,17 @@ struct ProtocolBuffer {
   /// nil if it is longer than any value.
   private var text: Name? { data.count <= Budget.value ? Name(data) : nil }
 
-  /// Hands over the members of a number that have a length, messages and texts, until `body` returns false. Ends at what
-  /// does not fit.
-  private func read(_ number: Int, _ body: (ProtocolBuffer) throws -> Bool) throws {
-    var place = data.startIndex
+  /// The members that have a length, messages and texts, by their numbers from message to message. Ends at what does not
+  /// fit.
+  private func members(_ path: Int...) throws -> [ProtocolBuffer] {
+    try path.reduce([self]) { messages, number in try messages.flatMap { try $0.members(of: number) } }
+  }
+
+  private func members(of number: Int) throws -> [ProtocolBuffer] {
+    var (found, place): ([ProtocolBuffer], Int) = ([], data.startIndex)
     func varint() -> Int? {
       var value = 0
-      for shift in stride(from: 0, to: 63, by: 7) {
-        guard place < data.endIndex else { return nil }
+      for shift in stride(from: 0, to: 63, by: 7) where place < data.endIndex {
         let byte = data[place]
         place += 1
         value |= Int(byte & 0x7F) << shift
@@ -242,28 +224,17 @@ struct ProtocolBuffer {
     while let tag = varint() {
       try budget.step()
       switch tag & 7 {
-      case 0: if varint() == nil { return }
+      case 0: _ = varint()
       case 1: place += 8
       case 2:
-        guard let length = varint(), length >= 0, length <= data.endIndex - place else { return }
-        let member = ProtocolBuffer(data[place..<place + length], budget)
+        guard let length = varint(), length >= 0, length <= data.endIndex - place else { return found }
+        if tag >> 3 == number {
+          try budget.step(4)
+          found.append(ProtocolBuffer(data[place..<place + length], budget))
+        }
         place += length
-        if tag >> 3 == number, try !body(member) { return }
       case 5: place += 4
-      default: return
-      }
-      guard place <= data.endIndex else { return }
-    }
-  }
-
-  private func first(_ path: Int...) throws -> ProtocolBuffer? {
-    var found: ProtocolBuffer? = self
-    for number in path {
-      guard let message = found else { return nil }
-      found = nil
-      try message.read(number) {
-        found = $0
-        return false
+      default: return found
       }
     }
     return found
@@ -272,39 +243,23 @@ struct ProtocolBuffer {
   /// `package` of an AAB's manifest: XmlNode.element.attribute with name and value.
   var package: Name? {
     get throws {
-      var package: Name?
-      try first(1)?.read(4) { attribute in
-        guard try attribute.first(2)?.text == "package" else { return true }
-        package = try attribute.first(3)?.text
-        return false
-      }
-      return package
+      try members(1, 4).first { try $0.members(2).first?.text == "package" }?.members(3).first?.text
     }
   }
 
   /// The texts of these names among an AAB's resources: ResourceTable.package.type.entry, its name, and of each
   /// config_value the configuration and value.item.str.value. An empty text is left out of its message.
   func resourceTexts(_ names: Set<Name>) throws -> [ResourceText] {
-    var texts: [ResourceText] = []
-    try read(2) { package in
-      try package.read(3) { type in
-        try type.read(3) { entry in
-          guard let name = try entry.first(2)?.text, names.contains(name) else { return true }
-          try entry.read(6) { value in
-            let text = try value.first(2, 4, 2)
-            try budget.values(1)
-            texts.append(
-              ResourceText(
-                name: name, isDefault: try value.first(1)?.data.isEmpty ?? true,
-                text: try text.map { try $0.first(1)?.text ?? "" }))
-            return true
-          }
-          return true
-        }
-        return true
+    try members(2, 3, 3).flatMap { entry in
+      guard let name = try entry.members(2).first?.text, names.contains(name) else {
+        return [] as [ResourceText]
       }
-      return true
+      return try entry.members(6).map { value in
+        try budget.values(1)
+        return ResourceText(
+          name: name, isDefault: try value.members(1).first?.data.isEmpty ?? true,
+          text: try value.members(2, 4, 2).first.map { try $0.members(1).first?.text ?? "" })
+      }
     }
-    return texts
   }
 }

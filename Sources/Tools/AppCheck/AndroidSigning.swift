@@ -11,12 +11,12 @@ enum AndroidSigning {
     let fingerprint = SHA256.hash(data: certificate).map { byte in
       (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
     }.joined(separator: ":")
-    return (fingerprint, certificate.withUnsafeBytes { $0.first(Array("Android Debug".utf8)) != nil })
+    return (fingerprint, certificate.has("Android Debug"))
   }
 
   /// That of an APK Signature Scheme from version 2 on: in a block before the zip archive's directory.
   private static func blockCertificate(_ files: AppFiles) throws -> Data? {
-    guard let (data, directory) = files.archive else { return nil }
+    guard let (data, directory) = files.directory else { return nil }
     let reader = LittleEndian(data)
     guard directory >= 32, reader.bytes(directory - 16, 16) == Data("APK Sig Block 42".utf8),
       let size = reader.u32(directory - 24), size >= 24, size <= directory - 8

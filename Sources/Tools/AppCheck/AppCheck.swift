@@ -76,7 +76,9 @@ package struct AppCheck: Sendable {
       self.path = path
       (files, source) = try AppCheck.bounded(path) {
         let files = try AppFiles(path: path, Budget())
-        return (files, files.isArchive ? nil : try AppFacts(source: files, flavor: flavor.map { Name($0) }))
+        return (
+          files, files.isArchive ? nil : try SourceReader.facts(of: files, flavor: flavor.map { Name($0) })
+        )
       }
     }
   }
@@ -98,7 +100,7 @@ package struct AppCheck: Sendable {
   package func report(on app: App) throws(Fault) -> Report {
     let isPackage = app.files.isArchive
     let facts = try Self.bounded(app.path) {
-      isPackage ? try AppFacts(package: app.files, for: service) : app.source
+      isPackage ? try PackageReader(files: app.files, service: service).facts() : app.source
     }
     guard var facts else {
       throw Fault(
@@ -108,7 +110,11 @@ package struct AppCheck: Sendable {
           Documentation/Apps.md says what to change in others
           """)
     }
-    try Self.bounded(app.path) { try facts.missNotes(app.files) }
+    try Self.bounded(app.path) {
+      for note in app.files.notes {
+        try facts.miss(.file, note.reason, Value("", file: note.file, line: note.line))
+      }
+    }
     var comparison = Comparison(app: facts, service: service, isPackage: isPackage)
     return Report(
       app: "\(facts.product.rawValue), \(isPackage ? "a built package" : "its source")",

@@ -11,7 +11,7 @@ struct AppFacts: Sendable {
       case gone(Value)
       case unreadable
       /// - Parameter isWhole: whether all groups could be read.
-      case file(Name, groups: [Value], environment: Value?, isWhole: Bool)
+      case file(Name, groups: [Value], isWhole: Bool)
     }
 
     let name: String
@@ -36,31 +36,28 @@ struct AppFacts: Sendable {
     var isCalledNotificationService: Bool {
       !isApp && name.lowercased().filter { $0.isLetter }.contains("notificationservice")
     }
-    var groups: [Value] { if case .file(_, let groups, _, _) = entitlements { groups } else { [] } }
+    var groups: [Value] { if case .file(_, let groups, _) = entitlements { groups } else { [] } }
   }
 
   let table: AppTable
   /// The rows that count in this app: a package is for one platform, and a flavour may do without Google.
   var rows: [Row]
   private(set) var values: [Aspect: [Value]] = [:]
-  /// What could not be read, and why.
-  private(set) var unread: [(aspect: Aspect, reason: String, file: Name?, line: Int?)] = []
-  /// What is not there, though it has to be: the first file that should have it, and its name.
-  private(set) var lacking: [(row: Row, name: Name, file: Name)] = []
+  /// What could not be read, why, and where.
+  private(set) var unread: [(aspect: Aspect, reason: String, place: Value)] = []
+  /// What is not there, though it has to be: the first file that should have it, and what it is called.
+  private(set) var lacking: [(row: Row, name: Name, place: Value)] = []
   /// The app for iOS and its extensions, and where they are listed.
   private(set) var parts: [Part] = []
   var project: Name?
   /// A `google-services.json` that no build reads.
   var unusedGoogleServices: Name?
-  /// What is wrong with the `google-services.json` that the build reads, and where.
-  var wrongServices: (remark: String, places: [Value])?
   /// What of the source is built.
   var (flavor, configuration): (Name?, Name?) = (nil, nil)
   let budget: Budget
 
   init(_ table: AppTable, for platform: NextcloudApp.Platform? = nil, _ budget: Budget) {
-    self.table = table
-    self.budget = budget
+    (self.table, self.budget) = (table, budget)
     rows = table.rows.filter { platform == nil || $0.platform == nil || $0.platform == platform }
   }
 
@@ -78,54 +75,54 @@ struct AppFacts: Sendable {
     parts.append(part)
   }
 
-  mutating func miss(_ aspect: Aspect, _ reason: String, file: Name? = nil, line: Int? = nil) throws {
+  mutating func miss(_ aspect: Aspect, _ reason: String, _ place: Value = Value("", file: "")) throws {
     try budget.values(1)
-    unread.append((aspect, reason, file, line))
+    unread.append((aspect, reason, place.with("")))
   }
 
-  mutating func lack(_ row: Row, _ name: Name, in file: Name) throws {
-    try budget.values(1)
-    lacking.append((row, name, file))
-  }
-
-  /// Adds what was not read of the files that were looked at.
-  mutating func missNotes(_ files: AppFiles) throws {
-    for note in files.notes { try miss(.file, note.reason, file: note.file, line: note.line) }
-  }
-
-  /// Whether there is nothing of an aspect, nor a word why.
-  func isSilent(_ aspect: Aspect) -> Bool {
-    self[aspect].isEmpty && !unread.contains { $0.aspect == aspect }
-      && !lacking.contains { $0.row.aspect == aspect }
-  }
-
-  /// Reads what an iOS app's entitlements allow.
+  /// Adds the texts that a row has among Android's resources, those for all languages and devices first; nil is one that
+  /// could not be read.
   ///
-  /// - Parameter resolve: replaces variables.
-  mutating func entitlements(
-    _ entitlements: PropertyList, file: Name, resolve: (Value) throws -> Value = { $0 }
-  ) throws -> Part.Entitlements {
-    var (groups, isWhole): ([Value], Bool) = ([], true)
-    for group in try entitlements.texts("com.apple.security.application-groups", in: file).map(resolve) {
-      if group.isOpen {
-        try miss(
-          .entitledGroup, "no xcconfig file was found that says what \(group.text) is", file: file,
-          line: group.line)
-        isWhole = false
-      } else {
-        groups.append(group)
-      }
+  /// - Parameter place: where they should be.
+  mutating func add(_ row: Row, _ name: Name, _ texts: [Value?], brand: String, in place: Name) throws {
+    for case let text? in texts {
+      var value = text
+      if row.aspect == .userAgent { value = text.with(Name(Self.userAgent(text.text, brand: brand))) }
+      value.member = name.text
+      try add(row.aspect, [value])
     }
-    var environment = try entitlements["aps-environment"]?.value(in: file).map(resolve)
-    if let open = environment, open.isOpen {
-      try miss(.environment, "\(open.text) is not defined", file: file, line: open.line)
-      environment = nil
-    }
-    return .file(file, groups: groups, environment: environment, isWhole: isWhole)
+    if texts.isEmpty { try lack(row, name, Value("", file: place)) }
+  }
+
+  mutating func lack(_ row: Row, _ name: Name, _ place: Value) throws {
+    try budget.values(1)
+    lacking.append((row, name, place))
   }
 
   /// `nextcloud_user_agent` as Files for Android makes it: with its version, and `name_for_branded_user_agent`.
-  static func userAgent(_ format: String, brand: String) -> String {
+  private static func userAgent(_ format: String, brand: String) -> String {
     format.replacing("%1$s", with: "1.0").replacing("%2$s", with: brand)
+  }
+
+  /// Reads what the entitlements of an app for iOS, or of an extension, allow.
+  ///
+  /// - Parameter resolve: replaces variables.
+  mutating func entitlements(
+    _ entitlements: PropertyList, file: Name, isApp: Bool, resolve: (Value) throws -> Value
+  ) throws -> Part.Entitlements {
+    let groups = try entitlements.texts("com.apple.security.application-groups", in: file).map(resolve)
+    let open = groups.filter(\.isOpen)
+    for group in open {
+      try miss(.entitledGroup, "no xcconfig file was found that says what \(group.text) is", group)
+    }
+    if isApp {
+      let environment = try entitlements["aps-environment"]?.value(in: file).map(resolve)
+      switch environment {
+      case let open? where open.isOpen: try miss(.environment, "\(open.text) is not defined", open)
+      case let value?: try add(.environment, [value])
+      case nil: try lack(.environment, "aps-environment", Value("", file: file))
+      }
+    }
+    return .file(file, groups: groups.filter { !$0.isOpen }, isWhole: open.isEmpty)
   }
 }

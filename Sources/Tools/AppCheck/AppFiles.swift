@@ -4,12 +4,6 @@ internal import Synchronization
 
 /// The files of an app: a folder with its source, or a built package (APK, AAB or IPA), which is a zip archive.
 struct AppFiles: Sendable {
-  private enum Storage: Sendable {
-    /// Its path, with a slash at its end.
-    case folder(String)
-    case archive(ZipArchive)
-  }
-
   /// Why a file, or a part of it, was not read.
   struct Note: Sendable, Hashable {
     let reason: String
@@ -19,12 +13,12 @@ struct AppFiles: Sendable {
 
   private final class Notes: Sendable { let all = Mutex<[Note]>([]) }
 
-  /// Folders that hold no file that a person edits.
-  private static let skipped: Set<Name> = [
-    ".git", ".dart_tool", ".gradle", "build", "node_modules", "Pods", "DerivedData",
-  ]
+  static let cut = "ends before what is open in it does"
+  private static let unreadable = "cannot be read"
 
-  private let storage: Storage
+  /// A folder's path, with a slash at its end; empty if it is a package.
+  private let root: String
+  private let archive: ZipArchive?
   /// The files' paths inside the app, sorted.
   let names: [Name]
   private let known: Set<Name>
@@ -33,7 +27,9 @@ struct AppFiles: Sendable {
   private let kept = Notes()
   let budget: Budget
 
-  var isArchive: Bool { if case .archive = storage { true } else { false } }
+  var isArchive: Bool { archive != nil }
+  /// A package's bytes, and where its directory begins.
+  var directory: (data: Data, start: Int)? { archive.map { ($0.data, $0.directory) } }
 
   /// What was not read of files that were looked for.
   var notes: [Note] { kept.all.withLock { $0 } }
@@ -51,42 +47,39 @@ struct AppFiles: Sendable {
       throw Fault(
         source: path, "is not there", advice: "give the folder with the app's source, or a built package")
     }
-    do {
-      if isFolder.boolValue {
-        let path = URL(fileURLWithPath: path, isDirectory: true).resolvingSymlinksInPath().path
-        let root = path.utf8.last == "/" ? path : path + "/"
-        var listing = Listing(root: root, budget: budget)
-        try listing.read("", visited: [Name(path)])
-        storage = .folder(root)
-        names = listing.names.sorted()
-        closed = listing.closed
-      } else {
-        let data = try Data(contentsOf: URL(fileURLWithPath: path), options: .alwaysMapped)
-        let archive = try ZipArchive(data, budget)
-        storage = .archive(archive)
-        names = archive.names.sorted()
-        closed = [:]
+    if isFolder.boolValue {
+      let path = URL(fileURLWithPath: path, isDirectory: true).resolvingSymlinksInPath().path
+      root = path.utf8.last == "/" ? path : path + "/"
+      var listing = Listing(root: root, budget: budget)
+      try listing.read("", visited: [Name(path)])
+      (archive, names, closed) = (nil, listing.names.sorted(), listing.closed)
+    } else {
+      do {
+        let archive = try ZipArchive(
+          Data(contentsOf: URL(fileURLWithPath: path), options: .alwaysMapped), budget)
+        (root, self.archive, names, closed) = ("", archive, archive.names.sorted(), [:])
+      } catch is ZipArchive.Failure {
+        throw Fault(
+          source: path, "is not a zip archive that can be read",
+          advice: "give an APK, AAB or IPA as it was built")
       }
-    } catch is ZipArchive.Failure {
-      throw Fault(
-        source: path, "is not a zip archive that can be read",
-        advice: "give an APK, AAB or IPA as it was built")
     }
     known = Set(names)
-    for (name, reason) in closed where reason == Listing.unreadable { note(reason, name) }
+    for (name, reason) in closed where reason == Self.unreadable { note(reason, name) }
   }
 
   /// Reads a folder. Links are followed where they lead to something inside the app.
   private struct Listing {
-    static let unreadable = "cannot be read"
+    /// Folders that hold no file that a person edits.
+    private static let skipped: Set<Name> = [
+      ".git", ".dart_tool", ".gradle", "build", "node_modules", "Pods", "DerivedData",
+    ]
 
     let root: String
     let budget: Budget
     var names: [Name] = []
     var closed: [Name: String] = [:]
-    private var count = 0
-
-    init(root: String, budget: Budget) { (self.root, self.budget) = (root, budget) }
+    var count = 0
 
     /// - Parameter visited: the folders that this one lies in, by their own paths.
     mutating func read(_ folder: String, visited: Set<Name>) throws {
@@ -95,29 +88,24 @@ struct AppFiles: Sendable {
         guard !folder.isEmpty else {
           throw Fault(source: root, "cannot be read", advice: "run this as somebody who may read it")
         }
-        return closed[Name(folder).dropping(suffix: "/")] = Self.unreadable
+        closed[Name(folder.utf8.dropLast())] = AppFiles.unreadable
+        return
       }
       for entry in entries {
-        let text = folder + entry
-        let name = Name(text)
+        let name = Name(folder + entry)
         try budget.read(name.bytes.count)
         count += 1
         guard count <= Budget.files else { throw Budget.Exceeded(what: "more than \(Budget.files) files") }
-        var type = try? FileManager.default.attributesOfItem(atPath: root + text)[.type] as? FileAttributeType
-        var path = root + text
-        if type == .typeSymbolicLink {
-          path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
-          guard path.utf8.starts(with: root.utf8) else {
-            closed[name] = "is a link that leads out of the app"
-            continue
-          }
-          type = try? FileManager.default.attributesOfItem(atPath: path)[.type] as? FileAttributeType
+        let path = URL(fileURLWithPath: root + folder + entry).resolvingSymlinksInPath().path
+        guard path.utf8.starts(with: root.utf8) || visited.contains(Name(path)) else {
+          closed[name] = "is a link that leads out of the app"
+          continue
         }
-        if type == .typeRegular {
-          names.append(name)
-        } else if type == .typeDirectory, !AppFiles.skipped.contains(name.last), !visited.contains(Name(path))
-        {
-          try read(text + "/", visited: visited.union([Name(path)]))
+        switch try? FileManager.default.attributesOfItem(atPath: path)[.type] as? FileAttributeType {
+        case .typeRegular: names.append(name)
+        case .typeDirectory where !Self.skipped.contains(name.last) && !visited.contains(Name(path)):
+          try read(folder + entry + "/", visited: visited.union([Name(path)]))
+        default: break
         }
       }
     }
@@ -138,42 +126,32 @@ struct AppFiles: Sendable {
       for (link, reason) in closed where link == name || name.hasPrefix(link + "/") { note(reason, link) }
       return nil
     }
-    switch storage {
-    case .archive(let archive):
+    if let archive {
       do { return try archive.contents(of: name) } catch ZipArchive.Failure.tooLarge {
         throw Budget.Exceeded(what: "\(name.text) of more than \(Budget.part >> 20) MB")
       } catch is ZipArchive.Failure {
         note("cannot be unpacked", name)
         return nil
       }
-    case .folder(let folder):
-      let path = folder + name.text
-      let size =
-        (try? FileManager.default.attributesOfItem(
-          atPath: URL(fileURLWithPath: path).resolvingSymlinksInPath().path))?[.size] as? Int
-      if let size, size > Budget.text {
-        note("has more than \(Budget.text >> 20) MB", name)
-        return nil
-      }
-      try budget.read(size ?? 0)
-      guard size != nil, let data = FileManager.default.contents(atPath: path) else {
-        note(Listing.unreadable, name)
-        return nil
-      }
-      // Some editors begin a file with a mark of its encoding.
-      return data.starts(with: [0xEF, 0xBB, 0xBF]) ? Data(data.dropFirst(3)) : data
     }
-  }
-
-  /// A package's bytes, and where its directory begins.
-  var archive: (data: Data, directory: Int)? {
-    if case .archive(let archive) = storage { (archive.data, archive.directory) } else { nil }
+    let url = URL(fileURLWithPath: root + name.text).resolvingSymlinksInPath()
+    let size = try? FileManager.default.attributesOfItem(atPath: url.path)[.size] as? Int
+    guard size ?? 0 <= Budget.text else {
+      note("has more than \(Budget.text >> 20) MB", name)
+      return nil
+    }
+    try budget.read(size ?? 0)
+    guard size != nil, let data = try? Data(contentsOf: url) else {
+      note(Self.unreadable, name)
+      return nil
+    }
+    // Some editors begin a file with a mark of its encoding.
+    return data.starts(with: [0xEF, 0xBB, 0xBF]) ? Data(data.dropFirst(3)) : data
   }
 
   /// Hands over the texts of a file of a package, however large; false if it is not there or cannot be read.
   func texts(_ name: Name, _ body: ([UInt8]) throws -> Void) throws -> Bool {
-    guard case .archive(let archive) = storage else { return false }
-    do { return try archive.texts(of: name, body) } catch is ZipArchive.Failure {
+    do { return try archive?.texts(of: name, body) ?? false } catch is ZipArchive.Failure {
       note("cannot be unpacked", name)
       return false
     }

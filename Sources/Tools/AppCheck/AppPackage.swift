@@ -3,22 +3,12 @@ internal import NextcloudProxy
 
 /// Reads built packages by their tables: an IPA by its property lists, signatures and provisioning profiles, an APK or AAB
 /// by its manifest and resources, and both by the texts that their compiled code contains.
-extension AppFacts {
-  /// - Returns: nil if it is no package of an app that is known.
-  init?(package files: AppFiles, for service: AppCheck.Service) throws {
-    var reader = PackageReader(files, service)
-    guard let facts = try reader.read() else { return nil }
-    self = facts
-  }
-}
-
-private struct PackageReader {
+struct PackageReader {
   let files: AppFiles
   let service: AppCheck.Service
 
-  init(_ files: AppFiles, _ service: AppCheck.Service) { (self.files, self.service) = (files, service) }
-
-  mutating func read() throws -> AppFacts? {
+  /// - Returns: nil if it is no package of an app that is known.
+  func facts() throws -> AppFacts? {
     let budget = files.budget
     if let manifest = try files.data("AndroidManifest.xml") {
       return try android(BinaryXML(manifest, budget), "AndroidManifest.xml", "resources.arsc") {
@@ -56,11 +46,15 @@ private struct PackageReader {
     }
     var facts = AppFacts(table, for: .android, files.budget)
     if let package = manifest?.package {
-      try facts.add(.applicationID, [Value(package, file: name, line: nil)])
+      try facts.add(.applicationID, [Value(package, file: name)])
     } else {
       try facts.miss(.applicationID, "\(name.text) cannot be read")
     }
-    try readSignature(&facts)
+    if let (fingerprint, isDebug) = try AndroidSigning.certificate(files) {
+      try facts.add(.certificate, [Value(Name(fingerprint), file: "", member: isDebug ? "debug" : nil)])
+    } else {
+      try facts.lack(.certificate, "signature", Value("", file: ""))
+    }
     if let code {
       try readCode(&facts, [code], isDart: true)
       return facts
@@ -68,22 +62,18 @@ private struct PackageReader {
     if let manifest, !manifest.has(SourceReader.messaging) {
       facts.rows.removeAll { $0.platform == .android }
       if !manifest.has(SourceReader.unifiedPush) {
-        try facts.add(.messaging, [Value(manifest.package ?? "the app", file: name, line: nil)])
+        try facts.add(.messaging, [Value(manifest.package ?? "the app", file: name)])
       }
     }
     let brand = texts?.first { $0.name == "name_for_branded_user_agent" }?.text?.text ?? ""
     for row in facts.rows {
       guard let member = row.package?.resource else { continue }
       let found = (texts ?? []).filter { $0.name == member }.sorted { $0.isDefault && !$1.isDefault }
-      for text in found {
-        guard let text = text.text else {
-          try facts.miss(row.aspect, "\(member.text) is no plain text", file: resources)
-          continue
-        }
-        let made = row.aspect == .userAgent ? Name(AppFacts.userAgent(text.text, brand: brand)) : text
-        try facts.add(row.aspect, [Value(made, file: resources, line: nil, member: member)])
+      try facts.add(
+        row, member, found.map { $0.text.map { Value($0, file: resources) } }, brand: brand, in: resources)
+      if found.contains(where: { $0.text == nil }) {
+        try facts.miss(row.aspect, "\(member.text) is no plain text", Value("", file: resources))
       }
-      if found.isEmpty { try facts.lack(row, member, in: resources) }
     }
     if facts.rows.contains(where: { $0.aspect == .userAgent && $0.package?.resource == nil }) {
       try readCode(&facts, files.names(ending: ".dex"), isDart: false)
@@ -91,19 +81,9 @@ private struct PackageReader {
     return facts
   }
 
-  private func readSignature(_ facts: inout AppFacts) throws {
-    if let (fingerprint, isDebug) = try AndroidSigning.certificate(files) {
-      var value = Value(text: fingerprint, file: "", line: nil)
-      value.member = isDebug ? "debug" : nil
-      try facts.add(.certificate, [value])
-    } else {
-      try facts.add(.certificate, [Value("", file: "", line: nil, member: "unsigned")])
-    }
-  }
-
   // MARK: iOS
 
-  private mutating func ipa() throws -> AppFacts? {
+  private func ipa() throws -> AppFacts? {
     guard let info = files.names(ending: ".app/Info.plist").first(where: Self.isOfApp) else { return nil }
     let app = info.folder
     let plist = try files.data(info).flatMap { try PropertyList.read($0, files.budget) }
@@ -115,9 +95,7 @@ private struct PackageReader {
     ]
     if !files.has(flutter) {
       _ = try files.texts(executable) { text in
-        for (name, _) in tables where text.withUnsafeBytes({ $0.first(name.bytes) != nil }) {
-          kinds.insert(name)
-        }
+        kinds.formUnion(tables.map(\.name).filter(Data(text).has))
       }
     }
     guard let table = files.has(flutter) ? .zulip : tables.first(where: { kinds.contains($0.name) })?.table
@@ -129,7 +107,7 @@ private struct PackageReader {
     facts.project = info
     for name in [info] + extensions { try readPart(&facts, name, isApp: name == info) }
     try readCode(&facts, files.has(flutter) ? [flutter] : [executable], isDart: files.has(flutter))
-    if facts.isSilent(.team) { try facts.miss(.team, "neither signature nor profile says it") }
+    if facts[.team].isEmpty { try facts.miss(.team, "neither signature nor profile says it") }
     return facts
   }
 
@@ -141,182 +119,55 @@ private struct PackageReader {
   private func readPart(_ facts: inout AppFacts, _ name: Name, isApp: Bool) throws {
     guard let plist = try files.data(name).flatMap({ try PropertyList.read($0, files.budget) }),
       let id = plist["CFBundleIdentifier"]?.value(in: name)
-    else { return try facts.miss(.bundleID, "there is no CFBundleIdentifier that can be read", file: name) }
+    else {
+      return try facts.miss(
+        .bundleID, "there is no CFBundleIdentifier that can be read", Value("", file: name))
+    }
     var part = AppFacts.Part(name: id.text, isApp: isApp)
     part.bundle = id
-    let kind = plist["NSExtension"] ?? plist["EXAppExtensionAttributes"]
-    part.point = (kind?["NSExtensionPointIdentifier"] ?? kind?["EXExtensionPointIdentifier"])?.value(in: name)
+    part.point = plist["NSExtension"]?["NSExtensionPointIdentifier"]?.value(in: name)
     if isApp {
-      part.backgroundModes = (Value("", file: name, line: nil), plist.texts("UIBackgroundModes", in: name))
+      part.backgroundModes = (Value("", file: name), plist.texts("UIBackgroundModes", in: name))
     }
     part.needsEntitlements = isApp || part.isNotificationService || facts.product == .talk
-    let code = name.folder + (plist["CFBundleExecutable"]?.text ?? "")
-    part.entitlements =
-      try signature(&facts, code) ?? profile(&facts, name.folder + "embedded.mobileprovision", isApp)
+    part.entitlements = try entitlements(
+      &facts, name.folder + (plist["CFBundleExecutable"]?.text ?? ""),
+      name.folder + "embedded.mobileprovision", isApp)
     try facts.add(part)
   }
 
-  /// What a property list in clear inside other data says; nil if there is none.
-  private func list(in data: some Collection<UInt8>) throws -> PropertyList? {
-    let bytes = Array(data)
-    let range = bytes.withUnsafeBytes { bytes -> Range<Int>? in
-      guard let start = bytes.first(Array("<plist".utf8)),
-        let length = UnsafeRawBufferPointer(rebasing: bytes[start...]).first(Array("</plist>".utf8))
-      else { return nil }
-      return start..<start + length + 8
-    }
-    return try range.flatMap { try PropertyList.read(Data(bytes[$0]), files.budget) }
-  }
-
-  /// What the signature in the code allows, which is in it as a property list; nil if there is none.
-  private func signature(_ facts: inout AppFacts, _ code: Name) throws -> AppFacts.Part.Entitlements? {
-    var found: PropertyList?
-    guard files.has(code) else { return nil }
-    _ = try files.texts(code) { text in
-      guard text.count < 65_536, text.withUnsafeBytes({ $0.first(Array("<plist".utf8)) != nil }),
-        let list = try list(in: text),
-        list["application-identifier"] != nil || list["aps-environment"] != nil
-          || list["com.apple.security.application-groups"] != nil
-      else { return }
-      found = list
-    }
-    guard let found else { return nil }
-    let team = found["com.apple.developer.team-identifier"]?.text
-    try facts.add(.team, team.map { [Value($0, file: code, line: nil)] } ?? [])
-    return try facts.entitlements(found, file: code) { Value(text: $0.text, file: code, line: nil) }
-  }
-
-  /// Reads a provisioning profile: a signed message (CMS) with a property list in clear inside.
-  private func profile(_ facts: inout AppFacts, _ name: Name, _ isApp: Bool) throws
+  /// What the signature in the code allows, or else the provisioning profile: both have a property list in clear inside.
+  private func entitlements(_ facts: inout AppFacts, _ code: Name, _ profile: Name, _ isApp: Bool) throws
     -> AppFacts.Part.Entitlements
   {
-    guard let profile = try files.data(name).flatMap({ try list(in: $0) }),
-      let allowed = profile["Entitlements"]
-    else {
-      try facts.miss(.entitledGroup, "neither the signature in the code nor \(name.text) can be read")
-      if isApp {
-        try facts.miss(.environment, "neither the signature in the code nor \(name.text) can be read")
+    var (file, found): (Name, PropertyList?) = (code, nil)
+    _ = try files.texts(code) { text in
+      guard text.count < 65_536, let list = try list(in: Data(text)) else { return }
+      let keys: [Name] = [
+        "application-identifier", "aps-environment", "com.apple.security.application-groups",
+      ]
+      if keys.contains(where: { list[$0] != nil }) { found = list }
+    }
+    var team = found?["com.apple.developer.team-identifier"]
+    if found == nil, let list = try files.data(profile).flatMap({ try list(in: $0) }) {
+      (file, found, team) = (profile, list["Entitlements"], list["TeamIdentifier"]?.list.first)
+    }
+    guard let found else {
+      for aspect in isApp ? [Aspect.entitledGroup, .environment] : [.entitledGroup] {
+        try facts.miss(aspect, "neither the signature in the code nor \(profile.text) can be read")
       }
       return .unreadable
     }
-    // A profile is binary, so that its lines say nothing.
-    func placed(_ value: Value) -> Value { Value(text: value.text, file: name, line: nil) }
-    try facts.add(.team, profile.texts("TeamIdentifier", in: name).prefix(1).map(placed))
-    return try facts.entitlements(allowed, file: name, resolve: placed)
+    try facts.add(.team, team?.text.map { [Value($0, file: file)] } ?? [])
+    // The file is binary, so that the list's lines say nothing.
+    return try facts.entitlements(found, file: file, isApp: isApp) { Value($0.name, file: file) }
   }
 
-  // MARK: Code
-
-  /// Finds what the rows look for in the code among its texts. One processor's code says what all do.
-  private func readCode(_ facts: inout AppFacts, _ names: [Name], isDart: Bool) throws {
-    var found: [Aspect: Set<Name>] = [:]
-    let aspects = Set(facts.rows.filter { $0.package?.isCode ?? false }.map(\.aspect))
-    var isRead = !names.isEmpty
-    for name in names {
-      isRead =
-        try files.texts(name) { text in
-          for aspect in aspects {
-            for word in words(of: aspect, in: text, isDart) { found[aspect, default: []].insert(word) }
-          }
-        } && isRead
-    }
-    let file = names.first ?? "classes.dex"
-    for row in facts.rows where row.isNeeded && (row.package?.isCode ?? false) && facts[row.aspect].isEmpty {
-      let all = (found[row.aspect] ?? []).sorted()
-      // The code has other texts of this form: what is one's own decides, then what is the vendor's.
-      let vendors = all.filter { Vendor.owns(row.aspect, $0.text) }
-      let others = all.filter { !vendors.contains($0) }
-      let own = all.filter { isOwn($0, row.aspect, facts) }
-      var values =
-        [own, Self.isDecisive(row.aspect) ? [] : others, vendors, others].first { !$0.isEmpty } ?? []
-      // A short text of Swift is no text of the compiled code.
-      if own.isEmpty, !isDart, isShort(row.aspect, facts) { values = [] }
-      let member: Name? = row.aspect == .firebaseForIOS ? "appId" : nil
-      try facts.add(row.aspect, values.map { Value($0, file: file, line: nil, member: member) })
-      if values.isEmpty {
-        try facts.miss(
-          row.aspect,
-          isRead
-            ? "the compiled code contains neither this service's nor the vendor's"
-            : "the compiled code cannot be read", file: file)
-      }
-    }
-  }
-
-  /// Whether the vendor's text is the one that counts beside others of its form: these may be of something else.
-  private static func isDecisive(_ aspect: Aspect) -> Bool { [.bouncerKey, .group].contains(aspect) }
-
-  private func isOwn(_ text: Name, _ aspect: Aspect, _ facts: AppFacts) -> Bool {
-    switch aspect {
-    case .bouncerKey: service.keys.contains { $0.text == text.text }
-    case .proxy: service.address.map { Vendor.plain($0) == Vendor.plain(text.text) } ?? false
-    case .firebaseProject: service.projects.contains(text.text)
-    case .group:
-      facts.parts.contains { $0.groups.contains { $0.text == text.text && !Vendor.owns(.group, $0.text) } }
-    case .userAgent: service.apps.app(of: [text.text]) != nil
-    default: false
-    }
-  }
-
-  private func isShort(_ aspect: Aspect, _ facts: AppFacts) -> Bool {
-    switch aspect {
-    case .proxy: service.address.map { $0.utf8.count < 16 } ?? false
-    case .group: facts.parts.contains { $0.groups.contains { $0.text.utf8.count < 16 } }
-    default: false
-    }
-  }
-
-  /// The texts of an aspect's form in a text of the code, whole.
-  private func words(of aspect: Aspect, in text: [UInt8], _ isDart: Bool) -> [Name] {
-    func has(_ part: Name) -> Bool { text.withUnsafeBytes { $0.first(part.bytes) != nil } }
-    func words(_ isPart: (UInt8) -> Bool) -> [Name] { text.split { !isPart($0) }.map { Name($0) } }
-    func isURL(_ byte: UInt8) -> Bool {
-      byte > 0x20 && byte < 0x7F && !"\"'<>()[]{}|\\^`,;".utf8.contains(byte)
-    }
-    switch aspect {
-    case .bouncerKey:
-      guard text.contains("=") else { return [] }
-      return words { $0.isWord && $0 != "_" || "+/=".utf8.contains($0) }.filter {
-        $0.bytes.count == 44 && $0.bytes.last == "=" && $0.bytes[42] != "="
-      }
-    case .proxy:
-      let hosts = [service.address, Vendor.proxy].compactMap { $0.flatMap(Self.host) }
-      guard hosts.contains(where: { has(Name($0)) }) else { return [] }
-      return words(isURL).filter { word in hosts.contains { Self.host(word.text) == $0 } }
-    case .firebaseProject:
-      let names = service.projects.map { Name($0) } + Vendor.projects.map { Name($0) }
-      let words = words { $0.isWord || $0 == "-" }
-      return names.filter { name in
-        words.contains { word in
-          // The next object may follow such a text of Dart's without a gap.
-          word == name
-            || (isDart && name.bytes.count % 8 == 0 && word.hasPrefix(name)
-              && word.bytes.count < name.bytes.count + 8)
-        }
-      }
-    case .firebaseApp, .firebaseForIOS:
-      let platform: Name = aspect == .firebaseApp ? ":android:" : ":ios:"
-      guard has(platform) else { return [] }
-      return words { $0.isWord || $0 == ":" }.filter { $0.hasPrefix("1:") && $0.contains(platform) }
-    case .firebaseKey:
-      guard has("AIza") else { return [] }
-      return words { $0.isWord || $0 == "-" }.filter { $0.hasPrefix("AIza") }
-    case .group:
-      guard has("group.") else { return [] }
-      return words(\.isInIdentifier).filter { $0.hasPrefix("group.") && $0.bytes.count { $0 == "." } > 2 }
-    case .userAgent:
-      let start = "Mozilla/5.0 (" as Name
-      guard let place = text.withUnsafeBytes({ $0.first(start.bytes) }) else { return [] }
-      let found = Name(text[place...])
-      return found.hasPrefix("Mozilla/5.0 (Android) ") || found.hasPrefix("Mozilla/5.0 (iOS) ") ? [found] : []
-    default: return []
-    }
-  }
-
-  /// The host of an address in small letters; nil if it is none.
-  private static func host(_ address: String) -> String? {
-    guard let scheme = address.range(of: "://") else { return nil }
-    let rest = address[scheme.upperBound...].utf8
-    return String(decoding: rest.prefix { $0 != "/" && $0 != ":" }, as: UTF8.self).lowercased()
+  /// The property list in clear inside other data; nil if there is none.
+  private func list(in data: Data) throws -> PropertyList? {
+    guard let start = data.range(of: Data("<plist".utf8))?.lowerBound,
+      let end = data[start...].range(of: Data("</plist>".utf8))?.upperBound
+    else { return nil }
+    return try PropertyList.read(data[start..<end], files.budget)
   }
 }

@@ -3,15 +3,12 @@ internal import Foundation
 extension SourceReader {
   /// The project that builds the app: the one nearest to the root, if there are several.
   mutating func xcodeProject() throws -> XcodeProject? {
-    let names = files.names(ending: ".xcodeproj/project.pbxproj").filter { !$0.hasPrefix("macos/") }.sorted {
-      left, right in
-      let depths = [left, right].map { $0.bytes.count { $0 == "/" } }
-      return (depths[0], left) < (depths[1], right)
-    }
-    for name in names {
+    func depth(_ name: Name) -> Int { name.bytes.count { $0 == "/" } }
+    let names = files.names(ending: ".xcodeproj/project.pbxproj").filter { !$0.hasPrefix("macos/") }
+    for name in names.sorted(by: { (depth($0), $0) < (depth($1), $1) }) {
       guard let project = try XcodeProject(name, files) else {
         // Another one would be another app's.
-        try facts.miss(.bundleID, "the project cannot be read", file: name)
+        try facts.miss(.bundleID, "the project cannot be read", Value("", file: name))
         return nil
       }
       if project.targets.contains(where: \.isApp) { return project }
@@ -25,26 +22,17 @@ extension SourceReader {
     facts.project = project.file
     for target in project.targets {
       guard let release = target.release else {
-        try facts.miss(.bundleID, "\(target.name.text) has no configuration", file: project.file)
+        try facts.miss(.bundleID, "\(target.name.text) has no configuration", Value("", file: project.file))
         continue
       }
       if target.isApp { facts.configuration = release.name }
       var part = AppFacts.Part(name: target.name.text, isApp: target.isApp)
       part.isEmbedded = target.isEmbedded
-      if let id = try release["PRODUCT_BUNDLE_IDENTIFIER"], !id.text.bytes.isEmpty {
-        if id.isOpen {
-          try facts.miss(.bundleID, "\(id.value.text) is not defined", file: id.file, line: id.line)
-        } else {
-          part.bundle = id.value
-        }
-      } else {
-        try facts.miss(.bundleID, "\(target.name.text) has no PRODUCT_BUNDLE_IDENTIFIER", file: project.file)
-      }
-      for configuration in target.configurations where configuration.name != release.name {
-        if let id = try configuration["PRODUCT_BUNDLE_IDENTIFIER"], !id.isOpen {
-          part.otherBundles.append(id.value)
-        }
-      }
+      part.bundle = try setting(
+        "PRODUCT_BUNDLE_IDENTIFIER", .bundleID, release, orMiss: target.name.text)
+      part.otherBundles = try target.configurations.filter { $0.name != release.name }.compactMap {
+        try $0["PRODUCT_BUNDLE_IDENTIFIER"]
+      }.filter { !$0.isOpen }
       try readSigning(target)
       try readInfo(&part, release, project)
       part.entitlements = try entitlements(target, release, project)
@@ -58,21 +46,34 @@ extension SourceReader {
     }
   }
 
+  /// A setting, if it is known.
+  ///
+  /// - Parameter owner: what has to have it; nil if it may be missing.
+  private mutating func setting(
+    _ key: Name, _ aspect: Aspect, _ configuration: XcodeProject.Configuration, orMiss owner: String?
+  ) throws -> Value? {
+    let value = try configuration[key]
+    if let value, value.isOpen {
+      try facts.miss(aspect, "\(value.text) is not defined", value)
+      return nil
+    }
+    if value == nil, let owner {
+      try facts.miss(aspect, "\(owner) has no \(key.text)", Value("", file: facts.project ?? ""))
+    }
+    return value
+  }
+
   private mutating func readSigning(_ target: XcodeProject.Target) throws {
     for configuration in target.configurations {
-      if let team = try configuration["DEVELOPMENT_TEAM"], !team.text.bytes.isEmpty {
-        try team.isOpen
-          ? facts.miss(.team, "\(team.value.text) is not defined", file: team.file, line: team.line)
-          : facts.add(.team, [team.value])
-      } else if target.isApp, configuration.name == target.release?.name {
-        try facts.miss(.team, "\(configuration.name.text) has no DEVELOPMENT_TEAM", file: facts.project)
-      }
+      let isNeeded = target.isApp && configuration.name == target.release?.name
+      let team = try setting(
+        "DEVELOPMENT_TEAM", .team, configuration, orMiss: isNeeded ? configuration.name.text : nil)
+      try facts.add(.team, [team].compactMap(\.self))
       // `iPhone Distribution: Somebody (TEAM567890)`
-      if let identity = try configuration["CODE_SIGN_IDENTITY"],
-        let start = identity.text.bytes.lastIndex(of: "("), identity.text.hasSuffix(")")
+      if let identity = try configuration["CODE_SIGN_IDENTITY"], identity.name.hasSuffix(")"),
+        let start = identity.name.bytes.lastIndex(of: "(")
       {
-        let team = Name(identity.text.bytes[(start + 1)...].dropLast())
-        try facts.add(.team, [Value(team, file: identity.file, line: identity.line)])
+        try facts.add(.team, [identity.with(Name(identity.name.bytes[(start + 1)...].dropLast()))])
       }
     }
   }
@@ -80,37 +81,28 @@ extension SourceReader {
   private mutating func readInfo(
     _ part: inout AppFacts.Part, _ release: XcodeProject.Configuration, _ project: XcodeProject
   ) throws {
-    func resolve(_ value: Value) throws -> Value {
-      let setting = XcodeProject.Setting(text: Name(value.text), file: value.file, line: value.line)
-      return Value(text: try release.resolve(setting).value.text, file: value.file, line: value.line)
-    }
     let written = try release["INFOPLIST_KEY_UIBackgroundModes"]
-    var modes = (written?.text.bytes.split(separator: " ") ?? []).map {
-      Value(Name($0), file: project.file, line: written?.line)
-    }
-    var place = written.map { Value("", file: $0.file, line: $0.line) }
-    if let setting = try release["INFOPLIST_FILE"], !setting.text.bytes.isEmpty {
+    var modes = written?.name.bytes.split(separator: " ").map { Value(Name($0), file: project.file) } ?? []
+    var place = written?.with("")
+    if let setting = try release["INFOPLIST_FILE"] {
       let file = project.path(setting)
       guard let data = try files.data(file), let info = try PropertyList.read(data, files.budget) else {
         return try facts.miss(
           part.isApp ? .backgroundModes : .notificationService,
-          "\(file.text) cannot be read as a property list", file: setting.file, line: setting.line)
+          "\(file.text) cannot be read as a property list", setting)
       }
       modes += info.texts("UIBackgroundModes", in: file)
       place = place ?? Value("", file: file, line: info["UIBackgroundModes"]?.line)
-      if let id = try info["CFBundleIdentifier"]?.value(in: file).map(resolve) {
-        // A name that stands here is the one that counts.
-        if !id.isOpen, id.text != part.bundle?.text {
-          if let bundle = part.bundle { part.otherBundles.append(bundle) }
-          part.bundle = id
-        }
+      // A name that stands here is the one that counts.
+      if let id = try info["CFBundleIdentifier"]?.value(in: file).map(release.resolve), !id.isOpen,
+        id.text != part.bundle?.text
+      {
+        part.otherBundles += [part.bundle].compactMap(\.self)
+        part.bundle = id
       }
-      let kind = info["NSExtension"] ?? info["EXAppExtensionAttributes"]
-      part.point = (kind?["NSExtensionPointIdentifier"] ?? kind?["EXExtensionPointIdentifier"])?.value(
-        in: file)
-      if let group = try kind?["NSExtensionFileProviderDocumentGroup"]?.value(in: file).map(resolve) {
-        try facts.add(.group, [group])
-      }
+      part.point = info["NSExtension"]?["NSExtensionPointIdentifier"]?.value(in: file)
+      let group = info["NSExtension"]?["NSExtensionFileProviderDocumentGroup"]?.value(in: file)
+      try facts.add(.group, [group].compactMap(\.self).map(release.resolve))
     }
     if part.isApp, let place { part.backgroundModes = (place, modes) }
   }
@@ -118,26 +110,22 @@ extension SourceReader {
   private mutating func entitlements(
     _ target: XcodeProject.Target, _ release: XcodeProject.Configuration, _ project: XcodeProject
   ) throws -> AppFacts.Part.Entitlements {
-    guard let setting = try release["CODE_SIGN_ENTITLEMENTS"], !setting.text.bytes.isEmpty else {
-      let others = try target.configurations.compactMap { try $0["CODE_SIGN_ENTITLEMENTS"] }
-      return .none(others.first { !$0.text.bytes.isEmpty }?.value)
+    guard try release["CODE_SIGN_ENTITLEMENTS"] != nil else {
+      return .none(try target.configurations.compactMap { try $0["CODE_SIGN_ENTITLEMENTS"] }.first)
+    }
+    guard let setting = try setting("CODE_SIGN_ENTITLEMENTS", .entitledGroup, release, orMiss: nil) else {
+      return .unreadable
     }
     let file = project.path(setting)
-    if setting.isOpen {
-      try facts.miss(
-        .entitledGroup, "\(setting.value.text) is not defined", file: setting.file, line: setting.line)
-      return .unreadable
-    }
     guard let data = try files.data(file) else {
       return files.notes.contains { file == $0.file || file.hasPrefix($0.file + "/") }
-        ? .unreadable : .gone(setting.value)
+        ? .unreadable : .gone(setting)
     }
     guard let list = try PropertyList.read(data, files.budget) else {
-      try facts.miss(.entitledGroup, "\(file.text) cannot be read as a property list", file: file)
+      try facts.miss(
+        .entitledGroup, "\(file.text) cannot be read as a property list", Value("", file: file))
       return .unreadable
     }
-    return try facts.entitlements(list, file: file) { value in
-      try release.resolve(.init(text: Name(value.text), file: value.file, line: value.line)).value
-    }
+    return try facts.entitlements(list, file: file, isApp: target.isApp, resolve: release.resolve)
   }
 }

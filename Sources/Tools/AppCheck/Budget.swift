@@ -26,18 +26,15 @@ final class Budget: Sendable {
   static let value = 1_024
   static let duration: Duration = .seconds(60)
 
-  private struct Spent {
-    var (bytes, steps) = (0, 0)
-    /// The number of steps at which the clock is looked at again.
-    var lookAt = 0
-  }
-
-  private let spent = Mutex(Spent())
+  private let bytes = Atomic(0)
+  private let steps = Atomic(0)
   private let end = ContinuousClock.now + duration
 
   /// Pays for bytes that are read or unpacked.
-  func read(_ bytes: Int) throws(Exceeded) {
-    try pay(bytes, \.bytes, Self.bytes, "more than \(Self.bytes >> 20) MB to be read")
+  func read(_ count: Int) throws(Exceeded) {
+    guard bytes.wrappingAdd(count, ordering: .relaxed).newValue <= Self.bytes else {
+      throw Exceeded(what: "more than \(Self.bytes >> 20) MB to be read")
+    }
     try lookAtClock()
   }
 
@@ -45,28 +42,14 @@ final class Budget: Sendable {
   func values(_ count: Int) throws(Exceeded) { try step(2_000 * count) }
 
   func step(_ count: Int = 1) throws(Exceeded) {
-    try pay(count, \.steps, Self.steps, "more than \(Self.steps) parts to be looked at")
-    let isTime = spent.withLock { spent in
-      guard spent.steps >= spent.lookAt else { return false }
-      spent.lookAt = spent.steps + 10_000
-      return true
-    }
-    if isTime { try lookAtClock() }
+    let (before, after) = steps.wrappingAdd(count, ordering: .relaxed)
+    guard after <= Self.steps else { throw Exceeded(what: "more than \(Self.steps) parts to be looked at") }
+    if before / 10_000 != after / 10_000 { try lookAtClock() }
   }
 
   private func lookAtClock() throws(Exceeded) {
     guard ContinuousClock.now < end else {
       throw Exceeded(what: "more to be looked at than \(Self.duration.components.seconds) seconds allow")
     }
-  }
-
-  private func pay(
-    _ count: Int, _ kind: WritableKeyPath<Spent, Int>, _ limit: Int, _ what: @autoclosure () -> String
-  ) throws(Exceeded) {
-    let total = spent.withLock { spent in
-      spent[keyPath: kind] += count
-      return spent[keyPath: kind]
-    }
-    guard total <= limit else { throw Exceeded(what: what()) }
   }
 }

@@ -10,14 +10,7 @@ struct Gradle {
     let key: Name
     /// nil if it could not be worked out.
     let text: Name?
-    let file: Name
-    let line: Int?
-  }
-
-  /// A flavour, and the dimension that it is one of.
-  private struct Flavor {
-    let name: Name
-    var dimension: Name?
+    let place: Value
   }
 
   /// The file that the others are applied from.
@@ -25,7 +18,7 @@ struct Gradle {
   private let folder: Name
   private var settings: [Setting] = []
   /// In the order in which they are declared.
-  private var flavors: [Flavor] = []
+  private var flavors: [Name] = []
   /// The first comes before the others.
   private var dimensions: [Name] = []
   /// Texts that `resValue` adds: the block's name, the text's, and the text; nil if it could not be worked out.
@@ -76,9 +69,8 @@ struct Gradle {
       switch code[mark: index] {
       case "{":
         let name = Self.name(code, before: index)
-        if blocks.last == "productFlavors", !name.bytes.isEmpty, !flavors.contains(where: { $0.name == name })
-        {
-          flavors.append(Flavor(name: name))
+        if blocks.last == "productFlavors", !name.bytes.isEmpty, !flavors.contains(name) {
+          flavors.append(name)
         }
         guard open.count < Budget.depth else { throw Budget.tooDeep }
         open.append((true, name))
@@ -98,23 +90,15 @@ struct Gradle {
       let start = ["=", "(", ":"].contains(code[mark: index + 1]) ? index + 2 : index + 1
       var text: Name? { get throws { try code.constant(at: start) } }
       switch code[index] {
-      case "applicationId", "applicationIdSuffix":
+      case "applicationId", "applicationIdSuffix", "dimension":
         guard
           code.kind(index - 1) != .mark || code.line(index - 1) != code.line(index)
             || code[mark: index - 1] == "{"
         else { continue }
         settings.append(
-          Setting(blocks: blocks, key: code[index], text: try text, file: file, line: code.line(start)))
-      case "dimension":
-        guard let name = blocks.last, let place = flavors.firstIndex(where: { $0.name == name }) else {
-          continue
-        }
-        flavors[place].dimension = try text
+          Setting(blocks: blocks, key: code[index], text: try text, place: code.place(start)))
       case "flavorDimensions":
-        for next in index..<code.tokens.count where code.line(next) == code.line(index) {
-          if code.kind(next) == .text { dimensions.append(code[next]) }
-          if next > index + 40 { break }
-        }
+        dimensions += code.texts(behind: index).map { code[$0] }
       case "resValue":
         guard code[start] == "string" else { continue }
         try files.budget.values(1)
@@ -123,10 +107,8 @@ struct Gradle {
           continue
         }
         var value: Value?
-        let place = Value("", file: file, line: code.line(start + 4))
-        if let text = try code.constant(at: start + 4), !text.bytes.contains("$") {
-          value = Value(text, file: file, line: place.line)
-        }
+        let place = code.place(start + 4)
+        if let text = try code.constant(at: start + 4), !text.bytes.contains("$") { value = place.with(text) }
         texts.append((blocks.last ?? "", name, value, place))
       case "from" where code[index - 1] == "apply" || code[index - 2] == "apply":
         if let path = try text, let name = self.path(path, files) {
@@ -151,9 +133,10 @@ struct Gradle {
 
   /// A path out of a build file, from the root of the app; nil if there is no such file.
   private func path(_ text: Name, _ files: AppFiles) -> Name? {
-    let rest = text.text.replacing("${rootProject.projectDir}", with: "").replacing("${rootDir}", with: "")
-      .replacing("$rootDir", with: "").replacing("${projectDir}", with: "").replacing("$projectDir", with: "")
-    let names = [folder + Name(rest), Name(rest)].map { name in Name.path(name.bytes) }
+    // `${rootDir}/app/brand.gradle`
+    let parts = text.bytes.split(separator: "/")
+    let rest = Name(parts.drop { $0.first == "$" }.joined(separator: ["/"]))
+    let names = [folder + rest, rest].map { Name.path($0.bytes) }
     return names.first { name in files.has(name) || files.names.contains { $0.hasPrefix(name + "/") } }
   }
 
@@ -164,18 +147,17 @@ struct Gradle {
     if code[mark: index - 3] == "." {
       set = [")", "]"].contains(code[mark: index - 4]) ? code[index - 5] : code[index - 4]
     }
-    var isFound = false
-    for next in index + 1..<index + 40 where code.line(next) == code.line(index) && code.kind(next) == .text {
-      isFound = true
-      if let path = path(code[next], files) {
+    let texts = code.texts(behind: index)
+    for text in texts {
+      if let path = path(code[text], files) {
         resources.append((set, path + "/"))
       } else {
         files.note(
-          "adds a folder of resources that is not there: \(code[next].text)", code.file, line: code.line(next)
-        )
+          "adds a folder of resources that is not there: \(code[text].text)", code.file,
+          line: code.line(text))
       }
     }
-    if !isFound {
+    if texts.isEmpty {
       files.note("adds a folder of resources that the build works out", code.file, line: code.line(index))
     }
   }
@@ -186,7 +168,7 @@ struct Gradle {
     for next in index + 1..<index + 12 where code.line(next) == line {
       if code[next] == "apply", code[next + 1] == "false" { return }
     }
-    googleServices = googleServices ?? Value("", file: code.file, line: line)
+    googleServices = googleServices ?? code.place(index)
   }
 
   /// The name of the block that opens at an index: `release {`, `create("gplay") {`, `register('gplay') {`.
@@ -202,17 +184,17 @@ struct Gradle {
   ///
   /// - Throws: a ``Fault`` if there are none of that name.
   func variant(_ name: Name?) throws -> [Name] {
-    let order = dimensions + flavors.compactMap(\.dimension).filter { !dimensions.contains($0) }
-    var groups: [[Name]] = []
-    for (number, dimension) in order.enumerated() where order.firstIndex(of: dimension) == number {
-      groups.append(
-        flavors.filter { $0.dimension == dimension || ($0.dimension == nil && number == 0) }.map(\.name))
+    func dimension(_ flavor: Name) -> Name {
+      last("dimension", flavor, in: "productFlavors")?.text ?? dimensions.first ?? ""
     }
-    if order.isEmpty { groups = [flavors.map(\.name)] }
-    groups.removeAll(where: \.isEmpty)
+    var groups: [[Name]] = []
+    for next in dimensions + flavors.map(dimension) where groups.allSatisfy({ dimension($0[0]) != next }) {
+      let group = flavors.filter { dimension($0) == next }
+      if !group.isEmpty { groups.append(group) }
+    }
     guard let name else { return groups.map { Self.published(among: $0) } }
     // `gplay`, or all of them in one: `gplayProd`.
-    if flavors.contains(where: { $0.name == name }) {
+    if flavors.contains(name) {
       return groups.map { $0.contains(name) ? name : Self.published(among: $0) }
     }
     var variants: [[Name]] = [[]]
@@ -223,7 +205,7 @@ struct Gradle {
     throw Fault(
       key: "--flavor", "names \(name.text), which is no flavour of \(file.text)",
       advice: flavors.isEmpty
-        ? "leave it out: there are none" : "name one of \(flavors.map(\.name.text).joined(separator: ", "))")
+        ? "leave it out: there are none" : "name one of \(flavors.map(\.text).joined(separator: ", "))")
   }
 
   private static func published(among flavors: [Name]) -> Name {
@@ -242,34 +224,30 @@ struct Gradle {
     }
   }
 
-  /// An application id as a variant has it when it is published.
-  enum ApplicationID {
-    case found(Value)
-    case unknown(file: Name, line: Int?)
-    case missing
+  /// What is set last in a block of this name.
+  private func last(_ key: Name, _ block: Name, in outer: Name? = nil) -> Setting? {
+    settings.last {
+      $0.key == key && $0.blocks.last == block && (outer == nil || $0.blocks.dropLast().last == outer)
+    }
   }
 
-  func applicationID(of variant: [Name]) -> ApplicationID {
-    func last(_ key: Name, _ block: Name, in outer: Name) -> Setting? {
-      settings.last {
-        $0.key == key && $0.blocks.last == block
-          && (outer.bytes.isEmpty || $0.blocks.dropLast().last == outer)
-      }
-    }
+  /// The application id that a variant has when it is published; nil if there is none. Its text is empty if it could not
+  /// be worked out.
+  func applicationID(of variant: [Name]) -> Value? {
     let own = variant.lazy.compactMap { last("applicationId", $0, in: "productFlavors") }.first
-    guard let setting = own ?? last("applicationId", "defaultConfig", in: "") else { return .missing }
+    guard let setting = own ?? last("applicationId", "defaultConfig") else { return nil }
     let suffixes =
-      ([last("applicationIdSuffix", "defaultConfig", in: "")]
+      ([last("applicationIdSuffix", "defaultConfig")]
       + variant.map { last("applicationIdSuffix", $0, in: "productFlavors") } + [
         last("applicationIdSuffix", "release", in: "buildTypes")
       ]).compactMap(\.self)
     guard let id = setting.text, suffixes.allSatisfy({ $0.text != nil }) else {
-      return .unknown(file: setting.file, line: setting.line)
+      return setting.place
     }
     let text = suffixes.reduce(id) { text, suffix in
       let part = suffix.text ?? ""
       return text + (part.hasPrefix(".") ? part : "." + part)
     }
-    return .found(Value(text, file: setting.file, line: setting.line))
+    return setting.place.with(text)
   }
 }

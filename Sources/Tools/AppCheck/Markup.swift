@@ -1,226 +1,177 @@
-/// Reads XML once from its beginning to its end: elements with their attributes, and the texts between them. Comments,
-/// instructions and declarations are passed over; entities of one's own are not known, so nothing can grow.
-struct Markup {
-  enum Event {
-    case start(Name, attributes: [Name: Name], isEmpty: Bool)
-    case text(Name)
-    case end(Name)
+internal import Foundation
+
+/// An element of XML, and what is inside it. Comments, instructions and declarations are passed over; entities of one's
+/// own are not known, so that nothing can grow.
+struct Element {
+  let name: Name
+  fileprivate(set) var attributes: [(key: Name, text: Name, line: Int)] = []
+  fileprivate(set) var children: [Element] = []
+  /// Its own texts, one behind the other.
+  fileprivate(set) var text: [UInt8] = []
+  /// Where its text begins, or else the element itself.
+  fileprivate(set) var line: Int
+  fileprivate var hasText = false
+  /// Whether the file does not end before it does.
+  fileprivate(set) var isWhole = false
+
+  subscript(key: Name) -> Name? { attributes.last { $0.key == key }?.text }
+
+  /// The elements in it, and those in these, in order.
+  var descendants: [Element] { children.flatMap { [$0] + $0.descendants } }
+
+  /// The first element of a file; nil if there is none.
+  init?(_ data: Data, _ budget: Budget) throws {
+    var markup = Markup(cursor: Cursor(Array(data)), budget: budget)
+    var document = Element(name: "", line: 1)
+    _ = try markup.readContent(of: &document, 0)
+    guard let root = document.children.first else { return nil }
+    self = root
   }
 
-  private let bytes: [UInt8]
-  private var place = 0
-  private let budget: Budget
-  /// The line of what was read last.
-  private(set) var line = 1
-  private var (counted, current) = (0, 1)
-  /// The lines of the attributes of the element that was read last.
-  private(set) var lines: [Name: Int] = [:]
-  private var (root, last, depth): (Name?, Name?, Int) = (nil, nil, 0)
+  fileprivate init(name: Name, line: Int) { (self.name, self.line) = (name, line) }
+}
 
-  /// Whether what has been read is closed.
-  var isWhole: Bool { root != nil && depth == 0 && last == root }
+private struct Markup {
+  var cursor: Cursor
+  let budget: Budget
 
-  init(_ bytes: [UInt8], _ budget: Budget) { (self.bytes, self.budget) = (bytes, budget) }
-
-  private func has(_ text: StaticString) -> Bool {
-    guard place + text.utf8CodeUnitCount <= bytes.count else { return false }
-    for index in 0..<text.utf8CodeUnitCount where bytes[place + index] != text.utf8Start[index] {
-      return false
-    }
-    return true
-  }
-
-  /// Goes on to behind a text, or to the end.
-  private mutating func skip(behind text: StaticString) {
-    while place < bytes.count, !has(text) { place += 1 }
-    place = min(bytes.count, place + text.utf8CodeUnitCount)
-  }
-
-  private mutating func count(to place: Int) {
-    while counted < place {
-      if bytes[counted] == "\n" { current += 1 }
-      counted += 1
-    }
-    line = current
-  }
-
-  mutating func next() throws -> Event? {
-    while place < bytes.count {
+  /// Reads what is inside an element.
+  ///
+  /// - Returns: the name at the end that was found; nil if the file ends before.
+  mutating func readContent(of element: inout Element, _ depth: Int) throws -> Name? {
+    guard depth <= Budget.depth else { throw Budget.tooDeep }
+    while !cursor.isAtEnd {
       try budget.step()
-      if has("<!--") {
-        place += 4
-        skip(behind: "-->")
-      } else if has("<![CDATA[") {
-        place += 9
-        let start = place
-        skip(behind: "]]>")
-        count(to: start)
-        return .text(Name(bytes[start..<max(start, min(place - 3, bytes.count))]))
-      } else if has("<?") {
-        skip(behind: "?>")
-      } else if has("<!") {
+      if cursor.has("<!--") {
+        cursor.skip(behind: "-->")
+      } else if cursor.has("<![CDATA[") {
+        cursor.advance(9)
+        add(to: &element) { Array($0.skip(behind: "]]>")) }
+      } else if cursor.has("<?") {
+        cursor.skip(behind: "?>")
+      } else if cursor.has("<!") {
         skipDeclaration()
-      } else if bytes[place] == "<" {
-        return try element()
+      } else if cursor.has("</") {
+        cursor.advance(2)
+        defer { cursor.skip(behind: ">") }
+        return word()
+      } else if cursor.byte() == "<" {
+        element.children.append(try child(depth))
       } else {
-        let start = bytes[place...].firstIndex { !$0.isBlank } ?? place
-        let end = bytes[place...].firstIndex(of: "<") ?? bytes.endIndex
-        count(to: min(start, end))
-        defer { place = end }
-        return .text(Self.resolved(bytes[place..<end]))
+        add(to: &element) { Self.resolved($0.skip { $0 != "<" }) }
       }
     }
     return nil
   }
 
+  private mutating func add(to element: inout Element, _ read: (inout Cursor) -> [UInt8]) {
+    var start = cursor
+    start.skip(while: \.isBlank)
+    let text = read(&cursor)
+    if start.place < cursor.place, !element.hasText { (element.line, element.hasText) = (start.line, true) }
+    element.text += text
+  }
+
   private mutating func skipDeclaration() {
     var depth = 0
-    while place < bytes.count {
-      let byte = bytes[place]
-      place += 1
-      if byte == "[" { depth += 1 }
-      if byte == "]" { depth -= 1 }
-      if byte == ">", depth <= 0 { return }
-    }
+    repeat {
+      if cursor.byte() == "[" { depth += 1 }
+      if cursor.byte() == "]" { depth -= 1 }
+      cursor.advance()
+    } while !cursor.isAtEnd && (cursor.byte() != ">" || depth > 0)
+    cursor.advance()
   }
 
-  private mutating func element() throws -> Event {
-    count(to: place)
-    place += 1
-    let isEnd = place < bytes.count && bytes[place] == "/"
-    if isEnd { place += 1 }
-    let name = word()
-    var attributes: [Name: Name] = [:]
-    var isEmpty = false
-    let first = line
-    defer { line = first }
-    lines = [:]
-    while place < bytes.count, bytes[place] != ">" {
-      if bytes[place].isBlank || bytes[place] == "/" {
-        isEmpty = bytes[place] == "/"
-        place += 1
+  private mutating func child(_ depth: Int) throws -> Element {
+    try budget.step(20)
+    var element = Element(name: "", line: cursor.line)
+    cursor.advance()
+    element = Element(name: word(), line: element.line)
+    while !cursor.isAtEnd, cursor.byte() != ">" {
+      if cursor.byte().isBlank || cursor.byte() == "/" {
+        element.isWhole = cursor.byte() == "/"
+        cursor.advance()
         continue
       }
-      isEmpty = false
+      element.isWhole = false
       let key = word()
-      skipBlanks()
-      guard place < bytes.count, bytes[place] == "=" else {
-        if key.bytes.isEmpty { place += 1 }
+      cursor.skip(while: \.isBlank)
+      guard cursor.byte() == "=" else {
+        if key.bytes.isEmpty { cursor.advance() }
         continue
       }
-      place += 1
-      skipBlanks()
-      guard place < bytes.count, bytes[place] == "\"" || bytes[place] == "'" else { continue }
+      cursor.advance()
+      cursor.skip(while: \.isBlank)
+      let quote = cursor.byte()
+      guard quote == "\"" || quote == "'" else { continue }
       try budget.step(20)
-      let start = place + 1
-      let end = bytes[start...].firstIndex(of: bytes[place]) ?? bytes.endIndex
-      attributes[key] = Self.resolved(bytes[start..<end])
-      count(to: start)
-      lines[key] = line
-      place = min(bytes.count, end + 1)
+      cursor.advance()
+      let line = cursor.line
+      element.attributes.append((key, Name(Self.resolved(cursor.skip { $0 != quote })), line))
+      cursor.advance()
     }
-    place = min(bytes.count, place + 1)
-    root = root ?? name
-    if isEnd || isEmpty { last = name }
-    depth += isEnd ? -1 : isEmpty ? 0 : 1
-    return isEnd ? .end(name) : .start(name, attributes: attributes, isEmpty: isEmpty)
+    cursor.advance()
+    if !element.isWhole { element.isWhole = try readContent(of: &element, depth + 1) == element.name }
+    return element
   }
-
-  private mutating func skipBlanks() { while place < bytes.count, bytes[place].isBlank { place += 1 } }
 
   private mutating func word() -> Name {
-    let start = place
-    while place < bytes.count, !bytes[place].isBlank, !Self.ends.contains(bytes[place]) { place += 1 }
-    return Name(bytes[start..<place])
+    Name(cursor.skip { !$0.isBlank && !Self.ends.contains($0) })
   }
   private static let ends = Set("<>=/\"'".utf8)
 
-  private static let entities: [Name: UInt8] = ["amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'"]
+  private static let entities: [Name: Unicode.Scalar] = [
+    "amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'",
+  ]
 
   /// A text with its entities replaced.
-  private static func resolved(_ raw: ArraySlice<UInt8>) -> Name {
-    guard raw.contains("&") else { return Name(raw) }
-    var (text, place): ([UInt8], Int) = ([], raw.startIndex)
-    while place < raw.endIndex {
+  private static func resolved(_ raw: ArraySlice<UInt8>) -> [UInt8] {
+    let parts = raw.split(separator: "&", omittingEmptySubsequences: false)
+    return parts.dropFirst().reduce(into: Array(parts.first ?? [])) { text, part in
       // The longest is `&#x10FFFF;`.
-      if raw[place] == "&", let end = raw[place..<min(place + 12, raw.endIndex)].firstIndex(of: ";") {
-        let name = Name(raw[place + 1..<end])
-        if let byte = entities[name] {
-          text.append(byte)
-          place = end + 1
-          continue
-        }
-        let isHex = name.hasPrefix("#x")
-        if name.hasPrefix("#"),
-          let number = UInt32(Name(name.bytes.dropFirst(isHex ? 2 : 1)).text, radix: isHex ? 16 : 10),
-          let scalar = Unicode.Scalar(number)
-        {
-          text += Array(String(Character(scalar)).utf8)
-          place = end + 1
-          continue
-        }
+      if let end = part.prefix(9).firstIndex(of: ";"), let scalar = scalar(Name(part[..<end])) {
+        text += Array(String(scalar).utf8) + part[(end + 1)...]
+      } else {
+        text += ["&"] + part
       }
-      text.append(raw[place])
-      place += 1
     }
-    return Name(text)
+  }
+
+  private static func scalar(_ entity: Name) -> Unicode.Scalar? {
+    let number =
+      entity.hasPrefix("#x")
+      ? UInt32(entity.text.dropFirst(2), radix: 16)
+      : entity.hasPrefix("#") ? UInt32(entity.text.dropFirst()) : nil
+    return entities[entity] ?? number.flatMap(Unicode.Scalar.init)
   }
 }
 
-/// The texts of an Android app's `res/values` file, by name.
-struct AndroidTexts {
-  private(set) var texts: [(name: Name, value: Value)] = []
-  /// Whether the file does not end before what is open in it does.
-  private(set) var isWhole = false
-
-  init(_ bytes: [UInt8], file: Name, _ budget: Budget) throws {
-    var markup = Markup(bytes, budget)
-    // The text that is open, where it begins, and what has been read of it.
-    var open: (name: Name, line: Int, text: [UInt8], depth: Int)?
-    func close() {
-      guard let found = open else { return }
-      texts.append((found.name, Value(Self.plain(found.text), file: file, line: found.line)))
-      open = nil
+extension Element {
+  /// The texts of an Android app's `res/values` file, by name.
+  func androidTexts(in file: Name) -> [(name: Name, value: Value)] {
+    children.filter { $0.name == "string" || $0.name == "item" }.compactMap { element in
+      element["name"].map { ($0, Value(element.androidText, file: file, line: element.line)) }
     }
-    while let event = try markup.next() {
-      switch event {
-      case .start(let element, let attributes, let isEmpty):
-        if open != nil {
-          if !isEmpty { open?.depth += 1 }
-        } else if element == "string" || element == "item", let name = attributes["name"] {
-          open = (name, markup.line, [], 0)
-          if isEmpty { close() }
-        }
-      case .text(let text):
-        if open != nil {
-          if open?.text.isEmpty == true, !text.trimmed.bytes.isEmpty { open?.line = markup.line }
-          open?.text += text.bytes
-        }
-      case .end: if open?.depth == 0 { close() } else { open?.depth -= 1 }
-      }
-    }
-    isWhole = markup.isWhole
   }
 
   /// As Android has it: blanks are one, and none at the ends; quotes and backslashes are resolved.
-  private static func plain(_ raw: [UInt8]) -> Name {
-    var (text, isQuoted): ([UInt8], Bool) = ([], false)
-    var place = 0
-    while place < raw.count {
-      let byte = raw[place]
-      place += 1
-      if byte == "\\", place < raw.count {
-        text.append(raw[place])
-        place += 1
+  private var androidText: Name {
+    var (plain, isQuoted, isEscaped): ([UInt8], Bool, Bool) = ([], false, false)
+    for byte in text {
+      if isEscaped {
+        plain.append(byte)
+        isEscaped = false
+      } else if byte == "\\" {
+        isEscaped = true
       } else if byte == "\"" {
         isQuoted.toggle()
-      } else if byte.isBlank, !isQuoted {
-        if let last = text.last, last != " " { text.append(" ") }
-      } else {
-        text.append(byte)
+      } else if !byte.isBlank || isQuoted {
+        plain.append(byte)
+      } else if let last = plain.last, last != " " {
+        plain.append(" ")
       }
     }
-    if text.last == " " { text.removeLast() }
-    return Name(text)
+    if plain.last == " " { plain.removeLast() }
+    return Name(plain)
   }
 }

@@ -1,3 +1,5 @@
+internal import Foundation
+
 /// A path, a key or a text out of an app, compared by its bytes. (A `String` is compared in a normal form, for which a
 /// name of many combining marks takes minutes.)
 struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral {
@@ -37,18 +39,18 @@ struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral {
   }
 
   /// Whether another name stands somewhere in this one.
-  func contains(_ name: Name) -> Bool { bytes.withUnsafeBytes { $0.first(name.bytes) != nil } }
+  func contains(_ name: Name) -> Bool { Data(bytes).has(name) }
 
   /// Without blanks and line ends at both ends.
   var trimmed: Name {
-    let start = bytes.firstIndex { !$0.isBlank } ?? bytes.endIndex
-    let end = bytes.lastIndex { !$0.isBlank } ?? start - 1
-    return Name(bytes[start..<end + 1])
+    Name(bytes.drop(while: \.isBlank).reversed().drop(while: \.isBlank).reversed())
   }
 }
 
 /// A value that is built into an app, and where it stands.
 struct Value: Sendable, Hashable {
+  /// As it stands there.
+  let name: Name
   /// In ASCII: other bytes are written as `\xC3`, since nothing that is compared has any.
   let text: String
   let file: Name
@@ -59,28 +61,20 @@ struct Value: Sendable, Hashable {
   /// The target of an Xcode project that has it.
   var target: String?
 
+  /// - Parameter file: empty if it concerns no single file.
+  init(_ name: Name, file: Name, line: Int? = nil, member: Name? = nil) {
+    (self.name, self.file, self.line, self.member) = (name, file, line, member?.text)
+    let shown = name.bytes.prefix(Budget.value).map { byte in
+      byte < 0x80 ? String(Unicode.Scalar(byte)) : "\\x" + String(byte, radix: 16, uppercase: true)
+    }
+    text = shown.joined() + (shown.count < name.bytes.count ? "..." : "")
+  }
+
   /// Whether it names a variable that nothing sets.
   var isOpen: Bool { text.contains("$(") || text.contains("${") }
 
-  init(_ name: Name, file: Name, line: Int?, member: Name? = nil) {
-    let bytes = name.bytes
-    let shown = bytes.prefix(Budget.value)
-    var text = ""
-    for byte in shown {
-      if byte < 0x80 {
-        text.unicodeScalars.append(Unicode.Scalar(byte))
-      } else {
-        text += "\\x" + String(byte, radix: 16, uppercase: true)
-      }
-    }
-    if shown.count < bytes.count { text += "..." }
-    self.text = text
-    self.file = file
-    self.line = line
-    self.member = member?.text
-  }
-
-  init(text: String, file: Name, line: Int?) { self.init(Name(text), file: file, line: line) }
+  /// Another text in its place.
+  func with(_ text: Name) -> Value { Value(text, file: file, line: line, member: member.map { Name($0) }) }
 }
 
 extension UInt8: @retroactive ExpressibleByUnicodeScalarLiteral {
@@ -90,6 +84,12 @@ extension UInt8: @retroactive ExpressibleByUnicodeScalarLiteral {
   var isBlank: Bool { self == 0x20 || (0x09...0x0D).contains(self) }
   var isHexDigit: Bool { isDigit || ("a"..."f").contains(self | 0x20) }
   var isDigit: Bool { ("0"..."9").contains(self) }
+  /// Whether it may stand in a bundle id or package name.
+  var isInIdentifier: Bool { isWord || self == "." || self == "-" }
   /// Whether it may stand in a name of a programming language.
   var isWord: Bool { isDigit || self == "_" || self >= 0x80 || ("a"..."z").contains(self | 0x20) }
+}
+
+extension Data {
+  func has(_ text: Name) -> Bool { range(of: Data(text.bytes)) != nil }
 }

@@ -34,206 +34,108 @@ struct PropertyList: Sendable {
     let list: PropertyList?
     if data.starts(with: "bplist00".utf8) {
       list = try? PropertyListDecoder().decode(BinaryList.self, from: data).list
-    } else if data.withUnsafeBytes({ $0.first(Array("<plist".utf8)) }) != nil {
-      var reader = XMLList(Markup(Array(data), budget), budget)
-      list = try reader.root()
+    } else if data.has("<plist") {
+      let root = try Element(data, budget)
+      list = root.flatMap {
+        $0.isWhole ? PropertyList($0.name == "plist" ? $0.children.first ?? $0 : $0) : nil
+      }
     } else {
-      var reader = OldList(Array(data), budget)
-      list = try reader.root()
+      var reader = OldList(code: try Code(Array(data), language: .list, budget), budget: budget)
+      list = try reader.value(0)
     }
     return list?.members == nil ? nil : list
   }
-}
 
-// MARK: XML
+  fileprivate init(_ content: Content, line: Int?) { (self.content, self.line) = (content, line) }
 
-private struct XMLList {
-  private var markup: Markup
-  private let budget: Budget
-
-  init(_ markup: Markup, _ budget: Budget) { (self.markup, self.budget) = (markup, budget) }
-
-  /// nil if the file ends before what is open in it does.
-  mutating func root() throws -> PropertyList? {
-    var root: PropertyList?
-    while let event = try markup.next() {
-      if case .start(let name, _, let isEmpty) = event, name != "plist" {
-        let element = try element(name, isEmpty, 0)
-        root = root ?? element
-      }
-    }
-    return markup.isWhole ? root : nil
-  }
-
-  /// Reads an element up to its end.
-  private mutating func element(_ name: Name, _ isEmpty: Bool, _ depth: Int) throws -> PropertyList {
-    guard depth <= Budget.depth else { throw Budget.tooDeep }
-    try budget.step(20)
-    var (line, text, children): (Int, [UInt8], [(name: Name, value: PropertyList)]) = (markup.line, [], [])
-    reading: while !isEmpty, let event = try markup.next() {
-      switch event {
-      case .end: break reading
-      case .text(let part):
-        if text.isEmpty, children.isEmpty, name == "string" || name == "key" { line = markup.line }
-        text += part.bytes
-      case .start(let child, _, let isEmpty): children.append((child, try element(child, isEmpty, depth + 1)))
-      }
-    }
-    switch name {
+  private init(_ element: Element) {
+    line = element.line
+    switch element.name {
     case "dict":
-      var (members, key): ([Name: PropertyList], Name?) = ([:], nil)
-      for child in children {
-        if let key, child.name != "key" { members[key] = child.value }
-        key = child.name == "key" ? child.value.text : nil
-      }
-      return PropertyList(content: .members(members), line: line)
-    case "array": return PropertyList(content: .list(children.map(\.value)), line: line)
-    case "string", "key": return PropertyList(content: .text(Name(text).trimmed), line: line)
-    default: return PropertyList(content: .other, line: line)
+      var members: [Name: PropertyList] = [:]
+      for (key, value) in zip(element.children, element.children.dropFirst())
+      where key.name == "key" && value.name != "key" { members[Name(key.text).trimmed] = PropertyList(value) }
+      content = .members(members)
+    case "array": content = .list(element.children.map(PropertyList.init))
+    case "string": content = .text(Name(element.text).trimmed)
+    default: content = .other
     }
   }
 }
-
-// MARK: Binary
 
 /// What is looked for in a binary list: Foundation reads these members and no others, so that nothing can grow.
 private struct BinaryList: Decodable {
-  struct Extension: Decodable {
-    let NSExtensionPointIdentifier: String?
-    let EXExtensionPointIdentifier: String?
-  }
+  struct Extension: Decodable { let NSExtensionPointIdentifier: String? }
 
   let CFBundleIdentifier: String?
   let CFBundleExecutable: String?
   let UIBackgroundModes: [String]?
   let NSExtension: Extension?
-  let EXAppExtensionAttributes: Extension?
 
   var list: PropertyList {
-    func text(_ text: String) -> PropertyList { PropertyList(content: .text(Name(text)), line: nil) }
+    func text(_ text: String) -> PropertyList { PropertyList(.text(Name(text)), line: nil) }
     func members(_ members: [Name: PropertyList?]) -> PropertyList {
-      PropertyList(content: .members(members.compactMapValues(\.self)), line: nil)
-    }
-    func members(_ kind: Extension) -> PropertyList {
-      members([
-        "NSExtensionPointIdentifier": kind.NSExtensionPointIdentifier.map(text),
-        "EXExtensionPointIdentifier": kind.EXExtensionPointIdentifier.map(text),
-      ])
+      PropertyList(.members(members.compactMapValues(\.self)), line: nil)
     }
     return members([
       "CFBundleIdentifier": CFBundleIdentifier.map(text), "CFBundleExecutable": CFBundleExecutable.map(text),
-      "UIBackgroundModes": UIBackgroundModes.map { PropertyList(content: .list($0.map(text)), line: nil) },
-      "NSExtension": NSExtension.map(members),
-      "EXAppExtensionAttributes": EXAppExtensionAttributes.map(members),
+      "UIBackgroundModes": UIBackgroundModes.map { PropertyList(.list($0.map(text)), line: nil) },
+      "NSExtension": NSExtension.map {
+        members(["NSExtensionPointIdentifier": $0.NSExtensionPointIdentifier.map(text)])
+      },
     ])
   }
 }
 
-// MARK: The old form
-
-/// `{ key = value; list = (a, "b", ); }`, as `project.pbxproj` has it.
+/// The old form: `{ key = value; list = (a, "b", ); }`, as `project.pbxproj` has it.
 private struct OldList {
-  private let bytes: [UInt8]
-  private let budget: Budget
-  private var place = 0
-  private var line = 1
+  let code: Code
+  let budget: Budget
+  var place = 0
 
-  init(_ bytes: [UInt8], _ budget: Budget) { (self.bytes, self.budget) = (bytes, budget) }
-
-  mutating func root() throws -> PropertyList? {
-    skip()
-    return at("{") ? try value(0) : nil
-  }
-
-  private func at(_ mark: UInt8) -> Bool { place < bytes.count && bytes[place] == mark }
-
-  /// Passes over blanks and comments.
-  private mutating func skip() {
-    while place < bytes.count {
-      let byte = bytes[place]
-      let next = place + 1 < bytes.count ? bytes[place + 1] : 0
-      if byte.isBlank {
-        if byte == "\n" { line += 1 }
-        place += 1
-      } else if byte == "/", next == "/" {
-        while place < bytes.count, bytes[place] != "\n" { place += 1 }
-      } else if byte == "/", next == "*" {
-        place += 2
-        while place < bytes.count {
-          if bytes[place] == "*", place + 1 < bytes.count, bytes[place + 1] == "/" { break }
-          if bytes[place] == "\n" { line += 1 }
-          place += 1
-        }
-        place = min(bytes.count, place + 2)
-      } else {
-        return
-      }
-    }
-  }
-
-  private mutating func value(_ depth: Int) throws -> PropertyList? {
+  /// nil if something does not fit.
+  mutating func value(_ depth: Int) throws -> PropertyList? {
     try budget.step(20)
     guard depth <= Budget.depth else { throw Budget.tooDeep }
-    skip()
-    let start = line
-    if at("{") {
-      place += 1
+    let line = code.line(place)
+    if skip("{") {
       var members: [Name: PropertyList] = [:]
-      while true {
-        skip()
-        if at("}") { break }
-        guard let key = text() else { return nil }
-        skip()
-        guard at("=") else { return nil }
-        place += 1
-        guard let value = try value(depth + 1) else { return nil }
+      while !skip("}") {
+        guard let key = text(), skip("="), let value = try value(depth + 1) else { return nil }
         members[key] = value
-        skip()
-        if at(";") { place += 1 }
+        _ = skip(";")
       }
-      place += 1
-      return PropertyList(content: .members(members), line: start)
+      return PropertyList(.members(members), line: line)
     }
-    if at("(") {
-      place += 1
+    if skip("(") {
       var list: [PropertyList] = []
-      while true {
-        skip()
-        if at(")") { break }
+      while !skip(")") {
         guard let value = try value(depth + 1) else { return nil }
         list.append(value)
-        skip()
-        if at(",") { place += 1 }
+        _ = skip(",")
       }
-      place += 1
-      return PropertyList(content: .list(list), line: start)
+      return PropertyList(.list(list), line: line)
     }
-    if at("<") {
-      while place < bytes.count, !at(">") { place += 1 }
-      place = min(bytes.count, place + 1)
-      return PropertyList(content: .other, line: start)
-    }
-    return text().map { PropertyList(content: .text($0), line: start) }
+    return text().map { PropertyList(.text($0), line: line) }
   }
 
+  private mutating func skip(_ mark: UInt8) -> Bool {
+    guard code[mark: place] == mark else { return false }
+    place += 1
+    return true
+  }
+
+  /// A text in quotes, or words and marks without blanks between them: `Brand/iOSClient.plist`.
   private mutating func text() -> Name? {
-    guard place < bytes.count else { return nil }
-    if at("\"") || at("'") {
-      let quote = bytes[place]
-      place += 1
-      var text: [UInt8] = []
-      while place < bytes.count, bytes[place] != quote {
-        if bytes[place] == "\\", place + 1 < bytes.count { place += 1 }
-        if bytes[place] == "\n" { line += 1 }
-        text.append(bytes[place])
-        place += 1
-      }
-      place += 1
-      return Name(text)
+    guard code.kind(place) != .text else {
+      defer { place += 1 }
+      return code.unescaped(place)
     }
     let start = place
-    while place < bytes.count, !bytes[place].isBlank, !Self.ends.contains(bytes[place]) { place += 1 }
-    return place > start ? Name(bytes[start..<place]) : nil
+    while let kind = code.kind(place), kind != .text, !Self.ends.contains(code[mark: place] ?? 0),
+      place == start || code.isAdjacent(place)
+    { place += 1 }
+    return place > start ? code.joined(start..<place) : nil
   }
-  private static let ends = Set(";,=(){}<>\"'".utf8)
+  private static let ends = Set(";,=(){}<>".utf8)
 }

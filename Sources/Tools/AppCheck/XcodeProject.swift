@@ -3,15 +3,7 @@ internal import Foundation
 /// What an Xcode project builds: its apps and their extensions, with the settings of each configuration. Tests and
 /// libraries are left out.
 struct XcodeProject {
-  /// A setting, and where it stands.
-  struct Setting: Sendable {
-    let text: Name
-    let file: Name
-    let line: Int?
-    var value: Value { Value(text, file: file, line: line) }
-    /// Whether it names a variable that nothing sets.
-    var isOpen: Bool { text.contains("$(") || text.contains("${") }
-  }
+  typealias Settings = [Name: Value]
 
   struct Target {
     let name: Name
@@ -32,13 +24,19 @@ struct XcodeProject {
     let name: Name
     fileprivate let target: Name
     /// The settings of the target, of its file, of the project, and of the project's file.
-    fileprivate let layers: [[Name: Setting]]
+    fileprivate let layers: [Settings]
     fileprivate let budget: Budget
 
-    /// A setting with its variables replaced. If it is nothing but a variable, the place is the variable's.
-    subscript(key: Name) -> Setting? { get throws { try setting(key, from: 0, depth: 0) } }
+    /// A setting with its variables replaced; nil if there is none. If it is nothing but a variable, the place is the
+    /// variable's.
+    subscript(key: Name) -> Value? {
+      get throws {
+        let value = try setting(key, from: 0, depth: 0)
+        return value?.text.isEmpty == true ? nil : value
+      }
+    }
 
-    private func setting(_ key: Name, from layer: Int, depth: Int) throws -> Setting? {
+    private func setting(_ key: Name, from layer: Int, depth: Int) throws -> Value? {
       try budget.step()
       for index in layers.indices.dropFirst(layer) {
         // What is said for devices comes before what is said for everything.
@@ -46,52 +44,47 @@ struct XcodeProject {
         return try resolved(setting, key, index, depth)
       }
       switch key {
-      case "TARGET_NAME": return Setting(text: target, file: "", line: nil)
-      case "PRODUCT_NAME",
-        "EXECUTABLE_NAME" where depth < 8:
-        return try setting("TARGET_NAME", from: 0, depth: depth + 1)
-      case "SRCROOT", "PROJECT_DIR": return Setting(text: ".", file: "", line: nil)
-      case "CONFIGURATION": return Setting(text: name, file: "", line: nil)
+      case "TARGET_NAME", "PRODUCT_NAME", "EXECUTABLE_NAME": return Value(target, file: "")
+      case "SRCROOT", "PROJECT_DIR": return Value(".", file: "")
+      case "CONFIGURATION": return Value(name, file: "")
       default: return nil
       }
     }
 
-    /// Replaces the variables of a setting from outside the project's own.
-    func resolve(_ setting: Setting) throws -> Setting { try resolved(setting, "", 0, 0) }
+    /// Replaces the variables of a value from outside the project.
+    func resolve(_ value: Value) throws -> Value { try resolved(value, "", 0, 0) }
 
-    private func resolved(_ setting: Setting, _ key: Name, _ layer: Int, _ depth: Int) throws -> Setting {
-      let raw = setting.text.bytes
+    private func resolved(_ setting: Value, _ key: Name, _ layer: Int, _ depth: Int) throws -> Value {
+      let raw = setting.name.bytes
       guard depth < 8, raw.contains("$") else { return setting }
       try budget.step(1 + raw.count / 64)
-      var (text, place): ([UInt8], Int) = ([], 0)
+      var (text, cursor): ([UInt8], Cursor) = ([], Cursor(raw))
       // One that is longer is no value.
-      while place < raw.count, text.count <= 4 * Budget.value {
-        let next = place + 1 < raw.count ? raw[place + 1] : 0
-        guard raw[place] == "$", next == "(" || next == "{" else {
-          text.append(raw[place])
-          place += 1
+      while !cursor.isAtEnd, text.count <= 4 * Budget.value {
+        let start = cursor.place
+        guard cursor.has("$(") || cursor.has("${") else {
+          text.append(cursor.byte())
+          cursor.advance()
           continue
         }
-        let end = raw[place...].firstIndex(of: next == "(" ? ")" : "}")
-        guard let end else { break }
-        let parts = raw[place + 2..<end].split(separator: ":", omittingEmptySubsequences: false)
+        let end: UInt8 = cursor.byte(1) == "(" ? ")" : "}"
+        cursor.advance(2)
+        let parts = cursor.skip { $0 != end }.split(separator: ":", omittingEmptySubsequences: false)
+        guard !cursor.isAtEnd else { break }
+        cursor.advance()
         let name = Name(parts.first ?? [])
-        let found =
-          name == "inherited" || name == key
-          ? try self.setting(key, from: layer + 1, depth: depth + 1)
-          : try self.setting(name, from: 0, depth: depth + 1)
-        if let found {
-          if place == 0, end == raw.count - 1, parts.count == 1 {
-            return found.file.bytes.isEmpty
-              ? Setting(text: found.text, file: setting.file, line: setting.line) : found
-          }
-          text += parts.dropFirst().reduce(found.text.bytes) { Self.modified($0, Name($1)) }
-        } else if name != "inherited" {
-          text += raw[place...end]
+        let isOuter = name == "inherited" || name == key
+        let found = try self.setting(isOuter ? key : name, from: isOuter ? layer + 1 : 0, depth: depth + 1)
+        if let found, start == 0, cursor.isAtEnd, parts.count == 1 {
+          return found.file.bytes.isEmpty ? setting.with(found.name) : found
         }
-        place = end + 1
+        if let found {
+          text += parts.dropFirst().reduce(found.name.bytes) { Self.modified($0, Name($1)) }
+        } else if name != "inherited" {
+          text += raw[start..<cursor.place]
+        }
       }
-      return Setting(text: Name(text), file: setting.file, line: setting.line)
+      return setting.with(Name(text))
     }
 
     private static func modified(_ text: [UInt8], _ modifier: Name) -> [UInt8] {
@@ -110,7 +103,7 @@ struct XcodeProject {
   let targets: [Target]
 
   /// A path as a setting names it, from the root of the app.
-  func path(_ setting: Setting) -> Name { Name.path((root + setting.text).bytes) }
+  func path(_ setting: Value) -> Name { Name.path((root + setting.name).bytes) }
 
   /// What is set for `#if` where the app is compiled for release.
   var conditions: Set<Name> {
@@ -119,12 +112,8 @@ struct XcodeProject {
       let settings = [
         try release["SWIFT_ACTIVE_COMPILATION_CONDITIONS"], try release["GCC_PREPROCESSOR_DEFINITIONS"],
       ]
-      let words = settings.flatMap { $0?.text.bytes.split(separator: " ") ?? [] }
-      return Set(
-        words.compactMap { word in
-          let parts = word.split(separator: "=", omittingEmptySubsequences: false)
-          return parts.count > 1 && parts[1].elementsEqual("0".utf8) ? nil : Name(parts[0])
-        })
+      let words = settings.flatMap { $0?.name.bytes.split(separator: " ") ?? [] }.map { Name($0) }
+      return Set(words.filter { !$0.hasSuffix("=0") }.map { Name($0.bytes.prefix { $0 != "=" }) })
     }
   }
 
@@ -132,83 +121,80 @@ struct XcodeProject {
   init?(_ file: Name, _ files: AppFiles) throws {
     let budget = files.budget
     guard let data = try files.data(file), let list = try PropertyList.read(data, budget),
-      let objects = list["objects"]?.members, let id = list["rootObject"]?.text, let project = objects[id]
+      let objects = list["objects"]?.members, let project = list["rootObject"]?.text.flatMap({ objects[$0] })
     else { return nil }
     let root = file.folder.dropping(suffix: "/").folder
-    self.file = file
-    self.root = root
+    (self.file, self.root) = (file, root)
 
-    func layers(_ owner: PropertyList) throws -> [(name: Name, layers: [[Name: Setting]])] {
-      let list = owner["buildConfigurationList"]?.text.flatMap { objects[$0] }
-      return try (list?["buildConfigurations"]?.list ?? []).compactMap { id in
-        guard let configuration = id.text.flatMap({ objects[$0] }), let name = configuration["name"]?.text
-        else { return nil }
-        var settings: [Name: Setting] = [:]
-        for (key, value) in configuration["buildSettings"]?.members ?? [:] {
-          // A list is what its members are, with blanks between them.
-          let text = value.text ?? Name(value.list.compactMap(\.text).map(\.bytes).joined(separator: [0x20]))
-          settings[key] = Setting(text: text, file: file, line: value.line)
+    func object(_ id: PropertyList?) -> PropertyList? { id?.text.flatMap { objects[$0] } }
+    func members(_ key: Name, of owner: PropertyList?) -> [PropertyList] {
+      owner?[key]?.list.compactMap(object) ?? []
+    }
+
+    func layers(_ owner: PropertyList) throws -> [(name: Name, layers: [Settings])] {
+      try members("buildConfigurations", of: object(owner["buildConfigurationList"])).compactMap {
+        configuration in
+        guard let name = configuration["name"]?.text else { return nil }
+        // A list is what its members are, with blanks between them.
+        let settings = (configuration["buildSettings"]?.members ?? [:]).mapValues { value in
+          Value(
+            value.text ?? Name(value.list.compactMap(\.text).map(\.bytes).joined(separator: [0x20])),
+            file: file, line: value.line)
         }
         let base =
-          configuration["baseConfigurationReference"]?.text
-          ?? configuration["baseConfigurationReferenceRelativePath"]?.text
-        let path = base.map { objects[$0]?["path"]?.text ?? $0 }
+          configuration["baseConfigurationReference"]
+          ?? configuration["baseConfigurationReferenceRelativePath"]
+        let path = object(base)?["path"]?.text ?? base?.text
         return (name, [settings, try path.map { try Self.settings($0, root, files) } ?? [:]])
       }
     }
 
-    /// What an app copies into its folder of extensions.
-    func embedded(_ target: PropertyList) -> [Name] {
-      (target["buildPhases"]?.list ?? []).compactMap { $0.text.flatMap { objects[$0] } }.filter {
+    let all = members("targets", of: project)
+    // What is copied into the folder of extensions.
+    let copied = Set(
+      all.flatMap { members("buildPhases", of: $0) }.filter {
         $0["isa"]?.text == "PBXCopyFilesBuildPhase"
           && ["13", "16", "PlugIns"].contains(($0["dstSubfolderSpec"] ?? $0["dstSubfolder"])?.text)
-      }.flatMap { $0["files"]?.list ?? [] }.compactMap { $0.text.flatMap { objects[$0]?["fileRef"]?.text } }
-    }
-
-    let all = (project["targets"]?.list ?? []).compactMap { id in id.text.flatMap { objects[$0] } }
-    let copied = Set(all.flatMap(embedded))
+      }.flatMap { members("files", of: $0) }.compactMap { $0["fileRef"]?.text })
     let own = try layers(project)
     targets = try all.compactMap { target in
       guard let type = target["productType"]?.text,
         type == "com.apple.product-type.application" || type.contains("extension")
       else { return nil }
       let name = target["name"]?.text ?? ""
-      let configurations = try layers(target).map { configuration in
-        Configuration(
-          name: configuration.name, target: name,
-          layers: configuration.layers + (own.first { $0.name == configuration.name }?.layers ?? []),
-          budget: budget)
-      }
       let isApp = type == "com.apple.product-type.application"
       return Target(
         name: name, isApp: isApp,
         isEmbedded: isApp || target["productReference"]?.text.map(copied.contains) ?? false,
-        configurations: configurations)
+        configurations: try layers(target).map { configuration in
+          Configuration(
+            name: configuration.name, target: name,
+            layers: configuration.layers + (own.first { $0.name == configuration.name }?.layers ?? []),
+            budget: budget)
+        })
     }
   }
 
   /// The settings of an xcconfig file that the project names. Groups of the project may lie in other folders than on
   /// disk, so the file is known by the end of its path.
-  private static func settings(_ path: Name, _ root: Name, _ files: AppFiles) throws -> [Name: Setting] {
-    guard let name = files.names.first(where: { $0.hasPrefix(root) && $0.hasSuffix("/" + path.last) }) else {
-      return [:]
+  private static func settings(_ path: Name, _ root: Name, _ files: AppFiles) throws -> Settings {
+    var settings: Settings = [:]
+    if let name = files.names.first(where: { $0.hasPrefix(root) && $0.hasSuffix("/" + path.last) }) {
+      try add(name, to: &settings, files, depth: 0)
     }
-    var settings: [Name: Setting] = [:]
-    try add(name, to: &settings, files, depth: 0)
     return settings
   }
 
   /// The lines of an xcconfig file, without comments.
   static func lines(of data: Data) -> [Name] {
-    data.split(separator: "\n", omittingEmptySubsequences: false).map { line in
-      let comment = line.indices.first { line[$0] == "/" && $0 + 1 < line.endIndex && line[$0 + 1] == "/" }
+    let slashes = Data("//".utf8)
+    return data.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+      let comment = line.range(of: slashes)?.lowerBound
       return Name(line[..<(comment ?? line.endIndex)]).trimmed
     }
   }
 
-  private static func add(_ name: Name, to settings: inout [Name: Setting], _ files: AppFiles, depth: Int)
-    throws
-  {
+  private static func add(_ name: Name, to settings: inout Settings, _ files: AppFiles, depth: Int) throws {
     guard depth < 8, let data = try files.data(name) else { return }
     for (index, text) in lines(of: data).enumerated() {
       try files.budget.step()
@@ -217,7 +203,7 @@ struct XcodeProject {
         if parts.count >= 2 { try add(name.folder + Name(parts[1]), to: &settings, files, depth: depth + 1) }
       } else if let split = text.bytes.firstIndex(of: "=") {
         let key = Name(text.bytes[..<split]).trimmed
-        settings[key] = Setting(text: Name(text.bytes[(split + 1)...]).trimmed, file: name, line: index + 1)
+        settings[key] = Value(Name(text.bytes[(split + 1)...]).trimmed, file: name, line: index + 1)
       }
     }
   }

@@ -35,11 +35,8 @@ struct ZipArchive: Sendable {
     self.budget = budget
     let reader = LittleEndian(data)
     // The end record has 22 bytes and a comment of at most 65,535.
-    let last = data.count - 22
-    guard last >= 0,
-      let end = stride(from: last, through: max(0, last - 65_535), by: -1).first(where: {
-        reader.u32($0) == 0x0605_4B50
-      }),
+    let end = data.suffix(22 + 65_535).dropLast(18).range(of: Data([0x50, 0x4B, 5, 6]), options: .backwards)
+    guard let end = end.map({ $0.lowerBound - data.startIndex }),
       // Two bytes, so at most 65,535.
       let count = reader.u16(end + 10), var place = reader.u32(end + 16)
     else { throw Failure.notZip }
@@ -71,7 +68,6 @@ struct ZipArchive: Sendable {
       // What is larger than it promises cannot fill the memory.
       guard contents.count + piece.count <= entry.size else { throw Failure.unreadable }
       contents.append(contentsOf: piece)
-      return true
     }
     guard contents.count == entry.size else { throw Failure.unreadable }
     return contents
@@ -96,14 +92,13 @@ struct ZipArchive: Sendable {
       }
       text += piece[start...]
       if text.count > Budget.text { try end() }
-      return true
     }
     try end()
     return true
   }
 
-  /// Hands over the contents of an entry in pieces, until `body` returns false.
-  private func read(_ entry: Entry, _ body: (UnsafeRawBufferPointer) throws -> Bool) throws {
+  /// Hands over the contents of an entry in pieces.
+  private func read(_ entry: Entry, _ body: (UnsafeRawBufferPointer) throws -> Void) throws {
     let reader = LittleEndian(data)
     guard reader.u32(entry.offset) == 0x0403_4B50, let nameLength = reader.u16(entry.offset + 26),
       let extraLength = reader.u16(entry.offset + 28),
@@ -113,9 +108,7 @@ struct ZipArchive: Sendable {
     case 0:
       try packed.withUnsafeBytes { bytes in
         for start in stride(from: 0, to: bytes.count, by: Self.piece) {
-          guard
-            try body(UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + Self.piece, bytes.count)]))
-          else { return }
+          try body(UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + Self.piece, bytes.count)]))
         }
       }
     case 8: try packed.withUnsafeBytes { try Self.inflate($0, body) }
@@ -124,7 +117,7 @@ struct ZipArchive: Sendable {
   }
 
   private static func inflate(
-    _ packed: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Bool
+    _ packed: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Void
   ) throws {
     var stream = z_stream()
     guard czlib_inflate_init_raw(&stream) == Z_OK else { throw Failure.unreadable }
@@ -142,7 +135,7 @@ struct ZipArchive: Sendable {
       guard status == Z_OK || status == Z_STREAM_END, count > 0 || status == Z_STREAM_END else {
         throw Failure.unreadable
       }
-      if count > 0, try !body(UnsafeRawBufferPointer(rebasing: piece[..<count])) { return }
+      try body(UnsafeRawBufferPointer(rebasing: piece[..<count]))
       if status == Z_STREAM_END { return }
     }
   }
@@ -151,23 +144,6 @@ struct ZipArchive: Sendable {
 extension UInt8 {
   /// Whether it may stand in a text: ASCII with its blanks.
   fileprivate var isPrintable: Bool { (0x20...0x7E).contains(self) || (0x09...0x0D).contains(self) }
-}
-
-extension UnsafeRawBufferPointer {
-  /// Where a text first stands.
-  func first(_ text: [UInt8]) -> Int? {
-    guard let start = baseAddress, let byte = text.first, text.count <= count else { return nil }
-    var place = 0
-    while place <= count - text.count,
-      let next = memchr(start + place, CInt(byte), count - text.count + 1 - place).map({
-        UnsafeRawPointer($0) - start
-      })
-    {
-      if memcmp(start + next, text, text.count) == 0 { return next }
-      place = next + 1
-    }
-    return nil
-  }
 }
 
 /// Numbers in little-endian order at places of a file that nothing promises to be there.
@@ -186,11 +162,7 @@ struct LittleEndian {
   func u16(_ offset: Int) -> Int? { number(offset, 2) }
   func u32(_ offset: Int) -> Int? { number(offset, 4) }
 
-  private func number(_ offset: Int, _ count: Int) -> Int? {
-    guard offset >= 0, offset <= data.count - count else { return nil }
-    let start = data.startIndex + offset
-    var number = 0
-    for index in 0..<count { number |= Int(data[start + index]) << (8 * index) }
-    return number
+  func number(_ offset: Int, _ count: Int) -> Int? {
+    bytes(offset, count)?.reversed().reduce(0) { $0 << 8 | Int($1) }
   }
 }
