@@ -21,12 +21,12 @@ package struct AppCheck: Sendable {
     package let check: String
     package let standing: Platform.Finding.Standing
     /// What is there; nil if nothing is, or if it could not be read.
-    package internal(set) var value: String?
+    package let value: String?
     /// What is to be known of it, or why it could not be checked.
     package let remark: String?
     package internal(set) var places: [Place]
     /// What it should be; nil if it is right.
-    package internal(set) var expected: String?
+    package let expected: String?
     /// What happens on a phone if it stays; nil if nothing does.
     package let effect: String?
 
@@ -102,18 +102,13 @@ package struct AppCheck: Sendable {
     let facts = try Self.bounded(app.path) {
       isPackage ? try PackageReader(files: app.files, service: service).facts() : app.source
     }
-    guard var facts else {
+    guard let facts else {
       throw Fault(
         source: app.path, "is no app that this command knows",
         advice: """
           give the source folder or the APK, AAB or IPA of Zulip (zulip-flutter), Nextcloud Talk or Nextcloud Files; \
           Documentation/Apps.md says what to change in others
           """)
-    }
-    try Self.bounded(app.path) {
-      for note in app.files.notes {
-        try facts.miss(.file, note.reason, Value("", file: note.file, line: note.line))
-      }
     }
     var comparison = Comparison(app: facts, service: service, isPackage: isPackage)
     return Report(

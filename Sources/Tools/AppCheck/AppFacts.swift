@@ -43,8 +43,6 @@ struct AppFacts: Sendable {
   /// The rows that count in this app: a package is for one platform, and a flavour may do without Google.
   var rows: [Row]
   private(set) var values: [Aspect: [Value]] = [:]
-  /// What could not be read, why, and where.
-  private(set) var unread: [(aspect: Aspect, reason: String, place: Value)] = []
   /// What is not there, though it has to be: the first file that should have it, and what it is called.
   private(set) var lacking: [(row: Row, name: Name, place: Value)] = []
   /// The app for iOS and its extensions, and where they are listed.
@@ -54,10 +52,10 @@ struct AppFacts: Sendable {
   var unusedGoogleServices: Name?
   /// What of the source is built.
   var (flavor, configuration): (Name?, Name?) = (nil, nil)
-  let budget: Budget
+  let files: AppFiles
 
-  init(_ table: AppTable, for platform: NextcloudApp.Platform? = nil, _ budget: Budget) {
-    (self.table, self.budget) = (table, budget)
+  init(_ table: AppTable, for platform: NextcloudApp.Platform? = nil, _ files: AppFiles) {
+    (self.table, self.files) = (table, files)
     rows = table.rows.filter { platform == nil || $0.platform == nil || $0.platform == platform }
   }
 
@@ -66,18 +64,13 @@ struct AppFacts: Sendable {
   subscript(aspect: Aspect) -> [Value] { values[aspect, default: []] }
 
   mutating func add(_ aspect: Aspect, _ values: [Value]) throws {
-    try budget.values(values.count)
+    try files.budget.values(values.count)
     self.values[aspect, default: []] += values
   }
 
   mutating func add(_ part: Part) throws {
-    try budget.values(1 + part.otherBundles.count + part.groups.count)
+    try files.budget.values(1 + part.otherBundles.count + part.groups.count)
     parts.append(part)
-  }
-
-  mutating func miss(_ aspect: Aspect, _ reason: String, _ place: Value = Value("", file: "")) throws {
-    try budget.values(1)
-    unread.append((aspect, reason, place.with("")))
   }
 
   /// Adds the texts that a row has among Android's resources, those for all languages and devices first; nil is one that
@@ -95,7 +88,7 @@ struct AppFacts: Sendable {
   }
 
   mutating func lack(_ row: Row, _ name: Name, _ place: Value) throws {
-    try budget.values(1)
+    try files.budget.values(1)
     lacking.append((row, name, place))
   }
 
@@ -113,12 +106,12 @@ struct AppFacts: Sendable {
     let groups = try entitlements.texts("com.apple.security.application-groups", in: file).map(resolve)
     let open = groups.filter(\.isOpen)
     for group in open {
-      try miss(.entitledGroup, "no xcconfig file was found that says what \(group.text) is", group)
+      try files.miss(.entitledGroup, "no xcconfig file was found that says what \(group.text) is", group)
     }
     if isApp {
       let environment = try entitlements["aps-environment"]?.value(in: file).map(resolve)
       switch environment {
-      case let open? where open.isOpen: try miss(.environment, "\(open.text) is not defined", open)
+      case let open? where open.isOpen: try files.miss(.environment, "\(open.text) is not defined", open)
       case let value?: try add(.environment, [value])
       case nil: try lack(.environment, "aps-environment", Value("", file: file))
       }

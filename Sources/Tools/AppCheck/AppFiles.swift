@@ -4,14 +4,14 @@ internal import Synchronization
 
 /// The files of an app: a folder with its source, or a built package (APK, AAB or IPA), which is a zip archive.
 struct AppFiles: Sendable {
-  /// Why a file, or a part of it, was not read.
-  struct Note: Sendable, Hashable {
+  /// What could not be read, why, and where.
+  struct Unread: Sendable, Hashable {
+    let aspect: Aspect
     let reason: String
-    let file: Name
-    var line: Int?
+    let place: Value
   }
 
-  private final class Notes: Sendable { let all = Mutex<[Note]>([]) }
+  private final class Kept: Sendable { let all = Mutex<[Unread]>([]) }
 
   static let cut = "ends before what is open in it does"
   private static let unreadable = "cannot be read"
@@ -24,20 +24,24 @@ struct AppFiles: Sendable {
   private let known: Set<Name>
   /// Links that lead out of the app, and folders that may not be read.
   private let closed: [Name: String]
-  private let kept = Notes()
+  private let kept = Kept()
   let budget: Budget
 
   var isArchive: Bool { archive != nil }
   /// A package's bytes, and where its directory begins.
   var directory: (data: Data, start: Int)? { archive.map { ($0.data, $0.directory) } }
 
-  /// What was not read of files that were looked for.
-  var notes: [Note] { kept.all.withLock { $0 } }
+  /// What was looked for and could not be read.
+  var unread: [Unread] { kept.all.withLock { $0 } }
 
-  func note(_ reason: String, _ file: Name, line: Int? = nil) {
-    let note = Note(reason: reason, file: file, line: line)
-    kept.all.withLock { if $0.count < 100, !$0.contains(note) { $0.append(note) } }
+  func miss(_ aspect: Aspect, _ reason: String, _ place: Value = Value("", file: "")) throws {
+    try budget.values(1)
+    let unread = Unread(aspect: aspect, reason: reason, place: place.with(""))
+    kept.all.withLock { if !$0.contains(unread) { $0.append(unread) } }
   }
+
+  /// Of a whole file.
+  func miss(_ reason: String, _ file: Name) throws { try miss(.file, reason, Value("", file: file)) }
 
   /// - Throws: a ``Fault`` if there is nothing at the path, or no app.
   init(path: String, _ budget: Budget) throws {
@@ -65,7 +69,7 @@ struct AppFiles: Sendable {
       }
     }
     known = Set(names)
-    for (name, reason) in closed where reason == Self.unreadable { note(reason, name) }
+    for (name, reason) in closed where reason == Self.unreadable { try miss(reason, name) }
   }
 
   /// Reads a folder. Links are followed where they lead to something inside the app.
@@ -114,35 +118,35 @@ struct AppFiles: Sendable {
   func has(_ name: Name) -> Bool { known.contains(name) }
 
   /// Notes what of a folder is not known, as it is behind a link or closed.
-  func look(into folder: Name) {
+  func look(into folder: Name) throws {
     for (name, reason) in closed where name.hasPrefix(folder) || folder.hasPrefix(name + "/") {
-      note(reason, name)
+      try miss(reason, name)
     }
   }
 
   /// The contents of a file; nil if it is not there or cannot be read. Of one that is there a note is kept.
   func data(_ name: Name) throws -> Data? {
     guard known.contains(name) else {
-      for (link, reason) in closed where link == name || name.hasPrefix(link + "/") { note(reason, link) }
+      for (link, reason) in closed where link == name || name.hasPrefix(link + "/") { try miss(reason, link) }
       return nil
     }
     if let archive {
       do { return try archive.contents(of: name) } catch ZipArchive.Failure.tooLarge {
         throw Budget.Exceeded(what: "\(name.text) of more than \(Budget.part >> 20) MB")
       } catch is ZipArchive.Failure {
-        note("cannot be unpacked", name)
+        try miss("cannot be unpacked", name)
         return nil
       }
     }
     let url = URL(fileURLWithPath: root + name.text).resolvingSymlinksInPath()
     let size = try? FileManager.default.attributesOfItem(atPath: url.path)[.size] as? Int
     guard size ?? 0 <= Budget.text else {
-      note("has more than \(Budget.text >> 20) MB", name)
+      try miss("has more than \(Budget.text >> 20) MB", name)
       return nil
     }
     try budget.read(size ?? 0)
     guard size != nil, let data = try? Data(contentsOf: url) else {
-      note(Self.unreadable, name)
+      try miss(Self.unreadable, name)
       return nil
     }
     // Some editors begin a file with a mark of its encoding.
@@ -152,7 +156,7 @@ struct AppFiles: Sendable {
   /// Hands over the texts of a file of a package, however large; false if it is not there or cannot be read.
   func texts(_ name: Name, _ body: ([UInt8]) throws -> Void) throws -> Bool {
     do { return try archive?.texts(of: name, body) ?? false } catch is ZipArchive.Failure {
-      note("cannot be unpacked", name)
+      try miss("cannot be unpacked", name)
       return false
     }
   }

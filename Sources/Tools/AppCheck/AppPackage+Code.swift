@@ -7,12 +7,13 @@ extension PackageReader {
   func readCode(_ facts: inout AppFacts, _ names: [Name], isDart: Bool) throws {
     var found: [Aspect: Set<Name>] = [:]
     let aspects = Set(facts.rows.filter { $0.package?.isCode ?? false }.map(\.aspect))
+    let hosts = Set([service.address, Vendor.proxy].compactMap { $0.flatMap(Self.host) })
     var isRead = !names.isEmpty
     for name in names {
       isRead =
         try files.texts(name) { text in
           for aspect in aspects {
-            found[aspect, default: []].formUnion(words(of: aspect, in: text, isDart))
+            found[aspect, default: []].formUnion(words(of: aspect, in: text, isDart, hosts))
           }
         } && isRead
     }
@@ -34,7 +35,7 @@ extension PackageReader {
       if own.isEmpty, !isDart, isShort(row.aspect, facts) { values = [] }
       try facts.add(row.aspect, values.map { Value($0, file: file) })
       if values.isEmpty {
-        try facts.miss(
+        try files.miss(
           row.aspect,
           isRead
             ? "the compiled code contains neither this service's nor the vendor's"
@@ -55,12 +56,13 @@ extension PackageReader {
   }
 
   /// The texts of an aspect's form in a text of the code, whole.
-  private func words(of aspect: Aspect, in text: [UInt8], _ isDart: Bool) -> [Name] {
-    let data = Data(text)
+  ///
+  /// - Parameter hosts: those of the push proxies that are looked for.
+  private func words(of aspect: Aspect, in text: [UInt8], _ isDart: Bool, _ hosts: Set<String>) -> [Name] {
     func words(
       with parts: [Name], of isPart: (UInt8) -> Bool, where isWanted: (Name) -> Bool
     ) -> [Name] {
-      parts.contains(where: data.has) ? text.split { !isPart($0) }.map { Name($0) }.filter(isWanted) : []
+      parts.contains(where: text.has) ? text.split { !isPart($0) }.map { Name($0) }.filter(isWanted) : []
     }
     func isURL(_ byte: UInt8) -> Bool {
       byte > 0x20 && byte < 0x7F && !"\"'<>()[]{}|\\^`,;".utf8.contains(byte)
@@ -71,7 +73,6 @@ extension PackageReader {
         $0.bytes.count == 44 && $0.bytes.last == "=" && $0.bytes[42] != "="
       }
     case .proxy:
-      let hosts = Set([service.address, Vendor.proxy].compactMap { $0.flatMap(Self.host) })
       return words(with: hosts.map { Name($0) }, of: isURL) {
         Self.host($0.text).map(hosts.contains) ?? false
       }
@@ -98,10 +99,8 @@ extension PackageReader {
         $0.hasPrefix("group.") && $0.bytes.count { $0 == "." } > 2
       }
     case .userAgent:
-      let starts = ["Mozilla/5.0 (Android) ", "Mozilla/5.0 (iOS) "].compactMap {
-        data.range(of: Data($0.utf8))
-      }
-      return starts.map { Name(text[$0.lowerBound...]) }
+      let agents: [Name] = ["Mozilla/5.0 (Android) ", "Mozilla/5.0 (iOS) "]
+      return agents.compactMap(text.position).map { Name(text[$0...]) }
     default: return []
     }
   }

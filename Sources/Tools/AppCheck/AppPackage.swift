@@ -41,14 +41,14 @@ struct PackageReader {
       ? .zulip
       : tables.first { table in texts?.contains { $0.name == table.rows[0].package?.resource } ?? false }
     guard let table = known else {
-      if texts == nil { files.note("cannot be read as resources", resources) }
+      if texts == nil { try files.miss("cannot be read as resources", resources) }
       return nil
     }
-    var facts = AppFacts(table, for: .android, files.budget)
+    var facts = AppFacts(table, for: .android, files)
     if let package = manifest?.package {
       try facts.add(.applicationID, [Value(package, file: name)])
     } else {
-      try facts.miss(.applicationID, "\(name.text) cannot be read")
+      try files.miss(.applicationID, "\(name.text) cannot be read")
     }
     if let (fingerprint, isDebug) = try AndroidSigning.certificate(files) {
       try facts.add(.certificate, [Value(Name(fingerprint), file: "", member: isDebug ? "debug" : nil)])
@@ -72,7 +72,7 @@ struct PackageReader {
       try facts.add(
         row, member, found.map { $0.text.map { Value($0, file: resources) } }, brand: brand, in: resources)
       if found.contains(where: { $0.text == nil }) {
-        try facts.miss(row.aspect, "\(member.text) is no plain text", Value("", file: resources))
+        try files.miss(row.aspect, "\(member.text) is no plain text", Value("", file: resources))
       }
     }
     if facts.rows.contains(where: { $0.aspect == .userAgent && $0.package?.resource == nil }) {
@@ -95,19 +95,19 @@ struct PackageReader {
     ]
     if !files.has(flutter) {
       _ = try files.texts(executable) { text in
-        kinds.formUnion(tables.map(\.name).filter(Data(text).has))
+        kinds.formUnion(tables.map(\.name).filter(text.has))
       }
     }
     guard let table = files.has(flutter) ? .zulip : tables.first(where: { kinds.contains($0.name) })?.table
     else { return nil }
-    var facts = AppFacts(table, for: .ios, files.budget)
+    var facts = AppFacts(table, for: .ios, files)
     let extensions = files.names(ending: ".appex/Info.plist").filter {
       $0.hasPrefix(app + "PlugIns/") || $0.hasPrefix(app + "Extensions/")
     }
     facts.project = info
     for name in [info] + extensions { try readPart(&facts, name, isApp: name == info) }
     try readCode(&facts, files.has(flutter) ? [flutter] : [executable], isDart: files.has(flutter))
-    if facts[.team].isEmpty { try facts.miss(.team, "neither signature nor profile says it") }
+    if facts[.team].isEmpty { try files.miss(.team, "neither signature nor profile says it") }
     return facts
   }
 
@@ -120,7 +120,7 @@ struct PackageReader {
     guard let plist = try files.data(name).flatMap({ try PropertyList.read($0, files.budget) }),
       let id = plist["CFBundleIdentifier"]?.value(in: name)
     else {
-      return try facts.miss(
+      return try files.miss(
         .bundleID, "there is no CFBundleIdentifier that can be read", Value("", file: name))
     }
     var part = AppFacts.Part(name: id.text, isApp: isApp)
@@ -142,19 +142,19 @@ struct PackageReader {
   {
     var (file, found): (Name, PropertyList?) = (code, nil)
     _ = try files.texts(code) { text in
-      guard text.count < 65_536, let list = try list(in: Data(text)) else { return }
+      guard text.count < 65_536, let list = try list(in: text) else { return }
       let keys: [Name] = [
         "application-identifier", "aps-environment", "com.apple.security.application-groups",
       ]
       if keys.contains(where: { list[$0] != nil }) { found = list }
     }
     var team = found?["com.apple.developer.team-identifier"]
-    if found == nil, let list = try files.data(profile).flatMap({ try list(in: $0) }) {
+    if found == nil, let list = try files.data(profile).flatMap({ try list(in: Array($0)) }) {
       (file, found, team) = (profile, list["Entitlements"], list["TeamIdentifier"]?.list.first)
     }
     guard let found else {
       for aspect in isApp ? [Aspect.entitledGroup, .environment] : [.entitledGroup] {
-        try facts.miss(aspect, "neither the signature in the code nor \(profile.text) can be read")
+        try files.miss(aspect, "neither the signature in the code nor \(profile.text) can be read")
       }
       return .unreadable
     }
@@ -164,10 +164,9 @@ struct PackageReader {
   }
 
   /// The property list in clear inside other data; nil if there is none.
-  private func list(in data: Data) throws -> PropertyList? {
-    guard let start = data.range(of: Data("<plist".utf8))?.lowerBound,
-      let end = data[start...].range(of: Data("</plist>".utf8))?.upperBound
+  private func list(in bytes: [UInt8]) throws -> PropertyList? {
+    guard let start = bytes.position(of: "<plist"), let length = bytes[start...].position(of: "</plist>")
     else { return nil }
-    return try PropertyList.read(data[start..<end], files.budget)
+    return try PropertyList.read(Data(bytes[start..<start + length + 8]), files.budget)
   }
 }

@@ -16,23 +16,21 @@ extension SourceReader {
   /// - Parameter folder: where the build file lies.
   mutating func readAndroid(_ folder: Name) throws {
     guard let gradle = try Gradle(folder, files, { try code($0) }) else {
-      try facts.miss(
+      try files.miss(
         .applicationID, "not found where it was: \(folder.text)build.gradle or build.gradle.kts")
       for row in facts.rows where facts.product != .zulip && row.aspect != .userAgent {
-        try facts.miss(
+        try files.miss(
           row.aspect, "it is unknown which folders of app/src are built, and so which text counts")
       }
       return
     }
     let variant = try gradle.variant(wanted)
     facts.flavor = variant.isEmpty ? nil : Gradle.joined(variant)
-    let id = gradle.applicationID(of: variant)
-    if let id, id.text.isEmpty {
-      try facts.miss(.applicationID, "applicationId is not set to a text literal in the file", id)
-    } else if let id {
-      try facts.add(.applicationID, [id])
-    } else {
-      try facts.miss(.applicationID, "not found where it was: \(gradle.file.text)")
+    switch gradle.applicationID(of: variant) {
+    case (let place, let id?)?: try facts.add(.applicationID, [place.with(id)])
+    case (let place, nil)?:
+      try files.miss(.applicationID, "applicationId is not set to a text literal in the file", place)
+    case nil: try files.miss(.applicationID, "not found where it was: \(gradle.file.text)")
     }
     guard facts.product != .zulip else { return }
     // A later folder's text comes in the place of an earlier one's.
@@ -50,7 +48,7 @@ extension SourceReader {
     let manifests = folders.map { $0 + "AndroidManifest.xml" }
     let elements = try manifests.compactMap { try xml($0) }.flatMap(\.descendants)
     guard let main = manifests.first(where: files.has) else {
-      return try facts.miss(.messaging, "not found where it was: \(folder.text)src/main/AndroidManifest.xml")
+      return try files.miss(.messaging, "not found where it was: \(folder.text)src/main/AndroidManifest.xml")
     }
     // What the manifests name for what Google delivers.
     let services = elements.filter { element in
@@ -94,7 +92,7 @@ extension SourceReader {
     throws
   {
     var texts: [Name: [Text]] = [:]
-    for set in sets { files.look(into: folder + "src/" + set + "/res/") }
+    for set in sets { try files.look(into: folder + "src/" + set + "/res/") }
     let places =
       sets.enumerated().map { ($0, folder + "src/" + $1 + "/res/") }
       + gradle.resources.compactMap { added in sets.firstIndex(of: added.set).map { ($0, added.folder) } }
@@ -119,7 +117,7 @@ extension SourceReader {
       guard text.value == nil, let row = facts.rows.first(where: { $0.source.resource == text.name }) else {
         continue
       }
-      try facts.miss(
+      try files.miss(
         row.aspect, "resValue does not set \(text.name.text) to a text literal", text.place)
     }
     for (key, value) in try googleServices(gradle, folder, sets) {
@@ -131,7 +129,7 @@ extension SourceReader {
     for (row, key) in rows {
       let found = Self.values(key, among: texts)
       if found.isEmpty, place == nil || row.aspect == .userAgent {
-        try facts.miss(
+        try files.miss(
           row.aspect, "not found where it was: \(key.text) in res/values/setup.xml under app/src")
       } else {
         try facts.add(row, key, found, brand: brand, in: place ?? "")
@@ -172,7 +170,7 @@ extension SourceReader {
       $0 + "google-services.json"
     }
     guard let name = places.first(where: files.has), let code = try code(name) else {
-      try facts.miss(
+      try files.miss(
         .firebaseProject, "the build reads a google-services.json, and there is none", applied)
       return []
     }

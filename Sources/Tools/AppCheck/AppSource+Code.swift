@@ -15,7 +15,7 @@ extension SourceReader {
       for start in try code.counting(key) { try add(row, key, code, start) }
       return
     }
-    if row.isNeeded { try facts.miss(row.aspect, "not found where it was: \(key.text) in \(place.text)") }
+    if row.isNeeded { try files.miss(row.aspect, "not found where it was: \(key.text) in \(place.text)") }
   }
 
   private mutating func add(_ row: Row, _ name: Name, _ code: Code, _ start: Int) throws {
@@ -23,7 +23,7 @@ extension SourceReader {
       let line = code.line(code.origin(of: start))
       try facts.add(row.aspect, [Value(text, file: code.file, line: line, member: name)])
     } else {
-      try facts.miss(
+      try files.miss(
         row.aspect, "\(name.text) is not set to a text literal in the file",
         code.place(start))
     }
@@ -47,7 +47,7 @@ extension SourceReader {
         let start = code.assignments["brandUserAgent"]?.first
       {
         guard let text = try code.constant(at: start) else {
-          return try facts.miss(
+          return try files.miss(
             row.aspect, "brandUserAgent is not set to a text literal in the file",
             code.place(start))
         }
@@ -67,7 +67,7 @@ extension SourceReader {
       }
     }
     if !isFound {
-      try facts.miss(row.aspect, "no text that begins with \(beginning.text) was found in the code")
+      try files.miss(row.aspect, "no text that begins with \(beginning.text) was found in the code")
     }
   }
 }
@@ -111,19 +111,12 @@ extension Code {
     return atoms.contains(false) ? false : atoms.contains(nil) ? nil : true
   }
 
-  /// Where the text of an expression stands: at a constant's declaration, if the expression is nothing but its name.
+  /// Where the text of an expression stands: at a constant's declaration, if it has none of its own.
   fileprivate func origin(of index: Int) -> Int {
-    var place = index
-    if let text = (index..<index + 12).first(where: { kind($0) == .text }),
-      !(index..<text).contains(where: { self[mark: $0] == ";" || self[mark: $0] == "," })
-    {
-      return text
-    }
+    let words = (index..<index + 12).prefix { ![";", ","].contains(self[mark: $0]) }
+    if let text = words.first(where: { kind($0) == .text }) { return text }
     // `base64Decode(_key)`, `Options.key`
-    while kind(place) == .word, [".", "("].contains(self[mark: place + 1]), kind(place + 2) == .word {
-      place += 2
-    }
-    guard kind(place) == .word, let start = assignments[self[place]]?.first else { return index }
-    return start
+    let line = words.prefix { self.line($0) == self.line(index) }
+    return line.compactMap { assignments[self[$0]]?.first }.last ?? index
   }
 }

@@ -8,12 +8,12 @@ extension SourceReader {
     for name in names.sorted(by: { (depth($0), $0) < (depth($1), $1) }) {
       guard let project = try XcodeProject(name, files) else {
         // Another one would be another app's.
-        try facts.miss(.bundleID, "the project cannot be read", Value("", file: name))
+        try files.miss(.bundleID, "the project cannot be read", Value("", file: name))
         return nil
       }
       if project.targets.contains(where: \.isApp) { return project }
     }
-    try facts.miss(.bundleID, "no Xcode project was found that builds an app")
+    try files.miss(.bundleID, "no Xcode project was found that builds an app")
     return nil
   }
 
@@ -22,7 +22,7 @@ extension SourceReader {
     facts.project = project.file
     for target in project.targets {
       guard let release = target.release else {
-        try facts.miss(.bundleID, "\(target.name.text) has no configuration", Value("", file: project.file))
+        try files.miss(.bundleID, "\(target.name.text) has no configuration", Value("", file: project.file))
         continue
       }
       if target.isApp { facts.configuration = release.name }
@@ -54,11 +54,11 @@ extension SourceReader {
   ) throws -> Value? {
     let value = try configuration[key]
     if let value, value.isOpen {
-      try facts.miss(aspect, "\(value.text) is not defined", value)
+      try files.miss(aspect, "\(value.text) is not defined", value)
       return nil
     }
     if value == nil, let owner {
-      try facts.miss(aspect, "\(owner) has no \(key.text)", Value("", file: facts.project ?? ""))
+      try files.miss(aspect, "\(owner) has no \(key.text)", Value("", file: facts.project ?? ""))
     }
     return value
   }
@@ -87,7 +87,7 @@ extension SourceReader {
     if let setting = try release["INFOPLIST_FILE"] {
       let file = project.path(setting)
       guard let data = try files.data(file), let info = try PropertyList.read(data, files.budget) else {
-        return try facts.miss(
+        return try files.miss(
           part.isApp ? .backgroundModes : .notificationService,
           "\(file.text) cannot be read as a property list", setting)
       }
@@ -118,11 +118,11 @@ extension SourceReader {
     }
     let file = project.path(setting)
     guard let data = try files.data(file) else {
-      return files.notes.contains { file == $0.file || file.hasPrefix($0.file + "/") }
+      return files.unread.contains { file == $0.place.file || file.hasPrefix($0.place.file + "/") }
         ? .unreadable : .gone(setting)
     }
     guard let list = try PropertyList.read(data, files.budget) else {
-      try facts.miss(
+      try files.miss(
         .entitledGroup, "\(file.text) cannot be read as a property list", Value("", file: file))
       return .unreadable
     }

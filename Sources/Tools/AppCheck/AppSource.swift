@@ -14,7 +14,7 @@ struct SourceReader {
   /// - Returns: nil if it is the source of no app that is known.
   static func facts(of files: AppFiles, flavor: Name?) throws -> AppFacts? {
     guard let table = try table(of: files) else { return nil }
-    var reader = SourceReader(files: files, wanted: flavor, facts: AppFacts(table, files.budget))
+    var reader = SourceReader(files: files, wanted: flavor, facts: AppFacts(table, files))
     try reader.read()
     return reader.facts
   }
@@ -80,7 +80,7 @@ struct SourceReader {
     func read(_ name: Name) throws -> Code? {
       guard let data = try files.data(name) else { return nil }
       let code = try Code(Array(data), file: name, conditions: conditions, files.budget)
-      if code.isCut { files.note(AppFiles.cut, name) }
+      if code.isCut { try files.miss(AppFiles.cut, name) }
       return code
     }
     guard var code = try read(name) else { return nil }
@@ -94,7 +94,7 @@ struct SourceReader {
   func xml(_ name: Name) throws -> Element? {
     guard let data = try files.data(name) else { return nil }
     let root = try Element(data, files.budget)
-    if root?.isWhole != true { files.note(AppFiles.cut, name) }
+    if root?.isWhole != true { try files.miss(AppFiles.cut, name) }
     return root
   }
 

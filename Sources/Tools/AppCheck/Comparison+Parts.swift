@@ -3,13 +3,12 @@ internal import Platform
 /// What the app for iOS and its extensions have to agree on, but for their groups.
 extension Comparison {
   mutating func compareBundles() {
+    let ids = app.parts.flatMap { [$0.bundle].compactMap(\.self) + $0.otherBundles }
+    addVendors(ids.filter { Vendor.owns(.bundleID, $0.text) })
     let measure = expected.measure
     for part in app.parts {
-      for other in part.otherBundles where Vendor.owns(.bundleID, other.text) { addVendors(other) }
-      guard let id = part.bundle else { continue }
-      if Vendor.owns(.bundleID, id.text) {
-        addVendors(id)
-      } else if part.isApp {
+      guard let id = part.bundle, !Vendor.owns(.bundleID, id.text) else { continue }
+      if part.isApp {
         compareAppBundle(id)
       } else if let measure,
         ![measure, expected.appBundle?.text ?? measure].contains(where: { id.text.hasPrefix("\($0).") })
@@ -24,25 +23,17 @@ extension Comparison {
   }
 
   /// The vendor's name stands in many places, and is one mistake.
-  private mutating func addVendors(_ id: Value) {
-    let name = Vendor.name(of: id.text) ?? ""
+  private mutating func addVendors(_ ids: [Value]) {
     let bundles = expected.measure.map { [$0] } ?? expected.topics
-    let ending = id.text.dropFirst(name.utf8.count)
-    let effect =
-      "only the vendor can sign an app of this name; Apple refuses pushes to it with a key of yours"
-    if let index = found.firstIndex(where: { $0.effect == effect && ($0.value.flatMap(Vendor.name) == name) })
-    {
-      let place = Self.place(of: id)
-      if !found[index].places.contains(place) { found[index].places.append(place) }
-      if found[index].value != id.text {
-        found[index].value = name
-        found[index].expected =
-          expected.any(bundles, or: "a bundle id of your own") + ", also before the names of extensions"
-      }
-    } else {
+    for id in ids {
+      let name = Vendor.name(of: id.text) ?? ""
+      let isAlone = ids.allSatisfy { $0.text == id.text || Vendor.name(of: $0.text) != name }
+      let must = expected.any(
+        bundles.map { isAlone ? $0 + id.text.dropFirst(name.utf8.count) : $0 }, or: "a bundle id of your own")
       add(
-        .bundleID, .fault, id, remark: "the vendor's own",
-        expected.any(bundles.map { $0 + ending }, or: "a bundle id of your own"), effect)
+        .bundleID, .fault, isAlone ? id : id.with(Name(name)), remark: "the vendor's own",
+        must + (isAlone ? "" : ", also before the names of extensions"),
+        "only the vendor can sign an app of this name; Apple refuses pushes to it with a key of yours")
     }
   }
 
@@ -64,30 +55,29 @@ extension Comparison {
 
   mutating func compareNotificationService() {
     guard let app = app.parts.first(where: \.isApp),
-      !self.app.unread.contains(where: { $0.aspect == .notificationService })
+      !self.app.files.unread.contains(where: { $0.aspect == .notificationService })
     else { return }
-    let effect =
-      "what arrives is encrypted, and nothing decrypts it: a notification shows no text, or not at all"
-    let services = self.app.parts.filter { $0.isNotificationService }
+    let services = self.app.parts.filter(\.isNotificationService)
+    let list = Value("", file: self.app.project ?? "")
+    let (place, remark, must): (Value, String?, String)
     if let service = services.first {
       guard !services.contains(where: \.isEmbedded) else { return }
-      let place = service.bundle ?? Value("", file: self.app.project ?? "")
-      add(
-        .notificationService, .fault, place.with(""),
-        remark: "\(service.name) is not embedded in \(app.name)",
-        "\(service.name) among \"Embed Foundation Extensions\" of \(app.name)", effect)
+      place = service.bundle?.with("") ?? list
+      remark = "\(service.name) is not embedded in \(app.name)"
+      must = "\(service.name) among \"Embed Foundation Extensions\" of \(app.name)"
     } else if let wrong = self.app.parts.first(where: \.isCalledNotificationService) {
-      let place = wrong.point ?? Value("", file: wrong.bundle?.file ?? "")
-      add(
-        .notificationService, .fault, place,
-        remark: wrong.point == nil ? "\(wrong.name) has no NSExtensionPointIdentifier" : nil,
-        "NSExtensionPointIdentifier with \(AppFacts.Part.service)", effect)
-    } else if self.app.product != .zulip || !self.app[.bouncerKey].isEmpty {
+      place = wrong.point ?? wrong.bundle.map { Value("", file: $0.file) } ?? list
+      remark = wrong.point == nil ? "\(wrong.name) has no NSExtensionPointIdentifier" : nil
+      must = "NSExtensionPointIdentifier with \(AppFacts.Part.service)"
+    } else {
       // Versions of Zulip's app without encryption have none.
-      add(
-        .notificationService, .fault, Value("", file: self.app.project ?? ""),
-        remark: "there is none", "an extension of the app for \(AppFacts.Part.service)", effect)
+      guard self.app.product != .zulip || !self.app[.bouncerKey].isEmpty else { return }
+      (place, remark) = (list, "there is none")
+      must = "an extension of the app for \(AppFacts.Part.service)"
     }
+    add(
+      .notificationService, .fault, place, remark: remark, must,
+      "what arrives is encrypted, and nothing decrypts it: a notification shows no text, or not at all")
   }
 
   mutating func compareBackgroundModes() {

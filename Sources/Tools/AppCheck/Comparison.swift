@@ -12,7 +12,7 @@ struct Comparison {
   }
 
   mutating func findings() -> [AppCheck.Finding] {
-    for (aspect, reason, place) in app.unread { add(aspect, .skipped, place, remark: reason) }
+    for unread in app.files.unread { add(unread.aspect, .skipped, unread.place, remark: unread.reason) }
     var seen: Set<Aspect> = [.group]
     for row in app.rows where seen.insert(row.aspect).inserted { compare(row) }
     for (row, name, place) in app.lacking {

@@ -60,7 +60,6 @@ struct Gradle {
   ///
   /// - Returns: the files that it applies.
   private mutating func add(_ code: Code, _ aliases: Set<Name>, _ files: AppFiles) throws -> [Name] {
-    let file = code.file
     var applied: [Name] = []
     // Each open bracket, and the name of its block if it has one.
     var open: [(isBlock: Bool, name: Name)] = []
@@ -103,7 +102,7 @@ struct Gradle {
         guard code[start] == "string" else { continue }
         try files.budget.values(1)
         guard let name = try code.constant(at: start + 2) else {
-          files.note("adds a text whose name is worked out by the build", file, line: code.line(index))
+          try files.miss(.file, "adds a text whose name is worked out by the build", code.place(index))
           continue
         }
         var value: Value?
@@ -114,9 +113,9 @@ struct Gradle {
         if let path = try text, let name = self.path(path, files) {
           applied.append(name)
         } else {
-          files.note("applies another file, which was not found", file, line: code.line(index))
+          try files.miss(.file, "applies another file, which was not found", code.place(index))
         }
-      case "srcDir", "srcDirs", "setSrcDirs": noteResources(code, index, blocks, files)
+      case "srcDir", "srcDirs", "setSrcDirs": try noteResources(code, index, blocks, files)
       case "libs" where code[index + 2] == "plugins":
         var (alias, place): (Name, Int) = (code[index + 4], index + 4)
         while code[mark: place + 1] == ".", code.kind(place + 2) == .word {
@@ -141,7 +140,8 @@ struct Gradle {
   }
 
   /// `main.res.srcDirs += "..."`, `getByName("main").res.srcDir("...")`, `main { res.srcDirs("...") }`
-  private mutating func noteResources(_ code: Code, _ index: Int, _ blocks: [Name], _ files: AppFiles) {
+  private mutating func noteResources(_ code: Code, _ index: Int, _ blocks: [Name], _ files: AppFiles) throws
+  {
     guard code[index - 2] == "res" || blocks.last == "res" else { return }
     var set = blocks.last { $0 != "res" } ?? ""
     if code[mark: index - 3] == "." {
@@ -152,13 +152,12 @@ struct Gradle {
       if let path = path(code[text], files) {
         resources.append((set, path + "/"))
       } else {
-        files.note(
-          "adds a folder of resources that is not there: \(code[text].text)", code.file,
-          line: code.line(text))
+        try files.miss(
+          .file, "adds a folder of resources that is not there: \(code[text].text)", code.place(text))
       }
     }
     if texts.isEmpty {
-      files.note("adds a folder of resources that the build works out", code.file, line: code.line(index))
+      try files.miss(.file, "adds a folder of resources that the build works out", code.place(index))
     }
   }
 
@@ -231,9 +230,9 @@ struct Gradle {
     }
   }
 
-  /// The application id that a variant has when it is published; nil if there is none. Its text is empty if it could not
-  /// be worked out.
-  func applicationID(of variant: [Name]) -> Value? {
+  /// Where the application id stands that a variant has when it is published, nil if nowhere; and what it is, nil if it
+  /// could not be worked out.
+  func applicationID(of variant: [Name]) -> (place: Value, id: Name?)? {
     let own = variant.lazy.compactMap { last("applicationId", $0, in: "productFlavors") }.first
     guard let setting = own ?? last("applicationId", "defaultConfig") else { return nil }
     let suffixes =
@@ -241,13 +240,10 @@ struct Gradle {
       + variant.map { last("applicationIdSuffix", $0, in: "productFlavors") } + [
         last("applicationIdSuffix", "release", in: "buildTypes")
       ]).compactMap(\.self)
-    guard let id = setting.text, suffixes.allSatisfy({ $0.text != nil }) else {
-      return setting.place
-    }
-    let text = suffixes.reduce(id) { text, suffix in
-      let part = suffix.text ?? ""
+    let id = suffixes.reduce(setting.text) { text, suffix in
+      guard let text, let part = suffix.text else { return nil }
       return text + (part.hasPrefix(".") ? part : "." + part)
     }
-    return setting.place.with(text)
+    return (setting.place, id)
   }
 }

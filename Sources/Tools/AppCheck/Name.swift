@@ -39,7 +39,7 @@ struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral {
   }
 
   /// Whether another name stands somewhere in this one.
-  func contains(_ name: Name) -> Bool { Data(bytes).has(name) }
+  func contains(_ name: Name) -> Bool { bytes.has(name) }
 
   /// Without blanks and line ends at both ends.
   var trimmed: Name {
@@ -74,7 +74,11 @@ struct Value: Sendable, Hashable {
   var isOpen: Bool { text.contains("$(") || text.contains("${") }
 
   /// Another text in its place.
-  func with(_ text: Name) -> Value { Value(text, file: file, line: line, member: member.map { Name($0) }) }
+  func with(_ text: Name) -> Value {
+    var value = Value(text, file: file, line: line)
+    (value.member, value.target) = (member, target)
+    return value
+  }
 }
 
 extension UInt8: @retroactive ExpressibleByUnicodeScalarLiteral {
@@ -90,6 +94,22 @@ extension UInt8: @retroactive ExpressibleByUnicodeScalarLiteral {
   var isWord: Bool { isDigit || self == "_" || self >= 0x80 || ("a"..."z").contains(self | 0x20) }
 }
 
-extension Data {
-  func has(_ text: Name) -> Bool { range(of: Data(text.bytes)) != nil }
+extension ContiguousBytes {
+  /// Where a text first stands. (`Data.range` takes three times as long for the many short texts of compiled code.)
+  func position(of text: Name) -> Int? {
+    withUnsafeBytes { bytes in
+      guard let start = bytes.baseAddress, let byte = text.bytes.first else { return nil }
+      let count = text.bytes.count
+      var place = 0
+      while place + count <= bytes.count,
+        let next = memchr(start + place, CInt(byte), bytes.count - place - count + 1)
+      {
+        if memcmp(next, text.bytes, count) == 0 { return UnsafeRawPointer(next) - start }
+        place = UnsafeRawPointer(next) - start + 1
+      }
+      return nil
+    }
+  }
+
+  func has(_ text: Name) -> Bool { position(of: text) != nil }
 }

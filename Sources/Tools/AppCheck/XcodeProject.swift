@@ -187,10 +187,8 @@ struct XcodeProject {
 
   /// The lines of an xcconfig file, without comments.
   static func lines(of data: Data) -> [Name] {
-    let slashes = Data("//".utf8)
-    return data.split(separator: "\n", omittingEmptySubsequences: false).map { line in
-      let comment = line.range(of: slashes)?.lowerBound
-      return Name(line[..<(comment ?? line.endIndex)]).trimmed
+    data.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+      Name(line.prefix(line.position(of: "//") ?? line.count)).trimmed
     }
   }
 

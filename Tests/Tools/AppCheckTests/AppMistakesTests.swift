@@ -140,6 +140,7 @@ import Testing
       .zulip, gradle, "org.example.chat", "com.zulipmobile", "applicationId", must: pushable,
       effect: "beside the vendor's"),
     .init(.zulip, gradle, "org.example.chat", "com.zulipmobile.own", "applicationId"),
+    .init(.zulip, gradle, "org.example.chat", "", "applicationId", line: "applicationId", must: pushable),
     .init(.zulip, gradle, "\"org.example.chat\"", "project.property('id')", "applicationId", .skipped),
     .init(
       .zulip, gradle, "\"org.example.chat\"", "isOwn ? \"org.example.chat\" : \"com.zulipmobile\"",
