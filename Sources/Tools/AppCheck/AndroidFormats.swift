@@ -148,48 +148,45 @@ enum ResourceTable {
         let size = reader.u32(type.start + 20) ?? 0
         let isDefault =
           reader.bytes(type.start + 24, min(max(size, 4), 64) - 4)?.allSatisfy { $0 == 0 } ?? true
-        try read(reader, type, keys) { name, value in
-          try budget.step()
-          guard let name else { return }
-          try budget.values(1)
-          texts.append(ResourceText(name: name, isDefault: isDefault, text: value.flatMap { values[$0] }))
+        texts += try entries(of: type, reader, keys, budget).map { name, text in
+          ResourceText(name: name, isDefault: isDefault, text: text.flatMap { values[$0] })
         }
       }
     }
     return texts
   }
 
-  /// Hands over each entry of a type: its name if it is one of those that are looked for, and its text's number; nil if it
-  /// is no text.
-  private static func read(
-    _ reader: LittleEndian, _ type: Chunk, _ keys: [Int: Name], _ body: (Name?, Int?) throws -> Void
-  ) throws {
+  /// The entries of a type that are looked for: their names, and the numbers of their texts; nil if it is no text.
+  private static func entries(
+    of type: Chunk, _ reader: LittleEndian, _ keys: [Int: Name], _ budget: Budget
+  ) throws -> [(name: Name, text: Int?)] {
     guard let flags = reader.u8(type.start + 9), let count = reader.u32(type.start + 12),
       let start = reader.u32(type.start + 16), count <= type.end - type.start
-    else { return }
+    else { return [] }
+    var found: [(name: Name, text: Int?)] = []
     for index in 0..<count {
-      let offset: Int?
-      switch flags & 3 {
-      case 0: offset = reader.u32(type.content + 4 * index).flatMap { $0 == 0xFFFF_FFFF ? nil : $0 }
-      case 1: offset = reader.u16(type.content + 4 * index + 2).map { 4 * $0 }
-      default: offset = reader.u16(type.content + 2 * index).flatMap { $0 == 0xFFFF ? nil : 4 * $0 }
-      }
+      try budget.step()
+      let offset: Int? =
+        switch flags & 3 {
+        case 0: reader.u32(type.content + 4 * index).flatMap { $0 == 0xFFFF_FFFF ? nil : $0 }
+        case 1: reader.u16(type.content + 4 * index + 2).map { 4 * $0 }
+        default: reader.u16(type.content + 2 * index).flatMap { $0 == 0xFFFF ? nil : 4 * $0 }
+        }
       // An entry of 8 bytes with its key, then a value: its size, a zero, its type (3: a text) and its number. A compact
       // entry has the key in its first two bytes, its type in the fourth, and then the number.
       guard let entry = offset.map({ type.start + start + $0 }), let flags = reader.u16(entry + 2) else {
-        try body(nil, nil)
         continue
       }
-      if flags & 0x0008 != 0 {
-        let key = reader.u16(entry).flatMap { keys[$0] }
-        try body(key, flags >> 8 == 3 ? reader.u32(entry + 4) : nil)
-      } else {
-        let key = reader.u32(entry + 4).flatMap { keys[$0] }
-        let size = reader.u16(entry) ?? 8
-        try body(
-          key, flags & 0x0001 == 0 && reader.u8(entry + size + 3) == 3 ? reader.u32(entry + size + 4) : nil)
+      let isCompact = flags & 0x0008 != 0
+      guard let name = (isCompact ? reader.u16(entry) : reader.u32(entry + 4)).flatMap({ keys[$0] }) else {
+        continue
       }
+      try budget.values(1)
+      let value = isCompact ? entry : entry + (reader.u16(entry) ?? 8)
+      let isText = isCompact ? flags >> 8 == 3 : flags & 0x0001 == 0 && reader.u8(value + 3) == 3
+      found.append((name, isText ? reader.u32(value + 4) : nil))
     }
+    return found
   }
 }
 

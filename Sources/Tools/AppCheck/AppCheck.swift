@@ -33,11 +33,6 @@ package struct AppCheck: Sendable {
     package var found: String { [value, remark].compactMap(\.self).joined(separator: ": ") }
     package var file: String? { places.first?.file }
     package var line: Int? { places.first?.line }
-
-    func isSame(as other: Finding) -> Bool {
-      check == other.check && standing == other.standing && value == other.value && remark == other.remark
-        && expected == other.expected && effect == other.effect
-    }
   }
 
   /// The app and everything that was found.

@@ -16,13 +16,10 @@ extension SourceReader {
   /// - Parameter folder: where the build file lies.
   mutating func readAndroid(_ folder: Name) throws {
     guard let gradle = try Gradle(folder, files, { try code($0) }) else {
-      try files.miss(
-        .applicationID, "not found where it was: \(folder.text)build.gradle or build.gradle.kts")
-      for row in facts.rows where facts.product != .zulip && row.aspect != .userAgent {
-        try files.miss(
-          row.aspect, "it is unknown which folders of app/src are built, and so which text counts")
-      }
-      return
+      return try files.miss(
+        .applicationID,
+        "not found where it was: \(folder.text)build.gradle or build.gradle.kts; which folders of app/src are built, and "
+          + "so which text counts, is unknown")
     }
     let variant = try gradle.variant(wanted)
     facts.flavor = variant.isEmpty ? nil : Gradle.joined(variant)

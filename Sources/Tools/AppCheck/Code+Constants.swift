@@ -71,18 +71,8 @@ extension Code {
     return try imported.first { $0.assignments[name] != nil }?.value(of: name, depth + 1)
   }
 
-  /// A text with its escapes resolved.
-  func unescaped(_ index: Int) -> Name {
-    var isEscaped = false
-    return Name(
-      self[index].bytes.filter { byte in
-        isEscaped = byte == "\\" && !isEscaped
-        return !isEscaped
-      })
-  }
-
   /// A text as the program has it: escapes resolved, and constants put in where they are named.
-  private func written(_ index: Int, _ depth: Int) throws -> Name {
+  func written(_ index: Int, _ depth: Int = 0) throws -> Name {
     let raw = self[index].bytes
     try budget.step(1 + raw.count / 64)
     guard raw.contains("\\") || raw.contains("$") else { return Name(raw) }

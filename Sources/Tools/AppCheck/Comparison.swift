@@ -79,7 +79,12 @@ struct Comparison {
     let finding = AppCheck.Finding(
       check: aspect.rawValue, standing: standing, value: value.text.isEmpty ? nil : value.text,
       remark: remark, places: place.file == nil ? [] : [place], expected: must, effect: effect)
-    if let index = found.firstIndex(where: { $0.isSame(as: finding) }) {
+    let same = found.firstIndex {
+      var other = $0
+      other.places = finding.places
+      return other == finding
+    }
+    if let index = same {
       found[index].places += finding.places.filter { !found[index].places.contains($0) }
       return
     }

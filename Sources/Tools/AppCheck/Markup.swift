@@ -50,7 +50,8 @@ private struct Markup {
       } else if cursor.has("<?") {
         cursor.skip(behind: "?>")
       } else if cursor.has("<!") {
-        skipDeclaration()
+        // Declarations in a declaration are passed over one by one.
+        cursor.skip(behind: ">")
       } else if cursor.has("</") {
         cursor.advance(2)
         defer { cursor.skip(behind: ">") }
@@ -70,16 +71,6 @@ private struct Markup {
     let text = read(&cursor)
     if start.place < cursor.place, !element.hasText { (element.line, element.hasText) = (start.line, true) }
     element.text += text
-  }
-
-  private mutating func skipDeclaration() {
-    var depth = 0
-    repeat {
-      if cursor.byte() == "[" { depth += 1 }
-      if cursor.byte() == "]" { depth -= 1 }
-      cursor.advance()
-    } while !cursor.isAtEnd && (cursor.byte() != ">" || depth > 0)
-    cursor.advance()
   }
 
   private mutating func child(_ depth: Int) throws -> Element {

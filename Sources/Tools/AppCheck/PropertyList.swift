@@ -101,7 +101,7 @@ private struct OldList {
     if skip("{") {
       var members: [Name: PropertyList] = [:]
       while !skip("}") {
-        guard let key = text(), skip("="), let value = try value(depth + 1) else { return nil }
+        guard let key = try text(), skip("="), let value = try value(depth + 1) else { return nil }
         members[key] = value
         _ = skip(";")
       }
@@ -116,7 +116,7 @@ private struct OldList {
       }
       return PropertyList(.list(list), line: line)
     }
-    return text().map { PropertyList(.text($0), line: line) }
+    return try text().map { PropertyList(.text($0), line: line) }
   }
 
   private mutating func skip(_ mark: UInt8) -> Bool {
@@ -126,10 +126,10 @@ private struct OldList {
   }
 
   /// A text in quotes, or words and marks without blanks between them: `Brand/iOSClient.plist`.
-  private mutating func text() -> Name? {
+  private mutating func text() throws -> Name? {
     guard code.kind(place) != .text else {
       defer { place += 1 }
-      return code.unescaped(place)
+      return try code.written(place)
     }
     let start = place
     while let kind = code.kind(place), kind != .text, !Self.ends.contains(code[mark: place] ?? 0),
