@@ -108,6 +108,7 @@ struct AppFacts: Sendable {
     for group in open {
       try files.miss(.entitledGroup, "no xcconfig file was found that says what \(group.text) is", group)
     }
+    try add(.entitledGroup, groups.filter { !$0.isOpen })
     if isApp {
       let environment = try entitlements["aps-environment"]?.value(in: file).map(resolve)
       switch environment {

@@ -1,32 +1,37 @@
 internal import Platform
 
-extension Comparison {
-  private static func isOwn(_ group: Value) -> Bool {
+// What the code opens and what the entitlements allow have to be one group. A group by itself is judged by its row.
+
+extension Expectation {
+  static func isOwn(_ group: Value) -> Bool {
     group.text.hasPrefix("group.") && !Vendor.owns(.group, group.text)
   }
 
-  /// Compares the app groups that the code opens with those that the entitlements of app and extensions allow.
-  mutating func compareGroups() {
-    let opened = app[.group]
-    let entitled = app.parts.flatMap(\.groups)
-    // What the app and its extensions agree on.
-    let main =
-      expected.isPackage
-      ? opened.first(where: Self.isOwn) : opened.first.flatMap { Self.isOwn($0) ? $0 : nil }
-    let share =
-      app.product == .zulip
-      ? "the app finds no folder to share with its extension, and stops at its start"
-      : "app and extension share nothing: the extension has no key, and shows no text of a notification"
-    for group in opened
-    where compare(group, .group, other(entitled, but: opened), "your team has no such group: \(share)") {
-      if !isAppWrong, !entitled.contains(where: { $0.text == group.text }),
-        let own = entitled.first(where: Self.isOwn)
-      {
-        add(.group, .fault, group, "\(other(entitled, but: opened)), as in \(own.file.text)", share)
-      } else {
-        add(.group, .good, group)
-      }
+  /// The groups of the other aspect that are one's own, and better those that this one does not have.
+  func groups(of other: Aspect, but known: Aspect) -> String {
+    let own = app[other].filter(Self.isOwn)
+    let free = own.filter { group in !app[known].contains { $0.text == group.text } }
+    return any((free.isEmpty ? own : free).map(\.text), or: "a group of your own team, group.NAME")
+  }
+
+  /// Judges a group that the code opens. What is wrong with the app's entitlements is said of them.
+  func judge(group: Value) -> Judgement {
+    guard Self.isOwn(group) else { return .init(.fault, must: "a name that begins with group.") }
+    let isAppWrong = app.parts.contains {
+      $0.isApp && ($0.groups.isEmpty || !$0.groups.allSatisfy(Self.isOwn))
     }
+    guard !isAppWrong, !app[.entitledGroup].contains(where: { $0.text == group.text }),
+      let own = app[.entitledGroup].first(where: Self.isOwn)
+    else { return .good }
+    return .init(.fault, must: "\(groups(of: .entitledGroup, but: .group)), as in \(own.file.text)")
+  }
+}
+
+extension Comparison {
+  mutating func compareGroups() {
+    let opened = app[.group].filter(Expectation.isOwn)
+    // What the app and its extensions agree on.
+    let main = expected.isPackage || app[.group].first == opened.first ? opened.first : nil
     for part in app.parts {
       switch part.entitlements {
       case .unreadable: break
@@ -43,16 +48,12 @@ extension Comparison {
           "CODE_SIGN_ENTITLEMENTS in the configuration that is published, naming a file that allows \(main?.text ?? "your app group")",
           Self.effect(on: part))
       case .file(let file, let groups, let isWhole):
-        for group in groups
-        where compare(
-          group, .entitledGroup, other(opened, but: entitled), "Xcode cannot sign the app with it")
-        { add(.entitledGroup, .good, group) }
         // A vendor's group stands where the right one has to; that has been said. A package does not say which of the groups
         // that its code opens is the one that is shared.
-        let shared = expected.isPackage ? opened.filter(Self.isOwn) : main.map { [$0] } ?? []
+        let shared = expected.isPackage ? opened : Array(opened.prefix(1))
         guard isWhole, let main,
           !groups.contains(where: { group in shared.contains { $0.text == group.text } }),
-          groups.allSatisfy(Self.isOwn), !isElsewhere(main, entitled)
+          groups.allSatisfy(Expectation.isOwn), !isElsewhere(main)
         else { break }
         guard part.needsEntitlements || !groups.isEmpty else { break }
         let there = groups.isEmpty ? "no app group" : "only \(groups.map(\.text).joined(separator: " and "))"
@@ -64,8 +65,8 @@ extension Comparison {
   }
 
   /// Whether no part allows the group that the code opens: then it is the code's that is wrong.
-  private func isElsewhere(_ main: Value, _ entitled: [Value]) -> Bool {
-    let own = entitled.filter(Self.isOwn)
+  private func isElsewhere(_ main: Value) -> Bool {
+    let own = app[.entitledGroup].filter(Expectation.isOwn)
     return !own.isEmpty && !own.contains { $0.text == main.text }
   }
 
@@ -75,29 +76,5 @@ extension Comparison {
       : part.isNotificationService
         ? "the extension cannot read what the app has stored: its notifications stay without text"
         : "\(part.name) cannot read what the app has stored, and knows neither accounts nor keys"
-  }
-
-  /// Whether the app's entitlements are not those that they have to be, which is said of them.
-  private var isAppWrong: Bool {
-    app.parts.contains { $0.isApp && ($0.groups.isEmpty || !$0.groups.allSatisfy(Self.isOwn)) }
-  }
-
-  /// The groups that the other side has and that are one's own.
-  private func other(_ groups: [Value], but known: [Value]) -> String {
-    let free = groups.filter { group in Self.isOwn(group) && !known.contains { $0.text == group.text } }
-    return expected.any(
-      (free.isEmpty ? groups.filter(Self.isOwn) : free).map(\.text),
-      or: "a group of your own team, group.NAME")
-  }
-
-  /// Says what is wrong with a group by itself; false if something is.
-  private mutating func compare(_ group: Value, _ aspect: Aspect, _ must: String, _ effect: String) -> Bool {
-    guard !Self.isOwn(group) else { return true }
-    let isVendors = Vendor.owns(.group, group.text)
-    add(
-      aspect, .fault, group,
-      remark: isVendors ? "the vendor's own" : group.text.isEmpty ? "it is empty" : nil,
-      isVendors || aspect == .entitledGroup ? must : "a name that begins with group.", effect)
-    return false
   }
 }

@@ -13,7 +13,7 @@ struct Comparison {
 
   mutating func findings() -> [AppCheck.Finding] {
     for unread in app.files.unread { add(unread.aspect, .skipped, unread.place, remark: unread.reason) }
-    var seen: Set<Aspect> = [.group]
+    var seen: Set<Aspect> = []
     for row in app.rows where seen.insert(row.aspect).inserted { compare(row) }
     for (row, name, place) in app.lacking {
       add(

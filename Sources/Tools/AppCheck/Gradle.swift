@@ -16,6 +16,8 @@ struct Gradle {
   /// The file that the others are applied from.
   let file: Name
   private let folder: Name
+  /// This file, and those that it and they apply.
+  private var applied: [Name]
   private var settings: [Setting] = []
   /// In the order in which they are declared.
   private var flavors: [Name] = []
@@ -30,17 +32,15 @@ struct Gradle {
 
   /// - Parameter folder: the app's, with a slash at its end.
   /// - Returns: nil if it has no build file.
-  init?(_ folder: Name, _ files: AppFiles, _ read: (Name) throws -> Code?) throws {
+  init?(_ folder: Name, _ files: AppFiles, _ code: (Name) throws -> Code?) throws {
     let names = [folder + "build.gradle", folder + "build.gradle.kts"]
     guard let name = names.first(where: files.has) else { return nil }
-    (file, self.folder) = (name, folder)
+    (file, self.folder, applied) = (name, folder, [name])
     let aliases = try Self.googleServices(files)
-    var (waiting, known): ([Name], Set<Name>) = ([name], [name])
-    while let next = waiting.popLast() {
-      guard let code = try read(next) else { continue }
-      for applied in try add(code, aliases, files) where known.insert(applied).inserted {
-        waiting.append(applied)
-      }
+    var read = 0
+    while read < applied.count {
+      if let code = try code(applied[read]) { try add(code, aliases, files) }
+      read += 1
     }
   }
 
@@ -56,26 +56,20 @@ struct Gradle {
       })
   }
 
-  /// Reads one file.
-  ///
-  /// - Returns: the files that it applies.
-  private mutating func add(_ code: Code, _ aliases: Set<Name>, _ files: AppFiles) throws -> [Name] {
-    var applied: [Name] = []
-    // Each open bracket, and the name of its block if it has one.
-    var open: [(isBlock: Bool, name: Name)] = []
+  private mutating func add(_ code: Code, _ aliases: Set<Name>, _ files: AppFiles) throws {
+    // Each open bracket, and the name of its block if it is one.
+    var open: [Name?] = []
     for index in code.tokens.indices {
-      let blocks = open.filter(\.isBlock).map(\.name)
+      guard open.count <= Budget.depth else { throw Budget.tooDeep }
+      let blocks = open.compactMap(\.self)
       switch code[mark: index] {
       case "{":
         let name = Self.name(code, before: index)
         if blocks.last == "productFlavors", !name.bytes.isEmpty, !flavors.contains(name) {
           flavors.append(name)
         }
-        guard open.count < Budget.depth else { throw Budget.tooDeep }
-        open.append((true, name))
-      case "(", "[":
-        guard open.count < Budget.depth else { throw Budget.tooDeep }
-        open.append((false, ""))
+        open.append(name)
+      case "(", "[": open.append(nil)
       case "}", ")", "]": _ = open.popLast()
       default: break
       }
@@ -111,7 +105,7 @@ struct Gradle {
         texts.append((blocks.last ?? "", name, value, place))
       case "from" where code[index - 1] == "apply" || code[index - 2] == "apply":
         if let path = try text, let name = self.path(path, files) {
-          applied.append(name)
+          if !applied.contains(name) { applied.append(name) }
         } else {
           try files.miss(.file, "applies another file, which was not found", code.place(index))
         }
@@ -127,7 +121,6 @@ struct Gradle {
       }
     }
     try files.budget.values(settings.count)
-    return applied
   }
 
   /// A path out of a build file, from the root of the app; nil if there is no such file.

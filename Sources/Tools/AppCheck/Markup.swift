@@ -111,29 +111,18 @@ private struct Markup {
   }
   private static let ends = Set("<>=/\"'".utf8)
 
-  private static let entities: [Name: Unicode.Scalar] = [
-    "amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'",
-  ]
+  private static let entities: [Name: UInt8] = ["amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'"]
 
-  /// A text with its entities replaced.
+  /// A text with the entities replaced that XML itself has.
   private static func resolved(_ raw: ArraySlice<UInt8>) -> [UInt8] {
     let parts = raw.split(separator: "&", omittingEmptySubsequences: false)
     return parts.dropFirst().reduce(into: Array(parts.first ?? [])) { text, part in
-      // The longest is `&#x10FFFF;`.
-      if let end = part.prefix(9).firstIndex(of: ";"), let scalar = scalar(Name(part[..<end])) {
-        text += Array(String(scalar).utf8) + part[(end + 1)...]
+      if let end = part.prefix(5).firstIndex(of: ";"), let byte = entities[Name(part[..<end])] {
+        text += [byte] + part[(end + 1)...]
       } else {
         text += ["&"] + part
       }
     }
-  }
-
-  private static func scalar(_ entity: Name) -> Unicode.Scalar? {
-    let number =
-      entity.hasPrefix("#x")
-      ? UInt32(entity.text.dropFirst(2), radix: 16)
-      : entity.hasPrefix("#") ? UInt32(entity.text.dropFirst()) : nil
-    return entities[entity] ?? number.flatMap(Unicode.Scalar.init)
   }
 }
 

@@ -2,21 +2,12 @@ internal import Foundation
 
 /// A property list of Apple's: as XML, binary, or in the old form that Xcode's projects have.
 struct PropertyList: Sendable {
-  indirect enum Content: Sendable {
-    case text(Name)
-    case list([PropertyList])
-    case members([Name: PropertyList])
-    /// A number, a date, yes or no, and what could not be read.
-    case other
-  }
-
-  let content: Content
+  var text: Name?
+  var list: [PropertyList] = []
+  var members: [Name: PropertyList]?
   /// Counted from 1; nil in a binary list.
-  let line: Int?
+  var line: Int?
 
-  var text: Name? { if case .text(let text) = content { text } else { nil } }
-  var list: [PropertyList] { if case .list(let list) = content { list } else { [] } }
-  var members: [Name: PropertyList]? { if case .members(let members) = content { members } else { nil } }
   subscript(key: Name) -> PropertyList? { members?[key] }
 
   /// The text as a value of a file.
@@ -36,9 +27,7 @@ struct PropertyList: Sendable {
       list = try? PropertyListDecoder().decode(BinaryList.self, from: data).list
     } else if data.has("<plist") {
       let root = try Element(data, budget)
-      list = root.flatMap {
-        $0.isWhole ? PropertyList($0.name == "plist" ? $0.children.first ?? $0 : $0) : nil
-      }
+      list = root.flatMap { $0.isWhole ? read($0.name == "plist" ? $0.children.first ?? $0 : $0) : nil }
     } else {
       var reader = OldList(code: try Code(Array(data), language: .list, budget), budget: budget)
       list = try reader.value(0)
@@ -46,19 +35,18 @@ struct PropertyList: Sendable {
     return list?.members == nil ? nil : list
   }
 
-  fileprivate init(_ content: Content, line: Int?) { (self.content, self.line) = (content, line) }
-
-  private init(_ element: Element) {
-    line = element.line
+  /// What an element says; nothing if it is a number, a date, yes or no.
+  private static func read(_ element: Element) -> PropertyList {
     switch element.name {
     case "dict":
-      var members: [Name: PropertyList] = [:]
-      for (key, value) in zip(element.children, element.children.dropFirst())
-      where key.name == "key" && value.name != "key" { members[Name(key.text).trimmed] = PropertyList(value) }
-      content = .members(members)
-    case "array": content = .list(element.children.map(PropertyList.init))
-    case "string": content = .text(Name(element.text).trimmed)
-    default: content = .other
+      let pairs = zip(element.children, element.children.dropFirst()).filter {
+        $0.name == "key" && $1.name != "key"
+      }
+      let members = pairs.map { (Name($0.text).trimmed, read($1)) }
+      return PropertyList(members: Dictionary(members) { $1 }, line: element.line)
+    case "array": return PropertyList(list: element.children.map(read), line: element.line)
+    case "string": return PropertyList(text: Name(element.text).trimmed, line: element.line)
+    default: return PropertyList(line: element.line)
     }
   }
 }
@@ -73,17 +61,16 @@ private struct BinaryList: Decodable {
   let NSExtension: Extension?
 
   var list: PropertyList {
-    func text(_ text: String) -> PropertyList { PropertyList(.text(Name(text)), line: nil) }
-    func members(_ members: [Name: PropertyList?]) -> PropertyList {
-      PropertyList(.members(members.compactMapValues(\.self)), line: nil)
-    }
-    return members([
-      "CFBundleIdentifier": CFBundleIdentifier.map(text), "CFBundleExecutable": CFBundleExecutable.map(text),
-      "UIBackgroundModes": UIBackgroundModes.map { PropertyList(.list($0.map(text)), line: nil) },
-      "NSExtension": NSExtension.map {
-        members(["NSExtensionPointIdentifier": $0.NSExtensionPointIdentifier.map(text)])
+    let point = NSExtension?.NSExtensionPointIdentifier.map { PropertyList(text: Name($0)) }
+    let members: [Name: PropertyList?] = [
+      "CFBundleIdentifier": CFBundleIdentifier.map { PropertyList(text: Name($0)) },
+      "CFBundleExecutable": CFBundleExecutable.map { PropertyList(text: Name($0)) },
+      "UIBackgroundModes": UIBackgroundModes.map {
+        PropertyList(list: $0.map { PropertyList(text: Name($0)) })
       },
-    ])
+      "NSExtension": point.map { PropertyList(members: ["NSExtensionPointIdentifier": $0]) },
+    ]
+    return PropertyList(members: members.compactMapValues(\.self))
   }
 }
 
@@ -105,7 +92,7 @@ private struct OldList {
         members[key] = value
         _ = skip(";")
       }
-      return PropertyList(.members(members), line: line)
+      return PropertyList(members: members, line: line)
     }
     if skip("(") {
       var list: [PropertyList] = []
@@ -114,9 +101,9 @@ private struct OldList {
         list.append(value)
         _ = skip(",")
       }
-      return PropertyList(.list(list), line: line)
+      return PropertyList(list: list, line: line)
     }
-    return try text().map { PropertyList(.text($0), line: line) }
+    return try text().map { PropertyList(text: $0, line: line) }
   }
 
   private mutating func skip(_ mark: UInt8) -> Bool {

@@ -142,12 +142,13 @@ extension Row {
     }
   }
 
-  /// What is wrong with a group is seen beside the entitlements.
   static func group(_ source: Place, isNeeded: Bool = true) -> Row {
-    Row(
-      .group, .ios, source, .code, isNeeded: isNeeded, must: { _ in "a group of your own team, group.NAME" },
-      effects: ("", "", "")
-    ) { _, _ in .good }
+    let effect =
+      "app and extension have no folder in common: the app stops at its start, or a notification shows no text"
+    return Row(
+      .group, .ios, source, .code, isNeeded: isNeeded,
+      must: { $0.groups(of: .entitledGroup, but: .group) }, effects: (effect, effect, effect)
+    ) { group, expected in expected.judge(group: group) }
   }
 }
 
@@ -155,7 +156,9 @@ extension Row {
 
 extension Row {
   /// The rows of every app: what is looked for beside its table's own.
-  static let general = [applicationID, googleServices, messaging, certificate, team, environment, leftover]
+  static let general = [
+    applicationID, googleServices, messaging, certificate, team, entitledGroup, environment, leftover,
+  ]
 
   private static let applicationID = Row(
     .applicationID, .android, .build, must: { "a package name of your own, registered in \($0.ownProject)" },
@@ -225,6 +228,14 @@ extension Row {
     let serving = expected.serving
     return serving.isEmpty || serving.contains { $0.team == team.text } ? .good : .fault
   }
+
+  private static let entitledGroup = {
+    let effect = "Xcode cannot sign the app with it"
+    return Row(
+      .entitledGroup, .ios, .build, must: { $0.groups(of: .group, but: .entitledGroup) },
+      effects: (effect, effect, effect)
+    ) { group, _ in Expectation.isOwn(group) ? .good : .fault }
+  }()
 
   static let environment = {
     let noToken = "Apple gives the app no token: nothing arrives on iOS"
